@@ -1,0 +1,150 @@
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// LastMachineAnnotation on a KubeadmControlPlane is the number in the name of
+// the newest machine it ever created, so that names are never used twice.
+const LastMachineAnnotation = "controlplane.cluster.x-k8s.io/quorate-last-machine"
+
+// KubeadmControlPlaneSpec is upstream's spec and Quorate's additions.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.kubeadmConfigSpec.clusterConfiguration) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd.external) || !has(self.replicas) || self.replicas % 2 == 1",fieldPath=".replicas",messageExpression="'replicas is ' + string(self.replicas) + ': a control plane with stacked etcd needs an odd number (1, 3, 5 or 7), an even one only adds a machine that can fail'"
+// +kubebuilder:validation:XValidation:rule="has(self.kubeadmConfigSpec.clusterConfiguration) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd.external) || !has(self.replicas) || self.replicas <= 7",fieldPath=".replicas",messageExpression="'replicas is ' + string(self.replicas) + ': stacked etcd is supported with 1, 3, 5 or 7 members'"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.strategy) || !has(self.rollout.strategy.rollingUpdate) || !has(self.rollout.strategy.rollingUpdate.maxSurge) || (type(self.rollout.strategy.rollingUpdate.maxSurge) == int ? self.rollout.strategy.rollingUpdate.maxSurge in [0, 1] : self.rollout.strategy.rollingUpdate.maxSurge in ['0', '1'])",fieldPath=".rollout.strategy.rollingUpdate.maxSurge",message="maxSurge must be 0 or 1"
+type KubeadmControlPlaneSpec struct {
+	upstream.KubeadmControlPlaneSpec `json:",inline"`
+
+	// joins says how new machines join the control plane.
+	// +optional
+	Joins JoinsSpec `json:"joins,omitempty,omitzero"`
+}
+
+// JoinsSpec says how new machines join the control plane.
+//
+// +kubebuilder:validation:MinProperties=1
+type JoinsSpec struct {
+	// maxParallel is how many machines may join at the same time, once the first
+	// is initialised. Left out: as many as are missing, where that is safe.
+	// 1 joins one after the other, as upstream does.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxParallel *int32 `json:"maxParallel,omitempty"`
+}
+
+// KubeadmControlPlaneStatus is upstream's status and what Quorate decided.
+type KubeadmControlPlaneStatus struct {
+	upstream.KubeadmControlPlaneStatus `json:",inline"`
+
+	// plan is the step that was decided last, and why.
+	// +optional
+	Plan PlanStatus `json:"plan,omitempty,omitzero"`
+}
+
+// PlanStatus is one decision: the next step and why it is the next one.
+//
+// +kubebuilder:validation:MinProperties=1
+type PlanStatus struct {
+	// step is the next step with what it acts on, for example "Create demo-cp-2 in a", "Wait" or "Nothing".
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Step string `json:"step,omitempty"`
+
+	// rule is the name of the rule that decided.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Rule string `json:"rule,omitempty"`
+
+	// reason is the decision's reason in one CamelCase word.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+
+	// message says the reason to a person, with names and numbers.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Message string `json:"message,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=kubeadmcontrolplanes,shortName=kcp,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/provider=control-plane-quorate"
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",description="Cluster"
+// +kubebuilder:printcolumn:name="Available",type="string",JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="The control plane accepts requests"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=".spec.replicas",description="Machines wanted"
+// +kubebuilder:printcolumn:name="Current",type="integer",JSONPath=".status.replicas",description="Machines there are"
+// +kubebuilder:printcolumn:name="Ready",type="integer",JSONPath=".status.readyReplicas",description="Machines that are ready"
+// +kubebuilder:printcolumn:name="Up-to-date",type=integer,JSONPath=".status.upToDateReplicas",description="Machines as wanted"
+// +kubebuilder:printcolumn:name="Next",type="string",JSONPath=".status.plan.step",description="The next step"
+// +kubebuilder:printcolumn:name="Why",type="string",JSONPath=".status.plan.message",description="Why it is the next step",priority=10
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.type=="Paused")].status`,description="Reconciliation paused",priority=10
+// +kubebuilder:printcolumn:name="Initialized",type=boolean,JSONPath=".status.initialization.controlPlaneInitialized",description="The first machine accepts requests"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=".spec.version",description="Kubernetes version wanted"
+
+// KubeadmControlPlane is a control plane of machines that kubeadm sets up.
+type KubeadmControlPlane struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the control plane that is wanted.
+	// +required
+	Spec KubeadmControlPlaneSpec `json:"spec,omitempty,omitzero"`
+	// status is what was observed and decided.
+	// +optional
+	Status KubeadmControlPlaneStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions in the form that Cluster API's tools read.
+func (in *KubeadmControlPlane) GetConditions() []metav1.Condition {
+	return in.Status.Conditions
+}
+
+// SetConditions replaces the conditions.
+func (in *KubeadmControlPlane) SetConditions(conditions []metav1.Condition) {
+	in.Status.Conditions = conditions
+}
+
+// GetV1Beta1Conditions returns the conditions of the deprecated form.
+func (in *KubeadmControlPlane) GetV1Beta1Conditions() clusterv1.Conditions {
+	if in.Status.Deprecated == nil || in.Status.Deprecated.V1Beta1 == nil {
+		return nil
+	}
+	return in.Status.Deprecated.V1Beta1.Conditions
+}
+
+// SetV1Beta1Conditions replaces the conditions of the deprecated form.
+func (in *KubeadmControlPlane) SetV1Beta1Conditions(conditions clusterv1.Conditions) {
+	if in.Status.Deprecated == nil {
+		in.Status.Deprecated = &upstream.KubeadmControlPlaneDeprecatedStatus{}
+	}
+	if in.Status.Deprecated.V1Beta1 == nil {
+		in.Status.Deprecated.V1Beta1 = &upstream.KubeadmControlPlaneV1Beta1DeprecatedStatus{}
+	}
+	in.Status.Deprecated.V1Beta1.Conditions = conditions
+}
+
+// +kubebuilder:object:root=true
+
+// KubeadmControlPlaneList is a list of control planes.
+type KubeadmControlPlaneList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list's metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the control planes.
+	Items []KubeadmControlPlane `json:"items"`
+}

@@ -1,0 +1,66 @@
+package plan
+
+import "time"
+
+// Verb is a kind of step.
+type Verb string
+
+// The verbs. Each is one action that may be repeated without harm.
+const (
+	// Nothing: all is as wanted.
+	Nothing Verb = "Nothing"
+	// Wait: nothing may be done now; the decision says why.
+	Wait Verb = "Wait"
+	// Generate the missing certificate authorities.
+	Generate Verb = "GenerateCertificates"
+	// WriteKubeconfig makes or renews the secret with which the cluster is reached.
+	WriteKubeconfig Verb = "WriteKubeconfig"
+	// Create Step.Machine in Step.Domain; the first of all initialises the cluster.
+	Create Verb = "Create"
+	// Delete Step.Machine; its hook holds it until its member is gone.
+	Delete Verb = "Delete"
+	// MoveLeader to the member Step.Member.
+	MoveLeader Verb = "MoveLeader"
+	// RemoveMember Step.Member from the quorum.
+	RemoveMember Verb = "RemoveMember"
+	// ReleaseHook lets the Machine Step.Machine go.
+	ReleaseHook Verb = "ReleaseHook"
+	// Finish lets the group itself go: all its machines are gone.
+	Finish Verb = "Finish"
+)
+
+// Step is one action. It is comparable, and names all that it acts on.
+type Step struct {
+	Verb    Verb   `json:"verb"`
+	Machine string `json:"machine,omitempty"`
+	Member  string `json:"member,omitempty"` // ID in hexadecimal
+	Domain  string `json:"domain,omitempty"`
+	// Init: the created machine initialises the cluster; otherwise it joins.
+	Init bool `json:"init,omitempty"`
+	// Number is the number in the created machine's name.
+	Number int `json:"number,omitempty"`
+}
+
+// Decision is one step, and why it is the next one.
+type Decision struct {
+	Step Step `json:"step"`
+	// Rule is the name of the rule that decided.
+	Rule string `json:"rule"`
+	// Reason is one CamelCase word, for conditions, events and metric labels.
+	Reason string `json:"reason"`
+	// Message says the same to a person, with names and numbers.
+	Message string `json:"message"`
+	// Again is when to look again although nothing was reported; 0: only when something changes.
+	Again time.Duration `json:"again,omitempty"`
+}
+
+// Verdict is what one rule said.
+type Verdict struct {
+	Rule string `json:"rule"`
+	// Decided: the rule had something to say; the first that has decides.
+	Decided bool `json:"decided"`
+	// Decision is what it said, if Decided.
+	Decision Decision `json:"decision,omitzero"`
+	// Because is why the rule passed, with its numbers, if not Decided.
+	Because string `json:"because,omitempty"`
+}

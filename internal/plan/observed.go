@@ -1,0 +1,153 @@
+package plan
+
+import "time"
+
+// Observed is everything that a decision may depend on. It is plain data:
+// sorted, without clients, and written as JSON it is a complete bug report.
+type Observed struct {
+	// Now is when the facts were read. Decisions know no other clock.
+	Now time.Time `json:"now"`
+	// Group is the object that wants the machines.
+	Group Group `json:"group"`
+	// Want is what the user asked for.
+	Want Want `json:"want"`
+	// Cluster is what the machines need around them.
+	Cluster Cluster `json:"cluster"`
+	// Machines are those of the group, the oldest first, then by name.
+	Machines []Machine `json:"machines,omitempty"`
+	// Etcd is the quorum that the machines hold.
+	Etcd Etcd `json:"etcd"`
+	// Workers are the names of the cluster's other machines, sorted. Deletion waits for them.
+	Workers []string `json:"workers,omitempty"`
+}
+
+// Group is the object that wants the machines.
+type Group struct {
+	Name string `json:"name"`
+	// Deleting: the group itself is to go, and all its machines with it.
+	Deleting bool `json:"deleting,omitempty"`
+	// Paused: a person holds the cluster or the group.
+	Paused bool `json:"paused,omitempty"`
+	// Initialized: a first machine once answered as API server. It never turns back.
+	Initialized bool `json:"initialized,omitempty"`
+	// LastMachine is the highest number that was ever put into a machine's name.
+	LastMachine int `json:"lastMachine,omitempty"`
+	// Begun is the name of a machine whose creation was begun and not finished: its
+	// infrastructure or bootstrap object is there, its Machine is not. Empty: none.
+	Begun string `json:"begun,omitempty"`
+}
+
+// Want is what the user asked for.
+type Want struct {
+	Replicas int `json:"replicas"`
+	// MaxParallel limits how many machines join at once; 0: no limit of the user's.
+	MaxParallel int `json:"maxParallel,omitempty"`
+	// Learners: the wanted version of kubeadm joins etcd as learner (v1.29 and later).
+	Learners bool `json:"learners,omitempty"`
+	// Domains are the failure domains for control planes, sorted. Empty: none are known.
+	Domains []string `json:"domains,omitempty"`
+	// NameFormat makes a machine's name from its number, with one %s for the number.
+	NameFormat string `json:"nameFormat"`
+}
+
+// Cluster is what the machines need around them before any may be made.
+type Cluster struct {
+	// Infrastructure: the infrastructure of the cluster is provisioned.
+	Infrastructure bool `json:"infrastructure"`
+	// Endpoint is host:port of the API server; empty until it is known.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Template says what is wrong with the machine template; empty: it is there.
+	Template string `json:"template,omitempty"`
+	// MissingCertificates are the purposes of authorities that have no secret: ca, etcd, proxy, sa. Sorted.
+	MissingCertificates []string `json:"missingCertificates,omitempty"`
+	// Kubeconfig is the state of the secret with which the cluster is reached.
+	Kubeconfig Kubeconfig `json:"kubeconfig"`
+	// Reachable: the cluster's API server answers and the facts from it are complete.
+	Reachable bool `json:"reachable"`
+	// Unreachable says why it does not; empty when Reachable.
+	Unreachable string `json:"unreachable,omitempty"`
+}
+
+// Kubeconfig is the state of the secret with which the cluster is reached.
+type Kubeconfig struct {
+	Exists bool `json:"exists"`
+	// Foreign: somebody else made it; it is left alone.
+	Foreign bool `json:"foreign,omitempty"`
+	// Expires is the end of the client certificate in it; zero when not known.
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Health is what is known of a component. The zero value is Unknown: what is
+// not known is never taken for healthy.
+type Health string
+
+// The values of Health.
+const (
+	Unknown   Health = ""
+	Healthy   Health = "Healthy"
+	Unhealthy Health = "Unhealthy"
+)
+
+// Machine is one machine of the group, as last seen.
+type Machine struct {
+	Name    string    `json:"name"`
+	Domain  string    `json:"domain,omitempty"`
+	Created time.Time `json:"created"`
+	// Node is the name of its Node; empty until one is registered.
+	Node string `json:"node,omitempty"`
+	// NodeSince is when the Node was registered.
+	NodeSince time.Time `json:"nodeSince,omitzero"`
+	// NodeReady is the Node's own Ready condition. Growth does not wait for it.
+	NodeReady bool `json:"nodeReady,omitempty"`
+	// Components are the static pods that the machine should run, sorted by name.
+	Components []Component `json:"components,omitempty"`
+	// Failed is what ended the machine's bootstrap, in the provider's words; empty: nothing did.
+	Failed string `json:"failed,omitempty"`
+	// Deleting: the Machine is being deleted.
+	Deleting bool `json:"deleting,omitempty"`
+	// Hook: our pre-terminate hook is on the Machine, so that it cannot go before its member has.
+	Hook bool `json:"hook,omitempty"`
+	// HookDue: all other work of the deletion is done, and it waits for our hook.
+	HookDue bool `json:"hookDue,omitempty"`
+}
+
+// Component is one static pod of a machine.
+type Component struct {
+	// Name is kube-apiserver, kube-controller-manager, kube-scheduler or etcd.
+	Name   string `json:"name"`
+	Health Health `json:"health,omitempty"`
+	// Why is what is wrong, when it is not healthy.
+	Why string `json:"why,omitempty"`
+}
+
+// Etcd is the quorum that the machines hold.
+type Etcd struct {
+	// Managed: its members run on the group's machines and are ours to keep.
+	Managed bool `json:"managed"`
+	// Known: the list of members was read. Without it nothing that touches members may be done.
+	Known bool `json:"known"`
+	// Why says why the list is not known, in which members disagree, or which alarm is active. Empty: nothing is wrong.
+	Why string `json:"why,omitempty"`
+	// Agreed: every member that answered has the same list.
+	Agreed bool `json:"agreed"`
+	// Members are those of the list, sorted by ID.
+	Members []Member `json:"members,omitempty"`
+}
+
+// Member is one member of the etcd cluster.
+type Member struct {
+	// ID is etcd's, in hexadecimal.
+	ID string `json:"id"`
+	// Name is the Node's name; empty until the member has started once.
+	Name string `json:"name,omitempty"`
+	// Machine is the one it runs or will run on; empty when none of the group's is known for it.
+	Machine string `json:"machine,omitempty"`
+	Learner bool   `json:"learner,omitempty"`
+	Leader  bool   `json:"leader,omitempty"`
+	// Health is what the member answered for itself.
+	Health Health `json:"health,omitempty"`
+	// Alarms are the active ones: NOSPACE, CORRUPT. Sorted.
+	Alarms []string `json:"alarms,omitempty"`
+	// Since is when it was first seen as it is now: in this list, learner or voter, with or without a name, with this health.
+	Since time.Time `json:"since,omitzero"`
+}
