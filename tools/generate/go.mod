@@ -1,4 +1,4 @@
-module github.com/quorate/quorate/tools
+module github.com/quorate/quorate/tools/generate
 
 go 1.26.0
 

@@ -1,0 +1,86 @@
+# Quorate. `make help` lists what can be made.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+CACHE  := $(or $(QUORATE_CACHE),$(HOME)/.cache/quorate)
+TOOLS  := $(CACHE)/tools
+GO     ?= go
+export GOFLAGS := -buildvcs=false
+
+LINT_PIN     := $(shell cat tools/lint/go.mod tools/lint/go.sum 2>/dev/null | sha256sum | cut -c1-12)
+GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum 2>/dev/null | sha256sum | cut -c1-12)
+GOLANGCI     := $(TOOLS)/golangci-lint-$(LINT_PIN)
+CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
+
+RUN  ?=
+SEED ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/quorate, bin/quorate-node and bin/quorate-manager
+	$(GO) build -trimpath -o bin/quorate ./cmd/quorate
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/quorate-node ./cmd/node
+	$(GO) build -trimpath -o bin/quorate-manager ./cmd/manager
+
+.PHONY: packages
+packages: ## install the operating system's packages that machines need (Debian, Ubuntu; as root)
+	./hack/install-packages.sh
+
+.PHONY: demo
+demo: packages build ## from nothing to a highly available control plane on this host (as root)
+	./bin/quorate up
+
+.PHONY: test
+test: ## everything: generated files, lint, unit, worlds, mutation, envtest and, as root, e2e
+	./hack/test.sh
+
+.PHONY: lint
+lint: $(GOLANGCI) ## lint, and measure the tree against its limits
+	$(GOLANGCI) run ./...
+	$(GO) test ./test/limits -count 1
+
+.PHONY: unit
+unit: ## unit tests, rows, stories and a short run of the worlds
+	$(GO) test ./api/... ./cmd/... ./config/... ./examples/... ./internal/...
+
+.PHONY: worlds
+worlds: ## many random worlds; SEED=N replays one and tells its story
+	$(GO) test ./internal/sim -run TestWorlds -count 1 -v -args $(if $(SEED),-seed=$(SEED),-worlds=20000)
+
+.PHONY: mutate
+mutate: ## sabotage every rule and comparison of the decision core, one at a time
+	$(GO) run ./test/mutate
+
+.PHONY: bench
+bench: ## speed and memory of the core and of the hot paths
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/plan ./internal/sim ./internal/local/balancer
+
+.PHONY: e2e
+e2e: packages build ## real machines on this host, as root; RUN=create|crash|scale|join-dies|worker|down picks one
+	./bin/quorate artifacts build
+	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 60m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
+
+.PHONY: generate
+generate: $(CONTROLLERGEN) ## CRDs, deep copies, RBAC and docs/rules.md from the code
+	$(CONTROLLERGEN) object paths=./api/...
+	$(CONTROLLERGEN) crd paths=./api/... output:crd:dir=config/crd
+	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/... output:rbac:dir=config/rbac
+	$(GO) generate ./internal/...
+
+.PHONY: verify
+verify: generate ## fail when generated files or go.mod differ from what is committed
+	$(GO) mod tidy -diff
+	@git diff --exit-code -- api config docs/rules.md || { echo 'generated files differ: run make generate and commit'; exit 1; }
+
+.PHONY: clean
+clean: ## remove what was built here; the cache stays (`rm -r $(CACHE)` removes that)
+	rm -rf bin
+
+$(GOLANGCI):
+	./hack/build-tool.sh tools/lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint $@
+
+$(CONTROLLERGEN):
+	./hack/build-tool.sh tools/generate sigs.k8s.io/controller-tools/cmd/controller-gen $@

@@ -1,0 +1,40 @@
+//go:build e2e
+
+// Package e2e runs the promises of the README on real machines of this host,
+// through the command line that a user has, and verifies them with the
+// machines' own tools (etcdctl, the workload cluster's API) rather than with
+// what Quorate says of itself. It needs root and built artifacts: `make e2e`.
+package e2e
+
+import (
+	"os"
+	"testing"
+)
+
+// lives are the tests, in the order in which they run. Each makes the cluster that it needs and takes it down
+// again, so that any can run alone.
+var lives = []struct {
+	name string
+	run  func(*testing.T, *environment)
+}{
+	{"create", create},
+	{"worker", worker},
+	{"crash", crash},
+	{"scale", scale},
+	{"join-dies", joinDies},
+}
+
+func TestE2E(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("machines are namespaces of this host: run as root")
+	}
+	before := lookAtHost(t)
+	env := newEnvironment(t)
+	t.Cleanup(func() { env.quorate(t, "down", "--yes") })
+	for _, l := range lives {
+		if !t.Run(l.name, func(t *testing.T) { l.run(t, env) }) {
+			env.tellWhy(t)
+		}
+	}
+	t.Run("down", func(t *testing.T) { down(t, env, before) })
+}

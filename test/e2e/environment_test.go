@@ -1,0 +1,271 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/manager"
+)
+
+// environment is one state folder with its daemon, apart from any other on this host.
+type environment struct {
+	state   string
+	network string
+	binary  string
+}
+
+func newEnvironment(t *testing.T) *environment {
+	t.Helper()
+	binary, err := filepath.Abs("../../bin/quorate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		t.Fatalf("%v: run make build", err)
+	}
+	state, err := os.MkdirTemp("/var/lib", "quorate-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() && os.Getenv("QUORATE_E2E_KEEP") != "" {
+			return
+		}
+		if err := os.RemoveAll(state); err != nil {
+			t.Error(err)
+		}
+	})
+	return &environment{state: state, network: "172.29.0.0/16", binary: binary}
+}
+
+// quorate runs the command line and returns its standard output; a failure ends the test.
+func (e *environment) quorate(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := e.try(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (e *environment) try(args ...string) (string, error) {
+	c := exec.Command(e.binary, args...)
+	c.Env = append(os.Environ(), "QUORATE_STATE="+e.state)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil {
+		return out.String(), fmt.Errorf("quorate %s: %w\n%s%s", strings.Join(args, " "), err, out.String(), errs.String())
+	}
+	return out.String(), nil
+}
+
+// up makes or changes a cluster, and says how long it took.
+func (e *environment) up(t *testing.T, name string, args ...string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	e.quorate(t, append([]string{"up", "--network", e.network, "--name", name, "--timeout", "10m"}, args...)...)
+	took := time.Since(start)
+	t.Logf("up %s %s: %.1f s", name, strings.Join(args, " "), took.Seconds())
+	return took
+}
+
+// management returns a client of the management plane.
+func (e *environment) management(t *testing.T) client.WithWatch {
+	t.Helper()
+	cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(e.quorate(t, "kubeconfig", "--management")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: manager.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// workload returns a client of a cluster through its endpoint.
+func (e *environment) workload(t *testing.T, name string) (*kubernetes.Clientset, *rest.Config) {
+	t.Helper()
+	cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(e.quorate(t, "kubeconfig", name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Timeout = 10 * time.Second
+	return kubernetes.NewForConfigOrDie(cfg), cfg
+}
+
+// controlPlane reads the cluster's control plane object.
+func (e *environment) controlPlane(t *testing.T, name string) *controlplanev1.KubeadmControlPlane {
+	t.Helper()
+	var all controlplanev1.KubeadmControlPlaneList
+	if err := e.management(t).List(context.Background(), &all, client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Items) != 1 {
+		t.Fatalf("%d control planes of cluster %s, want 1", len(all.Items), name)
+	}
+	return &all.Items[0]
+}
+
+// machines returns the names of the cluster's control plane machines.
+func (e *environment) machines(t *testing.T, name string) []string {
+	t.Helper()
+	var all clusterv1.MachineList
+	if err := e.management(t).List(context.Background(), &all,
+		client.MatchingLabels{clusterv1.ClusterNameLabel: name}, client.HasLabels{clusterv1.MachineControlPlaneLabel}); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range all.Items {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// member is one row of etcd's own member list.
+type member struct {
+	Name      string `json:"name"`
+	ID        uint64 `json:"ID"`
+	IsLearner bool   `json:"isLearner"`
+}
+
+const etcdctl = "etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubernetes/pki/etcd/ca.crt" +
+	" --cert /etc/kubernetes/pki/etcd/server.crt --key /etc/kubernetes/pki/etcd/server.key -w json "
+
+// members asks the etcd on a machine itself, with the machine's own certificate.
+func (e *environment) members(machine string) ([]member, error) {
+	out, err := e.try("shell", machine, "--", "sh", "-c", etcdctl+"member list")
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Members []member `json:"members"`
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return nil, fmt.Errorf("reading the member list %q: %w", out, err)
+	}
+	return list.Members, nil
+}
+
+// voters are the names of the members that vote, as one machine's etcd tells.
+func (e *environment) voters(machine string) ([]string, error) {
+	members, err := e.members(machine)
+	var names []string
+	for _, m := range members {
+		if !m.IsLearner {
+			names = append(names, m.Name)
+		}
+	}
+	return names, err
+}
+
+// eventually asks until the answer is empty, and reports how long it took. The limit is generous: it is
+// there to end a test that hangs, not to measure.
+func eventually(t *testing.T, what string, limit time.Duration, missing func() string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		why := missing()
+		if why == "" {
+			t.Logf("%s: %.1f s", what, time.Since(start).Seconds())
+			return time.Since(start)
+		}
+		if time.Since(start) > limit {
+			t.Fatalf("%s: not after %s: %s", what, limit, why)
+		}
+		<-tick.C
+	}
+}
+
+// quorumOf says what is missing until the etcd of each machine lists exactly these machines as voters.
+func (e *environment) quorumOf(t *testing.T, name string, want int) func() string {
+	return func() string {
+		machines := e.machines(t, name)
+		if len(machines) != want {
+			return fmt.Sprintf("%d machines, want %d", len(machines), want)
+		}
+		for _, m := range machines {
+			voters, err := e.voters(m)
+			if err != nil {
+				return err.Error()
+			}
+			if !sameNames(voters, machines) {
+				return fmt.Sprintf("etcd on %s has the voters %v, the machines are %v", m, voters, machines)
+			}
+		}
+		return ""
+	}
+}
+
+// healthy says what is missing until all nodes are Ready and all pods of the system run.
+func (e *environment) healthy(t *testing.T, name string, nodes int) func() string {
+	c, _ := e.workload(t, name)
+	return func() string { return unhealthy(context.Background(), c, nodes) }
+}
+
+func unhealthy(ctx context.Context, c kubernetes.Interface, want int) string {
+	nodes, err := c.CoreV1().Nodes().List(ctx, listAll)
+	if err != nil {
+		return err.Error()
+	}
+	if len(nodes.Items) != want {
+		return fmt.Sprintf("%d nodes, want %d", len(nodes.Items), want)
+	}
+	for _, n := range nodes.Items {
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				return fmt.Sprintf("node %s: %s", n.Name, c.Message)
+			}
+		}
+	}
+	pods, err := c.CoreV1().Pods("kube-system").List(ctx, listAll)
+	if err != nil {
+		return err.Error()
+	}
+	for _, p := range pods.Items {
+		if !podReady(&p) {
+			return fmt.Sprintf("pod %s is %s and not ready", p.Name, p.Status.Phase)
+		}
+	}
+	return ""
+}
+
+func podReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// tellWhy prints what a person would look at after a failure.
+func (e *environment) tellWhy(t *testing.T) {
+	for _, args := range [][]string{{"status"}, {"explain"}, {"machine", "list"}, {"logs", "--daemon", "--tail", "60"}} {
+		out, err := e.try(args...)
+		t.Logf("quorate %s\n%s", strings.Join(args, " "), out)
+		if err != nil {
+			t.Log(err)
+		}
+	}
+}

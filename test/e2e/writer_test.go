@@ -1,0 +1,130 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// writer writes ten times a second through a cluster's endpoint and remembers what was acknowledged.
+type writer struct {
+	client       kubernetes.Interface
+	acknowledged []string
+	tried        int
+	failed       int
+	gap          time.Duration // the longest time without an acknowledged write
+}
+
+func newWriter(c kubernetes.Interface) *writer { return &writer{client: c} }
+
+func (w *writer) run(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	last := time.Now()
+	for ; ctx.Err() == nil; <-tick.C {
+		w.tried++
+		name := fmt.Sprintf("write-%05d", w.tried)
+		call, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		_, err := w.client.CoreV1().ConfigMaps("default").Create(call, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		cancel()
+		if err != nil {
+			w.failed++
+			continue
+		}
+		w.acknowledged = append(w.acknowledged, name)
+		w.gap = max(w.gap, time.Since(last))
+		last = time.Now()
+	}
+}
+
+// lost counts the acknowledged writes that cannot be read any more.
+func (w *writer) lost(ctx context.Context, t *testing.T) int {
+	t.Helper()
+	if len(w.acknowledged) == 0 {
+		t.Fatal("no write was acknowledged")
+	}
+	lost := 0
+	for _, name := range w.acknowledged {
+		if _, err := w.client.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			lost++
+		}
+	}
+	return lost
+}
+
+func (w *writer) String() string {
+	return fmt.Sprintf("%d tried, %d failed, longest gap %.1f s", w.tried, w.failed, w.gap.Seconds())
+}
+
+// reportMemory prints what the daemon with its children and each machine really use.
+func reportMemory(t *testing.T, e *environment) {
+	t.Helper()
+	text, err := os.ReadFile(e.state + "/daemon.pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := strings.Fields(string(text))[0]
+	total := proportional(t, daemon)
+	parts := []string{fmt.Sprintf("daemon %d MB", total)}
+	all, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, p := range all {
+		stat, err := os.ReadFile(p)
+		if err != nil {
+			continue
+		}
+		rest := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
+		if rest[1] == daemon {
+			m := proportional(t, filepath.Base(filepath.Dir(p)))
+			name, _ := os.ReadFile(filepath.Dir(p) + "/comm")
+			parts = append(parts, fmt.Sprintf("%s %d MB", strings.TrimSpace(string(name)), m))
+			total += m
+		}
+	}
+	t.Logf("FIGURE memory of the management plane: %d MB (%s)", total, strings.Join(parts, ", "))
+	usage, _ := filepath.Glob("/sys/fs/cgroup/memory/quorate-*/*/memory.stat")
+	unified, _ := filepath.Glob("/sys/fs/cgroup/quorate-*/*/memory.stat")
+	for _, f := range append(usage, unified...) {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		rss := 0
+		for _, line := range strings.Split(string(text), "\n") {
+			for _, key := range []string{"total_rss ", "anon "} {
+				if v, ok := strings.CutPrefix(line, key); ok {
+					n, _ := strconv.Atoi(v)
+					rss += n
+				}
+			}
+		}
+		t.Logf("FIGURE memory of %s: %d MB (anonymous)", filepath.Base(filepath.Dir(f)), rss>>20)
+	}
+}
+
+// proportional is a process's memory with shared pages divided among those that share them, in MB.
+func proportional(t *testing.T, pid string) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/" + pid + "/smaps_rollup")
+	if err != nil {
+		return 0
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		if v, ok := strings.CutPrefix(line, "Pss:"); ok {
+			n, _ := strconv.Atoi(strings.Fields(v)[0])
+			return n >> 10
+		}
+	}
+	return 0
+}
