@@ -1,0 +1,174 @@
+// Package envtest asks a real API server what our kinds accept and refuse. It
+// needs the binaries etcd and kube-apiserver in KUBEBUILDER_ASSETS; `make unit` sets it.
+package envtest
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+)
+
+func TestAdmission(t *testing.T) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true}
+	cfg, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("create", func(t *testing.T) { created(t, c) })
+	t.Run("update", func(t *testing.T) { updated(t, c) })
+	t.Run("scale", func(t *testing.T) { scaled(t, c) })
+}
+
+const controlPlane = `
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlane
+metadata: {name: cp, namespace: default}
+spec:
+  replicas: 3
+  version: v1.36.3
+  machineTemplate:
+    spec:
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: cp}
+  kubeadmConfigSpec: {format: cloud-config}
+`
+
+const externalEtcd = `kubeadmConfigSpec:
+    clusterConfiguration: {etcd: {external: {endpoints: ["https://10.0.0.1:2379"], caFile: /ca, certFile: /cert, keyFile: /key}}}`
+
+const machineTemplate = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
+kind: LocalMachineTemplate
+metadata: {name: cp, namespace: default}
+spec: {template: {spec: {}}}
+`
+
+// created: what may be created, and what the refusal of the rest says.
+func created(t *testing.T, c client.Client) {
+	for _, row := range []struct{ name, old, changed, refusal string }{
+		{"three replicas", "", "", ""},
+		{"one replica", "replicas: 3", "replicas: 1", ""},
+		{"seven replicas", "replicas: 3", "replicas: 7", ""},
+		{"an even number", "replicas: 3", "replicas: 4", "replicas is 4: a control plane with stacked etcd needs an odd number"},
+		{"zero", "replicas: 3", "replicas: 0", "replicas is 0"},
+		{"nine", "replicas: 3", "replicas: 9", "stacked etcd is supported with 1, 3, 5 or 7 members"},
+		{"an even number with external etcd", "replicas: 3", "replicas: 4#external", ""},
+		{"upstream's rollout", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}", ""},
+		{"two surplus machines", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}", "maxSurge must be 0 or 1"},
+		{"joins one by one", "replicas: 3", "replicas: 3\n  joins: {maxParallel: 1}", ""},
+		{"no joins at all", "replicas: 3", "replicas: 3\n  joins: {maxParallel: 0}", "spec.joins.maxParallel: Invalid value: 0"},
+		{"no kubeadm configuration", "\n  kubeadmConfigSpec: {format: cloud-config}", "", ""},
+		{"no version", "version: v1.36.3", "", "spec.version: Required value"},
+		{"a version that is none", "version: v1.36.3", "version: latest", "version is latest: it must be of the form v1.36.3"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			text := controlPlane
+			if row.old != "" {
+				text = strings.Replace(text, row.old, strings.TrimSuffix(row.changed, "#external"), 1)
+			}
+			if strings.HasSuffix(row.changed, "#external") {
+				text = strings.Replace(text, "kubeadmConfigSpec: {format: cloud-config}", externalEtcd, 1)
+			}
+			o := object(t, text)
+			wantRefusal(t, c.Create(context.Background(), o), row.refusal)
+			if row.refusal == "" {
+				if err := c.Delete(context.Background(), o); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// updated: what may be changed of what exists.
+func updated(t *testing.T, c client.Client) {
+	cp, template := object(t, controlPlane), object(t, machineTemplate)
+	create(t, c, cp, template)
+	for _, row := range []struct {
+		name    string
+		object  *unstructured.Unstructured
+		patch   string
+		refusal string
+	}{
+		{"to five replicas", cp, `{"spec":{"replicas":5}}`, ""},
+		{"to two replicas", cp, `{"spec":{"replicas":2}}`, "replicas is 2"},
+		{"a machine template", template, `{"spec":{"template":{"spec":{"providerID":"local://x"}}}}`, "a machine template cannot be changed"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := c.Patch(context.Background(), row.object.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(row.patch)))
+			wantRefusal(t, err, row.refusal)
+		})
+	}
+	remove(t, c, cp, template)
+}
+
+// scaled: the scale subresource obeys the same rules.
+func scaled(t *testing.T, c client.Client) {
+	cp := object(t, controlPlane)
+	create(t, c, cp)
+	for _, row := range []struct{ patch, refusal string }{
+		{`{"spec":{"replicas":5}}`, ""}, {`{"spec":{"replicas":6}}`, "replicas is 6"},
+	} {
+		scale := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale"}}
+		err := c.SubResource("scale").Patch(context.Background(), cp.DeepCopy(),
+			client.RawPatch("application/merge-patch+json", []byte(row.patch)), client.WithSubResourceBody(scale))
+		wantRefusal(t, err, row.refusal)
+	}
+	remove(t, c, cp)
+}
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func create(t *testing.T, c client.Client, all ...*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range all {
+		if err := c.Create(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func remove(t *testing.T, c client.Client, all ...*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range all {
+		if err := c.Delete(context.Background(), o); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func wantRefusal(t *testing.T, err error, refusal string) {
+	t.Helper()
+	switch {
+	case refusal == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case refusal != "" && err == nil:
+		t.Errorf("accepted, want a refusal with %q", refusal)
+	case refusal != "" && !strings.Contains(err.Error(), refusal):
+		t.Errorf("refused with %q, want %q", err, refusal)
+	}
+}
