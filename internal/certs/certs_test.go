@@ -1,0 +1,233 @@
+package certs
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+var isController = true
+
+// owner is the control plane object of demo.
+var owner = metav1.OwnerReference{
+	APIVersion: "controlplane.cluster.x-k8s.io/v1beta2", Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "u1",
+	Controller: &isController, BlockOwnerDeletion: &isController,
+}
+
+func demo() *clusterv1.Cluster {
+	return &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "ns", UID: "c1"},
+		Spec: clusterv1.ClusterSpec{
+			ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443},
+			ControlPlaneRef:      clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "demo-cp"},
+		},
+	}
+}
+
+// small keys keep the tests fast.
+var small = &bootstrapv1.ClusterConfiguration{EncryptionAlgorithm: bootstrapv1.EncryptionAlgorithmECDSAP256, CACertificateValidityPeriodDays: 100}
+
+var external = &bootstrapv1.ClusterConfiguration{Etcd: bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{
+	Endpoints: []string{"https://10.0.0.1:2379"}, CAFile: "/ca", CertFile: "/crt", KeyFile: "/key",
+}}}
+
+func newClient(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	return fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build()
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	must(t, corev1.AddToScheme(s))
+	must(t, clusterv1.AddToScheme(s))
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func secretOf(t *testing.T, c client.Client, name string) *corev1.Secret {
+	t.Helper()
+	s := &corev1.Secret{}
+	must(t, c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, s))
+	return s
+}
+
+func given(name string, data map[string]string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string][]byte{}}
+	for k, v := range data {
+		s.Data[k] = []byte(v)
+	}
+	return s
+}
+
+func certificate(t *testing.T, data []byte) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(data)
+	if block == nil {
+		t.Fatalf("no PEM data: %q", data)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	must(t, err)
+	return cert
+}
+
+func TestMissing(t *testing.T) {
+	pair := map[string]string{"tls.crt": "c", "tls.key": "k"}
+	tests := []struct {
+		name       string
+		config     *bootstrapv1.ClusterConfiguration
+		secrets    []client.Object
+		own, given string
+		err        string
+	}{
+		{"new", nil, nil, "ca etcd proxy sa", "", ""},
+		{"two are there", nil, []client.Object{given("demo-ca", pair), given("demo-proxy", pair)}, "etcd sa", "", ""},
+		{"another cluster's", nil, []client.Object{given("other-ca", pair)}, "ca etcd proxy sa", "", ""},
+		{"all", nil, []client.Object{given("demo-ca", pair), given("demo-proxy", pair), given("demo-etcd", pair), given("demo-sa", pair)}, "", "", ""},
+		{"external etcd", external, nil, "ca proxy sa", "apiserver-etcd-client etcd", ""},
+		{"external etcd, given", external, []client.Object{given("demo-etcd", map[string]string{"tls.crt": "c"}), given("demo-apiserver-etcd-client", pair)}, "ca proxy sa", "", ""},
+		{"no key", nil, []client.Object{given("demo-ca", map[string]string{"tls.crt": "c"})}, "", "", "secret ns/demo-ca lacks tls.key"},
+		{"nothing in it", nil, []client.Object{given("demo-sa", nil)}, "", "", "secret ns/demo-sa lacks tls.crt and tls.key"},
+		{"external etcd's client has no key", external, []client.Object{given("demo-apiserver-etcd-client", map[string]string{"tls.crt": "c"})}, "", "", "demo-apiserver-etcd-client lacks tls.key"},
+		{"external etcd's authority is empty", external, []client.Object{given("demo-etcd", nil)}, "", "", "demo-etcd lacks tls.crt:"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := newClient(t, test.secrets...)
+			own, err1 := Missing(t.Context(), c, demo(), test.config)
+			user, err2 := MissingGiven(t.Context(), c, demo(), test.config)
+			if err := errors.Join(err1, err2); test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error %v, want %q", err, test.err)
+				}
+				return
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Join(own, " ") != test.own || strings.Join(user, " ") != test.given {
+				t.Errorf("missing %v and %v, want %s and %s", own, user, test.own, test.given)
+			}
+		})
+	}
+}
+
+func TestGenerate(t *testing.T) {
+	c := newClient(t, given("demo-proxy", map[string]string{"tls.crt": "the user's", "tls.key": "own"}))
+	must(t, Generate(t.Context(), c, demo(), small, owner))
+	if left, err := Missing(t.Context(), c, demo(), small); err != nil || len(left) > 0 {
+		t.Errorf("still missing: %v, %v", left, err)
+	}
+	for _, name := range []string{"demo-ca", "demo-etcd", "demo-sa"} {
+		s := secretOf(t, c, name)
+		if s.Type != "cluster.x-k8s.io/secret" || s.Labels["cluster.x-k8s.io/cluster-name"] != "demo" || !reflect.DeepEqual(s.OwnerReferences, []metav1.OwnerReference{owner}) {
+			t.Errorf("%s: type %s, labels %v, owners %v", name, s.Type, s.Labels, s.OwnerReferences)
+		}
+		if name == "demo-sa" {
+			continue
+		}
+		cert := certificate(t, s.Data["tls.crt"])
+		if !cert.IsCA || cert.PublicKeyAlgorithm != x509.ECDSA || time.Until(cert.NotAfter) > 101*24*time.Hour || time.Until(cert.NotAfter) < 99*24*time.Hour {
+			t.Errorf("%s: authority %t, %s, ends %s", name, cert.IsCA, cert.PublicKeyAlgorithm, cert.NotAfter)
+		}
+	}
+	if s := secretOf(t, c, "demo-proxy"); string(s.Data["tls.crt"]) != "the user's" || len(s.OwnerReferences) > 0 {
+		t.Errorf("a secret that was there is now %v", s)
+	}
+
+	before := secretOf(t, c, "demo-ca")
+	must(t, Generate(t.Context(), c, demo(), small, owner))
+	if after := secretOf(t, c, "demo-ca"); after.ResourceVersion != before.ResourceVersion {
+		t.Error("the second time changed what the first made")
+	}
+}
+
+func TestGenerateWithExternalEtcd(t *testing.T) {
+	c := newClient(t)
+	must(t, Generate(t.Context(), c, demo(), external, owner))
+	for _, name := range []string{"demo-etcd", "demo-apiserver-etcd-client"} {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+			t.Errorf("%s was made for an etcd that is not ours: %v", name, err)
+		}
+	}
+}
+
+// A secret that appears between looking and writing stays as it is.
+func TestGenerateLosesARace(t *testing.T) {
+	var c client.WithWatch
+	c = fake.NewClientBuilder().WithScheme(scheme(t)).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, inner client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if o.GetName() == "demo-ca" {
+				must(t, inner.Create(ctx, given("demo-ca", map[string]string{"tls.crt": "first", "tls.key": "first"})))
+			}
+			return inner.Create(ctx, o, opts...)
+		},
+	}).Build()
+	must(t, Generate(t.Context(), c, demo(), small, owner))
+	if got := string(secretOf(t, c, "demo-ca").Data["tls.crt"]); got != "first" {
+		t.Errorf("it was overwritten with %q", got)
+	}
+}
+
+func TestErrorsOfTheAPIServerAreReported(t *testing.T) {
+	broken := fake.NewClientBuilder().WithScheme(scheme(t)).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("no connection")
+		},
+	}).Build()
+	refusing := fake.NewClientBuilder().WithScheme(scheme(t)).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return errors.New("quota exceeded")
+		},
+	}).Build()
+	_, missing := Missing(t.Context(), broken, demo(), nil)
+	_, kubeconfig := Kubeconfig(t.Context(), broken, demo())
+	_, etcd := (&EtcdClients{}).Config(t.Context(), broken, demo())
+	for name, err := range map[string]error{
+		"Missing": missing, "Kubeconfig": kubeconfig, "Config": etcd,
+		"Generate":        Generate(t.Context(), broken, demo(), small, owner),
+		"WriteKubeconfig": WriteKubeconfig(t.Context(), broken, demo(), owner),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "no connection") || !strings.Contains(err.Error(), "demo") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := Generate(t.Context(), refusing, demo(), small, owner); err == nil || !strings.Contains(err.Error(), "creating secret ns/demo-") {
+		t.Errorf("Generate: %v", err)
+	}
+}
+
+// withAuthorities returns demo with authorities, and a client that holds them.
+func withAuthorities(t *testing.T) (*clusterv1.Cluster, client.Client) {
+	t.Helper()
+	c := newClient(t)
+	must(t, Generate(t.Context(), c, demo(), small, owner))
+	return demo(), c
+}
+
+func anotherUID(uid string) *clusterv1.Cluster {
+	cluster := demo()
+	cluster.UID = types.UID(uid)
+	return cluster
+}

@@ -1,0 +1,144 @@
+package certs
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"fmt"
+	"net/url"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capicerts "sigs.k8s.io/cluster-api/util/certs"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// KubeconfigRenewal is how long before its end the client certificate of a kubeconfig is
+// replaced. It is upstream's value, half of the certificate's year.
+const KubeconfigRenewal = capicerts.ClientCertificateRenewalDuration
+
+// Kubeconfig tells the state of the cluster's kubeconfig secret. It is foreign when the cluster's
+// control plane object does not control it: a user made it, and keeps it. One of
+// ours that cannot be read does not exist: writing it anew repairs it.
+func Kubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (plan.Kubeconfig, error) {
+	found, err := get(ctx, c, cluster, secret.Kubeconfig)
+	if err != nil || found == nil {
+		return plan.Kubeconfig{}, err
+	}
+	expires, err := clientExpiry(found.Data[secret.KubeconfigDataName])
+	foreign := isForeign(found, cluster)
+	return plan.Kubeconfig{Exists: foreign || err == nil, Foreign: foreign, Expires: expires}, nil
+}
+
+// isForeign tells whether the secret is controlled by something else than the cluster's control plane, or by nothing.
+func isForeign(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
+	owner, ref := metav1.GetControllerOf(s), cluster.Spec.ControlPlaneRef
+	if owner == nil {
+		return true
+	}
+	group, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err != nil || group.Group != ref.APIGroup || owner.Kind != ref.Kind || owner.Name != ref.Name
+}
+
+// clientExpiry is the end of the first client certificate to end; zero where there is none,
+// as with tokens.
+func clientExpiry(data []byte) (time.Time, error) {
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading a kubeconfig: %w", err)
+	}
+	if len(config.Clusters) == 0 || len(config.AuthInfos) == 0 {
+		return time.Time{}, fmt.Errorf("reading a kubeconfig: it has no cluster or no user")
+	}
+	var first time.Time
+	for _, user := range config.AuthInfos {
+		if len(user.ClientCertificateData) == 0 {
+			continue
+		}
+		cert, err := capicerts.DecodeCertPEM(user.ClientCertificateData)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("reading the client certificate in a kubeconfig: %w", err)
+		}
+		if first.IsZero() || cert.NotAfter.Before(first) {
+			first = cert.NotAfter
+		}
+	}
+	return first, nil
+}
+
+// WriteKubeconfig makes the cluster's kubeconfig secret, controlled by owner, for the cluster's
+// endpoint and with a fresh client certificate; where it is there and ours, its
+// content is replaced. A foreign one is left alone.
+func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference) error {
+	found, err := get(ctx, c, cluster, secret.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	if found != nil && isForeign(found, cluster) {
+		return nil
+	}
+	data, err := newKubeconfig(ctx, c, cluster)
+	if err != nil {
+		return fmt.Errorf("making a kubeconfig for cluster %s: %w", cluster.Name, err)
+	}
+	if found == nil {
+		found = kubeconfig.GenerateSecretWithOwner(client.ObjectKeyFromObject(cluster), data, owner)
+		err = c.Create(ctx, found)
+	} else {
+		if found.Data == nil {
+			found.Data = map[string][]byte{}
+		}
+		found.Data[secret.KubeconfigDataName] = data
+		// The resource version is part of it: who wrote meanwhile is not overwritten.
+		err = c.Update(ctx, found)
+	}
+	if err != nil {
+		return fmt.Errorf("writing secret %s/%s: %w", found.Namespace, found.Name, err)
+	}
+	return nil
+}
+
+func newKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]byte, error) {
+	if !cluster.Spec.ControlPlaneEndpoint.IsValid() {
+		return nil, fmt.Errorf("spec.controlPlaneEndpoint is %q, want host:port", cluster.Spec.ControlPlaneEndpoint.String())
+	}
+	ca, err := authorityOf(ctx, c, cluster, secret.ClusterCA)
+	if err != nil {
+		return nil, err
+	}
+	server := url.URL{Scheme: "https", Host: cluster.Spec.ControlPlaneEndpoint.String()}
+	config, err := kubeconfig.New(cluster.Name, server.String(), ca.cert, ca.key, kubeconfig.KeyEncryptionAlgorithm(algorithm(ca.key)))
+	if err != nil {
+		return nil, fmt.Errorf("signing a client certificate: %w", err)
+	}
+	return clientcmd.Write(*config)
+}
+
+// algorithm is that of the authority's key: whoever chose it, wants it for what it signs.
+func algorithm(key crypto.Signer) bootstrapv1.EncryptionAlgorithmType {
+	switch public := key.Public().(type) {
+	case *ecdsa.PublicKey:
+		if public.Params().BitSize > 256 {
+			return bootstrapv1.EncryptionAlgorithmECDSAP384
+		}
+		return bootstrapv1.EncryptionAlgorithmECDSAP256
+	case *rsa.PublicKey:
+		switch public.N.BitLen() {
+		case 3072:
+			return bootstrapv1.EncryptionAlgorithmRSA3072
+		case 4096:
+			return bootstrapv1.EncryptionAlgorithmRSA4096
+		}
+	}
+	return bootstrapv1.EncryptionAlgorithmRSA2048
+}

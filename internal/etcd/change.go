@@ -1,0 +1,130 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+)
+
+const (
+	// insistence is how long a change is tried where the context does not end earlier. A leader's
+	// election takes 1 to 2 s, so that this outlasts several.
+	insistence = 10 * time.Second
+	// breath is the pause between two tries.
+	breath = 200 * time.Millisecond
+)
+
+// MoveLeader makes the member with the ID to the leader. The order goes to the current leader,
+// for 2 s, and again until it is done, ctx ends or 10 s are over. It is no error when the
+// member leads already. A member that is a learner or not in the list is refused at once.
+func (c *Cluster) MoveLeader(ctx context.Context, targets []Target, to uint64) error {
+	err := again(ctx, func(ctx context.Context) error {
+		answers := c.ask(ctx, targets)
+		leader, found := leading(answers)
+		switch {
+		case !found:
+			return fmt.Errorf("the leader cannot be reached: %s", conclude(answers).Why)
+		case leader.id() == to:
+			return nil
+		}
+		return c.order(ctx, leader.target, func(ctx context.Context, conn *grpc.ClientConn) error {
+			_, err := pb.NewMaintenanceClient(conn).MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: to})
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("moving the lead of etcd to member %s: %w", FormatID(to), err)
+	}
+	return nil
+}
+
+// RemoveMember removes the member with the ID. The order goes to one member after the other, the
+// leader first and the one that is to go last, 2 s each, and again until it is done, ctx ends or 10 s are
+// over. It is no error when there is no such member.
+func (c *Cluster) RemoveMember(ctx context.Context, targets []Target, id uint64) error {
+	err := again(ctx, func(ctx context.Context) error {
+		answers := c.ask(ctx, targets)
+		err := errors.New("no member follows a leader: " + conclude(answers).Why)
+		for _, a := range able(answers, id) {
+			err = c.order(ctx, a.target, func(ctx context.Context, conn *grpc.ClientConn) error {
+				_, err := pb.NewClusterClient(conn).MemberRemove(ctx, &pb.MemberRemoveRequest{ID: id})
+				return err
+			})
+			if err == nil || errors.Is(rpctypes.Error(err), rpctypes.ErrMemberNotFound) {
+				return nil
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("removing etcd member %s: %w", FormatID(id), err)
+	}
+	return nil
+}
+
+// order gives one command to one member, once.
+func (c *Cluster) order(ctx context.Context, t Target, command func(context.Context, *grpc.ClientConn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return c.try(ctx, t, command)
+}
+
+// again repeats one try until it succeeds, is refused for good, or time is up. The
+// last error is the one that tells most.
+func again(ctx context.Context, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, insistence)
+	defer cancel()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(rpctypes.Error(err), rpctypes.ErrBadLeaderTransferee) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(breath):
+		}
+	}
+}
+
+// leading is the answer of the leader itself.
+func leading(answers []answer) (answer, bool) {
+	var found answer
+	for _, a := range answers {
+		if a.status != nil && a.follows() && a.status.Leader == a.id() && a.status.RaftTerm >= found.status.GetRaftTerm() {
+			found = a
+		}
+	}
+	return found, found.status != nil
+}
+
+// able are the voters that can carry out a removal: those who follow a leader, itself first, the one that is removed last.
+func able(answers []answer, removed uint64) []answer {
+	var out []answer
+	for _, a := range answers {
+		if a.status != nil && a.follows() && !a.status.IsLearner {
+			out = append(out, a)
+		}
+	}
+	rank := func(a answer) int {
+		switch a.id() {
+		case removed:
+			return 2
+		case a.status.Leader:
+			return 0
+		default:
+			return 1
+		}
+	}
+	slices.SortStableFunc(out, func(x, y answer) int { return rank(x) - rank(y) })
+	return out
+}

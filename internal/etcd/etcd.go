@@ -1,0 +1,121 @@
+// Package etcd asks and changes etcd clusters member by member. It knows how a
+// member is reached and how it proves who it is, what each member says of itself
+// and of the others, and how a leader is moved and a member removed. It does not
+// know machines or Kubernetes objects, and not what should be done: whether a
+// step is safe is decided elsewhere.
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// Target is one member that can be asked.
+type Target struct {
+	// Name is the member's name and that of its Node. Its serving certificate must carry it:
+	// whoever shows another name's certificate is not this member.
+	Name string
+	// Dial opens a connection to the member's client port; TLS is spoken over it.
+	// nil: there is no way to ask the member.
+	Dial func(context.Context) (net.Conn, error)
+}
+
+// Survey is what the members of one cluster say, each for itself, at one time.
+type Survey struct {
+	// Known: at least one voter told its list. Members is empty otherwise.
+	//
+	// A list that a minority told may be old. It is still Known, so that a person can be
+	// shown what is left, but then it is not Agreed, and its silent members are not Healthy.
+	Known bool
+	// Agreed: a majority of the list's voters follow a leader and gave this very list, nobody
+	// who follows a leader gave another, and nobody belongs to another cluster. Lists are
+	// the same when IDs, learner flags and peer URLs are. Names do not count, because
+	// a member has none before its first start; nor do lists of members that follow no leader,
+	// because such a member hears of no change.
+	Agreed bool
+	// Why says what is wrong: why the list is not known or not agreed, who does not answer,
+	// which alarms are active. Empty: nothing is wrong.
+	Why string
+	// Members are those of the list, sorted by ID.
+	Members []Member
+}
+
+// Member is one member of the list, and what is known of it.
+type Member struct {
+	// ID is etcd's.
+	ID uint64
+	// Name is empty until the member has started once.
+	Name string
+	// PeerURLs are where the other members reach it, sorted.
+	PeerURLs []string
+	// Learner: it has no vote yet.
+	Learner bool
+	// Leader: it is the one that the others follow.
+	Leader bool
+	// Health is Healthy when the member itself answered, follows a leader and reports no
+	// error; Unhealthy when it was asked and did not; Unknown when there was no way to
+	// ask it. NOSPACE is an alarm and no illness: such a member still votes. CORRUPT is both.
+	Health plan.Health
+	// Why is what keeps it from being Healthy; empty when it is.
+	Why string
+	// Alarms are the active ones that it raised, such as NOSPACE and CORRUPT, sorted.
+	Alarms []string
+}
+
+// FormatID writes a member's ID as etcd's own tools do, in hexadecimal.
+func FormatID(id uint64) string { return strconv.FormatUint(id, 16) }
+
+// ParseID reads what FormatID wrote.
+func ParseID(s string) (uint64, error) {
+	id, err := strconv.ParseUint(s, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("member ID %q: want 1 to 16 hexadecimal digits", s)
+	}
+	return id, nil
+}
+
+// Cluster keeps one client for each member of one etcd cluster. Its methods may be called at the same time.
+type Cluster struct {
+	mu      sync.Mutex
+	tls     *tls.Config
+	members map[string]*member
+}
+
+// Open returns a Cluster whose members are asked with these credentials: the roots
+// that sign members' certificates, and a client certificate. ServerName is
+// ignored. Nothing is connected yet.
+func Open(credentials *tls.Config) *Cluster {
+	return &Cluster{tls: credentials, members: map[string]*member{}}
+}
+
+// Use replaces the credentials. Where they are others than before, all
+// connections are closed, and made anew when they are needed.
+func (c *Cluster) Use(credentials *tls.Config) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tls == credentials {
+		return
+	}
+	c.tls = credentials
+	c.closeAll()
+}
+
+// Close closes all connections. A Cluster may be used again after it.
+func (c *Cluster) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closeAll()
+}
+
+func (c *Cluster) closeAll() {
+	for name, m := range c.members {
+		m.close()
+		delete(c.members, name)
+	}
+}

@@ -1,0 +1,150 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+// patience is how long one try at one member may take. A member that is well answers in
+// milliseconds; calls on one that is not can hang for etcd's own limit of 7 s.
+const patience = 2 * time.Second
+
+// member is the client of one member. It lives as long as its connection does: a new one
+// is made by whoever asks next, so that nothing is dialled while nobody asks.
+type member struct {
+	name string
+	conn *grpc.ClientConn
+	// dial is the newest way to the member.
+	dial atomic.Pointer[func(context.Context) (net.Conn, error)]
+	// proven: the member has answered on this connection.
+	proven atomic.Bool
+}
+
+// member returns the client of the target, new or kept.
+func (c *Cluster) member(t Target) (*member, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.members[t.Name]; m != nil {
+		m.dial.Store(&t.Dial)
+		return m, nil
+	}
+	if c.tls == nil {
+		return nil, errors.New("no credentials for etcd")
+	}
+	m := &member{name: t.Name}
+	m.dial.Store(&t.Dial)
+	own := c.tls.Clone()
+	own.ServerName = t.Name
+	// etcd's own client would dial once more for every Status, retry by itself and log to stderr.
+	conn, err := grpc.NewClient("passthrough:///"+t.Name,
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return (*m.dial.Load())(ctx) }),
+		grpc.WithTransportCredentials(credentials.NewTLS(own)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
+		grpc.WithDisableServiceConfig(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for etcd member %q: %w", t.Name, err)
+	}
+	m.conn = conn
+	c.members[t.Name] = m
+	return m, nil
+}
+
+// drop closes the client, so that the next question is asked over a new connection.
+func (c *Cluster) drop(m *member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.members[m.name] == m {
+		delete(c.members, m.name)
+	}
+	m.close()
+}
+
+// keepOnly closes the clients of all who are not targets any more.
+func (c *Cluster) keepOnly(targets []Target) {
+	wanted := map[string]bool{}
+	for _, t := range targets {
+		wanted[t.Name] = t.Dial != nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, m := range c.members {
+		if !wanted[name] {
+			m.close()
+			delete(c.members, name)
+		}
+	}
+}
+
+// close never fails in a way that anybody could act on.
+func (m *member) close() { _ = m.conn.Close() }
+
+// try makes one call, which must be safe to repeat. A connection that was good may have
+// died since without notice, which says nothing about the member: then a
+// new one is tried at once.
+func (c *Cluster) try(ctx context.Context, t Target, call func(context.Context, *grpc.ClientConn) error) error {
+	for {
+		m, err := c.member(t)
+		if err != nil {
+			return err
+		}
+		err = call(ctx, m.conn)
+		if !isLost(err) {
+			m.proven.Store(true)
+			return err
+		}
+		c.drop(m)
+		if !m.proven.Load() || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// isLost tells whether the call never got an answer from etcd, good or bad.
+func isLost(err error) bool {
+	if err == nil || isEtcds(err) {
+		return false
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return true
+	default:
+		return false
+	}
+}
+
+// isEtcds tells whether the error is one that etcd itself answered.
+func isEtcds(err error) bool {
+	var known rpctypes.EtcdError
+	return errors.As(rpctypes.Error(err), &known)
+}
+
+// plain is an error in few words, without what gRPC wraps around it.
+func plain(err error) string {
+	if status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("no answer within %s", patience)
+	}
+	text := err.Error()
+	if s, ok := status.FromError(err); ok {
+		text = s.Message()
+	}
+	if _, inner, found := strings.Cut(text, `desc = "transport: `); found {
+		text = strings.TrimSuffix(inner, `"`)
+	}
+	text = strings.TrimPrefix(text, "Error while dialing: ")
+	return strings.TrimPrefix(text, "etcdserver: ")
+}

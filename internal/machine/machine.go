@@ -1,0 +1,123 @@
+// Package machine knows the contract of Cluster API's Machines as far as a control
+// plane needs it: labels, hooks, addresses, what a failed bootstrap looks like, and which static
+// pods a machine should run. It only reads objects that it is given, and does not know
+// what should be done with a machine.
+package machine
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Hook is the annotation that keeps a Machine until its member has left etcd. It is upstream's, so
+// that machines can be handed over to upstream's controller and back while they are deleted.
+const Hook = controlplanev1.PreTerminateHookCleanupAnnotation
+
+// bootstrapSucceeded is a condition by which infrastructure machines tell how their bootstrap ended.
+const bootstrapSucceeded = "BootstrapSucceeded"
+
+// HasHook tells whether our hook is on the Machine.
+func HasHook(m *clusterv1.Machine) bool {
+	_, on := m.Annotations[Hook]
+	return on
+}
+
+// HookDue tells whether all other work of the Machine's deletion is done, and it waits for our hook
+// alone. Ours is the last: the others' work may need a kubelet, which needs the
+// machine's API server, which needs its etcd.
+func HookDue(m *clusterv1.Machine) bool {
+	if m.DeletionTimestamp.IsZero() || !HasHook(m) {
+		return false
+	}
+	for name := range m.Annotations {
+		if name != Hook && strings.HasPrefix(name, clusterv1.PreTerminateDeleteHookAnnotationPrefix) {
+			return false
+		}
+	}
+	return conditions.IsTrue(m, clusterv1.MachineDeletingCondition) &&
+		conditions.GetReason(m, clusterv1.MachineDeletingCondition) == clusterv1.MachineDeletingWaitingForPreTerminateHookReason
+}
+
+// Labels select the control plane machines of a cluster.
+func Labels(cluster string) client.MatchingLabels {
+	return client.MatchingLabels{clusterv1.ClusterNameLabel: cluster, clusterv1.MachineControlPlaneLabel: ""}
+}
+
+// IsControlPlane tells whether the Machine belongs to a control plane.
+func IsControlPlane(m *clusterv1.Machine) bool {
+	_, labelled := m.Labels[clusterv1.MachineControlPlaneLabel]
+	return labelled
+}
+
+// NodeName is the name of the Machine's Node; empty until it is known.
+func NodeName(m *clusterv1.Machine) string { return m.Status.NodeRef.Name }
+
+// InternalIP is the first internal address that the infrastructure gave the Machine; empty until it is known.
+func InternalIP(m *clusterv1.Machine) string {
+	for _, a := range m.Status.Addresses {
+		if a.Type == clusterv1.MachineInternalIP {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// Compare orders Machines: the oldest first, then by name.
+func Compare(a, b *clusterv1.Machine) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// Number is the number in a name that was made with the format, which has one %s for
+// it. It is false for names that were made otherwise.
+func Number(format, name string) (int, bool) {
+	before, after, found := strings.Cut(format, "%s")
+	if !found || len(name) < len(before)+len(after) || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) {
+		return 0, false
+	}
+	digits := name[len(before) : len(name)-len(after)]
+	number, err := strconv.Atoi(digits)
+	// One number has one name: "07" and "+7" are not what 7 is written as.
+	if err != nil || number < 0 || strconv.Itoa(number) != digits {
+		return 0, false
+	}
+	return number, true
+}
+
+// Failure is what ended the Machine's bootstrap for good, in the provider's words;
+// empty: nothing did. infra is its infrastructure machine, or nil: the
+// Machine mirrors what it says, a little later.
+//
+// Cluster API has no common word for it. A provider says it with a condition that is False
+// for a reason that ends in "Failed" or "Unsupported", or in the fields that v1beta1 had for it.
+func Failure(m *clusterv1.Machine, infra *unstructured.Unstructured) string {
+	if infra != nil {
+		for _, name := range []string{bootstrapSucceeded, clusterv1.ReadyCondition} {
+			if c, err := conditions.UnstructuredGet(infra, name); err == nil && c != nil && isFinal(string(c.Status), c.Reason) {
+				return cmp.Or(c.Message, c.Reason)
+			}
+		}
+	}
+	if c := conditions.Get(m, clusterv1.MachineInfrastructureReadyCondition); c != nil && isFinal(string(c.Status), c.Reason) {
+		return cmp.Or(c.Message, c.Reason)
+	}
+	if old := m.Status.Deprecated; old != nil && old.V1Beta1 != nil {
+		if old.V1Beta1.FailureMessage != nil {
+			return *old.V1Beta1.FailureMessage
+		}
+		if old.V1Beta1.FailureReason != nil {
+			return string(*old.V1Beta1.FailureReason)
+		}
+	}
+	return ""
+}
+
+func isFinal(status, reason string) bool {
+	return status == "False" && (strings.HasSuffix(reason, "Failed") || strings.HasSuffix(reason, "Unsupported"))
+}
