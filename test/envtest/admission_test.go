@@ -19,15 +19,15 @@ func TestAdmission(t *testing.T) {
 		t.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")
 	}
 	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true}
-	cfg, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
+	t.Cleanup(func() { // also after a Start that failed half-way
 		if err := env.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	cfg, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := client.New(cfg, client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,110 @@
+#!/bin/bash
+# update-pins.sh [COMPONENT...]: writes artifacts/COMPONENT/{go.mod.txt,go.sum.txt} anew for the versions below, by asking
+# the Go module proxy. Run it after changing a version here; the files are what a build trusts, so read the difference.
+# They are not named go.mod because Go does not embed files of another module, and quorate must carry them.
+set -euo pipefail
+cd "$(dirname "$0")/../artifacts"
+
+kubernetes='v1.36.3 v1.35.4'
+kubernetes_commands='kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubeadm kubectl'
+etcd=v3.6.16 containerd=v2.4.2 cni=v1.9.1 coredns=v1.14.7 clusterapi=v1.14.2
+# One Go version for all, the highest that any of them asks for: what is built must not depend on which go is in PATH more
+# than it has to. containerd asks for it.
+go=1.26.6
+export GOWORK=off GOFLAGS=-mod=mod
+
+# pin COMPONENT: resolves the go.mod in the current folder completely and keeps it with its checksums.
+pin() {
+  go mod tidy
+  keep "$1"
+}
+
+# keep COMPONENT: the go.mod of the current folder as it is.
+keep() {
+  grep -qx "go $go" go.mod || { echo "update-pins: $1 wants $(grep '^go ' go.mod), write that version above" >&2; exit 1; }
+  mkdir -p "$artifacts/$1"
+  cp go.mod "$artifacts/$1/go.mod.txt"
+  cp go.sum "$artifacts/$1/go.sum.txt"
+  echo "pinned $1"
+}
+
+# begin: an empty module in a folder of its own.
+begin() {
+  rm -rf "$work/module" && mkdir "$work/module" && cd "$work/module"
+  printf 'module artifacts\n\ngo %s\n' "$go" >go.mod
+}
+
+# tools MODULE@VERSION PACKAGE...: the programs that are built are the tool lines of go.mod.
+tools() {
+  local module=$1 package
+  shift
+  for package; do go get -tool "$package@${module#*@}"; done
+}
+
+# k8s.io/kubernetes replaces its staging modules with folders that its module zip does not hold; each is replaced here by
+# the published module of the same minor and patch (v0.36.3 for v1.36.3).
+pin_kubernetes() {
+  local version=$1 source staging command
+  begin
+  source=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+  {
+    # The behaviour of Go's library that upstream's binaries have; it is the main module's word that counts.
+    sed -n 's/^godebug .*/\n&/p' "$source/go.mod"
+    printf '\nrequire k8s.io/kubernetes %s\n\nreplace (\n' "$version"
+    sed -n 's#^\t\(k8s\.io/[a-z0-9-]*\) => \./staging.*#\1#p' "$source/go.mod" |
+      while read -r staging; do printf '\t%s => %s v0.%s\n' "$staging" "$staging" "${version#v1.}"; done
+    printf ')\n\ntool (\n'
+    for command in $kubernetes_commands; do printf '\tk8s.io/kubernetes/cmd/%s\n' "$command"; done
+    printf ')\n'
+  } >>go.mod
+  pin "kubernetes-$version"
+}
+
+pin_etcd() {
+  begin
+  tools "etcd@$etcd" go.etcd.io/etcd/server/v3 go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdutl/v3
+  pin etcd
+}
+
+pin_containerd() {
+  local commands=github.com/containerd/containerd/v2/cmd
+  begin
+  tools "containerd@$containerd" $commands/containerd $commands/ctr $commands/containerd-shim-runc-v2
+  pin containerd
+}
+
+pin_cni() {
+  local plugins=github.com/containernetworking/plugins/plugins
+  begin
+  tools "cni@$cni" $plugins/main/{bridge,loopback,ptp} $plugins/ipam/host-local $plugins/meta/portmap
+  pin cni
+}
+
+pin_coredns() {
+  begin
+  tools "coredns@$coredns" github.com/coredns/coredns
+  pin coredns
+}
+
+# Only files are taken from Cluster API's module, so its own requirements are not resolved.
+pin_cluster-api() {
+  begin
+  go mod edit -require "sigs.k8s.io/cluster-api@$clusterapi"
+  go mod download "sigs.k8s.io/cluster-api@$clusterapi"
+  keep cluster-api
+}
+
+artifacts=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+components=("$@")
+if [ ${#components[@]} = 0 ]; then
+  components=(etcd containerd cni coredns cluster-api)
+  for version in $kubernetes; do components+=("kubernetes-$version"); done
+fi
+for component in "${components[@]}"; do
+  case $component in
+  kubernetes-*) pin_kubernetes "${component#kubernetes-}" ;;
+  *) "pin_$component" ;;
+  esac
+done

@@ -1,0 +1,194 @@
+// Package image writes container images to files without a container engine or a registry: one layer of given files, in
+// the format that `docker save` writes and containerd imports. The same files give the same bytes, whenever and by
+// whomever it is done.
+//
+// The package also knows what a dynamically linked program needs beside itself. It does not know any image in particular.
+package image
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path"
+	"runtime"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// A File is one file of an image.
+type File struct {
+	Path   string // in the image, absolute
+	Source string // the file on this host that has the content, or
+	Text   string // the content itself
+	Mode   int64  // permission bits
+}
+
+// An Image is what Write writes.
+type Image struct {
+	Name       string // with its tag: registry.k8s.io/pause:3.10
+	Entrypoint []string
+	Files      []File
+}
+
+// search is where programs are looked for inside an image.
+const search = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Write writes an image to the file archive. The work folder takes a temporary file as large as the layer.
+func Write(archive, work string, i Image) error {
+	reference, err := name.NewTag(i.Name, name.StrictValidation)
+	if err != nil {
+		return fmt.Errorf("image name %q: %w", i.Name, err)
+	}
+	layer, err := newLayer(work, i.Files)
+	if err != nil {
+		return fmt.Errorf("writing the layer of %s: %w", i.Name, err)
+	}
+	defer os.Remove(layer.file) //nolint:errcheck // its folder is temporary
+	content, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return fmt.Errorf("composing %s: %w", i.Name, err)
+	}
+	config, err := content.ConfigFile()
+	if err != nil {
+		return fmt.Errorf("composing %s: %w", i.Name, err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config.Entrypoint, config.Config.Env = i.Entrypoint, []string{search}
+	if content, err = mutate.ConfigFile(content, config); err != nil {
+		return fmt.Errorf("composing %s: %w", i.Name, err)
+	}
+	if err := tarball.WriteToFile(archive, reference, content); err != nil {
+		return fmt.Errorf("writing %s: %w", i.Name, err)
+	}
+	return nil
+}
+
+// layer is a v1.Layer in a file.
+type layer struct {
+	file           string
+	digest, diffID v1.Hash
+	size           int64
+}
+
+// Digest is of the compressed layer.
+func (l *layer) Digest() (v1.Hash, error) { return l.digest, nil }
+
+// DiffID is the digest of the layer uncompressed.
+func (l *layer) DiffID() (v1.Hash, error) { return l.diffID, nil }
+
+// Size is that of the compressed layer, in bytes.
+func (l *layer) Size() (int64, error) { return l.size, nil }
+
+// MediaType says that the layer is compressed.
+func (l *layer) MediaType() (types.MediaType, error) { return types.DockerLayer, nil }
+
+// Compressed returns the layer as it is kept.
+func (l *layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
+
+// Uncompressed is never asked for when an image is written to a file.
+func (l *layer) Uncompressed() (io.ReadCloser, error) { return nil, errors.New("kept compressed only") }
+
+// newLayer writes files to a compressed layer. The fastest compression halves what is kept, and costs a second.
+func newLayer(work string, files []File) (*layer, error) {
+	file, err := os.CreateTemp(work, "layer-")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // the writers below have met every error of writing
+	compressed, uncompressed, size := sha256.New(), sha256.New(), counter(0)
+	zip, err := gzip.NewWriterLevel(io.MultiWriter(file, compressed, &size), gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeTar(io.MultiWriter(zip, uncompressed), files); err != nil {
+		return nil, err
+	}
+	if err := zip.Close(); err != nil {
+		return nil, err
+	}
+	return &layer{file: file.Name(), digest: hashOf(compressed), diffID: hashOf(uncompressed), size: int64(size)}, nil
+}
+
+func hashOf(h hash.Hash) v1.Hash {
+	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}
+}
+
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// writeTar writes files and the folders above them, sorted, with the same owner and time for all.
+func writeTar(w io.Writer, files []File) error {
+	headers := map[string]*tar.Header{"tmp/": {Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}}
+	sources := map[string]File{}
+	for _, file := range files {
+		if !path.IsAbs(file.Path) || path.Clean(file.Path) != file.Path {
+			return fmt.Errorf("file %q: must be a clean absolute path", file.Path)
+		}
+		size := int64(len(file.Text))
+		if file.Source != "" {
+			info, err := os.Stat(file.Source)
+			if err != nil {
+				return err
+			}
+			size = info.Size()
+		}
+		inside := strings.TrimPrefix(file.Path, "/")
+		if _, twice := sources[inside]; twice {
+			return fmt.Errorf("file %q: is given twice", file.Path)
+		}
+		headers[inside] = &tar.Header{Typeflag: tar.TypeReg, Name: inside, Mode: file.Mode, Size: size}
+		sources[inside] = file
+		for above := path.Dir(inside); above != "."; above = path.Dir(above) {
+			headers[above+"/"] = &tar.Header{Typeflag: tar.TypeDir, Name: above + "/", Mode: 0o755}
+		}
+	}
+	names := make([]string, 0, len(headers))
+	for name := range headers {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	archive := tar.NewWriter(w)
+	for _, name := range names {
+		headers[name].ModTime = time.Unix(0, 0)
+		if err := archive.WriteHeader(headers[name]); err != nil {
+			return err
+		}
+		if err := copyContent(archive, sources[name]); err != nil {
+			return err
+		}
+	}
+	return archive.Close()
+}
+
+func copyContent(w io.Writer, file File) error {
+	if file.Source == "" {
+		_, err := io.WriteString(w, file.Text)
+		return err
+	}
+	source, err := os.Open(file.Source)
+	if err != nil {
+		return err
+	}
+	defer source.Close() //nolint:errcheck // only read
+	_, err = io.Copy(w, source)
+	return err
+}

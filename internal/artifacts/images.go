@@ -1,0 +1,167 @@
+package artifacts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quorate/quorate/internal/artifacts/cache"
+	"github.com/quorate/quorate/internal/artifacts/image"
+)
+
+// content says what is inside an image, by the last part of the image's name.
+type content struct {
+	leaf     string   // the product that has the programs
+	folder   string   // where they lie in the image; kubeadm's manifests call some by path
+	programs []string // the first is the entry point
+	nft      bool     // also the host's nft, which kube-proxy runs
+}
+
+var contents = map[string]content{
+	"kube-apiserver":          {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-apiserver"}},
+	"kube-controller-manager": {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-controller-manager"}},
+	"kube-scheduler":          {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-scheduler"}},
+	"kube-proxy":              {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-proxy"}, nft: true},
+	"etcd":                    {leaf: "etcd", folder: "/usr/local/bin", programs: []string{"etcd", "etcdctl", "etcdutl"}},
+	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}},
+	"pause":                   {leaf: "pause", folder: "/", programs: []string{"pause"}},
+}
+
+// common is in every image: names for the users that processes run as, and the order in which names of hosts are looked up.
+var common = []image.File{
+	{Path: "/etc/passwd", Mode: 0o644, Text: "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"},
+	{Path: "/etc/group", Mode: 0o644, Text: "root:x:0:\nnobody:x:65534:\nnonroot:x:65532:\n"},
+	{Path: "/etc/nsswitch.conf", Mode: 0o644, Text: "hosts: files dns\n"},
+}
+
+// images returns the product of all images that kubeadm of this version asks for. The names come from kubeadm itself.
+func (m *maker) images() cache.Product {
+	nft, nftDigest, nftErr := hostNft()
+	p := cache.Product{
+		Name: "images", Version: m.version,
+		Inputs: cache.Sum("images", "1", fmt.Sprint(contents), fmt.Sprint(common)),
+		Host:   nftDigest, HostErr: nftErr,
+		Needs: []cache.Need{{Bytes: 600 << 20}},
+	}
+	for _, leaf := range []string{"kubernetes", "etcd", "coredns", "pause"} {
+		p = dependOn(p, m.built[leaf])
+	}
+	p.Build = func(ctx context.Context, w cache.Workplace) error {
+		names, err := imageNames(ctx, filepath.Join(m.folders["kubernetes"], "kubeadm"), m.version)
+		if err != nil {
+			return err
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(2)
+		for _, name := range names {
+			group.Go(func() error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				w.Report("writing %s", name)
+				return m.writeImage(w, name, nft)
+			})
+		}
+		return group.Wait()
+	}
+	return p
+}
+
+func (m *maker) writeImage(w cache.Workplace, name string, nft []image.File) error {
+	base, err := baseName(name)
+	if err != nil {
+		return err
+	}
+	c := contents[base]
+	files := append([]image.File{}, common...)
+	for _, program := range c.programs {
+		files = append(files, image.File{
+			Path: path.Join(c.folder, program), Source: filepath.Join(m.folders[c.leaf], program), Mode: 0o755,
+		})
+	}
+	if c.nft {
+		files = append(files, nft...)
+	}
+	return image.Write(filepath.Join(w.Out, base+".tar"), w.Work, image.Image{
+		Name: name, Entrypoint: []string{path.Join(c.folder, c.programs[0])}, Files: files,
+	})
+}
+
+// imageNames asks kubeadm for the images of a version.
+func imageNames(ctx context.Context, kubeadm, version string) ([]string, error) {
+	output, err := exec.CommandContext(ctx, kubeadm, "config", "images", "list", "--kubernetes-version", version).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("asking kubeadm for the names of images: %w", err)
+	}
+	names := strings.Fields(string(output))
+	for _, name := range names {
+		if _, err := baseName(name); err != nil {
+			return nil, err
+		}
+	}
+	if len(names) != len(contents) {
+		return nil, fmt.Errorf("asking kubeadm for the names of images: want %d of them, it lists %d: %s", len(contents), len(names), strings.Join(names, " "))
+	}
+	return names, nil
+}
+
+// baseName returns the last part of an image's name, without the tag. It is an error if nothing is known of that image.
+func baseName(name string) (string, error) {
+	base, _, _ := strings.Cut(path.Base(name), ":")
+	if _, known := contents[base]; !known {
+		return "", fmt.Errorf("image %s: how to make it is not known, only %s", name, strings.Join(sortedKeys(contents), ", "))
+	}
+	return base, nil
+}
+
+// hostNft returns the files of the host's nft, with the libraries that it links to, and a digest of them.
+func hostNft() ([]image.File, cache.Digest, error) {
+	program, err := findProgram("nft")
+	if err != nil {
+		return nil, "", fmt.Errorf("the image of kube-proxy needs nft (Debian's package nftables): %w", err)
+	}
+	files, err := image.Program(program)
+	if err != nil {
+		return nil, "", err
+	}
+	digests := make([]string, 0, 2*len(files))
+	for _, file := range files {
+		digest, err := cache.SumFile(file.Source)
+		if err != nil {
+			return nil, "", fmt.Errorf("computing the checksum of what nft needs: %w", err)
+		}
+		digests = append(digests, file.Path, string(digest))
+	}
+	// kube-proxy finds it in PATH wherever the host keeps it.
+	for i := range files {
+		if files[i].Path == program {
+			files[i].Path = "/usr/sbin/nft"
+		}
+	}
+	return files, cache.Sum(digests...), nil
+}
+
+// findProgram looks in PATH and then in the administrators' folders, which the PATH of su and sudo may lack.
+func findProgram(name string) (string, error) {
+	found, err := exec.LookPath(name)
+	if err == nil {
+		return filepath.Abs(found)
+	}
+	for _, folder := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
+		if info, statErr := os.Stat(filepath.Join(folder, name)); statErr == nil && info.Mode()&0o111 != 0 {
+			return filepath.Join(folder, name), nil
+		}
+	}
+	return "", err
+}

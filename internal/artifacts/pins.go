@@ -1,0 +1,96 @@
+package artifacts
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+
+	pins "github.com/quorate/quorate/artifacts"
+)
+
+const kubernetesPrefix = "kubernetes-"
+
+// Versions returns the versions of Kubernetes that can be had, newest first.
+func Versions() []string {
+	folders, err := fs.Glob(pins.Pins, kubernetesPrefix+"*")
+	if err != nil {
+		return nil // the only error is a bad pattern
+	}
+	versions := make([]string, 0, len(folders))
+	for _, folder := range folders {
+		versions = append(versions, strings.TrimPrefix(folder, kubernetesPrefix))
+	}
+	slices.SortFunc(versions, func(a, b string) int {
+		newer, errA := semver.ParseTolerant(a)
+		older, errB := semver.ParseTolerant(b)
+		if errA != nil || errB != nil {
+			return cmp.Compare(b, a)
+		}
+		return older.Compare(newer)
+	})
+	return versions
+}
+
+// pin is a go.mod and its go.sum.
+type pin struct {
+	mod, sum string
+}
+
+func readPin(folder string) (pin, error) {
+	mod, err := fs.ReadFile(pins.Pins, path.Join(folder, "go.mod.txt"))
+	if err != nil {
+		return pin{}, fmt.Errorf("reading the pins of %s: %w", folder, err)
+	}
+	sum, err := fs.ReadFile(pins.Pins, path.Join(folder, "go.sum.txt"))
+	if err != nil {
+		return pin{}, fmt.Errorf("reading the pins of %s: %w", folder, err)
+	}
+	return pin{mod: string(mod), sum: string(sum)}, nil
+}
+
+// directives returns the arguments of every line of one kind, in blocks or not: directives("tool").
+func (p pin) directives(kind string) [][]string {
+	var found [][]string
+	block := ""
+	for line := range strings.Lines(p.mod) {
+		line, _, _ = strings.Cut(line, "//")
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+		case words[0] == ")":
+			block = ""
+		case len(words) == 2 && words[1] == "(":
+			block = words[0]
+		case block == kind:
+			found = append(found, words)
+		case block == "" && words[0] == kind:
+			found = append(found, words[1:])
+		}
+	}
+	return found
+}
+
+// version returns the version of a module.
+func (p pin) version(module string) (string, error) {
+	for _, words := range p.directives("require") {
+		if words[0] == module {
+			return words[1], nil
+		}
+	}
+	return "", fmt.Errorf("the pins require no module %s", module)
+}
+
+// program returns the file name of the program that a package builds, as Go names it: the last part of its
+// path that is not a major version.
+func program(pkg string) string {
+	name := path.Base(pkg)
+	if len(name) > 1 && name[0] == 'v' && strings.Trim(name[1:], "0123456789") == "" {
+		return path.Base(path.Dir(pkg))
+	}
+	return name
+}

@@ -1,0 +1,121 @@
+package hostcheck
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+)
+
+// InUse says what on this host uses addresses of a range already: an interface's address or a route. It is empty if
+// nothing does. The interface named own may.
+func InUse(prefix netip.Prefix, own string) (string, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return "", fmt.Errorf("listing network interfaces: %w", err)
+	}
+	names := map[int]string{}
+	for _, link := range links {
+		names[link.Attrs().Index] = link.Attrs().Name
+	}
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return "", fmt.Errorf("listing addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if name := names[a.LinkIndex]; name != own && overlaps(prefix, a.IPNet) {
+			return fmt.Sprintf("interface %s has the address %s", name, a.IPNet), nil
+		}
+	}
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return "", fmt.Errorf("listing routes: %w", err)
+	}
+	for _, r := range routes {
+		if name := names[r.LinkIndex]; (name == "" || name != own) && overlaps(prefix, r.Dst) {
+			return fmt.Sprintf("there is a route to %s", r.Dst), nil
+		}
+	}
+	return "", nil
+}
+
+// overlaps tells whether a network shares addresses with a range. The default route, and its halves that VPNs set, share
+// addresses with everything and stand in nobody's way.
+func overlaps(prefix netip.Prefix, network *net.IPNet) bool {
+	if network == nil {
+		return false
+	}
+	address, ok := netip.AddrFromSlice(network.IP)
+	ones, _ := network.Mask.Size()
+	if !ok || ones < 2 {
+		return false
+	}
+	return netip.PrefixFrom(address.Unmap(), ones).Overlaps(prefix)
+}
+
+// PortInUse tells whether another process listens on a TCP port of an address of this host.
+func PortInUse(address netip.AddrPort) bool {
+	listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(address))
+	if err != nil {
+		return errors.Is(err, syscall.EADDRINUSE)
+	}
+	_ = listener.Close()
+	return false
+}
+
+// overlay mounts an overlay over / whose upper layer is in a folder, in a mount namespace of its own: not every file
+// system can carry one, and an overlay itself cannot.
+func overlay(state string) []Lack {
+	folder := nearest(state)
+	try, err := os.MkdirTemp(folder, ".quorate-try-")
+	if err != nil {
+		return []Lack{{What: "a state folder that can be written", Why: err.Error(), Fix: "choose another with --state"}}
+	}
+	defer os.RemoveAll(try) //nolint:errcheck // empty folders
+	for _, part := range []string{"upper", "work", "root"} {
+		if err := os.Mkdir(filepath.Join(try, part), 0o700); err != nil {
+			return []Lack{{What: "a state folder that can be written", Why: err.Error(), Fix: "choose another with --state"}}
+		}
+	}
+	program, _ := find("mount")
+	cmd := exec.Command(program, "-t", "overlay", "overlay", "-o",
+		fmt.Sprintf("lowerdir=/,upperdir=%s/upper,workdir=%s/work", try, try), filepath.Join(try, "root"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	output, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	return []Lack{{
+		What: "overlayfs on the file system of " + folder,
+		Why:  "machines' file systems are layers there, and mounting one failed: " + strings.TrimSpace(string(output)),
+		Fix:  "choose a folder on ext4, xfs or btrfs with --state",
+	}}
+}
+
+// nearest returns the folder itself, or the nearest one upwards that is there.
+func nearest(folder string) string {
+	for {
+		if info, err := os.Stat(folder); (err == nil && info.IsDir()) || folder == filepath.Dir(folder) {
+			return folder
+		}
+		folder = filepath.Dir(folder)
+	}
+}
+
+func golang() []Lack {
+	if _, ok := find("go"); ok {
+		return nil
+	}
+	return []Lack{{
+		What: "Go",
+		Why:  "everything that runs on machines is built from source, once",
+		Fix:  "install Go 1.26 or later from https://go.dev/dl/ and put it into PATH",
+	}}
+}
