@@ -64,3 +64,29 @@ type Verdict struct {
 	// Because is why the rule passed, with its numbers, if not Decided.
 	Because string `json:"because,omitempty"`
 }
+
+// String writes the step in a few words: "Create demo-cp-2 in a",
+// "RemoveMember 1a2b (demo-cp-3)".
+func (s Step) String() string {
+	text := string(s.Verb)
+	switch {
+	case s.Member != "" && s.Machine != "":
+		text += " " + s.Member + " (" + s.Machine + ")"
+	case s.Member != "":
+		text += " " + s.Member
+	case s.Machine != "":
+		text += " " + s.Machine
+	}
+	if s.Domain != "" {
+		text += " in " + s.Domain
+	}
+	if s.Init {
+		text += ", the first"
+	}
+	return text
+}
+
+// String writes the step and why it is the next one.
+func (d Decision) String() string {
+	return d.Step.String() + " (" + d.Reason + ": " + d.Message + ")"
+}

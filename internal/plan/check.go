@@ -1,0 +1,289 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Check holds a decision against the invariants, whatever rule it comes from.
+// An error says which one the step would break: it is a defect of the rules, and
+// the step must not be taken.
+//
+// It shares nothing with the rules but the types, so that one mistake is not made
+// twice: it counts for itself.
+func Check(o Observed, d Decision) error {
+	if err := checkForm(d); err != nil {
+		return err
+	}
+	if d.Step.Verb == Wait || d.Step.Verb == Nothing {
+		return nil
+	}
+	if o.Group.Paused {
+		return errors.New("the group is paused: nothing may be done")
+	}
+	if o.Group.Deleting && len(o.Workers) == 0 {
+		return checkLast(o, d.Step)
+	}
+	switch d.Step.Verb {
+	case Generate:
+		return checkGenerate(o)
+	case WriteKubeconfig:
+		return checkKubeconfig(o)
+	case Create:
+		return checkCreate(o, d.Step)
+	case Delete:
+		return checkDelete(o, d.Step)
+	case MoveLeader:
+		return checkMoveLeader(o, d.Step)
+	case RemoveMember:
+		return checkRemoveMember(o, d.Step)
+	case ReleaseHook:
+		return checkReleaseHook(o, d.Step)
+	}
+	return fmt.Errorf("%s: not a step for a group that stays", d.Step.Verb)
+}
+
+// checkForm refuses decisions that nobody could carry out or understand.
+func checkForm(d Decision) error {
+	if d.Rule == "" || d.Reason == "" || d.Message == "" {
+		return fmt.Errorf("%s has no rule, reason or message", d.Step)
+	}
+	s := d.Step
+	wanted := map[Verb]Step{
+		Nothing: {}, Wait: {}, Generate: {}, WriteKubeconfig: {}, Finish: {},
+		Create:       {Machine: "x"},
+		Delete:       {Machine: "x"},
+		ReleaseHook:  {Machine: "x"},
+		MoveLeader:   {Member: "x"},
+		RemoveMember: {Member: "x"},
+	}
+	want, known := wanted[s.Verb]
+	switch {
+	case !known:
+		return fmt.Errorf("%q is no verb", s.Verb)
+	case want.Machine != "" && s.Machine == "":
+		return fmt.Errorf("%s names no machine", s.Verb)
+	case want.Member != "" && s.Member == "":
+		return fmt.Errorf("%s names no member", s.Verb)
+	case s.Verb != Create && (s.Init || s.Domain != "" || s.Number != 0):
+		return fmt.Errorf("%s says how to create a machine", s.Verb)
+	}
+	return nil
+}
+
+// checkLast allows what ends a group: its quorum is given up.
+func checkLast(o Observed, s Step) error {
+	switch s.Verb {
+	case Delete:
+		_, err := machineNamed(o, s.Machine)
+		return err
+	case ReleaseHook:
+		m, err := machineNamed(o, s.Machine)
+		if err == nil && !m.Deleting {
+			return fmt.Errorf("%s is not being deleted", m.Name)
+		}
+		return err
+	case Finish:
+		if len(o.Machines) > 0 {
+			return fmt.Errorf("%d machines are left", len(o.Machines))
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: not a step for a group that is being deleted", s.Verb)
+}
+
+func checkGenerate(o Observed) error {
+	if o.Group.Initialized {
+		return errors.New("authorities are never made again for what was initialised with others")
+	}
+	return nil
+}
+
+func checkKubeconfig(o Observed) error {
+	if o.Cluster.Kubeconfig.Foreign {
+		return errors.New("the kubeconfig is somebody else's")
+	}
+	return nil
+}
+
+// checkFacts refuses steps that touch machines or members on facts that are
+// missing, contradictory, or say that the quorum is lost.
+func checkFacts(o Observed) error {
+	if !o.Cluster.Reachable {
+		return errors.New("the API server does not answer: what is on the machines is not known")
+	}
+	if !o.Etcd.Managed {
+		return nil
+	}
+	if !o.Etcd.Known || !o.Etcd.Agreed {
+		return errors.New("the members of etcd are not known, or disagree")
+	}
+	for _, m := range o.Etcd.Members {
+		if len(m.Alarms) > 0 {
+			return fmt.Errorf("member %s raises %v", m.ID, m.Alarms)
+		}
+	}
+	if alive, all := ballot(o, ""); 2*alive <= all {
+		return fmt.Errorf("the quorum is lost: %d of %d voters are proven healthy", alive, all)
+	}
+	return nil
+}
+
+// ballot counts the voters but one: those proven healthy, and all.
+func ballot(o Observed, but string) (alive, all int) {
+	for _, m := range o.Etcd.Members {
+		if m.Learner || m.ID == but {
+			continue
+		}
+		all++
+		if m.Health == Healthy {
+			alive++
+		}
+	}
+	return alive, all
+}
+
+func checkCreate(o Observed, s Step) error {
+	staying := 0
+	for _, m := range o.Machines {
+		if m.Name == s.Machine {
+			return fmt.Errorf("%s exists", m.Name)
+		}
+		if !m.Deleting {
+			staying++
+		}
+	}
+	switch {
+	case o.Group.Deleting:
+		return errors.New("the group is being deleted")
+	case staying+1 > o.Want.Replicas:
+		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
+	case s.Init && (o.Group.Initialized || len(o.Machines) > 0):
+		return errors.New("a second machine would initialise another cluster")
+	case !s.Init && !o.Group.Initialized:
+		return errors.New("there is nothing to join yet")
+	}
+	if err := checkSurroundings(o.Cluster); err != nil || s.Init {
+		return err
+	}
+	if err := checkFacts(o); err != nil {
+		return err
+	}
+	return checkJoin(o)
+}
+
+// checkSurroundings: what a new machine needs around it is there.
+func checkSurroundings(c Cluster) error {
+	if len(c.MissingCertificates) > 0 || !c.Infrastructure || c.Endpoint == "" || c.Template != "" {
+		return errors.New("what a machine needs is missing")
+	}
+	return nil
+}
+
+// checkJoin allows another member to join: a learner, while every voter is
+// healthy and none is about to leave; a voter only when nobody else joins.
+func checkJoin(o Observed) error {
+	if !o.Etcd.Managed {
+		return nil
+	}
+	alive, all := ballot(o, "")
+	if alive < all {
+		return fmt.Errorf("%d of %d voters are proven healthy: no member may be added", alive, all)
+	}
+	if err := checkNobodyLeaves(o); err != nil && all > 1 {
+		return err // the last voter cannot leave before another has joined
+	}
+	if o.Want.Learners {
+		return nil
+	}
+	for _, m := range o.Machines {
+		if votersOn(o, m.Name) == 0 && !m.Deleting {
+			return fmt.Errorf("%s still joins as a voter: one change at a time", m.Name)
+		}
+	}
+	return nil
+}
+
+func votersOn(o Observed, machine string) int {
+	n := 0
+	for _, e := range o.Etcd.Members {
+		if e.Machine == machine && !e.Learner {
+			n++
+		}
+	}
+	return n
+}
+
+func checkDelete(o Observed, s Step) error {
+	gone, err := machineNamed(o, s.Machine)
+	if err != nil {
+		return err
+	}
+	if o.Group.Deleting {
+		return errors.New("the workers still need the machines")
+	}
+	if err := checkFacts(o); err != nil {
+		return err
+	}
+	staying, whole := 0, 0
+	for _, m := range o.Machines {
+		if m.Name == gone.Name || m.Deleting {
+			continue
+		}
+		staying++
+		if isWhole(o, m) {
+			whole++
+		}
+	}
+	switch {
+	case gone.Deleting:
+		return fmt.Errorf("%s is being deleted already", gone.Name)
+	case staying < o.Want.Replicas-1:
+		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
+	case whole == 0:
+		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
+	}
+	if err := checkNobodyLeaves(o); err != nil {
+		return err
+	}
+	return checkMembersGo(o, gone)
+}
+
+// isWhole: all components, the voter among them, are proven healthy.
+func isWhole(o Observed, m Machine) bool {
+	for _, c := range m.Components {
+		if c.Health != Healthy {
+			return false
+		}
+	}
+	if m.Failed != "" || len(m.Components) == 0 {
+		return false
+	}
+	if !o.Etcd.Managed {
+		return true
+	}
+	for _, e := range o.Etcd.Members {
+		if e.Machine == m.Name && !e.Learner && e.Health == Healthy {
+			return true
+		}
+	}
+	return false
+}
+
+func machineNamed(o Observed, name string) (Machine, error) {
+	for _, m := range o.Machines {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return Machine{}, fmt.Errorf("there is no machine %s", name)
+}
+
+func memberNamed(o Observed, id string) (Member, error) {
+	for _, m := range o.Etcd.Members {
+		if m.ID == id {
+			return m, nil
+		}
+	}
+	return Member{}, fmt.Errorf("there is no member %s", id)
+}

@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestCheck: what Check says of steps, whatever the rules think of them.
+func TestCheck(t *testing.T) {
+	rows(t, "check.txt", func(o Observed, asked []string) []string {
+		var answers []string
+		for _, line := range asked {
+			step, _, _ := strings.Cut(line, " -> ")
+			verdict := "ok"
+			if err := Check(o, Decision{Step: parseStep(step), Rule: "test", Reason: "Test", Message: "test"}); err != nil {
+				verdict = err.Error()
+			}
+			answers = append(answers, step+" -> "+verdict)
+		}
+		return answers
+	})
+}
+
+func parseStep(text string) Step {
+	words := strings.Fields(text)
+	s := Step{Verb: Verb(words[0])}
+	for i, w := range words[1:] {
+		switch {
+		case i == 0 && strings.HasPrefix(w, "e"):
+			s.Member = w
+		case i == 0:
+			s.Machine = w
+		case w == "first":
+			s.Init = true
+		default:
+			s.Domain = strings.TrimPrefix(w, "in")
+		}
+	}
+	return s
+}
+
+// TestCheckForm: decisions that nobody could carry out or understand.
+func TestCheckForm(t *testing.T) {
+	good := Decision{Step: Step{Verb: Wait}, Rule: "r", Reason: "R", Message: "m"}
+	for _, c := range []struct {
+		change func(*Decision)
+		want   string
+	}{
+		{func(*Decision) {}, ""},
+		{func(d *Decision) { d.Rule = "" }, "Wait has no rule, reason or message"},
+		{func(d *Decision) { d.Reason = "" }, "Wait has no rule, reason or message"},
+		{func(d *Decision) { d.Message = "" }, "Wait has no rule, reason or message"},
+		{func(d *Decision) { d.Step.Verb = "Reboot" }, `"Reboot" is no verb`},
+		{func(d *Decision) { d.Step.Verb = Create }, "Create names no machine"},
+		{func(d *Decision) { d.Step.Verb = Delete }, "Delete names no machine"},
+		{func(d *Decision) { d.Step.Verb = ReleaseHook }, "ReleaseHook names no machine"},
+		{func(d *Decision) { d.Step.Verb = MoveLeader }, "MoveLeader names no member"},
+		{func(d *Decision) { d.Step.Verb = RemoveMember }, "RemoveMember names no member"},
+		{func(d *Decision) { d.Step.Init = true }, "Wait says how to create a machine"},
+		{func(d *Decision) { d.Step.Domain = "a" }, "Wait says how to create a machine"},
+		{func(d *Decision) { d.Step.Number = 1 }, "Wait says how to create a machine"},
+	} {
+		d := good
+		c.change(&d)
+		got := ""
+		if err := Check(Observed{}, d); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", fmt.Sprintf("%+v", d), got, c.want)
+		}
+	}
+}
+
+// TestCheckFacts: whatever a step touches, it is refused while facts are missing.
+func TestCheckFacts(t *testing.T) {
+	spoil := map[string]func(*Observed){
+		"unreachable": func(o *Observed) { o.Cluster.Reachable = false },
+		"unknown":     func(o *Observed) { o.Etcd.Known = false },
+		"split":       func(o *Observed) { o.Etcd.Agreed = false },
+		"alarm":       func(o *Observed) { o.Etcd.Members[1].Alarms = []string{"CORRUPT"} },
+	}
+	for _, c := range []struct{ state, step string }{
+		{"3 | 1 2 3! | 1^ 2", "Create cp-4"},
+		{"2 | 1 2 3 | 1^ 2 3", "Delete cp-2"},
+		{"3 | 1 2 3!! | 1 2 3^", "MoveLeader e2"},
+		{"3 | 1 2 3!! | 1^ 2 3", "RemoveMember e3"},
+		{"3 | 1 2 3!! | 1^ 2", "ReleaseHook cp-3"},
+	} {
+		d := Decision{Step: parseStep(c.step), Rule: "test", Reason: "Test", Message: "test"}
+		o, err := parse(c.state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(o, d); err != nil {
+			t.Errorf("%s: %s: %v", c.state, c.step, err)
+		}
+		for name, f := range spoil {
+			o, _ := parse(c.state)
+			o.Etcd.Members = slices.Clone(o.Etcd.Members)
+			f(&o)
+			if Check(o, d) == nil {
+				t.Errorf("%s, %s: %s is not refused", c.state, name, c.step)
+			}
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Document writes the rules for people, in Markdown: docs/rules.md.
+func Document() string {
+	var b strings.Builder
+	b.WriteString(`<!-- Generated from internal/plan by go generate ./internal/plan; edit the rules instead. -->
+
+# The rules
+
+Before every step Quorate observes everything once and asks these rules, from the
+top; the first that has something to say decides. Waiting is a decision: a rule
+that waits stops all below it. ` + "`quorate explain`" + ` shows what each of them says of
+a cluster at this moment, with names and numbers.
+
+| | rule | what it says |
+| --- | --- | --- |
+`)
+	for i, r := range rules {
+		fmt.Fprintf(&b, "| %d | [%s](#%s) | %s |\n", i+1, r.name, strings.ReplaceAll(r.name, " ", "-"), r.says)
+	}
+	for _, r := range rules {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| reason | step | because |\n| --- | --- | --- |\n", r.name, r.says)
+		for _, g := range r.gives {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", g.Word, g.Verb, g.Says)
+		}
+	}
+	b.WriteString(patience())
+	return b.String()
+}
+
+// patience writes how long the rules wait for what.
+func patience() string {
+	return fmt.Sprintf(`
+## Patience
+
+| what | how long |
+| --- | --- |
+| a member whose machine is gone, failed or leaving, or a learner that has not started since its machine's Node registered | %s |
+| a learner that has not started while other machines wait for their turn; a voter that does not answer and whose machine is not known | %s |
+| a learner that has not started and that nobody waits for | %s |
+| a healthy learner that was not promoted | %s |
+| a machine without a Node, before it is called late | %s |
+| a machine with a Node whose components are not all healthy, before it is called broken | %s |
+`, startPatience, turnPatience, kubeadmPatience, promotePatience, joinPatience, upPatience)
+}

@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Before a kubeconfig expires it is renewed, at leisure or ahead of all else.
+const (
+	renewSoon = 180 * 24 * time.Hour
+	renewNow  = 30 * 24 * time.Hour
+)
+
+func hold(s *state) opinion {
+	if s.Group.Paused {
+		return wait("Paused", "the cluster or %s is paused", s.Group.Name)
+	}
+	return pass("neither the cluster nor %s is paused", s.Group.Name)
+}
+
+// letGo deletes the group. Members are left alone once the workers are gone:
+// the data goes with the last machine in any order.
+func letGo(s *state) opinion {
+	if !s.Group.Deleting {
+		return pass("%s is not being deleted", s.Group.Name)
+	}
+	if len(s.Workers) > 0 {
+		if v := finishRemovals(s); v.decided {
+			return v
+		}
+		return wait("WorkersRemain", "%s of the cluster must go first: %s", count(len(s.Workers), "other machine"), strings.Join(s.Workers, ", "))
+	}
+	for _, m := range s.machines {
+		if !m.Deleting {
+			return do(Step{Verb: Delete, Machine: m.Name}, "GroupDeleting", "%s is being deleted with all its machines", s.Group.Name)
+		}
+	}
+	for _, m := range s.machines {
+		if m.Hook {
+			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "GroupDeleting", "%s is being deleted, its etcd members go with their machines", s.Group.Name)
+		}
+	}
+	if len(s.machines) > 0 {
+		return wait("GroupDeleting", "%s must go first: %s", count(len(s.machines), "machine"), names(s.machines))
+	}
+	return do(Step{Verb: Finish}, "GroupGone", "all machines of %s are gone", s.Group.Name)
+}
+
+// provide makes what every machine and every client of the cluster needs.
+func provide(s *state) opinion {
+	c := s.Cluster
+	if len(c.MissingCertificates) > 0 && !s.Group.Initialized {
+		return do(Step{Verb: Generate}, "CertificatesMissing", "no certificate authority for %s yet", strings.Join(c.MissingCertificates, ", "))
+	}
+	k := c.Kubeconfig
+	switch {
+	case s.expiresWithin(renewNow):
+		return do(Step{Verb: WriteKubeconfig}, "KubeconfigExpiring", "the kubeconfig is %s", s.validity())
+	case k.Exists:
+		return pass("the kubeconfig is there, %s", s.validity())
+	case c.Endpoint == "":
+		return pass("no kubeconfig can be made before the endpoint is known")
+	case slices.Contains(c.MissingCertificates, "ca"):
+		return pass("no kubeconfig can be made without the authority ca")
+	}
+	return do(Step{Verb: WriteKubeconfig}, "KubeconfigMissing", "no kubeconfig for %s yet", c.Endpoint)
+}
+
+// tend renews what is about to expire.
+func tend(s *state) opinion {
+	if s.expiresWithin(renewSoon) {
+		return do(Step{Verb: WriteKubeconfig}, "KubeconfigExpiring", "the kubeconfig is %s", s.validity())
+	}
+	return pass("the kubeconfig is %s", s.validity())
+}
+
+// expiresWithin reports whether the kubeconfig is ours, and ends that soon.
+func (s *state) expiresWithin(d time.Duration) bool {
+	return s.renewable() && !s.Now.Before(s.Cluster.Kubeconfig.Expires.Add(-d))
+}
+
+// renewable: the kubeconfig is ours, and it is known when it ends.
+func (s *state) renewable() bool {
+	k := s.Cluster.Kubeconfig
+	return !k.Foreign && !k.Expires.IsZero()
+}
+
+// validity writes how long the kubeconfig is valid.
+func (s *state) validity() string {
+	k := s.Cluster.Kubeconfig
+	switch {
+	case !k.Exists:
+		return "missing"
+	case k.Foreign:
+		return "made by somebody else"
+	case k.Expires.IsZero():
+		return "valid for a time that is not known"
+	}
+	return "valid for " + span(k.Expires.Sub(s.Now))
+}

@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// grow creates machines that are missing.
+func grow(s *state) opinion {
+	have := s.staying()
+	switch {
+	case s.Group.Initialized && have >= s.Want.Replicas:
+		return pass("%d of %d machines are there", have, s.Want.Replicas)
+	case s.uneven():
+		return s.waitForOdd()
+	}
+	if v := s.prepared(); v.decided {
+		return v
+	}
+	if !s.Group.Initialized {
+		return s.begin()
+	}
+	if v := s.mayJoin(); v.decided {
+		return v
+	}
+	step := s.create()
+	return do(step, "ScalingUp", "%d of %d machines are there", have, s.Want.Replicas)
+}
+
+// uneven reports whether that many members would stand no more failures than one fewer.
+func (s *state) uneven() bool { return s.Etcd.Managed && s.Want.Replicas%2 == 0 }
+
+func (s *state) waitForOdd() opinion {
+	return wait("EvenReplicas", "%d replicas are wanted; etcd on the machines wants an odd number, like %d or %d", s.Want.Replicas, s.Want.Replicas-1, s.Want.Replicas+1)
+}
+
+// prepared waits for what a new machine needs around it.
+func (s *state) prepared() opinion {
+	c := s.Cluster
+	switch {
+	case !c.Infrastructure:
+		return wait("InfrastructureNotReady", "the cluster's infrastructure is not provisioned")
+	case c.Endpoint == "":
+		return wait("NoEndpoint", "the endpoint of the API server is not known")
+	case c.Template != "":
+		return wait("TemplateInvalid", "%s", c.Template)
+	case len(c.MissingCertificates) > 0:
+		return wait("CertificatesMissing", "no certificate authority for %s, and nobody can join without", strings.Join(c.MissingCertificates, ", "))
+	}
+	return pass("infrastructure, endpoint, template and authorities are there")
+}
+
+// begin creates the machine that initialises the cluster, and waits for it.
+func (s *state) begin() opinion {
+	if going := s.with(leaving); len(going) > 0 {
+		return wait("MachineDeleting", "%s must be gone before another initialises the cluster", names(going))
+	}
+	if broken := s.with(failed); len(broken) > 0 {
+		return wait("InitFailed", "%s", troubles(broken))
+	}
+	if len(s.machines) > 0 {
+		return wait("Initializing", "%s", troubles(s.machines))
+	}
+	step := s.create()
+	step.Init = true
+	return do(step, "Initializing", "%s initialises the cluster", step.Machine)
+}
+
+// mayJoin waits until another machine may join.
+func (s *state) mayJoin() opinion {
+	if v := s.vacancy(); v.decided {
+		return v
+	}
+	if v := s.matched(); v.decided {
+		return v
+	}
+	if v := s.sound(); v.decided {
+		return v
+	}
+	on := s.with(joining)
+	most := s.Want.MaxParallel
+	if s.Etcd.Managed && !s.Want.Learners {
+		most = 1
+	}
+	switch {
+	case len(s.with(complete)) == 0 && len(s.with(leaving)) == 0:
+		return wait("NothingToJoin", "no machine is complete yet: %s", troubles(on))
+	case most > 0 && len(on) >= most:
+		return wait("Joining", "%d of at most %s: %s", len(on), count(most, "joining machine"), troubles(on))
+	}
+	return pass("all that is there is healthy")
+}
+
+// vacancy waits for machines to go before they are replaced, but for the one
+// that holds the last voter: it cannot go before it is replaced.
+func (s *state) vacancy() opinion {
+	going := s.with(leaving)
+	for _, m := range going {
+		last := m.HookDue && m.member != nil && !m.member.Learner && len(s.voters) == 1
+		if !last {
+			return wait("MachineDeleting", "%s; another is created when it is gone", s.departures(going))
+		}
+	}
+	return pass("no machine is about to go")
+}
+
+// matched waits while a member belongs to no machine and no machine that joins can own it.
+func (s *state) matched() opinion {
+	var orphans []string
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; !s.has(m.Machine) {
+			orphans = append(orphans, m.label())
+		}
+	}
+	if owners := len(s.mayOwn()); len(orphans) > owners {
+		return wait("MembersUnmatched", "no machine is known for etcd member %s, and %d could have one", strings.Join(orphans, ", "), owners)
+	}
+	return pass("every member has its machine")
+}
+
+// sound waits while anything that should be healthy is not.
+func (s *state) sound() opinion {
+	if text := s.ailing(); text != "" {
+		return wait("MemberUnhealthy", "etcd member %s; etcd takes no new member meanwhile", text)
+	}
+	if broken := s.with(failed, late, unhealthy, unknown); len(broken) > 0 {
+		return wait("MachineBroken", "%s", troubles(broken))
+	}
+	return pass("all that is there is healthy")
+}
+
+// create is the step that makes the next machine, or finishes the one that was begun.
+func (s *state) create() Step {
+	n := 1 + s.highest()
+	name := fmt.Sprintf(s.Want.NameFormat, strconv.Itoa(n))
+	if s.Group.Begun != "" && !s.has(s.Group.Begun) {
+		name = s.Group.Begun
+		n, _ = s.number(name)
+	}
+	return Step{Verb: Create, Machine: name, Number: n, Domain: s.emptiest()}
+}
+
+// highest is the highest number that any machine has or had.
+func (s *state) highest() int {
+	highest := s.Group.LastMachine
+	for _, m := range s.machines {
+		if n, ok := s.number(m.Name); ok {
+			highest = max(highest, n)
+		}
+	}
+	return highest
+}
+
+// number reads the number in a machine's name.
+func (s *state) number(name string) (int, bool) {
+	before, after, _ := strings.Cut(s.Want.NameFormat, "%s")
+	middle, ok1 := strings.CutPrefix(name, before)
+	middle, ok2 := strings.CutSuffix(middle, after)
+	n, err := strconv.Atoi(middle)
+	return n, ok1 && ok2 && err == nil
+}
+
+// emptiest is the failure domain with the fewest machines that stay.
+func (s *state) emptiest() string {
+	best, fewest := "", -1
+	for _, d := range s.Want.Domains {
+		if n := s.inDomain(d); fewest < 0 || n < fewest {
+			best, fewest = d, n
+		}
+	}
+	return best
+}
+
+func (s *state) inDomain(domain string) int {
+	n := 0
+	for _, m := range s.machines {
+		if m.Domain == domain && m.standing != leaving {
+			n++
+		}
+	}
+	return n
+}
+
+// settle waits for whatever is under way.
+func settle(s *state) opinion {
+	if going := s.with(leaving); len(going) > 0 {
+		return wait("MachineDeleting", "%s", s.departures(going))
+	}
+	if on := s.with(joining); len(on) > 0 {
+		return wait("Joining", "%s", troubles(on))
+	}
+	for _, m := range s.strays() {
+		if at := s.stuckAt(m); s.Now.Before(at) {
+			return wait("MemberJoining", "etcd member %s %s, for %s", m.label(), m.progress(), s.since(m.Since))
+		}
+	}
+	return pass("nothing is under way")
+}
+
+// departures says what each machine that is being deleted waits for.
+func (s *state) departures(going []machine) string {
+	var texts []string
+	for _, m := range going {
+		next := cmp.Or(s.cannotGo(m), "may go")
+		switch {
+		case !m.Hook:
+			next = "waits for its infrastructure to go"
+		case !m.HookDue:
+			next = "waits to be drained"
+		}
+		texts = append(texts, m.Name+" is being deleted and "+next)
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,373 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+func stopWithoutQuorum(s *state) opinion {
+	switch {
+	case !s.Etcd.Managed:
+		return pass("etcd is not on these machines")
+	case len(s.voters) == 0, quorum.Has(s.voters):
+		return pass("%s", s.strength())
+	}
+	return wait("QuorumLost", "%d of %s healthy, %d needed: %s; a person must decide",
+		quorum.Healthy(s.voters), count(len(s.voters), "voter"), quorum.Majority(len(s.voters)), s.ailing())
+}
+
+// strength writes how well the quorum stands.
+func (s *state) strength() string {
+	if len(s.voters) == 0 {
+		return "no voters are known"
+	}
+	return fmt.Sprintf("%d of %s healthy, %d more may fail", quorum.Healthy(s.voters), count(len(s.voters), "voter"), quorum.Spare(s.voters))
+}
+
+// ailing names the voters that are not proven healthy.
+func (s *state) ailing() string {
+	var texts []string
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; !m.Learner && m.Health != Healthy {
+			texts = append(texts, m.label()+" is "+describe(m.Health, ""))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// label names a member for people.
+func (m *Member) label() string {
+	switch {
+	case m.Machine != "":
+		return m.ID + " on " + m.Machine
+	case m.Name != "":
+		return m.ID + " (" + m.Name + ")"
+	}
+	return m.ID
+}
+
+// stopWithoutFacts waits until the facts can be acted upon.
+func stopWithoutFacts(s *state) opinion {
+	if !s.Group.Initialized {
+		return pass("nothing is initialised, and there is nothing to know")
+	}
+	if reason, why := s.doubt(); reason != "" {
+		return wait(reason, "%s", why)
+	}
+	return pass("the API server and etcd answer and agree")
+}
+
+// doubt says why the facts cannot be acted upon: a reason and a text, both empty if they can.
+func (s *state) doubt() (string, string) {
+	if len(s.machines) == 0 {
+		return "NoMachineLeft", "the cluster was initialised and no machine of " + s.Group.Name + " is left: its data is gone unless there is a copy; a person must decide"
+	}
+	if !s.Cluster.Reachable {
+		return "Unreachable", "the API server does not answer: " + s.Cluster.Unreachable
+	}
+	if !s.Etcd.Managed {
+		return "", ""
+	}
+	switch {
+	case !s.Etcd.Known:
+		return "EtcdUnknown", "etcd's members are not known: " + s.Etcd.Why
+	case !s.Etcd.Agreed:
+		return "EtcdDisagrees", "etcd's members disagree on their list: " + s.Etcd.Why
+	}
+	leaders := 0
+	for _, m := range s.Etcd.Members {
+		if len(m.Alarms) > 0 {
+			return "EtcdAlarm", "etcd member " + m.label() + " raises " + strings.Join(sorted(m.Alarms), ", ")
+		}
+		if m.Leader {
+			leaders++
+		}
+	}
+	if leaders != 1 {
+		return "NoLeader", fmt.Sprintf("%d of %s say that they lead", leaders, count(len(s.Etcd.Members), "etcd member"))
+	}
+	return "", ""
+}
+
+// finishRemovals lets machines that are being deleted go in good order.
+func finishRemovals(s *state) opinion {
+	due := s.due()
+	if len(due) == 0 {
+		return pass("no machine waits for its hook")
+	}
+	if !s.Etcd.Managed || !s.Group.Initialized {
+		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and its etcd is not ours to keep or not yet made", due[0].Name)
+	}
+	if _, why := s.doubt(); why != "" {
+		return pass("%s: not before the facts are known", names(due))
+	}
+	var passedOver []string
+	for _, m := range due {
+		why := s.cannotGo(m)
+		switch {
+		case why != "":
+			passedOver = append(passedOver, m.Name+" "+why)
+		case m.member == nil:
+			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "MachineDeleting", "%s is being deleted, and no etcd member is on it", m.Name)
+		default:
+			return s.takeOut(m.member, "MachineDeleting", m.Name+" is being deleted")
+		}
+	}
+	return pass("%s", strings.Join(passedOver, "; "))
+}
+
+// due returns the machines that wait for our hook: those without a member first,
+// then those that do not vote, the dead, the living.
+func (s *state) due() []machine {
+	var due []machine
+	for _, m := range s.machines {
+		if m.HookDue {
+			due = append(due, m)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b machine) int { return a.worth() - b.worth() })
+	return due
+}
+
+// worth orders machines by what the quorum loses with them.
+func (m machine) worth() int {
+	switch {
+	case m.member == nil:
+		return 0
+	case m.member.Learner:
+		return 1
+	case m.member.Health != Healthy:
+		return 2
+	}
+	return 3
+}
+
+// cannotGo says why the quorum cannot spare a machine; empty if it can.
+func (s *state) cannotGo(m machine) string {
+	if m.member != nil {
+		return s.cannotSpare(m.member)
+	}
+	if o := s.orphan(); o != nil {
+		return "may hold the voter " + o.label() + ", for which no machine is known"
+	}
+	if s.Etcd.Managed && !s.Etcd.Known {
+		return "may hold a voter: etcd's members are not known"
+	}
+	if m.mayYetJoin(s.Now) && !quorum.Has(append(slices.Clone(s.voters), quorum.Voter{ID: m.Name})) {
+		return "may yet join, and going at once its voter would cost the quorum: it is given " + span(m.Created.Add(joinPatience).Sub(s.Now)) + " more"
+	}
+	return ""
+}
+
+// mayYetJoin reports whether kubeadm may be about to add a member on a machine that goes.
+func (m *Machine) mayYetJoin(now time.Time) bool {
+	return m.Node == "" && m.Failed == "" && now.Before(m.Created.Add(joinPatience))
+}
+
+// cannotSpare says why a member cannot leave the quorum now; empty if it can.
+//
+// The quorum only gains when a dead voter leaves. A healthy one waits for all who
+// join: the learner may be promoted at any moment and die in the next, and those
+// that started early know only the members of that time and lose their way with them.
+func (s *state) cannotSpare(m *Member) string {
+	if m.Learner {
+		return ""
+	}
+	rest := quorum.Without(s.voters, m.ID)
+	if len(rest) == 0 {
+		return "holds the last voter"
+	}
+	if !quorum.Has(s.voters) || !quorum.Has(rest) {
+		return fmt.Sprintf("holds a voter that the quorum needs: %d of %d would be healthy without it", quorum.Healthy(rest), len(rest))
+	}
+	if m.Health != Healthy {
+		return ""
+	}
+	if on := s.with(joining); len(on) > 0 {
+		return "holds a healthy voter, which stays while machines join: " + names(on)
+	}
+	if len(s.learners) > 0 {
+		return "holds a healthy voter, which stays while there is a learner: " + s.learners[0].label()
+	}
+	return ""
+}
+
+// takeOut moves the leadership away from a member, and then removes it.
+func (s *state) takeOut(m *Member, reason, why string) opinion {
+	if v := s.handOver(m, reason, why); v.decided {
+		return v
+	}
+	return do(Step{Verb: RemoveMember, Member: m.ID, Machine: m.Machine}, reason, "%s", why)
+}
+
+// handOver moves the leadership from a member that leads to one that stays.
+func (s *state) handOver(m *Member, reason, why string) opinion {
+	if !m.Leader {
+		return pass("%s does not lead", m.label())
+	}
+	to := s.successor(m)
+	if to == nil {
+		return pass("nobody can lead instead of %s", m.label())
+	}
+	return do(Step{Verb: MoveLeader, Member: to.ID, Machine: to.Machine}, reason, "%s, and %s leads", why, m.label())
+}
+
+// successor is the healthy voter to lead instead of m: on the newest complete
+// machine, because the oldest go first; else on any.
+func (s *state) successor(m *Member) *Member {
+	var best *Member
+	seat := -1
+	for i := range s.Etcd.Members {
+		o := &s.Etcd.Members[i]
+		if o.ID == m.ID || o.Learner || o.Health != Healthy {
+			continue
+		}
+		on := slices.IndexFunc(s.with(complete), func(c machine) bool { return c.Name == o.Machine })
+		if on >= seat {
+			best, seat = o, on
+		}
+	}
+	return best
+}
+
+// removeStrays removes members that nobody will ever start or keep.
+func removeStrays(s *state) opinion {
+	if !s.Etcd.Managed {
+		return pass("etcd is not on these machines")
+	}
+	var later []string
+	for _, m := range s.strays() {
+		at := s.stuckAt(m)
+		if s.Now.Before(at) {
+			later = append(later, fmt.Sprintf("%s is given %s more", m.label(), span(at.Sub(s.Now))))
+			continue
+		}
+		if why := s.cannotSpare(m); why != "" {
+			later = append(later, m.label()+" "+why)
+			continue
+		}
+		if m.Machine == "" {
+			return s.takeOut(m, "StrayMember", "no machine is known for etcd member "+m.label()+", for "+s.since(m.Since))
+		}
+		return s.takeOut(m, "StuckMember", "etcd member "+m.label()+" "+m.progress()+" for "+s.since(m.Since))
+	}
+	if len(later) > 0 {
+		return pass("%s", strings.Join(later, "; "))
+	}
+	return pass("%s, each on a machine that it may stay on", count(len(s.Etcd.Members), "etcd member"))
+}
+
+// progress says what a member that joins has not done.
+func (m *Member) progress() string {
+	switch {
+	case m.Name == "":
+		return "has not started"
+	case !m.Learner:
+		return "has no machine"
+	case m.Health == Unhealthy:
+		return "is a learner and does not answer"
+	}
+	return "is a learner and was not promoted"
+}
+
+// strays are the members that may have to go, those that cost the quorum least first.
+func (s *state) strays() []*Member {
+	var found []*Member
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; !s.stuckAt(m).IsZero() {
+			found = append(found, m)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *Member) int { return machine{member: a}.worth() - machine{member: b}.worth() })
+	return found
+}
+
+// stuckAt is when a member, staying as it is, is no longer waited for; zero if never.
+func (s *state) stuckAt(m *Member) time.Time {
+	on := s.on(m.Machine)
+	switch {
+	case m.Since.IsZero():
+		return time.Time{} // it was seen just now
+	case on == nil:
+		return s.lostAt(m)
+	case !m.Learner && m.Name != "":
+		return time.Time{} // a voter on a machine: whoever deletes the machine removes it
+	}
+	return s.lateAt(m, on)
+}
+
+// lostAt is when a member is given up that no machine is known for.
+func (s *state) lostAt(m *Member) time.Time {
+	owners := len(s.mayOwn())
+	switch {
+	case owners == 0:
+		return m.Since.Add(startPatience)
+	case m.lives() && !m.Learner:
+		return time.Time{} // its machine's Node will tell whose it is
+	case m.lives():
+		return m.Since.Add(promotePatience)
+	case owners > 1, !m.Learner: // others cannot join before it is gone
+		return m.Since.Add(turnPatience)
+	}
+	return m.Since.Add(kubeadmPatience)
+}
+
+// lateAt is when a member is given up that joins on a machine.
+func (s *state) lateAt(m *Member, on *machine) time.Time {
+	switch {
+	case on.standing == failed, on.standing == leaving:
+		return m.Since.Add(startPatience)
+	case m.lives():
+		return m.Since.Add(promotePatience)
+	case on.Node != "":
+		return latest(m.Since, on.NodeSince).Add(startPatience)
+	case len(s.mayOwn()) > 0:
+		return m.Since.Add(turnPatience)
+	}
+	return m.Since.Add(kubeadmPatience)
+}
+
+// lives: it has started, and is not known to be dead.
+func (m *Member) lives() bool { return m.Name != "" && m.Health != Unhealthy }
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// on returns the machine of that name; nil if there is none.
+func (s *state) on(name string) *machine {
+	for i := range s.machines {
+		if s.machines[i].Name == name {
+			return &s.machines[i]
+		}
+	}
+	return nil
+}
+
+// mayOwn returns the machines that may own a member which is not yet known to be
+// theirs, or wait for their turn to have one.
+func (s *state) mayOwn() []machine {
+	var found []machine
+	for _, m := range s.with(joining, late, failed) {
+		if m.member == nil {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// names lists machines.
+func names(machines []machine) string {
+	var list []string
+	for _, m := range machines {
+		list = append(list, m.Name)
+	}
+	return strings.Join(list, ", ")
+}

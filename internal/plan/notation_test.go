@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The rows' notation: what is wanted | machines | members, as in
+//
+//	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
+//
+// Wanted: replicas/domains, then words: new (not initialised), paused, deleting,
+// external (etcd), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
+// infra- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
+// kubeconfig=none|foreign|DAYS.
+//
+// A machine is its number (cp-N) or a name and a slash, its domain, and marks:
+// ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
+// x a component is not healthy, X two   ? one is not known     - none are known
+// F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone
+//
+// A member is the number of its machine, and marks: ^ leads, l learner, u not
+// started (no name), x not healthy, ? not known, * its machine is not known,
+// A raises an alarm, >1 it is on machine 1 all the same, @15s it has been so for
+// 15 s (@0s: nobody knows since when).
+
+var (
+	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:~\d+[smh]|\+\d+[smh]|[xX?F-]|!!|!-|!)*)$`)
+	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lux?*A])*)$`)
+	mark      = regexp.MustCompile(`[~+@]\d+[smh]|>\d|!!|!-|.`)
+)
+
+func parse(line string) (Observed, error) {
+	o := Observed{
+		Now:   now,
+		Group: Group{Name: "cp", Initialized: true},
+		Want:  Want{Learners: true, NameFormat: "cp-%s"},
+		Cluster: Cluster{
+			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: true,
+			Kubeconfig: Kubeconfig{Exists: true},
+		},
+		Etcd: Etcd{Managed: true, Known: true, Agreed: true},
+	}
+	parts := strings.Split(line, "|")
+	if len(parts) != 3 {
+		return o, fmt.Errorf("%d parts, not 3", len(parts))
+	}
+	for i, word := range strings.Fields(parts[0]) {
+		if err := parseWanted(&o, i, word); err != nil {
+			return o, err
+		}
+	}
+	for _, word := range strings.Fields(parts[1]) {
+		m, err := parseMachine(word, o.Etcd.Managed)
+		if err != nil {
+			return o, err
+		}
+		o.Machines = append(o.Machines, m)
+	}
+	for _, word := range strings.Fields(parts[2]) {
+		e, err := parseMember(word, o.Machines)
+		if err != nil {
+			return o, err
+		}
+		o.Etcd.Members = append(o.Etcd.Members, e)
+	}
+	return o, nil
+}
+
+func parseWanted(o *Observed, i int, word string) error {
+	key, value, _ := strings.Cut(word, "=")
+	number, _ := strconv.Atoi(value)
+	if i == 0 {
+		replicas, domains, _ := strings.Cut(word, "/")
+		o.Want.Replicas, _ = strconv.Atoi(replicas)
+		if domains != "" {
+			o.Want.Domains = strings.Split(domains, "")
+		}
+		return nil
+	}
+	set := map[string]func(){
+		"new":        func() { o.Group.Initialized, o.Cluster.Reachable, o.Etcd.Known = false, false, false },
+		"paused":     func() { o.Group.Paused = true },
+		"deleting":   func() { o.Group.Deleting = true },
+		"external":   func() { o.Etcd = Etcd{} },
+		"serial":     func() { o.Want.Learners = false },
+		"max":        func() { o.Want.MaxParallel = number },
+		"last":       func() { o.Group.LastMachine = number },
+		"begun":      func() { o.Group.Begun = value },
+		"format":     func() { o.Want.NameFormat = value },
+		"workers":    func() { o.Workers = strings.Split(value, ",") },
+		"infra-":     func() { o.Cluster.Infrastructure = false },
+		"endpoint-":  func() { o.Cluster.Endpoint = "" },
+		"template-":  func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
+		"certs-":     func() { o.Cluster.MissingCertificates = strings.Split(value, ",") },
+		"api-":       func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
+		"etcd-":      func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
+		"split-":     func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
+		"kubeconfig": func() { o.Cluster.Kubeconfig = parseKubeconfig(value) },
+	}[key]
+	if set == nil {
+		return fmt.Errorf("unknown word %q", word)
+	}
+	set()
+	return nil
+}
+
+func parseKubeconfig(value string) Kubeconfig {
+	switch value {
+	case "none":
+		return Kubeconfig{}
+	case "foreign":
+		return Kubeconfig{Exists: true, Foreign: true, Expires: now.Add(300 * 24 * time.Hour)}
+	}
+	days, _ := strconv.Atoi(value)
+	return Kubeconfig{Exists: true, Expires: now.Add(time.Duration(days) * 24 * time.Hour)}
+}
+
+func parseMachine(word string, etcd bool) (Machine, error) {
+	parts := machineIs.FindStringSubmatch(word)
+	if parts == nil {
+		return Machine{}, fmt.Errorf("%q is no machine", word)
+	}
+	m := Machine{Name: strings.TrimSuffix(parts[1], "/"), Domain: parts[2], Created: now.Add(-2 * time.Hour), NodeReady: true}
+	if n, err := strconv.Atoi(m.Name); err == nil {
+		m.Name = "cp-" + m.Name
+		m.Created = m.Created.Add(time.Duration(n) * time.Minute)
+	}
+	m.Node, m.NodeSince = m.Name, m.Created.Add(30*time.Second)
+	for _, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		m.Components = append(m.Components, Component{Name: c, Health: Healthy})
+	}
+	if etcd {
+		m.Components = slices.Insert(m.Components, 0, Component{Name: "etcd", Health: Healthy})
+	}
+	scheduler := &m.Components[len(m.Components)-1]
+	for _, k := range mark.FindAllString(parts[3], -1) {
+		ago, _ := time.ParseDuration(k[1:])
+		switch k[0] {
+		case '~':
+			m.Node, m.NodeSince, m.Components, m.NodeReady = "", time.Time{}, nil, false
+			m.Created = now.Add(-ago)
+		case '+':
+			m.NodeSince, m.Created = now.Add(-ago), now.Add(-ago-time.Minute)
+		case 'x':
+			scheduler.Health, scheduler.Why = Unhealthy, "CrashLoopBackOff"
+		case 'X':
+			for i := range 2 {
+				m.Components[len(m.Components)-1-i].Health = Unhealthy
+			}
+		case '?':
+			scheduler.Health = Unknown
+		case '-':
+			m.Components = nil
+		case 'F':
+			m.Failed = "kubeadm join: exit status 1"
+		case '!':
+			m.Deleting, m.Hook, m.HookDue = true, k != "!-", k == "!!"
+		}
+	}
+	return m, nil
+}
+
+func parseMember(word string, machines []Machine) (Member, error) {
+	parts := memberIs.FindStringSubmatch(word)
+	if parts == nil {
+		return Member{}, fmt.Errorf("%q is no member", word)
+	}
+	e := Member{ID: "e" + parts[1], Name: "cp-" + parts[1], Health: Healthy, Since: now.Add(-time.Hour)}
+	if slices.ContainsFunc(machines, func(m Machine) bool { return m.Name == e.Name }) {
+		e.Machine = e.Name
+	}
+	for _, k := range mark.FindAllString(parts[2], -1) {
+		switch k[0] {
+		case '^':
+			e.Leader = true
+		case 'l':
+			e.Learner = true
+		case 'u':
+			e.Name, e.Health = "", Unhealthy
+		case 'x':
+			e.Health = Unhealthy
+		case '?':
+			e.Health = Unknown
+		case '>':
+			e.Machine = "cp-" + k[1:]
+		case '*':
+			e.Machine = ""
+		case 'A':
+			e.Alarms = []string{"NOSPACE"}
+		case '@':
+			ago, _ := time.ParseDuration(k[1:])
+			e.Since = now.Add(-ago)
+			if k == "@0s" {
+				e.Since = time.Time{}
+			}
+		}
+	}
+	return e, nil
+}

@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"encoding/json"
+	"math/rand"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPure keeps clients, clocks and files out of decisions: only what is named
+// here may be imported by what decides.
+func TestPure(t *testing.T) {
+	allowed := map[string]string{
+		"quorum":  "",
+		"version": "cmp fmt strconv strings",
+		"plan":    "cmp errors fmt slices strconv strings time github.com/quorate/quorate/internal/quorum",
+	}
+	for name, list := range allowed {
+		out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "../"+name).Output()
+		if err != nil {
+			t.Fatalf("listing the imports of %s: %v", name, err)
+		}
+		for _, p := range strings.Fields(string(out)) {
+			if !strings.Contains(" "+list+" ", " "+p+" ") {
+				t.Errorf("package %s may not import %s", name, p)
+			}
+		}
+	}
+}
+
+// TestTimeless keeps the clock out: package time is there for its types and its
+// arithmetic only.
+func TestTimeless(t *testing.T) {
+	out, err := exec.Command("grep", "-nE", `time\.(Now|Since|Until|After|Sleep|Tick|NewTimer|NewTicker)\(|\bgo func\b`, "-r", ".", "../quorum", "../version", "--include=*.go", "--exclude=*_test.go").Output()
+	if len(out) > 0 || err == nil {
+		t.Errorf("decisions know no clock:\n%s", out)
+	}
+}
+
+// TestPlainData: what is observed and decided holds no clients, no interfaces,
+// no pointers and no functions, and a step can be compared.
+func TestPlainData(t *testing.T) {
+	for _, v := range []any{Observed{}, Decision{}, Verdict{}} {
+		plain(t, reflect.TypeOf(v), reflect.TypeOf(v).Name())
+	}
+}
+
+// Steps and decisions can be compared, or this does not compile.
+var (
+	_ = map[Step]bool{}
+	_ = map[Decision]bool{}
+)
+
+func plain(t *testing.T, typ reflect.Type, path string) {
+	t.Helper()
+	switch typ.Kind() {
+	case reflect.Struct:
+		if typ == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			if !f.IsExported() || f.Tag.Get("json") == "" {
+				t.Errorf("%s.%s would be lost when it is written as JSON", path, f.Name)
+			}
+			plain(t, f.Type, path+"."+f.Name)
+		}
+	case reflect.Slice:
+		plain(t, typ.Elem(), path+"[]")
+	case reflect.Bool, reflect.Int, reflect.Int64, reflect.String:
+	default:
+		t.Errorf("%s is a %s: not plain data", path, typ.Kind())
+	}
+}
+
+// TestOrderDecidesNothing: whatever order the facts come in, the decision, its
+// message and what the rules say are the same.
+func TestOrderDecidesNothing(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	text := func(o Observed) string {
+		b, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for _, file := range []string{"next.txt", "explain.txt", "check.txt"} {
+		rows(t, file, func(o Observed, below []string) []string {
+			want, said := Next(o), Explain(o)
+			for range 8 {
+				shuffle(random, o.Machines)
+				for i := range o.Machines {
+					shuffle(random, o.Machines[i].Components)
+				}
+				shuffle(random, o.Etcd.Members)
+				shuffle(random, o.Want.Domains)
+				shuffle(random, o.Workers)
+				shuffle(random, o.Cluster.MissingCertificates)
+				before := text(o)
+				if got := Next(o); got != want {
+					t.Errorf("got %s, and %s when shuffled", want, got)
+				}
+				if got := Explain(o); !reflect.DeepEqual(got, said) {
+					t.Errorf("got %v, and %v when shuffled", said, got)
+				}
+				if text(o) != before {
+					t.Errorf("deciding changed what was observed")
+				}
+			}
+			return below
+		})
+	}
+}
+
+func shuffle[T any](random *rand.Rand, list []T) {
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}

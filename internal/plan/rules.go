@@ -1,0 +1,159 @@
+package plan
+
+import "fmt"
+
+// rules, the most urgent first. What was begun is finished before anything is
+// begun, and nothing is begun on facts that are missing or on a quorum that is lost.
+var rules = []rule{
+	{
+		name: "hold",
+		says: "A person who pauses the cluster or the group stops everything.",
+		gives: []Reason{
+			{"Paused", Wait, "the cluster or the group is paused"},
+		},
+		decide: hold,
+	},
+	{
+		name: "let go",
+		says: "A group that is being deleted waits for the workers, keeping its quorum in order meanwhile; then all its machines go at once, and it follows.",
+		gives: []Reason{
+			{"WorkersRemain", Wait, "other machines of the cluster still need the control plane"},
+			{"MachineDeleting", MoveLeader, "while workers remain, as in finish removals"},
+			{"MachineDeleting", RemoveMember, "while workers remain, as in finish removals"},
+			{"MachineDeleting", ReleaseHook, "while workers remain, as in finish removals"},
+			{"GroupDeleting", Delete, "the group is being deleted, and this machine with it"},
+			{"GroupDeleting", ReleaseHook, "nobody needs the member any more"},
+			{"GroupDeleting", Wait, "its machines are going"},
+			{"GroupGone", Finish, "its machines are gone"},
+		},
+		decide: letGo,
+	},
+	{
+		name: "provide",
+		says: "Certificate authorities are made once, before the first machine, and never again. The kubeconfig is made as soon as the endpoint is known, and again before it expires.",
+		gives: []Reason{
+			{"CertificatesMissing", Generate, "nothing was initialised with others"},
+			{"KubeconfigMissing", WriteKubeconfig, "there is none"},
+			{"KubeconfigExpiring", WriteKubeconfig, "it is valid for less than 30 days"},
+		},
+		decide: provide,
+	},
+	{
+		name: "stop without quorum",
+		says: "Without a majority of healthy voters nothing is touched: what is left may be the only copy of the data, and a person must decide.",
+		gives: []Reason{
+			{"QuorumLost", Wait, "too few voters are healthy"},
+		},
+		decide: stopWithoutQuorum,
+	},
+	{
+		name: "finish removals",
+		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the hook. One that the quorum cannot spare yet is passed over and blocks no other.",
+		gives: []Reason{
+			{"MachineDeleting", MoveLeader, "a leader hands over before it leaves"},
+			{"MachineDeleting", RemoveMember, "its machine is being deleted"},
+			{"MachineDeleting", ReleaseHook, "no member is left on the machine"},
+		},
+		decide: finishRemovals,
+	},
+	{
+		name: "stop without facts",
+		says: "While facts are missing or contradict one another, nothing is done that depends on them.",
+		gives: []Reason{
+			{"NoMachineLeft", Wait, "all machines of an initialised group are gone, and its data with them"},
+			{"Unreachable", Wait, "the API server does not answer, or not completely"},
+			{"EtcdUnknown", Wait, "the list of etcd's members could not be read"},
+			{"EtcdDisagrees", Wait, "etcd's members do not have the same list of members"},
+			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
+			{"NoLeader", Wait, "etcd has no leader that all know of"},
+		},
+		decide: stopWithoutFacts,
+	},
+	{
+		name: "remove strays",
+		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes one learner at a time, and others wait for their turn.",
+		gives: []Reason{
+			{"StrayMember", MoveLeader, "a leader hands over before it leaves"},
+			{"StrayMember", RemoveMember, "it has no machine"},
+			{"StuckMember", RemoveMember, "it did not start, or was not promoted, in time"},
+		},
+		decide: removeStrays,
+	},
+	{
+		name: "grow",
+		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once, in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy.",
+		gives: []Reason{
+			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
+			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
+			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
+			{"TemplateInvalid", Wait, "machines cannot be made from the template"},
+			{"CertificatesMissing", Wait, "an initialised cluster lacks an authority, and nobody may join"},
+			{"Initializing", Create, "the first machine initialises the cluster"},
+			{"Initializing", Wait, "the first machine has not initialised the cluster"},
+			{"InitFailed", Wait, "the first machine failed to initialise the cluster"},
+			{"ScalingUp", Create, "fewer machines than wanted"},
+			{"MachineDeleting", Wait, "a machine must go before it is replaced"},
+			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
+			{"MemberUnhealthy", Wait, "etcd takes no new member while a voter is not healthy"},
+			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
+			{"NothingToJoin", Wait, "no machine is complete, so that none can join it"},
+			{"Joining", Wait, "as many machines join as may at once"},
+		},
+		decide: grow,
+	},
+	{
+		name: "settle",
+		says: "Whatever is under way ends before something else begins.",
+		gives: []Reason{
+			{"MachineDeleting", Wait, "a machine is being deleted"},
+			{"Joining", Wait, "a machine is joining"},
+			{"MemberJoining", Wait, "a learner is about to vote, or a member about to be found stray"},
+		},
+		decide: settle,
+	},
+	{
+		name: "scale down",
+		says: "Of more machines than wanted one is deleted: a broken one first, else the oldest in the failure domain with the most. A leader hands over before its machine goes. Never the last complete one.",
+		gives: []Reason{
+			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
+			{"ScalingDown", MoveLeader, "a leader hands over before it leaves"},
+			{"ScalingDown", Delete, "more machines than wanted"},
+			{"MachineUnknown", Wait, "what is not known to be broken is not deleted for it"},
+			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
+		},
+		decide: scaleDown,
+	},
+	{
+		name: "tend",
+		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing.",
+		gives: []Reason{
+			{"KubeconfigExpiring", WriteKubeconfig, "it is valid for less than 180 days"},
+		},
+		decide: tend,
+	},
+	{
+		name: "wait for repair",
+		says: "What is broken and not for these rules to mend is named, for a person or a health check.",
+		gives: []Reason{
+			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
+			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
+		},
+		decide: waitForRepair,
+	},
+	{
+		name: "rest",
+		says: "All is as wanted.",
+		gives: []Reason{
+			{"AsWanted", Nothing, "as many machines as wanted are complete"},
+		},
+		decide: rest,
+	},
+}
+
+func rest(s *state) opinion {
+	text := fmt.Sprintf("%d of %s complete", len(s.with(complete)), count(len(s.machines), "machine"))
+	if s.Etcd.Managed {
+		text += "; " + s.strength()
+	}
+	return do(Step{Verb: Nothing}, "AsWanted", "%s", text)
+}

@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// Do carries out a decision, or some of it, or does it twice, as luck has it. An
+// error is what the controller would log before it looks again.
+func (w *World) Do(d plan.Decision) error {
+	if d.Step.Verb == plan.Wait || d.Step.Verb == plan.Nothing {
+		return nil
+	}
+	w.looks = nil
+	switch {
+	case w.chance(w.setup.Luck.Dropped):
+		return fmt.Errorf("%s: the connection was lost", d.Step.Verb)
+	case w.chance(w.setup.Luck.CutShort):
+		w.cutShort(d.Step)
+		return fmt.Errorf("%s: the controller died", d.Step.Verb)
+	case w.chance(w.setup.Luck.Repeated):
+		if err := w.act(d.Step); err != nil {
+			return err
+		}
+	}
+	return w.act(d.Step)
+}
+
+// cutShort does a part of a step, after which the controller starts anew.
+func (w *World) cutShort(s plan.Step) {
+	if s.Verb == plan.Create {
+		w.last = max(w.last, s.Number)
+		if w.rand.Intn(2) == 0 {
+			w.begun = s.Machine
+		}
+	}
+	w.restart()
+}
+
+// act carries out a step. Every step may be repeated.
+func (w *World) act(s plan.Step) error {
+	switch s.Verb {
+	case plan.Generate:
+		w.certificates = true
+	case plan.WriteKubeconfig:
+		w.kubeconfig = true
+	case plan.Create:
+		w.create(s)
+	case plan.Delete:
+		if h := w.named(s.Machine); h != nil {
+			w.remove(h)
+		}
+	case plan.ReleaseHook:
+		if h := w.named(s.Machine); h != nil {
+			w.release(h)
+		}
+	case plan.MoveLeader, plan.RemoveMember:
+		return w.change(s)
+	case plan.Finish:
+		w.finished = true
+	default:
+		return fmt.Errorf("no such step: %s", s)
+	}
+	return nil
+}
+
+// change asks etcd for another leader, or for one member less.
+func (w *World) change(s plan.Step) error {
+	m := w.memberByID(s.Member)
+	switch {
+	case s.Verb == plan.RemoveMember && m == nil:
+		return nil
+	case s.Verb == plan.RemoveMember:
+		if err := w.mayRemove(m); err != nil {
+			return err
+		}
+		w.take(m)
+	case m == nil || m.learner || !m.running || !w.hasLeader():
+		return fmt.Errorf("etcdserver: not a healthy voter, or no leader")
+	default:
+		w.leader = m
+	}
+	return nil
+}
+
+// create makes a machine, unless it is there.
+func (w *World) create(s plan.Step) {
+	w.last, w.begun = max(w.last, s.Number), ""
+	if w.named(s.Machine) != nil {
+		return
+	}
+	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, created: w.now, hook: true}
+	w.hosts = append(w.hosts, h)
+	w.enter(h, booting)
+}

@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// Stage is how far a host has come.
+type Stage int
+
+// The stages of a host that joins as a learner. One that initialises, or joins
+// an external etcd, or as a voter, leaves some out.
+const (
+	booting  Stage = iota // the machine starts
+	queuing               // kubeadm asks etcd to take the member, again and again
+	starting              // the member is in the list, etcd does not run yet
+	syncing               // etcd runs as a learner
+	raising               // the member votes, the API server comes up
+	settling              // the Node is registered, its components are not all ready
+	up
+)
+
+// String names the stage.
+func (s Stage) String() string {
+	return []string{"booting", "queuing", "starting", "syncing", "raising", "settling", "up"}[s]
+}
+
+// kubeadm gives up after this long in the same stage, and the kubelet is taken for lost.
+const (
+	kubeadmGivesUp = 2 * time.Minute
+	nodeLost       = 40 * time.Second
+)
+
+// A host is one machine: the Machine object, and what runs on it.
+type host struct {
+	name, domain string
+	number       int
+	first        bool // it initialises the cluster
+	created      time.Time
+
+	// the object
+	deleting bool
+	hook     bool
+	drained  time.Time // when the hook falls due
+	released time.Time // when our hook was taken away; zero until then
+	gone     time.Time // when host and object go; zero until the hook is taken away
+	forced   bool      // somebody else took the hook away
+
+	// the host
+	stage    Stage
+	due      time.Time // when the stage ends; zero: when a condition is met
+	patience time.Time // when kubeadm gives up; zero: never
+	dead     time.Time // when it died
+	failed   string    // what kubeadm said when it gave up
+	stuck    bool      // it makes no progress any more
+	node     time.Time // when its Node was registered
+	member   *member
+}
+
+func (h *host) alive() bool { return h.dead.IsZero() }
+
+// broken: it will never come up, and somebody must delete it.
+func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
+
+// serving: its API server could answer.
+func (w *World) serving(h *host) bool {
+	if h.stage < settling || !h.alive() {
+		return false
+	}
+	return w.setup.External || h.member != nil && h.member.running
+}
+
+// took draws how long a stage takes.
+func (w *World) took(s Stage) time.Duration {
+	least := [...]int{booting: 6, starting: 2, syncing: 1, raising: 4, settling: 3, up: 0}
+	most := [...]int{booting: 45, starting: 12, syncing: 9, raising: 14, settling: 18, up: 0}
+	return time.Duration(least[s]+w.rand.Intn(1+most[s]-least[s])) * time.Second
+}
+
+// enter begins a stage, in which the host's fate may strike.
+func (w *World) enter(h *host, s Stage) {
+	h.stage, h.due, h.patience = s, w.now.Add(w.took(s)), time.Time{}
+	switch s {
+	case queuing:
+		h.due, h.patience = time.Time{}, w.now.Add(kubeadmGivesUp)
+	case starting, syncing:
+		h.patience = w.now.Add(kubeadmGivesUp)
+	case settling:
+		h.node = w.now
+	case up:
+		h.due = time.Time{}
+	}
+	fate, ok := w.setup.Fates[h.number]
+	if !ok || fate.At != s {
+		return
+	}
+	if fate.Dies {
+		w.tell("%s dies while %s", h.name, s)
+		w.kill(h)
+		return
+	}
+	w.tell("%s makes no progress any more while %s", h.name, s)
+	h.stuck, h.due = true, time.Time{}
+}
+
+// progress moves a host on if it can now. It reports whether anything changed.
+func (w *World) progress(h *host) bool {
+	switch {
+	case !h.alive() || h.failed != "":
+		return false
+	case !h.patience.IsZero() && !w.now.Before(h.patience):
+		return w.giveUp(h)
+	case h.stuck:
+		return false
+	case h.stage == queuing:
+		return w.mayAdd() && w.leave(h)
+	case h.due.IsZero() || w.now.Before(h.due):
+		return false
+	}
+	return w.leave(h)
+}
+
+// leave ends a stage, unless etcd does not let it.
+func (w *World) leave(h *host) bool {
+	switch h.stage {
+	case booting:
+		w.booted(h)
+	case queuing:
+		h.member = w.add(h, !w.setup.Serial)
+		w.enter(h, starting)
+	case starting:
+		if h.member.removed {
+			return false
+		}
+		w.run(h.member)
+		w.enter(h, syncing)
+	case syncing:
+		if h.member.removed || !w.hasLeader() {
+			return false
+		}
+		h.member.learner = false
+		w.enter(h, raising)
+	case raising:
+		if !w.setup.External && (!h.member.running || !w.hasLeader()) {
+			return false
+		}
+		w.enter(h, settling)
+		// Who goes while it initialises has initialised nothing that stays.
+		w.initialised = w.initialised || !h.deleting
+	case settling:
+		w.enter(h, up)
+	}
+	return true
+}
+
+// booted is where kubeadm begins.
+func (w *World) booted(h *host) {
+	switch {
+	case w.setup.External:
+		w.enter(h, raising)
+	case h.first:
+		w.members, w.leader = nil, nil
+		h.member = w.add(h, false)
+		w.run(h.member)
+		w.enter(h, raising)
+	default:
+		w.enter(h, queuing)
+	}
+}
+
+// giveUp is kubeadm's end.
+func (w *World) giveUp(h *host) bool {
+	h.failed = fmt.Sprintf("kubeadm gave up while %s", h.stage)
+	h.patience, h.due = time.Time{}, time.Time{}
+	w.tell("%s: kubeadm gives up while %s", h.name, h.stage)
+	return true
+}
+
+// kill loses a host with all on it.
+func (w *World) kill(h *host) {
+	if !h.alive() {
+		return
+	}
+	h.dead, h.due, h.patience = w.now, time.Time{}, time.Time{}
+	if h.member != nil {
+		w.stop(h.member)
+	}
+}
+
+// age moves the object of a host on that is being deleted.
+func (w *World) age(h *host) {
+	if !h.deleting || h.hook || h.gone.IsZero() || w.now.Before(h.gone) {
+		return
+	}
+	w.forget(h)
+}
+
+// forget removes a host that is gone, and its object.
+func (w *World) forget(h *host) {
+	w.judgeLoss(h)
+	w.kill(h)
+	for i, x := range w.hosts {
+		if x == h {
+			w.hosts = append(w.hosts[:i:i], w.hosts[i+1:]...)
+			break
+		}
+	}
+}
+
+// remove asks for the deletion of a host: it is drained, and then its hook is due.
+func (w *World) remove(h *host) {
+	if h.deleting {
+		return
+	}
+	h.deleting, h.drained = true, w.now
+	if h.stage >= settling && h.alive() {
+		h.drained = w.now.Add(time.Duration(1+w.rand.Intn(30)) * time.Second)
+	}
+}
+
+// release takes the hook away: the infrastructure goes soon, and until then the host lives on.
+func (w *World) release(h *host) {
+	if !h.hook {
+		return
+	}
+	h.hook, h.released = false, w.now
+	h.gone = w.now.Add(time.Duration(1+w.rand.Intn(10)) * time.Second)
+}

@@ -1,0 +1,226 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// The oracle holds what is done against the truth. It asks neither the rules nor
+// plan.Check, and counts what it counts by itself.
+
+// blame notes the first invariant that was broken.
+func (w *World) blame(format string, args ...any) {
+	if w.wrong == nil {
+		w.wrong = fmt.Errorf(format, args...)
+		w.tell("VIOLATION: %v", w.wrong)
+	}
+}
+
+// ending: the group gives its quorum up.
+func (w *World) ending() bool { return w.deleting && !w.hasWorkers() }
+
+func (w *World) hasWorkers() bool {
+	return w.setup.Workers && (w.workersUntil.IsZero() || w.now.Before(w.workersUntil))
+}
+
+// judgeStep holds a step against the truth before it is done. fresh: what was
+// observed is the truth; else only what no old look excuses is asked.
+func (w *World) judgeStep(s plan.Step, fresh bool) {
+	w.judgePause(s, fresh)
+	switch s.Verb {
+	case plan.Create:
+		w.judgeCreate(s, fresh)
+	case plan.Delete:
+		if fresh && !w.ending() {
+			w.judgeDelete(s)
+		}
+	case plan.RemoveMember:
+		if m := w.memberByID(s.Member); m != nil {
+			w.judgeRemoval(m, fresh)
+		}
+	case plan.Generate:
+		if w.initialised {
+			w.blame("authorities were made again")
+		}
+	case plan.Finish:
+		if len(w.hosts) > 0 || !w.deleting {
+			w.blame("the group was let go, %d machines are left", len(w.hosts))
+		}
+	}
+}
+
+func (w *World) judgePause(s plan.Step, fresh bool) {
+	if s.Verb != plan.Wait && s.Verb != plan.Nothing && fresh && w.now.Before(w.pausedUntil) {
+		w.blame("%s, while paused", s)
+	}
+}
+
+func (w *World) judgeCreate(s plan.Step, fresh bool) {
+	staying := 0
+	for _, h := range w.hosts {
+		if !h.deleting && h.name != s.Machine {
+			staying++
+		}
+	}
+	switch {
+	case s.Init && (w.initialised || len(w.hosts) > 0):
+		w.blame("%s would make a second cluster", s)
+	case !s.Init && !w.initialised:
+		w.blame("%s has nothing to join", s)
+	case !w.certificates:
+		w.blame("%s has no authority", s)
+	case fresh && staying >= w.replicas:
+		w.blame("%s would be machine %d of %d", s, staying+1, w.replicas)
+	case w.named(s.Machine) == nil && s.Number <= w.last && s.Machine != w.begun:
+		w.blame("%s has a number that was used", s)
+	}
+}
+
+// judgeDelete: as many as wanted stay, one complete among them, one change at a time.
+func (w *World) judgeDelete(s plan.Step) {
+	staying, complete := 0, 0
+	for _, h := range w.hosts {
+		if h.name == s.Machine {
+			continue
+		}
+		if h.deleting {
+			if h.member != nil && !h.member.removed && !h.member.learner {
+				w.blame("%s, while the voter of %s leaves", s, h.name)
+			}
+			continue
+		}
+		staying++
+		if h.stage == up && (h.alive() || w.now.Before(h.dead.Add(nodeLost))) && (w.setup.External || h.member.running) {
+			complete++
+		}
+	}
+	if staying < w.replicas {
+		w.blame("%s would leave %d machines of %d", s, staying, w.replicas)
+	}
+	if complete == 0 {
+		w.blame("%s would leave no complete machine", s)
+	}
+}
+
+// judgeRemoval: never the quorum, never a leader that could hand over, never who
+// serves on a machine that stays, never who is on the way.
+func (w *World) judgeRemoval(m *member, fresh bool) {
+	if w.ending() {
+		w.blame("the members of a group that goes are left alone")
+	}
+	running, all := w.voters()
+	lost := running <= all/2
+	if !m.learner {
+		all--
+		if m.running {
+			running--
+		}
+	}
+	if !lost && running <= all/2 {
+		w.blame("removing the member of %s leaves %d of %d voters", m.host.name, running, all)
+	}
+	if fresh && m == w.leader && running > 0 {
+		w.blame("the leader on %s is removed while another could lead", m.host.name)
+	}
+	if fresh && m.running && !m.learner && w.hasLearner() {
+		w.blame("the voter of %s is removed while there is a learner", m.host.name)
+	}
+	if w.named(m.host.name) == m.host && !m.host.deleting {
+		w.judgeStuck(m)
+	}
+}
+
+// judgeStuck: what is removed of a machine that stays will never serve.
+func (w *World) judgeStuck(m *member) {
+	switch {
+	case m.running && !m.learner:
+		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
+	case m.host.broken():
+	case m.name == "":
+		w.blame("the member of %s is removed, which is about to start", m.host.name)
+	case m.running:
+		w.blame("the learner of %s is removed, which is about to vote", m.host.name)
+	}
+}
+
+func (w *World) hasLearner() bool {
+	for _, m := range w.members {
+		if m.learner {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeLoss is asked when a host goes whose hook was released: what it takes along
+// must not have been needed. Voters that stopped since then are no fault of ours.
+func (w *World) judgeLoss(h *host) {
+	m := h.member
+	if w.ending() || h.forced || m == nil || m.removed || m.learner || !m.running || w.setup.Serial || !w.initialised {
+		return
+	}
+	left, all := 0, 0
+	for _, x := range w.members {
+		if x.learner {
+			continue
+		}
+		all++
+		if x != m && (x.running || x.since.After(h.released)) {
+			left++
+		}
+	}
+	if left <= all/2 {
+		w.blame("%s went with a voter that the quorum needed: %d of %d are left", h.name, left, all)
+	}
+}
+
+// judgeTruth is asked all the time.
+func (w *World) judgeTruth() {
+	if w.setup.Sturdy && w.initialised && !w.hasQuorum() {
+		w.blame("the quorum was lost with a single failure")
+	}
+	firsts := 0
+	for _, h := range w.hosts {
+		if h.first && !h.deleting {
+			firsts++
+		}
+	}
+	if firsts > 1 {
+		w.blame("%d machines initialise a cluster", firsts)
+	}
+}
+
+// AsWanted says what of the world is not as the user wants it; nil: nothing.
+func (w *World) AsWanted() error {
+	if w.deleting {
+		if !w.finished || len(w.hosts) > 0 {
+			return fmt.Errorf("the group is not gone: %d machines", len(w.hosts))
+		}
+		return nil
+	}
+	if len(w.hosts) != w.replicas {
+		return fmt.Errorf("%d machines of %d", len(w.hosts), w.replicas)
+	}
+	for _, h := range w.hosts {
+		if h.stage != up || h.broken() || h.deleting || !h.hook {
+			return fmt.Errorf("%s is not as it should be", h.name)
+		}
+	}
+	return w.membersAsWanted()
+}
+
+func (w *World) membersAsWanted() error {
+	if w.setup.External {
+		return nil
+	}
+	for _, m := range w.members {
+		if m.learner || !m.running || w.named(m.host.name) != m.host {
+			return fmt.Errorf("the member of %s is not as it should be", m.host.name)
+		}
+	}
+	if len(w.members) != w.replicas {
+		return fmt.Errorf("%d members of %d", len(w.members), w.replicas)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"math/rand"
+	"time"
+)
+
+// A Setup is all that a world depends on. The same Setup gives the same life.
+type Setup struct {
+	// Seed decides how long things take, and when chance strikes.
+	Seed int64
+	// Replicas, MaxParallel and Domains are what the user asks for at first.
+	Replicas    int
+	MaxParallel int
+	Domains     []string
+	// External: etcd is not on the machines.
+	External bool
+	// Serial: kubeadm joins etcd as a voter, as it did before v1.29.
+	Serial bool
+	// Workers: the cluster has other machines, which go some time after the group is asked to.
+	Workers bool
+	// Reports: the provider says when the bootstrap of a machine failed.
+	Reports bool
+	// Places: the machine of a member is known from its address, before its Node is.
+	Places bool
+	// Fates are what happens to the machines as they come up, by their numbers.
+	Fates map[int]Fate
+	// Script is what people and accidents do, in the order of time.
+	Script []Event
+	// Luck is how often, out of 100 steps, each of these happens.
+	Luck Luck
+	// Sturdy: the quorum may never be lost, whatever the reason: it is the promise
+	// for groups of three and more with one failure.
+	Sturdy bool
+}
+
+// Luck is how often, out of 100 steps, something goes wrong between the group's
+// controller and the world.
+type Luck struct {
+	// Dropped steps do nothing and report an error.
+	Dropped int
+	// Repeated steps are done twice.
+	Repeated int
+	// CutShort: the controller dies in the middle of a step, and starts anew.
+	CutShort int
+	// Stale: what is observed is up to two looks old, though not older than the last write.
+	Stale int
+	// Blind: the API server, or etcd, or one member cannot be asked.
+	Blind int
+}
+
+// A Fate is what happens to a machine that comes up: it stops at a stage.
+type Fate struct {
+	At Stage
+	// Dies: the host is lost, with all on it. Else it goes on without making progress.
+	Dies bool
+}
+
+// An Event is what a person or an accident does at a moment of a world's life.
+type Event struct {
+	At   time.Duration
+	Kind Kind
+	// N is the number of a machine, or of replicas.
+	N int
+	// For is how long it lasts, where it ends.
+	For time.Duration
+}
+
+// Kind is a kind of event.
+type Kind string
+
+// The kinds of events. A machine that is not there is left alone.
+const (
+	Scale         Kind = "scale"          // to N replicas
+	DeleteMachine Kind = "delete machine" // N, as with kubectl
+	ForceDelete   Kind = "force delete"   // N without its hook: its member stays
+	DeleteGroup   Kind = "delete group"
+	Kill          Kind = "kill"    // the host of machine N
+	Crash         Kind = "crash"   // etcd on machine N, For a while
+	Restart       Kind = "restart" // the controller: it forgets what it saw
+	Pause         Kind = "pause"   // the cluster, For a while
+)
+
+// Random makes a Setup from a seed.
+func Random(seed int64) Setup {
+	r := rand.New(rand.NewSource(seed))
+	s := Setup{
+		Seed:        seed,
+		Replicas:    pick(r, 1, 3, 3, 3, 5, 7),
+		MaxParallel: pick(r, 0, 0, 0, 1, 2),
+		Domains:     [][]string{nil, {"a"}, {"a", "b"}, {"a", "b", "c"}}[r.Intn(4)],
+		External:    r.Intn(8) == 0,
+		Serial:      r.Intn(12) == 0,
+		Workers:     r.Intn(2) == 0,
+		Reports:     r.Intn(2) == 0,
+		Places:      r.Intn(2) == 0,
+		Fates:       map[int]Fate{},
+	}
+	if r.Intn(4) == 0 {
+		s.makeSturdy(r)
+		return s
+	}
+	if s.External {
+		s.Replicas = 1 + r.Intn(5)
+	}
+	for range r.Intn(3) {
+		s.Fates[1+r.Intn(8)] = Fate{At: Stage(r.Intn(int(up))), Dies: r.Intn(2) == 0}
+	}
+	at := time.Duration(0)
+	for range r.Intn(6) {
+		at += time.Duration(r.Intn(240)) * time.Second
+		s.Script = append(s.Script, s.event(r, at))
+	}
+	s.Luck = Luck{Dropped: pick(r, 0, 0, 10, 30), Repeated: pick(r, 0, 0, 20), CutShort: pick(r, 0, 0, 10), Stale: pick(r, 0, 0, 30, 70), Blind: pick(r, 0, 0, 10)}
+	return s
+}
+
+// event draws one.
+func (s *Setup) event(r *rand.Rand, at time.Duration) Event {
+	e := Event{At: at, N: 1 + r.Intn(8)}
+	e.Kind = pick(r, Scale, Scale, Scale, DeleteMachine, DeleteMachine, ForceDelete, Kill, Crash, Crash, Restart, Pause, DeleteGroup)
+	switch e.Kind {
+	case Scale:
+		e.N = pick(r, 1, 3, 5, 7)
+		if s.External {
+			e.N = 1 + r.Intn(6)
+		}
+	case Crash, Pause:
+		e.For = time.Duration(5+r.Intn(90)) * time.Second
+	}
+	return e
+}
+
+// makeSturdy leaves one failure, in a group that grows and shrinks between three and seven.
+func (s *Setup) makeSturdy(r *rand.Rand) {
+	s.Sturdy, s.External, s.Serial = true, false, false
+	s.Replicas = pick(r, 3, 5, 7)
+	s.Script = []Event{
+		{At: 20 * time.Minute, Kind: Scale, N: pick(r, 3, 5, 7)},
+		{At: 20*time.Minute + time.Duration(r.Intn(180))*time.Second, Kind: Kill, N: 1 + r.Intn(7)},
+	}
+	s.Luck = Luck{Dropped: pick(r, 0, 20), Repeated: pick(r, 0, 20), CutShort: pick(r, 0, 10)}
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.Intn(len(from))] }

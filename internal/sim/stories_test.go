@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the stories down as they are now; read the difference before you keep it")
+
+var abc = []string{"a", "b", "c"}
+
+// stories are whole lives that everybody should know.
+var stories = []struct {
+	name, about string
+	setup       Setup
+}{
+	{"create-3", "Three machines: the first initialises, the others join at once.",
+		Setup{Replicas: 3, Domains: abc, Places: true}},
+	{"create-3-one-by-one", "The same with joins.maxParallel 1.",
+		Setup{Replicas: 3, Domains: abc, Places: true, MaxParallel: 1}},
+	{"create-3-as-voters", "The same with a kubeadm that does not know learners.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Serial: true}},
+	{"create-4-external-etcd", "Four machines, etcd elsewhere; two of them go again.",
+		Setup{Replicas: 4, Domains: abc, External: true, Script: []Event{{At: 5 * time.Minute, Kind: Scale, N: 2}}}},
+	{"scale-3-5-3-1-3", "Up and down, the leader handing over before its machine goes.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{
+			{At: 5 * time.Minute, Kind: Scale, N: 5}, {At: 10 * time.Minute, Kind: Scale, N: 3},
+			{At: 15 * time.Minute, Kind: Scale, N: 1}, {At: 20 * time.Minute, Kind: Scale, N: 3},
+		}}},
+	{"join-dies", "A host dies after its member was added: the others join all the same.",
+		Setup{Seed: 2, Replicas: 5, Domains: abc, Places: true, Fates: map[int]Fate{3: {At: starting, Dies: true}}}},
+	{"join-fails", "kubeadm gives up, and the provider says so.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Reports: true, Fates: map[int]Fate{2: {At: syncing}}}},
+	{"join-never-boots", "A machine that never comes up, with one join at a time.",
+		Setup{Replicas: 3, Domains: abc, Places: true, MaxParallel: 1, Fates: map[int]Fate{2: {At: booting}}}},
+	{"init-dies", "The first machine dies before it has initialised anything.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Fates: map[int]Fate{1: {At: raising, Dies: true}}}},
+	{"member-left-behind", "Somebody forces a machine away, and its member stays behind.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: ForceDelete, N: 1}}}},
+	{"machine-deleted", "Somebody deletes the machine of the leader.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: DeleteMachine, N: 1}}}},
+	{"dead-machine-deleted", "A host of three dies; somebody deletes its machine.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Kill, N: 2}, {At: 8 * time.Minute, Kind: DeleteMachine, N: 2}}}},
+	{"all-machines-deleted", "Somebody deletes all machines, one after the other.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{
+			{At: 5 * time.Minute, Kind: DeleteMachine, N: 1}, {At: 301 * time.Second, Kind: DeleteMachine, N: 2}, {At: 302 * time.Second, Kind: DeleteMachine, N: 3},
+		}}},
+	{"last-machine-deleted", "Somebody deletes the only machine: it is replaced before it goes.",
+		Setup{Replicas: 1, Domains: abc, Places: true, Script: []Event{{At: 3 * time.Minute, Kind: DeleteMachine, N: 1}}}},
+	{"joining-machine-deleted", "Somebody deletes a machine that is joining a single member.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 70 * time.Second, Kind: DeleteMachine, N: 2}}}},
+	{"quorum-lost", "Two hosts of three die: nothing is touched.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{
+			{At: 5 * time.Minute, Kind: Kill, N: 1}, {At: 6 * time.Minute, Kind: Kill, N: 2}, {At: 7 * time.Minute, Kind: DeleteMachine, N: 1}, {At: 8 * time.Minute, Kind: Scale, N: 5},
+		}}},
+	{"scale-down-with-a-dead-one", "Of three machines, one dead, one is to stay.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Kill, N: 2}, {At: 8 * time.Minute, Kind: Scale, N: 1}}}},
+	{"etcd-restarts", "etcd on a machine stops for a while as the group grows.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Script: []Event{
+			{At: 5 * time.Minute, Kind: Crash, N: 2, For: time.Minute}, {At: 5*time.Minute + 5*time.Second, Kind: Scale, N: 5},
+		}}},
+	{"controller-dies", "The controller dies in the middle of steps, steps are lost or done twice, and looks are old.",
+		Setup{Seed: 4, Replicas: 3, Domains: abc, Places: true, Luck: Luck{Dropped: 15, Repeated: 20, CutShort: 25, Stale: 40},
+			Script: []Event{{At: 5 * time.Minute, Kind: Scale, N: 1}}}},
+	{"group-deleted", "The group is deleted; it waits for the workers.",
+		Setup{Replicas: 3, Domains: abc, Places: true, Workers: true, Script: []Event{{At: 5 * time.Minute, Kind: DeleteGroup}, {At: 301 * time.Second, Kind: DeleteMachine, N: 3}}}},
+}
+
+// TestStories compares a few whole lives with how they were written down.
+func TestStories(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			story := &Story{}
+			_, err := Live(s.setup, story)
+			got := fmt.Sprintf("%s\n\n%s", s.about, story)
+			if err != nil {
+				t.Errorf("%v\n%s", err, got)
+			}
+			golden := filepath.Join("testdata", s.name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestSameSetupSameLife: nothing but the Setup decides how a world goes.
+func TestSameSetupSameLife(t *testing.T) {
+	for seed := range int64(200) {
+		var first, second Story
+		Live(Random(seed), &first)
+		Live(Random(seed), &second)
+		if first.String() != second.String() {
+			t.Fatalf("seed %d:\n%s\nand then\n%s", seed, &first, &second)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package sim
+
+import (
+	"math/rand"
+	"time"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// A World is the true state of a cluster and of the group that makes it.
+type World struct {
+	setup Setup
+	rand  *rand.Rand
+	start time.Time
+	now   time.Time
+
+	// the group
+	replicas     int
+	deleting     bool
+	pausedUntil  time.Time
+	certificates bool
+	kubeconfig   bool
+	initialised  bool
+	finished     bool
+	workersUntil time.Time // zero: until the group is to go
+	last         int       // the highest number that was put into a name
+	begun        string    // a creation that was cut short
+
+	hosts       []*host
+	members     []*member
+	memberCount int
+	leader      *member
+	leaderless  time.Time
+	script      []Event
+
+	seen  map[string]sight // what the controller remembers of the members
+	looks []plan.Observed  // the last looks, the newest last
+
+	wrong error // the first invariant that was broken
+	story *Story
+}
+
+// sight is how a member looked, and since when.
+type sight struct {
+	look  string
+	since time.Time
+}
+
+// New makes an empty world.
+func New(s Setup) *World {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	return &World{
+		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
+		replicas: s.Replicas, script: s.Script, seen: map[string]sight{},
+	}
+}
+
+// Advance lets time pass until the given moment, or until something happens by itself
+// before it, but at least a second.
+func (w *World) Advance(until time.Time) {
+	next := until
+	w.moments(func(t time.Time) {
+		if t.After(w.now) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	})
+	if least := w.now.Add(time.Second); next.Before(least) {
+		next = least
+	}
+	w.now = next
+	w.happen()
+}
+
+// Quiet reports whether nothing will ever happen by itself.
+func (w *World) Quiet() bool {
+	quiet := true
+	w.moments(func(t time.Time) {
+		if t.After(w.now) {
+			quiet = false
+		}
+	})
+	return quiet
+}
+
+// moments are when something may happen by itself.
+func (w *World) moments(at func(time.Time)) {
+	for _, h := range w.hosts {
+		if h.deleting {
+			at(h.drained)
+			at(h.gone)
+		}
+		if h.alive() && h.failed == "" {
+			at(h.due)
+			at(h.patience)
+		}
+		if !h.alive() && h.stage >= settling {
+			at(h.dead.Add(nodeLost))
+		}
+	}
+	for _, m := range w.members {
+		at(m.back)
+		at(m.since.Add(connected))
+	}
+	if w.leader == nil && w.hasQuorum() {
+		at(w.leaderless.Add(election))
+	}
+	if len(w.script) > 0 {
+		at(w.start.Add(w.script[0].At))
+	}
+	at(w.pausedUntil)
+	at(w.workersUntil)
+}
+
+// happen does all that falls due now, in an order that does not depend on chance.
+func (w *World) happen() {
+	for len(w.script) > 0 && !w.now.Before(w.start.Add(w.script[0].At)) {
+		e := w.script[0]
+		w.script = w.script[1:]
+		w.befall(e)
+	}
+	for _, m := range w.members {
+		if !m.back.IsZero() && !w.now.Before(m.back) {
+			w.tell("etcd on %s is back", m.host.name)
+			w.run(m)
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		w.elect()
+		for _, h := range append([]*host(nil), w.hosts...) {
+			changed = w.progress(h) || changed
+			w.age(h)
+		}
+	}
+}
+
+// befall lets an event of the script happen.
+func (w *World) befall(e Event) {
+	switch e.Kind {
+	case Scale:
+		w.tell("replicas: %d", e.N)
+		w.replicas = e.N
+	case DeleteGroup:
+		w.tell("the group is deleted")
+		w.deleting, w.workersUntil = true, w.now.Add(time.Duration(5+w.rand.Intn(60))*time.Second)
+	case Restart:
+		w.tell("the controller starts anew")
+		w.restart()
+	case Pause:
+		w.tell("the cluster is paused for %s", e.For)
+		w.pausedUntil = w.now.Add(e.For)
+	}
+	if h := w.number(e.N); h != nil {
+		w.befallHost(e, h)
+	}
+}
+
+func (w *World) befallHost(e Event, h *host) {
+	switch e.Kind {
+	case DeleteMachine:
+		w.tell("somebody deletes %s", h.name)
+		w.remove(h)
+	case ForceDelete:
+		w.tell("somebody deletes %s and takes its hook away", h.name)
+		w.remove(h)
+		h.forced = true
+		w.release(h)
+	case Kill:
+		w.tell("%s dies", h.name)
+		w.kill(h)
+	case Crash:
+		if h.member != nil && h.member.running {
+			w.tell("etcd on %s stops for %s", h.name, e.For)
+			w.stop(h.member)
+			h.member.back = w.now.Add(e.For)
+		}
+	}
+}
+
+// restart makes the controller forget what it saw.
+func (w *World) restart() {
+	w.seen = map[string]sight{}
+	w.looks = nil
+}
+
+func (w *World) number(n int) *host {
+	for _, h := range w.hosts {
+		if h.number == n {
+			return h
+		}
+	}
+	return nil
+}
+
+func (w *World) named(name string) *host {
+	for _, h := range w.hosts {
+		if h.name == name {
+			return h
+		}
+	}
+	return nil
+}

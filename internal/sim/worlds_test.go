@@ -1,0 +1,55 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+)
+
+var (
+	seed   = flag.Int64("seed", -1, "run the world of this seed alone, and tell its story")
+	worlds = flag.Int("worlds", 10000, "how many random worlds to run")
+)
+
+// TestWorlds lets the rules run many random worlds, in which much goes wrong, and
+// holds every step against the truth. A world that fails is told as a story;
+// -seed tells it again.
+func TestWorlds(t *testing.T) {
+	if *seed >= 0 {
+		story := &Story{}
+		_, err := Live(Random(*seed), story)
+		t.Logf("seed %d: %+v\n%s", *seed, Random(*seed), story)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	total, failed := 0, 0
+	for n := range int64(*worlds) {
+		steps, err := Live(Random(n), nil)
+		total += steps
+		if err == nil {
+			continue
+		}
+		story := &Story{}
+		Live(Random(n), story)
+		t.Errorf("seed %d: %v\n%+v\n%s\ntell it again: make worlds SEED=%d", n, err, Random(n), story, n)
+		if failed++; failed == 5 {
+			break
+		}
+	}
+	t.Logf("%d worlds, %d steps", *worlds, total)
+}
+
+// BenchmarkWorlds measures steps a second: looking, deciding, checking, acting and judging.
+func BenchmarkWorlds(b *testing.B) {
+	total, n := 0, int64(0)
+	for b.Loop() {
+		steps, err := Live(Random(n), nil)
+		if err != nil {
+			b.Fatal(fmt.Errorf("seed %d: %w", n, err))
+		}
+		total, n = total+steps, n+1
+	}
+	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "steps/s")
+}
