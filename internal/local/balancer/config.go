@@ -1,0 +1,103 @@
+package balancer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+)
+
+// Config is what one endpoint does. It is the content of the configuration file, as JSON.
+type Config struct {
+	// Listen is the endpoint's address and port. It cannot change while the process runs.
+	Listen string `json:"listen"`
+	// Backends are the API servers; their order has no meaning.
+	Backends []Backend `json:"backends"`
+}
+
+// Backend is one API server.
+type Backend struct {
+	// Name is unique among the backends.
+	Name string `json:"name"`
+	// Address is an IP address and port.
+	Address string `json:"address"`
+	// Draining: it gets no new connections while another backend can take them, and those it has are
+	// closed within DrainGrace.
+	Draining bool `json:"draining,omitempty"`
+}
+
+// Validate says what is wrong with a configuration: each error names the field, its value and what it should be.
+func (c Config) Validate() error {
+	var errs []error
+	if a, err := netip.ParseAddrPort(c.Listen); err != nil || !a.Addr().Is4() {
+		errs = append(errs, fmt.Errorf("listen is %q, want an IPv4 address and port", c.Listen))
+	}
+	seen := map[string]bool{}
+	for i, b := range c.Backends {
+		if b.Name == "" {
+			errs = append(errs, fmt.Errorf("backends[%d].name is empty, want a name", i))
+		}
+		if seen[b.Name] {
+			errs = append(errs, fmt.Errorf("backends[%d].name is %q, which another backend has, want each name once", i, b.Name))
+		}
+		seen[b.Name] = true
+		if _, err := netip.ParseAddrPort(b.Address); err != nil {
+			errs = append(errs, fmt.Errorf("backends[%d].address is %q, want an IP address and port", i, b.Address))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Save writes the configuration so that a reader sees the old or the new one, never a part.
+func (c Config) Save(path string) error {
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("writing endpoint configuration %s: %w", path, err)
+	}
+	return writeJSON(path, c)
+}
+
+// Load reads a configuration file.
+func Load(path string) (Config, error) {
+	var c Config
+	if err := readJSON(path, &c); err != nil {
+		return Config{}, err
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, fmt.Errorf("endpoint configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	return nil
+}
+
+// writeJSON replaces the file by renaming: readers in other processes never see half a file. It is not synced
+// to disk, since after a crash of the host it is written anew.
+func writeJSON(path string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}

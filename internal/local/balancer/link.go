@@ -1,0 +1,63 @@
+package balancer
+
+import (
+	"io"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// link is one client's connection and the one to a backend that carries it on.
+type link struct {
+	client, backend *net.TCPConn
+}
+
+// run copies both ways until both have ended. The kernel moves the bytes (splice), so an idle connection
+// costs two goroutines and no buffers.
+func (l *link) run() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.carry(l.client, l.backend)
+	}()
+	l.carry(l.backend, l.client)
+	<-done
+	l.close()
+}
+
+// carry copies one way. An end of the stream is passed on, and the other way stays open: a client may have said
+// all it has to say and still wait for the answer.
+func (l *link) carry(to, from *net.TCPConn) {
+	if _, err := io.Copy(to, from); err != nil {
+		l.close()
+		return
+	}
+	if to.CloseWrite() != nil {
+		l.close()
+	}
+}
+
+func (l *link) close() {
+	_ = l.client.Close()
+	_ = l.backend.Close()
+}
+
+// idle is how long nothing was sent either way. The kernel keeps it; a connection that it knows nothing of is
+// being closed, and idle enough.
+func (l *link) idle() time.Duration {
+	raw, err := l.backend.SyscallConn()
+	if err != nil {
+		return time.Hour
+	}
+	idle := time.Hour
+	err = raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO); err == nil {
+			idle = time.Duration(min(info.Last_data_sent, info.Last_data_recv)) * time.Millisecond
+		}
+	})
+	if err != nil {
+		return time.Hour
+	}
+	return idle
+}

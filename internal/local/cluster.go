@@ -1,0 +1,189 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	"github.com/quorate/quorate/internal/local/balancer"
+)
+
+// askAgain is how often a LocalCluster asks whether an address that another one had is free.
+const askAgain = 30 * time.Second
+
+// clusterReconciler has each LocalCluster's endpoint served.
+//
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=localclusters,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=localclusters/status;localclusters/finalizers,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=localmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+type clusterReconciler struct {
+	client    client.Client
+	machines  machines
+	network   netip.Prefix
+	endpoints interface {
+		serve(ctx context.Context, key client.ObjectKey, config balancer.Config) error
+		stop(ctx context.Context, key client.ObjectKey) error
+	}
+
+	mu sync.Mutex
+	// given are addresses that were chosen and that the cache may not show yet.
+	given map[client.ObjectKey]netip.Addr
+}
+
+// Reconcile brings one LocalCluster closer to what it wants.
+func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, failure error) {
+	lc := &infrav1.LocalCluster{}
+	if err := r.client.Get(ctx, req.NamespacedName, lc); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if annotations.IsExternallyManaged(lc) {
+		return ctrl.Result{}, nil
+	}
+	cluster, err := util.GetOwnerCluster(ctx, r.client, lc.ObjectMeta)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, fmt.Errorf("reading the Cluster of LocalCluster %s: %w", req, err)
+	}
+	if cluster != nil {
+		if _, err := finalizers.EnsureFinalizer(ctx, r.client, lc, infrav1.ClusterFinalizer); err != nil {
+			return ctrl.Result{}, fmt.Errorf("adding the finalizer of LocalCluster %s: %w", req, err)
+		}
+		isPaused, again, err := paused.EnsurePausedCondition(ctx, r.client, cluster, lc)
+		if err != nil || isPaused || again {
+			return ctrl.Result{}, err
+		}
+	}
+	helper, err := patch.NewHelper(lc, r.client)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading LocalCluster %s: %w", req, err)
+	}
+	defer func() {
+		err := helper.Patch(ctx, lc, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition}})
+		failure = kerrors.NewAggregate([]error{failure, err})
+	}()
+	switch {
+	case !lc.DeletionTimestamp.IsZero():
+		return ctrl.Result{}, r.delete(ctx, lc, cluster)
+	case cluster == nil:
+		mark(lc, clusterv1.ReadyCondition, "", &problem{infrav1.WaitingForOwnerReason, "no Cluster refers to it with spec.infrastructureRef"})
+		return ctrl.Result{}, nil
+	default:
+		return r.normal(ctx, lc, cluster)
+	}
+}
+
+func (r *clusterReconciler) normal(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+	chosen, problem, err := r.choose(ctx, lc, cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if problem != nil {
+		mark(lc, clusterv1.ReadyCondition, "", problem)
+		return ctrl.Result{RequeueAfter: askAgain}, nil
+	}
+	if lc.Spec.ControlPlaneEndpoint != chosen {
+		// Written before it is used, so that nobody else can be given it; the write brings us back here.
+		lc.Spec.ControlPlaneEndpoint = chosen
+		return ctrl.Result{}, nil
+	}
+	lc.Status.FailureDomains = nil
+	for _, name := range lc.Spec.FailureDomains {
+		lc.Status.FailureDomains = append(lc.Status.FailureDomains, clusterv1.FailureDomain{Name: name, ControlPlane: ptr.To(true)})
+	}
+	if problem, err := r.serve(ctx, lc, cluster); err != nil {
+		mark(lc, clusterv1.ReadyCondition, "", problem)
+		return ctrl.Result{}, err
+	}
+	lc.Status.Initialization.Provisioned = ptr.To(true)
+	mark(lc, clusterv1.ReadyCondition, infrav1.EndpointServedReason, nil)
+	return ctrl.Result{}, nil
+}
+
+// serve has the endpoint served for the machines that there are now.
+func (r *clusterReconciler) serve(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (*problem, error) {
+	config := balancer.Config{Listen: fmt.Sprintf("%s:%d", lc.Spec.ControlPlaneEndpoint.Host, lc.Spec.ControlPlaneEndpoint.Port)}
+	var err error
+	if config.Backends, err = r.backends(ctx, lc, cluster); err == nil {
+		err = r.endpoints.serve(ctx, client.ObjectKeyFromObject(lc), config)
+	}
+	if err != nil {
+		err = fmt.Errorf("serving the endpoint %s: %w", config.Listen, err)
+		return &problem{infrav1.EndpointNotServedReason, err.Error()}, err
+	}
+	return nil, nil
+}
+
+// delete ends the endpoint once no machine needs it.
+func (r *clusterReconciler) delete(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) error {
+	if !controllerutil.ContainsFinalizer(lc, infrav1.ClusterFinalizer) {
+		return nil
+	}
+	left, err := r.left(ctx, lc)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		mark(lc, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, "waiting until these machines are gone: " + strings.Join(left, ", ")})
+		if cluster == nil || lc.Spec.ControlPlaneEndpoint.Host == "" {
+			return nil
+		}
+		_, err := r.serve(ctx, lc, cluster)
+		return err
+	}
+	key := client.ObjectKeyFromObject(lc)
+	if err := r.endpoints.stop(ctx, key); err != nil {
+		mark(lc, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, fmt.Sprintf("the endpoint cannot be ended: %v", err)})
+		return fmt.Errorf("ending the endpoint of LocalCluster %s: %w", key, err)
+	}
+	r.mu.Lock()
+	delete(r.given, key)
+	r.mu.Unlock()
+	controllerutil.RemoveFinalizer(lc, infrav1.ClusterFinalizer)
+	return nil
+}
+
+// left are the names of the cluster's machines, sorted.
+func (r *clusterReconciler) left(ctx context.Context, lc *infrav1.LocalCluster) ([]string, error) {
+	name := clusterName(lc)
+	if name == "" {
+		return nil, nil
+	}
+	var all infrav1.LocalMachineList
+	if err := r.client.List(ctx, &all, client.InNamespace(lc.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
+		return nil, fmt.Errorf("listing the machines of cluster %s: %w", name, err)
+	}
+	var names []string
+	for _, m := range all.Items {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// clusterName is the name of the Cluster that an object belongs to; empty while nobody said so.
+func clusterName(o client.Object) string {
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Kind == "Cluster" && strings.HasPrefix(owner.APIVersion, clusterv1.GroupVersion.Group+"/") {
+			return owner.Name
+		}
+	}
+	return o.GetLabels()[clusterv1.ClusterNameLabel]
+}

@@ -1,0 +1,87 @@
+package sandbox
+
+import (
+	"strings"
+	"testing"
+)
+
+func bootstrap(t *testing.T, h *Host, name string, lines ...string) {
+	t.Helper()
+	if err := h.Bootstrap(t.Context(), name, []byte("#cloud-config\n"+strings.Join(lines, "\n")+"\n")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ended(s Status) bool {
+	return s.Bootstrap.Phase == BootstrapSucceeded || s.Bootstrap.Phase == BootstrapFailed
+}
+
+func TestBootstrapOnceInALife(t *testing.T) {
+	h := newHost(t)
+	ensure(t, h, tiny("one", 11))
+	bootstrap(t, h, "one", "runcmd: ['echo ran >> /root/runs']")
+	if s := await(t, h, "one", "bootstrapped", ended); s.Bootstrap != (Bootstrap{Phase: BootstrapSucceeded}) {
+		t.Fatalf("%+v", s.Bootstrap)
+	}
+	bootstrap(t, h, "one", "runcmd: ['echo again >> /root/runs']")
+	if err := h.Stop(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	s := await(t, h, "one", "ready", func(s Status) bool { return s.Ready })
+	if got := run(t, h, "one", "cat /root/runs"); got != "ran" || s.Bootstrap.Phase != BootstrapSucceeded {
+		t.Errorf("after a second data and a restart: %q, %+v", got, s.Bootstrap)
+	}
+}
+
+func TestBootstrapSaysWhatFailed(t *testing.T) {
+	h := newHost(t)
+	for i, c := range []struct {
+		lines []string
+		want  Bootstrap
+	}{
+		{[]string{"runcmd: ['true', 'echo why; false']"}, Bootstrap{Phase: BootstrapFailed, Command: "echo why; false", Output: "why"}},
+		{[]string{"mounts: [[a, b]]"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data", Output: "line 2: mounts is not supported: a local machine has no disks to mount; its root is a folder of the host", Unsupported: "mounts"}},
+	} {
+		name := string(rune('a' + i))
+		ensure(t, h, tiny(name, byte(20+i)))
+		bootstrap(t, h, name, c.lines...)
+		if s := await(t, h, name, "bootstrapped", ended); s.Bootstrap != c.want {
+			t.Errorf("%+v, want %+v", s.Bootstrap, c.want)
+		}
+	}
+}
+
+func TestBootstrapCutOffIsNotRepeated(t *testing.T) {
+	h := newHost(t)
+	changed := h.Changed()
+	ensure(t, h, tiny("one", 11))
+	bootstrap(t, h, "one", "runcmd: ['echo ran >> /root/runs', 'echo waiting; sleep 1000']")
+	for s := (Status{}); !strings.Contains(s.Bootstrap.Command, "sleep"); {
+		expect(t, changed, "one")
+		var err error
+		if s, err = h.Get("one"); err != nil || ended(s) {
+			t.Fatalf("%+v, %v", s, err)
+		}
+	}
+	if err := h.Stop(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string) {
+		s, err := h.Get("one")
+		if err != nil || s.Bootstrap.Phase != BootstrapFailed || !strings.HasPrefix(s.Bootstrap.Output, "interrupted") || !strings.Contains(s.Bootstrap.Command, "sleep") {
+			t.Errorf("%s: %+v, %v", when, s.Bootstrap, err)
+		}
+	}
+	check("while stopped")
+	if err := h.Start(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, h, "one", "ready", func(s Status) bool { return s.Ready })
+	check("after the restart")
+	if got := run(t, h, "one", "cat /root/runs; pgrep -c sleep || true"); got != "ran\n0" {
+		t.Errorf("after the restart: %q", got)
+	}
+}

@@ -1,0 +1,108 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/internal/local/sandbox/guest"
+)
+
+// adminConfig is where kubeadm leaves the administrator's access on a control plane machine.
+const adminConfig = "/etc/kubernetes/admin.conf"
+
+// Exec runs a command in a machine, in all its namespaces and its cgroup, and returns its exit code. An error
+// means that the command could not be run. The command ends with ctx.
+func (h *Host) Exec(ctx context.Context, name string, argv []string, stdio Stdio) (int, error) {
+	if err := checkName(name); err != nil {
+		return 0, err
+	}
+	if len(argv) == 0 {
+		return 0, fmt.Errorf("running a command in %s: no command is given", name)
+	}
+	r, err := h.folder(name).load()
+	if err != nil {
+		return 0, err
+	}
+	if !r.Process.alive() {
+		return 0, fmt.Errorf("machine %s does not run", name)
+	}
+	groups, err := hostCgroups(h.ID())
+	if err != nil {
+		return 0, err
+	}
+	// Whoever joins a frozen group is frozen with it, and cannot even be killed.
+	frozen, err := groups.frozen(name)
+	if err != nil {
+		return 0, err
+	}
+	if frozen {
+		return 0, fmt.Errorf("machine %s is paused", name)
+	}
+	args := guest.EnterArgs(r.Process.PID, groups.entrances(name), h.folder(name).environment(), stdio.TTY, argv)
+	cmd := exec.CommandContext(ctx, h.node, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdio.In, stdio.Out, stdio.Err
+	reason, err := runReporting(cmd)
+	if reason != "" {
+		return 0, fmt.Errorf("running %s in %s: %s", argv[0], name, reason)
+	}
+	if ctx.Err() != nil {
+		return 0, fmt.Errorf("running %s in %s: %w", argv[0], name, ctx.Err())
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("running %s in %s: %w", argv[0], name, err)
+	}
+	return 0, nil
+}
+
+// runReporting runs quorate-node and returns what it says on descriptor 3.
+func runReporting(cmd *exec.Cmd) (string, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	cmd.ExtraFiles = []*os.File{w}
+	err = cmd.Start()
+	_ = w.Close()
+	if err != nil {
+		return "", err
+	}
+	reason, reading := io.ReadAll(r)
+	return string(reason), errors.Join(cmd.Wait(), reading)
+}
+
+// entrances are the cgroup.procs files through which a process becomes one of the machine's.
+func (c *cgroups) entrances(name string) []string {
+	var all []string
+	for _, dir := range c.dirs(name) {
+		if c.unified {
+			dir = filepath.Join(dir, guest.Leaf)
+		}
+		all = append(all, filepath.Join(dir, "cgroup.procs"))
+	}
+	return all
+}
+
+// environment is what commands get beside the machine's own: the terminal's kind, and kubectl's access where there is one.
+func (f folder) environment() []string {
+	var env []string
+	for _, name := range []string{"TERM", "COLORTERM"} {
+		if value := os.Getenv(name); value != "" && !strings.ContainsRune(value, 0) {
+			env = append(env, name+"="+value)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(f.disk(), adminConfig)); err == nil {
+		env = append(env, "KUBECONFIG="+adminConfig)
+	}
+	return slices.Clip(env)
+}

@@ -1,0 +1,226 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"golang.org/x/sys/unix"
+)
+
+// process is a process that can be told from any other, before or after it: numbers are used again, and
+// begin anew when the host is booted.
+type process struct {
+	PID int `json:"pid"`
+	// Began is when it began, in ticks since the host was booted.
+	Began uint64 `json:"began"`
+	// Boot is the kernel's name for this run of the host.
+	Boot string `json:"boot"`
+}
+
+// identify returns the process that has the number now.
+func identify(pid int) (process, error) {
+	began, _, err := stat(pid)
+	if err != nil {
+		return process{}, err
+	}
+	boot, err := bootID()
+	return process{PID: pid, Began: began, Boot: boot}, err
+}
+
+// alive tells whether the process still runs. One that has ended and that nobody has waited for does not.
+func (p process) alive() bool {
+	if p.PID == 0 {
+		return false
+	}
+	boot, err := bootID()
+	if err != nil || boot != p.Boot {
+		return false
+	}
+	began, state, err := stat(p.PID)
+	return err == nil && began == p.Began && state != 'Z' && state != 'X'
+}
+
+func bootID() (string, error) {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("reading the host's boot id: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// stat reads when a process began and its state.
+func stat(pid int) (began uint64, state byte, err error) {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading about process %d: %w", pid, err)
+	}
+	// The second field is the name in parentheses, which may hold anything.
+	_, rest, _ := strings.Cut(string(data[max(strings.LastIndexByte(string(data), ')'), 0):]), " ")
+	fields := strings.Fields(rest)
+	const startTime = 22 - 3
+	if len(fields) <= startTime {
+		return 0, 0, fmt.Errorf("reading about process %d: it has %d fields", pid, len(fields))
+	}
+	began, err = strconv.ParseUint(fields[startTime], 10, 64)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading about process %d: %w", pid, err)
+	}
+	return began, fields[0][0], nil
+}
+
+// await returns when the process has ended.
+func (p process) await(ctx context.Context) error {
+	fd, err := unix.PidfdOpen(p.PID, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) || err == nil && !p.alive() {
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watching process %d: %w", p.PID, err)
+	}
+	f := os.NewFile(uintptr(fd), "process "+strconv.Itoa(p.PID))
+	defer func() { _ = f.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
+	defer stop()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("watching process %d: %w", p.PID, err)
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return err == nil && n > 0
+	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("waiting for the end of process %d: %w", p.PID, ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("watching process %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+// launched is a machine's first process that waits for leave to go on.
+type launched struct {
+	process
+	report *bufio.Reader
+	ends   []*os.File
+	leave  *os.File
+}
+
+// launch starts a machine's first process in new namespaces; it does nothing yet.
+func (h *Host) launch(ctx context.Context, f folder) (*launched, error) {
+	if h.node == "" {
+		return nil, fmt.Errorf("starting a machine: the path of quorate-node is not known")
+	}
+	log, err := os.OpenFile(filepath.Join(f.logs(), "init.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("starting a machine: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	reportRead, reportWrite, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting a machine: %w", err)
+	}
+	defer func() { _ = reportWrite.Close() }()
+	leaveRead, leaveWrite, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting a machine: %w", errors.Join(err, reportRead.Close()))
+	}
+	defer func() { _ = leaveRead.Close() }()
+	l := &launched{report: bufio.NewReader(reportRead), ends: []*os.File{reportRead, leaveWrite}, leave: leaveWrite}
+	cmd := exec.CommandContext(ctx, h.node, "launch", f.boot())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{reportWrite, leaveRead}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		l.close()
+		return nil, fmt.Errorf("starting %s: %w", h.node, err)
+	}
+	_ = reportWrite.Close()
+	if err := l.first(cmd); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// first reads the process's number and waits for the launcher's end: on cgroup v2 the machine's own group
+// must be empty before its controllers can be handed on.
+func (l *launched) first(cmd *exec.Cmd) error {
+	line, _ := l.report.ReadString('\n')
+	if err := cmd.Wait(); err != nil {
+		rest, _ := io.ReadAll(l.report)
+		return fmt.Errorf("starting the first process: %s%s", strings.TrimPrefix(line+string(rest), "error: "), ending(err))
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		return fmt.Errorf("starting the first process: its number is %q", line)
+	}
+	l.process, err = identify(pid)
+	return err
+}
+
+func ending(err error) string {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
+		return ""
+	}
+	return " (" + err.Error() + ")"
+}
+
+// release lets the first process go on, and returns when it has its own root, or why it could not get it.
+func (l *launched) release() error {
+	if _, err := l.leave.Write([]byte{1}); err != nil {
+		return fmt.Errorf("letting the first process go on: %w", err)
+	}
+	reason, err := io.ReadAll(l.report)
+	if err != nil {
+		return fmt.Errorf("waiting for the first process: %w", err)
+	}
+	if len(reason) > 0 {
+		return fmt.Errorf("starting the machine: %s", strings.TrimPrefix(string(reason), "error: "))
+	}
+	return nil
+}
+
+// close ends what leads to the first process, which ends if it was not released.
+func (l *launched) close() {
+	for _, f := range l.ends {
+		_ = f.Close()
+	}
+}
+
+// bootOf is what a machine's first process is told.
+func (h *Host) bootOf(f folder, r *record, cgroups guest.Cgroups) guest.Boot {
+	b := guest.Boot{
+		Name: r.Spec.Name, Address: r.Spec.Address.String(), Disk: f.disk(), Cgroups: cgroups,
+		Network: h.network.String(), Gateway: h.Gateway().String(),
+		Containers: r.Spec.Artifacts.Machine != "",
+		Binds: []guest.Bind{
+			{Source: h.node, Target: filepath.Join(guest.ProgramDir, "quorate-node"), ReadOnly: true},
+			{Source: f.logs(), Target: guest.LogDir},
+			{Source: f.shared(), Target: guest.SharedDir},
+		},
+	}
+	if r.Spec.PodCIDR.IsValid() {
+		b.PodCIDR = r.Spec.PodCIDR.String()
+	}
+	b.Overlays = f.overlays(r.Spec)
+	if r.Spec.Artifacts.Store == "" {
+		for _, archive := range r.Spec.Artifacts.Images {
+			b.Binds = append(b.Binds, guest.Bind{Source: archive, Target: filepath.Join(guest.ImageDir, filepath.Base(archive)), ReadOnly: true})
+		}
+	}
+	return b
+}

@@ -1,0 +1,73 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"os"
+
+	"github.com/quorate/quorate/internal/local/sandbox/guest"
+)
+
+// status reads what the machine says of itself; the zero value when it has said nothing.
+func (f folder) status() guest.Status {
+	var s guest.Status
+	if data, err := os.ReadFile(f.in(guest.StatusFile)); err == nil {
+		_ = json.Unmarshal(data, &s)
+	}
+	return s
+}
+
+// Get returns one machine, or ErrNotFound.
+func (h *Host) Get(name string) (Status, error) {
+	if err := checkName(name); err != nil {
+		return Status{}, err
+	}
+	r, err := h.folder(name).load()
+	if err != nil {
+		return Status{}, err
+	}
+	return h.statusOf(r)
+}
+
+// List returns all machines, sorted by name.
+func (h *Host) List() ([]Status, error) {
+	records, err := h.records()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Status, len(records))
+	for i, r := range records {
+		if all[i], err = h.statusOf(r); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (h *Host) statusOf(r *record) (Status, error) {
+	said := h.folder(r.Spec.Name).status()
+	s := Status{Spec: r.Spec, State: Dead, Partitioned: r.Partitioned, Problem: r.Problem, Bootstrap: Bootstrap(said.Bootstrap)}
+	if r.Stopped {
+		s.State, s.Problem = Stopped, ""
+	}
+	if !r.Process.alive() {
+		if s.Bootstrap.Phase == BootstrapRunning {
+			// The machine itself says so as soon as it is powered on again.
+			s.Bootstrap.Phase = BootstrapFailed
+			s.Bootstrap.Output = guest.Interrupted + s.Bootstrap.Output
+		}
+		return s, nil
+	}
+	s.State, s.PID, s.Ready = Running, r.Process.PID, said.Ready
+	if s.Problem == "" {
+		s.Problem = said.Problem
+	}
+	groups, err := hostCgroups(h.ID())
+	if err != nil {
+		return s, err
+	}
+	frozen, err := groups.frozen(r.Spec.Name)
+	if frozen {
+		s.State, s.Ready = Paused, false
+	}
+	return s, err
+}

@@ -1,0 +1,90 @@
+package sandbox
+
+import (
+	"errors"
+	"io"
+	"net/netip"
+
+	"github.com/quorate/quorate/internal/artifacts"
+)
+
+// ErrNotFound says that there is no machine of that name.
+var ErrNotFound = errors.New("no such machine")
+
+// Spec is a machine that is wanted. It is kept in the machine's folder, so that a machine can be started
+// again by anybody who has the state folder.
+type Spec struct {
+	// Name is the machine's and its host name: a DNS label, at most 63 characters, unique in the environment.
+	Name string `json:"name"`
+	// Cluster is the cluster that it belongs to; only shown.
+	Cluster string `json:"cluster,omitempty"`
+	// FailureDomain is the name of the domain that it stands for; only shown.
+	FailureDomain string `json:"failureDomain,omitempty"`
+	// Address is the machine's own, in the environment's network.
+	Address netip.Addr `json:"address"`
+	// PodCIDR is the range from which this machine's pods get their addresses; IPv4.
+	PodCIDR netip.Prefix `json:"podCIDR"`
+	// Artifacts are the programs and images that the machine comes with.
+	Artifacts artifacts.Set `json:"artifacts"`
+}
+
+// State is what a machine is doing.
+type State string
+
+// The states of a machine.
+const (
+	// Running: its first process lives.
+	Running State = "Running"
+	// Stopped: somebody powered it off on purpose; Ensure leaves it so.
+	Stopped State = "Stopped"
+	// Paused: all its processes are frozen.
+	Paused State = "Paused"
+	// Dead: it should run and does not: it crashed, the host was booted, or it was never started. Ensure starts it.
+	Dead State = "Dead"
+)
+
+// Status is what a machine is and does.
+type Status struct {
+	Spec
+	State State `json:"state"`
+	// Partitioned: its link is cut on purpose.
+	Partitioned bool `json:"partitioned,omitempty"`
+	// PID is the host's number of the machine's first process; 0 when it does not run.
+	PID int `json:"pid,omitempty"`
+	// Ready: containerd answers and the images are there.
+	Ready bool `json:"ready"`
+	// Problem says why the machine is not Ready although it runs, or why it could not start; empty when nothing is known.
+	Problem string `json:"problem,omitempty"`
+	// Bootstrap is how far its bootstrap data got.
+	Bootstrap Bootstrap `json:"bootstrap"`
+}
+
+// The phases of Bootstrap.
+const (
+	// BootstrapRunning: the data is being executed.
+	BootstrapRunning = "Running"
+	// BootstrapSucceeded: all of it was executed.
+	BootstrapSucceeded = "Succeeded"
+	// BootstrapFailed: it cannot be executed, a command failed, or the machine was powered off meanwhile. It is not tried again.
+	BootstrapFailed = "Failed"
+)
+
+// Bootstrap is how far a machine's bootstrap data got.
+type Bootstrap struct {
+	// Phase is empty while there is no data, else Running, Succeeded or Failed.
+	Phase string `json:"phase,omitempty"`
+	// Command is the one that runs, or that failed.
+	Command string `json:"command,omitempty"`
+	// Output is the end of what it printed, at most 2 KiB; or why the data cannot be executed.
+	Output string `json:"output,omitempty"`
+	// Unsupported is the directive of the data that machines of this kind cannot carry out.
+	Unsupported string `json:"unsupported,omitempty"`
+}
+
+// Stdio is what a command in a machine reads and writes. A nil In is empty input, a nil Out or Err is discarded.
+type Stdio struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// TTY gives the command a terminal of its own; In must then be a terminal (an *os.File), and Out gets both streams.
+	TTY bool
+}
