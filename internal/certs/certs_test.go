@@ -175,8 +175,7 @@ func TestGenerateWithExternalEtcd(t *testing.T) {
 
 // A secret that appears between looking and writing stays as it is.
 func TestGenerateLosesARace(t *testing.T) {
-	var c client.WithWatch
-	c = fake.NewClientBuilder().WithScheme(scheme(t)).WithInterceptorFuncs(interceptor.Funcs{
+	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, inner client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			if o.GetName() == "demo-ca" {
 				must(t, inner.Create(ctx, given("demo-ca", map[string]string{"tls.crt": "first", "tls.key": "first"})))

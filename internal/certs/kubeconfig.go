@@ -23,10 +23,6 @@ import (
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// KubeconfigRenewal is how long before its end the client certificate of a kubeconfig is
-// replaced. It is upstream's value, half of the certificate's year.
-const KubeconfigRenewal = capicerts.ClientCertificateRenewalDuration
-
 // Kubeconfig tells the state of the cluster's kubeconfig secret. It is foreign when the cluster's
 // control plane object does not control it: a user made it, and keeps it. One of
 // ours that cannot be read does not exist: writing it anew repairs it.
@@ -77,7 +73,7 @@ func clientExpiry(data []byte) (time.Time, error) {
 }
 
 // WriteKubeconfig makes the cluster's kubeconfig secret, controlled by owner, for the cluster's
-// endpoint and with a fresh client certificate; where it is there and ours, its
+// endpoint and with a fresh client certificate, which is good for a year; where it is there and ours, its
 // content is replaced. A foreign one is left alone.
 func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference) error {
 	found, err := get(ctx, c, cluster, secret.Kubeconfig)

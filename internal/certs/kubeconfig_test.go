@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -48,7 +49,7 @@ func TestWriteKubeconfig(t *testing.T) {
 		t.Errorf("the key is %s, the authority's ECDSA", leaf.PublicKeyAlgorithm)
 	}
 	state, err := Kubeconfig(t.Context(), c, cluster)
-	if err != nil || !state.Exists || state.Foreign || !state.Expires.Equal(leaf.NotAfter) || time.Until(state.Expires) < KubeconfigRenewal {
+	if err != nil || !state.Exists || state.Foreign || !state.Expires.Equal(leaf.NotAfter) || time.Until(state.Expires) < 364*24*time.Hour {
 		t.Errorf("state %+v, %v; want the end %s", state, err, leaf.NotAfter)
 	}
 }
@@ -132,6 +133,23 @@ func TestKubeconfigState(t *testing.T) {
 	}
 	if state, err := Kubeconfig(t.Context(), newClient(t), demo()); err != nil || state != (plan.Kubeconfig{}) {
 		t.Errorf("without a secret: %+v, %v", state, err)
+	}
+}
+
+func TestTheFirstCertificateToEndCounts(t *testing.T) {
+	soon, late := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(2*time.Hour)
+	for _, order := range [][]time.Time{{soon, late}, {late, soon}} {
+		config := clientcmdapi.NewConfig()
+		config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://x"}
+		for i, end := range order {
+			cert := rsaAuthority(t, time.Now().Add(-time.Hour), end)["tls.crt"]
+			config.AuthInfos[string(rune('a'+i))] = &clientcmdapi.AuthInfo{ClientCertificateData: []byte(cert)}
+		}
+		data, err := clientcmd.Write(*config)
+		must(t, err)
+		if got, err := clientExpiry(data); err != nil || !got.Equal(soon) {
+			t.Errorf("ends %s, want %s: %v", got, soon, err)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *Cluster) RemoveMember(ctx context.Context, targets []Target, id uint64)
 				_, err := pb.NewClusterClient(conn).MemberRemove(ctx, &pb.MemberRemoveRequest{ID: id})
 				return err
 			})
-			if err == nil || errors.Is(rpctypes.Error(err), rpctypes.ErrMemberNotFound) {
+			if err == nil || errors.Is(err, rpctypes.ErrMemberNotFound) {
 				return nil
 			}
 		}
@@ -72,7 +72,7 @@ func (c *Cluster) RemoveMember(ctx context.Context, targets []Target, id uint64)
 func (c *Cluster) order(ctx context.Context, t Target, command func(context.Context, *grpc.ClientConn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return c.try(ctx, t, command)
+	return rpctypes.Error(c.try(ctx, t, command))
 }
 
 // again repeats one try until it succeeds, is refused for good, or time is up. The
@@ -85,7 +85,7 @@ func again(ctx context.Context, try func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		if errors.Is(rpctypes.Error(err), rpctypes.ErrBadLeaderTransferee) {
+		if errors.Is(err, rpctypes.ErrBadLeaderTransferee) {
 			return err
 		}
 		select {

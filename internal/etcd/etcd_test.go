@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,9 +24,9 @@ func TestSurveyOfHealthyMembers(t *testing.T) {
 	c := etcd.Open(ca.client(t))
 	t.Cleanup(c.Close)
 
-	s := c.Survey(t.Context(), g.targets())
+	c.Survey(t.Context(), g.targets())
 	begun := time.Now()
-	s = c.Survey(t.Context(), g.targets())
+	s := c.Survey(t.Context(), g.targets())
 	t.Logf("a survey of three members over open connections took %s", time.Since(begun))
 
 	leader := g.leader()
@@ -322,21 +323,41 @@ func TestConnectionsAreClosed(t *testing.T) {
 	}
 }
 
+// wire is a connection that can be cut without anybody noticing before the next word.
+type wire struct {
+	net.Conn
+	cut atomic.Bool
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	if w.cut.Load() {
+		_ = w.Close() // the other end answers that it knows nothing of it
+		return 0, syscall.EPIPE
+	}
+	return w.Conn.Write(p)
+}
+
 func TestConnectionThatDiedUnnoticed(t *testing.T) {
 	ca := newAuthority(t)
 	g := run(t, ca, []string{"cp-1"})
-	c := etcd.Open(ca.client(t))
-	t.Cleanup(c.Close)
-	dial := g[0].target().Dial
-	var last net.Conn
-	target := etcd.Target{Name: "cp-1", Dial: func(ctx context.Context) (net.Conn, error) {
-		conn, err := dial(ctx)
-		last = conn
-		return conn, err
-	}}
-	c.Survey(t.Context(), []etcd.Target{target})
-	must(t, last.Close())
-	if s := c.Survey(t.Context(), []etcd.Target{target}); !s.Agreed || s.Why != "" {
-		t.Errorf("the member was blamed for its connection:\n%s", show(s))
+	for name, die := range map[string]func(*wire){
+		"closed":                     func(w *wire) { must(t, w.Close()) },
+		"cut, as the next call sees": func(w *wire) { w.cut.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := etcd.Open(ca.client(t))
+			t.Cleanup(c.Close)
+			var last *wire
+			target := etcd.Target{Name: "cp-1", Dial: func(ctx context.Context) (net.Conn, error) {
+				conn, err := g[0].target().Dial(ctx)
+				last = &wire{Conn: conn}
+				return last, err
+			}}
+			c.Survey(t.Context(), []etcd.Target{target})
+			die(last)
+			if s := c.Survey(t.Context(), []etcd.Target{target}); !s.Agreed || s.Why != "" {
+				t.Errorf("the member was blamed for its connection:\n%s", show(s))
+			}
+		})
 	}
 }

@@ -145,6 +145,7 @@ func plain(err error) string {
 	if _, inner, found := strings.Cut(text, `desc = "transport: `); found {
 		text = strings.TrimSuffix(inner, `"`)
 	}
+	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "no answer in time")
 	text = strings.TrimPrefix(text, "Error while dialing: ")
 	return strings.TrimPrefix(text, "etcdserver: ")
 }

@@ -97,15 +97,14 @@ func (a *authority) client(t *testing.T) *tls.Config {
 
 // process is one etcd on loopback.
 type process struct {
-	t        *testing.T
-	ca       *authority
-	name     string
-	args     []string
-	peer     string // URL
-	client   string // host:port
-	dir      string
-	cmd      *exec.Cmd
-	existing []string // name=url of members that were there before
+	t      *testing.T
+	ca     *authority
+	name   string
+	args   []string
+	peer   string // URL
+	client string // host:port
+	dir    string
+	cmd    *exec.Cmd
 	// dials and open count the connections that were made to it through target, and those that are open.
 	dials, open atomic.Int32
 }

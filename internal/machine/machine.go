@@ -6,7 +6,6 @@ package machine
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,22 +71,6 @@ func InternalIP(m *clusterv1.Machine) string {
 // Compare orders Machines: the oldest first, then by name.
 func Compare(a, b *clusterv1.Machine) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-}
-
-// Number is the number in a name that was made with the format, which has one %s for
-// it. It is false for names that were made otherwise.
-func Number(format, name string) (int, bool) {
-	before, after, found := strings.Cut(format, "%s")
-	if !found || len(name) < len(before)+len(after) || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) {
-		return 0, false
-	}
-	digits := name[len(before) : len(name)-len(after)]
-	number, err := strconv.Atoi(digits)
-	// One number has one name: "07" and "+7" are not what 7 is written as.
-	if err != nil || number < 0 || strconv.Itoa(number) != digits {
-		return 0, false
-	}
-	return number, true
 }
 
 // Failure is what ended the Machine's bootstrap for good, in the provider's words;

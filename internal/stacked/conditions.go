@@ -1,0 +1,349 @@
+package stacked
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+// silence is how long a workload cluster may be out of reach before what was
+// last known of it is no longer reported: a restart of its only API server is no news.
+const silence = 30 * time.Second
+
+// stale reports whether the conditions that come from the workload cluster are
+// to be left as they are: it is out of reach, and only for a moment.
+func (s *scene) stale() bool {
+	o := s.observed
+	return o.Group.Initialized && !o.Cluster.Reachable && o.Now.Sub(s.view.Since) < silence
+}
+
+// condition is short for what every condition here consists of.
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// groupConditions returns the conditions of the control plane for what was seen
+// and decided. machines carry their own conditions already.
+func (s *scene) groupConditions(d plan.Decision) []metav1.Condition {
+	all := []metav1.Condition{
+		s.initializedCondition(),
+		s.scalingUp(d),
+		s.scalingDown(d),
+		s.rollingOut(),
+		condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRemediatingReason, ""),
+		s.deleting(d),
+		s.aggregate(clusterv1.MachineReadyCondition, upstream.KubeadmControlPlaneMachinesReadyCondition,
+			upstream.KubeadmControlPlaneMachinesNotReadyReason, upstream.KubeadmControlPlaneMachinesReadyUnknownReason, upstream.KubeadmControlPlaneMachinesReadyReason, upstream.KubeadmControlPlaneMachinesReadyNoReplicasReason),
+		s.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
+			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason, upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
+	}
+	if !s.observed.Group.Deleting {
+		all = append(all, s.certificates())
+	}
+	if !s.stale() {
+		all = append(all, s.components(), s.available())
+		if s.observed.Etcd.Managed {
+			all = append(all, s.etcdHealthy())
+		}
+	}
+	return all
+}
+
+func (s *scene) paused() metav1.Condition {
+	if s.observed.Group.Paused {
+		return condition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "The Cluster's spec.paused or the annotation "+clusterv1.PausedAnnotation+" is set")
+	}
+	return condition(clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
+}
+
+func (s *scene) initializedCondition() metav1.Condition {
+	if s.observed.Group.Initialized {
+		return condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneInitializedReason, "")
+	}
+	return condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotInitializedReason, "")
+}
+
+func (s *scene) certificates() metav1.Condition {
+	if missing := s.observed.Cluster.MissingCertificates; len(missing) > 0 {
+		return condition(upstream.KubeadmControlPlaneCertificatesAvailableCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason,
+			"No secrets with the authorities for "+strings.Join(missing, ", "))
+	}
+	return condition(upstream.KubeadmControlPlaneCertificatesAvailableCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneCertificatesAvailableReason, "")
+}
+
+// wanted is how many machines there shall be.
+func (s *scene) wanted() int {
+	if s.observed.Group.Deleting {
+		return 0
+	}
+	return s.observed.Want.Replicas
+}
+
+func (s *scene) scalingUp(d plan.Decision) metav1.Condition {
+	have, want := len(s.machines), s.wanted()
+	if have >= want {
+		message := ""
+		if text := s.observed.Cluster.Template; text != "" {
+			message = "No machine could be added: " + text
+		}
+		return condition(upstream.KubeadmControlPlaneScalingUpCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingUpReason, message)
+	}
+	return condition(upstream.KubeadmControlPlaneScalingUpCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingUpReason, scaling("up", have, want, d))
+}
+
+func (s *scene) scalingDown(d plan.Decision) metav1.Condition {
+	have, want := len(s.machines), s.wanted()
+	if have <= want {
+		return condition(upstream.KubeadmControlPlaneScalingDownCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
+	}
+	return condition(upstream.KubeadmControlPlaneScalingDownCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, scaling("down", have, want, d))
+}
+
+// scaling says from how many machines to how many, and what that waits for.
+func scaling(direction string, have, want int, d plan.Decision) string {
+	text := fmt.Sprintf("Scaling %s from %d to %d replicas", direction, have, want)
+	if d.Step.Verb == plan.Wait {
+		text += " waits:\n* " + d.Message
+	}
+	return text
+}
+
+// rollingOut says how many machines are not as the spec wants them.
+func (s *scene) rollingOut() metav1.Condition {
+	var texts []string
+	n := 0
+	for _, m := range s.machines {
+		if c := conditions.Get(m, clusterv1.MachineUpToDateCondition); c != nil && c.Status == metav1.ConditionFalse {
+			n++
+			texts = append(texts, "* "+m.Name+": "+c.Message)
+		}
+	}
+	if n == 0 {
+		return condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRollingOutReason, "")
+	}
+	return condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRollingOutReason,
+		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(s.machines), strings.Join(texts, "\n")))
+}
+
+func (s *scene) deleting(d plan.Decision) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneDeletingCondition
+	switch o := s.observed; {
+	case !o.Group.Deleting:
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotDeletingReason, "")
+	case len(o.Workers) > 0:
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason, d.Message)
+	case len(o.Machines) > 0:
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, d.Message)
+	}
+	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingDeletionCompletedReason, d.Message)
+}
+
+// aggregate sums one condition of the machines up, as all of Cluster API does.
+func (s *scene) aggregate(from, to, issue, unknown, good, none string) metav1.Condition {
+	if len(s.machines) == 0 {
+		return condition(to, metav1.ConditionTrue, none, "")
+	}
+	sum, err := conditions.NewAggregateCondition(s.machines, from, conditions.TargetConditionType(to),
+		conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(
+			conditions.ComputeReasonFunc(conditions.GetDefaultComputeMergeReasonFunc(issue, unknown, good)),
+		)})
+	if err != nil {
+		return condition(to, metav1.ConditionUnknown, clusterv1.InternalErrorReason, err.Error())
+	}
+	return *sum
+}
+
+// components says which control plane components are not healthy, and where.
+func (s *scene) components() metav1.Condition {
+	kind := upstream.KubeadmControlPlaneControlPlaneComponentsHealthyCondition
+	o := s.observed
+	switch {
+	case !o.Group.Initialized:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason, "The control plane is not initialized yet")
+	case !o.Cluster.Reachable:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason, o.Cluster.Unreachable)
+	}
+	worst, texts := plan.Healthy, []string(nil)
+	for i, m := range o.Machines {
+		if m.Deleting || s.machines[i].Spec.ProviderID == "" && m.Node == "" {
+			continue // nothing can be expected of it
+		}
+		for _, c := range m.Components {
+			if c.Health != plan.Healthy {
+				worst = worse(worst, c.Health)
+				texts = append(texts, "* "+m.Name+": "+c.Name+": "+cmp.Or(c.Why, "not known"))
+			}
+		}
+	}
+	return healthCondition(kind, worst, texts, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
+		upstream.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason, upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)
+}
+
+// worse returns the worse of two: what is broken is worse than what is not known.
+func worse(a, b plan.Health) plan.Health {
+	if a == plan.Unhealthy || b == plan.Unhealthy {
+		return plan.Unhealthy
+	}
+	if a == plan.Unknown || b == plan.Unknown {
+		return plan.Unknown
+	}
+	return plan.Healthy
+}
+
+func healthCondition(kind string, worst plan.Health, texts []string, good, bad, unknown string) metav1.Condition {
+	message := strings.Join(texts, "\n")
+	switch worst {
+	case plan.Healthy:
+		return condition(kind, metav1.ConditionTrue, good, "")
+	case plan.Unhealthy:
+		return condition(kind, metav1.ConditionFalse, bad, message)
+	}
+	return condition(kind, metav1.ConditionUnknown, unknown, message)
+}
+
+// etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.
+func (s *scene) etcdHealthy() metav1.Condition {
+	kind := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition
+	o := s.observed
+	switch {
+	case !o.Group.Initialized:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, "The control plane is not initialized yet")
+	case !o.Etcd.Known && !o.Cluster.Reachable:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterConnectionDownReason, o.Cluster.Unreachable)
+	case !o.Etcd.Known:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, cmp.Or(o.Etcd.Why, "The members could not be listed"))
+	}
+	worst, texts := plan.Healthy, []string(nil)
+	blame := func(h plan.Health, format string, args ...any) {
+		worst = worse(worst, h)
+		texts = append(texts, "* "+fmt.Sprintf(format, args...))
+	}
+	if !o.Etcd.Agreed {
+		blame(plan.Unhealthy, "the members disagree on their list: %s", o.Etcd.Why)
+	}
+	has := map[string]bool{}
+	for _, m := range o.Etcd.Members {
+		has[m.Machine] = true
+		if health, why := memberHealth(m); health != plan.Healthy {
+			blame(health, "member %s: %s", memberTitle(m), why)
+		}
+	}
+	for _, m := range o.Machines {
+		if m.Node != "" && !m.Deleting && !has[m.Name] {
+			blame(plan.Unhealthy, "machine %s has no member", m.Name)
+		}
+	}
+	return healthCondition(kind, worst, texts, upstream.KubeadmControlPlaneEtcdClusterHealthyReason,
+		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)
+}
+
+// memberTitle names a member for people.
+func memberTitle(m plan.Member) string {
+	if name := cmp.Or(m.Machine, m.Name); name != "" {
+		return m.ID + " (" + name + ")"
+	}
+	return m.ID
+}
+
+// memberHealth says whether a member does what a member should, and what it does not.
+func memberHealth(m plan.Member) (plan.Health, string) {
+	switch {
+	case len(m.Alarms) > 0:
+		return plan.Unhealthy, "raises the alarm " + strings.Join(m.Alarms, " and ")
+	case m.Name == "":
+		return plan.Unhealthy, "has not started yet"
+	case m.Health == plan.Unhealthy:
+		return plan.Unhealthy, "does not answer, or follows no leader"
+	case m.Learner:
+		return plan.Unhealthy, "is a learner, and does not vote yet"
+	case m.Machine == "":
+		return plan.Unhealthy, "belongs to no machine"
+	case m.Health == plan.Unknown:
+		return plan.Unknown, "could not be asked"
+	}
+	return plan.Healthy, ""
+}
+
+// voters are those of the members that vote.
+func (s *scene) voters() []quorum.Voter {
+	var voters []quorum.Voter
+	for _, m := range s.observed.Etcd.Members {
+		if !m.Learner {
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy})
+		}
+	}
+	return voters
+}
+
+// available says whether the control plane serves: initialised, with its
+// certificates, a quorum of etcd, and one machine on which everything runs.
+func (s *scene) available() metav1.Condition {
+	kind := upstream.KubeadmControlPlaneAvailableCondition
+	o := s.observed
+	switch {
+	case !o.Group.Initialized:
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, "The control plane is not initialized yet")
+	case o.Group.Deleting:
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, "The control plane is being deleted")
+	case !o.Cluster.Reachable:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The API server does not answer: "+o.Cluster.Unreachable)
+	case o.Etcd.Managed && !o.Etcd.Known:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The members of etcd are not known: "+o.Etcd.Why)
+	}
+	var lacks, remarks []string
+	if missing := o.Cluster.MissingCertificates; len(missing) > 0 {
+		lacks = append(lacks, "* no certificate authority for "+strings.Join(missing, ", "))
+	}
+	if o.Etcd.Managed {
+		voters := s.voters()
+		text := fmt.Sprintf("* %d of %d etcd voters healthy, %d needed", quorum.Healthy(voters), len(voters), quorum.Majority(len(voters)))
+		if !quorum.Has(voters) {
+			lacks = append(lacks, text)
+		} else if quorum.Healthy(voters) < len(voters) {
+			remarks = append(remarks, text)
+		}
+	}
+	switch complete := s.complete(); {
+	case complete == 0:
+		lacks = append(lacks, "* no machine has all control plane components healthy")
+	case complete < len(o.Machines):
+		remarks = append(remarks, fmt.Sprintf("* %d of %d machines have all control plane components healthy", complete, len(o.Machines)))
+	}
+	if len(lacks) > 0 {
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, strings.Join(append(lacks, remarks...), "\n"))
+	}
+	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneAvailableReason, strings.Join(remarks, "\n"))
+}
+
+// complete returns how many machines have everything healthy that they should
+// run. An API server is no better than the etcd beside it.
+func (s *scene) complete() int {
+	member := map[string]plan.Member{}
+	for _, m := range s.observed.Etcd.Members {
+		member[m.Machine] = m
+	}
+	n := 0
+	for _, m := range s.observed.Machines {
+		well := len(m.Components) > 0
+		for _, c := range m.Components {
+			well = well && c.Health == plan.Healthy
+		}
+		if well && s.observed.Etcd.Managed {
+			its := member[m.Name]
+			well = its.Health == plan.Healthy && !its.Learner
+		}
+		if well {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,309 @@
+package stacked
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// fine returns a scene of three machines on which all is well.
+func fine() *scene {
+	kcp := testKCP(3)
+	kcp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	var machines []*clusterv1.Machine
+	view := workload.View{Reachable: true}
+	survey := etcd.Survey{Known: true, Agreed: true}
+	for i, name := range []string{"m1", "m2", "m3"} {
+		m := made(name + " node=" + name + " id=local://" + name)
+		m.Spec.Version = "v1.36.3"
+		machines = append(machines, m)
+		view.Nodes = append(view.Nodes, testNode(name))
+		view.Pods = append(view.Pods, testPods(name)...)
+		survey.Members = append(survey.Members, etcd.Member{ID: uint64(i + 1), Name: name, Leader: i == 0, Health: plan.Healthy})
+	}
+	s := newScene(kcp, testCluster(), machines, nil, time.Now())
+	s.addWorkload(view)
+	s.addEtcd(survey, &memberTimes{}, time.Now())
+	return s
+}
+
+// again reads the scene's facts anew, after the test has changed the objects.
+func (s *scene) renewed() *scene {
+	o := s.observed
+	n := newScene(s.kcp, s.cluster, s.machines, o.Workers, time.Now())
+	n.observed.Cluster.MissingCertificates, n.observed.Cluster.Template = o.Cluster.MissingCertificates, o.Cluster.Template
+	n.addWorkload(s.view)
+	n.addEtcd(s.survey, &memberTimes{}, time.Now())
+	return n
+}
+
+// told writes one condition as "Type=Status Reason: message".
+func told(all []metav1.Condition, kind string) string {
+	for _, c := range all {
+		if c.Type == kind {
+			text := string(c.Status) + " " + c.Reason
+			if c.Message != "" {
+				text += ": " + c.Message
+			}
+			return text
+		}
+	}
+	return "absent"
+}
+
+var (
+	waiting = plan.Decision{Step: plan.Step{Verb: plan.Wait}, Message: "the reason to wait"}
+	acting  = plan.Decision{Step: plan.Step{Verb: plan.Create}, Message: "the reason to act"}
+	longAgo = metav1.NewTime(time.Unix(1, 0))
+)
+
+func TestGroupConditions(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*scene)
+		d      plan.Decision
+		want   map[string]string
+	}{
+		{"all is well", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, map[string]string{
+			"Available": "True Available", "Initialized": "True Initialized", "CertificatesAvailable": "True Available",
+			"EtcdClusterHealthy": "True Healthy", "ControlPlaneComponentsHealthy": "True Healthy", "RollingOut": "False NotRollingOut",
+			"ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown", "Remediating": "False NotRemediating", "Deleting": "False NotDeleting",
+		}},
+		{"not initialised", func(s *scene) { s.kcp.Status.Initialization.ControlPlaneInitialized = nil }, waiting, map[string]string{
+			"Available": "False NotAvailable: The control plane is not initialized yet", "Initialized": "False NotInitialized",
+			"EtcdClusterHealthy":            "Unknown InspectionFailed: The control plane is not initialized yet",
+			"ControlPlaneComponentsHealthy": "Unknown InspectionFailed: The control plane is not initialized yet",
+		}},
+		{"fewer machines than wanted, and more to come", func(s *scene) { s.kcp.Spec.Replicas = ptr.To(int32(5)) }, acting, map[string]string{
+			"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas",
+		}},
+		{"fewer machines than wanted, and a reason to wait", func(s *scene) { s.kcp.Spec.Replicas = ptr.To(int32(5)) }, waiting, map[string]string{
+			"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas waits:\n* the reason to wait",
+		}},
+		{"more machines than wanted", func(s *scene) { s.kcp.Spec.Replicas = ptr.To(int32(1)) }, waiting, map[string]string{
+			"ScalingDown": "True ScalingDown: Scaling down from 3 to 1 replicas waits:\n* the reason to wait",
+		}},
+		{"no template", func(s *scene) { s.observed.Cluster.Template = "it is not there" }, waiting, map[string]string{
+			"ScalingUp": "False NotScalingUp: No machine could be added: it is not there",
+		}},
+		{"no authority", func(s *scene) { s.observed.Cluster.MissingCertificates = []string{"ca", "sa"} }, waiting, map[string]string{
+			"CertificatesAvailable": "False NotAvailable: No secrets with the authorities for ca, sa",
+			"Available":             "False NotAvailable: * no certificate authority for ca, sa",
+		}},
+		{"an API server fails", func(s *scene) { s.view.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
+			"Available":                     "True Available: * 2 of 3 machines have all control plane components healthy",
+			"ControlPlaneComponentsHealthy": "False NotHealthy: * m1: kube-apiserver: the pod is Running",
+			"EtcdClusterHealthy":            "True Healthy",
+		}},
+		{"a kubelet is silent", func(s *scene) { s.view.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, waiting, map[string]string{
+			"ControlPlaneComponentsHealthy": "Unknown HealthUnknown: * m2: etcd: Node m2 does not report\n* m2: kube-apiserver: Node m2 does not report\n* m2: kube-controller-manager: Node m2 does not report\n* m2: kube-scheduler: Node m2 does not report",
+		}},
+		{"a member fails", func(s *scene) { s.survey.Members[0].Health = plan.Unhealthy }, waiting, map[string]string{
+			"Available":          "True Available: * 2 of 3 etcd voters healthy, 2 needed\n* 2 of 3 machines have all control plane components healthy",
+			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): does not answer, or follows no leader",
+		}},
+		{"the quorum is lost", func(s *scene) {
+			s.survey.Members[0].Health, s.survey.Members[1].Health = plan.Unhealthy, plan.Unknown
+		}, waiting, map[string]string{
+			"Available":          "False NotAvailable: * 1 of 3 etcd voters healthy, 2 needed\n* 1 of 3 machines have all control plane components healthy",
+			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): does not answer, or follows no leader\n* member 2 (m2): could not be asked",
+		}},
+		{"a learner does not count as a voter", func(s *scene) { s.survey.Members[2].Learner = true }, waiting, map[string]string{
+			"Available":          "True Available: * 2 of 3 machines have all control plane components healthy",
+			"EtcdClusterHealthy": "False NotHealthy: * member 3 (m3): is a learner, and does not vote yet",
+		}},
+		{"alarm, stray and a machine without a member", func(s *scene) {
+			s.survey.Members[0].Alarms = []string{"NOSPACE"}
+			s.survey.Members[2].Name = "gone"
+		}, waiting, map[string]string{
+			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): raises the alarm NOSPACE\n* member 3 (gone): belongs to no machine\n* machine m3 has no member",
+		}},
+		{"members disagree", func(s *scene) { s.survey.Agreed, s.survey.Why = false, "2 lists" }, waiting, map[string]string{
+			"EtcdClusterHealthy": "False NotHealthy: * the members disagree on their list: 2 lists",
+		}},
+		{"members are not known", func(s *scene) { s.survey = etcd.Survey{Why: "nobody answers"} }, waiting, map[string]string{
+			"Available": "Unknown InspectionFailed: The members of etcd are not known: nobody answers", "EtcdClusterHealthy": "Unknown InspectionFailed: nobody answers",
+		}},
+		{"out of reach for long", func(s *scene) {
+			s.view.Reachable, s.view.Why, s.view.Since = false, "refused", longAgo.Time
+			s.survey = etcd.Survey{}
+		}, waiting, map[string]string{
+			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
+		}},
+		{"out of reach for a moment: what was told stays", func(s *scene) { s.view.Reachable, s.view.Since = false, time.Now() }, waiting, map[string]string{
+			"Available": "absent", "ControlPlaneComponentsHealthy": "absent", "EtcdClusterHealthy": "absent",
+		}},
+		{"being deleted, with workers", func(s *scene) {
+			s.kcp.DeletionTimestamp = &longAgo
+			s.observed.Workers = []string{"w"}
+		}, waiting, map[string]string{
+			"Deleting": "True WaitingForWorkersDeletion: the reason to wait", "Available": "False NotAvailable: The control plane is being deleted",
+			"ScalingDown": "True ScalingDown: Scaling down from 3 to 0 replicas waits:\n* the reason to wait", "CertificatesAvailable": "absent",
+		}},
+		{"being deleted", func(s *scene) { s.kcp.DeletionTimestamp = &longAgo }, waiting, map[string]string{
+			"Deleting": "True WaitingForMachineDeletion: the reason to wait",
+		}},
+		{"deleted", func(s *scene) { s.kcp.DeletionTimestamp = &longAgo; s.machines = nil }, waiting, map[string]string{
+			"Deleting": "True DeletionCompleted: the reason to wait", "MachinesReady": "True NoReplicas",
+		}},
+		{"external etcd is not judged", func(s *scene) {
+			s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
+			s.survey = etcd.Survey{}
+		}, waiting, map[string]string{
+			"EtcdClusterHealthy": "absent", "Available": "True Available",
+		}},
+		{"an older machine", func(s *scene) {
+			s.machines[0].Status.Conditions = []metav1.Condition{{Type: "UpToDate", Status: metav1.ConditionFalse, Message: "Version v1.35.4, v1.36.3 required"}}
+		}, waiting, map[string]string{
+			"RollingOut": "True RollingOut: 1 of 3 machines are not up to date:\n* m1: Version v1.35.4, v1.36.3 required",
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := fine()
+			test.change(s)
+			s = s.renewed()
+			all := s.groupConditions(test.d)
+			for kind, want := range test.want {
+				if got := told(all, kind); got != want {
+					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestMachineConditions(t *testing.T) {
+	waitingFor := func(s *corev1.ContainerStatus, reason string) {
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
+	}
+	tests := []struct {
+		name   string
+		change func(*scene)
+		want   map[string]string
+	}{
+		{"all is well", func(*scene) {}, map[string]string{
+			"UpToDate": "True UpToDate", "APIServerPodHealthy": "True Running", "ControllerManagerPodHealthy": "True Running", "SchedulerPodHealthy": "True Running",
+			"EtcdPodHealthy": "True Running", "EtcdMemberHealthy": "True Healthy", "NodeKubeadmLabelsAndTaintsSet": "True Set",
+		}},
+		{"not initialised", func(s *scene) { s.kcp.Status.Initialization.ControlPlaneInitialized = nil }, map[string]string{
+			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized",
+		}},
+		{"no provider ID", func(s *scene) {
+			s.machines[0] = made("m1")
+			s.machines[0].Spec.InfrastructureRef.Kind = "LocalMachine"
+			s.view.Nodes = s.view.Nodes[1:]
+		}, map[string]string{
+			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for LocalMachine m1 to report spec.providerID", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for LocalMachine m1 to report spec.providerID",
+			"NodeKubeadmLabelsAndTaintsSet": "Unknown InspectionFailed: Waiting for LocalMachine m1 to report spec.providerID",
+		}},
+		{"no Node", func(s *scene) { s.machines[0].Status.NodeRef.Name = ""; s.view.Nodes = s.view.Nodes[1:] }, map[string]string{
+			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for a Node with spec.providerID local://m1 to exist",
+		}},
+		{"the Node is gone", func(s *scene) { s.view.Nodes = s.view.Nodes[1:] }, map[string]string{
+			"APIServerPodHealthy": "Unknown InspectionFailed: Node m1 does not exist",
+		}},
+		{"a silent kubelet", func(s *scene) { s.view.Nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, map[string]string{
+			"APIServerPodHealthy": "Unknown InspectionFailed: Node m1 does not report", "EtcdMemberHealthy": "True Healthy",
+		}},
+		{"a pod is missing", func(s *scene) { s.view.Pods = s.view.Pods[1:] }, map[string]string{"EtcdPodHealthy": "False DoesNotExist: Pod does not exist"}},
+		{"a pod starts", func(s *scene) {
+			pod := &s.view.Pods[1]
+			pod.Status.Conditions[0].Status = corev1.ConditionFalse
+			pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1)
+			waitingFor(&pod.Status.ContainerStatuses[0], "ContainerCreating")
+		}, map[string]string{"APIServerPodHealthy": "False Provisioning: ContainerCreating"}},
+		{"a pod crashes", func(s *scene) {
+			pod := &s.view.Pods[1]
+			pod.Status.Conditions[0].Status = corev1.ConditionFalse
+			pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1)
+			waitingFor(&pod.Status.ContainerStatuses[0], "CrashLoopBackOff")
+			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}
+		}, map[string]string{"APIServerPodHealthy": "False Failed: CrashLoopBackOff; ended with code 1 (Error)"}},
+		{"being deleted", func(s *scene) { s.machines[0].DeletionTimestamp = &longAgo }, map[string]string{
+			"APIServerPodHealthy": "False Deleting: Machine is deleting", "EtcdMemberHealthy": "False Deleting: Machine is deleting", "NodeKubeadmLabelsAndTaintsSet": "True Set",
+		}},
+		{"being deleted, Node gone", func(s *scene) { s.machines[0].DeletionTimestamp = &longAgo; s.view.Nodes = s.view.Nodes[1:] }, map[string]string{
+			"NodeKubeadmLabelsAndTaintsSet": "False Deleting: Machine is deleting",
+		}},
+		{"no member", func(s *scene) { s.survey.Members = s.survey.Members[1:] }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Etcd has no member for Node m1"}},
+		{"a learner", func(s *scene) { s.survey.Members[0].Learner = true }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is a learner, and does not vote yet"}},
+		{"nobody could ask the member", func(s *scene) { s.survey.Members[0].Health = plan.Unknown }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: Member 1 could not be asked"}},
+		{"members are not known", func(s *scene) { s.survey = etcd.Survey{Why: "silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: silence"}},
+		{"no label and no taint", func(s *scene) { s.view.Nodes[0].Labels, s.view.Nodes[0].Spec.Taints = nil, nil }, map[string]string{
+			"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the label node-role.kubernetes.io/control-plane and the taint node-role.kubernetes.io/control-plane:NoSchedule",
+		}},
+		{"no taint, as the user wants it", func(s *scene) {
+			s.view.Nodes[0].Spec.Taints = nil
+			s.kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
+		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
+		{"an older version", func(s *scene) { s.machines[0].Spec.Version = "v1.35.4" }, map[string]string{"UpToDate": "False NotUpToDate: Version v1.35.4, v1.36.3 required"}},
+		{"out of reach for long", func(s *scene) {
+			s.view.Reachable, s.view.Why, s.view.Since = false, "refused", longAgo.Time
+		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
+		{"out of reach for a moment: what was told stays", func(s *scene) { s.view.Reachable, s.view.Since = false, time.Now() }, map[string]string{
+			"APIServerPodHealthy": "absent", "EtcdMemberHealthy": "absent", "UpToDate": "True UpToDate",
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := fine()
+			test.change(s)
+			all := s.renewed().machineConditions(0)
+			for kind, want := range test.want {
+				if got := told(all, kind); got != want {
+					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryGateIsTold: a Machine is never Ready while a gate has no condition.
+func TestEveryGateIsTold(t *testing.T) {
+	for _, external := range []bool{false, true} {
+		s := fine()
+		if external {
+			s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
+			s = s.renewed()
+		}
+		all := s.machineConditions(0)
+		for _, gate := range readinessGates(s.kcp) {
+			if told(all, gate.ConditionType) == "absent" {
+				t.Errorf("external etcd %v: no condition for the gate %s", external, gate.ConditionType)
+			}
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	var machines []*clusterv1.Machine
+	for _, v := range []string{"v1.36.3", "v1.9.0", "v1.36.3", ""} {
+		m := made("m")
+		m.Spec.Version = v
+		machines = append(machines, m)
+	}
+	got := versions(machines)
+	if len(got) != 2 || got[0].Version != "v1.9.0" || got[0].Replicas != 1 || got[1].Version != "v1.36.3" || got[1].Replicas != 2 {
+		t.Errorf("versions are %+v", got)
+	}
+}
+
+func TestCut(t *testing.T) {
+	long := strings.Repeat("ä", 400)
+	if got := cut(long, 512); len(got) > 512 || !strings.HasSuffix(got, "ä...") {
+		t.Errorf("cut to %d bytes: ...%q", len(got), got[len(got)-8:])
+	}
+	if got := cut("short", 512); got != "short" {
+		t.Errorf("cut %q", got)
+	}
+}

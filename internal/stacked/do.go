@@ -1,0 +1,153 @@
+package stacked
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// memberTime is how long a change of etcd's members may take before it is left
+// to the next turn.
+const memberTime = 8 * time.Second
+
+// acts reports whether a step writes anything.
+func acts(step plan.Step) bool {
+	return step.Verb != plan.Nothing && step.Verb != plan.Wait
+}
+
+// changesQuorum reports whether a step takes a member, or what it stands on,
+// away or gives it another role.
+func changesQuorum(step plan.Step) bool {
+	return step.Verb == plan.MoveLeader || step.Verb == plan.RemoveMember || step.Verb == plan.Delete
+}
+
+// do carries out one step. Each may be repeated without harm.
+func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step) error {
+	switch step.Verb {
+	case plan.Create:
+		return r.create(ctx, s, m, step)
+	case plan.Delete:
+		return r.remove(ctx, s, m, step.Machine)
+	case plan.ReleaseHook:
+		return r.release(ctx, s, m, step.Machine)
+	case plan.MoveLeader, plan.RemoveMember:
+		return r.changeMembers(ctx, s, m, step)
+	case plan.Generate:
+		m.slow = slowFacts{}
+		if err := certs.Generate(ctx, r.Client, s.cluster, &s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, controllerRef(s.kcp)); err != nil {
+			return fmt.Errorf("generating the certificate authorities of cluster %s: %w", s.cluster.Name, err)
+		}
+		return nil
+	case plan.WriteKubeconfig:
+		m.slow = slowFacts{}
+		if err := certs.WriteKubeconfig(ctx, r.Client, s.cluster, controllerRef(s.kcp)); err != nil {
+			return fmt.Errorf("writing the kubeconfig of cluster %s: %w", s.cluster.Name, err)
+		}
+		return nil
+	case plan.Finish:
+		return r.finish(ctx, s)
+	case plan.Nothing, plan.Wait:
+		return nil
+	}
+	return fmt.Errorf("the step %s is not known", step)
+}
+
+// remove deletes a Machine. Its hook holds it until its member is gone.
+func (r *Reconciler) remove(ctx context.Context, s *scene, m *memory, name string) error {
+	target := s.machine(name)
+	if target == nil {
+		return fmt.Errorf("deleting Machine %s: it is not one of %s", name, s.kcp.Name)
+	}
+	err := r.Client.Delete(ctx, target.DeepCopy(), client.Preconditions{UID: &target.UID})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Machine %s: %w", name, err)
+	}
+	m.expect(expectation{machine: name, uid: target.UID, deleted: true, since: time.Now()})
+	return nil
+}
+
+// release takes the hook off a Machine that is being deleted.
+func (r *Reconciler) release(ctx context.Context, s *scene, m *memory, name string) error {
+	target := s.machine(name)
+	if target == nil {
+		return fmt.Errorf("releasing Machine %s: it is not one of %s", name, s.kcp.Name)
+	}
+	after := target.DeepCopy()
+	delete(after.Annotations, machine.Hook)
+	err := r.Client.Patch(ctx, after, client.MergeFrom(target))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("releasing Machine %s: %w", name, err)
+	}
+	m.expect(expectation{machine: name, uid: target.UID, released: true, since: time.Now()})
+	return nil
+}
+
+// changeMembers moves the leadership or removes a member. What etcd said before
+// is no longer believed then, whatever came of it.
+func (r *Reconciler) changeMembers(ctx context.Context, s *scene, m *memory, step plan.Step) error {
+	id, err := etcd.ParseID(step.Member)
+	if err != nil {
+		return err
+	}
+	quorum, err := r.Quorums.Of(ctx, s.cluster)
+	if err != nil {
+		return err
+	}
+	m.surveyed = time.Time{}
+	ctx, cancel := context.WithTimeout(ctx, memberTime)
+	defer cancel()
+	to := r.dial(s.cluster)
+	targets := s.targets(to)
+	targets = append(targets, s.unregistered(s.survey, to, targets)...)
+	if step.Verb == plan.MoveLeader {
+		if err := quorum.MoveLeader(ctx, targets, id); err != nil {
+			return fmt.Errorf("moving the leadership of etcd to member %s: %w", step.Member, err)
+		}
+		return nil
+	}
+	if err := quorum.RemoveMember(ctx, targets, id); err != nil {
+		return fmt.Errorf("removing member %s from etcd: %w", step.Member, err)
+	}
+	return nil
+}
+
+// finish lets the control plane go. What it owns follows it.
+func (r *Reconciler) finish(ctx context.Context, s *scene) error {
+	after := s.kcp.DeepCopy()
+	controllerutil.RemoveFinalizer(after, upstream.KubeadmControlPlaneFinalizer)
+	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the finalizer of KubeadmControlPlane %s: %w", s.kcp.Name, err)
+	}
+	r.forget(client.ObjectKeyFromObject(s.kcp))
+	return nil
+}
+
+// machine returns the control plane's Machine of that name; nil if there is none.
+func (s *scene) machine(name string) *clusterv1.Machine {
+	for _, m := range s.machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// dial returns the way to a cluster's etcd.
+func (r *Reconciler) dial(cluster *clusterv1.Cluster) dial {
+	key := client.ObjectKeyFromObject(cluster)
+	return func(node, ip string) etcd.Target {
+		return etcd.Target{Name: node, Dial: r.Workload.Dial(key, node, ip, etcdPort)}
+	}
+}

@@ -1,0 +1,355 @@
+package stacked
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// scene reads the world as a turn would, without deciding.
+func (w *world) scene() *scene {
+	w.t.Helper()
+	s, wait, err := w.r.observe(context.Background(), w.kcp(), testCluster(), w.r.memories.of(kcpKey))
+	if err != nil || wait > 0 {
+		w.t.Fatalf("observing: %v, wait %v", err, wait)
+	}
+	return s
+}
+
+// objects lists all that was made for machines.
+func (w *world) objects() string {
+	return fmt.Sprint(w.names(&infrav1.LocalMachineList{}), w.names(&bootstrapv1.KubeadmConfigList{}), w.machineNames())
+}
+
+func TestCreate(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(3))
+	step := plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Domain: "a", Init: true}
+	for range 2 { // a repeated step makes nothing twice
+		if err := w.r.do(context.Background(), w.scene(), w.r.memories.of(kcpKey), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.objects(); got != "[demo-cp-1] [demo-cp-1] [demo-cp-1]" {
+		t.Fatalf("made %s", got)
+	}
+	expected := w.r.memories.of(kcpKey).expected
+	if !slices.ContainsFunc(expected, func(e expectation) bool { return e.machine == "demo-cp-1" && e.uid == "" }) ||
+		!slices.ContainsFunc(expected, func(e expectation) bool { return e.machine == "" && e.version == w.kcp().ResourceVersion }) {
+		t.Errorf("expected is %+v, want the Machine and the number", expected)
+	}
+	m := w.machine("demo-cp-1")
+	wantInfra := clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachine", Name: "demo-cp-1"}
+	wantConfig := clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "demo-cp-1"}
+	if m.Spec.InfrastructureRef != wantInfra || m.Spec.Bootstrap.ConfigRef != wantConfig || m.Spec.FailureDomain != "a" {
+		t.Errorf("the Machine refers to %+v and %+v in %q", m.Spec.InfrastructureRef, m.Spec.Bootstrap.ConfigRef, m.Spec.FailureDomain)
+	}
+	clone := &infrav1.LocalMachine{}
+	if err := w.client.Get(context.Background(), client.ObjectKeyFromObject(m), clone); err != nil {
+		t.Fatal(err)
+	}
+	if clone.Annotations[clusterv1.TemplateClonedFromNameAnnotation] != "demo-machines" ||
+		clone.Annotations[clusterv1.TemplateClonedFromGroupKindAnnotation] != "LocalMachineTemplate.infrastructure.cluster.x-k8s.io" ||
+		clone.Labels[clusterv1.ClusterNameLabel] != "demo" || len(clone.OwnerReferences) != 1 || clone.OwnerReferences[0].UID != "kcp-uid" {
+		t.Errorf("the clone is %+v", clone.ObjectMeta)
+	}
+	template := &infrav1.LocalMachineTemplate{}
+	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: "demo-machines"}, template); err != nil {
+		t.Fatal(err)
+	}
+	if len(template.OwnerReferences) != 1 || template.OwnerReferences[0].UID != "cluster-uid" {
+		t.Errorf("the template is owned by %v, want the Cluster", template.OwnerReferences)
+	}
+}
+
+// TestCreateAfterCrash ends the process after each write of a creation. The next
+// one, which knows nothing of it, must finish what was begun.
+func TestCreateAfterCrash(t *testing.T) {
+	for writes := range 6 {
+		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
+			w := newWorld(t, testCluster(), testKCP(1))
+			w.provide()
+			left := writes
+			dead := errors.New("the process is dead")
+			w.intercept(interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+					if left--; left < 0 {
+						return dead
+					}
+					return c.Create(ctx, o, options...)
+				},
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+					if left--; left < 0 {
+						return dead
+					}
+					return c.Patch(ctx, o, p, options...)
+				},
+				SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+					return dead
+				},
+			})
+			if _, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey}); !errors.Is(err, dead) {
+				t.Fatalf("the crash did not happen: %v", err)
+			}
+			w.use(w.client)
+			w.settle()
+			// A number that was taken before anything was made is lost, and that is all.
+			want := "demo-cp-1"
+			if writes == 1 || writes == 2 {
+				want = "demo-cp-2"
+			}
+			if got := w.objects(); got != fmt.Sprintf("[%[1]s] [%[1]s] [%[1]s]", want) {
+				t.Errorf("there are %s, want one machine, %s", got, want)
+			}
+		})
+	}
+}
+
+// provide lets the certificates and the kubeconfig be there.
+func (w *world) provide() {
+	w.t.Helper()
+	for _, verb := range []plan.Verb{plan.Generate, plan.WriteKubeconfig} {
+		if err := w.r.do(context.Background(), w.scene(), w.r.memories.of(kcpKey), plan.Step{Verb: verb}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// TestNumbersOnlyGrow: a machine that was begun is finished after later ones were made.
+func TestNumbersOnlyGrow(t *testing.T) {
+	kcp := testKCP(3)
+	kcp.Annotations = map[string]string{controlplanev1.LastMachineAnnotation: "7"}
+	w := newWorld(t, testCluster(), kcp)
+	if err := w.r.do(context.Background(), w.scene(), &memory{}, plan.Step{Verb: plan.Create, Machine: "demo-cp-5", Number: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.kcp().Annotations[controlplanev1.LastMachineAnnotation]; got != "7" {
+		t.Errorf("the last number is %s, want 7", got)
+	}
+}
+
+func TestCreateOnOldFacts(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(3))
+	old := w.scene()
+	step := plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Init: true}
+	if err := w.r.do(context.Background(), w.scene(), w.r.memories.of(kcpKey), step); err != nil {
+		t.Fatal(err)
+	}
+	err := w.r.do(context.Background(), old, &memory{}, plan.Step{Verb: plan.Create, Machine: "other-1", Number: 1, Init: true})
+	if err == nil || !strings.Contains(err.Error(), "writing number 1") {
+		t.Errorf("error is %v, want a conflict at the number", err)
+	}
+	if got := w.objects(); got != "[demo-cp-1] [demo-cp-1] [demo-cp-1]" {
+		t.Errorf("made %s", got)
+	}
+}
+
+func TestCreateUnderTakenName(t *testing.T) {
+	taken := []client.Object{
+		&infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1"}},
+		&bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1"}},
+		&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1"}},
+		&infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1", DeletionTimestamp: &metav1.Time{Time: time.Now()}, Finalizers: []string{"x/y"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "X", Name: "demo-cp", UID: "kcp-uid"}}}},
+	}
+	for i, o := range taken {
+		w := newWorld(t, testCluster(), testKCP(3), o)
+		err := w.r.do(context.Background(), w.scene(), w.r.memories.of(kcpKey), plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Init: true})
+		if err == nil || !strings.Contains(err.Error(), "the name is taken") {
+			t.Errorf("%d: error is %v, want one that says that the name is taken", i, err)
+		}
+		if w.settle(); !slices.Contains(w.machineNames(), "demo-cp-2") {
+			t.Errorf("%d: machines are %v, want another name to be tried", i, w.machineNames())
+		}
+	}
+}
+
+func TestMissingTemplate(t *testing.T) {
+	kcp := testKCP(1)
+	kcp.Spec.MachineTemplate.Spec.InfrastructureRef.Name = "nowhere"
+	w := newWorld(t, testCluster(), kcp)
+	p := w.settle()
+	if p.Reason != "TemplateInvalid" || !strings.Contains(p.Message, `no LocalMachineTemplate "nowhere" in namespace default`) {
+		t.Errorf("decided %+v", p)
+	}
+	if got := w.kcp().Annotations[controlplanev1.LastMachineAnnotation]; got != "" {
+		t.Errorf("took the number %s for a machine that cannot be made", got)
+	}
+	err := w.r.do(context.Background(), w.scene(), &memory{}, plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1})
+	if err == nil || w.kcp().Annotations[controlplanev1.LastMachineAnnotation] != "" {
+		t.Errorf("error is %v, number %q", err, w.kcp().Annotations[controlplanev1.LastMachineAnnotation])
+	}
+	// What was missing is looked for at every turn.
+	if err := w.client.Create(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}}); err != nil {
+		t.Fatal(err)
+	}
+	if w.settle(); len(w.machineNames()) != 1 {
+		t.Errorf("machines are %v once the template is there", w.machineNames())
+	}
+}
+
+func TestRemoveAndRelease(t *testing.T) {
+	w := grown(t, 1)
+	ctx, m := context.Background(), w.r.memories.of(kcpKey)
+	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.Delete, Machine: "nobody"}); err == nil {
+		t.Error("deleted a Machine that is none of ours")
+	}
+	s := w.scene()
+	for range 2 {
+		if err := w.r.do(ctx, s, m, plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.machine("demo-cp-1").DeletionTimestamp.IsZero() {
+		t.Fatal("the Machine is not being deleted")
+	}
+	if !slices.ContainsFunc(m.expected, func(e expectation) bool { return e.deleted && e.uid == s.machines[0].UID }) {
+		t.Errorf("expected is %+v, want the deletion", m.expected)
+	}
+	for range 2 {
+		if err := w.r.do(ctx, s, m, plan.Step{Verb: plan.ReleaseHook, Machine: "demo-cp-1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.ContainsFunc(m.expected, func(e expectation) bool { return e.released && e.uid == s.machines[0].UID }) {
+		t.Errorf("expected is %+v, want the release", m.expected)
+	}
+	w.bury()
+	if got := w.machineNames(); len(got) != 0 {
+		t.Fatalf("machines are %v", got)
+	}
+	for _, verb := range []plan.Verb{plan.Delete, plan.ReleaseHook} {
+		if err := w.r.do(ctx, s, m, plan.Step{Verb: verb, Machine: "demo-cp-1"}); err != nil {
+			t.Errorf("%s of a Machine that is gone: %v", verb, err)
+		}
+	}
+}
+
+// TestDeleteIsOfThatMachine: a Machine of the same name that came later is another
+// one. The client in memory ignores preconditions, so the request itself is looked at.
+func TestDeleteIsOfThatMachine(t *testing.T) {
+	w := grown(t, 1)
+	s := w.scene()
+	var asked *types.UID
+	w.intercept(interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
+		given := client.DeleteOptions{}
+		given.ApplyOptions(options)
+		if given.Preconditions != nil {
+			asked = given.Preconditions.UID
+		}
+		return nil
+	}})
+	if err := w.r.do(context.Background(), s, &memory{}, plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if asked == nil || *asked != s.machines[0].UID {
+		t.Errorf("deleted whatever has the name: the precondition is %v", asked)
+	}
+}
+
+func TestChangeMembers(t *testing.T) {
+	w := grown(t, 3)
+	ctx, m := context.Background(), w.r.memories.of(kcpKey)
+	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.MoveLeader, Member: "2"}); err != nil {
+		t.Fatal(err)
+	}
+	if leader := slices.IndexFunc(w.members, func(m etcd.Member) bool { return m.Leader }); w.members[leader].ID != 2 {
+		t.Errorf("member %d leads, want 2", w.members[leader].ID)
+	}
+	before := w.surveys
+	w.scene()
+	if w.surveys != before+1 {
+		t.Error("what etcd said before the change is still believed")
+	}
+	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "3"}); err != nil || len(w.members) != 2 {
+		t.Errorf("error is %v, members %v", err, w.members)
+	}
+	w.failChange = errors.New("not now")
+	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "1"}); !errors.Is(err, w.failChange) || !strings.Contains(err.Error(), "removing member 1 from etcd") {
+		t.Errorf("error is %v", err)
+	}
+	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "not an ID"}); err == nil {
+		t.Error("no error for a member ID that is none")
+	}
+}
+
+// TestConfirm: etcd changes between the decision and the step.
+func TestConfirm(t *testing.T) {
+	w := grown(t, 3)
+	w.scale(1)
+	s := w.scene()
+	d := decide(context.Background(), s)
+	for d.Step.Verb != plan.Delete { // the leader hands over first
+		if err := w.r.do(context.Background(), s, w.r.memories.of(kcpKey), d.Step); err != nil {
+			t.Fatal(err)
+		}
+		s = w.scene()
+		d = decide(context.Background(), s)
+	}
+	same, err := w.r.confirm(context.Background(), s, w.r.memories.of(kcpKey), d)
+	if err != nil || same.Step != d.Step {
+		t.Fatalf("nothing has changed, and now it is %v, %v", same, err)
+	}
+	w.members[0].Health = plan.Unhealthy
+	w.members[1].Health = plan.Unhealthy
+	now, err := w.r.confirm(context.Background(), s, w.r.memories.of(kcpKey), d)
+	if err != nil || acts(now.Step) {
+		t.Errorf("the quorum is gone, and the step is still %v, %v", now, err)
+	}
+}
+
+func TestBegun(t *testing.T) {
+	kcp := testKCP(3)
+	ours := metav1.OwnerReference{Kind: kind, UID: kcp.UID}
+	machineOwner := metav1.OwnerReference{Kind: "Machine", UID: "m"}
+	now := metav1.Now()
+	object := func(name string, deleted *metav1.Time, owners ...metav1.OwnerReference) client.Object {
+		o := &unstructured.Unstructured{}
+		o.SetName(name)
+		o.SetOwnerReferences(owners)
+		o.SetDeletionTimestamp(deleted)
+		return o
+	}
+	tests := []struct {
+		name    string
+		objects []client.Object
+		want    string
+	}{
+		{"nothing", nil, ""},
+		{"begun", []client.Object{object("demo-cp-2", nil, ours)}, "demo-cp-2"},
+		{"the first of several", []client.Object{object("demo-cp-3", nil, ours), object("demo-cp-2", nil, ours)}, "demo-cp-2"},
+		{"has its Machine", []client.Object{object("demo-cp-1", nil, ours)}, ""},
+		{"of a Machine that is gone", []client.Object{object("demo-cp-2", nil, ours, machineOwner)}, ""},
+		{"being deleted", []client.Object{object("demo-cp-2", &now, ours)}, ""},
+		{"somebody else's", []client.Object{object("demo-cp-2", nil, metav1.OwnerReference{Kind: kind, UID: "other"})}, ""},
+		{"nobody's", []client.Object{object("demo-cp-2", nil)}, ""},
+	}
+	for _, test := range tests {
+		if got := firstOrphan(test.objects, kcp, []*clusterv1.Machine{made("demo-cp-1")}); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestUnknownStep(t *testing.T) {
+	if err := (&Reconciler{}).do(context.Background(), &scene{}, &memory{}, plan.Step{Verb: "Dance"}); err == nil {
+		t.Error("no error for a step that nobody knows")
+	}
+}

@@ -1,0 +1,70 @@
+package stacked
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+)
+
+// Kubeadm tells how far kubeadm is with the first machine of a cluster.
+type Kubeadm interface {
+	// Initialised reports whether all is written that others need to join. It is
+	// asked only while the cluster's API server answers.
+	Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (bool, error)
+}
+
+// tokenPhase is the phase of kubeadm init that lets others join.
+const tokenPhase = "bootstrap-token"
+
+// kubeadm asks the cluster itself.
+type kubeadm struct {
+	secrets client.Reader
+}
+
+// Initialised implements Kubeadm. kubeadm init writes the ConfigMap kubeadm-config
+// once the first control plane is up. Later, after all roles for joining
+// machines, it writes cluster-info, which they read first; a user may leave that phase out.
+func (k kubeadm) Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (bool, error) {
+	config, err := workloadConfig(ctx, k.secrets, cluster)
+	if err != nil {
+		return false, err
+	}
+	config.Timeout = 2 * time.Second
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return false, fmt.Errorf("making a client for cluster %s: %w", cluster.Name, err)
+	}
+	return initialised(ctx, set, !skips(kcp, tokenPhase))
+}
+
+// initialised looks for what kubeadm init writes last.
+func initialised(ctx context.Context, set kubernetes.Interface, tokens bool) (bool, error) {
+	wanted := [][2]string{{metav1.NamespaceSystem, "kubeadm-config"}}
+	if tokens {
+		wanted = append(wanted, [2]string{metav1.NamespacePublic, "cluster-info"})
+	}
+	for _, w := range wanted {
+		_, err := set.CoreV1().ConfigMaps(w[0]).Get(ctx, w[1], metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading ConfigMap %s/%s: %w", w[0], w[1], err)
+		}
+	}
+	return true, nil
+}
+
+// skips reports whether the user lets kubeadm init leave out a phase.
+func skips(kcp *controlplanev1.KubeadmControlPlane, phase string) bool {
+	return slices.Contains(kcp.Spec.KubeadmConfigSpec.InitConfiguration.SkipPhases, phase)
+}

@@ -1,0 +1,198 @@
+package stacked
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// Workloads are the connections to the managed clusters, by cluster.
+// *workload.Connections is one.
+type Workloads interface {
+	// Want asks for a connection, and says whether something is under way there.
+	Want(key client.ObjectKey, busy bool)
+	// Forget ends the connection.
+	Forget(key client.ObjectKey)
+	// View returns what is known now, without waiting.
+	View(key client.ObjectKey) workload.View
+	// Dial returns a way to a port of a control plane's machine.
+	Dial(key client.ObjectKey, node, nodeIP string, port int) func(context.Context) (net.Conn, error)
+	// Events yields a Cluster whenever its view has changed.
+	Events() <-chan event.GenericEvent
+}
+
+// observe reads everything that a decision may depend on, once. While an own
+// write is not to be seen yet, it returns how long to wait for it instead.
+func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, m *memory) (*scene, time.Duration, error) {
+	from := reader{objects: r.Client, direct: r.APIReader}
+	machines, err := from.list(ctx, kcp, cluster.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if wait, err := r.unseen(ctx, m, kcp, machines.ours, time.Now()); err != nil || wait > 0 {
+		return nil, wait, err
+	}
+	s, err := from.gather(ctx, kcp, cluster, machines, &m.slow, time.Now())
+	if err != nil {
+		return nil, 0, err
+	}
+	if s.observed.Group.Begun == "" {
+		s.observed.Group.Begun = m.begun
+	}
+	s.addWorkload(r.Workload.View(client.ObjectKeyFromObject(cluster)))
+	if s.observed.Group.Paused {
+		return s, 0, nil
+	}
+	r.observeInit(ctx, s)
+	return s, 0, r.observeEtcd(ctx, s, m)
+}
+
+// observeInit finds out whether the first machine has initialised the cluster. It never turns back.
+func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
+	o := &s.observed
+	if o.Group.Initialized || o.Group.Deleting || !o.Cluster.Reachable {
+		return
+	}
+	// A machine that is deleted while it initialises takes the cluster with it.
+	if !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
+		return
+	}
+	done, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
+	if err != nil {
+		// An API server that has just come up may fail yet; the next turn asks again.
+		ctrl.LoggerFrom(ctx).V(1).Info("Could not see whether kubeadm has initialised the cluster", "error", err.Error())
+	}
+	o.Group.Initialized = done
+}
+
+// surveys reports whether etcd's members are to be asked.
+func (s *scene) surveys() bool {
+	o := s.observed
+	if !o.Etcd.Managed || !o.Group.Initialized || o.Group.Paused {
+		return false
+	}
+	// Of a group that goes as a whole, members are left alone.
+	return !o.Group.Deleting || len(o.Workers) > 0
+}
+
+// observeEtcd adds what etcd says, unless that was asked a moment ago.
+func (r *Reconciler) observeEtcd(ctx context.Context, s *scene, m *memory) error {
+	if !s.surveys() {
+		return nil
+	}
+	around := s.around()
+	if now := time.Now(); m.usable(around, now) {
+		s.observed.Now = now
+		s.addEtcd(m.survey, &m.since, now)
+		return nil
+	}
+	asked := time.Now()
+	var survey etcd.Survey
+	if quorum, err := r.Quorums.Of(ctx, s.cluster); err != nil {
+		survey.Why = err.Error()
+	} else {
+		survey = s.ask(ctx, quorum, r.dial(s.cluster), m.survey)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("asking etcd's members: %w", ctx.Err())
+	}
+	m.survey, m.surveyed, m.around = survey, asked, around
+	s.observed.Now = time.Now()
+	s.addEtcd(survey, &m.since, s.observed.Now)
+	return nil
+}
+
+// around writes all facts but etcd's and the time, to tell whether any has changed.
+func (s *scene) around() string {
+	o := s.observed
+	o.Now, o.Etcd = time.Time{}, plan.Etcd{}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// busy reports whether something is under way, or wrong, that only etcd or a new
+// look would tell the end of.
+func (s *scene) busy() bool {
+	o := s.observed
+	switch {
+	case o.Group.Paused:
+		return false
+	case !o.Group.Initialized, o.Group.Deleting:
+		return len(o.Machines) > 0
+	case !o.Cluster.Reachable:
+		return true
+	}
+	return !s.whole()
+}
+
+// whole reports whether every machine and every member is as it should be.
+func (s *scene) whole() bool {
+	o := s.observed
+	if s.complete() < len(o.Machines) || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Deleting }) {
+		return false
+	}
+	if !o.Etcd.Managed {
+		return true
+	}
+	if !o.Etcd.Known || !o.Etcd.Agreed || len(o.Etcd.Members) != len(o.Machines) {
+		return false
+	}
+	return !slices.ContainsFunc(o.Etcd.Members, func(m plan.Member) bool {
+		health, _ := memberHealth(m)
+		return health != plan.Healthy
+	})
+}
+
+// How soon to look again. Objects, Nodes and Pods are watched; what is not are
+// etcd, kubeadm's progress, secrets and templates.
+const (
+	soonAfterAct      = 10 * time.Millisecond
+	soonAfterConflict = 100 * time.Millisecond
+	soonInit          = 300 * time.Millisecond
+	soonBusy          = time.Second
+	soonMissing       = 5 * time.Second
+	soonLongBusy      = 5 * time.Second
+	soonAtRest        = 30 * time.Second
+	longWithoutNew    = 5 * time.Minute
+)
+
+// again returns when to look again after a decision.
+func (s *scene) again(d plan.Decision) time.Duration {
+	o := s.observed
+	soon := soonAtRest
+	switch {
+	case acts(d.Step):
+		soon = soonAfterAct
+	case o.Group.Paused:
+		return 0
+	case s.hold != nil, o.Cluster.Template != "":
+		soon = soonMissing
+	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
+		soon = soonInit
+	case s.surveys() && s.busy():
+		soon = soonBusy
+		if o.Now.Sub(s.newestFact()) > longWithoutNew {
+			soon = soonLongBusy
+		}
+	}
+	if d.Again > 0 {
+		soon = min(soon, d.Again)
+	}
+	return soon
+}

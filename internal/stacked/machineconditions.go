@@ -1,0 +1,195 @@
+package stacked
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// podConditions are the conditions of a Machine by the name of the static pod that each is about.
+var podConditions = map[string]string{
+	"etcd":                    upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
+	"kube-apiserver":          upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition,
+	"kube-controller-manager": upstream.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition,
+	"kube-scheduler":          upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
+}
+
+// machineConditions returns the conditions of the machine with this index.
+func (s *scene) machineConditions(i int) []metav1.Condition {
+	all := []metav1.Condition{s.upToDate(i)}
+	if s.stale() {
+		return all
+	}
+	for _, c := range s.observed.Machines[i].Components {
+		all = append(all, s.podCondition(i, c))
+	}
+	all = append(all, s.nodeCondition(i))
+	if s.observed.Etcd.Managed {
+		all = append(all, s.memberCondition(i))
+	}
+	return all
+}
+
+// upToDate says whether the machine is as the spec wants it, as far as its version tells.
+func (s *scene) upToDate(i int) metav1.Condition {
+	has, want := s.machines[i].Spec.Version, s.kcp.Spec.Version
+	if has != want {
+		return condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, fmt.Sprintf("Version %s, %s required", has, want))
+	}
+	return condition(clusterv1.MachineUpToDateCondition, metav1.ConditionTrue, clusterv1.MachineUpToDateReason, "")
+}
+
+// missingNode says what a machine without a Node waits for; empty when it has one.
+func (s *scene) missingNode(i int) string {
+	m := s.machines[i]
+	switch {
+	case s.nodes[m.Name] != nil:
+		return ""
+	case s.observed.Machines[i].Failed != "":
+		return "The machine failed: " + s.observed.Machines[i].Failed
+	case s.observed.Machines[i].Node != "":
+		return "Node " + s.observed.Machines[i].Node + " does not exist"
+	case m.Spec.ProviderID == "":
+		return "Waiting for " + m.Spec.InfrastructureRef.Kind + " " + m.Name + " to report spec.providerID"
+	}
+	return "Waiting for a Node with spec.providerID " + m.Spec.ProviderID + " to exist"
+}
+
+// blind says why nothing can be known of a machine's Node, and with which
+// reason that is told; both empty when something can. The reasons are the same words for all conditions.
+func (s *scene) blind(i int) (reason, why string) {
+	switch o := s.observed; {
+	case !o.Group.Initialized:
+		return clusterv1.InspectionFailedReason, "Waiting for the control plane to be initialized"
+	case !o.Cluster.Reachable:
+		return clusterv1.ConnectionDownReason, "The API server does not answer: " + o.Cluster.Unreachable
+	}
+	if why := s.missingNode(i); why != "" {
+		return clusterv1.InspectionFailedReason, why
+	}
+	return "", ""
+}
+
+// podCondition tells of one static pod.
+func (s *scene) podCondition(i int, c plan.Component) metav1.Condition {
+	kind := podConditions[c.Name]
+	if s.observed.Machines[i].Deleting {
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDeletingReason, "Machine is deleting")
+	}
+	if reason, why := s.blind(i); why != "" {
+		return condition(kind, metav1.ConditionUnknown, reason, why)
+	}
+	node := s.nodes[s.machines[i].Name]
+	pod := findPod(s.view.Pods, c.Name+"-"+node.Name)
+	switch {
+	case c.Health == plan.Healthy:
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachinePodRunningReason, "")
+	case nodeReady(node) == corev1.ConditionUnknown:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachinePodInspectionFailedReason, c.Why)
+	case pod == nil:
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDoesNotExistReason, "Pod does not exist")
+	case c.Health == plan.Unknown:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachinePodInspectionFailedReason, c.Why)
+	case hasFailed(pod):
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodFailedReason, c.Why)
+	}
+	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodProvisioningReason, c.Why)
+}
+
+// findPod returns the static pod of that name; nil if there is none.
+func findPod(pods []corev1.Pod, name string) *corev1.Pod {
+	for i := range pods {
+		if pods[i].Name == name {
+			return &pods[i]
+		}
+	}
+	return nil
+}
+
+// hasFailed reports whether a container of a pod ended with an error, rather than not having come up yet.
+func hasFailed(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil {
+			return true
+		}
+		if t := c.LastTerminationState.Terminated; t != nil && t.ExitCode != 0 && c.State.Waiting != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// nodeCondition tells whether kubeadm's label and taint are on the Node.
+func (s *scene) nodeCondition(i int) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
+	facts, node := s.observed.Machines[i], s.nodes[s.machines[i].Name]
+	if facts.Deleting && node == nil {
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsDeletingReason, "Machine is deleting")
+	}
+	if reason, why := s.blind(i); why != "" {
+		return condition(kind, metav1.ConditionUnknown, reason, why)
+	}
+	var missing []string
+	if _, ok := node.Labels[controlPlaneLabel]; !ok {
+		missing = append(missing, "label "+controlPlaneLabel)
+	}
+	if s.expectsTaint() && !isTainted(node) {
+		missing = append(missing, fmt.Sprintf("taint %s:%s", controlPlaneLabel, corev1.TaintEffectNoSchedule))
+	}
+	if len(missing) > 0 {
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsNotSetReason,
+			"Node "+node.Name+" does not have the "+strings.Join(missing, " and the "))
+	}
+	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetReason, "")
+}
+
+// expectsTaint reports whether kubeadm taints the machine's Node on its own: a
+// user who names taints, even none, gets those instead. Which part of the
+// configuration a machine was made with is no longer known here: the user must have been silent in both.
+func (s *scene) expectsTaint() bool {
+	spec := s.kcp.Spec.KubeadmConfigSpec
+	return spec.InitConfiguration.NodeRegistration.Taints == nil && spec.JoinConfiguration.NodeRegistration.Taints == nil
+}
+
+func isTainted(node *corev1.Node) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule {
+			return true
+		}
+	}
+	return false
+}
+
+// memberCondition tells of the etcd member on the machine.
+func (s *scene) memberCondition(i int) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
+	facts := s.observed.Machines[i]
+	if facts.Deleting {
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberDeletingReason, "Machine is deleting")
+	}
+	if reason, why := s.blind(i); why != "" {
+		return condition(kind, metav1.ConditionUnknown, reason, why)
+	}
+	if !s.observed.Etcd.Known {
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, cmp.Or(s.observed.Etcd.Why, "The members of etcd are not known"))
+	}
+	for _, m := range s.observed.Etcd.Members {
+		if m.Machine != facts.Name {
+			continue
+		}
+		health, why := memberHealth(m)
+		return healthCondition(kind, health, []string{"Member " + m.ID + " " + why}, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
+			upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason)
+	}
+	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, "Etcd has no member for Node "+facts.Node)
+}

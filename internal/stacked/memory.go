@@ -1,0 +1,89 @@
+package stacked
+
+import (
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// memory is what is kept of one control plane between turns. Turns of one
+// control plane never overlap, so it needs no lock.
+type memory struct {
+	// cluster is the one that the control plane belongs to.
+	cluster client.ObjectKey
+	// since is since when each member is as it is.
+	since memberTimes
+	// survey is what etcd said last, when that was asked for, what else was known
+	// then, and whether nothing was under way.
+	survey   etcd.Survey
+	surveyed time.Time
+	around   string
+	resting  bool
+	// slow are the facts that are read rarely.
+	slow slowFacts
+	// begun is the name of a machine whose number was taken, and of which something,
+	// or nothing, could be made; empty: none. Without it each failure would cost a number.
+	begun string
+	// expected are own writes that the cache has not shown yet.
+	expected []expectation
+}
+
+// memories are those of all control planes, by name.
+type memories struct {
+	mu   sync.Mutex
+	kept map[client.ObjectKey]*memory
+}
+
+// of returns the memory of a control plane; an empty one when there is none.
+func (m *memories) of(key client.ObjectKey) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil {
+		m.kept = map[client.ObjectKey]*memory{}
+	}
+	if m.kept[key] == nil {
+		m.kept[key] = &memory{}
+	}
+	return m.kept[key]
+}
+
+// forget drops the memory of a control plane and returns it; nil when there was none.
+func (m *memories) forget(key client.ObjectKey) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dropped := m.kept[key]
+	delete(m.kept, key)
+	return dropped
+}
+
+// memberTimes remembers since when each member is as it is.
+type memberTimes struct {
+	seen map[string]sighting
+}
+
+// sighting is how a member looked, and since when.
+type sighting struct {
+	learner, named bool
+	health         plan.Health
+	since          time.Time
+}
+
+// stamp writes into each member since when it is as it is. Members that are no
+// longer in the list are forgotten: an ID that returns is new.
+func (t *memberTimes) stamp(members []plan.Member, now time.Time) {
+	seen := make(map[string]sighting, len(members))
+	for i := range members {
+		m := &members[i]
+		s := sighting{learner: m.Learner, named: m.Name != "", health: m.Health, since: now}
+		if old, ok := t.seen[m.ID]; ok && old.learner == s.learner && old.named == s.named && old.health == s.health {
+			s.since = old.since
+		}
+		seen[m.ID] = s
+		m.Since = s.since
+	}
+	t.seen = seen
+}

@@ -1,0 +1,319 @@
+package stacked
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	capiannotations "sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/version"
+)
+
+// slowTime is how long the facts that change rarely are believed while all is
+// well. While something is missing they are read at every turn.
+const slowTime = 5 * time.Minute
+
+// slowFacts are facts that each cost a request and change rarely.
+type slowFacts struct {
+	// missing are the authorities that can be generated, given those that only the
+	// user has; broken says what is wrong with a secret that is there.
+	missing, given []string
+	broken         string
+	kubeconfig     plan.Kubeconfig
+	// template says what is wrong with the machine template; machines is the kind that it makes.
+	template string
+	machines schema.GroupVersionKind
+	// of says which objects were read, and at which generation.
+	of   string
+	read time.Time
+}
+
+// fresh reports whether the facts may still be believed.
+func (f slowFacts) fresh(of string, now time.Time) bool {
+	well := len(f.missing) == 0 && len(f.given) == 0 && f.broken == "" && f.template == "" && f.kubeconfig.Exists
+	return well && f.of == of && now.Before(f.read.Add(slowTime))
+}
+
+// reader reads the objects of the management cluster.
+type reader struct {
+	// objects may be a cache; direct is the API server.
+	objects, direct client.Reader
+}
+
+// machineList are the Machines of a cluster.
+type machineList struct {
+	// ours are those of the control plane, the oldest first.
+	ours []*clusterv1.Machine
+	// foreign are the names of control plane machines that are not ours, workers those of all others.
+	foreign, workers []string
+}
+
+// list returns the Machines of the cluster.
+func (r reader) list(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster string) (machineList, error) {
+	all := &clusterv1.MachineList{}
+	err := r.objects.List(ctx, all, client.InNamespace(kcp.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	if err != nil {
+		return machineList{}, fmt.Errorf("listing the Machines of cluster %s: %w", cluster, err)
+	}
+	var list machineList
+	for i := range all.Items {
+		m := &all.Items[i]
+		switch {
+		case !machine.IsControlPlane(m):
+			list.workers = append(list.workers, m.Name)
+		case metav1.IsControlledBy(m, kcp):
+			list.ours = append(list.ours, m)
+		default:
+			list.foreign = append(list.foreign, m.Name)
+		}
+	}
+	slices.SortFunc(list.ours, machine.Compare)
+	slices.Sort(list.foreign)
+	slices.Sort(list.workers)
+	return list, nil
+}
+
+// pools returns the names of the cluster's MachinePools; none where that kind is not installed.
+func (r reader) pools(ctx context.Context, namespace, cluster string) ([]string, error) {
+	all := &clusterv1.MachinePoolList{}
+	err := r.objects.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the MachinePools of cluster %s: %w", cluster, err)
+	}
+	var names []string
+	for i := range all.Items {
+		names = append(names, all.Items[i].Name)
+	}
+	return names, nil
+}
+
+// gather reads all that the management cluster knows. The workload cluster's part
+// is added by addWorkload and addEtcd.
+func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, machines machineList, slow *slowFacts, now time.Time) (*scene, error) {
+	deleting := !kcp.DeletionTimestamp.IsZero()
+	if deleting {
+		pools, err := r.pools(ctx, kcp.Namespace, cluster.Name)
+		if err != nil {
+			return nil, err
+		}
+		machines.workers = append(machines.workers, pools...)
+		slices.Sort(machines.workers)
+	}
+	s := newScene(kcp, cluster, machines.ours, machines.workers, now)
+	if len(machines.foreign) > 0 && !deleting {
+		s.wait("ForeignMachines", "the cluster has control plane machines that "+kcp.Name+" does not control: "+strings.Join(machines.foreign, ", "))
+	}
+	if s.observed.Group.Paused || deleting {
+		return s, nil
+	}
+	if err := r.addSlow(ctx, s, slow, now); err != nil {
+		return nil, err
+	}
+	var err error
+	if len(machines.ours) < s.observed.Want.Replicas {
+		s.observed.Group.Begun, err = r.begun(ctx, s, slow.machines)
+	}
+	return s, err
+}
+
+// newScene makes a scene of what the objects themselves say.
+func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string, now time.Time) *scene {
+	s := &scene{kcp: kcp, cluster: cluster, machines: ours}
+	s.observed = plan.Observed{
+		Now: now,
+		Group: plan.Group{
+			Name:        kcp.Name,
+			Deleting:    !kcp.DeletionTimestamp.IsZero(),
+			Paused:      ptr.Deref(cluster.Spec.Paused, false) || capiannotations.HasPaused(kcp),
+			Initialized: ptr.Deref(kcp.Status.Initialization.ControlPlaneInitialized, false),
+			LastMachine: lastMachine(kcp),
+		},
+		Want: plan.Want{
+			Replicas:    int(ptr.Deref(kcp.Spec.Replicas, 1)),
+			MaxParallel: int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
+			Domains:     domains(cluster),
+		},
+		Cluster: plan.Cluster{
+			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
+		},
+		Machines: make([]plan.Machine, len(ours)),
+		Etcd:     plan.Etcd{Managed: managesEtcd(kcp)},
+		Workers:  workers,
+	}
+	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
+		s.observed.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
+	}
+	want := &s.observed.Want
+	var err error
+	if want.NameFormat, err = nameFormat(kcp, cluster.Name); err != nil {
+		s.wait("InvalidMachineNaming", err.Error())
+	}
+	v, err := version.Parse(kcp.Spec.Version)
+	if err != nil {
+		s.wait("InvalidVersion", "spec.version: "+err.Error())
+	}
+	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
+	want.Learners = v.Learners() && (gate || !said)
+	for i, m := range ours {
+		s.observed.Machines[i] = plan.Machine{Name: m.Name}
+	}
+	return s
+}
+
+// domains returns the failure domains that may hold control planes, sorted.
+func domains(cluster *clusterv1.Cluster) []string {
+	var names []string
+	for _, d := range cluster.Status.FailureDomains {
+		if ptr.Deref(d.ControlPlane, false) {
+			names = append(names, d.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// addSlow adds the facts that are read rarely.
+func (r reader) addSlow(ctx context.Context, s *scene, slow *slowFacts, now time.Time) error {
+	of := fmt.Sprintf("%s %s %d", s.kcp.UID, s.cluster.UID, s.kcp.Generation)
+	if !slow.fresh(of, now) {
+		*slow = slowFacts{of: of, read: now}
+		if err := r.readSlow(ctx, s, slow); err != nil {
+			return err
+		}
+	}
+	facts := &s.observed.Cluster
+	facts.MissingCertificates, facts.Kubeconfig, facts.Template = slow.missing, slow.kubeconfig, slow.template
+	switch {
+	case slow.broken != "" && !s.observed.Group.Initialized:
+		s.wait("CertificatesInvalid", slow.broken)
+	case slow.broken != "":
+		// What runs goes on without it; but nobody may join.
+		facts.MissingCertificates = append(slices.Clone(slow.missing), slow.broken)
+	case len(slow.given) > 0:
+		s.wait("GivenCertificatesMissing", fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", s.cluster.Name, strings.Join(slow.given, ", ")))
+	}
+	return nil
+}
+
+// readSlow reads the facts that are read rarely.
+func (r reader) readSlow(ctx context.Context, s *scene, slow *slowFacts) error {
+	config := &s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
+	var err error
+	if slow.missing, err = certs.Missing(ctx, r.direct, s.cluster, config); err != nil {
+		if !isContent(err) {
+			return fmt.Errorf("looking for the certificate authorities of cluster %s: %w", s.cluster.Name, err)
+		}
+		slow.broken = err.Error()
+	}
+	if slow.given, err = certs.MissingGiven(ctx, r.direct, s.cluster, config); err != nil {
+		if !isContent(err) {
+			return fmt.Errorf("looking for the certificates given for cluster %s: %w", s.cluster.Name, err)
+		}
+		slow.broken = err.Error()
+	}
+	if slow.kubeconfig, err = certs.Kubeconfig(ctx, r.direct, s.cluster); err != nil {
+		return fmt.Errorf("looking for the kubeconfig of cluster %s: %w", s.cluster.Name, err)
+	}
+	slow.machines, slow.template = r.template(ctx, s.kcp)
+	return nil
+}
+
+// isContent reports whether an error is about what was read, rather than about the reading.
+func isContent(err error) bool {
+	var connection net.Error
+	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.As(err, &connection) && !errors.Is(err, context.Canceled)
+}
+
+// template returns the kind of machines that the machine template makes, or what is wrong with it.
+func (r reader) template(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (schema.GroupVersionKind, string) {
+	ref := kcp.Spec.MachineTemplate.Spec.InfrastructureRef
+	found, err := external.GetObjectFromContractVersionedRef(ctx, r.objects, ref, kcp.Namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: there is no %s %q in namespace %s", ref.Kind, ref.Name, kcp.Namespace)
+	case err != nil:
+		return schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: %s %q: %v", ref.Kind, ref.Name, err)
+	}
+	gvk := found.GroupVersionKind()
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
+	return gvk, ""
+}
+
+// begun returns the name of a machine whose creation was begun and not finished:
+// there is a KubeadmConfig or an infrastructure machine of ours that no Machine
+// has taken over. Of several the first by name.
+func (r reader) begun(ctx context.Context, s *scene, machines schema.GroupVersionKind) (string, error) {
+	ours := []client.ListOption{client.InNamespace(s.kcp.Namespace), client.MatchingLabels(identity(s.kcp, s.cluster.Name))}
+	configs := &bootstrapv1.KubeadmConfigList{}
+	if err := r.objects.List(ctx, configs, ours...); err != nil {
+		return "", fmt.Errorf("listing the KubeadmConfigs of %s: %w", s.kcp.Name, err)
+	}
+	var found []client.Object
+	for i := range configs.Items {
+		found = append(found, &configs.Items[i])
+	}
+	if machines.Kind != "" {
+		clones := &unstructured.UnstructuredList{}
+		clones.SetGroupVersionKind(machines.GroupVersion().WithKind(machines.Kind + "List"))
+		if err := r.objects.List(ctx, clones, ours...); err != nil {
+			return "", fmt.Errorf("listing the %s objects of %s: %w", machines.Kind, s.kcp.Name, err)
+		}
+		for i := range clones.Items {
+			found = append(found, &clones.Items[i])
+		}
+	}
+	return firstOrphan(found, s.kcp, s.machines), nil
+}
+
+// firstOrphan returns the first name, in order, of those objects that are the
+// control plane's own and that no Machine owns or will own.
+func firstOrphan(found []client.Object, kcp *controlplanev1.KubeadmControlPlane, machines []*clusterv1.Machine) string {
+	first := ""
+	for _, o := range found {
+		if !o.GetDeletionTimestamp().IsZero() || !unclaimed(o.GetOwnerReferences(), kcp) {
+			continue
+		}
+		if slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return m.Name == o.GetName() }) {
+			continue
+		}
+		if first == "" || o.GetName() < first {
+			first = o.GetName()
+		}
+	}
+	return first
+}
+
+// unclaimed reports whether the control plane owns an object and no Machine
+// does. An object that a Machine has owned goes with it, and is no beginning.
+func unclaimed(owners []metav1.OwnerReference, kcp *controlplanev1.KubeadmControlPlane) bool {
+	ours := false
+	for _, o := range owners {
+		if o.Kind == "Machine" {
+			return false
+		}
+		ours = ours || o.UID == kcp.UID
+	}
+	return ours
+}

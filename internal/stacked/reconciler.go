@@ -1,0 +1,239 @@
+package stacked
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// checkFailed is the reason to wait when a decision broke an invariant: a defect of ours.
+const checkFailed = "CheckFailed"
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes/status;kubeadmcontrolplanes/finalizers,verbs=get;update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=*,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+
+// Reconciler keeps control planes of the kind KubeadmControlPlane.
+type Reconciler struct {
+	// Client reads from the cache and writes. APIReader reads from the API server:
+	// secrets, and whether an own write still stands.
+	Client    client.Client
+	APIReader client.Reader
+	// Workload keeps the connections to the managed clusters: *workload.Connections.
+	Workload Workloads
+	// Recorder writes events.
+	Recorder events.EventRecorder
+	// WatchFilter is the value of Cluster API's watch-filter label that objects
+	// must have to be looked at; empty: all are.
+	WatchFilter string
+	// Quorums reaches etcd, and Kubeadm tells how far the first machine is. Where
+	// they are nil, SetupWithManager makes those that ask the clusters themselves.
+	Quorums Quorums
+	Kubeadm Kubeadm
+
+	memories memories
+}
+
+// Reconcile takes one turn of one control plane.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	kcp := &controlplanev1.KubeadmControlPlane{}
+	if err := r.Client.Get(ctx, request.NamespacedName, kcp); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(request.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading KubeadmControlPlane %s: %w", request, err)
+	}
+	cluster, err := r.owner(ctx, kcp)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if cluster == nil {
+		return ctrl.Result{}, r.orphaned(ctx, kcp)
+	}
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("cluster", cluster.Name))
+	if kcp.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(kcp, upstream.KubeadmControlPlaneFinalizer) {
+		return ctrl.Result{}, r.stay(ctx, kcp)
+	}
+	return r.turn(ctx, kcp, cluster)
+}
+
+// owner returns the Cluster that owns a control plane; nil if there is none. A
+// control plane that is deleted may outlive its Cluster, and must still be able to go.
+func (r *Reconciler) owner(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*clusterv1.Cluster, error) {
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, kcp.ObjectMeta)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading the Cluster that owns KubeadmControlPlane %s: %w", kcp.Name, err)
+	}
+	if cluster != nil && err == nil || kcp.DeletionTimestamp.IsZero() {
+		return cluster, nil
+	}
+	name := clusterName(kcp)
+	if name == "" {
+		return nil, nil
+	}
+	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: kcp.Namespace, Name: name}}, nil
+}
+
+// orphaned says that a control plane has no Cluster. Its event comes with the owner reference.
+func (r *Reconciler) orphaned(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) error {
+	d := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: "NoCluster",
+		Message: "no Cluster owns " + kcp.Name + "; one does once its spec.controlPlaneRef names it"}
+	after := kcp.DeepCopy()
+	after.Status.Plan = planStatus(d, nil)
+	if after.Status.Plan == kcp.Status.Plan {
+		return nil
+	}
+	r.announce(ctx, kcp, after, d, nil)
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(kcp)); err != nil {
+		return fmt.Errorf("writing the status of KubeadmControlPlane %s: %w", kcp.Name, err)
+	}
+	return nil
+}
+
+// stay adds the finalizer, before anything is made that must be taken down in order.
+func (r *Reconciler) stay(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) error {
+	after := kcp.DeepCopy()
+	controllerutil.AddFinalizer(after, upstream.KubeadmControlPlaneFinalizer)
+	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(kcp, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("adding the finalizer to KubeadmControlPlane %s: %w", kcp.Name, err)
+	}
+	return nil
+}
+
+// turn observes, decides, acts and reports.
+func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+	m := r.memories.of(client.ObjectKeyFromObject(kcp))
+	m.cluster = client.ObjectKeyFromObject(cluster)
+	s, unseen, err := r.observe(ctx, kcp, cluster, m)
+	if err != nil || unseen > 0 {
+		return ctrl.Result{RequeueAfter: unseen}, err
+	}
+	d := decide(ctx, s)
+	if acts(d.Step) {
+		if d, err = r.confirm(ctx, s, m, d); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	failure := r.act(ctx, s, m, d)
+	switch {
+	case apierrors.IsConflict(failure):
+		// Decided on facts that are no longer true: nothing was done, and nothing is told.
+		return ctrl.Result{RequeueAfter: soonAfterConflict}, nil
+	case d.Step.Verb == plan.Finish && failure == nil:
+		r.announce(ctx, kcp, &controlplanev1.KubeadmControlPlane{Status: controlplanev1.KubeadmControlPlaneStatus{Plan: planStatus(d, nil)}}, d, nil)
+		return ctrl.Result{}, nil
+	}
+	err = r.report(ctx, s, m, d, failure)
+	r.prepare(s, m, d)
+	switch {
+	case failure != nil:
+		return ctrl.Result{}, failure
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return ctrl.Result{RequeueAfter: soonAfterConflict}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: s.again(d)}, nil
+}
+
+// prepare keeps what the next turn needs to know of this one, and asks for a
+// connection to the cluster as soon as there can be one.
+func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
+	busy := s.busy()
+	m.resting = !busy && !acts(d.Step)
+	if len(s.machines) > 0 && (s.observed.Cluster.Kubeconfig.Exists || s.observed.Group.Deleting) {
+		r.Workload.Want(client.ObjectKeyFromObject(s.cluster), busy)
+	}
+}
+
+// decide asks the core, and has its answer checked. What breaks an invariant is not done.
+func decide(ctx context.Context, s *scene) plan.Decision {
+	if g := s.observed.Group; s.hold != nil && !g.Paused && !g.Deleting {
+		return *s.hold
+	}
+	d := plan.Next(s.observed)
+	if err := plan.Check(s.observed, d); err != nil {
+		return refused(ctx, s, d, err)
+	}
+	return d
+}
+
+// refused logs a decision that breaks an invariant, with all that it was made
+// from, and waits instead.
+func refused(ctx context.Context, s *scene, d plan.Decision, err error) plan.Decision {
+	instead := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: checkFailed,
+		Message: fmt.Sprintf("%s is not safe: %v; this is a defect of Quorate", d.Step, err)}
+	if s.kcp.Status.Plan == planStatus(instead, nil) {
+		return instead // it was logged when it was new
+	}
+	facts, failed := json.Marshal(s.observed)
+	if failed != nil {
+		facts = []byte(failed.Error())
+	}
+	ctrl.LoggerFrom(ctx).Error(err, "A decision breaks an invariant and is not carried out: this is a defect of Quorate", "decision", d.String(), "observed", string(facts))
+	return instead
+}
+
+// confirm holds a step that takes from the quorum against facts that are as new
+// as can be: etcd may have changed since it was asked.
+func (r *Reconciler) confirm(ctx context.Context, s *scene, m *memory, d plan.Decision) (plan.Decision, error) {
+	if !changesQuorum(d.Step) || !s.surveys() {
+		return d, nil
+	}
+	m.surveyed = time.Time{}
+	if err := r.observeEtcd(ctx, s, m); err != nil {
+		return d, err
+	}
+	now := decide(ctx, s)
+	if now.Step != d.Step && acts(now.Step) {
+		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: soonAfterConflict,
+			Message: fmt.Sprintf("%s was the next step until etcd was asked once more; now it is %s", d.Step, now.Step)}, nil
+	}
+	return now, nil
+}
+
+// act carries a step out, counts it and logs it.
+func (r *Reconciler) act(ctx context.Context, s *scene, m *memory, d plan.Decision) error {
+	if !acts(d.Step) {
+		return nil
+	}
+	fact := s.newestFact()
+	err := r.do(ctx, s, m, d.Step)
+	delay := time.Since(fact)
+	countStep(d, delay, err)
+	if err == nil {
+		ctrl.LoggerFrom(ctx).Info("Did", "step", d.Step.String(), "reason", d.Reason, "since_fact", delay.Round(time.Millisecond).String())
+	}
+	return err
+}
+
+// forget drops all that is kept of a control plane and its cluster.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	if m := r.memories.forget(key); m != nil {
+		r.Workload.Forget(m.cluster)
+		r.Quorums.Forget(m.cluster)
+	}
+	quorumSpare.DeleteLabelValues(key.Namespace, key.Name)
+}

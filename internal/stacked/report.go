@@ -1,0 +1,196 @@
+package stacked
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/version"
+)
+
+// The most bytes that the fields of status.plan, and the note of an event, may have.
+const (
+	longestStep    = 512
+	longestMessage = 4096
+	longestNote    = 1024
+)
+
+// report tells what was seen, decided and done: on the Machines, on the control
+// plane, by an event, a log line and metrics. What has not changed is not written again.
+func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Decision, failure error) error {
+	if !s.observed.Group.Paused {
+		if err := r.reportMachines(ctx, s, m); err != nil {
+			return err
+		}
+	}
+	after := s.kcp.DeepCopy()
+	s.describe(after, d, failure)
+	r.announce(ctx, s.kcp, after, d, failure)
+	setSpare(s)
+	if equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
+		return nil
+	}
+	err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("writing the status of KubeadmControlPlane %s: %w", s.kcp.Name, err)
+	}
+	m.expect(expectation{version: after.ResourceVersion, since: time.Now()})
+	return nil
+}
+
+// reportMachines writes the conditions of the Machines. One that has changed
+// since it was read is left to the next turn, which its change brings about.
+func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory) error {
+	for i, before := range s.machines {
+		after := before.DeepCopy()
+		for _, c := range s.machineConditions(i) {
+			conditions.Set(after, c)
+		}
+		s.machines[i] = after
+		if equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) {
+			continue
+		}
+		err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("writing the conditions of Machine %s: %w", before.Name, err)
+		}
+		m.expect(expectation{machine: after.Name, uid: after.UID, version: after.ResourceVersion, since: time.Now()})
+	}
+	return nil
+}
+
+// describe writes what was seen and decided into a control plane's status.
+func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decision, failure error) {
+	conditions.Set(kcp, s.paused())
+	kcp.Status.Plan = planStatus(d, failure)
+	if s.observed.Group.Paused {
+		return // others may be moving the object
+	}
+	for _, c := range s.groupConditions(d) {
+		conditions.Set(kcp, c)
+	}
+	status := &kcp.Status
+	status.ObservedGeneration = kcp.Generation
+	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: machine.Labels(s.cluster.Name)})
+	if s.observed.Group.Initialized {
+		status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	}
+	status.Versions = versions(s.machines)
+	status.Version = ""
+	if len(status.Versions) > 0 {
+		status.Version = status.Versions[0].Version //nolint:staticcheck // deprecated upstream, and still read by its clients
+	}
+	status.Replicas = ptr.To(int32(len(s.machines)))
+	status.ReadyReplicas = s.count(clusterv1.MachineReadyCondition)
+	status.AvailableReplicas = s.count(clusterv1.MachineAvailableCondition)
+	status.UpToDateReplicas = s.count(clusterv1.MachineUpToDateCondition)
+	describeDeprecated(kcp)
+}
+
+// describeDeprecated writes what clients of the deprecated contract need at least.
+func describeDeprecated(kcp *controlplanev1.KubeadmControlPlane) {
+	if kcp.Status.Deprecated == nil {
+		kcp.Status.Deprecated = &upstream.KubeadmControlPlaneDeprecatedStatus{}
+	}
+	if kcp.Status.Deprecated.V1Beta1 == nil {
+		kcp.Status.Deprecated.V1Beta1 = &upstream.KubeadmControlPlaneV1Beta1DeprecatedStatus{}
+	}
+	old := kcp.Status.Deprecated.V1Beta1
+	old.UpdatedReplicas = *kcp.Status.UpToDateReplicas
+	old.ReadyReplicas = *kcp.Status.ReadyReplicas
+	old.UnavailableReplicas = *kcp.Status.Replicas - *kcp.Status.ReadyReplicas
+}
+
+// count returns how many machines have a condition that is true.
+func (s *scene) count(kind string) *int32 {
+	n := int32(0)
+	for _, m := range s.machines {
+		if conditions.IsTrue(m, kind) {
+			n++
+		}
+	}
+	return &n
+}
+
+// versions counts the machines by version, the oldest version first.
+func versions(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
+	count := map[string]int32{}
+	for _, m := range machines {
+		if m.Spec.Version != "" {
+			count[m.Spec.Version]++
+		}
+	}
+	var list []clusterv1.StatusVersion
+	for v, n := range count {
+		list = append(list, clusterv1.StatusVersion{Version: v, Replicas: n})
+	}
+	slices.SortFunc(list, func(a, b clusterv1.StatusVersion) int {
+		x, _ := version.Parse(a.Version)
+		y, _ := version.Parse(b.Version)
+		return cmp.Or(version.Compare(x, y), cmp.Compare(a.Version, b.Version))
+	})
+	return list
+}
+
+// planStatus is a decision as the status tells it, and how its step failed, if it did.
+func planStatus(d plan.Decision, failure error) controlplanev1.PlanStatus {
+	message := d.Message
+	if failure != nil {
+		message += "; the last try failed: " + failure.Error()
+	}
+	return controlplanev1.PlanStatus{
+		Step:    cut(d.Step.String(), longestStep),
+		Rule:    d.Rule,
+		Reason:  d.Reason,
+		Message: cut(message, longestMessage),
+	}
+}
+
+// cut shortens a text to at most so many bytes.
+func cut(text string, most int) string {
+	const more = "..."
+	if len(text) <= most {
+		return text
+	}
+	end := most - len(more)
+	for end > 0 && text[end]&0xC0 == 0x80 { // not in the middle of a character
+		end--
+	}
+	return text[:end] + more
+}
+
+// announce tells of a decision once, when it is new, and of a failure when it is another one.
+func (r *Reconciler) announce(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane, d plan.Decision, failure error) {
+	log := ctrl.LoggerFrom(ctx)
+	was, is := before.Status.Plan, after.Status.Plan
+	if was.Step != is.Step || was.Rule != is.Rule || was.Reason != is.Reason {
+		log.Info("Decided", "step", is.Step, "rule", d.Rule, "reason", d.Reason, "message", d.Message)
+		kind := corev1.EventTypeNormal
+		if d.Reason == checkFailed {
+			kind = corev1.EventTypeWarning
+		}
+		r.Recorder.Eventf(before, nil, kind, d.Reason, string(d.Step.Verb), "%s", cut(is.Step+": "+d.Message, longestNote))
+	}
+	if failure != nil && was.Message != is.Message {
+		r.Recorder.Eventf(before, nil, corev1.EventTypeWarning, "StepFailed", string(d.Step.Verb), "%s", cut(is.Step+": "+failure.Error(), longestNote))
+	}
+}

@@ -1,0 +1,391 @@
+package stacked
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// requests counts what costs a request in a manager: all writes, and those reads
+// that its cache does not answer.
+type requests struct{ n atomic.Int64 }
+
+func (q *requests) cached(o any) bool {
+	switch o.(type) {
+	case *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster, *clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata:
+		return true
+	}
+	return false
+}
+
+func (q *requests) funcs(direct bool) interceptor.Funcs {
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if direct || !q.cached(o) {
+				q.n.Add(1)
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, o client.ObjectList, options ...client.ListOption) error {
+			if direct || !q.cached(o) {
+				q.n.Add(1)
+			}
+			return c.List(ctx, o, options...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			q.n.Add(1)
+			return c.Create(ctx, o, options...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			q.n.Add(1)
+			return c.Patch(ctx, o, p, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			q.n.Add(1)
+			return c.SubResource(sub).Patch(ctx, o, p, options...)
+		},
+	}
+}
+
+// TestRequestsAtRest counts ten minutes at rest. Ten requests a minute are allowed.
+func TestRequestsAtRest(t *testing.T) {
+	const minutes = 10
+	w := grown(t, 3)
+	q := &requests{}
+	w.r.Client = interceptor.NewClient(w.client, q.funcs(false))
+	w.r.APIReader = interceptor.NewClient(w.client, q.funcs(true))
+	m := w.r.memories.of(kcpKey)
+	w.surveys = 0
+	for passed := time.Duration(0); passed < minutes*time.Minute; {
+		result := w.turn()
+		if result.RequeueAfter < soonAtRest {
+			t.Fatalf("looks again after %v, want %v at rest", result.RequeueAfter, soonAtRest)
+		}
+		// A Node reports and a Machine is resynced meanwhile: nothing that matters has changed.
+		w.turn()
+		passed += result.RequeueAfter
+		m.surveyed = m.surveyed.Add(-result.RequeueAfter)
+		m.slow.read = m.slow.read.Add(-result.RequeueAfter)
+	}
+	if perMinute := float64(q.n.Load()) / minutes; perMinute > 2 {
+		t.Errorf("%.1f requests a minute at rest, want 2 at most", perMinute)
+	} else {
+		t.Logf("%.1f requests a minute at rest", perMinute)
+	}
+	if want := int(minutes * time.Minute / soonAtRest); w.surveys > want {
+		t.Errorf("asked etcd %d times in %d minutes at rest, want %d at most", w.surveys, minutes, want)
+	}
+}
+
+// TestSurveysWhileBusy: however often something is reported, etcd is asked once a second.
+func TestSurveysWhileBusy(t *testing.T) {
+	w := grown(t, 3)
+	w.members[1].Health = plan.Unhealthy
+	w.forgetEtcd()
+	w.surveys = 0
+	w.turn()
+	if again := w.turn().RequeueAfter; again != soonBusy {
+		t.Errorf("looks again after %v, want %v", again, soonBusy)
+	}
+	for range 10 {
+		w.turn()
+	}
+	if w.surveys != 1 {
+		t.Errorf("asked etcd %d times within a second", w.surveys)
+	}
+}
+
+// TestChangeAtRest: what changes at rest is not judged by what etcd said half a minute ago.
+func TestChangeAtRest(t *testing.T) {
+	w := grown(t, 3)
+	m := w.r.memories.of(kcpKey)
+	w.turn()
+	m.surveyed = m.surveyed.Add(-10 * time.Second)
+	w.surveys = 0
+	if w.turn(); w.surveys != 0 {
+		t.Errorf("asked etcd %d times although nothing has changed", w.surveys)
+	}
+	w.view.Pods[0].Status.Conditions[0].Status = corev1.ConditionFalse
+	if w.turn(); w.surveys != 1 {
+		t.Errorf("asked etcd %d times after a pod has failed, want once", w.surveys)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	w := grown(t, 3)
+	for _, m := range w.machines() {
+		conditions.Set(&m, metav1.Condition{Type: clusterv1.MachineReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
+		if m.Name != "demo-cp-3" {
+			conditions.Set(&m, metav1.Condition{Type: clusterv1.MachineAvailableCondition, Status: metav1.ConditionTrue, Reason: "Available"})
+		}
+		if err := w.client.Status().Update(context.Background(), &m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle()
+	s := w.kcp().Status
+	for name, got := range map[string]*int32{"replicas": s.Replicas, "readyReplicas": s.ReadyReplicas, "upToDateReplicas": s.UpToDateReplicas} {
+		if ptr.Deref(got, -1) != 3 {
+			t.Errorf("%s is %v, want 3", name, ptr.Deref(got, -1))
+		}
+	}
+	if ptr.Deref(s.AvailableReplicas, -1) != 2 {
+		t.Errorf("availableReplicas is %v, want 2", ptr.Deref(s.AvailableReplicas, -1))
+	}
+	if s.Selector != "cluster.x-k8s.io/cluster-name=demo,cluster.x-k8s.io/control-plane=" || s.ObservedGeneration != 1 || len(s.Versions) != 1 {
+		t.Errorf("selector %q, generation %d, versions %v", s.Selector, s.ObservedGeneration, s.Versions)
+	}
+	if s.Plan.Step != "Nothing" || s.Plan.Rule == "" || s.Plan.Reason == "" || s.Plan.Message == "" {
+		t.Errorf("plan is %+v", s.Plan)
+	}
+	if got := told(s.Conditions, "MachinesReady"); got != "True Ready" {
+		t.Errorf("MachinesReady is %s", got)
+	}
+	if got := told(w.machine("demo-cp-2").Status.Conditions, "EtcdMemberHealthy"); got != "True Healthy" {
+		t.Errorf("EtcdMemberHealthy of a Machine is %s", got)
+	}
+	if got := told(w.machine("demo-cp-2").Status.Conditions, "Ready"); got != "True Ready" {
+		t.Errorf("the core's own condition of a Machine is %s", got)
+	}
+}
+
+func TestEventsOnce(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(3))
+	w.settle()
+	first := w.heard()
+	for _, want := range []string{"GenerateCertificates", "WriteKubeconfig", "Create demo-cp-1"} {
+		if n := len(slices.DeleteFunc(slices.Clone(first), func(e string) bool { return !strings.Contains(e, want) })); n != 1 {
+			t.Errorf("%d events tell of %s, want one: %v", n, want, first)
+		}
+	}
+	for range 3 {
+		w.turn()
+	}
+	w.use(w.client) // a restart repeats nothing either
+	w.turn()
+	if again := w.heard(); len(again) != 0 {
+		t.Errorf("told again: %v", again)
+	}
+}
+
+// TestFailure: a step that fails is told, once, and tried again.
+func TestFailure(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(1))
+	w.provide()
+	broken := errors.New("the infrastructure provider is away")
+	w.intercept(interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return broken }})
+	for range 3 {
+		if _, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey}); !errors.Is(err, broken) {
+			t.Fatalf("error is %v", err)
+		}
+	}
+	if p := w.kcp().Status.Plan; p.Reason != "Initializing" || !strings.Contains(p.Message, "the last try failed: creating LocalMachine demo-cp-1: the infrastructure provider is away") {
+		t.Errorf("plan is %+v", p)
+	}
+	warnings := slices.DeleteFunc(w.heard(), func(e string) bool { return !strings.Contains(e, "StepFailed") })
+	if len(warnings) != 1 {
+		t.Errorf("told %d times: %v", len(warnings), warnings)
+	}
+	w.r.Client = w.client
+	w.settle()
+	if got := w.machineNames(); !slices.Equal(got, []string{"demo-cp-1"}) {
+		t.Errorf("machines are %v once the provider is back, want the first number to be used", got)
+	}
+}
+
+// TestConflict: facts that are no longer true end a turn quietly.
+func TestConflict(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(1))
+	w.provide()
+	w.intercept(interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "kubeadmcontrolplanes"}, "demo-cp", errors.New("changed"))
+	}})
+	if again := w.turn().RequeueAfter; again != soonAfterConflict {
+		t.Errorf("looks again after %v", again)
+	}
+	if got := w.objects(); got != "[] [] []" {
+		t.Errorf("made %s", got)
+	}
+}
+
+func TestPaused(t *testing.T) {
+	w := grown(t, 1)
+	cluster := &clusterv1.Cluster{}
+	if err := w.client.Get(context.Background(), clusterKey, cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.Paused = ptr.To(true)
+	if err := w.client.Update(context.Background(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	w.scale(3)
+	w.surveys = 0
+	p := w.settle()
+	if p.Reason != "Paused" || len(w.machineNames()) != 1 || w.surveys != 0 {
+		t.Errorf("plan is %+v, machines %v, etcd asked %d times", p, w.machineNames(), w.surveys)
+	}
+	if got := told(w.kcp().Status.Conditions, "Paused"); !strings.HasPrefix(got, "True Paused") {
+		t.Errorf("Paused is %s", got)
+	}
+	if got := told(w.kcp().Status.Conditions, "ScalingUp"); got != "False NotScalingUp" {
+		t.Errorf("ScalingUp was written while paused: %s", got)
+	}
+	if again := w.turn().RequeueAfter; again != 0 {
+		t.Errorf("looks again after %v while paused", again)
+	}
+	cluster.Spec.Paused = nil
+	if err := w.client.Update(context.Background(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if w.settle(); len(w.machineNames()) != 3 || !strings.HasPrefix(told(w.kcp().Status.Conditions, "Paused"), "False") {
+		t.Errorf("machines are %v after the pause", w.machineNames())
+	}
+}
+
+func TestWithoutCluster(t *testing.T) {
+	kcp := testKCP(3)
+	kcp.OwnerReferences, kcp.Finalizers = nil, nil
+	w := newWorld(t, kcp)
+	before := w.turn()
+	if p := w.kcp().Status.Plan; p.Reason != "NoCluster" || before.RequeueAfter != 0 || len(w.kcp().Finalizers) != 0 {
+		t.Errorf("plan is %+v, result %+v, finalizers %v", p, before, w.kcp().Finalizers)
+	}
+	version := w.kcp().ResourceVersion
+	if w.turn(); w.kcp().ResourceVersion != version || len(w.heard()) != 1 {
+		t.Error("told twice that there is no Cluster")
+	}
+}
+
+func TestFinalizerFirst(t *testing.T) {
+	kcp := testKCP(3)
+	kcp.Finalizers = nil
+	w := newWorld(t, testCluster(), kcp)
+	if w.turn(); len(w.kcp().Finalizers) != 1 || len(w.names(&corev1.SecretList{})) != 0 {
+		t.Errorf("after the first turn: finalizers %v, secrets %v", w.kcp().Finalizers, w.names(&corev1.SecretList{}))
+	}
+}
+
+// TestClusterGone: a control plane whose Cluster was deleted by force can still go.
+func TestClusterGone(t *testing.T) {
+	w := grown(t, 1)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: clusterKey.Namespace, Name: clusterKey.Name}}
+	for _, o := range []client.Object{cluster, w.kcp()} {
+		if err := w.client.Delete(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle()
+	w.bury()
+	if w.settle(); w.kcp() != nil {
+		t.Errorf("still there: %+v", w.kcp().Status.Plan)
+	}
+}
+
+// TestGoneByForce: who takes the finalizer away leaves no connection behind.
+func TestGoneByForce(t *testing.T) {
+	w := grown(t, 1)
+	kcp := w.kcp()
+	kcp.Finalizers = nil
+	if err := w.client.Update(context.Background(), kcp); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(context.Background(), kcp); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		w.turn()
+	}
+	if w.forgotten != 2 { // the connection to its API server, and those to its etcd
+		t.Errorf("%d connections were ended, want 2", w.forgotten)
+	}
+}
+
+func TestForeignMachines(t *testing.T) {
+	foreign := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "theirs", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: ""}}}
+	w := newWorld(t, testCluster(), testKCP(3), foreign)
+	p := w.settle()
+	if p.Reason != "ForeignMachines" || !strings.Contains(p.Message, "theirs") || len(w.machineNames()) != 1 {
+		t.Errorf("plan is %+v, machines %v", p, w.machineNames())
+	}
+}
+
+func TestBrokenSecret(t *testing.T) {
+	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-ca", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Data: map[string][]byte{"tls.crt": []byte("x")}}
+	w := newWorld(t, testCluster(), testKCP(1), broken)
+	p := w.settle()
+	if p.Reason != "CertificatesInvalid" || !strings.Contains(p.Message, "demo-ca lacks tls.key") || len(w.machineNames()) != 0 {
+		t.Errorf("plan is %+v, machines %v", p, w.machineNames())
+	}
+}
+
+// TestRefused: a decision that breaks an invariant is told and not carried out.
+func TestRefused(t *testing.T) {
+	s := fine()
+	d := refused(context.Background(), s, plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: "m1"}, Rule: "scale down"}, errors.New("invariant 4"))
+	s.kcp.Status.Plan = planStatus(d, nil)
+	if again := refused(context.Background(), s, plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: "m1"}, Rule: "scale down"}, errors.New("invariant 4")); again != d {
+		t.Errorf("decided %+v at first, then %+v", d, again)
+	}
+	if acts(d.Step) || d.Reason != checkFailed || !strings.Contains(d.Message, "invariant 4") || !strings.Contains(d.Message, "Delete m1") {
+		t.Errorf("decided %+v", d)
+	}
+}
+
+func TestAgain(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*scene)
+		d      plan.Decision
+		want   time.Duration
+	}{
+		{"at rest", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, soonAtRest},
+		{"the core asks for an earlier look", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second}, time.Second},
+		{"and not for a later one", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, soonAtRest},
+		{"after a step", func(*scene) {}, acting, soonAfterAct},
+		{"a learner", func(s *scene) { s.observed.Etcd.Members[0].Learner = true }, waiting, soonBusy},
+		{"a learner, and nothing new for long", func(s *scene) {
+			s.observed.Etcd.Members[0].Learner = true
+			s.observed.Now = time.Now().Add(time.Hour)
+		}, waiting, soonLongBusy},
+		{"a machine that is being deleted", func(s *scene) { s.observed.Machines[0].Deleting = true }, waiting, soonBusy},
+		{"a component that is not healthy", func(s *scene) { s.observed.Machines[0].Components[0].Health = plan.Unhealthy }, waiting, soonBusy},
+		{"fewer members than machines", func(s *scene) { s.observed.Etcd.Members = s.observed.Etcd.Members[1:] }, waiting, soonBusy},
+		{"members that are not known", func(s *scene) { s.observed.Etcd.Known = false }, waiting, soonBusy},
+		{"members that disagree", func(s *scene) { s.observed.Etcd.Agreed = false }, waiting, soonBusy},
+		{"out of reach", func(s *scene) { s.observed.Cluster.Reachable = false }, waiting, soonBusy},
+		{"the first machine's API server answers", func(s *scene) { s.observed.Group.Initialized = false }, waiting, soonInit},
+		{"the first machine comes up", func(s *scene) { s.observed.Group.Initialized, s.observed.Cluster.Reachable = false, false }, waiting, soonAtRest},
+		{"something must be given", func(s *scene) { s.wait("X", "x") }, waiting, soonMissing},
+		{"paused", func(s *scene) { s.observed.Group.Paused = true }, waiting, 0},
+		{"the whole group goes", func(s *scene) { s.observed.Group.Deleting = true }, waiting, soonAtRest},
+	}
+	for _, test := range tests {
+		s := fine()
+		for _, m := range s.machines {
+			m.CreationTimestamp = metav1.Now()
+		}
+		test.change(s)
+		if got := s.again(test.d); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package stacked
+
+import (
+	"cmp"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// controlPlaneLabel is on the Node of every control plane that kubeadm made.
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// scene is what one turn saw: the facts for the decision, and the objects they
+// were read from, for the report and the step. It holds no client.
+type scene struct {
+	kcp     *controlplanev1.KubeadmControlPlane
+	cluster *clusterv1.Cluster
+	// machines are those of the control plane, the oldest first, as in observed.Machines.
+	machines []*clusterv1.Machine
+	// nodes are the Nodes by the name of their Machine.
+	nodes map[string]*corev1.Node
+	// view is what was seen of the workload cluster.
+	view workload.View
+	// survey is what etcd's members said.
+	survey etcd.Survey
+	// hold is a reason to wait that lies outside the decision core: the objects
+	// contradict each other, or the spec cannot be read. nil: there is none.
+	hold *plan.Decision
+	// observed are the facts for the decision.
+	observed plan.Observed
+}
+
+// wait makes the scene hold, unless it does so already for another reason.
+func (s *scene) wait(reason, message string) {
+	if s.hold == nil {
+		s.hold = &plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: reason, Message: message}
+	}
+}
+
+// addWorkload adds what is known from the workload cluster: Nodes and static pods.
+func (s *scene) addWorkload(view workload.View) {
+	s.view = view
+	s.nodes = nodesOf(s.machines, view.Nodes)
+	s.observed.Cluster.Reachable = view.Reachable
+	if !view.Reachable {
+		s.observed.Cluster.Unreachable = cmp.Or(view.Why, "not connected yet")
+	}
+	for i, m := range s.machines {
+		s.observed.Machines[i] = machineFacts(m, s.nodes[m.Name], view, s.observed.Etcd.Managed)
+	}
+}
+
+// machineFacts returns what a decision may know of a machine.
+func machineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, stacked bool) plan.Machine {
+	facts := plan.Machine{
+		Name:     m.Name,
+		Domain:   m.Spec.FailureDomain,
+		Created:  m.CreationTimestamp.Time,
+		Node:     machine.NodeName(m),
+		Failed:   machine.Failure(m, nil),
+		Deleting: !m.DeletionTimestamp.IsZero(),
+		Hook:     machine.HasHook(m),
+		HookDue:  machine.HookDue(m),
+	}
+	if node == nil {
+		facts.Components = unknownComponents(stacked, "the machine has no Node")
+		return facts
+	}
+	facts.Node = node.Name
+	facts.NodeSince = node.CreationTimestamp.Time
+	ready := nodeReady(node)
+	facts.NodeReady = ready == corev1.ConditionTrue && view.Reachable
+	switch {
+	case !view.Reachable:
+		facts.Components = unknownComponents(stacked, "the API server is not reachable")
+	case ready == corev1.ConditionUnknown:
+		// The kubelet is silent: what its pods last said may be long over.
+		facts.Components = unknownComponents(stacked, "Node "+node.Name+" does not report")
+	default:
+		facts.Components = machine.Components(node.Name, view.Pods, stacked)
+	}
+	return facts
+}
+
+// unknownComponents are the components of a machine of which nothing can be known.
+func unknownComponents(stacked bool, why string) []plan.Component {
+	components := machine.Components("", nil, stacked)
+	for i := range components {
+		components[i].Health, components[i].Why = plan.Unknown, why
+	}
+	return components
+}
+
+// nodeReady returns the Node's own Ready condition; empty before it was ever set.
+func nodeReady(node *corev1.Node) corev1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// nodesOf finds each machine's Node: by the reference on the Machine, else by
+// provider ID, else by a name or an address that the infrastructure gave the
+// machine. Waiting for the reference alone would cost the time that the core
+// controllers need to set it.
+func nodesOf(machines []*clusterv1.Machine, nodes []corev1.Node) map[string]*corev1.Node {
+	found := map[string]*corev1.Node{}
+	taken := map[string]bool{}
+	for _, same := range []func(*clusterv1.Machine, *corev1.Node) bool{byReference, byProviderID, byName, byAddress} {
+		for _, m := range machines {
+			if found[m.Name] != nil {
+				continue
+			}
+			for i := range nodes {
+				if node := &nodes[i]; !taken[node.Name] && same(m, node) {
+					found[m.Name], taken[node.Name] = node, true
+					break
+				}
+			}
+		}
+	}
+	return found
+}
+
+func byReference(m *clusterv1.Machine, node *corev1.Node) bool {
+	return m.Status.NodeRef.Name == node.Name
+}
+
+func byProviderID(m *clusterv1.Machine, node *corev1.Node) bool {
+	return m.Status.NodeRef.Name == "" && m.Spec.ProviderID != "" && m.Spec.ProviderID == node.Spec.ProviderID
+}
+
+func byName(m *clusterv1.Machine, node *corev1.Node) bool {
+	if m.Status.NodeRef.Name != "" || contradict(m, node) {
+		return false
+	}
+	if m.Name == node.Name {
+		return true
+	}
+	return slices.ContainsFunc(m.Status.Addresses, func(a clusterv1.MachineAddress) bool {
+		return (a.Type == clusterv1.MachineHostName || a.Type == clusterv1.MachineInternalDNS) && a.Address == node.Name
+	})
+}
+
+func byAddress(m *clusterv1.Machine, node *corev1.Node) bool {
+	if m.Status.NodeRef.Name != "" || contradict(m, node) {
+		return false
+	}
+	return slices.ContainsFunc(m.Status.Addresses, func(a clusterv1.MachineAddress) bool {
+		return a.Type == clusterv1.MachineInternalIP && sameAddress(a.Address, nodeIP(node))
+	})
+}
+
+// contradict reports whether both name a provider ID and these differ: then a
+// name or an address that agrees is left from an earlier machine.
+func contradict(m *clusterv1.Machine, node *corev1.Node) bool {
+	return m.Spec.ProviderID != "" && node.Spec.ProviderID != "" && m.Spec.ProviderID != node.Spec.ProviderID
+}
+
+// nodeIP returns the Node's first internal address; empty when it has none.
+func nodeIP(node *corev1.Node) string {
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// sameAddress compares addresses, not their spelling.
+func sameAddress(a, b string) bool {
+	x, errX := netip.ParseAddr(a)
+	y, errY := netip.ParseAddr(b)
+	return errX == nil && errY == nil && x.Unmap() == y.Unmap()
+}
+
+// addEtcd adds what etcd's members said, and since when each is as it is.
+func (s *scene) addEtcd(survey etcd.Survey, since *memberTimes, now time.Time) {
+	s.survey = survey
+	facts := &s.observed.Etcd
+	facts.Known, facts.Agreed, facts.Why = survey.Known, survey.Agreed, survey.Why
+	facts.Members = make([]plan.Member, 0, len(survey.Members))
+	for _, m := range survey.Members {
+		facts.Members = append(facts.Members, plan.Member{
+			ID:      etcd.FormatID(m.ID),
+			Name:    m.Name,
+			Machine: s.machineOf(m),
+			Learner: m.Learner,
+			Leader:  m.Leader,
+			Health:  m.Health,
+			Alarms:  m.Alarms,
+		})
+	}
+	slices.SortFunc(facts.Members, func(a, b plan.Member) int { return cmp.Compare(a.ID, b.ID) })
+	if survey.Known {
+		since.stamp(facts.Members, now)
+	}
+}
+
+// machineOf returns the name of the machine that a member runs or will run on.
+// A member that has not started has no name; its address tells whose it is.
+func (s *scene) machineOf(m etcd.Member) string {
+	for _, facts := range s.observed.Machines {
+		if m.Name != "" && m.Name == facts.Node {
+			return facts.Name
+		}
+	}
+	for _, mach := range s.machines {
+		if !mayBe(m.Name, mach, s.nodes[mach.Name]) {
+			continue
+		}
+		addresses := []string{machine.InternalIP(mach)}
+		if node := s.nodes[mach.Name]; node != nil {
+			addresses = append(addresses, nodeIP(node))
+		}
+		if servesPeer(m.PeerURLs, addresses) {
+			return mach.Name
+		}
+	}
+	return ""
+}
+
+// mayBe reports whether a member of that name may run on a machine whose address
+// it has. Addresses are given out again: a name that is not the machine's own
+// belongs to an earlier one.
+func mayBe(name string, m *clusterv1.Machine, node *corev1.Node) bool {
+	switch {
+	case name == "":
+		return true
+	case node != nil:
+		return false
+	}
+	hostnames := 0
+	for _, a := range m.Status.Addresses {
+		if a.Type == clusterv1.MachineHostName || a.Type == clusterv1.MachineInternalDNS {
+			hostnames++
+			if a.Address == name {
+				return true
+			}
+		}
+	}
+	return hostnames == 0 || m.Name == name
+}
+
+// servesPeer reports whether one of the peer URLs lies on one of the addresses.
+func servesPeer(peers, addresses []string) bool {
+	for _, peer := range peers {
+		u, err := url.Parse(peer)
+		if err != nil {
+			continue
+		}
+		for _, a := range addresses {
+			if sameAddress(u.Hostname(), a) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// newestFact returns when the newest of the facts that decisions wait for became
+// true, as far as that is on record. Kubernetes records most times in full seconds.
+func (s *scene) newestFact() time.Time {
+	times := []time.Time{s.kcp.CreationTimestamp.Time}
+	for i, m := range s.machines {
+		times = append(times, m.CreationTimestamp.Time)
+		if m.DeletionTimestamp != nil {
+			times = append(times, m.DeletionTimestamp.Time)
+		}
+		for _, c := range m.Status.Conditions {
+			if c.Type == clusterv1.MachineDeletingCondition {
+				times = append(times, c.LastTransitionTime.Time)
+			}
+		}
+		times = append(times, s.observed.Machines[i].NodeSince)
+	}
+	for _, pod := range s.view.Pods {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady {
+				times = append(times, c.LastTransitionTime.Time)
+			}
+		}
+	}
+	for _, m := range s.observed.Etcd.Members {
+		times = append(times, m.Since)
+	}
+	if s.cluster != nil {
+		for _, c := range s.cluster.Status.Conditions {
+			if c.Type == clusterv1.ClusterInfrastructureReadyCondition {
+				times = append(times, c.LastTransitionTime.Time)
+			}
+		}
+	}
+	return slices.MaxFunc(times, func(a, b time.Time) int { return a.Compare(b) })
+}

@@ -1,0 +1,247 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// absentBelieved and wrongBelieved are how long a missing kubeconfig, and one that gives no connection, are
+	// believed before the secret is read again.
+	absentBelieved = 2 * time.Second
+	wrongBelieved  = 5 * time.Second
+)
+
+// errRenewed ends a session whose kubeconfig was replaced; nothing is wrong with the cluster.
+var errRenewed = errors.New("the kubeconfig was replaced")
+
+// connection is that to one cluster. It is a loop over sessions: each begins when the endpoint
+// answers, and ends with the first thing that goes wrong.
+type connection struct {
+	key     client.ObjectKey
+	secrets client.Reader
+	options Options
+	book    *book
+
+	busy atomic.Bool
+	// wake is signalled when the connection becomes busy.
+	wake chan struct{}
+
+	mu     sync.Mutex
+	done   bool
+	cancel context.CancelFunc
+	// config is what the newest session uses; nil before the first.
+	config *rest.Config
+	ways   ways
+
+	// The following belong to the loop.
+	data   []byte    // the kubeconfig that config was made of
+	err    error     // why there is no config
+	readAt time.Time // when data was read
+}
+
+func newConnection(key client.ObjectKey, c *Connections) *connection {
+	conn := &connection{key: key, secrets: c.secrets, options: c.options, wake: make(chan struct{}, 1)}
+	conn.book = newBook(func() { c.note(key) })
+	return conn
+}
+
+// setBusy says whether something is under way in the cluster.
+func (c *connection) setBusy(busy bool) {
+	if c.busy.Swap(busy) == busy || !busy {
+		return
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default: // it is signalled already
+	}
+}
+
+// start returns the connection's life, which lasts until ctx ends or stop is called.
+func (c *connection) start(ctx context.Context) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	c.mu.Lock()
+	c.cancel = cancel
+	if c.done {
+		cancel()
+	}
+	c.mu.Unlock()
+	return func() {
+		defer cancel()
+		c.run(log.IntoContext(ctx, log.FromContext(ctx).WithName("workload").WithValues("cluster", c.key.String())))
+	}
+}
+
+func (c *connection) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done = true
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
+
+func (c *connection) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		next := time.NewTimer(c.options.Try)
+		err := c.session(ctx)
+		if ctx.Err() != nil {
+			next.Stop()
+			return
+		}
+		if !errors.Is(err, errRenewed) && c.book.lose(explain(err)) {
+			log.FromContext(ctx).Info("the cluster is not reachable any more", "why", explain(err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-next.C:
+		}
+		next.Stop()
+	}
+}
+
+// session connects and keeps the book until something is wrong, and says what.
+func (c *connection) session(ctx context.Context) error {
+	config, err := c.credentials(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := newAPI(config)
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	if err := server.ready(ctx); err != nil {
+		return c.suspect(err)
+	}
+	nodes, pods := server.nodes(c.book), server.pods(c.book)
+	lists, listing := errgroup.WithContext(ctx)
+	lists.Go(func() error { return nodes.list(listing) })
+	lists.Go(func() error { return pods.list(listing) })
+	if err := lists.Wait(); err != nil {
+		return c.suspect(err)
+	}
+	if c.book.reach() {
+		log.FromContext(ctx).Info("the cluster is reachable", "endpoint", config.Host)
+	}
+	work, ctx := errgroup.WithContext(ctx)
+	work.Go(func() error { return nodes.follow(ctx) })
+	work.Go(func() error { return pods.follow(ctx) })
+	work.Go(func() error { return c.probe(ctx, server) })
+	work.Go(func() error { return c.watchCredentials(ctx) })
+	return c.suspect(work.Wait())
+}
+
+// suspect makes the next session read the kubeconfig again, where the error says that it may be wrong.
+func (c *connection) suspect(err error) error {
+	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || isCertificateError(err) {
+		c.readAt = time.Time{}
+	}
+	return err
+}
+
+// probe asks now and then whether the API server is ready.
+func (c *connection) probe(ctx context.Context, server *api) error {
+	last := time.Now()
+	for {
+		pace := c.options.Rest
+		if c.busy.Load() {
+			pace = c.options.Busy
+		}
+		timer := time.NewTimer(time.Until(last.Add(pace)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-c.wake:
+			timer.Stop()
+			continue
+		case <-timer.C:
+		}
+		err := server.ready(ctx)
+		if isTimeout(err) {
+			// One that is only slow gets a second chance.
+			err = server.ready(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		last = time.Now()
+	}
+}
+
+// watchCredentials ends the session when the kubeconfig is replaced.
+func (c *connection) watchCredentials(ctx context.Context) error {
+	tick := time.NewTicker(c.options.Recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		// Where it cannot be read, or is gone, the one that works goes on working.
+		if data, err := kubeconfig.FromSecret(ctx, c.secrets, c.key); err == nil && !bytes.Equal(data, c.data) {
+			c.readAt = time.Time{}
+			return errRenewed
+		}
+	}
+}
+
+// credentials returns how the cluster is reached. It reads the secret rarely.
+func (c *connection) credentials(ctx context.Context) (*rest.Config, error) {
+	believed := wrongBelieved
+	if c.err != nil {
+		believed = absentBelieved
+	}
+	if time.Since(c.readAt) < believed {
+		return c.kept(), c.err
+	}
+	data, err := kubeconfig.FromSecret(ctx, c.secrets, c.key)
+	c.readAt = time.Now()
+	switch {
+	case apierrors.IsNotFound(err):
+		c.err = fmt.Errorf("there is no kubeconfig: secret %s/%s does not exist", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig))
+		return nil, c.err
+	case err != nil && c.err == nil && c.kept() != nil:
+		// The management cluster's trouble is not this cluster's.
+		return c.kept(), nil
+	case err != nil:
+		c.err = fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, c.err
+	case c.err == nil && bytes.Equal(data, c.data):
+		return c.kept(), nil
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		// The parser's own error may quote what it read.
+		c.err = fmt.Errorf("secret %s/%s does not hold a kubeconfig", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig))
+		return nil, c.err
+	}
+	c.data, c.err = data, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.config = config
+	return config, nil
+}
+
+// kept is the newest config; nil before the first.
+func (c *connection) kept() *rest.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.config
+}

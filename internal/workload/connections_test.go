@@ -1,0 +1,393 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+var demo = client.ObjectKey{Namespace: "ns", Name: "demo"}
+
+// quick are paces that let tests see in a second what takes a minute.
+var quick = Options{Busy: 100 * time.Millisecond, Rest: time.Hour, Recheck: 200 * time.Millisecond}
+
+func kubeconfigSecret(data []byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-kubeconfig"}, Data: map[string][]byte{"value": data}}
+}
+
+func setKubeconfig(t *testing.T, c client.Client, data []byte) {
+	t.Helper()
+	s := &corev1.Secret{}
+	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(kubeconfigSecret(nil)), s))
+	s.Data["value"] = data
+	must(t, c.Update(t.Context(), s))
+}
+
+// connect runs Connections that want demo until the test ends.
+func connect(t *testing.T, secrets client.Reader, o Options) *Connections {
+	t.Helper()
+	c := New(secrets, o)
+	c.Want(demo, false)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- c.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			must(t, err)
+		case <-time.After(5 * time.Second):
+			t.Error("it does not end")
+		}
+	})
+	return c
+}
+
+// await waits for a view, and says how long it took.
+func await(t *testing.T, c *Connections, within time.Duration, what string, is func(View) bool) (View, time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		v := c.View(demo)
+		if is(v) {
+			return v, time.Since(begun)
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within %s: %s; reachable %t, why %q, %s", within, what, v.Reachable, v.Why, names(v))
+		case <-tick.C:
+		}
+	}
+}
+
+func reachable(v View) bool   { return v.Reachable }
+func unreachable(v View) bool { return !v.Reachable }
+
+// names are the Nodes and pods of a view.
+func names(v View) string {
+	var out []string
+	for _, n := range v.Nodes {
+		out = append(out, n.Name)
+	}
+	for _, p := range v.Pods {
+		out = append(out, p.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func node(name string, ready corev1.ConditionStatus) *corev1.Node {
+	n := &corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.Now()}}
+	n.Status.Images = []corev1.ContainerImage{{Names: []string{"large"}}}
+	return n
+}
+
+func pod(name string, phase corev1.PodPhase) *corev1.Pod {
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"tier": "control-plane"}}}
+	p.Spec = corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Image: "i", Command: []string{"long"}}}}
+	p.Status.Phase = phase
+	return p
+}
+
+func TestFollowsNodesAndPods(t *testing.T) {
+	s := newServer(t)
+	s.put(node("b", corev1.ConditionTrue))
+	s.put(pod("etcd-b", corev1.PodRunning))
+	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build(), quick)
+	first, _ := await(t, c, 3*time.Second, "reachable", reachable)
+	if first.Why != "" || time.Since(first.Since) > 3*time.Second || names(first) != "b etcd-b" {
+		t.Errorf("why %q, since %s: %s", first.Why, first.Since, names(first))
+	}
+	if n, p := first.Nodes[0], first.Pods[0]; n.ManagedFields != nil || n.Status.Images != nil || p.ManagedFields != nil || p.Spec.Containers[0].Command != nil || p.Spec.Containers[0].Image != "i" || p.Spec.NodeName != "n" {
+		t.Errorf("what nobody looks at is kept, or what is looked at is not: %v %v", n, p)
+	}
+	s.put(node("a", corev1.ConditionFalse))
+	s.put(pod("etcd-b", corev1.PodFailed))
+	s.put(pod("etcd-a", corev1.PodPending))
+	second, _ := await(t, c, 2*time.Second, "a new Node and Pod", func(v View) bool { return names(v) == "a b etcd-a etcd-b" })
+	if second.Pods[1].Status.Phase != corev1.PodFailed || second.Revision <= first.Revision || second.Since != first.Since {
+		t.Errorf("etcd-b is %s, revision %d after %d, since %s", second.Pods[1].Status.Phase, second.Revision, first.Revision, second.Since)
+	}
+	if names(first) != "b etcd-b" || first.Pods[0].Status.Phase != corev1.PodRunning {
+		t.Error("an older view changed afterwards")
+	}
+	s.delete(node("b", corev1.ConditionTrue))
+	s.delete(pod("etcd-b", corev1.PodFailed))
+	await(t, c, 2*time.Second, "both gone", func(v View) bool { return names(v) == "a etcd-a" })
+}
+
+func TestEventsTellWhatMatters(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build(), quick)
+	next := func(what string) {
+		t.Helper()
+		select {
+		case e := <-c.Events():
+			if client.ObjectKeyFromObject(e.Object) != demo {
+				t.Errorf("%s: event of %s", what, client.ObjectKeyFromObject(e.Object))
+			}
+		case <-time.After(3 * time.Second):
+			t.Fatalf("no event: %s", what)
+		}
+	}
+	next("reachable")
+	await(t, c, 3*time.Second, "reachable", reachable)
+	drain := func() {
+		for {
+			select {
+			case <-c.Events():
+			case <-time.After(200 * time.Millisecond):
+				return
+			}
+		}
+	}
+	drain()
+	before := c.View(demo).Revision
+	s.put(node("a", corev1.ConditionTrue)) // a heartbeat
+	s.put(node("b", corev1.ConditionTrue)) // and a mark behind it
+	next("a new Node")
+	v, _ := await(t, c, time.Second, "b", func(v View) bool { return names(v) == "a b" })
+	if v.Revision != before+1 {
+		t.Errorf("revision %d after %d: a heartbeat counts as news", v.Revision, before)
+	}
+	drain()
+	for i := range 50 {
+		s.put(pod(fmt.Sprintf("p%d", i), corev1.PodRunning))
+	}
+	await(t, c, 3*time.Second, "50 pods", func(v View) bool { return len(v.Pods) == 50 })
+	events := 0
+	for done := false; !done; {
+		select {
+		case <-c.Events():
+			events++
+		case <-time.After(200 * time.Millisecond):
+			done = true
+		}
+	}
+	if events == 0 || events > 3 {
+		t.Errorf("%d events for 50 changes that nobody listened to", events)
+	}
+	s.delete(node("b", corev1.ConditionTrue))
+	next("a Node gone")
+	drain()
+	s.setReady("[+]ping ok\n[-]etcd failed: reason withheld\n[-]poststarthook/x failed: y\nreadyz check failed")
+	c.Want(demo, true)
+	next("not reachable")
+	if v := c.View(demo); v.Reachable || v.Why != "not ready: etcd, poststarthook/x" {
+		t.Errorf("reachable %t, why %q", v.Reachable, v.Why)
+	}
+}
+
+func TestOpensAsSoonAsTheEndpointAnswers(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	b := balance(t, s.URL)
+	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, b.url(), "first"))).Build(), quick)
+	v, _ := await(t, c, 2*time.Second, "why", func(v View) bool { return strings.Contains(v.Why, "refused") })
+	if v.Reachable || v.Why != b.url()+": connection refused" {
+		t.Errorf("why %q", v.Why)
+	}
+	revision := v.Revision
+	time.Sleep(1200 * time.Millisecond)
+	if v := c.View(demo); v.Revision != revision {
+		t.Errorf("the same refusal counted as news %d times", v.Revision-revision)
+	}
+	b.up()
+	_, took := await(t, c, time.Second, "reachable", reachable)
+	t.Logf("complete %s after the endpoint began to answer", took)
+}
+
+func TestNoticesThatTheServerIsAway(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	tests := []struct {
+		name       string
+		busy       bool
+		end, again func(*balancer)
+		within     time.Duration
+		why        string
+	}{
+		{"refused", false, (*balancer).down, (*balancer).up, time.Second, "connection refused"},
+		{"hung up", false, func(b *balancer) { b.hangUp(true) }, func(b *balancer) { b.hangUp(false) }, time.Second, ""},
+		{"silent", false, (*balancer).hush, (*balancer).speak, 4 * time.Second, "client connection lost"},
+		{"silent while busy", true, (*balancer).hush, (*balancer).speak, 4 * time.Second, ""},
+		{"not ready", true, func(*balancer) { s.setReady("[+]ping ok\n[-]etcd failed: reason withheld\n[-]shutdown failed: x\n") },
+			func(*balancer) { s.setReady("") }, time.Second, "not ready: etcd, shutdown"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			b := balance(t, s.URL)
+			b.up()
+			c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, b.url(), "first"))).Build(), quick)
+			c.Want(demo, test.busy)
+			await(t, c, 2*time.Second, "reachable", reachable)
+			test.end(b)
+			v, took := await(t, c, test.within, "unreachable", unreachable)
+			t.Logf("noticed after %s: %s", took, v.Why)
+			if v.Why == "" || !strings.Contains(v.Why, test.why) || names(v) != "a" {
+				t.Errorf("why %q, want %q; %s", v.Why, test.why, names(v))
+			}
+			test.again(b)
+			_, took = await(t, c, 3*time.Second, "reachable again", reachable)
+			t.Logf("reachable again after %s", took)
+		})
+	}
+}
+
+func TestWatchesGoOn(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build(), quick)
+	first, _ := await(t, c, 2*time.Second, "reachable", reachable)
+
+	// A watch that ends is renewed from where it was.
+	s.endWatches()
+	s.put(node("b", corev1.ConditionTrue))
+	v, _ := await(t, c, 2*time.Second, "b", func(v View) bool { return names(v) == "a b" })
+	if !v.Reachable || v.Since != first.Since || s.counted()["/readyz"] != 1 {
+		t.Errorf("the connection was given up for it: %v", s.counted())
+	}
+
+	// Where that is too long ago, everything is listed anew.
+	s.putUnseen(node("c", corev1.ConditionTrue))
+	v, _ = await(t, c, 2*time.Second, "c", func(v View) bool { return names(v) == "a b c" })
+	if !v.Reachable || v.Since != first.Since || s.counted()["/readyz"] != 1 {
+		t.Errorf("the connection was given up for it: %v", s.counted())
+	}
+
+	// What changed while nobody watched is seen afterwards.
+	s.setReady("no")
+	c.Want(demo, true)
+	await(t, c, 2*time.Second, "unreachable", unreachable)
+	s.delete(node("a", corev1.ConditionTrue))
+	s.setReady("")
+	await(t, c, 2*time.Second, "a gone", func(v View) bool { return v.Reachable && names(v) == "b c" })
+}
+
+func TestKubeconfig(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	secrets := fake.NewClientBuilder().Build()
+	c := connect(t, secrets, quick)
+	await(t, c, 2*time.Second, "why", func(v View) bool {
+		return v.Why == "there is no kubeconfig: secret ns/demo-kubeconfig does not exist"
+	})
+	must(t, secrets.Create(t.Context(), kubeconfigSecret([]byte("users: [{user: {token: topsecret}}, {{"))))
+	v, _ := await(t, c, 4*time.Second, "why", func(v View) bool { return v.Why == "secret ns/demo-kubeconfig does not hold a kubeconfig" })
+	if strings.Contains(v.Why, "topsecret") {
+		t.Error("a secret in a reason")
+	}
+	setKubeconfig(t, secrets, s.kubeconfig(t, s.URL, "wrong"))
+	await(t, c, 4*time.Second, "why", func(v View) bool { return strings.Contains(v.Why, "does not accept the kubeconfig's credentials") })
+
+	setKubeconfig(t, secrets, s.kubeconfig(t, s.URL, "first"))
+	v, _ = await(t, c, time.Second, "reachable, without waiting for the next regular look at the secret", reachable)
+
+	// Replaced while it works: a new connection with it, and nobody notices.
+	lists := s.counted()["/api/v1/nodes"]
+	setKubeconfig(t, secrets, append([]byte("# renewed\n"), s.kubeconfig(t, s.URL, "first")...))
+	deadline := time.Now().Add(3 * time.Second)
+	for s.counted()["/api/v1/nodes"] == lists {
+		if time.Now().After(deadline) {
+			t.Fatal("the new kubeconfig is not used")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if now := c.View(demo); now.Since != v.Since || !now.Reachable {
+		t.Error("the cluster seemed away while the kubeconfig was replaced")
+	}
+
+	// Without its secret a connection that works goes on working.
+	must(t, secrets.Delete(t.Context(), kubeconfigSecret(nil)))
+	time.Sleep(3 * quick.Recheck)
+	if now := c.View(demo); now.Since != v.Since || !now.Reachable {
+		t.Error("the secret is gone, and with it the connection")
+	}
+}
+
+func TestRequestsAtRest(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	o := quick
+	// A minute of rest in a second: one probe each half second, as two each minute.
+	o.Rest, o.Recheck = 500*time.Millisecond, 5*time.Second
+	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build(), o)
+	await(t, c, 2*time.Second, "reachable", reachable)
+	before := s.counted()
+	time.Sleep(1200 * time.Millisecond)
+	after := s.counted()
+	if n := after["/readyz"] - before["/readyz"]; n < 1 || n > 3 {
+		t.Errorf("%d probes, want 2", n)
+	}
+	for path, n := range after {
+		if path != "/readyz" && n > 2 {
+			t.Errorf("%d requests for %s, want one list and one watch", n, path)
+		}
+	}
+	c.Want(demo, true)
+	time.Sleep(550 * time.Millisecond)
+	if n := s.counted()["/readyz"] - after["/readyz"]; n < 3 || n > 6 {
+		t.Errorf("%d probes in half a second of being busy, want 5", n)
+	}
+	c.Want(demo, false)
+}
+
+func TestForget(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build(), quick)
+	if v := c.View(client.ObjectKey{Name: "other"}); v.Reachable || v.Why == "" {
+		t.Errorf("a cluster that nobody wanted: %+v", v)
+	}
+	await(t, c, 2*time.Second, "reachable", reachable)
+	for range 2 {
+		c.Forget(demo)
+	}
+	if v := c.View(demo); v.Reachable || len(v.Nodes) > 0 {
+		t.Errorf("forgotten, and still %+v", v)
+	}
+	before := s.counted()["/api/v1/nodes"]
+	time.Sleep(2 * quick.Busy)
+	if n := s.counted()["/api/v1/nodes"]; n != before {
+		t.Errorf("forgotten, and still asked for: %d requests", n-before)
+	}
+	c.Want(demo, false)
+	await(t, c, 2*time.Second, "wanted again", reachable)
+}
+
+func TestOnce(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	s.put(pod("etcd-a", corev1.PodRunning))
+	v, err := Once(t.Context(), restConfig(t, s.kubeconfig(t, s.URL, "first")))
+	if err != nil || !v.Reachable || v.Why != "" || names(v) != "a etcd-a" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if n := len(s.counted()); n != 3 || s.counted()["/api/v1/nodes"] != 1 {
+		t.Errorf("requests: %v", s.counted())
+	}
+	v, err = Once(t.Context(), restConfig(t, s.kubeconfig(t, s.URL, "wrong")))
+	if err != nil || v.Reachable || !strings.Contains(v.Why, "credentials") {
+		t.Errorf("%+v, %v", v, err)
+	}
+	b := balance(t, s.URL)
+	v, err = Once(t.Context(), restConfig(t, s.kubeconfig(t, b.url(), "first")))
+	if err != nil || v.Reachable || v.Why != b.url()+": connection refused" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := Once(t.Context(), restConfig(t, s.kubeconfig(t, "https://[", "first"))); err == nil {
+		t.Error("an address that is none")
+	}
+}

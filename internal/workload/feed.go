@@ -1,0 +1,102 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// watchSeconds is the least time for which a watch is asked; it ends in up to twice of it.
+	watchSeconds = 300
+	// shortWatch: one that ends earlier was not ended by time, and shortWatches of them in a row are not normal.
+	shortWatch   = time.Second
+	shortWatches = 3
+)
+
+// feed puts all objects of one kind on a shelf and keeps them up to date. client-go's reflector
+// does the same, but retries a lost connection by itself after up to 30 s and does not
+// tell that it is lost.
+type feed[T metav1.Object] struct {
+	selector string
+	shelf    *shelf[T]
+	read     func(context.Context, metav1.ListOptions) (objects []T, version string, err error)
+	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
+
+	// version is where the next watch begins.
+	version string
+}
+
+// list reads all objects.
+func (f *feed[T]) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	objects, version, err := f.read(ctx, metav1.ListOptions{LabelSelector: f.selector})
+	if err != nil {
+		return err
+	}
+	f.version = version
+	f.shelf.replace(objects)
+	return nil
+}
+
+// follow watches from where list ended, until something is wrong, and says what. A watch that
+// the server ends in time, and a version that is too old, are not wrong.
+func (f *feed[T]) follow(ctx context.Context) error {
+	for short := 0; ctx.Err() == nil; {
+		begun := time.Now()
+		stream, err := f.watch(ctx, metav1.ListOptions{
+			LabelSelector:       f.selector,
+			ResourceVersion:     f.version,
+			AllowWatchBookmarks: true,
+			// Spread, so that not all watches are renewed at once.
+			TimeoutSeconds: ptr.To[int64](watchSeconds + rand.Int64N(watchSeconds)),
+		})
+		if err == nil {
+			err = f.consume(stream)
+			stream.Stop()
+		}
+		switch {
+		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+			err = f.list(ctx)
+		case err == nil && time.Since(begun) >= shortWatch:
+			short = 0
+		case err == nil:
+			if short++; short == shortWatches {
+				err = errors.New("the API server ends each watch as soon as it has begun")
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// consume takes in all that one watch tells, until it ends.
+func (f *feed[T]) consume(stream watch.Interface) error {
+	for change := range stream.ResultChan() {
+		if change.Type == watch.Error {
+			return apierrors.FromObject(change.Object)
+		}
+		object, ok := change.Object.(T)
+		if !ok {
+			return fmt.Errorf("the API server told of a %T where a %T was asked for", change.Object, *new(T))
+		}
+		f.version = object.GetResourceVersion()
+		switch change.Type {
+		case watch.Added, watch.Modified:
+			f.shelf.put(object)
+		case watch.Deleted:
+			f.shelf.remove(object)
+		}
+	}
+	return nil
+}

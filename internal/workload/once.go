@@ -1,0 +1,31 @@
+package workload
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+)
+
+// Once reads a cluster once, without watches, over connections that are closed afterwards. A cluster that does not answer is
+// a view that is not Reachable; an error is a config that cannot be used.
+func Once(ctx context.Context, config *rest.Config) (View, error) {
+	server, err := newAPI(config)
+	if err != nil {
+		return View{}, err
+	}
+	defer server.close()
+	b := newBook(func() {})
+	if err := server.ready(ctx); err != nil {
+		return View{Why: explain(err), Since: time.Now()}, nil
+	}
+	lists, ctx := errgroup.WithContext(ctx)
+	lists.Go(func() error { return server.nodes(b).list(ctx) })
+	lists.Go(func() error { return server.pods(b).list(ctx) })
+	if err := lists.Wait(); err != nil {
+		return View{Why: explain(err), Since: time.Now()}, nil
+	}
+	b.reach()
+	return b.read(), nil
+}
