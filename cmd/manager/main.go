@@ -1,0 +1,146 @@
+// Command quorate-manager runs Quorate's controllers for a management cluster that has Cluster API already.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // the log format json
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/flags"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/quorate/quorate/internal/manager"
+)
+
+// settings are what the command line says.
+type settings struct {
+	manager manager.Options
+	serving flags.ManagerOptions
+	logs    *logs.Options
+
+	health      string
+	qps         float32
+	burst       int
+	elect       bool
+	lease       time.Duration
+	renew       time.Duration
+	retry       time.Duration
+	electionNS  string
+	gracePeriod time.Duration
+}
+
+// leaseName is the lease that leaders hold; one a watch filter, so that shards have a leader each.
+const leaseName = "quorate-manager"
+
+func (s *settings) add(fs *pflag.FlagSet) {
+	s.logs = logs.NewOptions()
+	logsv1.AddFlags(s.logs, fs)
+	flags.AddManagerOptions(fs, &s.serving)
+	fs.StringVar(&s.manager.Namespace, "namespace", "", "Work on objects of this namespace only. Empty: of all.")
+	fs.StringVar(&s.manager.WatchFilter, "watch-filter", "",
+		"Work on objects only whose label "+clusterv1.WatchLabel+" has this value. Several managers with a value each share a large management cluster.")
+	fs.IntVar(&s.manager.Concurrency, "concurrency", 10, "How many control planes are worked on at the same time.")
+	fs.DurationVar(&s.manager.SyncPeriod, "sync-period", 10*time.Minute, "After how long every object is looked at again although nothing was reported.")
+	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")
+	fs.IntVar(&s.burst, "kube-api-burst", 200, "Requests to the management cluster's API server in one burst.")
+	fs.StringVar(&s.health, "health-addr", ":9440", "Address of the endpoints healthz and readyz.")
+	fs.BoolVar(&s.elect, "leader-elect", false, "Work only while holding a lease, so that one of several replicas works.")
+	fs.StringVar(&s.electionNS, "leader-elect-namespace", "", "Namespace of the lease. Empty: the one this runs in.")
+	fs.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "After how long without renewal another replica takes over.")
+	fs.DurationVar(&s.renew, "leader-elect-renew-deadline", 10*time.Second, "For how long the leader tries to renew before it gives up.")
+	fs.DurationVar(&s.retry, "leader-elect-retry-period", 2*time.Second, "How often replicas try to take or renew the lease.")
+	fs.DurationVar(&s.gracePeriod, "shutdown-grace-period", 30*time.Second, "How long what is under way may take to end.")
+}
+
+// check says which value cannot be worked with.
+func (s *settings) check() error {
+	switch {
+	case s.manager.Concurrency < 1:
+		return fmt.Errorf("--concurrency=%d: at least 1 is needed", s.manager.Concurrency)
+	case s.manager.SyncPeriod < time.Minute:
+		return fmt.Errorf("--sync-period=%s: at least 1m is needed", s.manager.SyncPeriod)
+	case s.qps <= 0 || s.burst < 1:
+		return fmt.Errorf("--kube-api-qps=%v, --kube-api-burst=%d: both must be positive", s.qps, s.burst)
+	case s.elect && (s.retry <= 0 || s.renew <= s.retry || s.lease <= s.renew):
+		return fmt.Errorf("--leader-elect-...: retry period %s, renew deadline %s and lease duration %s must be positive and grow in this order", s.retry, s.renew, s.lease)
+	}
+	return nil
+}
+
+func (s *settings) options() (ctrl.Options, error) {
+	_, metrics, err := flags.GetManagerOptions(s.serving)
+	if err != nil {
+		return ctrl.Options{}, fmt.Errorf("reading the flags of the diagnostics endpoint: %w", err)
+	}
+	name := leaseName
+	if s.manager.WatchFilter != "" {
+		name += "-" + s.manager.WatchFilter
+	}
+	return ctrl.Options{
+		Metrics:                    *metrics,
+		HealthProbeBindAddress:     s.health,
+		LeaderElection:             s.elect,
+		LeaderElectionID:           name,
+		LeaderElectionNamespace:    s.electionNS,
+		LeaderElectionResourceLock: resourcelock.LeasesResourceLock,
+		LeaseDuration:              &s.lease,
+		RenewDeadline:              &s.renew,
+		RetryPeriod:                &s.retry,
+		GracefulShutdownTimeout:    &s.gracePeriod,
+	}, nil
+}
+
+func run(ctx context.Context, s *settings) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if err := logsv1.ValidateAndApply(s.logs, nil); err != nil {
+		return fmt.Errorf("reading the flags of the log: %w", err)
+	}
+	ctrl.SetLogger(klog.Background())
+	base, err := s.options()
+	if err != nil {
+		return err
+	}
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the management cluster: %w", err)
+	}
+	cfg.QPS, cfg.Burst = s.qps, s.burst
+	mgr, err := manager.New(cfg, base, s.manager)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return fmt.Errorf("adding probes: %w", err)
+	}
+	if err := manager.Setup(ctx, mgr, s.manager); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func main() {
+	s := &settings{}
+	fs := pflag.CommandLine
+	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
+	s.add(fs)
+	fs.AddGoFlagSet(flag.CommandLine)
+	pflag.Parse()
+	if err := run(ctrl.SetupSignalHandler(), s); err != nil {
+		fmt.Fprintln(os.Stderr, "quorate-manager:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,288 @@
+package embed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/quorate/quorate/internal/artifacts"
+)
+
+// Files of the daemon in the state folder. The lock is held by a living daemon, startLock by whoever starts one.
+const (
+	daemonLock   = "daemon.lock"
+	startLock    = "start.lock"
+	daemonPID    = "daemon.pid"
+	daemonLog    = "daemon.log"
+	daemonStatus = "daemon.status"
+)
+
+// LogPath is where the log of an environment's daemon lies.
+func LogPath(state string) string { return filepath.Join(state, daemonLog) }
+
+// ErrRunning is what Run returns when another daemon has the state folder.
+var ErrRunning = errors.New("a daemon runs already")
+
+// stopLimit is how long a daemon may take to end in order before it is killed.
+const stopLimit = 30 * time.Second
+
+// status is how far a daemon's start is.
+type status struct {
+	Phase string `json:"phase"`
+	Ready bool   `json:"ready"`
+}
+
+// phaseEnding is the phase of a daemon that was asked to end.
+const phaseEnding = "ending"
+
+func (s status) save(state string) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encoding the daemon's status: %w", err)
+	}
+	return writeFile(filepath.Join(state, daemonStatus), data)
+}
+
+func loadStatus(state string) status {
+	var s status
+	data, err := os.ReadFile(filepath.Join(state, daemonStatus))
+	if err != nil || json.Unmarshal(data, &s) != nil {
+		return status{}
+	}
+	return s
+}
+
+// Running returns the process of an environment's daemon, and whether there is one.
+func Running(state string) (pid int, ok bool) {
+	return readPID(filepath.Join(state, daemonPID))
+}
+
+// Start has a daemon run in the background for the state folder, and returns when the management plane is ready. It makes
+// what is missing, artifacts included; progress, which may be nil, hears what it waits for. A daemon that runs already and
+// is of the same program is left as it is; one of another program (it was built anew) is replaced. The daemon outlives
+// the caller. When it does not come up, the error holds the end of its log.
+func Start(ctx context.Context, o Options, progress func(string)) error {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	o, err := o.complete()
+	if err != nil {
+		return err
+	}
+	// First of all what needs no folder: a wish that cannot be met leaves nothing behind.
+	if _, err := o.environment(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.State, 0o755); err != nil {
+		return fmt.Errorf("creating the state folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(o.State, startLock))
+	if _, err := lock.TryLockContext(ctx, poll); err != nil {
+		return fmt.Errorf("waiting for another start in %s: %w", o.State, err)
+	}
+	defer func() { _ = lock.Close() }()
+
+	if _, err := ensureEnvironment(ctx, o, progress); err != nil {
+		return err
+	}
+	if pid, ok := Running(o.State); ok {
+		ending := loadStatus(o.State).Phase == phaseEnding
+		if !ending && sameProgram(pid, o.Command[0]) {
+			return waitReady(ctx, o.State, nil, progress)
+		}
+		progress("replacing the daemon, which is of another build or about to end")
+		if err := Stop(ctx, o.State); err != nil {
+			return err
+		}
+	}
+	progress("starting the daemon")
+	died, err := spawn(o)
+	if err != nil {
+		return err
+	}
+	return waitReady(ctx, o.State, died, progress)
+}
+
+// Check says whether Start would accept the options: the address range and the version of a new environment, or what an existing
+// one was made with. It changes nothing.
+func Check(o Options) error {
+	o, err := o.complete()
+	if err != nil {
+		return err
+	}
+	_, err = o.environment()
+	return err
+}
+
+// spawn starts the daemon, in a session of its own, and returns a channel that tells its early death.
+func spawn(o Options) (<-chan error, error) {
+	log, err := os.OpenFile(LogPath(o.State), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the daemon's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	// What an earlier daemon said of itself does not hold for this one.
+	if err := os.Remove(filepath.Join(o.State, daemonStatus)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("removing an earlier daemon's status: %w", err)
+	}
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the daemon %s: %w", o.Command[0], err)
+	}
+	died := make(chan error, 1)
+	go func() { died <- cmd.Wait() }()
+	return died, nil
+}
+
+// waitReady waits until the daemon says that it is ready.
+func waitReady(ctx context.Context, state string, died <-chan error, progress func(string)) error {
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	var said string
+	for {
+		s := loadStatus(state)
+		pid, running := Running(state)
+		if running && s.Ready {
+			return nil
+		}
+		if s.Phase != said {
+			said = s.Phase
+			progress(said)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the daemon, which is %s: %w", said, ctx.Err())
+		case err := <-died:
+			return fmt.Errorf("the daemon ended while it started (%w); the end of %s:\n%s", exitError(err), LogPath(state), tail(LogPath(state), 15))
+		case <-ticker.C:
+		}
+		if died == nil && !running {
+			return fmt.Errorf("the daemon (process %d) ended while it started; the end of %s:\n%s", pid, LogPath(state), tail(LogPath(state), 15))
+		}
+	}
+}
+
+func exitError(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// sameProgram says whether a process runs the program that lies at path now.
+func sameProgram(pid int, path string) bool {
+	running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return false
+	}
+	resolved, err := exec.LookPath(path)
+	if err != nil {
+		return true
+	}
+	there, err := os.Stat(resolved)
+	return err != nil || os.SameFile(running, there)
+}
+
+// Stop ends the daemon of a state folder with its management plane, in order if it can. Machines live on. Without a daemon
+// it does nothing.
+func Stop(ctx context.Context, state string) error {
+	pid, ok := Running(state)
+	if !ok {
+		return killChildren(state)
+	}
+	started, err := startTime(pid)
+	if err != nil {
+		return killChildren(state)
+	}
+	for _, attempt := range []struct {
+		signal syscall.Signal
+		limit  time.Duration
+	}{{syscall.SIGTERM, stopLimit}, {syscall.SIGKILL, endGrace}} {
+		if err := syscall.Kill(pid, attempt.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("ending the daemon, process %d: %w", pid, err)
+		}
+		if waitGone(ctx, pid, started, attempt.limit) {
+			return killChildren(state)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for the daemon, process %d, to end: %w", pid, ctx.Err())
+		}
+	}
+	return fmt.Errorf("the daemon, process %d, does not end after SIGKILL", pid)
+}
+
+// waitGone waits for the end of a process, not of its pid file: it holds its lock until then.
+func waitGone(ctx context.Context, pid int, started uint64, limit time.Duration) bool {
+	deadline := time.After(limit)
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for {
+		if now, err := startTime(pid); err != nil || now != started {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-deadline:
+			return false
+		case <-ticker.C:
+		}
+	}
+}
+
+// killChildren ends what a killed daemon left, should its children not have died with it.
+func killChildren(state string) error {
+	files, err := filepath.Glob(filepath.Join(state, "management", "logs", "*.pid"))
+	if err != nil {
+		return fmt.Errorf("looking for leftover children: %w", err)
+	}
+	for _, f := range files {
+		if err := killLeftover(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// environment is what the state folder holds or would get, with what these options change of it. Nothing is written.
+func (o Options) environment() (Environment, error) {
+	e, err := Load(o.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newEnvironment(o)
+	}
+	if err != nil {
+		return Environment{}, err
+	}
+	return e.merge(o)
+}
+
+// ensureEnvironment makes or updates environment.json, and the artifacts that it names.
+func ensureEnvironment(ctx context.Context, o Options, progress func(string)) (Environment, error) {
+	e, err := o.environment()
+	if err != nil {
+		return Environment{}, err
+	}
+	progress("preparing the artifacts of Kubernetes " + e.Kubernetes)
+	set, err := artifacts.Ensure(ctx, e.artifacts(o.Artifacts.Progress), e.Kubernetes)
+	if err != nil {
+		return Environment{}, fmt.Errorf("preparing the artifacts of Kubernetes %s: %w", e.Kubernetes, err)
+	}
+	e.Artifacts = *set
+	return e, e.Save(o.State)
+}
+
+func (e Environment) artifacts(progress func(artifacts.Progress)) artifacts.Options {
+	return artifacts.Options{Cache: e.Cache, Prebuilt: e.Prebuilt, Progress: progress}
+}

@@ -1,0 +1,299 @@
+// Package embed is the management plane of a single host: one daemon that runs etcd, kube-apiserver and the garbage
+// collector as its children, puts Cluster API's and Quorate's kinds into them, and runs all controllers itself. It
+// knows the files of a state folder's daemon, its ports, keys and processes. It does not know machines or clusters; what
+// the controllers do is theirs.
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/gofrs/flock"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/local"
+	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/manager"
+)
+
+// Options are an environment's, as whoever starts it wishes. All but State may be left out: what an existing environment
+// has stays, and a new one gets what the fields say.
+type Options struct {
+	// State is the state folder.
+	State string
+	// Network is the range of addresses of a new environment; zero: DefaultNetwork. For an existing one it must be its own.
+	Network netip.Prefix
+	// Kubernetes is the version of a new environment's management plane, "v1.36.3"; empty: the newest. An existing one keeps its own.
+	Kubernetes string
+	// Artifacts say where artifacts are found or built.
+	Artifacts artifacts.Options
+	// NodeBinary is the path of quorate-node.
+	NodeBinary string
+	// Command is what Start runs as the daemon: it must call Run for the same State. Empty: this program with
+	// the arguments daemon --state STATE.
+	Command []string
+	// Verbosity is the level of detail of the log: 0 says what happens, up to 5.
+	Verbosity int
+}
+
+func (o Options) complete() (Options, error) {
+	if o.State == "" {
+		return o, errors.New("state: empty; the path of a folder is needed, for example /var/lib/quorate")
+	}
+	state, err := filepath.Abs(o.State)
+	if err != nil {
+		return o, fmt.Errorf("making %q absolute: %w", o.State, err)
+	}
+	o.State = state
+	if len(o.Command) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return o, fmt.Errorf("finding this program: %w", err)
+		}
+		o.Command = []string{self, "daemon", "--state", state}
+	}
+	return o, nil
+}
+
+// Run is the daemon: it runs the management plane of a state folder in the foreground until ctx ends, and ends it in order.
+// When a daemon runs already, it returns ErrRunning. What is written to standard error goes on into daemon.log when it
+// is that file already; Start sees to that.
+func Run(ctx context.Context, o Options) error {
+	o, err := o.complete()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.State, 0o755); err != nil {
+		return fmt.Errorf("creating the state folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(o.State, daemonLock))
+	if got, err := lock.TryLock(); err != nil {
+		return fmt.Errorf("locking the state folder: %w", err)
+	} else if !got {
+		return fmt.Errorf("%s: %w", o.State, ErrRunning)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := errors.Join(status{Phase: "starting"}.save(o.State), writePID(filepath.Join(o.State, daemonPID), os.Getpid())); err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(filepath.Join(o.State, daemonPID)) }()
+
+	log, err := setLog(o)
+	if err != nil {
+		return err
+	}
+	d := &daemon{state: o.State, log: log, began: time.Now()}
+	e, err := Load(o.State)
+	if err != nil || !e.complete() {
+		// Nobody prepared it: Run was not called by way of Start, or the cache was removed.
+		if e, err = ensureEnvironment(ctx, o, d.phase); err != nil {
+			return err
+		}
+	}
+	err = d.run(ctx, e)
+	log.Info("daemon ends", "error", fmt.Sprint(err))
+	return err
+}
+
+// daemon is one life of the management plane.
+type daemon struct {
+	state string
+	log   logr.Logger
+	began time.Time
+}
+
+// phase reports how far the start is, to the log and to who waits for it.
+func (d *daemon) phase(what string) {
+	d.log.Info(what, "after", time.Since(d.began).Round(time.Millisecond).String())
+	if err := (status{Phase: what}).save(d.state); err != nil {
+		d.log.Error(err, "reporting the phase")
+	}
+}
+
+func (d *daemon) run(ctx context.Context, e Environment) error {
+	d.phase("starting etcd and the API server")
+	plane := newPlane(d.state, e, d.log)
+	if err := killChildren(d.state); err != nil {
+		return err
+	}
+	if err := errors.Join(e.Ports.check(), plane.prepare()); err != nil {
+		return err
+	}
+	stop, err := plane.run(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	authority, err := os.ReadFile(plane.secret(clusterAuthority + ".crt"))
+	if err != nil {
+		return fmt.Errorf("reading the authority: %w", err)
+	}
+	m, err := readManifests(e.Artifacts.CRDs, loopbackURL(e.Ports.Webhooks), authority)
+	if err != nil {
+		return err
+	}
+	mgr, err := d.controllers(ctx, e, plane, m)
+	if err != nil {
+		return err
+	}
+	return d.serve(ctx, mgr)
+}
+
+// controllers installs the manifests and sets up all controllers; it returns with an API server that serves all kinds.
+func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m *manifests) (ctrl.Manager, error) {
+	admin, err := RESTConfig(d.state)
+	if err != nil {
+		return nil, err
+	}
+	// This client works before there is anything to serve kinds; nothing limits it.
+	admin.QPS = -1
+	c, err := client.New(admin, client.Options{Scheme: manager.Scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("creating the administrator's client: %w", err)
+	}
+	if err := ask(ctx, c, plane.trouble); err != nil {
+		return nil, err
+	}
+	d.phase("installing Cluster API's and Quorate's kinds")
+	if err := install(ctx, c, m); err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig("controllers"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the controllers' kubeconfig: %w", err)
+	}
+	cfg.QPS = -1
+	if err := mayRead(ctx, cfg); err != nil {
+		return nil, err
+	}
+	embedded, err := d.embedded(e)
+	if err != nil {
+		return nil, err
+	}
+	o := manager.Options{Embedded: embedded}
+	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
+	if err != nil {
+		return nil, err
+	}
+	d.phase("waiting for all kinds to be served")
+	if err := ready(ctx, c, mgr.GetRESTMapper(), m.crds); err != nil {
+		return nil, err
+	}
+	d.phase("starting the controllers")
+	return mgr, manager.Setup(ctx, mgr, o)
+}
+
+// embedded is what machines are made with.
+func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
+	host, err := sandbox.Open(d.state, e.Network, e.NodeBinary)
+	if err != nil {
+		return nil, fmt.Errorf("opening the machines' host: %w", err)
+	}
+	return &manager.Embedded{Local: local.Options{
+		Host: host, Network: e.Network, State: d.state, NodeBinary: e.NodeBinary,
+		Artifacts: func(ctx context.Context, version string) (*artifacts.Set, error) {
+			return artifacts.Ensure(ctx, e.artifacts(nil), version)
+		},
+	}}, nil
+}
+
+func (d *daemon) managerOptions(e Environment, plane *plane) ctrl.Options {
+	limit := 5 * time.Second
+	return ctrl.Options{
+		Logger:  d.log,
+		Metrics: metricsserver.Options{BindAddress: netip.AddrPortFrom(loopback, e.Ports.Metrics).String()},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: loopback.String(), Port: int(e.Ports.Webhooks),
+			CertDir: plane.pki(), CertName: "webhooks.crt", KeyName: "webhooks.key",
+		}),
+		GracefulShutdownTimeout: &limit,
+	}
+}
+
+// serve runs the controllers until ctx ends, or until they cannot run.
+func (d *daemon) serve(ctx context.Context, mgr ctrl.Manager) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		if err := d.report(ctx, mgr); err != nil {
+			cancel(err)
+		}
+	}()
+	err := mgr.Start(ctx)
+	cancel(err)
+	<-reported
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	if err != nil {
+		return fmt.Errorf("running the controllers: %w", err)
+	}
+	return nil
+}
+
+// report says when webhooks answer and caches are filled, and when the end begins.
+func (d *daemon) report(ctx context.Context, mgr ctrl.Manager) error {
+	if mgr.GetCache().WaitForCacheSync(ctx) {
+		var last error
+		started := mgr.GetWebhookServer().StartedChecker()
+		if err := until(ctx, &last, "the webhook server", func(context.Context) (bool, error) {
+			last = started(nil)
+			return last == nil, nil
+		}); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		d.log.Info("ready", "after", time.Since(d.began).Round(time.Millisecond).String())
+		if err := (status{Phase: "ready", Ready: true}).save(d.state); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return status{Phase: phaseEnding}.save(d.state)
+}
+
+// setLog turns all logging of this process to standard error, or to daemon.log, with its size limited, when standard
+// error is that file.
+func setLog(o Options) (logr.Logger, error) {
+	var out io.Writer = os.Stderr
+	if isLog(o.State) {
+		file, err := openLog(LogPath(o.State), 1, 2)
+		if err != nil {
+			return logr.Logger{}, err
+		}
+		out = file
+	}
+	log := logr.FromSlogHandler(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.Level(-o.Verbosity)}))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	return log, nil
+}
+
+// isLog says whether standard error is the daemon's log.
+func isLog(state string) bool {
+	there, err := os.Stat(LogPath(state))
+	if err != nil {
+		return false
+	}
+	mine, err := os.Stderr.Stat()
+	return err == nil && os.SameFile(there, mine)
+}

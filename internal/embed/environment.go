@@ -1,0 +1,177 @@
+package embed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/local/sandbox"
+)
+
+// Environment is what stays the same for the life of a state folder, and what the daemon was last started with. It is
+// kept in environment.json.
+type Environment struct {
+	// Network is the range of addresses of endpoints and machines. It never changes.
+	Network netip.Prefix `json:"network"`
+	// Kubernetes is the version of the management plane, "v1.36.3". It never changes.
+	Kubernetes string `json:"kubernetes"`
+	// Ports are those of the management plane, chosen once.
+	Ports Ports `json:"ports"`
+	// Artifacts are those of the management plane's version.
+	Artifacts artifacts.Set `json:"artifacts"`
+	// Cache and Prebuilt are where artifacts of other versions are found or built; see artifacts.Options.
+	Cache    string `json:"cache,omitempty"`
+	Prebuilt string `json:"prebuilt,omitempty"`
+	// NodeBinary is the path of quorate-node.
+	NodeBinary string `json:"nodeBinary,omitempty"`
+}
+
+// DefaultNetwork is the range of an environment for which nobody chose one.
+var DefaultNetwork = netip.MustParsePrefix("172.30.0.0/16")
+
+const environmentFile = "environment.json"
+
+// Load reads the environment of a state folder. The error is fs.ErrNotExist when there is none.
+func Load(state string) (Environment, error) {
+	path := filepath.Join(state, environmentFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Environment{}, fmt.Errorf("reading the environment: %w", err)
+	}
+	var e Environment
+	if err := json.Unmarshal(data, &e); err != nil {
+		return Environment{}, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return e, nil
+}
+
+// Save writes the environment of a state folder, whole or not at all.
+func (e Environment) Save(state string) error {
+	data, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the environment: %w", err)
+	}
+	return writeFile(filepath.Join(state, environmentFile), append(data, '\n'))
+}
+
+// merge returns the environment with what this start brings: nothing that never changes, all that may.
+func (e Environment) merge(o Options) (Environment, error) {
+	if o.Network.IsValid() && o.Network.Masked() != e.Network {
+		return e, fmt.Errorf("network %s: the environment in %s has %s; leave it out, or take the environment down first", o.Network, o.State, e.Network)
+	}
+	cache, prebuilt := o.Artifacts.Cache, o.Artifacts.Prebuilt
+	if cache == "" {
+		cache = os.Getenv("QUORATE_CACHE")
+	}
+	if prebuilt == "" {
+		prebuilt = os.Getenv("QUORATE_ARTIFACTS")
+	}
+	for _, f := range []struct {
+		to   *string
+		from string
+	}{{&e.Cache, cache}, {&e.Prebuilt, prebuilt}, {&e.NodeBinary, o.NodeBinary}} {
+		if f.from == "" {
+			continue
+		}
+		abs, err := filepath.Abs(f.from)
+		if err != nil {
+			return e, fmt.Errorf("making %q absolute: %w", f.from, err)
+		}
+		*f.to = abs
+	}
+	if e.Cache == "" {
+		// The daemon may have another home than who starts it.
+		folder, err := o.Artifacts.CacheFolder()
+		if err != nil {
+			return e, err
+		}
+		e.Cache = folder
+	}
+	return e, nil
+}
+
+// newEnvironment makes the environment of a state folder that has none yet, and changes nothing.
+func newEnvironment(o Options) (Environment, error) {
+	e := Environment{Network: o.Network.Masked(), Kubernetes: o.Kubernetes}
+	if !o.Network.IsValid() {
+		e.Network = DefaultNetwork
+	}
+	if err := checkNetwork(e.Network, sandbox.ID(o.State)); err != nil {
+		return Environment{}, err
+	}
+	versions := artifacts.Versions()
+	if e.Kubernetes == "" {
+		e.Kubernetes = versions[0]
+	}
+	if !slices.Contains(versions, e.Kubernetes) {
+		return Environment{}, fmt.Errorf("kubernetes version %q: there are %s", e.Kubernetes, strings.Join(versions, ", "))
+	}
+	var err error
+	if e.Ports, err = choosePorts(); err != nil {
+		return Environment{}, err
+	}
+	return e.merge(o)
+}
+
+// checkNetwork says whether a range can serve the environment with an id: it holds 250 endpoints and some hundreds of
+// machines, and no other link of the host has an address in it.
+func checkNetwork(network netip.Prefix, id string) error {
+	if !network.Addr().Is4() || network.Bits() > 22 || network.Bits() < 8 {
+		return fmt.Errorf("network %s: an IPv4 range from /8 to /22 is needed, for example %s", network, DefaultNetwork)
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return fmt.Errorf("listing the host's links: %w", err)
+	}
+	for _, link := range links {
+		if strings.HasSuffix(link.Name, "-"+id) {
+			continue
+		}
+		addresses, err := link.Addrs()
+		if err != nil {
+			// The link went away while they were listed.
+			continue
+		}
+		for _, a := range addresses {
+			used, err := netip.ParsePrefix(a.String())
+			if err == nil && used.Overlaps(network) {
+				return fmt.Errorf("network %s: link %s of this host has %s in it; choose another range with --network", network, link.Name, used)
+			}
+		}
+	}
+	return nil
+}
+
+// complete says whether all that the management plane is made of is there.
+func (e Environment) complete() bool {
+	for _, folder := range []string{e.Artifacts.Management, e.Artifacts.CRDs} {
+		if _, err := os.Stat(folder); folder == "" || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// writeFile replaces a file, whole or not at all. It is for its owner only, as most hold keys or lead to them.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package embed
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// KubeconfigPath is where the administrator's kubeconfig of an environment's management plane lies.
+func KubeconfigPath(state string) string { return filepath.Join(state, "management", "kubeconfig") }
+
+// RESTConfig returns how to reach an environment's management plane as its administrator. It does not say whether it runs.
+func RESTConfig(state string) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", KubeconfigPath(state))
+	if err != nil {
+		return nil, fmt.Errorf("reading the management plane's kubeconfig: %w", err)
+	}
+	cfg.QPS, cfg.Burst = 50, 100
+	return cfg, nil
+}
+
+// writeKubeconfig writes a kubeconfig with a certificate of the folder pki.
+func writeKubeconfig(path, pki, certificate, server string) error {
+	var contents [3][]byte
+	for i, name := range []string{clusterAuthority + ".crt", certificate + ".crt", certificate + ".key"} {
+		data, err := os.ReadFile(filepath.Join(pki, name))
+		if err != nil {
+			return fmt.Errorf("reading for the kubeconfig of %s: %w", certificate, err)
+		}
+		contents[i] = data
+	}
+	const name = "quorate"
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: contents[0]}
+	cfg.AuthInfos[certificate] = &clientcmdapi.AuthInfo{ClientCertificateData: contents[1], ClientKeyData: contents[2]}
+	cfg.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: certificate}
+	cfg.CurrentContext = name
+	data, err := clientcmd.Write(*cfg)
+	if err != nil {
+		return fmt.Errorf("encoding the kubeconfig of %s: %w", certificate, err)
+	}
+	return writeFile(path, data)
+}

@@ -1,0 +1,17 @@
+package manager
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/internal/local"
+)
+
+// Embedded is what the management plane of a single host needs beyond Quorate's own controllers.
+type Embedded struct {
+	// Local is what the local provider makes machines with.
+	Local local.Options
+}
+
+func addLocal(ctx context.Context, p *parts) error {
+	return local.Setup(ctx, p.mgr, p.opts.Embedded.Local, p.controller())
+}

@@ -1,0 +1,167 @@
+// Package manager assembles the controllers and webhooks of one process: Quorate's own for a management cluster
+// that somebody else runs, or all that a single host's management plane needs. It knows which there are, what each
+// is started with, and how upstream's are tuned for speed. It does not know what any of them does, nor where the
+// API server that they talk to comes from.
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/controllers/remote"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Options say which controllers to run, and over what.
+type Options struct {
+	// Embedded, when set, runs everything that a single host's management plane needs: Cluster API's core, the
+	// kubeadm bootstrap provider, the local provider and Quorate. Unset: only Quorate, beside a Cluster API that
+	// somebody else installed.
+	Embedded *Embedded
+	// Namespace limits the work to one namespace; empty: all.
+	Namespace string
+	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
+	WatchFilter string
+	// Concurrency is how many objects each controller works on at once; 0: 10.
+	Concurrency int
+	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
+	SyncPeriod time.Duration
+}
+
+// part is one line of the table of contents: a controller, or a few that are only useful together.
+type part struct {
+	name string
+	// own: it runs wherever Quorate runs; the others are what a management cluster has already.
+	own bool
+	add func(context.Context, *parts) error
+}
+
+// contents are all controllers and webhooks there are, in the order in which they are set up.
+//
+// Not among them, of upstream's: the runtime SDK with ExtensionConfig, as the constructor of its client is internal to
+// upstream's module; MachinePool, for which the local provider has no machines; the CRD migrator, as no object here was
+// ever stored in an older version. Creating a MachinePool or an ExtensionConfig is refused by upstream's webhooks.
+var contents = []part{
+	{name: "shared", add: shared},
+
+	{name: "Cluster", add: addCluster},
+	{name: "Machine", add: addMachine},
+	{name: "MachineSet", add: addMachineSet},
+	{name: "MachineDeployment", add: addMachineDeployment},
+	{name: "MachineHealthCheck", add: addMachineHealthCheck},
+	{name: "ClusterResourceSet", add: addClusterResourceSet},
+	{name: "ClusterClass", add: addClusterClass},
+	{name: "topology", add: addTopology},
+
+	{name: "KubeadmConfig", add: addKubeadmConfig},
+
+	{name: "LocalCluster and LocalMachine", add: addLocal},
+
+	{name: "KubeadmControlPlane", own: true, add: addStacked},
+
+	{name: "webhooks", add: addWebhooks},
+}
+
+// parts is what the parts of one manager share.
+type parts struct {
+	mgr  ctrl.Manager
+	opts Options
+	// clusters are upstream's connections to workload clusters; nil when upstream's controllers do not run here.
+	clusters clustercache.ClusterCache
+	// secrets reads secrets of clusters from the cache.
+	secrets client.Client
+	// patient is the client of controllers that count what they created.
+	patient client.Client
+}
+
+// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, without managed fields.
+// What has to do with serving (webhooks, metrics, probes, leader election) is the caller's, in base.
+func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
+	if err := listThenWatch(); err != nil {
+		return nil, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 {
+		cfg.QPS, cfg.Burst = 100, 200
+	}
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = remote.DefaultClusterAPIUserAgent("quorate")
+	}
+	base.Scheme = Scheme()
+	base.Cache = cacheOptions(o)
+	base.Client = client.Options{Cache: &client.CacheOptions{
+		// Read directly: ConfigMaps are not ours to hold, and of secrets the cache has only a part.
+		DisableFor:   []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}},
+		Unstructured: true,
+	}}
+	if base.Controller.CacheSyncTimeout == 0 {
+		base.Controller.CacheSyncTimeout = 5 * time.Minute
+	}
+	mgr, err := ctrl.NewManager(cfg, base)
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// Setup adds all controllers and webhooks that the options ask for. In the embedded case the CRDs must be served by then.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if o.Embedded != nil {
+		if err := setGates(); err != nil {
+			return err
+		}
+	}
+	shared := &parts{mgr: mgr, opts: o}
+	for _, p := range contents {
+		if !p.own && o.Embedded == nil {
+			continue
+		}
+		if err := p.add(ctx, shared); err != nil {
+			return fmt.Errorf("setting up %s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// Longest and shortest wait before a failed reconciliation is tried again. What usually ends a failure here is seconds
+// away (an API server that starts), so waits do not grow to minutes as they do by default.
+const (
+	shortestRetry = 50 * time.Millisecond
+	longestRetry  = 5 * time.Second
+)
+
+func (p *parts) controller() controller.Options {
+	n := p.opts.Concurrency
+	if n == 0 {
+		n = 10
+	}
+	return controller.Options{
+		MaxConcurrentReconciles: n,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
+	}
+}
+
+func cacheOptions(o Options) cache.Options {
+	period := o.SyncPeriod
+	if period == 0 {
+		period = 10 * time.Minute
+	}
+	out := cache.Options{
+		SyncPeriod:       &period,
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: clusterSecrets()},
+	}
+	if o.Namespace != "" {
+		out.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+	}
+	return out
+}

@@ -1,0 +1,19 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quorate/quorate/internal/stacked"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+func addStacked(ctx context.Context, p *parts) error {
+	connections := workload.New(p.mgr.GetAPIReader(), workload.Options{})
+	if err := p.mgr.Add(connections); err != nil {
+		return fmt.Errorf("adding the connections to workload clusters: %w", err)
+	}
+	return (&stacked.Reconciler{
+		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), Workload: connections, WatchFilter: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}

@@ -1,0 +1,227 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clientfeatures "k8s.io/client-go/features"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/reconcilers/kubeadmconfig"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/core/reconcilers/cluster"
+	"sigs.k8s.io/cluster-api/core/reconcilers/clusterclass"
+	"sigs.k8s.io/cluster-api/core/reconcilers/clusterresourceset"
+	"sigs.k8s.io/cluster-api/core/reconcilers/clusterresourcesetbinding"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machine"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machinedeployment"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machinehealthcheck"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machineset"
+	topologycluster "sigs.k8s.io/cluster-api/core/reconcilers/topology/cluster"
+	topologymachinedeployment "sigs.k8s.io/cluster-api/core/reconcilers/topology/machinedeployment"
+	topologymachineset "sigs.k8s.io/cluster-api/core/reconcilers/topology/machineset"
+	"sigs.k8s.io/cluster-api/core/setup"
+	"sigs.k8s.io/cluster-api/feature"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/index"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// How long a workload cluster may not answer before upstream's controllers report what they knew of it as unknown;
+// upstream's own defaults.
+const (
+	connectionGrace = 50 * time.Second
+	conditionsGrace = 5 * time.Minute
+)
+
+// reconnect is after how long a failed connection to a workload cluster is tried again. Upstream waits 30 s, in which
+// a cluster that came back looks dead.
+const reconnect = 2 * time.Second
+
+// setGates chooses upstream's features. They are one set for the process.
+func setGates() error {
+	err := feature.MutableGates.SetFromMap(map[string]bool{
+		string(feature.ClusterTopology): true,
+		// The local provider has no pools; without the gate upstream's webhook refuses them with a reason.
+		string(feature.MachinePool): false,
+		// The limiter lets a controller look at one object once a second. A machine passes through a chain of four
+		// controllers, each of which looks several times: about ten seconds of a bring-up. What it protects from, reads
+		// that miss the controller's own last write, is the patient client's work here.
+		string(feature.ReconcilerRateLimiting): false,
+	})
+	if err != nil {
+		return fmt.Errorf("choosing Cluster API's features: %w", err)
+	}
+	return nil
+}
+
+// listThenWatch turns off that caches fill from a watch instead of a list. The end of such a list is announced by a timer of
+// one second, in which every cache that is started, here or for a workload cluster, does nothing.
+func listThenWatch() error {
+	gates, ok := clientfeatures.FeatureGates().(interface {
+		Set(clientfeatures.Feature, bool) error
+	})
+	if !ok {
+		return errors.New("choosing client-go's features: they are set by somebody else")
+	}
+	if err := gates.Set(clientfeatures.WatchListClient, false); err != nil {
+		return fmt.Errorf("choosing client-go's features: %w", err)
+	}
+	return nil
+}
+
+// clusterSecrets is what the cache holds of secrets: those of clusters, and the contents of those that controllers
+// read again and again (certificates and kubeconfigs).
+func clusterSecrets() cache.ByObject {
+	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
+	if err != nil {
+		panic(fmt.Sprintf("selector for the label %s: %v", clusterv1.ClusterNameLabel, err))
+	}
+	return cache.ByObject{
+		Label: labels.NewSelector().Add(*ofCluster),
+		Transform: func(in any) (any, error) {
+			if s, ok := in.(*corev1.Secret); ok {
+				s.SetManagedFields(nil)
+				if !secret.HasPurposeSuffix(s.Name) {
+					s.Data = nil
+				}
+			}
+			return in, nil
+		},
+	}
+}
+
+// shared prepares what several of upstream's controllers use: indexes, the connections to workload clusters, clients.
+func shared(ctx context.Context, p *parts) error {
+	if err := index.AddDefaultIndexes(ctx, p.mgr); err != nil {
+		return fmt.Errorf("adding indexes: %w", err)
+	}
+	secrets, err := setup.CreateSecretCachingClient(p.mgr)
+	if err != nil {
+		return fmt.Errorf("creating the client for secrets: %w", err)
+	}
+	p.secrets = secrets
+	p.patient = &patient{Client: p.mgr.GetClient(), counted: counted}
+	clusters, err := clustercache.SetupWithManager(ctx, p.mgr, clustercache.Options{
+		SecretClient:     secrets,
+		Cache:            setup.ClusterCacheCacheOptions(),
+		Client:           setup.ClusterCacheClientOptions("quorate", 20, 30),
+		WatchFilterValue: p.opts.WatchFilter,
+		ClusterFilter:    connectable,
+	}, p.controller())
+	if err != nil {
+		return fmt.Errorf("setting up the connections to workload clusters: %w", err)
+	}
+	adjustable, ok := clusters.(interface{ SetConnectionCreationRetryInterval(time.Duration) })
+	if !ok {
+		return errors.New("the retry interval of Cluster API's clustercache can no longer be set: see reconnect")
+	}
+	adjustable.SetConnectionCreationRetryInterval(reconnect)
+	p.clusters = withHints(clusters, p.mgr.GetCache(), p.mgr.GetClient())
+	return nil
+}
+
+// connectable keeps upstream from connecting to a cluster whose first machine has not come up. It asks for the condition
+// beside the field: they are written one after the other, and the kubeadm provider, which is told of the
+// connection, looks at the condition.
+func connectable(c *clusterv1.Cluster) bool {
+	done := c.Status.Initialization.ControlPlaneInitialized
+	return done != nil && *done && conditions.IsTrue(c, clusterv1.ClusterControlPlaneInitializedCondition)
+}
+
+func addCluster(ctx context.Context, p *parts) error {
+	return (&cluster.Reconciler{
+		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters,
+		RemoteConnectionGracePeriod: connectionGrace, WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}
+
+func addMachine(ctx context.Context, p *parts) error {
+	return (&machine.Reconciler{
+		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters,
+		RemoteConditionsGracePeriod: conditionsGrace, WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}
+
+func addMachineSet(ctx context.Context, p *parts) error {
+	return (&machineset.Reconciler{
+		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters,
+		PreflightChecks:  sets.New(clusterv1.MachineSetPreflightCheckAll),
+		WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}
+
+func addMachineDeployment(ctx context.Context, p *parts) error {
+	return (&machinedeployment.Reconciler{
+		Client: p.patient, APIReader: p.mgr.GetAPIReader(), WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}
+
+func addMachineHealthCheck(ctx context.Context, p *parts) error {
+	return (&machinehealthcheck.Reconciler{
+		Client: p.mgr.GetClient(), ClusterCache: p.clusters, WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}
+
+func addClusterResourceSet(ctx context.Context, p *parts) error {
+	// These watch all secrets, of which the manager's cache has a part: they get a cache of their own, of metadata only.
+	all, err := cache.New(p.mgr.GetConfig(), cache.Options{
+		Scheme: p.mgr.GetScheme(), Mapper: p.mgr.GetRESTMapper(), HTTPClient: p.mgr.GetHTTPClient(),
+		DefaultTransform: func(in any) (any, error) {
+			if _, ok := in.(*metav1.PartialObjectMetadata); !ok {
+				return nil, fmt.Errorf("%T in the cache of metadata", in)
+			}
+			return cache.TransformStripManagedFields()(in)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("creating the cache of secrets' metadata: %w", err)
+	}
+	if err := p.mgr.Add(all); err != nil {
+		return fmt.Errorf("adding the cache of secrets' metadata: %w", err)
+	}
+	if err := (&clusterresourceset.Reconciler{
+		Client: p.mgr.GetClient(), ClusterCache: p.clusters, WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller(), all); err != nil {
+		return err
+	}
+	return (&clusterresourcesetbinding.Reconciler{
+		Client: p.mgr.GetClient(), WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}
+
+func addClusterClass(ctx context.Context, p *parts) error {
+	return (&clusterclass.Reconciler{
+		Client: p.mgr.GetClient(), WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}
+
+func addTopology(ctx context.Context, p *parts) error {
+	if err := (&topologycluster.Reconciler{
+		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller()); err != nil {
+		return err
+	}
+	if err := (&topologymachinedeployment.Reconciler{
+		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller()); err != nil {
+		return err
+	}
+	return (&topologymachineset.Reconciler{
+		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}
+
+func addKubeadmConfig(ctx context.Context, p *parts) error {
+	return (&kubeadmconfig.Reconciler{
+		Client: p.mgr.GetClient(), SecretCachingClient: p.secrets, APIReader: p.mgr.GetAPIReader(),
+		ClusterCache: p.clusters, TokenTTL: kubeadmconfig.DefaultTokenTTL, WatchFilterValue: p.opts.WatchFilter,
+	}).SetupWithManager(ctx, p.mgr, p.controller())
+}

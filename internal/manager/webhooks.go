@@ -1,0 +1,69 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	bootstrapadmission "sigs.k8s.io/cluster-api/bootstrap/kubeadm/webhooks/admission"
+	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
+	"sigs.k8s.io/cluster-api/core/webhooks/conversion"
+	"sigs.k8s.io/cluster-api/util/contract"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// addWebhooks serves upstream's defaulting, validation and conversion of its own kinds.
+func addWebhooks(_ context.Context, p *parts) error {
+	conversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
+		return apiVersion(ctx, p.mgr.GetClient(), gk)
+	})
+	type webhook interface {
+		SetupWebhookWithManager(ctrl.Manager) error
+	}
+	for _, w := range []webhook{
+		&coreadmission.Cluster{Client: p.mgr.GetClient(), ClusterCacheReader: p.clusters},
+		&coreadmission.ClusterClass{Client: p.mgr.GetClient()},
+		&coreadmission.Machine{}, &coreadmission.MachineSet{}, &coreadmission.MachineDeployment{},
+		&coreadmission.MachineDrainRule{}, &coreadmission.MachineHealthCheck{}, &coreadmission.MachinePool{},
+		&coreadmission.ClusterResourceSet{}, &coreadmission.ClusterResourceSetBinding{},
+		&coreadmission.ExtensionConfig{},
+		// Claims are read directly: one read a new address is cheaper than a cache of all claims.
+		&coreadmission.IPAddress{Client: p.mgr.GetAPIReader()}, &coreadmission.IPAddressClaim{},
+		&bootstrapadmission.KubeadmConfig{}, &bootstrapadmission.KubeadmConfigTemplate{},
+	} {
+		if err := w.SetupWebhookWithManager(p.mgr); err != nil {
+			return fmt.Errorf("%T: %w", w, err)
+		}
+	}
+	return nil
+}
+
+// contracts are the versions of Cluster API's contract that upstream's core understands, the newest first.
+var contracts = []string{"v1beta2", "v1beta1"}
+
+// apiVersion returns group/version under which a kind is to be referred to: the newest version that its CRD's labels
+// name for the newest contract they name.
+func apiVersion(ctx context.Context, c client.Reader, gk schema.GroupKind) (string, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	name := contract.CalculateCRDName(gk.Group, gk.Kind)
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+		return "", fmt.Errorf("reading the CRD of %s: %w", gk, err)
+	}
+	for _, contractVersion := range contracts {
+		named := crd.Labels[clusterv1.GroupVersion.Group+"/"+contractVersion]
+		if named == "" {
+			continue
+		}
+		newest := slices.MaxFunc(strings.Split(named, "_"), version.CompareKubeAwareVersionStrings)
+		return gk.Group + "/" + newest, nil
+	}
+	return "", fmt.Errorf("the CRD %s has no label cluster.x-k8s.io/%s that names the versions for that contract", name, contracts[0])
+}
