@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/screen"
+)
+
+func (a *app) artifactsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "artifacts",
+		Short: "List or build what runs on machines and in the management plane",
+		Long: `Kubernetes, etcd, containerd and all else that runs on machines is built from pinned sources, once for each version of
+Kubernetes, and kept in a cache (~/.cache/quorate, or QUORATE_CACHE). 'quorate up' builds what is missing by itself.
+QUORATE_ARTIFACTS names a folder of prebuilt ones.`,
+		Example: `  quorate artifacts list
+  quorate artifacts build v1.36.3`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("there is no %q; see %q", "quorate artifacts "+args[0], "quorate artifacts --help")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.artifactsListCommand(), a.artifactsBuildCommand())
+	return cmd
+}
+
+// artifactSet is one version of Kubernetes in a list.
+type artifactSet struct {
+	Kubernetes string `json:"kubernetes"`
+	// Missing are the products that are not there.
+	Missing []string `json:"missing,omitempty"`
+	// Bytes on disk of what is there for this version; what versions share counts for each.
+	Bytes int64 `json:"bytes"`
+	// Set says where everything is; nil while something is missing.
+	Set *artifacts.Set `json:"set,omitempty"`
+}
+
+func (a *app) artifactsListCommand() *cobra.Command {
+	var output format
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the versions of Kubernetes that can be had, and which are built",
+		Example: "  quorate artifacts list -o yaml",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options := artifacts.Options{Prebuilt: a.environment("QUORATE_ARTIFACTS")}
+			sets := []artifactSet{}
+			for _, v := range artifacts.Versions() {
+				s, err := artifactsOf(cmd.Context(), options, v)
+				if err != nil {
+					return err
+				}
+				sets = append(sets, s)
+			}
+			if output != "table" {
+				return a.data(output, sets)
+			}
+			folder, err := options.CacheFolder()
+			if err != nil {
+				return err
+			}
+			if options.Prebuilt != "" {
+				folder = options.Prebuilt
+			}
+			a.newScreen().Show(artifactsTable(sets, folder))
+			return nil
+		},
+	}
+	output.addTo(cmd)
+	return cmd
+}
+
+func artifactsOf(ctx context.Context, o artifacts.Options, version string) (artifactSet, error) {
+	s := artifactSet{Kubernetes: version}
+	var err error
+	if s.Missing, err = artifacts.Missing(ctx, o, version); err != nil || len(s.Missing) > 0 {
+		return s, err
+	}
+	if s.Set, err = artifacts.Ensure(ctx, o, version); err != nil {
+		return s, err
+	}
+	paths := append([]string{s.Set.Management, s.Set.Machine, s.Set.CNI, s.Set.Store, s.Set.CRDs}, s.Set.Images...)
+	s.Bytes, err = diskUse(paths)
+	return s, err
+}
+
+// diskUse is how much the files below paths take, each file once however often it is linked.
+func diskUse(paths []string) (int64, error) {
+	var sum int64
+	seen := map[[2]uint64]bool{}
+	for _, p := range paths {
+		if p == "" {
+			continue
+		}
+		err := filepath.WalkDir(p, func(_ string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			if stat, ok := info.Sys().(*syscall.Stat_t); ok && !seen[[2]uint64{stat.Dev, stat.Ino}] {
+				seen[[2]uint64{stat.Dev, stat.Ino}] = true
+				sum += stat.Blocks * 512
+			}
+			return nil
+		})
+		if err != nil && !os.IsNotExist(err) {
+			return 0, fmt.Errorf("measuring %s: %w", p, err)
+		}
+	}
+	return sum, nil
+}
+
+func artifactsTable(sets []artifactSet, folder string) []screen.Line {
+	rows := [][]screen.Span{{
+		{Text: "KUBERNETES", Colour: screen.Strong}, {Text: "BUILT", Colour: screen.Strong},
+		{Text: "SIZE", Colour: screen.Strong}, {Text: "WHERE", Colour: screen.Strong},
+	}}
+	for _, s := range sets {
+		row := []screen.Span{{Text: s.Kubernetes}, {Text: "yes", Colour: screen.Good}, {Text: megabytes(s.Bytes)}, {Text: folder}}
+		if len(s.Missing) > 0 {
+			row[1] = screen.Span{Text: fmt.Sprintf("no, %d products are missing", len(s.Missing)), Colour: screen.Doubt}
+			row[2], row[3] = screen.Span{Text: "-"}, screen.Span{Text: "`quorate artifacts build " + s.Kubernetes + "` builds them"}
+		}
+		rows = append(rows, row)
+	}
+	return screen.Columns(rows)
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+500_000)/1_000_000) }
+
+func (a *app) artifactsBuildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build [VERSION...]",
+		Short: "Build what is missing for versions of Kubernetes; without one, for the newest",
+		Example: `  quorate artifacts build
+  quorate artifacts build v1.36.3 v1.35.4`,
+		Args: func(_ *cobra.Command, args []string) error {
+			for _, v := range args {
+				if !slices.Contains(artifacts.Versions(), withV(v)) {
+					return fmt.Errorf("VERSION is %q: %v would be accepted", v, artifacts.Versions())
+				}
+			}
+			return nil
+		},
+		ValidArgsFunction: a.complete(0, func(context.Context) []string { return artifacts.Versions() }),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = artifacts.Versions()[:1]
+			}
+			for _, v := range args {
+				if err := a.buildArtifacts(cmd.Context(), withV(v)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) buildArtifacts(ctx context.Context, version string) error {
+	s := a.newScreen()
+	return stage(s, "artifacts", func() (string, error) {
+		ticker := newTicker(s)
+		defer ticker.stop()
+		options := artifacts.Options{Prebuilt: a.environment("QUORATE_ARTIFACTS"), Progress: ticker.product}
+		begun := time.Now()
+		set, err := artifacts.Ensure(ctx, options, version)
+		if err != nil {
+			return "", fmt.Errorf("preparing the artifacts of Kubernetes %s after %s: %w", version, time.Since(begun).Round(time.Second), err)
+		}
+		return "Kubernetes " + set.Kubernetes + " in " + set.Machine, nil
+	})
+}

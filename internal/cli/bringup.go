@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/embed"
+)
+
+// bringUp carries out what an `up` that passed its checks wants.
+type bringUp struct {
+	*up
+	nodeBinary string
+	screen     *screen.Screen
+	begun      time.Time
+	// changed: something was asked of the management plane that it did not have.
+	changed bool
+	// started: the daemon runs, or is about to.
+	started bool
+	// applied: something was asked of the management plane, which works on it from then on.
+	applied bool
+}
+
+// run is the list of what `quorate up` does.
+func (b *bringUp) run(ctx context.Context) error {
+	options := b.options(b.nodeBinary)
+	if err := embed.Check(options); err != nil {
+		return usage(err)
+	}
+	if err := b.checkRunning(ctx); err != nil {
+		return err
+	}
+	if err := stage(b.screen, "artifacts", func() (string, error) { return b.ensureArtifacts(ctx, options) }); err != nil {
+		return err
+	}
+	if err := stage(b.screen, "management plane", func() (string, error) { return b.startDaemon(ctx, options) }); err != nil {
+		return err
+	}
+	c, err := b.connect()
+	if err != nil {
+		return err
+	}
+	if err := stage(b.screen, "manifests", func() (string, error) { return b.apply(ctx, c) }); err != nil {
+		return err
+	}
+	if !b.wait {
+		b.screen.Printf("not waiting; `quorate status --watch` shows how it goes on")
+		return nil
+	}
+	b.applied = true // also what was asked for before goes on
+	for _, key := range b.targets() {
+		if err := b.waitFor(ctx, c, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// options are the environment's; what an existing one was made with is asked for again.
+func (u *up) options(nodeBinary string) embed.Options {
+	o := embed.Options{State: u.state, Network: u.prefix, NodeBinary: nodeBinary}
+	o.Artifacts.Prebuilt = u.environment("QUORATE_ARTIFACTS")
+	if e, err := embed.Load(u.state); err == nil {
+		o.Kubernetes, o.Artifacts.Cache = e.Kubernetes, e.Cache
+		if o.Artifacts.Prebuilt == "" {
+			o.Artifacts.Prebuilt = e.Prebuilt
+		}
+		return o
+	}
+	o.Kubernetes = artifacts.Versions()[0]
+	if v := u.versions(); len(v) > 0 {
+		o.Kubernetes = v[0]
+	}
+	return o
+}
+
+// checkRunning finds what is impossible before anything is built or started, if there is a management plane to ask.
+func (b *bringUp) checkRunning(ctx context.Context) error {
+	if _, running := embed.Running(b.state); !running {
+		return nil
+	}
+	c, err := b.connect()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := b.todo(ctx, c); isRefused(err) {
+		return err
+	}
+	return nil // the daemon may be coming up; applying asks again
+}
+
+// ensureArtifacts builds what is missing for the management plane and the wanted machines.
+func (b *bringUp) ensureArtifacts(ctx context.Context, o embed.Options) (string, error) {
+	versions := append([]string{o.Kubernetes}, b.versions()...)
+	ticker := newTicker(b.screen)
+	defer ticker.stop()
+	o.Artifacts.Progress = ticker.product
+	var done []string
+	for _, v := range versions {
+		if contains(done, v) {
+			continue
+		}
+		if _, err := artifacts.Ensure(ctx, o.Artifacts, v); err != nil {
+			return "", fmt.Errorf("preparing the artifacts of Kubernetes %s: %w", v, err)
+		}
+		done = append(done, v)
+	}
+	folder, err := o.Artifacts.CacheFolder()
+	if o.Artifacts.Prebuilt != "" {
+		folder = o.Artifacts.Prebuilt
+	}
+	return "Kubernetes " + strings.Join(done, ", ") + " in " + folder, err
+}
+
+func (b *bringUp) startDaemon(ctx context.Context, o embed.Options) (string, error) {
+	b.started = true
+	ticker := newTicker(b.screen)
+	defer ticker.stop()
+	o.Artifacts.Progress = ticker.product
+	if err := embed.Start(ctx, o, ticker.say); err != nil {
+		return "", err
+	}
+	config, err := embed.RESTConfig(b.state)
+	if err != nil {
+		return "", err
+	}
+	return config.Host, nil
+}
+
+// finish writes the kubeconfig and says what to do next.
+func (b *bringUp) finish(ctx context.Context, c client.Client, key client.ObjectKey, how string) error {
+	path, err := b.writeKubeconfig(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	seen, err := b.look(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	cluster := facts.Describe(facts.WithObserved(ctx, c, seen))
+	machines := cluster.Machines()
+	b.screen.Print(
+		screen.Line{},
+		screen.Line{
+			{Text: key.Name, Colour: screen.Strong}, {Text: " " + how + ": "},
+			{Text: fmt.Sprintf("%d of %d machines ready, etcd %s", report.Ready(machines), len(machines), cluster.Etcd.Sentence()), Colour: screen.Good},
+			{Text: "  " + report.Elapsed(time.Since(b.begun)), Colour: screen.Faint},
+		},
+		screen.Line{},
+	)
+	for _, next := range [][2]string{
+		{"export KUBECONFIG=" + path, "for kubectl and other tools"},
+		{"quorate kubectl " + key.Name + " -- get nodes", "with the kubectl that was built"},
+		{"quorate status " + key.Name + " --watch", "machines, quorum, what happens next"},
+		{"quorate down " + key.Name, "deletes this cluster; `quorate down` deletes all"},
+	} {
+		b.screen.Print(screen.Line{{Text: fmt.Sprintf("  %-44s ", next[0])}, {Text: "# " + next[1], Colour: screen.Faint}})
+	}
+	return nil
+}
+
+// whatGoesOn tells whoever interrupted it what was begun, how to see it and how to undo it.
+func (b *bringUp) whatGoesOn() string {
+	name := ""
+	if keys := b.targets(); len(keys) == 1 {
+		name = " " + keys[0].Name
+	}
+	switch {
+	case b.applied:
+		return "interrupted; the work goes on in the background: `quorate status" + name + " --watch` shows it, `quorate down" + name + "` undoes it"
+	case b.started:
+		return "interrupted; nothing was asked of the management plane, which comes up in the background: the same command goes on from there, `quorate down` undoes it"
+	}
+	return "interrupted; nothing was begun but artifacts, which stay in their cache: the same command goes on from there"
+}
+
+// cgroupV1 says whether the host's control groups are of version 1.
+func cgroupV1() bool {
+	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+	return err != nil
+}

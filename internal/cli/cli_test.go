@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// run is one command line in an empty state folder. It returns what was written to both streams, and the exit code.
+func run(t *testing.T, in string, args ...string) (out, errors string, code int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	state := filepath.Join(t.TempDir(), "state")
+	environment := func(name string) string {
+		if name == "QUORATE_STATE" {
+			return state
+		}
+		return ""
+	}
+	code = Main(t.Context(), args, Streams{In: strings.NewReader(in), Out: &o, Err: &e}, environment)
+	if _, err := os.Stat(state); err == nil {
+		t.Errorf("%q made the state folder", args)
+	}
+	return o.String(), e.String(), code
+}
+
+// Bad input ends with its own exit code and one line that says what would be accepted, and changes nothing.
+func TestBadInput(t *testing.T) {
+	manifest := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(manifest, []byte("apiVersion: v1\nkind: ConfigMap\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"upp", exitUsage, `unknown command "upp" for "quorate" Did you mean this? up`},
+		{"up --replicas 4", exitUsage, "--replicas is 4: an even number"},
+		{"up --replicas nine", exitUsage, `--replicas is "nine": a whole number would be accepted`},
+		{"up --bogus", exitUsage, `unknown flag: --bogus; see "quorate up --help"`},
+		{"up --name A", exitUsage, `--name is "A": lower-case letters`},
+		{"up --kubernetes-version v1.2.3", exitUsage, "v1.36.3 or v1.35.4 would be accepted"},
+		{"up --failure-domains a,a", exitUsage, `--failure-domains has "a" twice`},
+		{"up --network 10.0.0.0/30", exitUsage, `--network is "10.0.0.0/30": an IPv4 range from /8 to /22`},
+		{"up --network fd00::/16", exitUsage, "--network is"},
+		{"up --timeout 0s", exitUsage, "--timeout is 0s: more than 0"},
+		{"up --timeout 1m --wait=false", exitUsage, "--timeout and --wait=false exclude each other"},
+		{"up -o yaml", exitUsage, "--output is for --dry-run"},
+		{"up --dry-run -o table", exitUsage, "yaml or json would be accepted"},
+		{"up --dry-run -o xml", exitUsage, `--output is "xml": table, json, yaml would be accepted`},
+		{"up -f x.yaml --replicas 3", exitUsage, "--replicas and -f exclude each other"},
+		{"up -f nowhere.yaml", exitUsage, "-f: open nowhere.yaml: no such file"},
+		{"up -f " + manifest, exitUsage, "bad.yaml, document 1 has no metadata.name"},
+		{"up demo", exitUsage, `"quorate up" takes no argument, and "demo" was given`},
+		{"status a b", exitUsage, `"b" is one argument too many for "quorate status"`},
+		{"status --watch -o json", exitUsage, "--watch and --output json exclude each other"},
+		{"status", exitHost, "there is no environment in"},
+		{"explain", exitHost, "`quorate up` makes one"},
+		{"explain --observed -o table", exitUsage, "json or yaml would be accepted"},
+		{"kubeconfig", exitHost, "there is no environment"},
+		{"kubeconfig demo --management", exitUsage, "NAME (demo) and --management exclude each other"},
+		{"kubeconfig --management", exitHost, "there is no environment"},
+		{"kubectl get nodes", exitUsage, "is given after --"},
+		{"kubectl a b -- get nodes", exitUsage, "is given after --"},
+		{"kubectl -- get nodes", exitHost, "there is no environment"},
+		{"logs", exitUsage, "the name of one machine, or --daemon"},
+		{"logs m --daemon", exitUsage, "--daemon takes no machine"},
+		{"logs --daemon", exitHost, "there is no environment"},
+		{"machine frob", exitUsage, `there is no "quorate machine frob"`},
+		{"machine stop", exitUsage, `"quorate machine stop" needs MACHINE`},
+		{"machine kill-component m", exitUsage, "MACHINE and COMPONENT would be accepted"},
+		{"machine kill-component m x", exitUsage, `COMPONENT is "x": etcd, kube-apiserver`},
+		{"machine list", exitHost, "there is no environment"},
+		{"shell", exitUsage, `"quorate shell" needs MACHINE`},
+		{"shell m ls", exitUsage, "a command is given after --: quorate shell m -- ls"},
+		{"down demo --all", exitUsage, "NAME (demo) and --all exclude each other"},
+		{"artifacts frob", exitUsage, `there is no "quorate artifacts frob"`},
+		{"artifacts build v1.0.0", exitUsage, `VERSION is "v1.0.0"`},
+		{"version x", exitUsage, "takes no argument"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			out, errors, code := run(t, "", strings.Fields(tt.args)...)
+			if code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			if !strings.HasPrefix(errors, "quorate: ") || !strings.Contains(errors, tt.want) {
+				t.Errorf("errors are %q, want %q in them", errors, tt.want)
+			}
+			if strings.Count(errors, "\n") != 1 {
+				t.Errorf("errors have not one line: %q", errors)
+			}
+			if out != "" {
+				t.Errorf("output is %q, want none", out)
+			}
+		})
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	out, errors, code := run(t, "", "up", "--dry-run", "--workers", "2", "--kubernetes-version", "1.35.4", "--failure-domains", "p,o")
+	if code != exitOK || errors != "" {
+		t.Fatalf("exit code %d, errors %q", code, errors)
+	}
+	for _, want := range []string{"# The control plane.", "kind: KubeadmControlPlane", "version: v1.35.4", "  failureDomains:\n  - o\n  - p\n", "kind: MachineDeployment", "mode: nftables"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("manifests lack %q", want)
+		}
+	}
+	// What is printed can be applied again, through standard input.
+	again, errors, code := run(t, out, "up", "-f", "-", "--dry-run", "-o", "yaml")
+	if code != exitOK || errors != "" {
+		t.Fatalf("from standard input: exit code %d, errors %q", code, errors)
+	}
+	if strings.Count(again, "\n---\n") != strings.Count(out, "\n---\n") || strings.Count(out, "\n---\n") != 6 {
+		t.Errorf("%d documents were printed, and %d again", strings.Count(out, "\n---\n")+1, strings.Count(again, "\n---\n")+1)
+	}
+}
+
+func TestVersionAsData(t *testing.T) {
+	for output, unmarshal := range map[string]func([]byte, any) error{
+		"json": json.Unmarshal,
+		"yaml": func(raw []byte, v any) error { return yaml.Unmarshal(raw, v) },
+	} {
+		out, _, code := run(t, "", "version", "-o", output)
+		var v versions
+		if err := unmarshal([]byte(out), &v); err != nil || code != exitOK || len(v.Kubernetes) == 0 || v.Go == "" {
+			t.Errorf("%s: exit code %d, %v, %+v", output, code, err, v)
+		}
+	}
+}
+
+// Every command that does something says how it is used, with an example that names it.
+func TestEveryCommandHasHelp(t *testing.T) {
+	a := &app{environment: func(string) string { return "" }}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Hidden {
+			return
+		}
+		if cmd.Short == "" || !strings.Contains(cmd.Example, cmd.CommandPath()) {
+			t.Errorf("%q has the description %q and the example %q", cmd.CommandPath(), cmd.Short, cmd.Example)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(a.root())
+	if !strings.Contains(a.root().Long, "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the host lacks") {
+		t.Error("exit codes are not documented")
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"status --output ", "table\njson\nyaml\n"},
+		{"up --kubernetes-version ", "v1.36.3\nv1.35.4\n"},
+		{"logs m --component k", "kubelet"},
+		{"machine kill-component m ", "etcd\nkube-apiserver"},
+		{"artifacts build v1.36.3 ", "v1.35.4\n"},
+		{"status ", ":4"}, // nothing can be known without an environment, and files are not offered
+	} {
+		args := append([]string{cobra.ShellCompRequestCmd}, strings.Split(tt.args, " ")...)
+		out, _, code := run(t, "", args...)
+		if code != exitOK || !strings.Contains(out, tt.want) {
+			t.Errorf("%q: exit code %d, %q, want %q in it", tt.args, code, out, tt.want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/internal/cli/facts"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	var observed bool
+	var output format
+	cmd := &cobra.Command{
+		Use:   "explain [NAME]",
+		Short: "Show what every rule says about a control plane now, with its numbers",
+		Long: `Read everything that the next decision depends on, and show what every rule says about it. The first rule
+that has something to say decides; those below it show what they would say.
+
+With --observed what the rules looked at comes with it as data: it holds no secrets, and a bug report that has it can be
+replayed.`,
+		Example: `  quorate explain
+  quorate explain demo -o json
+  quorate explain demo --observed -o json >observed.json    # for a bug report`,
+		Args:              mostArguments(1),
+		ValidArgsFunction: a.complete(1, a.clusterNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if observed && output == "table" {
+				if cmd.Flags().Changed("output") {
+					return usagef("--observed and --output table exclude each other: json or yaml would be accepted")
+				}
+				output = "json"
+			}
+			c, err := a.management()
+			if err != nil {
+				return err
+			}
+			key, err := a.choose(cmd.Context(), c, args)
+			if err != nil {
+				return err
+			}
+			e, err := facts.Explain(cmd.Context(), c, key)
+			if err != nil {
+				return err
+			}
+			if !observed {
+				e.Observed = nil
+			}
+			if output == "table" {
+				a.newScreen().Show(e.Table())
+				return nil
+			}
+			return a.data(output, e)
+		},
+	}
+	cmd.Flags().BoolVar(&observed, "observed", false, "add what the rules looked at")
+	output.addTo(cmd)
+	return cmd
+}

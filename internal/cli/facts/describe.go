@@ -1,0 +1,246 @@
+package facts
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// Seen is everything that was read of one cluster.
+type Seen struct {
+	Objects *Objects
+	// View is what the cluster itself says.
+	View workload.View
+	// Sandboxes are the host's machines by name.
+	Sandboxes map[string]sandbox.Status
+	// Observed are the facts for the next decision; nil: they were not read.
+	Observed *plan.Observed
+}
+
+// Describe says how the cluster is.
+func Describe(s Seen) report.Cluster {
+	c := s.Objects.Cluster
+	out := report.Cluster{
+		Namespace: c.Namespace,
+		Name:      c.Name,
+		Phase:     c.Status.Phase,
+		Paused:    ptr.Deref(c.Spec.Paused, false),
+		Deleting:  !c.DeletionTimestamp.IsZero(),
+	}
+	if c.Spec.ControlPlaneEndpoint.IsValid() {
+		out.Endpoint = c.Spec.ControlPlaneEndpoint.String()
+	}
+	if s.initialized() && !s.View.Reachable {
+		out.Problem = "the API server of the cluster does not answer"
+		if s.View.Why != "" {
+			out.Problem += ": " + s.View.Why
+		}
+	}
+	out.ControlPlane = s.controlPlane()
+	if s.Observed != nil {
+		out.Etcd = report.NewEtcd(s.Observed.Etcd)
+	}
+	out.Workers = s.workers()
+	return out
+}
+
+func (s Seen) initialized() bool {
+	kcp := s.Objects.ControlPlane
+	return kcp != nil && ptr.Deref(kcp.Status.Initialization.ControlPlaneInitialized, false)
+}
+
+func (s Seen) controlPlane() report.ControlPlane {
+	kcp := s.Objects.ControlPlane
+	if kcp == nil {
+		return report.ControlPlane{}
+	}
+	p := kcp.Status.Plan
+	out := report.ControlPlane{
+		Name:      kcp.Name,
+		Version:   kcp.Spec.Version,
+		Replicas:  int(ptr.Deref(kcp.Spec.Replicas, 1)),
+		Available: meta.IsStatusConditionTrue(kcp.Status.Conditions, clusterv1.AvailableCondition),
+		Current:   kcp.Status.ObservedGeneration == kcp.Generation,
+		Next:      report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message},
+	}
+	for i := range s.Objects.Machines {
+		if m := &s.Objects.Machines[i]; machine.IsControlPlane(m) {
+			out.Machines = append(out.Machines, s.machine(m))
+		}
+	}
+	return out
+}
+
+// workers are those of each MachineDeployment, and last the machines of none.
+func (s Seen) workers() []report.Workers {
+	var out []report.Workers
+	taken := map[string]bool{}
+	for i := range s.Objects.Deployments {
+		d := &s.Objects.Deployments[i]
+		w := report.Workers{
+			Name:     d.Name,
+			Version:  d.Spec.Template.Spec.Version,
+			Replicas: int(ptr.Deref(d.Spec.Replicas, 1)),
+			Current:  d.Status.ObservedGeneration == d.Generation,
+		}
+		for j := range s.Objects.Machines {
+			m := &s.Objects.Machines[j]
+			if m.Labels[clusterv1.MachineDeploymentNameLabel] == d.Name {
+				taken[m.Name] = true
+				w.Machines = append(w.Machines, s.machine(m))
+			}
+		}
+		out = append(out, w)
+	}
+	others := report.Workers{Current: true}
+	for j := range s.Objects.Machines {
+		m := &s.Objects.Machines[j]
+		if !machine.IsControlPlane(m) && !taken[m.Name] {
+			others.Machines = append(others.Machines, s.machine(m))
+		}
+	}
+	if others.Replicas = len(others.Machines); others.Replicas > 0 {
+		out = append(out, others)
+	}
+	return out
+}
+
+func (s Seen) machine(m *clusterv1.Machine) report.Machine {
+	out := report.Machine{
+		Name:     m.Name,
+		Domain:   m.Spec.FailureDomain,
+		Version:  m.Spec.Version,
+		Address:  machine.InternalIP(m),
+		Created:  m.CreationTimestamp.Time,
+		Since:    m.CreationTimestamp.Time,
+		Deleting: !m.DeletionTimestamp.IsZero(),
+	}
+	if out.Deleting {
+		out.Since = m.DeletionTimestamp.Time
+	}
+	f := report.Facts{Deleting: out.Deleting, Leaving: message(m.Status.Conditions, clusterv1.MachineDeletingCondition)}
+	f.Data = m.Spec.Bootstrap.DataSecretName != nil
+	if why := message(m.Status.Conditions, clusterv1.MachineBootstrapConfigReadyCondition); !strings.Contains(why, "dataSecretCreated is false") {
+		f.DataWhy = why // else it only says the same in the contract's words
+	}
+	s.addSandbox(&f, m)
+	if out.Address == "" {
+		if box, found := s.Sandboxes[m.Name]; found {
+			out.Address = box.Address.String()
+		}
+	}
+	s.addNode(&f, &out, m)
+	out.Components = f.Components
+	out.Waiting, out.Failed = report.Waiting(f)
+	return out
+}
+
+// addSandbox adds what the host knows of the machine.
+func (s Seen) addSandbox(f *report.Facts, m *clusterv1.Machine) {
+	box, found := s.Sandboxes[m.Name]
+	if !found {
+		f.InfrastructureWhy = message(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+		return
+	}
+	b := box.Bootstrap
+	// What once ran is not made again: whether it runs now is told apart.
+	f.Infrastructure = box.Ready || b.Phase != ""
+	f.InfrastructureWhy = box.Problem
+	switch {
+	case box.State == sandbox.Running && box.Partitioned:
+		f.RunningWhy = "its link is cut; `quorate machine heal` mends it"
+	case box.State == sandbox.Running:
+		f.Running = true
+	case box.State == sandbox.Stopped:
+		f.RunningWhy = "stopped; `quorate machine start` starts it"
+	case box.State == sandbox.Paused:
+		f.RunningWhy = "paused; `quorate machine resume` resumes it"
+	default:
+		f.RunningWhy = strings.ToLower(string(box.State))
+	}
+	f.Bootstrap = b.Phase == sandbox.BootstrapSucceeded
+	f.BootstrapWhy, _, _ = strings.Cut(b.Command, " && ") // the rest of the line only notes that it was done
+	if b.Phase == sandbox.BootstrapFailed {
+		f.Failure = failure(b)
+	}
+}
+
+// failure is the command that failed and the last line that it printed.
+func failure(b sandbox.Bootstrap) string {
+	if b.Unsupported != "" {
+		return "the bootstrap data has " + b.Unsupported + ", which local machines cannot carry out"
+	}
+	lines := strings.Split(strings.TrimSpace(b.Output), "\n")
+	command, _, _ := strings.Cut(b.Command, " && ")
+	parts := []string{"bootstrap", command, lines[len(lines)-1]}
+	return strings.Join(nonEmpty(parts), ": ")
+}
+
+func nonEmpty(parts []string) []string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// addNode adds what the cluster itself says; where it does not answer, what the Machine last said.
+func (s Seen) addNode(f *report.Facts, out *report.Machine, m *clusterv1.Machine) {
+	node := s.node(m)
+	if node == nil {
+		out.Node = m.Status.NodeRef.Name
+		f.Node = out.Node != "" && !s.View.Reachable
+		f.NodeWhy = "the cluster does not answer"
+		return
+	}
+	out.Node, f.Node = node.Name, true
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			f.NodeReady, f.NodeWhy = c.Status == corev1.ConditionTrue, c.Message
+		}
+	}
+	out.NodeReady = f.NodeReady
+	if machine.IsControlPlane(m) && s.Objects.ControlPlane != nil {
+		external := s.Objects.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined()
+		f.Components = machine.Components(node.Name, s.View.Pods, !external)
+	}
+}
+
+// node finds the machine's Node: by its reference, its provider's ID or its name.
+func (s Seen) node(m *clusterv1.Machine) *corev1.Node {
+	if !s.View.Reachable {
+		return nil
+	}
+	for i := range s.View.Nodes {
+		n := &s.View.Nodes[i]
+		sameID := m.Spec.ProviderID != "" && n.Spec.ProviderID == m.Spec.ProviderID
+		if n.Name == m.Status.NodeRef.Name || sameID || n.Name == m.Name {
+			return n
+		}
+	}
+	return nil
+}
+
+// message is what a condition says while it is not as it should be: not true, or, of Deleting, true.
+func message(conditions []metav1.Condition, kind string) string {
+	c := meta.FindStatusCondition(conditions, kind)
+	if deleting := kind == clusterv1.MachineDeletingCondition; c == nil || deleting != (c.Status == metav1.ConditionTrue) {
+		return ""
+	}
+	if c.Message == "" {
+		return c.Reason
+	}
+	return c.Message
+}

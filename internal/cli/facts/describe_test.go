@@ -1,0 +1,246 @@
+package facts
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+var start = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: "default", Generation: 2, CreationTimestamp: start, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}
+}
+
+// complete is a cluster of one control plane machine and one worker that is as wanted.
+func complete() Seen {
+	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: named("demo-cp")}
+	kcp.Spec.Replicas, kcp.Spec.Version = ptr.To[int32](1), "v1.36.3"
+	kcp.Status.ObservedGeneration = 2
+	kcp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	kcp.Status.Conditions = []metav1.Condition{{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue}}
+	kcp.Status.Plan.Step, kcp.Status.Plan.Message = "Nothing", "1 machine, all healthy"
+
+	deployment := clusterv1.MachineDeployment{ObjectMeta: named("demo-workers")}
+	deployment.Spec.Replicas = ptr.To[int32](1)
+	deployment.Spec.Template.Spec.Version = "v1.36.3"
+	deployment.Status.ObservedGeneration = 2
+
+	cluster := &clusterv1.Cluster{ObjectMeta: named("demo")}
+	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
+	cluster.Status.Phase = "Provisioned"
+
+	cp, worker := newMachine("demo-cp-1"), newMachine("demo-worker-x")
+	cp.Labels[clusterv1.MachineControlPlaneLabel] = ""
+	cp.Spec.FailureDomain = "a"
+	worker.Labels[clusterv1.MachineDeploymentNameLabel] = "demo-workers"
+	return Seen{
+		Objects: &Objects{
+			Cluster: cluster, ControlPlane: kcp,
+			Deployments: []clusterv1.MachineDeployment{deployment},
+			Machines:    []clusterv1.Machine{cp, worker},
+		},
+		View: workload.View{
+			Reachable: true,
+			Nodes:     []corev1.Node{node("demo-cp-1"), node("demo-worker-x")},
+			Pods:      []corev1.Pod{pod("etcd"), pod("kube-apiserver"), pod("kube-controller-manager"), pod("kube-scheduler")},
+		},
+		Sandboxes: map[string]sandbox.Status{"demo-cp-1": box("demo-cp-1"), "demo-worker-x": box("demo-worker-x")},
+		Observed: &plan.Observed{Etcd: plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
+			{ID: "a", Name: "demo-cp-1", Machine: "demo-cp-1", Leader: true, Health: plan.Healthy},
+		}}},
+	}
+}
+
+func newMachine(name string) clusterv1.Machine {
+	m := clusterv1.Machine{ObjectMeta: named(name)}
+	m.Spec.Version = "v1.36.3"
+	m.Spec.ProviderID = "local://" + name
+	m.Spec.Bootstrap.DataSecretName = ptr.To(name)
+	m.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "172.30.1.1"}}
+	return m
+}
+
+func node(name string) corev1.Node {
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Spec.ProviderID = "local://" + name
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+func pod(component string) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: component + "-demo-cp-1"}}
+	p.Spec.NodeName = "demo-cp-1"
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return p
+}
+
+func box(name string) sandbox.Status {
+	return sandbox.Status{
+		Spec:  sandbox.Spec{Name: name, Address: netip.MustParseAddr("172.30.1.9")},
+		State: sandbox.Running, Ready: true, Bootstrap: sandbox.Bootstrap{Phase: sandbox.BootstrapSucceeded},
+	}
+}
+
+func TestDescribeWhatIsAsWanted(t *testing.T) {
+	got := Describe(complete())
+	if missing := got.Missing(); missing != "" {
+		t.Errorf("missing: %s", missing)
+	}
+	if got.Endpoint != "172.30.0.10:6443" || got.Phase != "Provisioned" || got.ControlPlane.Next.Step != "Nothing" {
+		t.Errorf("described as %+v", got)
+	}
+	if got.Etcd.CanStand != 0 || got.Etcd.Voters != 1 || !got.Etcd.Known {
+		t.Errorf("etcd is %+v", got.Etcd)
+	}
+	m := got.ControlPlane.Machines
+	if len(m) != 1 || m[0].Domain != "a" || m[0].Address != "172.30.1.1" || m[0].Node != "demo-cp-1" || len(m[0].Components) != 4 {
+		t.Errorf("control plane machines are %+v", m)
+	}
+	if w := got.Workers; len(w) != 1 || len(w[0].Machines) != 1 || w[0].Machines[0].Name != "demo-worker-x" || len(w[0].Machines[0].Components) != 0 {
+		t.Errorf("workers are %+v", w)
+	}
+}
+
+// Each change to what is as wanted is told, in these words.
+func TestDescribeTellsWhatIsMissing(t *testing.T) {
+	onBox := func(change func(*sandbox.Status)) func(*Seen) {
+		return func(s *Seen) {
+			b := s.Sandboxes["demo-cp-1"]
+			change(&b)
+			s.Sandboxes["demo-cp-1"] = b
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		change  func(*Seen)
+		missing string
+	}{
+		{"no control plane", func(s *Seen) { s.Objects.ControlPlane = nil }, "there is no control plane yet"},
+		{"an old spec", func(s *Seen) { s.Objects.ControlPlane.Generation = 3 }, "has not seen the newest spec of demo-cp"},
+		{"an old spec of workers", func(s *Seen) { s.Objects.Deployments[0].Generation = 3 }, "has not seen the newest spec of demo-workers"},
+		{"not available", func(s *Seen) { s.Objects.ControlPlane.Status.Conditions = nil }, "demo-cp is not available yet"},
+		{"no answer", func(s *Seen) { s.View = workload.View{Why: "connection refused"} }, "does not answer: connection refused"},
+		{"no node", func(s *Seen) { s.View.Nodes = s.View.Nodes[1:] }, "demo-cp-1 waits for its Node to be registered"},
+		{"a node that is not ready", func(s *Seen) {
+			s.View.Nodes[0].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "no network"}
+		}, "demo-cp-1 waits for its Node to be Ready: no network"},
+		{"a worker's node that is not ready", func(s *Seen) { s.View.Nodes[1].Status.Conditions = nil }, "demo-worker-x waits for its Node to be Ready"},
+		{"a component", func(s *Seen) { s.View.Pods = s.View.Pods[1:] }, "demo-cp-1 waits for etcd (there is no pod etcd-demo-cp-1)"},
+		{"no sandbox", func(s *Seen) { delete(s.Sandboxes, "demo-cp-1") }, "demo-cp-1 waits for the machine to be made"},
+		{"a sandbox that starts", onBox(func(b *sandbox.Status) {
+			b.Ready, b.Problem, b.Bootstrap.Phase = false, "containerd does not answer", ""
+		}), "demo-cp-1 waits for the machine to be made: containerd does not answer"},
+		{"kubeadm", onBox(func(b *sandbox.Status) {
+			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapRunning, Command: "kubeadm join --x && echo ok > f"}
+		}), "demo-cp-1 waits for kubeadm: kubeadm join --x"},
+		{"a failure", onBox(func(b *sandbox.Status) {
+			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "kubeadm join", Output: "much\nerror: no route\n"}
+		}), "demo-cp-1 waits for bootstrap: kubeadm join: error: no route"},
+		{"a directive", onBox(func(b *sandbox.Status) {
+			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Unsupported: "disk_setup"}
+		}), "the bootstrap data has disk_setup, which local machines cannot carry out"},
+		{"stopped", onBox(func(b *sandbox.Status) { b.State = sandbox.Stopped }), "stopped; `quorate machine start` starts it"},
+		{"paused", onBox(func(b *sandbox.Status) { b.State = sandbox.Paused }), "paused; `quorate machine resume` resumes it"},
+		{"partitioned", onBox(func(b *sandbox.Status) { b.Partitioned = true }), "its link is cut; `quorate machine heal` mends it"},
+		{"dead", onBox(func(b *sandbox.Status) { b.State = sandbox.Dead }), "demo-cp-1 waits for the machine to run: dead"},
+		{"no data", func(s *Seen) { s.Objects.Machines[0].Spec.Bootstrap.DataSecretName = nil }, "demo-cp-1 waits for bootstrap data"},
+		{"leaving", func(s *Seen) {
+			s.Objects.Machines[0].DeletionTimestamp = &start
+			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Message: "drains"}}
+		}, "demo-cp-1 waits for drains"},
+		{"about to leave", func(s *Seen) {
+			s.Objects.Machines[0].DeletionTimestamp = &start
+			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionFalse, Reason: "NotDeleting"}}
+		}, "demo-cp-1 waits for its turn to go"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := complete()
+			tt.change(&s)
+			if got := Describe(s).Missing(); !strings.Contains(got, tt.missing) {
+				t.Errorf("missing is %q, want %q in it", got, tt.missing)
+			}
+		})
+	}
+}
+
+// A failed machine is told from one that still waits.
+func TestFailed(t *testing.T) {
+	s := complete()
+	b := s.Sandboxes["demo-cp-1"]
+	b.Bootstrap.Phase = sandbox.BootstrapFailed
+	s.Sandboxes["demo-cp-1"] = b
+	var failed []string
+	for _, m := range Describe(s).Machines() {
+		if m.Failed {
+			failed = append(failed, m.Name)
+		}
+	}
+	if len(failed) != 1 || failed[0] != "demo-cp-1" {
+		t.Errorf("failed are %v", failed)
+	}
+}
+
+// Before the first machine is initialised, a cluster that does not answer is no problem.
+func TestSilenceBeforeInitIsNoProblem(t *testing.T) {
+	s := complete()
+	s.View = workload.View{Why: "there is no kubeconfig yet"}
+	s.Objects.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil
+	if got := Describe(s).Problem; got != "" {
+		t.Errorf("problem is %q", got)
+	}
+}
+
+// A machine that no deployment has is shown as well.
+func TestMachinesOfNoDeployment(t *testing.T) {
+	s := complete()
+	s.Objects.Deployments = nil
+	w := Describe(s).Workers
+	if len(w) != 1 || w[0].Name != "" || len(w[0].Machines) != 1 || w[0].Replicas != 1 {
+		t.Errorf("workers are %+v", w)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	key := func(namespace, name string) client.ObjectKey {
+		return client.ObjectKey{Namespace: namespace, Name: name}
+	}
+	one := []client.ObjectKey{key("default", "demo")}
+	two := append(one, key("default", "other"))
+	same := append(two, key("team", "demo"))
+	for _, tt := range []struct {
+		name, err string
+		keys      []client.ObjectKey
+		want      client.ObjectKey
+	}{
+		{"", "", one, one[0]},
+		{"demo", "", two, one[0]},
+		{"team/demo", "", same, same[2]},
+		{"", "there are 2 clusters, and no name was given: demo, other would be accepted", two, client.ObjectKey{}},
+		{"x", `no such cluster: "x"; there is demo, other`, two, client.ObjectKey{}},
+		{"", "there is none at all", nil, client.ObjectKey{}},
+		{"x", "there is none at all", nil, client.ObjectKey{}},
+		{"demo", `2 clusters are called "demo": NAMESPACE/NAME would be accepted (default/demo, team/demo)`, same, client.ObjectKey{}},
+	} {
+		got, err := Choose(tt.name, tt.keys)
+		if got != tt.want {
+			t.Errorf("%q of %v is %v, want %v", tt.name, tt.keys, got, tt.want)
+		}
+		if (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("%q of %v: error %v, want %q", tt.name, tt.keys, err, tt.err)
+		}
+	}
+}

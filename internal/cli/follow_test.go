@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func fixed(path string) func() (string, error) {
+	return func() (string, error) {
+		_, err := os.Stat(path)
+		return path, err
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTail(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	var all strings.Builder
+	for i := range 20000 { // more than a block
+		fmt.Fprintf(&all, "line %d of twenty thousand\n", i)
+	}
+	write(t, path, all.String()+"no end")
+	last := func(n int) string {
+		parts := strings.SplitAfter(all.String(), "\n")
+		return strings.Join(parts[len(parts)-1-n:], "")
+	}
+	for _, tt := range []struct {
+		lines int
+		want  string
+	}{{0, ""}, {1, last(1)}, {2, last(2)}, {5000, last(5000)}, {-1, all.String()}, {30000, all.String()}} {
+		var out bytes.Buffer
+		if err := (logFile{current: fixed(path)}).copyTo(t.Context(), &out, tt.lines, false); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != tt.want {
+			t.Errorf("%d lines: %d bytes, want %d", tt.lines, out.Len(), len(tt.want))
+		}
+	}
+}
+
+func TestLogThatIsNotThere(t *testing.T) {
+	err := (logFile{current: fixed(filepath.Join(t.TempDir(), "log"))}).copyTo(t.Context(), &bytes.Buffer{}, -1, false)
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// locked is a buffer that a follower writes while the test reads.
+type locked struct {
+	mutex sync.Mutex
+	text  strings.Builder
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *locked) await(t *testing.T, want string) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		l.mutex.Lock()
+		got := l.text.String()
+		l.mutex.Unlock()
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("followed %q, want %q", got, want)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	ctx, cancel := context.WithCancel(t.Context())
+	var out locked
+	ended := make(chan error, 1)
+	go func() { ended <- (logFile{current: fixed(path)}).copyTo(ctx, &out, 1, true) }()
+	write(t, path, "one\ntw")
+	out.await(t, "one\n")
+	write(t, path, "o\n")
+	out.await(t, "one\ntwo\n")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path+".1", "three\n") // the writer has not noticed yet
+	write(t, path, "four\n")
+	out.await(t, "one\ntwo\nthree\nfour\n")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestContainerLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"2026-11-21T03:00:00.1Z stderr F I1121 main.go:1] a b\n": "I1121 main.go:1] a b\n",
+		"2026-11-21T03:00:00.1Z stdout P half a \n":              "half a ",
+		"odd\n": "odd\n",
+	} {
+		if got := string(containerLine([]byte(line))); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestTokensAreNotShown(t *testing.T) {
+	line := "kubeadm join 10.201.0.10:6443 --token abcdef.0123456789abcdef \\\n"
+	if got := string(withoutTokens([]byte(line))); got != "kubeadm join 10.201.0.10:6443 --token <token> \\\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/manifest"
+	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/hostcheck"
+	"github.com/quorate/quorate/internal/local/sandbox"
+)
+
+// checkHost says what this host lacks for what is wanted, and finds quorate-node. Nothing is changed.
+func (u *up) checkHost(ctx context.Context) (nodePath string, err error) {
+	if err := needRoot(); err != nil {
+		return "", err
+	}
+	if err := lacking(u.lacks(ctx)); err != nil {
+		return "", err
+	}
+	return nodeBinary()
+}
+
+// lacks asks for less where an environment runs: the room that its machines take is theirs already.
+func (u *up) lacks(ctx context.Context) []hostcheck.Lack {
+	if _, running := embed.Running(u.state); running {
+		return hostcheck.Missing()
+	}
+	options := u.options("")
+	plan := hostcheck.Plan{State: u.state, Machines: u.machineCount(), Network: u.prefix, Bridge: "qrt-" + sandbox.ID(u.state)}
+	if !plan.Network.IsValid() {
+		plan.Network = embed.DefaultNetwork
+		if e, err := embed.Load(u.state); err == nil {
+			plan.Network = e.Network
+		}
+	}
+	for _, v := range append([]string{options.Kubernetes}, u.versions()...) {
+		missing, err := artifacts.Missing(ctx, options.Artifacts, v)
+		plan.Build = plan.Build || err != nil || len(missing) > 0
+	}
+	plan.Cache, _ = options.Artifacts.CacheFolder() // what is wrong with it is told when it is used
+	return hostcheck.Check(plan)
+}
+
+func (u *up) machineCount() int {
+	if u.objects != nil {
+		return manifest.Machines(u.objects)
+	}
+	return int(u.cluster.Replicas + u.cluster.Workers)
+}
+
+// lacking makes an error of what the host lacks: the first line says what and how to get it, the others why.
+func lacking(lacks []hostcheck.Lack) error {
+	if len(lacks) == 0 {
+		return nil
+	}
+	var what, fixes []string
+	for _, l := range lacks {
+		what = append(what, l.What)
+		if !contains(fixes, l.Fix) {
+			fixes = append(fixes, l.Fix)
+		}
+	}
+	text := fmt.Sprintf("this host lacks %s: %s", strings.Join(what, ", "), strings.Join(fixes, "; "))
+	for _, l := range lacks {
+		text += fmt.Sprintf("\n  %s: %s", l.What, l.Why)
+	}
+	return host(errors.New(text))
+}
+
+// needRoot is for commands that touch machines.
+func needRoot() error {
+	if os.Geteuid() != 0 {
+		return host(errors.New("machines need root: run this as root, for example with sudo"))
+	}
+	return nil
+}

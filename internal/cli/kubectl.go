@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/internal/cli/facts"
+)
+
+func (a *app) kubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubectl [NAME] -- [ARGUMENT...]",
+		Short: "Run kubectl against a cluster",
+		Long: `Run the kubectl that was built with the machines against a cluster, as its administrator. It ends with kubectl's exit
+code. For the management plane use: kubectl --kubeconfig <(quorate kubeconfig --management)`,
+		Example: `  quorate kubectl -- get nodes -o wide
+  quorate kubectl demo -- -n kube-system get pods`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			at := cmd.ArgsLenAtDash()
+			if at < 0 || at > 1 {
+				return errors.New("what is for kubectl is given after --: quorate kubectl demo -- get nodes")
+			}
+			return nil
+		},
+		ValidArgsFunction: a.complete(1, a.clusterNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := cmd.ArgsLenAtDash()
+			c, err := a.management()
+			if err != nil {
+				return err
+			}
+			key, err := a.choose(cmd.Context(), c, args[:at])
+			if err != nil {
+				return err
+			}
+			kubeconfig, err := a.writeKubeconfig(cmd.Context(), c, key)
+			if errors.Is(err, facts.ErrNoKubeconfig) {
+				return fmt.Errorf("%w: `quorate status %s` shows how far it is", err, key.Name)
+			}
+			if err != nil {
+				return err
+			}
+			return a.runKubectl(cmd, kubeconfig, args[at:])
+		},
+	}
+}
+
+func (a *app) runKubectl(cmd *cobra.Command, kubeconfig string, args []string) error {
+	e, err := a.loadEnvironment()
+	if err != nil {
+		return err
+	}
+	kubectl := exec.CommandContext(cmd.Context(), filepath.Join(e.Artifacts.Management, "kubectl"), args...)
+	kubectl.Stdin, kubectl.Stdout, kubectl.Stderr = a.In, a.Out, a.Err
+	kubectl.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	err = kubectl.Run()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) && ended.Exited() {
+		return &exitError{code: ended.ExitCode()}
+	}
+	if err != nil {
+		return fmt.Errorf("running kubectl: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package manifest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func objectsOf(t *testing.T, c Cluster) []*unstructured.Unstructured {
+	t.Helper()
+	var out strings.Builder
+	if err := Write(&out, c.Documents()); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := Parse(strings.NewReader(out.String()), "written")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func TestSteps(t *testing.T) {
+	with := func(change func(*Cluster)) Cluster {
+		c := demo()
+		change(&c)
+		return c
+	}
+	withWorkers := with(func(c *Cluster) { c.Workers = 2 })
+	limited := with(func(c *Cluster) { c.MaxParallel = 1 })
+	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.35.4", 5, []string{"x"} })
+	for _, tt := range []struct {
+		name   string
+		has    *Cluster
+		wants  Cluster
+		given  string
+		steps  []string
+		patch  string
+		refuse string
+	}{
+		{"new", nil, demo(), "", []string{
+			"Cluster demo is made", "LocalCluster demo is made", "LocalMachineTemplate demo-cp is made", "KubeadmControlPlane demo-cp is made",
+		}, "", ""},
+		{"again", new(demo()), demo(), "replicas workers kubernetes-version failure-domains max-parallel", nil, "", ""},
+		{"again without flags", &old, demo(), "", nil, "", ""},
+		{"grow", new(demo()), with(func(c *Cluster) { c.Replicas = 5 }), "replicas", []string{"replicas: 3 -> 5"}, `{"spec":{"replicas":5}}`, ""},
+		{"first workers", new(demo()), withWorkers, "workers", []string{
+			"LocalMachineTemplate demo-workers is made", "KubeadmConfigTemplate demo-workers is made", "MachineDeployment demo-workers is made",
+		}, "", ""},
+		{"more workers", &withWorkers, with(func(c *Cluster) { c.Workers = 3 }), "workers", []string{"workers: 2 -> 3"}, `{"spec":{"replicas":3}}`, ""},
+		{"no workers", &withWorkers, demo(), "workers", []string{"workers: 2 -> 0"}, `{"spec":{"replicas":0}}`, ""},
+		{"workers stay", &withWorkers, demo(), "", nil, "", ""},
+		{"limit", new(demo()), limited, "max-parallel", []string{"machines that may join at once: 0 -> 1"}, `{"spec":{"joins":{"maxParallel":1}}}`, ""},
+		{"limit goes", &limited, demo(), "max-parallel", []string{"machines that may join at once: 1 -> 0"}, `{"spec":{"joins":{"maxParallel":null}}}`, ""},
+		{"limit stays", &limited, demo(), "", nil, "", ""},
+		{"other version", &old, demo(), "kubernetes-version", nil, "", "--kubernetes-version is v1.36.3 and cluster demo has v1.35.4"},
+		{"other domains", &old, demo(), "failure-domains", nil, "", `--failure-domains is "a,b,c" and cluster demo has "x"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var existing []*unstructured.Unstructured
+			if tt.has != nil {
+				existing = objectsOf(t, *tt.has)
+			}
+			given := strings.Fields(tt.given)
+			steps, err := tt.wants.Steps(existing, func(flag string) bool { return slices.Contains(given, flag) })
+			expectError(t, err, tt.refuse)
+			var got []string
+			for _, s := range steps {
+				got = append(got, s.What)
+			}
+			if !slices.Equal(got, tt.steps) {
+				t.Errorf("steps are %q, want %q", got, tt.steps)
+			}
+			if tt.patch != "" {
+				raw, _ := json.Marshal(steps[0].Patch)
+				if string(raw) != tt.patch {
+					t.Errorf("patch is %s, want %s", raw, tt.patch)
+				}
+			}
+		})
+	}
+}
+
+// What an interrupted `up` left is completed, and what it adopted is what is made.
+func TestStepsCompleteWhatWasBegun(t *testing.T) {
+	has := demo()
+	has.FailureDomains = []string{"x", "y"}
+	steps, err := demo().Steps(objectsOf(t, has)[:2], func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) != 2 || steps[1].Object.GetKind() != "KubeadmControlPlane" {
+		t.Errorf("steps are %v", steps)
+	}
+}
+
+// What is added to a cluster fits what it has, not the flags' defaults.
+func TestStepsFitWhatIsThere(t *testing.T) {
+	has := demo()
+	has.Version = "v1.35.4"
+	wants := demo()
+	wants.Workers = 1
+	steps, err := wants.Steps(objectsOf(t, has), func(flag string) bool { return flag == "workers" })
+	if err != nil || len(steps) != 3 {
+		t.Fatalf("%d steps, %v", len(steps), err)
+	}
+	version, _, _ := unstructured.NestedString(steps[2].Object.Object, "spec", "template", "spec", "version")
+	if version != "v1.35.4" {
+		t.Errorf("workers are of version %q, the cluster is of v1.35.4", version)
+	}
+	// Without flags, workers that are there are workers that are wanted.
+	all := objectsOf(t, wants)
+	steps, err = demo().Steps(append(all[:5:5], all[6]), func(string) bool { return false })
+	if err != nil || len(steps) != 1 || steps[0].Object.GetKind() != "KubeadmConfigTemplate" {
+		t.Errorf("steps are %v, %v", steps, err)
+	}
+}
+
+func TestStepsRefuseWhatGoesAway(t *testing.T) {
+	existing := objectsOf(t, demo())
+	now := metav1.NewTime(time.Unix(1, 0))
+	existing[3].SetDeletionTimestamp(&now)
+	_, err := demo().Steps(existing, func(string) bool { return false })
+	expectError(t, err, "KubeadmControlPlane demo-cp is still being deleted")
+}
+
+func TestStepsRefuseAForeignCluster(t *testing.T) {
+	existing := objectsOf(t, demo())[:1]
+	if err := unstructured.SetNestedField(existing[0].Object, "theirs", "spec", "controlPlaneRef", "name"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := demo().Steps(existing, func(string) bool { return false })
+	expectError(t, err, `name "demo" is in use by a cluster that was not made by`)
+}
+
+func TestAll(t *testing.T) {
+	objects, err := demo().All()
+	if err != nil || len(objects) != 7 {
+		t.Errorf("%d objects, %v; want 7", len(objects), err)
+	}
+}

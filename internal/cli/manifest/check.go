@@ -1,0 +1,73 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// maxName leaves room in a host name, which has 63 characters at most, for "-worker-" and five more.
+const maxName = 63 - len("-worker-xxxxx")
+
+// Check says what is wrong with what was asked for: the flag, its value and
+// what would be accepted. versions are those of Kubernetes that can be had.
+func (c Cluster) Check(versions []string) error {
+	if err := CheckName(c.Name); err != nil {
+		return err
+	}
+	if err := checkReplicas("--replicas", int64(c.Replicas)); err != nil {
+		return err
+	}
+	if c.Workers < 0 {
+		return fmt.Errorf("--workers is %d: 0 or more would be accepted", c.Workers)
+	}
+	if c.MaxParallel < 0 {
+		return fmt.Errorf("--max-parallel is %d: 1 or more would be accepted, or 0 for as many as are missing", c.MaxParallel)
+	}
+	if err := checkVersion("--kubernetes-version", c.Version, versions); err != nil {
+		return err
+	}
+	return checkDomains(c.FailureDomains)
+}
+
+// CheckName says what is wrong with a cluster's name.
+func CheckName(name string) error {
+	if len(name) > maxName {
+		return fmt.Errorf("--name %q has %d characters: at most %d would be accepted, for machines are named after the cluster", name, len(name), maxName)
+	}
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return fmt.Errorf("--name is %q: lower-case letters, digits and hyphens would be accepted, with a letter or digit at both ends", name)
+	}
+	return nil
+}
+
+func checkReplicas(field string, n int64) error {
+	switch {
+	case n < 1 || n > 7:
+		return fmt.Errorf("%s is %d: 1, 3, 5 or 7 would be accepted", field, n)
+	case n%2 == 0:
+		return fmt.Errorf("%s is %d: an even number only adds a machine that can fail and stands no more failures than %d; 1, 3, 5 or 7 would be accepted", field, n, n-1)
+	}
+	return nil
+}
+
+func checkVersion(field, version string, versions []string) error {
+	if slices.Contains(versions, version) {
+		return nil
+	}
+	return fmt.Errorf("%s is %q: %s would be accepted", field, version, strings.Join(versions, " or "))
+}
+
+func checkDomains(domains []string) error {
+	for i, d := range domains {
+		if len(validation.IsDNS1123Label(d)) > 0 {
+			return fmt.Errorf("--failure-domains has %q: names of lower-case letters, digits and hyphens would be accepted, with commas between them", d)
+		}
+		if slices.Contains(domains[:i], d) {
+			return fmt.Errorf("--failure-domains has %q twice: each name once would be accepted", d)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package manifest
+
+import (
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+)
+
+const (
+	// drainSeconds bounds how long a leaving machine's pods may hold it; without a bound they hold it for ever.
+	drainSeconds = int32(60)
+
+	// etcdJoinSeconds is how long a joining machine waits until etcd takes it as learner. etcd takes one at a
+	// time, and each needs some ten seconds on a busy host: six that join at once outlast kubeadm's own two minutes.
+	etcdJoinSeconds = int32(300)
+
+	kubeProxyFile = "/etc/quorate/kube-proxy.yaml"
+
+	// kubeProxy is the configuration of kube-proxy that kubeadm puts into the cluster. A machine made of
+	// namespaces may not set the host's connection tracking, so those settings are left as they are.
+	kubeProxy = `---
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: nftables
+conntrack:
+  maxPerCore: 0
+  min: 0
+  tcpCloseWaitTimeout: 0s
+  tcpEstablishedTimeout: 0s
+`
+	// addKubeProxy hands that configuration to `kubeadm init`, which takes it from one file with its own. Machines
+	// that join have no such file and find the configuration in the cluster.
+	addKubeProxy = "[ ! -f /run/kubeadm/kubeadm.yaml ] || cat " + kubeProxyFile + " >>/run/kubeadm/kubeadm.yaml"
+)
+
+func (c Cluster) kubeadm() bootstrapv1.KubeadmConfigSpec {
+	return bootstrapv1.KubeadmConfigSpec{
+		InitConfiguration: bootstrapv1.InitConfiguration{NodeRegistration: c.registration()},
+		JoinConfiguration: bootstrapv1.JoinConfiguration{
+			NodeRegistration: c.registration(),
+			Timeouts:         bootstrapv1.Timeouts{EtcdAPICallSeconds: ptr.To(etcdJoinSeconds)},
+		},
+		Files: []bootstrapv1.File{{
+			Path:        kubeProxyFile,
+			Owner:       "root:root",
+			Permissions: "0644",
+			Content:     kubeProxy,
+		}},
+		PreKubeadmCommands: []string{addKubeProxy},
+	}
+}
+
+func (c Cluster) registration() bootstrapv1.NodeRegistrationOptions {
+	r := bootstrapv1.NodeRegistrationOptions{CRISocket: "unix:///run/containerd/containerd.sock"}
+	if c.CgroupV1 {
+		r.IgnorePreflightErrors = []string{"SystemVerification"}
+	}
+	return r
+}

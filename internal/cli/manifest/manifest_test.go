@@ -1,0 +1,136 @@
+package manifest
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+func demo() Cluster {
+	return Cluster{
+		Name: "demo", Namespace: "default", Version: "v1.36.3", Replicas: 3,
+		FailureDomains: []string{"a", "b", "c"}, CgroupV1: true,
+	}
+}
+
+var versions = []string{"v1.36.3", "v1.35.4"}
+
+func TestCheck(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Cluster)
+		err    string // part of the error; empty: none
+	}{
+		{"as made", func(*Cluster) {}, ""},
+		{"one", func(c *Cluster) { c.Replicas = 1 }, ""},
+		{"seven", func(c *Cluster) { c.Replicas = 7 }, ""},
+		{"older version", func(c *Cluster) { c.Version = "v1.35.4" }, ""},
+		{"no domains", func(c *Cluster) { c.FailureDomains = nil }, ""},
+		{"longest name", func(c *Cluster) { c.Name = strings.Repeat("a", 50) }, ""},
+		{"even", func(c *Cluster) { c.Replicas = 4 }, "--replicas is 4: an even number only adds a machine that can fail and stands no more failures than 3; 1, 3, 5 or 7"},
+		{"none", func(c *Cluster) { c.Replicas = 0 }, "--replicas is 0: 1, 3, 5 or 7"},
+		{"too many", func(c *Cluster) { c.Replicas = 9 }, "--replicas is 9: 1, 3, 5 or 7"},
+		{"negative workers", func(c *Cluster) { c.Workers = -1 }, "--workers is -1: 0 or more"},
+		{"negative parallel", func(c *Cluster) { c.MaxParallel = -1 }, "--max-parallel is -1"},
+		{"unknown version", func(c *Cluster) { c.Version = "v1.30.0" }, `--kubernetes-version is "v1.30.0": v1.36.3 or v1.35.4`},
+		{"upper case", func(c *Cluster) { c.Name = "Demo" }, `--name is "Demo": lower-case letters`},
+		{"dot", func(c *Cluster) { c.Name = "a.b" }, `--name is "a.b"`},
+		{"no name", func(c *Cluster) { c.Name = "" }, `--name is ""`},
+		{"too long", func(c *Cluster) { c.Name = strings.Repeat("a", 51) }, "has 51 characters: at most 50"},
+		{"domain twice", func(c *Cluster) { c.FailureDomains = []string{"a", "a"} }, `has "a" twice`},
+		{"domain with blank", func(c *Cluster) { c.FailureDomains = []string{"a b"} }, `has "a b"`},
+		{"empty domain", func(c *Cluster) { c.FailureDomains = Domains("a,,b") }, `has ""`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := demo()
+			tt.change(&c)
+			expectError(t, c.Check(versions), tt.err)
+		})
+	}
+}
+
+func expectError(t *testing.T, err error, part string) {
+	t.Helper()
+	switch {
+	case part == "" && err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case part != "" && err == nil:
+		t.Errorf("no error, want one with %q", part)
+	case part != "" && !strings.Contains(err.Error(), part):
+		t.Errorf("error %q has no %q", err, part)
+	}
+}
+
+func TestDomains(t *testing.T) {
+	for list, want := range map[string]string{"": "", " ": "", "c, a,b": "a b c", "x": "x"} {
+		if got := strings.Join(Domains(list), " "); got != want {
+			t.Errorf("Domains(%q) = %q, want %q", list, got, want)
+		}
+	}
+}
+
+// What is written can be read again, strictly, and means the same.
+func TestWrittenIsParsed(t *testing.T) {
+	c := demo()
+	c.Workers, c.MaxParallel = 2, 1
+	var out bytes.Buffer
+	if err := Write(&out, c.Documents()); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := Parse(&out, "written")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(objects) != len(c.Documents()) {
+		t.Fatalf("%d objects were read, %d written", len(objects), len(c.Documents()))
+	}
+	if err := CheckObjects(objects, versions, nothingExists); err != nil {
+		t.Error(err)
+	}
+	if keys := Clusters(objects); len(keys) != 1 || keys[0].String() != "default/demo" {
+		t.Errorf("clusters are %v", keys)
+	}
+	if n := Machines(objects); n != 5 {
+		t.Errorf("%d machines, want 3 and 2 workers", n)
+	}
+	if got := Versions(objects); len(got) != 1 || got[0] != "v1.36.3" {
+		t.Errorf("versions are %v", got)
+	}
+}
+
+// Preflight errors are ignored only where the host makes it necessary.
+func TestCgroupV1IsTheOnlyReasonToIgnoreErrors(t *testing.T) {
+	for _, v1 := range []bool{false, true} {
+		c := demo()
+		c.Workers, c.CgroupV1 = 1, v1
+		var out bytes.Buffer
+		if err := Write(&out, c.Documents()); err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if v1 {
+			want = 3 // init, join, worker
+		}
+		if n := strings.Count(out.String(), "SystemVerification"); n != want {
+			t.Errorf("with cgroup v1 %v: SystemVerification is named %d times, want %d", v1, n, want)
+		}
+	}
+}
+
+func TestShape(t *testing.T) {
+	c := demo()
+	same := c.cluster()
+	expectError(t, c.Shape(same), "")
+
+	other := c.cluster()
+	other.Spec.ControlPlaneRef.Name = "mine"
+	expectError(t, c.Shape(other), "its controlPlaneRef is KubeadmControlPlane mine, not KubeadmControlPlane demo-cp")
+
+	classy := c.cluster()
+	classy.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "x"}}
+	expectError(t, c.Shape(classy), "ClusterClass")
+}
+
+func nothingExists(Reference) (bool, error) { return false, nil }

@@ -1,0 +1,127 @@
+package manifest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+const kcp = `
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlane
+metadata: {name: cp}
+spec:
+  replicas: 3
+  version: v1.36.3
+  machineTemplate:
+    spec:
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: tpl}
+`
+
+const template = `
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
+kind: LocalMachineTemplate
+metadata: {name: tpl}
+spec: {template: {spec: {}}}
+`
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		objects    int
+		err        string
+	}{
+		{"two documents", kcp + template, 2, ""},
+		{"comments and empty documents", "# only this\n---\n---\n" + kcp + "---\n# end\n", 1, ""},
+		{"a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n", 2, ""},
+		{"a kind that is not ours", "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: x}\nwhatever: 1\n", 1, ""},
+		{"nothing", "# nothing\n", 0, "in.yaml holds no object"},
+		{"misspelt field", strings.Replace(kcp, "replicas", "replica", 1), 0, `in.yaml, document 1 (KubeadmControlPlane cp): `},
+		{"misspelt field, named", strings.Replace(kcp, "replicas", "replica", 1), 0, `unknown field "spec.replica"`},
+		{"wrong type", strings.Replace(kcp, "replicas: 3", "replicas: three", 1), 0, "document 1"},
+		{"key twice", kcp + "spec: {}\n", 0, `already set in map`},
+		{"no YAML", "a: [\n", 0, "in.yaml, document 1 is not YAML"},
+		{"no object", "- 1\n", 0, "in.yaml, document 1 is not an object"},
+		{"no kind", "apiVersion: v1\nmetadata: {name: x}\n", 0, "document 1 has no kind"},
+		{"no name", template + "---\napiVersion: v1\nkind: ConfigMap\n", 0, "has no metadata.name"},
+		{"a list with a bad item", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap}\n", 0, "has no metadata.name"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			objects, err := Parse(strings.NewReader(tt.text), "in.yaml")
+			expectError(t, err, tt.err)
+			if err == nil && len(objects) != tt.objects {
+				t.Errorf("%d objects, want %d", len(objects), tt.objects)
+			}
+		})
+	}
+}
+
+func TestCheckObjects(t *testing.T) {
+	const deployment = `
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata: {name: md}
+spec:
+  clusterName: c
+  selector: {}
+  template:
+    spec:
+      clusterName: c
+      version: v1.35.4
+      bootstrap: {configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfigTemplate, name: join}}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: tpl}
+`
+	const external = `
+  kubeadmConfigSpec:
+    clusterConfiguration:
+      etcd: {external: {endpoints: ["https://e:2379"], caFile: /a, certFile: /b, keyFile: /c}}
+`
+	const cluster = `
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: %s}
+spec:
+  controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: cp}
+`
+	for _, tt := range []struct {
+		name, text string
+		exists     string // name of an object that was applied before
+		err        string
+	}{
+		{"all there", kcp + template, "", ""},
+		{"template applied before", kcp, "tpl", ""},
+		{"template missing", kcp, "", "KubeadmControlPlane cp: spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate tpl, which is neither in the manifests nor applied before"},
+		{"bootstrap template missing", kcp + template + deployment, "", "MachineDeployment md: spec.template.spec.bootstrap.configRef is KubeadmConfigTemplate join, which is neither"},
+		{"cluster finds its control plane", kcp + template + strings.Replace(cluster, "%s", "c", 1), "", ""},
+		{"bad cluster name", kcp + template + strings.Replace(cluster, "%s", "c.d", 1), "", `metadata.name is "c.d"`},
+		{"even", strings.Replace(kcp, "replicas: 3", "replicas: 2", 1) + template, "", "KubeadmControlPlane cp: spec.replicas is 2: an even number"},
+		{"even with external etcd", strings.Replace(kcp, "replicas: 3", "replicas: 2", 1) + external + template, "", ""},
+		{"version of the control plane", strings.Replace(kcp, "v1.36.3", "v1.20.0", 1) + template, "", `KubeadmControlPlane cp: spec.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
+		{"version of workers", kcp + template + strings.Replace(deployment, "v1.35.4", "v1.20.0", 1), "join", `MachineDeployment md: spec.template.spec.version is "v1.20.0"`},
+		{"twice", kcp + template + template, "", "LocalMachineTemplate tpl is given twice"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			objects, err := Parse(strings.NewReader(tt.text), "in.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = CheckObjects(objects, versions, func(r Reference) (bool, error) { return r.Name == tt.exists, nil })
+			expectError(t, err, tt.err)
+		})
+	}
+}
+
+func TestCheckObjectsReportsFailedLookups(t *testing.T) {
+	objects, err := Parse(strings.NewReader(kcp), "in.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("connection refused")
+	err = CheckObjects(objects, versions, func(Reference) (bool, error) { return false, broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("error is %v, want one that wraps %v", err, broken)
+	}
+}

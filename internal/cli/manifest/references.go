@@ -1,0 +1,163 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Reference is one object that another names.
+type Reference struct {
+	schema.GroupKind
+	client.ObjectKey
+}
+
+// String is the kind and the name.
+func (r Reference) String() string { return r.Kind + " " + r.Name }
+
+// referenceFields are where the kinds of a cluster name others.
+var referenceFields = map[schema.GroupKind][]string{
+	{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:                  {"spec.controlPlaneRef", "spec.infrastructureRef"},
+	{Group: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane"}: {"spec.machineTemplate.spec.infrastructureRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}:        {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}:               {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
+}
+
+// CheckObjects says what is wrong with a user's objects: replicas, versions
+// (those that can be had are given), an object given twice, and references to
+// objects that are neither among them nor, as exists says, already applied.
+func CheckObjects(objects []*unstructured.Unstructured, versions []string, exists func(Reference) (bool, error)) error {
+	given := map[Reference]bool{}
+	for _, o := range objects {
+		r := referenceTo(o)
+		if given[r] {
+			return fmt.Errorf("%s is given twice: once would be accepted", r)
+		}
+		given[r] = true
+	}
+	for _, o := range objects {
+		if err := checkObject(o, versions); err != nil {
+			return err
+		}
+		if err := checkReferences(o, given, exists); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func referenceTo(o *unstructured.Unstructured) Reference {
+	return Reference{o.GroupVersionKind().GroupKind(), client.ObjectKey{Namespace: namespace(o), Name: o.GetName()}}
+}
+
+func namespace(o *unstructured.Unstructured) string {
+	if ns := o.GetNamespace(); ns != "" {
+		return ns
+	}
+	return "default"
+}
+
+func checkObject(o *unstructured.Unstructured, versions []string) error {
+	where := o.GetKind() + " " + o.GetName() + ": "
+	switch o.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Group: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane"}:
+		_, external, _ := unstructured.NestedMap(o.Object, "spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external")
+		if n, found, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); found && !external {
+			if err := checkReplicas(where+"spec.replicas", n); err != nil {
+				return err
+			}
+		}
+		return checkVersionAt(o, where, versions, "spec", "version")
+	case schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}:
+		return checkVersionAt(o, where, versions, "spec", "template", "spec", "version")
+	case schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:
+		if err := CheckName(o.GetName()); err != nil {
+			return fmt.Errorf("%s: %s", o.GetKind(), strings.Replace(err.Error(), "--name", "metadata.name", 1))
+		}
+	}
+	return nil
+}
+
+func checkVersionAt(o *unstructured.Unstructured, where string, versions []string, path ...string) error {
+	v, found, _ := unstructured.NestedString(o.Object, path...)
+	if !found {
+		return nil
+	}
+	return checkVersion(where+strings.Join(path, "."), v, versions)
+}
+
+func checkReferences(o *unstructured.Unstructured, given map[Reference]bool, exists func(Reference) (bool, error)) error {
+	for _, field := range referenceFields[o.GroupVersionKind().GroupKind()] {
+		m, found, _ := unstructured.NestedStringMap(o.Object, strings.Split(field, ".")...)
+		if !found {
+			continue
+		}
+		r := Reference{
+			schema.GroupKind{Group: m["apiGroup"], Kind: m["kind"]},
+			client.ObjectKey{Namespace: namespace(o), Name: m["name"]},
+		}
+		if m["apiGroup"] == "" {
+			r.Group = schema.FromAPIVersionAndKind(m["apiVersion"], m["kind"]).Group // the form of Cluster API's v1beta1
+		}
+		if given[r] {
+			continue
+		}
+		there, err := exists(r)
+		if err != nil {
+			return fmt.Errorf("looking for %s, which %s %s names: %w", r, o.GetKind(), o.GetName(), err)
+		}
+		if !there {
+			return fmt.Errorf("%s %s: %s is %s, which is neither in the manifests nor applied before", o.GetKind(), o.GetName(), field, r)
+		}
+	}
+	return nil
+}
+
+// Clusters are the names of the Clusters among objects.
+func Clusters(objects []*unstructured.Unstructured) []client.ObjectKey {
+	var keys []client.ObjectKey
+	for _, o := range objects {
+		if o.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}) {
+			keys = append(keys, client.ObjectKey{Namespace: namespace(o), Name: o.GetName()})
+		}
+	}
+	return keys
+}
+
+// Versions are the Kubernetes versions that the machines of objects want, without doubles, in their order.
+func Versions(objects []*unstructured.Unstructured) []string {
+	var versions []string
+	seen := map[string]bool{}
+	for _, o := range objects {
+		for _, path := range [][]string{{"spec", "version"}, {"spec", "template", "spec", "version"}, {"spec", "topology", "version"}} {
+			if v, found, _ := unstructured.NestedString(o.Object, path...); found && !seen[v] {
+				seen[v] = true
+				versions = append(versions, v)
+			}
+		}
+	}
+	return versions
+}
+
+// Machines is how many machines objects want.
+func Machines(objects []*unstructured.Unstructured) int {
+	sum := 0
+	for _, o := range objects {
+		kind := o.GroupVersionKind().GroupKind()
+		if _, counts := referenceFields[kind]; !counts || kind.Kind == "Cluster" {
+			continue
+		}
+		n, found, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+		if !found {
+			n = 1
+		}
+		sum += int(n)
+	}
+	return sum
+}

@@ -1,0 +1,219 @@
+// Package report says how clusters are, as plain data and as text made from
+// it: the tree of `quorate status`, the progress lines of `quorate up`, the
+// table of `quorate explain`. It knows no client and reads nothing; whoever
+// has the facts fills in its types.
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+// Cluster is one cluster as seen through the management plane and, where it can be reached, itself.
+type Cluster struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Endpoint is host:port of the API server; empty until there is one.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Phase is Cluster API's: Pending, Provisioning, Provisioned, Deleting, Failed.
+	Phase    string `json:"phase,omitempty"`
+	Paused   bool   `json:"paused,omitempty"`
+	Deleting bool   `json:"deleting,omitempty"`
+	// Problem is why the cluster cannot be read completely; empty: it was.
+	Problem      string       `json:"problem,omitempty"`
+	ControlPlane ControlPlane `json:"controlPlane,omitzero"`
+	Etcd         Etcd         `json:"etcd,omitzero"`
+	Workers      []Workers    `json:"workers,omitempty"`
+}
+
+// ControlPlane is the control plane of a cluster. Its name is empty when there is none yet.
+type ControlPlane struct {
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Replicas are wanted.
+	Replicas  int  `json:"replicas"`
+	Available bool `json:"available"`
+	// Current: the controller has seen the newest spec.
+	Current  bool      `json:"current"`
+	Next     Next      `json:"next,omitzero"`
+	Machines []Machine `json:"machines,omitempty"`
+}
+
+// Next is the step that was decided last, and why.
+type Next struct {
+	Step    string `json:"step,omitempty"`
+	Rule    string `json:"rule,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Workers are the machines of one MachineDeployment, or, without a name, of none.
+type Workers struct {
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Replicas are wanted.
+	Replicas int `json:"replicas"`
+	// Current: the controller has seen the newest spec.
+	Current  bool      `json:"current"`
+	Machines []Machine `json:"machines,omitempty"`
+}
+
+// Machine is one machine of a cluster.
+type Machine struct {
+	Name    string    `json:"name"`
+	Domain  string    `json:"domain,omitempty"`
+	Version string    `json:"version,omitempty"`
+	Address string    `json:"address,omitempty"`
+	Created time.Time `json:"created"`
+	// Since is when it began to come or to go.
+	Since time.Time `json:"since"`
+	// Node is the name of its Node; empty until one is registered.
+	Node       string           `json:"node,omitempty"`
+	NodeReady  bool             `json:"nodeReady"`
+	Deleting   bool             `json:"deleting,omitempty"`
+	Components []plan.Component `json:"components,omitempty"`
+	// Failed: it waits for something that will not come by itself.
+	Failed bool `json:"failed,omitempty"`
+	// Waiting is what it waits for; empty: it is as wanted.
+	Waiting string `json:"waiting,omitempty"`
+}
+
+// Etcd is the quorum of a control plane.
+type Etcd struct {
+	// Managed: members run on the control plane's machines.
+	Managed bool `json:"managed"`
+	// Known: the members' list was read.
+	Known bool `json:"known"`
+	// Why it is not known, or what is wrong with it; empty: nothing.
+	Why     string        `json:"why,omitempty"`
+	Members []plan.Member `json:"members,omitempty"`
+	// Voters, and how many of them are healthy.
+	Voters  int `json:"voters"`
+	Healthy int `json:"healthy"`
+	// Majority is how many voters must be healthy.
+	Majority int `json:"majority"`
+	// CanStand is how many more may fail before the quorum is lost; negative when it is.
+	CanStand int `json:"canStand"`
+}
+
+// NewEtcd counts the votes of what was observed.
+func NewEtcd(o plan.Etcd) Etcd {
+	e := Etcd{Managed: o.Managed, Known: o.Known, Why: o.Why, Members: o.Members}
+	var voters []quorum.Voter
+	for _, m := range o.Members {
+		if !m.Learner {
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy})
+		}
+	}
+	if len(voters) == 0 {
+		return e
+	}
+	e.Voters, e.Healthy = len(voters), quorum.Healthy(voters)
+	e.Majority, e.CanStand = quorum.Majority(len(voters)), quorum.Spare(voters)
+	return e
+}
+
+// Sentence says how many failures the quorum can stand.
+func (e Etcd) Sentence() string {
+	switch {
+	case !e.Managed:
+		return "not on these machines"
+	case !e.Known && e.Why != "":
+		return "not known: " + e.Why
+	case !e.Known || e.Voters == 0:
+		return "not known yet"
+	case e.CanStand < 0:
+		return fmt.Sprintf("QUORUM LOST: %d of %d %s healthy, %d are needed", e.Healthy, e.Voters, are(e.Healthy), e.Majority)
+	}
+	s := fmt.Sprintf("quorum %d of %d, can stand %s", e.Majority, e.Voters, count(e.CanStand, "failure"))
+	if e.Why != "" {
+		s += "; " + e.Why
+	}
+	return s
+}
+
+// Ready counts the machines that wait for nothing.
+func Ready(machines []Machine) int {
+	n := 0
+	for _, m := range machines {
+		if m.Waiting == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Missing says what keeps the cluster from being up as wanted; empty: nothing does.
+func (c Cluster) Missing() string {
+	var missing []string
+	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
+	if c.Deleting {
+		add("the cluster is being deleted")
+	}
+	if c.Problem != "" {
+		add("%s", c.Problem)
+	}
+	cp := c.ControlPlane
+	switch {
+	case cp.Name == "":
+		add("there is no control plane yet")
+	case !cp.Current:
+		add("the controller has not seen the newest spec of %s yet", cp.Name)
+	case !cp.Available:
+		add("%s is not available yet", cp.Name)
+	}
+	missing = append(missing, missingMachines(cp.Name, cp.Replicas, cp.Machines)...)
+	for _, w := range c.Workers {
+		if !w.Current {
+			add("the controller has not seen the newest spec of %s yet", w.Name)
+		}
+		if w.Name != "" {
+			missing = append(missing, missingMachines(w.Name, w.Replicas, w.Machines)...)
+		}
+	}
+	return strings.Join(missing, "; ")
+}
+
+func missingMachines(group string, wanted int, machines []Machine) []string {
+	var missing []string
+	if len(machines) != wanted {
+		missing = append(missing, fmt.Sprintf("%s has %s of %d wanted", group, count(len(machines), "machine"), wanted))
+	}
+	for _, m := range machines {
+		if m.Waiting != "" {
+			missing = append(missing, m.Name+" waits for "+m.Waiting)
+		}
+	}
+	return missing
+}
+
+// Machines are all machines, those of the control plane first.
+func (c Cluster) Machines() []Machine {
+	machines := slices.Clone(c.ControlPlane.Machines)
+	for _, w := range c.Workers {
+		machines = append(machines, w.Machines...)
+	}
+	return machines
+}
+
+func count(n int, thing string) string {
+	switch n {
+	case 0:
+		return "no " + thing
+	case 1:
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}

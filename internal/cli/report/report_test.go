@@ -1,0 +1,280 @@
+package report
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func machine(name, domain string) Machine {
+	return Machine{
+		Name: name, Domain: domain, Address: "172.30.1." + name[len(name)-1:], Node: name, NodeReady: true, Created: start, Since: start,
+		Components: []plan.Component{
+			{Name: "etcd", Health: plan.Healthy}, {Name: "kube-apiserver", Health: plan.Healthy},
+			{Name: "kube-controller-manager", Health: plan.Healthy}, {Name: "kube-scheduler", Health: plan.Healthy},
+		},
+	}
+}
+
+func member(id, name string, change func(*plan.Member)) plan.Member {
+	m := plan.Member{ID: id, Name: name, Machine: name, Health: plan.Healthy}
+	if change != nil {
+		change(&m)
+	}
+	return m
+}
+
+func healthyCluster() Cluster {
+	return Cluster{
+		Namespace: "default", Name: "demo", Phase: "Provisioned", Endpoint: "172.30.0.10:6443",
+		ControlPlane: ControlPlane{
+			Name: "demo-cp", Version: "v1.36.3", Replicas: 3, Available: true, Current: true,
+			Next:     Next{Step: "Nothing", Message: "3 machines, all healthy; quorum 2 of 3"},
+			Machines: []Machine{machine("demo-cp-1", "a"), machine("demo-cp-2", "b"), machine("demo-cp-3", "c")},
+		},
+		Etcd: NewEtcd(plan.Etcd{Managed: true, Known: true, Agreed: true, Members: []plan.Member{
+			member("8e9e05c52164694d", "demo-cp-1", func(m *plan.Member) { m.Leader = true }),
+			member("91bc3c398fb3c146", "demo-cp-2", nil), member("fd422379fda50e48", "demo-cp-3", nil),
+		}}),
+	}
+}
+
+func joiningCluster() Cluster {
+	c := healthyCluster()
+	c.ControlPlane.Available = false
+	c.ControlPlane.Next = Next{Step: "Wait", Rule: "grow", Reason: "Joining", Message: "2 machines are joining"}
+	c.ControlPlane.Machines[1].Waiting = "kubeadm: runs kubeadm join"
+	c.ControlPlane.Machines[2].Failed, c.ControlPlane.Machines[2].Waiting = true, "kubeadm join: exit status 1"
+	c.ControlPlane.Machines[2].Address = ""
+	c.Etcd = NewEtcd(plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
+		member("8e9e05c52164694d", "demo-cp-1", func(m *plan.Member) { m.Leader = true }),
+		member("91bc3c398fb3c146", "", func(m *plan.Member) { m.Machine, m.Learner, m.Health = "demo-cp-2", true, plan.Unknown }),
+	}})
+	w := machine("demo-worker-x7k2p", "")
+	w.Components = nil
+	c.Workers = []Workers{{Name: "demo-workers", Version: "v1.36.3", Replicas: 1, Current: true, Machines: []Machine{w}}}
+	return c
+}
+
+func lostCluster() Cluster {
+	c := healthyCluster()
+	c.Problem = "the API server does not answer"
+	c.ControlPlane.Machines[1].Waiting = "the machine to run: stopped"
+	c.ControlPlane.Machines[0].Deleting, c.ControlPlane.Machines[0].Waiting = true, "its member to leave etcd"
+	c.Etcd = NewEtcd(plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
+		member("8e9e05c52164694d", "demo-cp-1", func(m *plan.Member) { m.Health, m.Alarms = plan.Unhealthy, []string{"NOSPACE"} }),
+		member("91bc3c398fb3c146", "demo-cp-2", func(m *plan.Member) { m.Health = plan.Unhealthy }),
+		member("fd422379fda50e48", "demo-cp-3", nil),
+	}})
+	return c
+}
+
+func TestTree(t *testing.T) {
+	golden(t, "tree-healthy", text(healthyCluster().Tree()))
+	golden(t, "tree-joining", text(joiningCluster().Tree()))
+	golden(t, "tree-lost", text(lostCluster().Tree()))
+	golden(t, "tree-new", text(Cluster{Namespace: "default", Name: "demo"}.Tree()))
+}
+
+func TestProgress(t *testing.T) {
+	var b strings.Builder
+	gone := healthyCluster()
+	gone.Deleting, gone.ControlPlane = true, ControlPlane{}
+	going := healthyCluster()
+	going.Deleting = true
+	told := joiningCluster()
+	told.ControlPlane.Next = Next{Step: "Wait", Reason: "QuorumLost", Message: "1 of 3 voters healthy, 2 needed"}
+	for _, c := range []Cluster{{Name: "demo"}, joiningCluster(), told, healthyCluster(), going, gone} {
+		for _, r := range c.Progress(start.Add(75 * time.Second)) {
+			b.WriteString(r.Key + " | " + r.Line.String() + " | " + r.Aside + "\n")
+		}
+		b.WriteString("\n")
+	}
+	golden(t, "progress", b.String())
+}
+
+func TestLongReasonsAreCutWhileWaiting(t *testing.T) {
+	c := joiningCluster()
+	c.ControlPlane.Next = Next{Step: "Wait", Message: strings.Repeat("é", 500)}
+	if got := []rune(c.Progress(start)[0].Line.String()); len(got) != len("demo: ")+longestNext || got[len(got)-1] != '…' {
+		t.Errorf("%d characters, the last is %q", len(got), got[len(got)-1])
+	}
+}
+
+func TestExplain(t *testing.T) {
+	e := Explanation{
+		Cluster:  "demo",
+		Decision: plan.Decision{Rule: "grow", Step: plan.Step{Verb: plan.Create, Machine: "demo-cp-2", Domain: "b", Number: 2}, Message: "1 of 3 machines"},
+		Verdicts: []plan.Verdict{
+			{Rule: "hold", Because: "neither the cluster nor demo-cp is paused"},
+			{Rule: "grow", Decided: true, Decision: plan.Decision{Rule: "grow", Message: "1 of 3 machines"}},
+			{Rule: "rest", Decided: true, Decision: plan.Decision{Rule: "rest", Message: "1 machine, all healthy"}},
+		},
+	}
+	golden(t, "explain", text(e.Table()))
+	e.Reported = Next{Step: "Create demo-cp-2 in b", Message: "1 of 3 machines"}
+	if lines := text(e.Table()); strings.Contains(lines, "controller") {
+		t.Errorf("the controller agrees, and is quoted:\n%s", lines)
+	}
+	e.Reported = Next{Step: "Wait", Reason: "ForeignMachines", Message: "the cluster has other machines"}
+	if lines := text(e.Table()); !strings.Contains(lines, "controller  Wait: the cluster has other machines (ForeignMachines)") {
+		t.Errorf("the controller does not agree, and is not quoted:\n%s", lines)
+	}
+}
+
+func TestSentence(t *testing.T) {
+	voters := func(healthy, all int) plan.Etcd {
+		o := plan.Etcd{Managed: true, Known: true}
+		for i := range all {
+			m := plan.Member{ID: string(rune('a' + i))}
+			if i < healthy {
+				m.Health = plan.Healthy
+			}
+			o.Members = append(o.Members, m)
+		}
+		return o
+	}
+	learner := voters(1, 1)
+	learner.Members = append(learner.Members, plan.Member{ID: "z", Learner: true, Health: plan.Healthy})
+	alarmed := voters(3, 3)
+	alarmed.Why = "member a has an alarm"
+	for _, tt := range []struct {
+		etcd plan.Etcd
+		want string
+	}{
+		{voters(3, 3), "quorum 2 of 3, can stand 1 failure"},
+		{voters(5, 5), "quorum 3 of 5, can stand 2 failures"},
+		{voters(2, 3), "quorum 2 of 3, can stand no failure"},
+		{voters(1, 1), "quorum 1 of 1, can stand no failure"},
+		{learner, "quorum 1 of 1, can stand no failure"},
+		{voters(1, 3), "QUORUM LOST: 1 of 3 is healthy, 2 are needed"},
+		{voters(0, 3), "QUORUM LOST: 0 of 3 are healthy, 2 are needed"},
+		{alarmed, "quorum 2 of 3, can stand 1 failure; member a has an alarm"},
+		{plan.Etcd{Managed: true, Why: "nobody answers"}, "not known: nobody answers"},
+		{plan.Etcd{Managed: true}, "not known yet"},
+		{plan.Etcd{}, "not on these machines"},
+	} {
+		if got := NewEtcd(tt.etcd).Sentence(); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.etcd, got, tt.want)
+		}
+	}
+}
+
+// An unknown quorum is not a lost one.
+func TestNoVoters(t *testing.T) {
+	if e := NewEtcd(plan.Etcd{Managed: true}); e.CanStand != 0 || e.Majority != 0 {
+		t.Errorf("without voters: %+v", e)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Cluster)
+		want   string
+	}{
+		{"up", func(*Cluster) {}, ""},
+		{"no control plane", func(c *Cluster) { c.ControlPlane = ControlPlane{} }, "there is no control plane yet"},
+		{"old spec", func(c *Cluster) { c.ControlPlane.Current = false }, "the controller has not seen the newest spec of demo-cp yet"},
+		{"not available", func(c *Cluster) { c.ControlPlane.Available = false }, "demo-cp is not available yet"},
+		{"too few", func(c *Cluster) { c.ControlPlane.Replicas = 5 }, "demo-cp has 3 machines of 5 wanted"},
+		{"too many", func(c *Cluster) { c.ControlPlane.Replicas = 1 }, "demo-cp has 3 machines of 1 wanted"},
+		{"waiting", func(c *Cluster) { c.ControlPlane.Machines[1].Waiting = "etcd" }, "demo-cp-2 waits for etcd"},
+		{"unreachable", func(c *Cluster) { c.Problem = "no answer" }, "no answer"},
+		{"deleting", func(c *Cluster) { c.Deleting = true }, "the cluster is being deleted"},
+		{"workers", func(c *Cluster) {
+			c.Workers = []Workers{{Name: "w", Replicas: 1}}
+		}, "the controller has not seen the newest spec of w yet; w has no machine of 1 wanted"},
+		{"machines of nobody", func(c *Cluster) {
+			c.Workers = []Workers{{Machines: []Machine{{Name: "x"}}}}
+		}, ""},
+	} {
+		c := healthyCluster()
+		tt.change(&c)
+		if tt.name == "machines of nobody" {
+			c.Workers[0].Current = true
+		}
+		if got := c.Missing(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	done := Facts{Infrastructure: true, Data: true, Bootstrap: true, Running: true, Node: true, NodeReady: true}
+	for _, tt := range []struct {
+		name   string
+		change func(*Facts)
+		want   string
+		failed bool
+	}{
+		{"done", func(*Facts) {}, "", false},
+		{"nothing yet", func(f *Facts) { *f = Facts{} }, "the machine to be made", false},
+		{"infrastructure", func(f *Facts) { f.Infrastructure, f.InfrastructureWhy = false, "containerd does not\nanswer" }, "the machine to be made: containerd does not answer", false},
+		{"data", func(f *Facts) { f.Data, f.DataWhy = false, "the first machine is not initialised" }, "bootstrap data: the first machine is not initialised", false},
+		{"kubeadm", func(f *Facts) { f.Bootstrap, f.BootstrapWhy, f.Node = false, "", false }, "kubeadm", false},
+		{"stopped", func(f *Facts) { f.Running, f.RunningWhy, f.NodeReady = false, "stopped", false }, "the machine to run: stopped", false},
+		{"failure", func(f *Facts) { f.Failure, f.Bootstrap, f.Node = "kubeadm join: exit status 1", false, false }, "kubeadm join: exit status 1", true},
+		{"node", func(f *Facts) { f.Node, f.NodeReady = false, false }, "its Node to be registered", false},
+		{"components", func(f *Facts) {
+			f.NodeReady = false
+			f.Components = []plan.Component{{Name: "etcd", Health: plan.Unhealthy, Why: "crashes"}, {Name: "kube-apiserver", Health: plan.Healthy}, {Name: "kube-scheduler"}}
+		}, "etcd (crashes), kube-scheduler", false},
+		{"ready", func(f *Facts) { f.NodeReady, f.NodeWhy = false, "no network" }, "its Node to be Ready: no network", false},
+		{"leaving", func(f *Facts) { f.Deleting, f.Leaving, f.Failure = true, "drains", "x" }, "drains", false},
+		{"leaving, not begun", func(f *Facts) { f.Deleting = true }, "its turn to go", false},
+	} {
+		f := done
+		tt.change(&f)
+		got, failed := Waiting(f)
+		if got != tt.want || failed != tt.failed {
+			t.Errorf("%s: %q failed %v, want %q failed %v", tt.name, got, failed, tt.want, tt.failed)
+		}
+	}
+}
+
+func TestElapsed(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0 s", 420 * time.Millisecond: "0.4 s", 12900 * time.Millisecond: "12 s",
+		59900 * time.Millisecond: "59 s", 125 * time.Second: "2 min 5 s", 3*time.Hour + 4*time.Minute: "3 h 4 min",
+	} {
+		if got := Elapsed(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func text(lines []screen.Line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.String() + "\n")
+	}
+	return b.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; got:\n%s\nwant:\n%s", name, got, want)
+	}
+}

@@ -1,0 +1,203 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// Tree draws the cluster, its control plane, machines, etcd and workers.
+func (c Cluster) Tree() []screen.Line {
+	head := screen.Line{{Text: c.Name, Colour: screen.Strong}, {Text: "  "}, c.phase()}
+	if c.Endpoint != "" {
+		head = append(head, screen.Span{Text: "  https://" + c.Endpoint, Colour: screen.Faint})
+	}
+	lines := []screen.Line{head}
+	if c.Problem != "" {
+		lines = append(lines, screen.Line{{Text: "   "}, {Text: c.Problem, Colour: screen.Doubt}})
+	}
+	branches := [][]screen.Line{c.controlPlaneBranch()}
+	if c.ControlPlane.Name != "" {
+		branches = append(branches, c.Etcd.branch())
+	}
+	for _, w := range c.Workers {
+		branches = append(branches, w.branch())
+	}
+	return append(lines, nest(branches)...)
+}
+
+func (c Cluster) phase() screen.Span {
+	switch {
+	case c.Deleting:
+		return screen.Span{Text: "Deleting", Colour: screen.Doubt}
+	case c.Paused:
+		return screen.Span{Text: "Paused", Colour: screen.Doubt}
+	case c.Phase == "Provisioned":
+		return screen.Span{Text: c.Phase, Colour: screen.Good}
+	case c.Phase == "Failed":
+		return screen.Span{Text: c.Phase, Colour: screen.Bad}
+	case c.Phase == "":
+		return screen.Span{Text: "Pending", Colour: screen.Doubt}
+	}
+	return screen.Span{Text: c.Phase, Colour: screen.Doubt}
+}
+
+// nest draws branches under their stem: each branch is its head and what lies under it.
+func nest(branches [][]screen.Line) []screen.Line {
+	var lines []screen.Line
+	for i, branch := range branches {
+		first, rest := "├─ ", "│  "
+		if i == len(branches)-1 {
+			first, rest = "└─ ", "   "
+		}
+		for j, l := range branch {
+			stem := rest
+			if j == 0 {
+				stem = first
+			}
+			lines = append(lines, append(screen.Line{{Text: stem, Colour: screen.Faint}}, l...))
+		}
+	}
+	return lines
+}
+
+func (c Cluster) controlPlaneBranch() []screen.Line {
+	cp := c.ControlPlane
+	if cp.Name == "" {
+		return []screen.Line{{{Text: "control plane  "}, {Text: "none yet", Colour: screen.Doubt}}}
+	}
+	lines := []screen.Line{{
+		{Text: "control plane " + cp.Name + "  " + cp.Version + "  "},
+		readiness(cp.Machines, cp.Replicas),
+	}}
+	if cp.Next.Step != "" {
+		lines = append(lines, screen.Line{{Text: "next  "}, cp.Next.span()})
+	}
+	return append(lines, machineLines(cp.Machines)...)
+}
+
+// span is the next step and why.
+func (n Next) span() screen.Span {
+	s := screen.Span{Text: n.Step}
+	switch n.Step {
+	case string(plan.Nothing):
+		s = screen.Span{Text: "nothing to do", Colour: screen.Faint}
+	case string(plan.Wait):
+		s = screen.Span{Text: "wait", Colour: screen.Doubt}
+	}
+	if n.Message != "" {
+		s.Text += ": " + n.Message
+	}
+	return s
+}
+
+func (w Workers) branch() []screen.Line {
+	head := screen.Line{{Text: "workers of no MachineDeployment"}}
+	if w.Name != "" {
+		head = screen.Line{{Text: "workers " + w.Name + "  " + w.Version + "  "}, readiness(w.Machines, w.Replicas)}
+	}
+	return append([]screen.Line{head}, machineLines(w.Machines)...)
+}
+
+func readiness(machines []Machine, wanted int) screen.Span {
+	ready := Ready(machines)
+	s := screen.Span{Text: fmt.Sprintf("%d of %d ready", ready, wanted), Colour: screen.Good}
+	if len(machines) > wanted {
+		s.Text += fmt.Sprintf(" (%d too many)", len(machines)-wanted)
+	}
+	if ready != wanted || len(machines) != wanted {
+		s.Colour = screen.Doubt
+	}
+	return s
+}
+
+func machineLines(machines []Machine) []screen.Line {
+	rows := make([][]screen.Span, 0, len(machines))
+	for _, m := range machines {
+		rows = append(rows, []screen.Span{
+			{Text: m.Name}, {Text: dash(m.Domain)}, {Text: dash(m.Address), Colour: screen.Faint}, m.state(),
+		})
+	}
+	return stems(screen.Columns(rows))
+}
+
+// stems hangs each line under the one before.
+func stems(lines []screen.Line) []screen.Line {
+	var branches [][]screen.Line
+	for _, l := range lines {
+		branches = append(branches, []screen.Line{l})
+	}
+	return nest(branches)
+}
+
+// state is what a machine waits for, or that it is ready.
+func (m Machine) state() screen.Span {
+	switch {
+	case m.Failed:
+		return screen.Span{Text: "failed: " + m.Waiting, Colour: screen.Bad}
+	case m.Deleting:
+		return screen.Span{Text: "leaving: " + m.Waiting, Colour: screen.Doubt}
+	case m.Waiting != "":
+		return screen.Span{Text: "waits for " + m.Waiting, Colour: screen.Doubt}
+	case len(m.Components) > 0:
+		return screen.Span{Text: fmt.Sprintf("ready, %d of %d components healthy", len(m.Components), len(m.Components)), Colour: screen.Good}
+	}
+	return screen.Span{Text: "ready", Colour: screen.Good}
+}
+
+func (e Etcd) branch() []screen.Line {
+	colour := screen.Good
+	switch {
+	case e.Known && e.CanStand < 0:
+		colour = screen.Bad
+	case !e.Known || e.Why != "" || e.Healthy < e.Voters:
+		colour = screen.Doubt
+	}
+	lines := []screen.Line{{{Text: "etcd  "}, {Text: e.Sentence(), Colour: colour}}}
+	rows := make([][]screen.Span, 0, len(e.Members))
+	for _, m := range e.Members {
+		leader, role := " ", "voter"
+		if m.Leader {
+			leader, role = "^", "leader"
+		}
+		if m.Learner {
+			role = "learner"
+		}
+		rows = append(rows, []screen.Span{
+			{Text: leader + " " + memberName(m)}, {Text: m.ID, Colour: screen.Faint}, {Text: role}, health(m),
+		})
+	}
+	return append(lines, stems(screen.Columns(rows))...)
+}
+
+func memberName(m plan.Member) string {
+	if m.Name != "" {
+		return m.Name
+	}
+	if m.Machine != "" {
+		return "(" + m.Machine + ", not started)"
+	}
+	return "(not started)"
+}
+
+func health(m plan.Member) screen.Span {
+	if len(m.Alarms) > 0 {
+		return screen.Span{Text: "alarm " + strings.Join(m.Alarms, ", "), Colour: screen.Bad}
+	}
+	switch m.Health {
+	case plan.Healthy:
+		return screen.Span{Text: "healthy", Colour: screen.Good}
+	case plan.Unhealthy:
+		return screen.Span{Text: "unhealthy", Colour: screen.Bad}
+	}
+	return screen.Span{Text: "not known", Colour: screen.Doubt}
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,95 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// Facts are what is known of one machine's way to being ready. Each text is empty when nothing is to be said.
+type Facts struct {
+	// Leaving says what a machine that is being deleted waits for.
+	Deleting bool
+	Leaving  string
+	// Failure is what ended its bootstrap.
+	Failure string
+	// Infrastructure: its infrastructure is provisioned; else, why not.
+	Infrastructure    bool
+	InfrastructureWhy string
+	// Data: its bootstrap data is there; else, why not.
+	Data    bool
+	DataWhy string
+	// Bootstrap: its bootstrap data was executed to the end; else, what it is at.
+	Bootstrap    bool
+	BootstrapWhy string
+	// Running: the machine itself runs; else, why not. It matters once the machine was bootstrapped.
+	Running    bool
+	RunningWhy string
+	// Node: its Node is registered; NodeReady: and Ready; else, why not.
+	Node      bool
+	NodeReady bool
+	NodeWhy   string
+	// Components are the static pods that it should run.
+	Components []plan.Component
+}
+
+// Waiting says what a machine waits for, and whether it will wait for ever. Nothing: it is as wanted.
+func Waiting(f Facts) (waiting string, failed bool) {
+	switch {
+	case f.Deleting:
+		return either(f.Leaving, "its turn to go"), false
+	case f.Failure != "":
+		return oneLine(f.Failure), true
+	case !f.Infrastructure:
+		return because("the machine to be made", f.InfrastructureWhy), false
+	case !f.Data:
+		return because("bootstrap data", f.DataWhy), false
+	case !f.Running:
+		return because("the machine to run", f.RunningWhy), false
+	case !f.Bootstrap:
+		return because("kubeadm", f.BootstrapWhy), false
+	case !f.Node:
+		return "its Node to be registered", false
+	}
+	if w := waitingForComponents(f.Components); w != "" {
+		return w, false
+	}
+	if !f.NodeReady {
+		return because("its Node to be Ready", f.NodeWhy), false
+	}
+	return "", false
+}
+
+func waitingForComponents(components []plan.Component) string {
+	var parts []string
+	for _, c := range components {
+		if c.Health == plan.Healthy {
+			continue
+		}
+		part := c.Name
+		if c.Why != "" {
+			part += " (" + oneLine(c.Why) + ")"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + oneLine(why)
+}
+
+func either(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return oneLine(s)
+}
+
+// oneLine keeps a message to a line; conditions and outputs may have many.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(s), " ")
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/quorate/quorate/internal/local/sandbox"
+)
+
+func (a *app) shellCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "shell MACHINE [-- COMMAND [ARGUMENT...]]",
+		Short: "Open a shell in a machine, or run a command there",
+		Long: `Open a shell in a machine, as root and in all its namespaces, or run a command there. It ends with the exit code of
+what it ran.`,
+		Example: `  quorate shell demo-cp-1
+  quorate shell demo-cp-1 -- crictl ps
+  quorate shell demo-cp-1 -- etcdctl version`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return leastArguments(1, "MACHINE")(cmd, args)
+			}
+			if at := cmd.ArgsLenAtDash(); len(args) > 1 && at != 1 {
+				return fmt.Errorf("a command is given after --: quorate shell %s -- %s", args[0], args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: a.complete(1, a.machineNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := a.findMachines(args[:1])
+			if err != nil {
+				return err
+			}
+			stdio := sandbox.Stdio{In: a.In, Out: a.Out, Err: a.Err}
+			argv := args[1:]
+			if len(argv) == 0 {
+				argv = []string{"/bin/bash", "-l"}
+			}
+			in, inIs := fileOf(a.In)
+			out, outIs := fileOf(a.Out)
+			stdio.TTY = inIs && outIs && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
+			code, err := h.Exec(cmd.Context(), args[0], argv, stdio)
+			if err != nil {
+				return fmt.Errorf("running %s in %s: %w", argv[0], args[0], err)
+			}
+			if code != 0 {
+				return &exitError{code: code}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/cli/screen"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var watch bool
+	var output format
+	cmd := &cobra.Command{
+		Use:   "status [NAME]",
+		Short: "Show a cluster: machines, etcd's quorum, what happens next and why",
+		Long: `Show a cluster as a tree: its control plane with the next step and why it is the next, each machine with
+what it waits for, the members of etcd (^ marks the leader) with how many failures their quorum can stand, and the workers.
+Without a name, all clusters are shown.`,
+		Example: `  quorate status
+  quorate status demo --watch
+  quorate status demo -o json | jq .etcd.canStand`,
+		Args:              mostArguments(1),
+		ValidArgsFunction: a.complete(1, a.clusterNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if watch && output != "table" {
+				return usagef("--watch and --output %s exclude each other", output)
+			}
+			if watch {
+				return a.watchStatus(cmd.Context(), args)
+			}
+			clusters, err := a.readStatus(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			return a.printStatus(output, args, clusters)
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "redraw it until interrupted")
+	output.addTo(cmd)
+	return cmd
+}
+
+// readStatus reads the cluster that is named, or all.
+func (a *app) readStatus(ctx context.Context, args []string) ([]report.Cluster, error) {
+	c, err := a.management()
+	if err != nil {
+		return nil, err
+	}
+	h, err := a.machines()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := list(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) > 0 {
+		key, err := facts.Choose(args[0], keys)
+		if err != nil {
+			return nil, usage(err)
+		}
+		keys = []client.ObjectKey{key}
+	}
+	clusters := make([]report.Cluster, 0, len(keys))
+	for _, key := range keys {
+		seen, err := facts.See(ctx, c, h, key)
+		if errors.Is(err, facts.ErrNoCluster) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		clusters = append(clusters, facts.Describe(facts.WithObserved(ctx, c, seen)))
+	}
+	return clusters, nil
+}
+
+// printStatus writes one object for a name, and a list of all without one.
+func (a *app) printStatus(output format, args []string, clusters []report.Cluster) error {
+	switch {
+	case output == "table":
+		a.newScreen().Show(trees(clusters))
+		return nil
+	case len(args) > 0 && len(clusters) == 1:
+		return a.data(output, clusters[0])
+	}
+	return a.data(output, clusters)
+}
+
+func trees(clusters []report.Cluster) []screen.Line {
+	if len(clusters) == 0 {
+		return []screen.Line{screen.Text("there is no cluster; `quorate up` makes one")}
+	}
+	var lines []screen.Line
+	for i, c := range clusters {
+		if i > 0 {
+			lines = append(lines, screen.Line{})
+		}
+		lines = append(lines, c.Tree()...)
+	}
+	return lines
+}
+
+// watchStatus redraws until ctx ends. What cannot be read now may be readable later: it is shown and tried again.
+func (a *app) watchStatus(ctx context.Context, args []string) error {
+	if _, err := a.readStatus(ctx, args); err != nil {
+		return err
+	}
+	s := a.newScreen()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		clusters, err := a.readStatus(ctx, args)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			s.Show([]screen.Line{{{Text: err.Error(), Colour: screen.Bad}}})
+		default:
+			s.Show(trees(clusters))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again.C:
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/manifest"
+)
+
+// up is one run of `quorate up`: what its flags say, and what follows from them.
+type up struct {
+	*app
+	cluster manifest.Cluster
+	domains string
+	files   []string
+	network string
+	wait    bool
+	timeout time.Duration
+	dryRun  bool
+	output  format
+	// given says whether a flag was on the command line.
+	given func(flag string) bool
+
+	// objects are those of the files; nil when the flags describe the cluster.
+	objects []*unstructured.Unstructured
+	// prefix is the address range of --network; not valid when none was given.
+	prefix netip.Prefix
+}
+
+func (a *app) upCommand() *cobra.Command {
+	u := &up{app: a}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Make a cluster on this host, or bring one to the size that is asked for",
+		Long: `Make a cluster on this host, and with the first one the management plane that keeps it.
+
+What is given on the command line is wanted; what is not stays as it is in a cluster that exists, and has the defaults
+below in a new one. So the same command again changes nothing, and 'quorate up --replicas 5' makes a cluster of three one of
+five. With -f your own manifests are applied instead (server-side, as kubectl apply does).
+
+It waits until all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
+goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.`,
+		Example: `  quorate up                                         # three machines, called demo
+  quorate up --name small --replicas 1 --workers 2   # one machine and two workers
+  quorate up --name small --workers 3                # the same cluster, one worker more
+  quorate up --kubernetes-version v1.35.4 --name old
+  quorate up --max-parallel 1                        # machines join one after the other
+  quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
+  quorate up --dry-run -o yaml --workers 2           # only print the manifests`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u.given = func(flag string) bool { return cmd.Flags().Changed(flag) }
+			return u.run(cmd.Context())
+		},
+	}
+	u.cluster.Namespace = "default"
+	f := cmd.Flags()
+	f.StringVar(&u.cluster.Name, "name", "demo", "name of the cluster")
+	f.Int32Var(&u.cluster.Replicas, "replicas", 3, "machines of the control plane: 1, 3, 5 or 7")
+	f.Int32Var(&u.cluster.Workers, "workers", 0, "worker machines")
+	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.Versions()[0], "version of Kubernetes: "+strings.Join(artifacts.Versions(), " or "))
+	f.StringVar(&u.domains, "failure-domains", "a,b,c", "names of failure domains that machines are spread over; empty for none")
+	f.Int32Var(&u.cluster.MaxParallel, "max-parallel", 0, "machines that may join at once; 0 for as many as are missing")
+	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
+	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
+	f.BoolVar(&u.wait, "wait", true, "wait until the cluster is up")
+	f.DurationVar(&u.timeout, "timeout", 15*time.Minute, "how long to wait for the cluster")
+	f.BoolVar(&u.dryRun, "dry-run", false, "print the manifests and change nothing")
+	f.VarP(&u.output, "output", "o", "yaml; with --dry-run")
+	u.output = "yaml"
+	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return artifacts.Versions(), cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%q takes no argument, and %q was given; see %q", cmd.CommandPath(), args[0], cmd.CommandPath()+" --help")
+	}
+	return nil
+}
+
+// run goes from what can be checked without changing anything to what changes most.
+func (u *up) run(ctx context.Context) error {
+	if err := u.check(); err != nil {
+		return usage(err)
+	}
+	if u.dryRun {
+		return u.print()
+	}
+	node, err := u.checkHost(ctx)
+	if err != nil {
+		return err
+	}
+	b := &bringUp{up: u, nodeBinary: node, screen: u.newScreen(), begun: time.Now()}
+	err = b.run(ctx)
+	if ctx.Err() != nil && err != nil {
+		return &exitError{exitInterrupted, errors.New(b.whatGoesOn())}
+	}
+	return err
+}
+
+// check looks at what can be known to be wrong without a management plane.
+func (u *up) check() error {
+	if err := u.checkFlags(); err != nil {
+		return err
+	}
+	if len(u.files) > 0 {
+		return u.readFiles()
+	}
+	u.cluster.FailureDomains = manifest.Domains(u.domains)
+	u.cluster.Version = withV(u.cluster.Version)
+	u.cluster.CgroupV1 = cgroupV1()
+	return u.cluster.Check(artifacts.Versions())
+}
+
+// checkFlags looks at flags that exclude each other, and at those about the environment.
+func (u *up) checkFlags() error {
+	if len(u.files) > 0 {
+		for _, flag := range []string{"name", "replicas", "workers", "kubernetes-version", "failure-domains", "max-parallel"} {
+			if u.given(flag) {
+				return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
+			}
+		}
+	}
+	if u.given("output") && !u.dryRun {
+		return errors.New("--output is for --dry-run, which prints the manifests")
+	}
+	if u.output == "table" {
+		return errors.New("--output is table: yaml or json would be accepted")
+	}
+	if u.given("timeout") && !u.wait {
+		return errors.New("--timeout and --wait=false exclude each other")
+	}
+	if u.timeout <= 0 {
+		return fmt.Errorf("--timeout is %s: more than 0 would be accepted, for example 15m", u.timeout)
+	}
+	return u.checkNetwork()
+}
+
+func (u *up) checkNetwork() error {
+	if u.network == "" {
+		return nil
+	}
+	prefix, err := netip.ParsePrefix(u.network)
+	if err != nil || !prefix.Addr().Is4() || prefix.Bits() < 8 || prefix.Bits() > 22 {
+		return fmt.Errorf("--network is %q: an IPv4 range from /8 to /22 would be accepted, for example 172.30.0.0/16", u.network)
+	}
+	u.prefix = prefix.Masked()
+	return nil
+}
+
+func (u *up) readFiles() error {
+	for _, name := range u.files {
+		objects, err := u.readFile(name)
+		if err != nil {
+			return err
+		}
+		u.objects = append(u.objects, objects...)
+	}
+	// What is not in the files may have been applied before; that is looked up once the management plane runs.
+	anything := func(manifest.Reference) (bool, error) { return true, nil }
+	return manifest.CheckObjects(u.objects, artifacts.Versions(), anything)
+}
+
+func (u *up) readFile(name string) ([]*unstructured.Unstructured, error) {
+	if name == "-" {
+		return manifest.Parse(u.In, "standard input")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("-f: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	return manifest.Parse(f, name)
+}
+
+// print is --dry-run.
+func (u *up) print() error {
+	if u.objects != nil {
+		for _, o := range u.objects {
+			if err := u.printDocument(manifest.Document{About: "From your manifests.", Object: o}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, d := range u.cluster.Documents() {
+		if err := u.printDocument(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *up) printDocument(d manifest.Document) error {
+	if u.output == "json" {
+		o, err := manifest.Generic(d)
+		if err != nil {
+			return err
+		}
+		return u.data("json", o)
+	}
+	return manifest.Write(u.Out, []manifest.Document{d})
+}
+
+// targets are the clusters that this run is about.
+func (u *up) targets() []client.ObjectKey {
+	if u.objects != nil {
+		return manifest.Clusters(u.objects)
+	}
+	return []client.ObjectKey{{Namespace: u.cluster.Namespace, Name: u.cluster.Name}}
+}
+
+// versions are those of Kubernetes that the wanted machines need.
+func (u *up) versions() []string {
+	if u.objects != nil {
+		return manifest.Versions(u.objects)
+	}
+	return []string{u.cluster.Version}
+}
+
+// withV writes a version as Kubernetes does: v1.36.3.
+func withV(version string) string {
+	if version != "" && version[0] >= '0' && version[0] <= '9' {
+		return "v" + version
+	}
+	return version
+}

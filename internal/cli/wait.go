@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/cli/screen"
+)
+
+const (
+	// lookEvery is how often a cluster is looked at while somebody waits for it.
+	lookEvery = 500 * time.Millisecond
+	// stuckFor is how long nothing may be under way beside machines that failed before waiting ends: a controller
+	// may be about to replace them.
+	stuckFor = 20 * time.Second
+)
+
+// waitFor draws how a cluster comes up until it has, cannot, or the time is over.
+func (b *bringUp) waitFor(ctx context.Context, c client.Client, key client.ObjectKey) error {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, errTimeout)
+	defer cancel()
+	w := watcher{app: b.app, screen: b.screen, client: c, key: key}
+	last, err := w.watch(ctx, w.up)
+	b.screen.Settle()
+	if err != nil {
+		return b.explain(ctx, key, last, err)
+	}
+	if w.looks == 1 && !b.changed {
+		return b.finish(ctx, c, key, "is already up")
+	}
+	b.screen.Print(screen.Line{
+		{Text: "✓ ", Colour: screen.Good}, {Text: fmt.Sprintf("%-18s", "cluster "+key.Name)},
+		{Text: "all machines are ready"},
+		{Text: "  " + report.Elapsed(time.Since(begun)), Colour: screen.Faint},
+	})
+	return b.finish(ctx, c, key, "is up")
+}
+
+var (
+	errTimeout = errors.New("the time is over")
+	errStuck   = errors.New("a machine failed")
+)
+
+// watcher looks at one cluster again and again.
+type watcher struct {
+	*app
+	screen *screen.Screen
+	client client.Client
+	key    client.ObjectKey
+	// looks is how often the cluster was looked at.
+	looks int
+	// stuck is since when machines that failed are all that is missing.
+	stuck time.Time
+}
+
+// watch looks until done says so. It returns what was seen last.
+func (w *watcher) watch(ctx context.Context, done func(report.Cluster) (bool, error)) (report.Cluster, error) {
+	again := time.NewTicker(lookEvery)
+	defer again.Stop()
+	var last report.Cluster
+	for {
+		seen, err := w.look(ctx, w.client, w.key)
+		if err == nil {
+			last = facts.Describe(seen)
+			w.looks++
+			ok, err := done(last)
+			if !ok || w.looks > 1 {
+				w.screen.Draw(last.Progress(time.Now()))
+			}
+			if ok || err != nil {
+				return last, err
+			}
+		} else if !transient(err) {
+			return last, err
+		}
+		select {
+		case <-ctx.Done():
+			return last, context.Cause(ctx)
+		case <-again.C:
+		}
+	}
+}
+
+// transient says whether looking again may help: the daemon may be coming back.
+func transient(err error) bool {
+	return !errors.Is(err, facts.ErrNoCluster)
+}
+
+// up says whether the cluster is as wanted, or never will be by itself.
+func (w *watcher) up(c report.Cluster) (bool, error) {
+	if c.Missing() == "" {
+		return true, nil
+	}
+	if !onlyFailed(c) {
+		w.stuck = time.Time{}
+		return false, nil
+	}
+	if w.stuck.IsZero() {
+		w.stuck = time.Now()
+	}
+	if time.Since(w.stuck) < stuckFor {
+		return false, nil
+	}
+	return false, errStuck
+}
+
+// onlyFailed says whether nothing is under way: some machine failed, and no other waits for anything that may come.
+func onlyFailed(c report.Cluster) bool {
+	failed := false
+	for _, m := range c.Machines() {
+		if m.Failed {
+			failed = true
+		} else if m.Waiting != "" {
+			return false
+		}
+	}
+	return failed
+}
+
+// explain makes an error of what is missing.
+func (b *bringUp) explain(ctx context.Context, key client.ObjectKey, last report.Cluster, err error) error {
+	switch {
+	case errors.Is(err, errTimeout):
+		return &exitError{exitTimeout, fmt.Errorf("after %s cluster %s is not up: %s; the work goes on, `quorate status %s --watch` shows it",
+			b.timeout, key.Name, last.Missing(), key.Name)}
+	case errors.Is(err, errStuck):
+		var failed []string
+		name := ""
+		for _, m := range last.Machines() {
+			if m.Failed {
+				failed = append(failed, m.Name+": "+m.Waiting)
+				name = m.Name
+			}
+		}
+		return fmt.Errorf("cluster %s cannot come up by itself: %s; `quorate logs %s --component bootstrap` shows more, `quorate explain %s` what is waited for",
+			key.Name, strings.Join(failed, "; "), name, key.Name)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return err
+}

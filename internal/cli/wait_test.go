@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/internal/cli/report"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func timeStep(i int) time.Duration { return time.Duration(i) * time.Minute }
+
+func TestOnlyFailed(t *testing.T) {
+	ready, waits, failed := report.Machine{}, report.Machine{Waiting: "kubeadm"}, report.Machine{Waiting: "x", Failed: true}
+	for _, tt := range []struct {
+		name     string
+		machines []report.Machine
+		want     bool
+	}{
+		{"none", nil, false},
+		{"ready", []report.Machine{ready}, false},
+		{"one waits", []report.Machine{failed, waits}, false},
+		{"one failed", []report.Machine{ready, failed}, true},
+	} {
+		if got := onlyFailed(report.Cluster{ControlPlane: report.ControlPlane{Machines: tt.machines}}); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A failed machine ends the waiting, but not at once: the controller may be about to replace it.
+func TestUpGivesUp(t *testing.T) {
+	stuck := report.Cluster{ControlPlane: report.ControlPlane{Name: "cp", Machines: []report.Machine{{Waiting: "x", Failed: true}}}}
+	w := &watcher{}
+	if done, err := w.up(stuck); done || err != nil {
+		t.Errorf("at first: %v %v", done, err)
+	}
+	w.stuck = w.stuck.Add(-stuckFor)
+	if _, err := w.up(stuck); !errors.Is(err, errStuck) {
+		t.Errorf("later: %v", err)
+	}
+	moving := stuck
+	moving.ControlPlane.Machines = append(moving.ControlPlane.Machines, report.Machine{Waiting: "kubeadm"})
+	if done, err := w.up(moving); done || err != nil || !w.stuck.IsZero() {
+		t.Errorf("with a new machine: %v %v", done, err)
+	}
+	well := report.Cluster{ControlPlane: report.ControlPlane{Name: "cp", Current: true, Available: true}}
+	if done, err := w.up(well); !done || err != nil {
+		t.Errorf("all is well: %v %v", done, err)
+	}
+}
