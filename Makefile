@@ -21,9 +21,9 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/quorate, bin/quorate-node and bin/quorate-manager
-	$(GO) build -trimpath -o bin/quorate ./cmd/quorate
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/quorate-node ./cmd/node
-	$(GO) build -trimpath -o bin/quorate-manager ./cmd/manager
+	$(GO) build -o bin/quorate ./cmd/quorate
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/quorate-node ./cmd/node
+	$(GO) build -o bin/quorate-manager ./cmd/manager
 
 .PHONY: packages
 packages: ## install the operating system's packages that machines need (Debian, Ubuntu; as root)
@@ -43,8 +43,10 @@ lint: $(GOLANGCI) ## lint, and measure the tree against its limits
 	$(GO) test ./test/limits -count 1
 
 .PHONY: unit
-unit: ## unit tests, rows, stories and a short run of the worlds
-	$(GO) test ./api/... ./cmd/... ./config/... ./examples/... ./internal/...
+unit: build ## unit tests, rows, stories, a short run of the worlds, envtest
+	./bin/quorate artifacts build
+	KUBEBUILDER_ASSETS=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4) \
+	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
 
 .PHONY: worlds
 worlds: ## many random worlds; SEED=N replays one and tells its story

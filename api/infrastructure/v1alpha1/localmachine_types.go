@@ -103,9 +103,8 @@ type LocalMachineList struct {
 	Items []LocalMachine `json:"items"`
 }
 
-// LocalMachineTemplateSpec holds the template of a LocalMachine.
-//
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a machine template cannot be changed: make a new one and refer to that"
+// LocalMachineTemplateSpec holds the template of a LocalMachine. It may change, as Cluster API's topology controller asks
+// for; only machines made afterwards follow.
 type LocalMachineTemplateSpec struct {
 	// template is the machine's metadata and spec.
 	// +required
@@ -115,6 +114,7 @@ type LocalMachineTemplateSpec struct {
 // LocalMachineTemplateResource is the metadata and spec that machines are made with.
 //
 // +kubebuilder:validation:MinProperties=0
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.providerID)",message="a machine template cannot be changed to have, or made with, spec.providerID: each machine gets its own"
 type LocalMachineTemplateResource struct {
 	// metadata are labels and annotations.
 	// +optional
