@@ -177,7 +177,7 @@ func (c *containerd) stop() error {
 	case err = <-c.ended:
 	case <-time.After(30 * time.Second):
 		_ = c.process.Process.Kill()
-		_ = <-c.ended
+		<-c.ended
 		err = errors.New("it did not stop within 30 s")
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -183,10 +182,4 @@ func (b *bringUp) whatGoesOn() string {
 		return "interrupted; nothing was asked of the management plane, which comes up in the background: the same command goes on from there, `quorate down` undoes it"
 	}
 	return "interrupted; nothing was begun but artifacts, which stay in their cache: the same command goes on from there"
-}
-
-// cgroupV1 says whether the host's control groups are of version 1.
-func cgroupV1() bool {
-	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
-	return err != nil
 }

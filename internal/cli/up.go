@@ -122,7 +122,6 @@ func (u *up) check() error {
 	}
 	u.cluster.FailureDomains = manifest.Domains(u.domains)
 	u.cluster.Version = withV(u.cluster.Version)
-	u.cluster.CgroupV1 = cgroupV1()
 	return u.cluster.Check(artifacts.Versions())
 }
 

@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -108,7 +109,7 @@ func TestFailures(t *testing.T) {
 		output  string
 	}{
 		"all well":                  {[]string{"runcmd: ['true', 'true']"}, "", ""},
-		"one fails":                 {[]string{"runcmd: ['true', 'echo why; false', 'echo later']"}, "echo why; false", "why"},
+		"one fails":                 {[]string{"runcmd: ['echo earlier', 'echo why; false', 'echo later']"}, "echo why; false", "why"},
 		"silent":                    {[]string{"runcmd: ['exit 3']"}, "exit 3", "exit code 3"},
 		"not found":                 {[]string{"runcmd: [[no-such-program, x]]"}, "'no-such-program' 'x'", "not found"},
 		"syntax":                    {[]string{"runcmd: ['true', 'echo (']"}, "echo (", "rror"},
@@ -139,7 +140,7 @@ func TestFailures(t *testing.T) {
 			if want := strings.ReplaceAll(c.command, "ROOT", w.Root); f.Command != want {
 				t.Errorf("command %q, want %q", f.Command, want)
 			}
-			if !strings.Contains(f.Output, c.output) || strings.ContainsAny(f.Output, "\x1e\x1b") {
+			if !strings.Contains(f.Output, c.output) || strings.ContainsAny(f.Output, "\x1e\x1b") || strings.Contains(f.Output, "earlier") {
 				t.Errorf("output %q, want %q in it", f.Output, c.output)
 			}
 		})
@@ -184,6 +185,7 @@ func TestUsers(t *testing.T) {
 		"- {name: ops, gecos: O, groups: 'adm, docker', shell: /bin/bash, ssh_authorized_keys: [ssh-ed25519 AAAA], sudo: 'ALL=(ALL) ALL', passwd: $6$x, lock_passwd: false}",
 		"- {name: daemon2, system: true, no_create_home: true}",
 		"- {name: root, groups: adm}",
+		"write_files: [{path: /owned, owner: '12:34'}, {path: /named, owner: 'ops:adm', defer: true}]",
 	)
 	if f != nil {
 		t.Fatalf("%+v", f)
@@ -202,6 +204,15 @@ func TestUsers(t *testing.T) {
 	for path, mode := range map[string]os.FileMode{"home/ops/.ssh": 0o700, "home/ops/.ssh/authorized_keys": 0o600, "etc/sudoers.d/90-cloud-init-users": 0o440} {
 		if info, err := os.Stat(filepath.Join(w.Root, path)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v, want %v", path, info, err, mode)
+		}
+	}
+	for path, want := range map[string][2]uint32{"owned": {12, 34}, "named": {1001, 4}, "home/ops/.ssh/authorized_keys": {1001, 0}} {
+		info, err := os.Stat(filepath.Join(w.Root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := info.Sys().(*syscall.Stat_t); st.Uid != want[0] || st.Gid != want[1] {
+			t.Errorf("%s belongs to %d:%d, want %v", path, st.Uid, st.Gid, want)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(w.Root, "home/daemon2")); err == nil {

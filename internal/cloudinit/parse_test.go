@@ -69,6 +69,14 @@ func TestParseCommands(t *testing.T) {
 	}
 }
 
+func TestParseNothing(t *testing.T) {
+	for _, data := range []string{cloudConfig(), cloudConfig("runcmd:", "write_files:", "users:"), "#cloud-config"} {
+		if got, err := Parse([]byte(data), meta); err != nil || !reflect.DeepEqual(got, &Config{Meta: meta}) {
+			t.Errorf("%q: %+v, %v", data, got, err)
+		}
+	}
+}
+
 func TestParseAccounts(t *testing.T) {
 	got, err := Parse([]byte(cloudConfig(
 		"groups: [a, b: [x, y]]",

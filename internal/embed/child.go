@@ -74,14 +74,16 @@ type child struct {
 	folder  string // for its log and pid file
 	log     logr.Logger
 
+	cancel context.CancelFunc
+	ended  chan struct{}
+
 	mu     sync.Mutex
 	early  int // deaths in a row soon after its start
 	reason string
-	ended  chan struct{}
 }
 
-// start runs the program until ctx ends, again and again if it dies, and returns at once.
-func (c *child) start(ctx context.Context) error {
+// start keeps the program running, again and again if it dies, until stop. It returns at once.
+func (c *child) start() error {
 	if err := killLeftover(c.pidFile()); err != nil {
 		return fmt.Errorf("ending a leftover %s: %w", c.name, err)
 	}
@@ -89,13 +91,23 @@ func (c *child) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.ended = make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel, c.ended = cancel, make(chan struct{})
 	go func() {
 		defer close(c.ended)
 		defer func() { _ = out.Close() }()
 		c.keep(ctx, out)
 	}()
 	return nil
+}
+
+// stop ends the program and returns when it has ended. It does nothing to one that was never started.
+func (c *child) stop() {
+	if c.cancel == nil {
+		return
+	}
+	c.cancel()
+	<-c.ended
 }
 
 func (c *child) keep(ctx context.Context, out io.Writer) {
@@ -160,13 +172,6 @@ func (c *child) trouble() error {
 	}
 	log := filepath.Join(c.folder, c.name+".log")
 	return fmt.Errorf("%s died %d times (%s); the end of %s:\n%s", c.name, c.early, c.reason, log, tail(log, 10))
-}
-
-// wait returns when the child has ended for good.
-func (c *child) wait() {
-	if c.ended != nil {
-		<-c.ended
-	}
 }
 
 func (c *child) pidFile() string { return filepath.Join(c.folder, c.name+".pid") }

@@ -1,7 +1,6 @@
 package embed
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +17,7 @@ func newChild(t *testing.T, name string, argv ...string) *child {
 	s := newStarter()
 	c := &child{program: program{name: name, path: argv[0], args: argv[1:]}, starter: s, folder: t.TempDir(), log: logr.Discard()}
 	t.Cleanup(func() {
-		c.wait()
+		c.stop()
 		s.close()
 	})
 	return c
@@ -40,9 +39,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 
 func TestChildLivesAsLongAsItIsWanted(t *testing.T) {
 	c := newChild(t, "sleeper", "/bin/sleep", "1000")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if err := c.start(ctx); err != nil {
+	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}
 	var first int
@@ -55,8 +52,7 @@ func TestChildLivesAsLongAsItIsWanted(t *testing.T) {
 	if err := c.trouble(); err != nil {
 		t.Errorf("after one death: %v", err)
 	}
-	cancel()
-	c.wait()
+	c.stop()
 	if err := syscall.Kill(second, 0); err == nil {
 		t.Errorf("process %d lives on", second)
 	}
@@ -67,16 +63,14 @@ func TestChildLivesAsLongAsItIsWanted(t *testing.T) {
 
 func TestChildThatIgnoresItsEnd(t *testing.T) {
 	c := newChild(t, "stubborn", "/bin/sh", "-c", `trap "" TERM; echo deaf; while :; do sleep 1000; done`)
-	ctx, cancel := context.WithCancel(t.Context())
-	if err := c.start(ctx); err != nil {
+	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}
 	log := filepath.Join(c.folder, "stubborn.log")
 	eventually(t, "it is deaf", func() bool { return strings.Contains(tail(log, 5), "deaf") })
 	pid, _ := readPID(c.pidFile())
 	began := time.Now()
-	cancel()
-	c.wait()
+	c.stop()
 	if err := syscall.Kill(pid, 0); err == nil {
 		t.Errorf("process %d lives on", pid)
 	}
@@ -87,9 +81,7 @@ func TestChildThatIgnoresItsEnd(t *testing.T) {
 
 func TestHopelessChildSaysWhy(t *testing.T) {
 	c := newChild(t, "broken", "/bin/sh", "-c", "echo the disk is made of cheese >&2; exit 3")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if err := c.start(ctx); err != nil {
+	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "there is trouble", func() bool { return c.trouble() != nil })
@@ -98,7 +90,6 @@ func TestHopelessChildSaysWhy(t *testing.T) {
 			t.Errorf("%q does not say %q", got, part)
 		}
 	}
-	cancel()
 }
 
 func TestLeftoverIsEnded(t *testing.T) {
@@ -112,9 +103,7 @@ func TestLeftoverIsEnded(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- left.Wait() }()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if err := c.start(ctx); err != nil {
+	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}
 	select {

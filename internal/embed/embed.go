@@ -134,7 +134,7 @@ func (d *daemon) run(ctx context.Context, e Environment) error {
 	if err := errors.Join(e.Ports.check(), plane.prepare()); err != nil {
 		return err
 	}
-	stop, err := plane.run(ctx)
+	stop, err := plane.run()
 	if err != nil {
 		return err
 	}
@@ -171,6 +171,10 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	}
 	d.phase("installing Cluster API's and Quorate's kinds")
 	if err := install(ctx, c, m); err != nil {
+		return nil, err
+	}
+	// Only now: it gives up when nobody answers it.
+	if err := plane.garbage.start(); err != nil {
 		return nil, err
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig("controllers"))

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -67,7 +68,7 @@ func TestLife(t *testing.T) {
 		do   func(*testing.T)
 	}{
 		{"start", l.start}, {"start again", l.startAgain}, {"files", l.files}, {"rights", l.rights}, {"rights elsewhere", l.production},
-		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"hints", l.hints}, {"garbage", l.garbage}, {"namespace", l.namespace},
+		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"calm", l.calm}, {"hints", l.hints}, {"garbage", l.garbage}, {"namespace", l.namespace},
 		{"memory", l.memory}, {"death of a child", l.childDies}, {"death of the daemon", l.daemonDies}, {"taken port", l.takenPort}, {"stop", l.stop},
 	} {
 		if !t.Run(step.name, step.do) {
@@ -289,6 +290,33 @@ func (l *life) webhooks(t *testing.T) {
 	if err := c.Create(t.Context(), pool); err == nil || !strings.Contains(err.Error(), "MachinePool") {
 		t.Errorf("creating a MachinePool: %v, want a refusal that names it", err)
 	}
+}
+
+// calm: what is as wanted is left alone. Upstream's controllers write again and again when they cannot see whose a field is.
+func (l *life) calm(t *testing.T) {
+	c := l.client(t)
+	create(t, c, &bootstrapv1.KubeadmConfigTemplate{ObjectMeta: named("t")},
+		&infrav1.LocalMachineTemplate{ObjectMeta: named("t")})
+	none := int32(0)
+	var md clusterv1.MachineDeployment
+	eventually(t, "the MachineDeployment is told to want nothing", func() bool {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "md"}, &md); err != nil {
+			return false
+		}
+		md.Spec.Replicas = &none
+		return c.Update(t.Context(), &md) == nil
+	})
+	last, since := "", time.Now()
+	eventually(t, "the MachineSet is there, and nobody writes it for 3 s", func() bool {
+		var all clusterv1.MachineSetList
+		if err := c.List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault)); err != nil || len(all.Items) != 1 {
+			return false
+		}
+		if now := all.Items[0].ResourceVersion; now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 3*time.Second
+	})
 }
 
 // hints: a Cluster whose infrastructure comes later finds it at once, not when upstream's controller looks again after 30 s.

@@ -1,7 +1,6 @@
 package embed
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -69,28 +68,20 @@ func (p *plane) prepare() error {
 	return nil
 }
 
-// The order of ends matters: each program ends cleanly only while the one it writes to lives.
-func (p *plane) run(ctx context.Context) (stop func(), err error) {
-	type running struct {
-		cancel context.CancelFunc
-		child  *child
-	}
-	var all []running
+// run starts etcd and the API server, and returns at once. What it returns ends all, also what was started later, in
+// an order in which each program can end cleanly: while the one that it writes to lives.
+func (p *plane) run() (stop func(), err error) {
 	stop = func() {
-		for i := len(all) - 1; i >= 0; i-- {
-			all[i].cancel()
-			all[i].child.wait()
+		for _, c := range []*child{p.garbage, p.api, p.etcd} {
+			c.stop()
 		}
 		p.starter.close()
 	}
-	for _, c := range []*child{p.etcd, p.api, p.garbage} {
-		childCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		if err := c.start(childCtx); err != nil {
-			cancel()
+	for _, c := range []*child{p.etcd, p.api} {
+		if err := c.start(); err != nil {
 			stop()
 			return nil, err
 		}
-		all = append(all, running{cancel, c})
 	}
 	return stop, nil
 }

@@ -27,11 +27,8 @@ func (c *Cluster) MoveLeader(ctx context.Context, targets []Target, to uint64) e
 	err := again(ctx, func(ctx context.Context) error {
 		answers := c.ask(ctx, targets)
 		leader, found := leading(answers)
-		switch {
-		case !found:
+		if !found {
 			return fmt.Errorf("the leader cannot be reached: %s", conclude(answers).Why)
-		case leader.id() == to:
-			return nil
 		}
 		return c.order(ctx, leader.target, func(ctx context.Context, conn *grpc.ClientConn) error {
 			_, err := pb.NewMaintenanceClient(conn).MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: to})

@@ -76,8 +76,7 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 		return ctrl.Result{}, fmt.Errorf("reading LocalCluster %s: %w", req, err)
 	}
 	defer func() {
-		err := helper.Patch(ctx, lc, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition}})
-		failure = kerrors.NewAggregate([]error{failure, err})
+		failure = kerrors.NewAggregate([]error{failure, save(ctx, helper, lc, clusterv1.ReadyCondition)})
 	}()
 	switch {
 	case !lc.DeletionTimestamp.IsZero():

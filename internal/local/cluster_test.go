@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	"github.com/quorate/quorate/internal/local/balancer"
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
@@ -236,14 +237,16 @@ func TestBackends(t *testing.T) {
 }
 
 func TestBackendsListenWhereTheClusterSays(t *testing.T) {
-	c, lc := aCluster("alpha")
-	c.Spec.ClusterNetwork.APIServerPort = 7000
-	m, lm := aMachine("one", "alpha")
-	s := newScene(t, c, lc, m, lm)
-	s.host.all["one"] = &sandbox.Status{Spec: sandbox.Spec{Name: "one", Cluster: "default/alpha", Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running}
+	s := newScene(t, life("alpha", "two", "one", "three")...)
+	edit(s, "alpha", func(c *clusterv1.Cluster) { c.Spec.ClusterNetwork.APIServerPort = 7000 })
+	for i, name := range []string{"two", "one", "three"} {
+		address, _ := at(network, firstMachine+i)
+		s.host.all[name] = &sandbox.Status{Spec: sandbox.Spec{Name: name, Cluster: "default/alpha", Address: address}, State: sandbox.Running}
+	}
 	s.cluster("alpha")
-	if b := s.balancers.serving[keyOf("alpha")].Backends; len(b) != 1 || b[0].Address != "172.30.1.1:7000" {
-		t.Errorf("backends %v, want port 7000", b)
+	want := []balancer.Backend{{Name: "one", Address: "172.30.1.2:7000"}, {Name: "three", Address: "172.30.1.3:7000"}, {Name: "two", Address: "172.30.1.1:7000"}}
+	if got := s.balancers.serving[keyOf("alpha")].Backends; !slices.Equal(got, want) {
+		t.Errorf("backends %v, want %v", got, want)
 	}
 }
 
@@ -280,7 +283,7 @@ func TestAClusterGoesAfterItsMachines(t *testing.T) {
 	s := newScene(t, c, lc, two, one, foreign)
 	s.cluster("alpha")
 	s.remove(lc)
-	s.balancers.serving = map[client.ObjectKey]balancerConfig{}
+	s.balancers.serving = map[client.ObjectKey]balancer.Config{}
 	got := s.cluster("alpha")
 	wantCondition(t, got, clusterv1.ReadyCondition, "False Deleting waiting until these machines are gone: one, two")
 	if _, ok := s.balancers.serving[keyOf("alpha")]; !ok {

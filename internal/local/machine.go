@@ -78,9 +78,7 @@ func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 		return ctrl.Result{}, fmt.Errorf("reading LocalMachine %s: %w", req, err)
 	}
 	defer func() {
-		err := helper.Patch(ctx, lm, patch.WithOwnedConditions{Conditions: []string{
-			clusterv1.ReadyCondition, infrav1.SandboxReadyCondition, infrav1.BootstrapSucceededCondition,
-		}})
+		err := save(ctx, helper, lm, clusterv1.ReadyCondition, infrav1.SandboxReadyCondition, infrav1.BootstrapSucceededCondition)
 		failure = kerrors.NewAggregate([]error{failure, err})
 	}()
 	switch {

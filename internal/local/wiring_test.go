@@ -43,7 +43,8 @@ func newWired(t *testing.T) *wired {
 		t.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")
 	}
 	ctrl.SetLogger(logr.Discard())
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd", coreCRDs(t)}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd", coreCRDs(t)}, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 3 * time.Minute,
+		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: 3 * time.Minute}}
 	t.Cleanup(func() { // also after a Start that failed half-way
 		if err := env.Stop(); err != nil {
 			t.Error(err)

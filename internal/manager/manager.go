@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/controllers/remote"
+	"sigs.k8s.io/cluster-api/util/apiwarnings"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -83,7 +84,8 @@ type parts struct {
 	patient client.Client
 }
 
-// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, without managed fields.
+// New returns a manager that is fit for Setup: its cache holds secrets of clusters only. Of all else it holds everything,
+// managed fields included: upstream's controllers look at them to see whose a field is, and repair them if there are none.
 // What has to do with serving (webhooks, metrics, probes, leader election) is the caller's, in base.
 func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	if err := listThenWatch(); err != nil {
@@ -96,6 +98,7 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = remote.DefaultClusterAPIUserAgent("quorate")
 	}
+	cfg.WarningHandler = apiwarnings.DefaultHandler(ctrl.Log.WithName("warning"))
 	base.Scheme = Scheme()
 	base.Cache = cacheOptions(o)
 	base.Client = client.Options{Cache: &client.CacheOptions{
@@ -156,9 +159,8 @@ func cacheOptions(o Options) cache.Options {
 		period = 10 * time.Minute
 	}
 	out := cache.Options{
-		SyncPeriod:       &period,
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: clusterSecrets()},
+		SyncPeriod: &period,
+		ByObject:   map[client.Object]cache.ByObject{&corev1.Secret{}: clusterSecrets()},
 	}
 	if o.Namespace != "" {
 		out.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}

@@ -16,9 +16,10 @@ const (
 	// machine is gone or failed, or registered its Node that long ago.
 	startPatience = 20 * time.Second
 	// turnPatience is what a learner gets while others wait for their turn. Images are
-	// pulled before the member is added, so that a healthy etcd starts within seconds;
-	// those who wait give up after kubeadmPatience.
-	turnPatience = 30 * time.Second
+	// pulled before the member is added, so that etcd starts within seconds, on a busy
+	// host within half a minute; who is removed too early never joins any more, and
+	// those who wait too long give up, after kubeadmPatience.
+	turnPatience = 45 * time.Second
 	// kubeadmPatience is kubeadm's own timeout for calls to etcd, after which nobody
 	// starts or promotes the learner any more.
 	kubeadmPatience = 2 * time.Minute
@@ -114,7 +115,7 @@ func (s *state) judge(given Machine) machine {
 		m.standing = complete
 	case s.Now.Before(m.NodeSince.Add(upPatience)):
 		m.standing, m.until = joining, m.NodeSince.Add(upPatience)
-		m.why = "joined " + s.since(m.NodeSince) + " ago, not yet healthy: " + why
+		m.why = "has its node for " + s.since(m.NodeSince) + ", not yet healthy: " + why
 	case health == Unhealthy:
 		m.standing = unhealthy
 	default:

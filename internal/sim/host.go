@@ -74,6 +74,11 @@ func (w *World) serving(h *host) bool {
 func (w *World) took(s Stage) time.Duration {
 	least := [...]int{booting: 6, starting: 2, syncing: 1, raising: 4, settling: 3, up: 0}
 	most := [...]int{booting: 45, starting: 12, syncing: 9, raising: 14, settling: 18, up: 0}
+	// A busy host starts etcd late, and a large store takes its time to arrive.
+	slow := [...]int{booting: 200, starting: 40, syncing: 110, raising: 60, settling: 60, up: 0}
+	if w.rand.Intn(20) == 0 {
+		return time.Duration(slow[s]) * time.Second
+	}
 	return time.Duration(least[s]+w.rand.Intn(1+most[s]-least[s])) * time.Second
 }
 

@@ -45,6 +45,7 @@ func (w *World) proceed(d plan.Decision, fresh bool) (bool, error) {
 	if w.finished {
 		return true, w.AsWanted()
 	}
+	w.rested = w.rested || d.Step.Verb == plan.Nothing && fresh
 	if d.Step.Verb != plan.Wait && d.Step.Verb != plan.Nothing {
 		w.Advance(w.now.Add(time.Second))
 		return false, nil

@@ -177,7 +177,7 @@ func (w *World) judgeLoss(h *host) {
 
 // judgeTruth is asked all the time.
 func (w *World) judgeTruth() {
-	if w.setup.Sturdy && w.initialised && !w.hasQuorum() {
+	if w.setup.Sturdy && w.rested && !w.hasQuorum() {
 		w.blame("the quorum was lost with a single failure")
 	}
 	firsts := 0

@@ -29,8 +29,8 @@ type Setup struct {
 	Script []Event
 	// Luck is how often, out of 100 steps, each of these happens.
 	Luck Luck
-	// Sturdy: the quorum may never be lost, whatever the reason: it is the promise
-	// for groups of three and more with one failure.
+	// Sturdy: once all was as wanted, the quorum may never be lost, whatever the
+	// reason: it is the promise for groups of three and more with one failure.
 	Sturdy bool
 }
 

@@ -21,6 +21,7 @@ type World struct {
 	certificates bool
 	kubeconfig   bool
 	initialised  bool
+	rested       bool // all was once as wanted
 	finished     bool
 	workersUntil time.Time // zero: until the group is to go
 	last         int       // the highest number that was put into a name

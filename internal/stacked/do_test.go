@@ -42,18 +42,18 @@ func (w *world) objects() string {
 func TestCreate(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(3))
 	step := plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Domain: "a", Init: true}
-	for range 2 { // a repeated step makes nothing twice
-		if err := w.r.do(context.Background(), w.scene(), w.r.memories.of(kcpKey), step); err != nil {
+	first := &memory{}
+	for _, m := range []*memory{first, {}} { // a repeated step makes nothing twice
+		if err := w.r.do(context.Background(), w.scene(), m, step); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if !slices.ContainsFunc(first.expected, func(e expectation) bool { return e.machine == "demo-cp-1" && e.uid == "" }) ||
+		!slices.ContainsFunc(first.expected, func(e expectation) bool { return e.machine == "" && e.version != "" }) {
+		t.Errorf("expected is %+v, want the Machine and the number", first.expected)
+	}
 	if got := w.objects(); got != "[demo-cp-1] [demo-cp-1] [demo-cp-1]" {
 		t.Fatalf("made %s", got)
-	}
-	expected := w.r.memories.of(kcpKey).expected
-	if !slices.ContainsFunc(expected, func(e expectation) bool { return e.machine == "demo-cp-1" && e.uid == "" }) ||
-		!slices.ContainsFunc(expected, func(e expectation) bool { return e.machine == "" && e.version == w.kcp().ResourceVersion }) {
-		t.Errorf("expected is %+v, want the Machine and the number", expected)
 	}
 	m := w.machine("demo-cp-1")
 	wantInfra := clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachine", Name: "demo-cp-1"}
@@ -344,6 +344,24 @@ func TestBegun(t *testing.T) {
 	for _, test := range tests {
 		if got := firstOrphan(test.objects, kcp, []*clusterv1.Machine{made("demo-cp-1")}); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestWrittenSecretsAreReadAnew: what was read before they were written is not believed.
+func TestWrittenSecretsAreReadAnew(t *testing.T) {
+	w := grown(t, 1)
+	for _, verb := range []plan.Verb{plan.Generate, plan.WriteKubeconfig} {
+		m := w.r.memories.of(kcpKey)
+		s := w.scene()
+		if m.slow.read.IsZero() {
+			t.Fatal("nothing was read before")
+		}
+		if err := w.r.do(context.Background(), s, m, plan.Step{Verb: verb}); err != nil {
+			t.Fatal(err)
+		}
+		if !m.slow.read.IsZero() {
+			t.Errorf("what was read before %s is still believed", verb)
 		}
 	}
 }

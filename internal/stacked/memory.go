@@ -1,6 +1,7 @@
 package stacked
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ type memory struct {
 	surveyed time.Time
 	around   string
 	resting  bool
+	// objects and members tell when facts changed that nobody dates: what is wanted
+	// and which Machines there are; which members there are and who leads.
+	objects, members changes
 	// slow are the facts that are read rarely.
 	slow slowFacts
 	// begun is the name of a machine whose number was taken, and of which something,
@@ -86,4 +90,48 @@ func (t *memberTimes) stamp(members []plan.Member, now time.Time) {
 		m.Since = s.since
 	}
 	t.seen = seen
+}
+
+// changes tells when something last changed, as it was seen.
+type changes struct {
+	seen string
+	at   time.Time
+}
+
+// look compares with what was seen last. What is seen first has not changed.
+func (c *changes) look(now string, at time.Time) {
+	if c.seen != "" && c.seen != now {
+		c.at = at
+	}
+	c.seen = now
+}
+
+// note remembers when the facts changed that nobody dates.
+func (m *memory) note(s *scene) {
+	o := s.observed
+	objects := fmt.Sprint("generation ", s.kcp.Generation)
+	for _, machine := range o.Machines {
+		objects += " " + machine.Name
+	}
+	m.objects.look(objects, o.Now)
+	if !o.Etcd.Known {
+		return
+	}
+	members := "members"
+	for _, member := range o.Etcd.Members {
+		members += fmt.Sprint(" ", member.ID, member.Leader)
+	}
+	m.members.look(members, o.Now)
+}
+
+// newest returns the newest of the times at which facts became true, those on
+// record and those that were only seen.
+func (m *memory) newest(s *scene) time.Time {
+	newest := s.newestFact()
+	for _, at := range []time.Time{m.objects.at, m.members.at} {
+		if at.After(newest) {
+			newest = at
+		}
+	}
+	return newest
 }

@@ -136,6 +136,7 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 			return ctrl.Result{}, err
 		}
 	}
+	m.note(s)
 	failure := r.act(ctx, s, m, d)
 	switch {
 	case apierrors.IsConflict(failure):
@@ -219,7 +220,7 @@ func (r *Reconciler) act(ctx context.Context, s *scene, m *memory, d plan.Decisi
 	if !acts(d.Step) {
 		return nil
 	}
-	fact := s.newestFact()
+	fact := m.newest(s)
 	err := r.do(ctx, s, m, d.Step)
 	delay := time.Since(fact)
 	countStep(d, delay, err)

@@ -250,9 +250,11 @@ func TestTargets(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	stray := registered("n9 ip=10.0.0.9")
+	known := registered("n1 ip=10.0.1.1")
 	stray.Labels = map[string]string{controlPlaneLabel: ""}
+	known.Labels = stray.Labels
 	s := newScene(testKCP(3), testCluster(), all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4"}), nil, time.Now())
-	s.addWorkload(workload.View{Nodes: []corev1.Node{registered("n1 ip=10.0.1.1"), registered("worker ip=10.0.0.8"), stray}})
+	s.addWorkload(workload.View{Nodes: []corev1.Node{known, registered("worker ip=10.0.0.8"), stray}})
 	targets := s.targets(to)
 	if got, want := names(targets), "n1@10.0.1.1 n2@10.0.0.2 n9@10.0.0.9"; got != want {
 		t.Errorf("targets are %q, want %q", got, want)
@@ -300,6 +302,39 @@ func TestNewestFact(t *testing.T) {
 		if got := s.newestFact().Unix(); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
+	}
+}
+
+// TestUndatedFacts: what nobody dates is dated when it is seen.
+func TestUndatedFacts(t *testing.T) {
+	at := func(n int64) time.Time { return time.Now().Add(time.Duration(n) * time.Hour).Truncate(time.Second) }
+	s, m := fine(), &memory{}
+	look := func(n int64) time.Time {
+		s.observed.Now = at(n)
+		m.note(s)
+		return m.newest(s)
+	}
+	if got := look(1); !got.Before(at(1)) {
+		t.Errorf("what is seen first counts as new: %v", got)
+	}
+	s.kcp.Generation++
+	if got := look(2); !got.Equal(at(2)) {
+		t.Errorf("what is wanted changed at %v, want %v", got, at(2))
+	}
+	if got := look(3); !got.Equal(at(2)) {
+		t.Errorf("nothing has changed since %v, and yet %v", at(2), got)
+	}
+	s.observed.Etcd.Members[1].Leader = true
+	if got := look(4); !got.Equal(at(4)) {
+		t.Errorf("the leader changed at %v, want %v", got, at(4))
+	}
+	s.observed.Etcd.Known, s.observed.Etcd.Members = false, nil
+	if got := look(5); !got.Equal(at(4)) {
+		t.Errorf("not knowing the members is no change of them: %v", got)
+	}
+	s.machines, s.observed.Machines = s.machines[1:], s.observed.Machines[1:]
+	if got := look(6); !got.Equal(at(6)) {
+		t.Errorf("a Machine went at %v, want %v", got, at(6))
 	}
 }
 

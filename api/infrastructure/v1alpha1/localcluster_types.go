@@ -6,7 +6,7 @@ import (
 )
 
 // ClusterFinalizer keeps a LocalCluster until its endpoint is gone.
-const ClusterFinalizer = "localcluster.infrastructure.cluster.x-k8s.io"
+const ClusterFinalizer = "infrastructure.cluster.x-k8s.io/localcluster"
 
 // LocalClusterSpec is the cluster-wide infrastructure that is wanted.
 type LocalClusterSpec struct {

@@ -6,7 +6,7 @@ import (
 )
 
 // MachineFinalizer keeps a LocalMachine until its namespaces, mounts, link and files are gone.
-const MachineFinalizer = "localmachine.infrastructure.cluster.x-k8s.io"
+const MachineFinalizer = "infrastructure.cluster.x-k8s.io/localmachine"
 
 // Condition types of a LocalMachine beside Ready and Paused.
 const (

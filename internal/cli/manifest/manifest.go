@@ -40,8 +40,6 @@ type Cluster struct {
 	MaxParallel int32
 	// FailureDomains are names that machines are spread over. Empty: no domains.
 	FailureDomains []string
-	// CgroupV1: the host's control groups are of version 1, which kubeadm's preflight refuses unless told otherwise.
-	CgroupV1 bool
 }
 
 // Document is one object of a manifest, and what it is for.
@@ -130,7 +128,7 @@ func (c Cluster) controlPlane() *controlplanev1.KubeadmControlPlane {
 		InfrastructureRef: reference(infrav1.GroupVersion.Group, "LocalMachineTemplate", controlPlaneName(c.Name)),
 		Deletion:          upstream.KubeadmControlPlaneMachineTemplateDeletionSpec{NodeDrainTimeoutSeconds: ptr.To(drainSeconds)},
 	}
-	kcp.Spec.KubeadmConfigSpec = c.kubeadm()
+	kcp.Spec.KubeadmConfigSpec = kubeadm()
 	if c.MaxParallel > 0 {
 		kcp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
 	}
@@ -144,7 +142,7 @@ func (c Cluster) workerConfig() *bootstrapv1.KubeadmConfigTemplate {
 		Spec: bootstrapv1.KubeadmConfigTemplateSpec{
 			Template: bootstrapv1.KubeadmConfigTemplateResource{
 				Spec: bootstrapv1.KubeadmConfigSpec{
-					JoinConfiguration: bootstrapv1.JoinConfiguration{NodeRegistration: c.registration()},
+					JoinConfiguration: bootstrapv1.JoinConfiguration{NodeRegistration: registration()},
 				},
 			},
 		},

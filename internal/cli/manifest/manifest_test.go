@@ -11,7 +11,7 @@ import (
 func demo() Cluster {
 	return Cluster{
 		Name: "demo", Namespace: "default", Version: "v1.36.3", Replicas: 3,
-		FailureDomains: []string{"a", "b", "c"}, CgroupV1: true,
+		FailureDomains: []string{"a", "b", "c"},
 	}
 }
 
@@ -97,25 +97,6 @@ func TestWrittenIsParsed(t *testing.T) {
 	}
 	if got := Versions(objects); len(got) != 1 || got[0] != "v1.36.3" {
 		t.Errorf("versions are %v", got)
-	}
-}
-
-// Preflight errors are ignored only where the host makes it necessary.
-func TestCgroupV1IsTheOnlyReasonToIgnoreErrors(t *testing.T) {
-	for _, v1 := range []bool{false, true} {
-		c := demo()
-		c.Workers, c.CgroupV1 = 1, v1
-		var out bytes.Buffer
-		if err := Write(&out, c.Documents()); err != nil {
-			t.Fatal(err)
-		}
-		want := 0
-		if v1 {
-			want = 3 // init, join, worker
-		}
-		if n := strings.Count(out.String(), "SystemVerification"); n != want {
-			t.Errorf("with cgroup v1 %v: SystemVerification is named %d times, want %d", v1, n, want)
-		}
 	}
 }
 

@@ -230,6 +230,9 @@ func TestWaiting(t *testing.T) {
 			f.NodeReady = false
 			f.Components = []plan.Component{{Name: "etcd", Health: plan.Unhealthy, Why: "crashes"}, {Name: "kube-apiserver", Health: plan.Healthy}, {Name: "kube-scheduler"}}
 		}, "etcd (crashes), kube-scheduler", false},
+		{"components with one reason", func(f *Facts) {
+			f.Components = []plan.Component{{Name: "etcd", Why: "starts"}, {Name: "kube-apiserver"}, {Name: "kube-scheduler", Why: "starts"}}
+		}, "etcd, kube-scheduler (starts), kube-apiserver", false},
 		{"ready", func(f *Facts) { f.NodeReady, f.NodeWhy = false, "no network" }, "its Node to be Ready: no network", false},
 		{"leaving", func(f *Facts) { f.Deleting, f.Leaving, f.Failure = true, "drains", "x" }, "drains", false},
 		{"leaving, not begun", func(f *Facts) { f.Deleting = true }, "its turn to go", false},

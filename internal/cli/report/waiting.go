@@ -60,15 +60,25 @@ func Waiting(f Facts) (waiting string, failed bool) {
 	return "", false
 }
 
+// waitingForComponents names what is not healthy; those with the same reason share it.
 func waitingForComponents(components []plan.Component) string {
-	var parts []string
+	var reasons []string
+	names := map[string][]string{}
 	for _, c := range components {
 		if c.Health == plan.Healthy {
 			continue
 		}
-		part := c.Name
-		if c.Why != "" {
-			part += " (" + oneLine(c.Why) + ")"
+		why := oneLine(c.Why)
+		if _, known := names[why]; !known {
+			reasons = append(reasons, why)
+		}
+		names[why] = append(names[why], c.Name)
+	}
+	parts := make([]string, 0, len(reasons))
+	for _, why := range reasons {
+		part := strings.Join(names[why], ", ")
+		if why != "" {
+			part += " (" + why + ")"
 		}
 		parts = append(parts, part)
 	}

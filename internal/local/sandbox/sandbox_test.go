@@ -267,7 +267,7 @@ func TestPause(t *testing.T) {
 
 func ping(t *testing.T, h *Host, from, to string) error {
 	t.Helper()
-	code, err := h.Exec(t.Context(), from, []string{"bash", "-c", "exec 3<>/dev/tcp/" + to}, Stdio{})
+	code, err := h.Exec(t.Context(), from, []string{"timeout", "2", "bash", "-c", "exec 3<>/dev/tcp/" + to}, Stdio{})
 	if err != nil {
 		t.Fatal(err)
 	}
