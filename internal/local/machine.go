@@ -187,7 +187,7 @@ func (r *machineReconciler) delete(ctx context.Context, lm *infrav1.LocalMachine
 	if !controllerutil.ContainsFinalizer(lm, infrav1.MachineFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	mine, draining, err := r.beforeDeletion(ctx, lm, of)
+	mine, draining, err := r.beforeDeletion(lm, of)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -413,7 +413,7 @@ func TestDeletion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mine, draining, err := s.machines.beforeDeletion(context.Background(), lm, of); !mine || draining || err != nil {
+		if mine, draining, err := s.machines.beforeDeletion(lm, of); !mine || draining || err != nil {
 			t.Errorf("mine %v, draining %v, %v: want an end of the wait", mine, draining, err)
 		}
 	})

@@ -193,7 +193,7 @@ func (r *machineReconciler) tell(ctx context.Context, lm *infrav1.LocalMachine, 
 }
 
 // beforeDeletion says whether there is a machine that is ours to remove, and whether its connections are still being moved.
-func (r *machineReconciler) beforeDeletion(ctx context.Context, lm *infrav1.LocalMachine, of owner) (mine, draining bool, err error) {
+func (r *machineReconciler) beforeDeletion(lm *infrav1.LocalMachine, of owner) (mine, draining bool, err error) {
 	s, err := r.machines.Get(lm.Name)
 	if errors.Is(err, sandbox.ErrNotFound) || nameProblem(lm.Name) != nil {
 		return false, false, nil

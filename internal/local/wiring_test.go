@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -285,7 +284,7 @@ func (w *wired) goes(after func(string, func() bool) time.Duration) {
 	if _, ok := balancer.Running(EndpointConfig(w.state, keyOf("alpha"))); ok {
 		w.t.Error("the endpoint's process is left")
 	}
-	if left, err := os.ReadDir(endpointsFolder(w.state)); err != nil && err != io.EOF || len(left) > 0 {
+	if left, err := os.ReadDir(endpointsFolder(w.state)); err != nil || len(left) > 0 {
 		w.t.Errorf("files %v are left, %v", left, err)
 	}
 }

@@ -315,6 +315,29 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
+// TestConfirmedInTurn: a turn asks etcd once more before it takes from the quorum.
+func TestConfirmedInTurn(t *testing.T) {
+	w := grown(t, 3)
+	w.members[0].Leader, w.members[2].Leader = false, true // demo-cp-1, the oldest, goes, and does not lead
+	w.scale(1)
+	w.forgetEtcd()
+	w.surveys = 0
+	w.onSurvey = func(before int) {
+		if before == 1 {
+			w.members[1].Health, w.members[2].Health = plan.Unhealthy, plan.Unhealthy
+		}
+	}
+	w.turn()
+	if w.surveys != 2 {
+		t.Errorf("asked etcd %d times, want once more before the step: %+v", w.surveys, w.kcp().Status.Plan)
+	}
+	for _, m := range w.machines() {
+		if !m.DeletionTimestamp.IsZero() {
+			t.Errorf("%s is deleted although the quorum is gone", m.Name)
+		}
+	}
+}
+
 func TestBegun(t *testing.T) {
 	kcp := testKCP(3)
 	ours := metav1.OwnerReference{Kind: kind, UID: kcp.UID}

@@ -60,8 +60,12 @@ func TestExpectationMet(t *testing.T) {
 func TestStaleCache(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	w.provide()
-	stale := true
+	stale, tries := true, 0
 	w.r.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			tries++
+			return c.Create(ctx, o, options...)
+		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if err := c.List(ctx, list, options...); err != nil {
 				return err
@@ -77,6 +81,7 @@ func TestStaleCache(t *testing.T) {
 		t.Fatalf("machines are %v", got)
 	}
 	before := w.kcp().ResourceVersion
+	tries = 0
 	for range 3 {
 		if wait := w.turn().RequeueAfter; wait <= 0 || wait > patience {
 			t.Fatalf("looks again after %v, want within %v", wait, patience)
@@ -87,8 +92,8 @@ func TestStaleCache(t *testing.T) {
 	for i := range m.expected {
 		m.expected[i].since = time.Now().Add(-2 * patience)
 	}
-	if w.turn(); len(m.expected) == 0 || w.kcp().ResourceVersion != before {
-		t.Errorf("decided on a cache that lags: expected %v", m.expected)
+	if w.turn(); len(m.expected) == 0 || w.kcp().ResourceVersion != before || tries != 0 {
+		t.Errorf("decided on a cache that lags: expected %v, %d objects created", m.expected, tries)
 	}
 	stale = false
 	w.turn()

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -67,6 +68,47 @@ func TestLife(t *testing.T) {
 		t.Fatalf("after scaling down: %+v, machines %v, members %v", p, w.machineNames(), w.members)
 	}
 	w.end()
+}
+
+// TestDeletedWhileInitialising: kubeadm may finish while its machine is being
+// deleted. Nobody could join what goes with it.
+func TestDeletedWhileInitialising(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(3))
+	w.settle()
+	w.join("demo-cp-1")
+	if err := w.client.Delete(context.Background(), w.machine("demo-cp-1")); err != nil {
+		t.Fatal(err)
+	}
+	w.init = true
+	w.settle()
+	if ptr.Deref(w.kcp().Status.Initialization.ControlPlaneInitialized, false) || len(w.machineNames()) != 1 {
+		t.Errorf("initialised %v, machines %v", w.kcp().Status.Initialization, w.machineNames())
+	}
+}
+
+// TestQuorumKeptForWorkers: while workers are left, a machine that goes still goes in good order.
+func TestQuorumKeptForWorkers(t *testing.T) {
+	w := grown(t, 3)
+	ctx := context.Background()
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-worker", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	if err := w.client.Create(ctx, worker); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(ctx, w.kcp()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(ctx, w.machine("demo-cp-1")); err != nil {
+		t.Fatal(err)
+	}
+	w.terminate("demo-cp-1")
+	w.settle()
+	w.bury()
+	if got := w.machineNames(); len(w.members) != 2 || !slices.Equal(got, []string{"demo-cp-2", "demo-cp-3", "demo-worker"}) {
+		t.Errorf("machines are %v, members %v", got, w.members)
+	}
+	if !slices.ContainsFunc(w.members, func(m etcd.Member) bool { return m.Leader }) {
+		t.Error("the leader left without handing over")
+	}
 }
 
 // scale changes the number of machines wanted.

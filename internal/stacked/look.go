@@ -53,9 +53,6 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 		s.observed.Group.Begun = m.begun
 	}
 	s.addWorkload(r.Workload.View(client.ObjectKeyFromObject(cluster)))
-	if s.observed.Group.Paused {
-		return s, 0, nil
-	}
 	r.observeInit(ctx, s)
 	return s, 0, r.observeEtcd(ctx, s, m)
 }
@@ -63,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 // observeInit finds out whether the first machine has initialised the cluster. It never turns back.
 func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 	o := &s.observed
-	if o.Group.Initialized || o.Group.Deleting || !o.Cluster.Reachable {
+	if o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
 		return
 	}
 	// A machine that is deleted while it initialises takes the cluster with it.

@@ -52,6 +52,8 @@ type world struct {
 	recorded chan string
 	// wanted and forgotten count what was asked of the connections.
 	wanted, forgotten int
+	// onSurvey is called before each survey, if set, with how many there were.
+	onSurvey func(int)
 	// failChange fails changes of members.
 	failChange error
 }
@@ -161,6 +163,9 @@ func (w *world) locked() func() {
 
 func (w *world) Survey(_ context.Context, targets []etcd.Target) etcd.Survey {
 	defer w.locked()()
+	if w.onSurvey != nil {
+		w.onSurvey(w.surveys)
+	}
 	w.surveys++
 	s := etcd.Survey{Known: len(targets) > 0, Agreed: true}
 	for _, m := range w.members {

@@ -105,7 +105,7 @@ func (s Seen) workers() []report.Workers {
 	others := report.Workers{Current: true}
 	for j := range s.Objects.Machines {
 		m := &s.Objects.Machines[j]
-		if false {
+		if !machine.IsControlPlane(m) && !taken[m.Name] {
 			others.Machines = append(others.Machines, s.machine(m))
 		}
 	}

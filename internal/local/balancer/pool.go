@@ -207,21 +207,22 @@ func (p *pool) doomed(m *member, now time.Time) []*link {
 	elsewhere := slices.ContainsFunc(p.members, func(o *member) bool {
 		return o != m && o.health == Healthy && !o.Draining && !o.removed
 	})
+	all := m.health == Unhealthy && elsewhere || m.health != Healthy && m.removed
 	leaving := m.removed || m.Draining && elsewhere
 	switch {
 	case !leaving:
 		m.closing = time.Time{}
 	case m.closing.IsZero():
 		m.closing = now
+	default:
+		all = all || now.Sub(m.closing) >= DrainGrace
 	}
-	dead := m.health == Unhealthy && elsewhere || m.health != Healthy && m.removed
-	late := leaving && now.Sub(m.closing) >= DrainGrace
-	if !dead && !leaving {
+	if !all && !leaving {
 		return nil
 	}
 	var doomed []*link
 	for l := range m.links {
-		if dead || late || leaving && l.idle() >= drainIdle {
+		if all || l.idle() >= drainIdle {
 			doomed = append(doomed, l)
 		}
 	}

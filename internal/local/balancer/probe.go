@@ -59,7 +59,7 @@ func ask(ctx context.Context, client *http.Client, address string) error {
 	if err != nil {
 		return fmt.Errorf("asking for its health: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 8<<10))
 	if err != nil {
 		return fmt.Errorf("asking for its health: %w", err)

@@ -103,7 +103,7 @@ func Start(ctx context.Context, binary, configFile string) error {
 	if err != nil {
 		return fmt.Errorf("starting an endpoint: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	command := exec.Command(binary, "endpoint", "--config", configFile)
 	command.Stdout, command.Stderr = log, log
 	command.Dir = "/"
@@ -170,7 +170,7 @@ func Stop(ctx context.Context, configFile string) error {
 		return fmt.Errorf("stopping endpoint process %d: %w", pid, err)
 	}
 	process := os.NewFile(uintptr(handle), "pidfd")
-	defer process.Close()
+	defer func() { _ = process.Close() }()
 	// The number may have passed to another process before the handle was there, and not afterwards.
 	if again, ok := Running(configFile); !ok || again != pid {
 		return nil
@@ -206,7 +206,7 @@ func Wait(ctx context.Context, configFile string) error {
 		return fmt.Errorf("waiting for endpoint process %d: %w", pid, err)
 	}
 	process := os.NewFile(uintptr(handle), "pidfd")
-	defer process.Close()
+	defer func() { _ = process.Close() }()
 	if _, ok := Running(configFile); !ok {
 		return nil
 	}

@@ -80,6 +80,9 @@ func stat(pid int) (began uint64, state byte, err error) {
 
 // await returns when the process has ended.
 func (p process) await(ctx context.Context) error {
+	if p.PID == 0 { // a machine that was powered off has no process
+		return nil
+	}
 	fd, err := unix.PidfdOpen(p.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) || err == nil && !p.alive() {
 		if err == nil {

@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"testing"
+	"time"
+)
+
+// live runs one world and tells its story if it goes wrong.
+func live(t *testing.T, s Setup) {
+	t.Helper()
+	if _, err := Live(s, nil); err != nil {
+		story := &Story{}
+		Live(s, story)
+		t.Fatalf("%v\n%+v\n%s", err, s, story)
+	}
+}
+
+// TestDeathAtEveryMoment: a group is created, grows and shrinks, and every machine
+// in turn dies at every moment of it.
+func TestDeathAtEveryMoment(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		for at := time.Second; at < 12*time.Minute; at += 7 * time.Second {
+			s := Setup{Seed: 9, Replicas: 3, Domains: abc, Places: n%2 == 0}
+			s.Script = inOrder(Event{At: at, Kind: Kill, N: n},
+				Event{At: 4 * time.Minute, Kind: Scale, N: 5}, Event{At: 8 * time.Minute, Kind: Scale, N: 3})
+			live(t, s)
+		}
+	}
+}
+
+// TestRestartAtEveryMoment: the controller starts anew at every moment, twice, and
+// a machine is deleted meanwhile.
+func TestRestartAtEveryMoment(t *testing.T) {
+	for at := time.Second; at < 10*time.Minute; at += 3 * time.Second {
+		s := Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true}
+		s.Script = inOrder(Event{At: at, Kind: Restart}, Event{At: at + 25*time.Second, Kind: Restart},
+			Event{At: 3 * time.Minute, Kind: ForceDelete, N: 2}, Event{At: 6 * time.Minute, Kind: Scale, N: 1})
+		live(t, s)
+	}
+}
+
+// TestEveryFate: every machine in turn dies or hangs at every stage, while others
+// join at once or one by one, and whether the provider says so or not.
+func TestEveryFate(t *testing.T) {
+	for n := 1; n <= 4; n++ {
+		for stage := booting; stage <= settling; stage++ {
+			for variant := range 16 {
+				live(t, Setup{
+					Seed: int64(variant), Replicas: 3, Domains: abc, MaxParallel: variant & 1,
+					Places: variant&2 > 0, Reports: variant&4 > 0, Serial: variant == 15,
+					Fates:  map[int]Fate{n: {At: stage, Dies: variant&8 > 0}},
+					Script: []Event{{At: 15 * time.Minute, Kind: Scale, N: 5}},
+				})
+			}
+		}
+	}
+}
+
+// inOrder sorts a few events by time, keeping the first before others of its moment.
+func inOrder(events ...Event) []Event {
+	for i := range events {
+		for j := i; j > 0 && events[j].At < events[j-1].At; j-- {
+			events[j], events[j-1] = events[j-1], events[j]
+		}
+	}
+	return events
+}
