@@ -177,8 +177,7 @@ func (c *containerd) stop() error {
 	case err = <-c.ended:
 	case <-time.After(30 * time.Second):
 		_ = c.process.Process.Kill()
-		<-c.ended
-		err = errors.New("it did not stop within 30 s")
+		err = errors.Join(errors.New("it did not stop within 30 s"), <-c.ended)
 	}
 	if err != nil {
 		err = fmt.Errorf("stopping containerd: %w: %s", err, c.tail())

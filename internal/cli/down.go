@@ -50,7 +50,7 @@ does not ask.`,
 		Example: `  quorate down demo    # one cluster
   quorate down         # everything
   quorate down --all   # everything, without a question`,
-		Args:              mostArguments(1),
+		Args:              oneArgumentAtMost,
 		ValidArgsFunction: a.complete(1, a.clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.screen = a.newScreen()

@@ -20,7 +20,7 @@ replayed.`,
 		Example: `  quorate explain
   quorate explain demo -o json
   quorate explain demo --observed -o json >observed.json    # for a bug report`,
-		Args:              mostArguments(1),
+		Args:              oneArgumentAtMost,
 		ValidArgsFunction: a.complete(1, a.clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if observed && output == "table" {

@@ -28,7 +28,7 @@ Written to a file, it can be read by its owner only.`,
 		Example: `  quorate kubeconfig demo --write ~/.kube/demo
   KUBECONFIG=<(quorate kubeconfig demo) kubectl get nodes
   quorate kubeconfig --management    # of the management plane: Clusters, Machines and their kin`,
-		Args:              mostArguments(1),
+		Args:              oneArgumentAtMost,
 		ValidArgsFunction: a.complete(1, a.clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if management && len(args) > 0 {
@@ -109,12 +109,10 @@ func writeSecret(path string, content []byte) error {
 	return nil
 }
 
-// mostArguments refuses more arguments than that.
-func mostArguments(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > n {
-			return fmt.Errorf("%q is one argument too many for %q; see %q", args[n], cmd.CommandPath(), cmd.CommandPath()+" --help")
-		}
-		return nil
+// oneArgumentAtMost refuses a second argument.
+func oneArgumentAtMost(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%q is one argument too many for %q; see %q", args[1], cmd.CommandPath(), cmd.CommandPath()+" --help")
 	}
+	return nil
 }

@@ -25,7 +25,7 @@ Without a name, all clusters are shown.`,
 		Example: `  quorate status
   quorate status demo --watch
   quorate status demo -o json | jq .etcd.canStand`,
-		Args:              mostArguments(1),
+		Args:              oneArgumentAtMost,
 		ValidArgsFunction: a.complete(1, a.clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watch && output != "table" {

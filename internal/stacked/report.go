@@ -97,7 +97,7 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	status.Versions = versions(s.machines)
 	status.Version = ""
 	if len(status.Versions) > 0 {
-		status.Version = status.Versions[0].Version //nolint:staticcheck // deprecated upstream, and still read by its clients
+		status.Version = status.Versions[0].Version
 	}
 	status.Replicas = ptr.To(int32(len(s.machines)))
 	status.ReadyReplicas = s.count(clusterv1.MachineReadyCondition)

@@ -207,16 +207,7 @@ func (p *pool) doomed(m *member, now time.Time) []*link {
 	elsewhere := slices.ContainsFunc(p.members, func(o *member) bool {
 		return o != m && o.health == Healthy && !o.Draining && !o.removed
 	})
-	all := m.health == Unhealthy && elsewhere || m.health != Healthy && m.removed
-	leaving := m.removed || m.Draining && elsewhere
-	switch {
-	case !leaving:
-		m.closing = time.Time{}
-	case m.closing.IsZero():
-		m.closing = now
-	default:
-		all = all || now.Sub(m.closing) >= DrainGrace
-	}
+	all, leaving := m.ends(elsewhere, now)
 	if !all && !leaving {
 		return nil
 	}
@@ -227,6 +218,22 @@ func (p *pool) doomed(m *member, now time.Time) []*link {
 		}
 	}
 	return doomed
+}
+
+// ends says whether all connections of a member have to go now, and whether those that are idle have, given whether
+// there is another member for them.
+func (m *member) ends(elsewhere bool, now time.Time) (all, leaving bool) {
+	all = m.health == Unhealthy && elsewhere || m.health != Healthy && m.removed
+	leaving = m.removed || m.Draining && elsewhere
+	switch {
+	case !leaving:
+		m.closing = time.Time{}
+	case m.closing.IsZero():
+		m.closing = now
+	default:
+		all = all || now.Sub(m.closing) >= DrainGrace
+	}
+	return all, leaving
 }
 
 // status tells the state of all members, and whether connections are being closed.
