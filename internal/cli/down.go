@@ -259,7 +259,7 @@ func removeState(state string) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the state folder: %w", err)
-	case false:
+	case len(entries) > 0:
 		return fmt.Errorf("%s holds %s, which quorate did not make: it stays", state, entries[0].Name())
 	}
 	if err := os.Remove(state); err != nil {
