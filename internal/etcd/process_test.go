@@ -144,6 +144,23 @@ func (p *process) kill() {
 
 func (p *process) signal(s syscall.Signal) { must(p.t, p.cmd.Process.Signal(s)) }
 
+// freeze stops the process, and returns when all its threads stand still.
+func (p *process) freeze() {
+	p.signal(syscall.SIGSTOP)
+	eventually(p.t, "all threads stand still", func() (string, bool) {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+		must(p.t, err)
+		for _, stat := range stats {
+			text, err := os.ReadFile(stat)
+			must(p.t, err)
+			if _, state, _ := strings.Cut(string(text), ") "); !strings.HasPrefix(state, "T") {
+				return stat + ": " + state, false
+			}
+		}
+		return "", len(stats) > 0
+	})
+}
+
 // target is the member as its own client sees it.
 func (p *process) target() etcd.Target {
 	return etcd.Target{Name: p.name, Dial: func(ctx context.Context) (net.Conn, error) {
