@@ -200,7 +200,7 @@ func settle(s *state) opinion {
 }
 
 // departures says what each machine that is being deleted waits for.
-func (s *state) departures(going []machine) string {
+func (s *state) departures(going []*machine) string {
 	var texts []string
 	for _, m := range going {
 		next := cmp.Or(s.cannotGo(m), "may go")

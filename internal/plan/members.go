@@ -122,32 +122,32 @@ func finishRemovals(s *state) opinion {
 
 // due returns the machines that wait for our hook: those without a member first,
 // then those that do not vote, the dead, the living.
-func (s *state) due() []machine {
-	var due []machine
+func (s *state) due() []*machine {
+	var due []*machine
 	for _, m := range s.machines {
 		if m.HookDue {
 			due = append(due, m)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b machine) int { return a.worth() - b.worth() })
+	slices.SortStableFunc(due, func(a, b *machine) int { return a.member.worth() - b.member.worth() })
 	return due
 }
 
-// worth orders machines by what the quorum loses with them.
-func (m machine) worth() int {
+// worth orders members by what the quorum loses with them; nil: nothing.
+func (m *Member) worth() int {
 	switch {
-	case m.member == nil:
+	case m == nil:
 		return 0
-	case m.member.Learner:
+	case m.Learner:
 		return 1
-	case m.member.Health != Healthy:
+	case m.Health != Healthy:
 		return 2
 	}
 	return 3
 }
 
 // cannotGo says why the quorum cannot spare a machine; empty if it can.
-func (s *state) cannotGo(m machine) string {
+func (s *state) cannotGo(m *machine) string {
 	if m.member != nil {
 		return s.cannotSpare(m.member)
 	}
@@ -226,7 +226,7 @@ func (s *state) successor(m *Member) *Member {
 		if o.ID == m.ID || o.Learner || o.Health != Healthy {
 			continue
 		}
-		on := slices.IndexFunc(s.with(complete), func(c machine) bool { return c.Name == o.Machine })
+		on := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })
 		if on >= seat {
 			best, seat = o, on
 		}
@@ -282,7 +282,7 @@ func (s *state) strays() []*Member {
 			found = append(found, m)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *Member) int { return machine{member: a}.worth() - machine{member: b}.worth() })
+	slices.SortStableFunc(found, func(a, b *Member) int { return a.worth() - b.worth() })
 	return found
 }
 
@@ -343,9 +343,9 @@ func latest(a, b time.Time) time.Time {
 
 // on returns the machine of that name; nil if there is none.
 func (s *state) on(name string) *machine {
-	for i := range s.machines {
-		if s.machines[i].Name == name {
-			return &s.machines[i]
+	for _, m := range s.machines {
+		if m.Name == name {
+			return m
 		}
 	}
 	return nil
@@ -353,8 +353,8 @@ func (s *state) on(name string) *machine {
 
 // mayOwn returns the machines that may own a member which is not yet known to be
 // theirs, or wait for their turn to have one.
-func (s *state) mayOwn() []machine {
-	var found []machine
+func (s *state) mayOwn() []*machine {
+	var found []*machine
 	for _, m := range s.with(joining, late, failed) {
 		if m.member == nil {
 			found = append(found, m)
@@ -364,7 +364,7 @@ func (s *state) mayOwn() []machine {
 }
 
 // names lists machines.
-func names(machines []machine) string {
+func names(machines []*machine) string {
 	var list []string
 	for _, m := range machines {
 		list = append(list, m.Name)

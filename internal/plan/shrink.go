@@ -33,8 +33,8 @@ func scaleDown(s *state) opinion {
 
 // leastNeeded is the machine to delete: a broken one before a complete one, then
 // in the failure domain with the most machines, then the oldest.
-func (s *state) leastNeeded() machine {
-	return slices.MinFunc(s.with(failed, complete, joining, late, unhealthy, unknown), func(a, b machine) int {
+func (s *state) leastNeeded() *machine {
+	return slices.MinFunc(s.with(failed, complete, joining, late, unhealthy, unknown), func(a, b *machine) int {
 		return cmp.Or(
 			cmp.Compare(a.soundness(), b.soundness()),
 			-cmp.Compare(s.inDomain(a.Domain), s.inDomain(b.Domain)),
@@ -42,7 +42,7 @@ func (s *state) leastNeeded() machine {
 	})
 }
 
-func (m machine) soundness() int {
+func (m *machine) soundness() int {
 	if m.standing == complete {
 		return 1
 	}
@@ -50,7 +50,7 @@ func (m machine) soundness() int {
 }
 
 // cannotDelete says why the group cannot live without a machine; empty if it can.
-func (s *state) cannotDelete(m machine) string {
+func (s *state) cannotDelete(m *machine) string {
 	others := 0
 	for _, o := range s.with(complete) {
 		if o.Name != m.Name {
@@ -64,7 +64,7 @@ func (s *state) cannotDelete(m machine) string {
 }
 
 // because says why this machine was chosen.
-func (m machine) because(s *state) string {
+func (m *machine) because(s *state) string {
 	if m.standing != complete {
 		return m.Name + ": " + m.why
 	}

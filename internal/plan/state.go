@@ -58,7 +58,7 @@ type machine struct {
 // what is counted more than once counted in one place.
 type state struct {
 	Observed
-	machines []machine
+	machines []*machine
 	voters   []quorum.Voter
 	learners []*Member
 }
@@ -83,7 +83,7 @@ func newState(o Observed) *state {
 			s.voters = append(s.voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy})
 		}
 	}
-	s.machines = make([]machine, len(s.Machines))
+	s.machines = make([]*machine, len(s.Machines))
 	for i, m := range s.Machines {
 		m.Components = slices.Clone(m.Components)
 		slices.SortFunc(m.Components, func(a, b Component) int { return cmp.Compare(a.Name, b.Name) })
@@ -99,8 +99,8 @@ func sorted(names []string) []string {
 }
 
 // judge finds out how far a machine has come.
-func (s *state) judge(given Machine) machine {
-	m := machine{Machine: given, member: s.memberOf(given.Name)}
+func (s *state) judge(given Machine) *machine {
+	m := &machine{Machine: given, member: s.memberOf(given.Name)}
 	health, why := s.health(m)
 	m.why = why
 	switch {
@@ -125,7 +125,7 @@ func (s *state) judge(given Machine) machine {
 }
 
 // onTheWay says what a machine without a Node is doing.
-func (s *state) onTheWay(m machine) (standing, string) {
+func (s *state) onTheWay(m *machine) (standing, string) {
 	age := s.since(m.Created)
 	switch {
 	case !s.Now.Before(m.until):
@@ -141,7 +141,7 @@ func (s *state) onTheWay(m machine) (standing, string) {
 }
 
 // health is that of a machine's components and member together, and what is not healthy.
-func (s *state) health(m machine) (Health, string) {
+func (s *state) health(m *machine) (Health, string) {
 	worst := Healthy
 	var why []string
 	blame := func(h Health, what string) {
@@ -210,8 +210,8 @@ func (s *state) has(machine string) bool {
 }
 
 // with returns the machines that have one of these standings, the oldest first.
-func (s *state) with(these ...standing) []machine {
-	var found []machine
+func (s *state) with(these ...standing) []*machine {
+	var found []*machine
 	for _, m := range s.machines {
 		if slices.Contains(these, m.standing) {
 			found = append(found, m)
@@ -270,7 +270,7 @@ func span(d time.Duration) string {
 }
 
 // troubles says of each machine what it lacks.
-func troubles(machines []machine) string {
+func troubles(machines []*machine) string {
 	var texts []string
 	for _, m := range machines {
 		texts = append(texts, m.Name+": "+m.why)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -55,9 +56,15 @@ type host struct {
 	stuck    bool      // it makes no progress any more
 	node     time.Time // when its Node was registered
 	member   *member
+	knows    []*member // whom kubeadm asks: those who were there when it began
 }
 
 func (h *host) alive() bool { return h.dead.IsZero() }
+
+// finds: kubeadm, as it joins, knows a member that answers, one aside.
+func (h *host) finds(but *member) bool {
+	return slices.ContainsFunc(h.knows, func(m *member) bool { return m != but && m.running && !m.removed })
+}
 
 // broken: it will never come up, and somebody must delete it.
 func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
@@ -88,6 +95,7 @@ func (w *World) enter(h *host, s Stage) {
 	switch s {
 	case queuing:
 		h.due, h.patience = time.Time{}, w.now.Add(kubeadmGivesUp)
+		h.knows = append([]*member(nil), w.members...)
 	case starting, syncing:
 		h.patience = w.now.Add(kubeadmGivesUp)
 	case settling:
@@ -118,7 +126,7 @@ func (w *World) progress(h *host) bool {
 	case h.stuck:
 		return false
 	case h.stage == queuing:
-		return w.mayAdd() && w.leave(h)
+		return w.mayAdd() && h.finds(nil) && w.leave(h)
 	case h.due.IsZero() || w.now.Before(h.due):
 		return false
 	}

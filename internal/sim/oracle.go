@@ -126,6 +126,11 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 	if fresh && m.running && !m.learner && w.hasLearner() {
 		w.blame("the voter of %s is removed while there is a learner", m.host.name)
 	}
+	for _, h := range w.hosts {
+		if fresh && h.stage == queuing && !h.broken() && h.finds(nil) && !h.finds(m) {
+			w.blame("%s joins and knows nobody but the member of %s", h.name, m.host.name)
+		}
+	}
 	if w.named(m.host.name) == m.host && !m.host.deleting {
 		w.judgeStuck(m)
 	}

@@ -28,6 +28,16 @@ func TestDeathAtEveryMoment(t *testing.T) {
 	}
 }
 
+// TestDeletionAtEveryMoment: somebody deletes the first machine, at every moment at
+// which others join that may know no other.
+func TestDeletionAtEveryMoment(t *testing.T) {
+	for seed := range int64(3) {
+		for at := 20 * time.Second; at < 3*time.Minute; at += time.Second {
+			live(t, Setup{Seed: seed, Replicas: 5, Domains: abc, Places: true, Script: []Event{{At: at, Kind: DeleteMachine, N: 1}}})
+		}
+	}
+}
+
 // TestRestartAtEveryMoment: the controller starts anew at every moment, twice, and
 // a machine is deleted meanwhile.
 func TestRestartAtEveryMoment(t *testing.T) {

@@ -3,7 +3,9 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"syscall"
 	"testing"
+	"time"
 )
 
 var (
@@ -41,9 +43,11 @@ func TestWorlds(t *testing.T) {
 	t.Logf("%d worlds, %d steps", *worlds, total)
 }
 
-// BenchmarkWorlds measures steps a second: looking, deciding, checking, acting and judging.
+// BenchmarkWorlds measures steps a second, and a second of the processor's where the
+// host is busy: looking, deciding, checking, acting and judging.
 func BenchmarkWorlds(b *testing.B) {
 	total, n := 0, int64(0)
+	before := processor(b)
 	for b.Loop() {
 		steps, err := Live(Random(n), nil)
 		if err != nil {
@@ -52,4 +56,15 @@ func BenchmarkWorlds(b *testing.B) {
 		total, n = total+steps, n+1
 	}
 	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "steps/s")
+	b.ReportMetric(float64(total)/(processor(b)-before).Seconds(), "steps/cpu-s")
+}
+
+// processor is how much of the processor's time this process has used.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
