@@ -42,9 +42,10 @@ func patience() string {
 | --- | --- |
 | a member whose machine is gone, failed or leaving, or a learner that has not started since its machine's Node registered | %s |
 | a learner that has not started while other machines wait for their turn; a voter that does not answer and whose machine is not known | %s |
+| voters that do not answer, before the quorum counts as lost | %s |
 | a learner that has not started and that nobody waits for | %s |
 | a healthy learner that was not promoted | %s |
 | a machine without a Node, before it is called late | %s |
 | a machine with a Node whose components are not all healthy, before it is called broken | %s |
-`, startPatience, turnPatience, kubeadmPatience, promotePatience, joinPatience, upPatience)
+`, startPatience, turnPatience, provePatience, kubeadmPatience, promotePatience, joinPatience, upPatience)
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -85,13 +86,17 @@ func (s *state) mayJoin() opinion {
 		most = 1
 	}
 	switch {
-	case len(s.with(complete)) == 0 && len(s.with(leaving)) == 0:
+	case len(s.with(complete)) == 0 && len(s.with(leaving)) == 0 && !slices.ContainsFunc(on, (*machine).comes):
 		return wait("NothingToJoin", "no machine is complete yet: %s", troubles(on))
 	case most > 0 && len(on) >= most:
 		return wait("Joining", "%d of at most %s: %s", len(on), count(most, "joining machine"), troubles(on))
 	}
 	return pass("all that is there is healthy")
 }
+
+// comes: it joins and has no Node yet. Whoever let it come found a complete machine;
+// that one's probes may fail while it makes room, and more may come meanwhile.
+func (m *machine) comes() bool { return m.standing == joining && m.Node == "" }
 
 // vacancy waits for machines to go before they are replaced, but for the one
 // that holds the last voter: it cannot go before it is replaced.

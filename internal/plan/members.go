@@ -13,17 +13,36 @@ func stopWithoutQuorum(s *state) opinion {
 	switch {
 	case !s.Etcd.Managed:
 		return pass("etcd is not on these machines")
-	case len(s.voters) == 0, quorum.Has(s.voters):
+	case s.hasQuorum():
 		return pass("%s", s.strength())
+	case s.mayHaveQuorum():
+		return wait("QuorumUnproven", "%s; a person must decide if this lasts", s.strength())
 	}
-	return wait("QuorumLost", "%d of %s healthy, %d needed: %s; a person must decide",
-		quorum.Healthy(s.voters), count(len(s.voters), "voter"), quorum.Majority(len(s.voters)), s.ailing())
+	return wait("QuorumLost", "%s; a person must decide", s.strength())
+}
+
+// hasQuorum reports whether a majority of the voters is healthy, or no voters are known.
+func (s *state) hasQuorum() bool { return len(s.voters) == 0 || quorum.Has(s.voters) }
+
+// mayHaveQuorum reports whether those would be a majority who are healthy or have
+// been as they are for a moment only.
+func (s *state) mayHaveQuorum() bool {
+	var voters []quorum.Voter
+	for _, m := range s.Etcd.Members {
+		if !m.Learner {
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy || s.Now.Before(m.Since.Add(provePatience))})
+		}
+	}
+	return quorum.Has(voters)
 }
 
 // strength writes how well the quorum stands.
 func (s *state) strength() string {
 	if len(s.voters) == 0 {
 		return "no voters are known"
+	}
+	if !quorum.Has(s.voters) {
+		return fmt.Sprintf("%d of %s healthy, %d needed: %s", quorum.Healthy(s.voters), count(len(s.voters), "voter"), quorum.Majority(len(s.voters)), s.ailing())
 	}
 	return fmt.Sprintf("%d of %s healthy, %d more may fail", quorum.Healthy(s.voters), count(len(s.voters), "voter"), quorum.Spare(s.voters))
 }

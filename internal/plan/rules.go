@@ -42,6 +42,7 @@ var rules = []rule{
 		name: "stop without quorum",
 		says: "Without a majority of healthy voters nothing is touched: what is left may be the only copy of the data, and a person must decide.",
 		gives: []Reason{
+			{"QuorumUnproven", Wait, "too few voters are healthy, some of them for a moment only"},
 			{"QuorumLost", Wait, "too few voters are healthy"},
 		},
 		decide: stopWithoutQuorum,

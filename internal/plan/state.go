@@ -28,6 +28,9 @@ const (
 	promotePatience = 5 * time.Minute
 	// joinPatience is how long a machine may take from its creation to its Node.
 	joinPatience = 10 * time.Minute
+	// provePatience is how long voters may be silent before the quorum counts as lost:
+	// a learner that was just promoted, and a member that starts anew, answer within seconds.
+	provePatience = 30 * time.Second
 	// upPatience is how long a machine may take from its Node to all components.
 	upPatience = 5 * time.Minute
 )
@@ -241,6 +244,13 @@ func (s *state) again() time.Duration {
 	}
 	for i := range s.Etcd.Members {
 		consider(s.stuckAt(&s.Etcd.Members[i]))
+	}
+	if !s.hasQuorum() {
+		for _, m := range s.Etcd.Members {
+			if !m.Learner {
+				consider(m.Since.Add(provePatience))
+			}
+		}
 	}
 	if s.renewable() {
 		consider(s.Cluster.Kubeconfig.Expires.Add(-renewSoon))
