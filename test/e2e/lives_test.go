@@ -103,8 +103,10 @@ func killDaemon(t *testing.T, e *environment) {
 	})
 }
 
-// scale: 3 -> 5 -> 3 -> 1 -> 3, the API answering all the time.
+// scale: 0 -> 3 -> 5 -> 3 -> 1 -> 3, the API answering all the time.
 func scale(t *testing.T, e *environment) {
+	e.up(t, "charlie", "--replicas", "3", "--wait=false")
+	own := measureDelays(t, e, "charlie")
 	e.up(t, "charlie", "--replicas", "3")
 	c, _ := e.workload(t, "charlie")
 	ctx, stop := context.WithCancel(context.Background())
@@ -118,6 +120,7 @@ func scale(t *testing.T, e *environment) {
 	}
 	stop()
 	<-done
+	own.report(t)
 	t.Logf("FIGURE writes through the endpoint while scaling 3 -> 5 -> 3 -> 1 -> 3: %s", client)
 	if lost := client.lost(context.Background(), t); lost > 0 {
 		t.Errorf("%d acknowledged writes are lost", lost)

@@ -1,0 +1,247 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// delays measures what Quorate takes of its own: from the last fact that a step can have waited for to the
+// step's write. It looks for itself, ten times a second, at the machines' etcd, at the cluster's API server and at the
+// management plane; what Quorate says of itself has no part in it.
+type delays struct {
+	management client.Client
+	key        client.ObjectKey
+	clients    certs.EtcdClients
+	etcd       *etcd.Cluster
+
+	mu      sync.Mutex
+	moments []moment
+	workers sync.WaitGroup
+	stop    context.CancelFunc
+}
+
+// moment is one thing that began or ended to be so.
+type moment struct {
+	at   time.Time
+	what string
+	step bool // Quorate wrote it; otherwise it is a fact
+}
+
+// kinds of things, by the first word, and what their appearance and their end are: "fact", "step", "both" or nothing.
+var kinds = map[string]struct{ begin, end string }{
+	"machine":     {"step", "fact"},
+	"deleting":    {"step", ""},
+	"hook":        {"", "step"},
+	"due":         {"fact", ""},
+	"replicas":    {"fact", ""},
+	"provisioned": {"fact", ""},
+	"ready":       {"fact", ""},
+	"initialised": {"fact", ""},
+	"member":      {"fact", "both"},
+	"voter":       {"fact", ""},
+	"healthy":     {"fact", ""},
+	"leader":      {"fact", ""},
+}
+
+func measureDelays(t *testing.T, e *environment, cluster string) *delays {
+	ctx, stop := context.WithCancel(context.Background())
+	d := &delays{management: e.management(t), key: client.ObjectKey{Namespace: "default", Name: cluster}, etcd: etcd.Open(nil), stop: stop}
+	for _, look := range []func(context.Context) ([]string, bool){d.objects, d.workload, d.members} {
+		d.workers.Go(func() { d.follow(ctx, look) })
+	}
+	return d
+}
+
+// follow looks again and again and notes what changed. A look that failed changes nothing.
+func (d *delays) follow(ctx context.Context, look func(context.Context) ([]string, bool)) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var last []string
+	seen := false
+	for ; ctx.Err() == nil; <-tick.C {
+		now, ok := look(ctx)
+		if !ok {
+			continue
+		}
+		if seen {
+			for _, what := range now {
+				if !slices.Contains(last, what) {
+					d.note(what, kinds[word(what)].begin)
+				}
+			}
+			for _, what := range last {
+				if !slices.Contains(now, what) {
+					d.note("no "+what, kinds[word(what)].end)
+				}
+			}
+		}
+		last, seen = now, true
+	}
+}
+
+func word(what string) string { first, _, _ := strings.Cut(what, " "); return first }
+
+func (d *delays) note(what, kind string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := time.Now()
+	if kind == "step" || kind == "both" {
+		d.moments = append(d.moments, moment{at, what, true})
+	}
+	if kind == "fact" || kind == "both" {
+		d.moments = append(d.moments, moment{at, what, false})
+	}
+}
+
+// report ends the measurement and tells median and worst.
+func (d *delays) report(t *testing.T) {
+	t.Helper()
+	d.stop()
+	d.workers.Wait()
+	d.etcd.Close()
+	var took []time.Duration
+	fact := moment{}
+	for _, m := range d.moments {
+		switch {
+		case !m.step:
+			fact = m
+		case !fact.at.IsZero():
+			took = append(took, m.at.Sub(fact.at))
+			t.Logf("step %q %.2f s after %q", m.what, m.at.Sub(fact.at).Seconds(), fact.what)
+		}
+	}
+	if len(took) == 0 {
+		t.Fatal("no step was seen")
+	}
+	slices.Sort(took)
+	t.Logf("FIGURE the controller's own delay over %d steps: median %.2f s, worst %.2f s", len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds())
+}
+
+// objects are what the management plane holds.
+func (d *delays) objects(ctx context.Context) ([]string, bool) {
+	var now []string
+	cluster, kcp := &clusterv1.Cluster{}, &controlplanev1.KubeadmControlPlane{}
+	if d.management.Get(ctx, d.key, cluster) != nil || d.management.Get(ctx, client.ObjectKey{Namespace: "default", Name: cluster.Spec.ControlPlaneRef.Name}, kcp) != nil {
+		return nil, false
+	}
+	if p := cluster.Status.Initialization.InfrastructureProvisioned; p != nil && *p {
+		now = append(now, "provisioned")
+	}
+	now = append(now, fmt.Sprintf("replicas %d", *kcp.Spec.Replicas))
+	machines, err := d.machines(ctx)
+	for _, m := range machines {
+		now = append(now, "machine "+m.Name)
+		if !m.DeletionTimestamp.IsZero() {
+			now = append(now, "deleting "+m.Name)
+		}
+		if machine.HasHook(&m) {
+			now = append(now, "hook "+m.Name)
+		}
+		if machine.HookDue(&m) {
+			now = append(now, "due "+m.Name)
+		}
+	}
+	return now, err == nil
+}
+
+func (d *delays) machines(ctx context.Context) ([]clusterv1.Machine, error) {
+	var all clusterv1.MachineList
+	err := d.management.List(ctx, &all, client.InNamespace("default"), machine.Labels(d.key.Name))
+	return all.Items, err
+}
+
+// workload is what the cluster's API server tells.
+func (d *delays) workload(ctx context.Context) ([]string, bool) {
+	data, err := kubeconfig.FromSecret(ctx, d.management, d.key)
+	if err != nil {
+		return nil, true // not yet made
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, false
+	}
+	config.Timeout = time.Second
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, false
+	}
+	pods, err := c.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "tier=control-plane"})
+	if err != nil {
+		return nil, !d.seenInitialised()
+	}
+	var now []string
+	for _, p := range pods.Items {
+		if podReady(&p) {
+			now = append(now, "ready "+p.Name)
+		}
+	}
+	if _, err := c.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, "cluster-info", metav1.GetOptions{}); err == nil {
+		now = append(now, "initialised")
+	}
+	return now, true
+}
+
+func (d *delays) seenInitialised() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.moments, func(m moment) bool { return m.what == "initialised" })
+}
+
+// members are what etcd's members say, each asked by its own address.
+func (d *delays) members(ctx context.Context) ([]string, bool) {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: d.key.Namespace, Name: d.key.Name}}
+	config, err := d.clients.Config(ctx, d.management, cluster)
+	machines, err2 := d.machines(ctx)
+	if err != nil || err2 != nil {
+		return nil, !d.seenInitialised()
+	}
+	var targets []etcd.Target
+	for _, m := range machines {
+		if ip := machine.InternalIP(&m); ip != "" {
+			targets = append(targets, etcd.Target{Name: m.Name, Dial: func(ctx context.Context) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(ip, "2379"))
+			}})
+		}
+	}
+	d.etcd.Use(config)
+	survey := d.etcd.Survey(ctx, targets)
+	if !survey.Known {
+		return nil, !d.seenInitialised()
+	}
+	var now []string
+	for _, m := range survey.Members {
+		id := etcd.FormatID(m.ID)
+		now = append(now, "member "+id)
+		if !m.Learner {
+			now = append(now, "voter "+id)
+		}
+		if m.Health == plan.Healthy {
+			now = append(now, "healthy "+id)
+		}
+		if m.Leader {
+			now = append(now, "leader "+id)
+		}
+	}
+	return now, true
+}
