@@ -109,6 +109,7 @@ func (e *environment) workload(t *testing.T, name string) (*kubernetes.Clientset
 		t.Fatal(err)
 	}
 	cfg.Timeout = 10 * time.Second
+	cfg.QPS = -1 // client-go would let through five requests a second
 	return kubernetes.NewForConfigOrDie(cfg), cfg
 }
 
