@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func lookAtHost(t *testing.T) host {
 	h.lookAtNetwork(t)
 	h.lookAtProcesses(t)
 	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
+		if err == nil && d.IsDir() && !isOthers(path) {
 			h.cgroups[path] = true
 		}
 		return nil
@@ -47,6 +48,13 @@ func lookAtHost(t *testing.T) host {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// isOthers reports whether a cgroup is that of another program of this host, which may come and go at any
+// time: it does not carry our name, and somebody lives in it.
+func isOthers(cgroup string) bool {
+	inside, _ := os.ReadFile(cgroup + "/cgroup.procs")
+	return !strings.Contains(cgroup, "quorate") && len(inside) > 0
 }
 
 func (h host) lookAtNetwork(t *testing.T) {
@@ -73,26 +81,29 @@ func (h host) lookAtNetwork(t *testing.T) {
 	}
 }
 
-// lookAtProcesses records the namespaces that live, and the processes that carry a name of ours.
+// lookAtProcesses records the processes that carry a name of ours, and the namespaces of these and of all
+// that live in a cgroup of ours.
 func (h host) lookAtProcesses(t *testing.T) {
 	all, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		for _, kind := range []string{"mnt", "net", "pid", "uts", "ipc", "cgroup"} {
-			if ns, err := os.Readlink(p + "/ns/" + kind); err == nil {
-				h.namespaces[ns] = true
-			}
-		}
 		command, err := os.ReadFile(p + "/cmdline")
 		if err != nil {
 			continue
 		}
 		line := strings.ReplaceAll(string(command), "\x00", " ")
-		for _, name := range []string{"quorate-node", "quorate daemon", "quorate-e2e-"} {
-			if strings.Contains(line, name) {
-				h.processes[filepath.Base(p)+" "+line] = true
+		named := slices.ContainsFunc([]string{"quorate-node", "quorate daemon", "quorate-e2e-"}, func(name string) bool { return strings.Contains(line, name) })
+		if named {
+			h.processes[filepath.Base(p)+" "+line] = true
+		}
+		if inside, _ := os.ReadFile(p + "/cgroup"); !named && !strings.Contains(string(inside), "quorate") {
+			continue
+		}
+		for _, kind := range []string{"mnt", "net", "pid", "uts", "ipc", "cgroup"} {
+			if ns, err := os.Readlink(p + "/ns/" + kind); err == nil {
+				h.namespaces[ns] = true
 			}
 		}
 	}
