@@ -482,7 +482,7 @@ func (l *life) takenPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = Start(t.Context(), l.o, nil)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d ", e.Ports.APIServer)) {
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("port %d ", e.Ports.APIServer)) {
 		t.Errorf("with the API server's port taken: %v, want an error that names it", err)
 	}
 	if err := other.Close(); err != nil {
