@@ -38,8 +38,9 @@ func run(t *testing.T, in string, args ...string) (out, errors string, code int)
 
 // Bad input ends with its own exit code and one line that says what would be accepted, and changes nothing.
 func TestBadInput(t *testing.T) {
-	manifest := filepath.Join(t.TempDir(), "bad.yaml")
+	manifest, lonely := filepath.Join(t.TempDir(), "bad.yaml"), filepath.Join(t.TempDir(), "lonely.yaml")
 	write(t, manifest, "apiVersion: v1\nkind: ConfigMap\n")
+	write(t, lonely, lonelyControlPlane)
 	for _, tt := range []struct {
 		args string
 		code int
@@ -63,6 +64,7 @@ func TestBadInput(t *testing.T) {
 		{"up -f x.yaml --replicas 3", exitUsage, "--replicas and -f exclude each other"},
 		{"up -f nowhere.yaml", exitUsage, "-f: open nowhere.yaml: no such file"},
 		{"up -f " + manifest, exitUsage, "bad.yaml, document 1 has no metadata.name"},
+		{"up -f " + lonely, exitUsage, "spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
 		{"up demo", exitUsage, `"quorate up" takes no argument, and "demo" was given`},
 		{"status a b", exitUsage, `"b" is one argument too many for "quorate status"`},
 		{"status --watch -o json", exitUsage, "--watch and --output json exclude each other"},
