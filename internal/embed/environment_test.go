@@ -130,7 +130,7 @@ func TestNewEnvironment(t *testing.T) {
 
 func TestStartChangesNothingWhenRefused(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	err := Start(t.Context(), Options{State: state, Kubernetes: "v0.0.1"}, nil)
+	err := Start(t.Context(), Options{State: state, Kubernetes: "v0.0.1", Network: netip.MustParsePrefix("10.213.0.0/16")}, nil)
 	if err == nil || !strings.Contains(err.Error(), "v0.0.1") {
 		t.Errorf("error %v, want one that names the version", err)
 	}

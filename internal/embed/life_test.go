@@ -282,8 +282,10 @@ func (l *life) webhooks(t *testing.T) {
 	if md.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentNameLabel] != "md" {
 		t.Errorf("defaulted selector %+v", md.Spec.Selector)
 	}
+	// A patch, as a controller may have written the object since.
+	before := md.DeepCopy()
 	md.Spec.Selector.MatchLabels["other"] = "value"
-	if err := c.Update(t.Context(), md); !apierrors.IsInvalid(err) {
+	if err := c.Patch(t.Context(), md, client.MergeFrom(before)); !apierrors.IsInvalid(err) {
 		t.Errorf("changing a selector: %v, want a refusal", err)
 	}
 	pool := &clusterv1.MachinePool{ObjectMeta: named("pool"), Spec: clusterv1.MachinePoolSpec{ClusterName: "old", Template: md.Spec.Template}}
