@@ -286,6 +286,9 @@ func ensureEnvironment(ctx context.Context, o Options, progress func(string)) (E
 		return Environment{}, fmt.Errorf("preparing the artifacts of Kubernetes %s: %w", e.Kubernetes, err)
 	}
 	e.Artifacts = *set
+	if err := artifacts.AddUser(e.artifacts(nil), o.State); err != nil {
+		return Environment{}, err
+	}
 	return e, e.Save(o.State)
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -155,6 +156,9 @@ func (l *life) files(t *testing.T) {
 	logs, err := filepath.Glob(filepath.Join(l.o.State, "management/logs/*.log"))
 	if err != nil || len(logs) < 3 {
 		t.Fatalf("logs %v, %v; want one of each child", logs, err)
+	}
+	if users, err := artifacts.Users(l.o.Artifacts); err != nil || !slices.Contains(users, l.o.State) {
+		t.Errorf("the cache knows the users %q, %v; want %s among them", users, err, l.o.State)
 	}
 	for _, f := range append(logs, LogPath(l.o.State)) {
 		if bytes.Contains(readFile(t, f), []byte("PRIVATE KEY")) {
