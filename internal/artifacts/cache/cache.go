@@ -196,7 +196,7 @@ func (c *Cache) build(ctx context.Context, p Product, final string, report func(
 	if err != nil {
 		return fmt.Errorf("making a folder to build in: %w", err)
 	}
-	defer os.RemoveAll(temporary) //nolint:errcheck // what cannot be removed now is removed by the next run
+	defer func() { _ = os.RemoveAll(temporary) }() // what cannot be removed now is removed by the next run
 	w := Workplace{Out: filepath.Join(temporary, "out"), Work: filepath.Join(temporary, "work"),
 		Report: func(format string, values ...any) { report(Building, fmt.Sprintf(format, values...)) }}
 	for _, folder := range []string{w.Out, w.Work} {
