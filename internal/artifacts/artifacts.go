@@ -117,7 +117,7 @@ func Missing(ctx context.Context, o Options, kubernetesVersion string) ([]string
 		return nil, err
 	}
 	var names []string
-	for _, p := range append(m.leaves(), m.images(), m.machine(), m.management()) {
+	for _, p := range m.products() {
 		if !c.Have(p) {
 			names = append(names, p.String())
 		}
@@ -169,6 +169,11 @@ func (m *maker) leaves() []cache.Product {
 		products = append(products, m.built[name])
 	}
 	return products
+}
+
+// products returns all that must be there; the store only saves time.
+func (m *maker) products() []cache.Product {
+	return append(m.leaves(), m.images(), m.machine(), m.management())
 }
 
 // sources ensures all leaves. Two at a time: while one fetches modules or links, the other compiles.

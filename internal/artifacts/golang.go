@@ -78,7 +78,7 @@ func findToolchain(ctx context.Context) toolchain {
 	if err != nil {
 		return toolchain{err: fmt.Errorf("asking Go for its version: %w", err)}
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // an empty module in the temporary folder
+	defer func() { _ = os.RemoveAll(folder) }() // an empty module in the temporary folder
 	module := fmt.Sprintf("module artifacts\n\ngo %s\n", version)
 	if err := os.WriteFile(filepath.Join(folder, "go.mod"), []byte(module), 0o644); err != nil {
 		return toolchain{err: fmt.Errorf("asking Go for its version: %w", err)}

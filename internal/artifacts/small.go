@@ -130,7 +130,7 @@ func copyFile(from, to string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer source.Close() //nolint:errcheck // only read
+	defer func() { _ = source.Close() }()
 	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err

@@ -120,7 +120,7 @@ func startContainerd(ctx context.Context, folder, work string) (*containerd, err
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making containerd's log: %w", err), os.RemoveAll(state))
 	}
-	defer log.Close() //nolint:errcheck // containerd has its own handle
+	defer func() { _ = log.Close() }() // containerd has its own handle
 	c.process = exec.Command(filepath.Join(folder, "containerd"), "--config", config, "--log-level", "warn")
 	c.process.Stdout, c.process.Stderr = log, log
 	// Its mounts are its own: when it dies, however that happens, none is left. It dies with this process.

@@ -47,18 +47,16 @@ func (b *bringUp) todo(ctx context.Context, c client.Client) ([]manifest.Step, e
 
 // todoFiles applies the user's objects, once it is known that whatever they refer to is there.
 func (b *bringUp) todoFiles(ctx context.Context, c client.Client) ([]manifest.Step, error) {
-	exists := func(r manifest.Reference) (bool, error) {
-		mapping, err := c.RESTMapper().RESTMapping(r.GroupKind)
-		if meta.IsNoMatchError(err) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		found, err := get(ctx, c, mapping.GroupVersionKind, r.ObjectKey)
-		return found != nil, err
+	var failed error
+	exists := func(r manifest.Reference) (there bool, err error) {
+		there, err = exists(ctx, c, r)
+		failed = errors.Join(failed, err)
+		return there, err
 	}
 	if err := manifest.CheckObjects(b.objects, artifacts.Versions(), exists); err != nil {
+		if failed != nil {
+			return nil, err // nobody knows yet whether the objects are good
+		}
 		return nil, usage(err)
 	}
 	steps := make([]manifest.Step, 0, len(b.objects))
@@ -66,6 +64,19 @@ func (b *bringUp) todoFiles(ctx context.Context, c client.Client) ([]manifest.St
 		steps = append(steps, manifest.Step{What: o.GetKind() + " " + o.GetName() + " is applied", Object: o})
 	}
 	return steps, nil
+}
+
+// exists says whether an object that another refers to is there.
+func exists(ctx context.Context, c client.Client, r manifest.Reference) (bool, error) {
+	mapping, err := c.RESTMapper().RESTMapping(r.GroupKind)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	found, err := get(ctx, c, mapping.GroupVersionKind, r.ObjectKey)
+	return found != nil, err
 }
 
 // get reads an object of any kind; nil when there is none.
@@ -140,11 +151,13 @@ func carryOut(ctx context.Context, c client.Client, s manifest.Step, trial bool)
 
 func applyObject(ctx context.Context, c client.Client, o *unstructured.Unstructured, trial bool) error {
 	namespaced, err := c.IsObjectNamespaced(o)
-	if meta.IsNoMatchError(err) && trial {
+	switch {
+	case meta.IsNoMatchError(err) && trial:
 		return nil // its kind may be among what is applied before it
-	}
-	if err != nil {
+	case meta.IsNoMatchError(err):
 		return usagef("%s %s: %w", o.GetKind(), o.GetName(), err)
+	case err != nil:
+		return fmt.Errorf("looking up the kind %s: %w", o.GetKind(), err)
 	}
 	if namespaced && o.GetNamespace() == "" {
 		o.SetNamespace("default")

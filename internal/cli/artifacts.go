@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,17 +15,19 @@ import (
 
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/embed"
 )
 
 func (a *app) artifactsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "artifacts",
-		Short: "List or build what runs on machines and in the management plane",
+		Short: "List, build or remove what runs on machines and in the management plane",
 		Long: `Kubernetes, etcd, containerd and all else that runs on machines is built from pinned sources, once for each version of
 Kubernetes, and kept in a cache (~/.cache/quorate, or QUORATE_CACHE). 'quorate up' builds what is missing by itself.
-QUORATE_ARTIFACTS names a folder of prebuilt ones.`,
+QUORATE_ARTIFACTS names a folder of prebuilt ones. 'quorate artifacts prune' removes what newer pins have superseded.`,
 		Example: `  quorate artifacts list
-  quorate artifacts build v1.36.3`,
+  quorate artifacts build v1.36.3
+  quorate artifacts prune    # what an older quorate built`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("there is no %q; see %q", "quorate artifacts "+args[0], "quorate artifacts --help")
@@ -33,7 +36,7 @@ QUORATE_ARTIFACTS names a folder of prebuilt ones.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.artifactsListCommand(), a.artifactsBuildCommand())
+	cmd.AddCommand(a.artifactsListCommand(), a.artifactsBuildCommand(), a.artifactsPruneCommand())
 	return cmd
 }
 
@@ -186,4 +189,71 @@ func (a *app) buildArtifacts(ctx context.Context, version string) error {
 		}
 		return "Kubernetes " + set.Kubernetes + " in " + set.Machine, nil
 	})
+}
+
+func (a *app) artifactsPruneCommand() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove what the pins of this quorate do not ask for any more",
+		Long: `Remove from the cache what was built for other pins, another toolchain or other libraries of this host, and is not asked for
+any more. What the environment of --state, or any other that takes its artifacts from this cache, was made with stays until
+'quorate down', whether its machines run or not; so does what is being built at the moment. Prebuilt artifacts are not touched.`,
+		Example: `  quorate artifacts prune --dry-run    # only say what would go
+  quorate artifacts prune`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.pruneArtifacts(cmd.Context(), dryRun) },
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be removed and change nothing")
+	return cmd
+}
+
+func (a *app) pruneArtifacts(ctx context.Context, dryRun bool) error {
+	var options artifacts.Options
+	used, err := a.usedArtifacts(options)
+	if err != nil {
+		return err
+	}
+	pruned, err := artifacts.Prune(ctx, options, used, dryRun)
+	rows := make([][]screen.Span, 0, len(pruned))
+	var all artifacts.Pruned
+	for _, p := range pruned {
+		rows = append(rows, []screen.Span{{Text: p.Folder}, {Text: p.Bytes.String()}})
+		all.Bytes += p.Bytes
+	}
+	s := a.newScreen()
+	s.Print(screen.Columns(rows)...)
+	if err != nil {
+		return fmt.Errorf("pruning the artifacts: %w", err)
+	}
+	what, products := "removed", "products"
+	if dryRun {
+		what = "would be removed"
+	}
+	if len(pruned) == 1 {
+		products = "product"
+	}
+	s.Printf("%d %s %s: %d bytes (%s)", len(pruned), products, what, all.Bytes, all.Bytes)
+	return nil
+}
+
+// usedArtifacts are those of every environment that takes artifacts from the cache. One that cannot be read ends it: what it
+// uses could be removed.
+func (a *app) usedArtifacts(o artifacts.Options) ([]artifacts.Set, error) {
+	users, err := artifacts.Users(o)
+	if err != nil {
+		return nil, err
+	}
+	var used []artifacts.Set
+	for _, state := range append(users, a.state) { // who made it may be of a time when users were not noted
+		sets, err := embed.Used(state)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, host(fmt.Errorf("%s, which may use the artifacts, belongs to root: run this as root, for example with sudo", state))
+		}
+		if err != nil {
+			return nil, err
+		}
+		used = append(used, sets...)
+	}
+	return used, nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/screen"
 )
 
@@ -32,7 +34,7 @@ const (
 	exitInterrupted = 130
 )
 
-const exitCodes = `Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the host lacks something (root, a program, the daemon),
+const exitCodes = `Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the host lacks something (root, a program, room, a port, the daemon),
 4 the time given was over before all was done, 130 interrupted. 'shell' and 'kubectl' end with the code of what they ran.`
 
 const defaultState = "/var/lib/quorate"
@@ -93,21 +95,35 @@ func Main(ctx context.Context, args []string, streams Streams, environment func(
 	if err == nil {
 		return exitOK
 	}
-	code := exitFailed
+	code := a.exitCode(ctx, err)
 	var coded *exitError
-	switch {
-	case errors.As(err, &coded):
-		code = coded.code
-		if coded.err == nil {
-			return code
-		}
-	case !a.begun:
-		code, err = exitUsage, errors.New(strings.Join(strings.Fields(err.Error()), " "))
-	case ctx.Err() != nil:
-		code, err = exitInterrupted, errors.New("interrupted")
+	switch isCoded := errors.As(err, &coded); {
+	case isCoded && coded.err == nil:
+		return code
+	case isCoded: // it says all there is to say
+	case code == exitUsage:
+		err = errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	case code == exitInterrupted:
+		err = errors.New("interrupted")
 	}
 	_, _ = fmt.Fprintf(a.Err, "quorate: %v\n", err)
 	return code
+}
+
+// exitCode is the code of an error that a command ended with.
+func (a *app) exitCode(ctx context.Context, err error) int {
+	var coded *exitError
+	switch {
+	case errors.As(err, &coded):
+		return coded.code
+	case !a.begun:
+		return exitUsage
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.Is(err, artifacts.ErrDiskFull), errors.Is(err, artifacts.ErrNoGo), errors.Is(err, syscall.EADDRINUSE):
+		return exitHost
+	}
+	return exitFailed
 }
 
 // quiet keeps libraries from writing among what is meant for people. The daemon has a log of its own.
@@ -138,6 +154,9 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if a.state == "" { // not the working folder, which may be anybody's
+				return errors.New("--state is empty: the path of a folder would be accepted, for example " + defaultState)
+			}
 			a.begun = true
 			abs, err := filepath.Abs(a.state)
 			if err != nil {

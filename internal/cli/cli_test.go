@@ -2,14 +2,20 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/quorate/quorate/internal/artifacts"
 )
 
 // run is one command line in an empty state folder. It returns what was written to both streams, and the exit code.
@@ -32,10 +38,9 @@ func run(t *testing.T, in string, args ...string) (out, errors string, code int)
 
 // Bad input ends with its own exit code and one line that says what would be accepted, and changes nothing.
 func TestBadInput(t *testing.T) {
-	manifest := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(manifest, []byte("apiVersion: v1\nkind: ConfigMap\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	manifest, lonely := filepath.Join(t.TempDir(), "bad.yaml"), filepath.Join(t.TempDir(), "lonely.yaml")
+	write(t, manifest, "apiVersion: v1\nkind: ConfigMap\n")
+	write(t, lonely, lonelyControlPlane)
 	for _, tt := range []struct {
 		args string
 		code int
@@ -50,6 +55,7 @@ func TestBadInput(t *testing.T) {
 		{"up --failure-domains a,a", exitUsage, `--failure-domains has "a" twice`},
 		{"up --network 10.0.0.0/30", exitUsage, `--network is "10.0.0.0/30": an IPv4 range from /8 to /22`},
 		{"up --network fd00::/16", exitUsage, "--network is"},
+		{"up --kubernetes-version v9.9.9", exitUsage, `--kubernetes-version is "v9.9.9": v1.36.3 or v1.35.4 would be accepted`},
 		{"up --timeout 0s", exitUsage, "--timeout is 0s: more than 0"},
 		{"up --timeout 1m --wait=false", exitUsage, "--timeout and --wait=false exclude each other"},
 		{"up -o yaml", exitUsage, "--output is for --dry-run"},
@@ -58,6 +64,7 @@ func TestBadInput(t *testing.T) {
 		{"up -f x.yaml --replicas 3", exitUsage, "--replicas and -f exclude each other"},
 		{"up -f nowhere.yaml", exitUsage, "-f: open nowhere.yaml: no such file"},
 		{"up -f " + manifest, exitUsage, "bad.yaml, document 1 has no metadata.name"},
+		{"up -f " + lonely, exitUsage, "spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
 		{"up demo", exitUsage, `"quorate up" takes no argument, and "demo" was given`},
 		{"status a b", exitUsage, `"b" is one argument too many for "quorate status"`},
 		{"status --watch -o json", exitUsage, "--watch and --output json exclude each other"},
@@ -80,6 +87,9 @@ func TestBadInput(t *testing.T) {
 		{"machine list", exitHost, "there is no environment"},
 		{"shell", exitUsage, `"quorate shell" needs MACHINE`},
 		{"shell m ls", exitUsage, "a command is given after --: quorate shell m -- ls"},
+		{"logs m --tail -7", exitUsage, "--tail is -7: 0 or more would be accepted"},
+		{"down demo --timeout 0s", exitUsage, "--timeout is 0s: more than 0 would be accepted"},
+		{"down --state=", exitUsage, "--state is empty: the path of a folder would be accepted"},
 		{"down demo --all", exitUsage, "NAME (demo) and --all exclude each other"},
 		{"artifacts frob", exitUsage, `there is no "quorate artifacts frob"`},
 		{"artifacts build v1.0.0", exitUsage, `VERSION is "v1.0.0"`},
@@ -100,6 +110,32 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("output is %q, want none", out)
 			}
 		})
+	}
+}
+
+// Errors that carry no code of their own get it by what they say of the host and of how far the command was.
+func TestExitCodes(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		err   error
+		ctx   context.Context
+		begun bool
+		want  int
+	}{
+		{errors.New("x"), t.Context(), true, exitFailed},
+		{errors.New("x"), t.Context(), false, exitUsage},
+		{usagef("x"), t.Context(), true, exitUsage},
+		{fmt.Errorf("doing: %w", usagef("x")), ended, true, exitUsage},
+		{fmt.Errorf("building etcd: %w", artifacts.ErrDiskFull), t.Context(), true, exitHost},
+		{fmt.Errorf("building etcd: %w", artifacts.ErrNoGo), t.Context(), true, exitHost},
+		{fmt.Errorf("port 2379: %w", syscall.EADDRINUSE), t.Context(), true, exitHost},
+		{errors.New("x"), ended, true, exitInterrupted},
+		{&exitError{exitTimeout, errTimeout}, t.Context(), true, exitTimeout},
+	} {
+		if got := (&app{begun: tt.begun}).exitCode(tt.ctx, tt.err); got != tt.want {
+			t.Errorf("%v: exit code %d, want %d", tt.err, got, tt.want)
+		}
 	}
 }
 

@@ -57,6 +57,9 @@ does not ask.`,
 			if d.all && len(args) > 0 {
 				return usagef("NAME (%s) and --all exclude each other", args[0])
 			}
+			if d.timeout <= 0 {
+				return usagef("--timeout is %s: more than 0 would be accepted, for example 10m", d.timeout)
+			}
 			if err := needRoot(); err != nil {
 				return err
 			}

@@ -37,6 +37,8 @@ not bootstrapped, the bootstrap's. The logs of machines that are stopped can be 
 		ValidArgsFunction: a.complete(1, a.machineNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case lines < -1:
+				return fmt.Errorf("--tail is %d: 0 or more would be accepted, or -1 for all", lines)
 			case daemon && (len(args) > 0 || component != ""):
 				return errors.New("--daemon takes no machine and no --component")
 			case !daemon && len(args) != 1:

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
+	"io/fs"
 	"net/netip"
 	"os"
 	"strings"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/manifest"
+	"github.com/quorate/quorate/internal/embed"
 )
 
 // up is one run of `quorate up`: what its flags say, and what follows from them.
@@ -169,9 +170,11 @@ func (u *up) readFiles() error {
 		}
 		u.objects = append(u.objects, objects...)
 	}
-	// What is not in the files may have been applied before; that is looked up once the management plane runs.
-	anything := func(manifest.Reference) (bool, error) { return true, nil }
-	return manifest.CheckObjects(u.objects, artifacts.Versions(), anything)
+	// What is not in the files may have been applied before; that is looked up once the management plane runs. Where there is
+	// no environment nothing was: then it is known before anything is built or started.
+	_, err := embed.Load(u.state)
+	maybe := !errors.Is(err, fs.ErrNotExist)
+	return manifest.CheckObjects(u.objects, artifacts.Versions(), func(manifest.Reference) (bool, error) { return maybe, nil })
 }
 
 func (u *up) readFile(name string) ([]*unstructured.Unstructured, error) {

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,5 +150,34 @@ func TestEndedProcessIsNotFound(t *testing.T) {
 	})
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A process whose first thread has ended looks like an ended one, and still has its ports.
+func TestProcessLivesAsLongAsItsThreads(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "headless")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its first thread has ended", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		return err == nil && strings.Contains(string(stat), ") Z ")
+	})
+	if _, err := startTime(cmd.Process.Pid); err != nil {
+		t.Errorf("while other threads live: %v", err)
+	}
+	if err := stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has ended", func() bool {
+		_, err := startTime(cmd.Process.Pid)
+		return err != nil
+	})
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }

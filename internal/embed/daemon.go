@@ -91,7 +91,8 @@ func Start(ctx context.Context, o Options, progress func(string)) error {
 	}
 	defer func() { _ = lock.Close() }()
 
-	if _, err := ensureEnvironment(ctx, o, progress); err != nil {
+	e, err := ensureEnvironment(ctx, o, progress)
+	if err != nil {
 		return err
 	}
 	if pid, ok := Running(o.State); ok {
@@ -100,9 +101,14 @@ func Start(ctx context.Context, o Options, progress func(string)) error {
 			return waitReady(ctx, o.State, nil, progress)
 		}
 		progress("replacing the daemon, which is of another build or about to end")
-		if err := Stop(ctx, o.State); err != nil {
-			return err
-		}
+	}
+	// Without a daemon it ends what a killed one left, which may have the ports.
+	if err := Stop(ctx, o.State); err != nil {
+		return err
+	}
+	// The daemon looks itself, but could only say it in its log.
+	if err := e.Ports.check(); err != nil {
+		return err
 	}
 	progress("starting the daemon")
 	died, err := spawn(o)
@@ -280,6 +286,9 @@ func ensureEnvironment(ctx context.Context, o Options, progress func(string)) (E
 		return Environment{}, fmt.Errorf("preparing the artifacts of Kubernetes %s: %w", e.Kubernetes, err)
 	}
 	e.Artifacts = *set
+	if err := artifacts.AddUser(e.artifacts(nil), o.State); err != nil {
+		return Environment{}, err
+	}
 	return e, e.Save(o.State)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -64,7 +65,7 @@ func (e Environment) Save(state string) error {
 // merge returns the environment with what this start brings: nothing that never changes, all that may.
 func (e Environment) merge(o Options) (Environment, error) {
 	if o.Network.IsValid() && o.Network.Masked() != e.Network {
-		return e, fmt.Errorf("network %s: the environment in %s has %s; leave it out, or take the environment down first", o.Network, o.State, e.Network)
+		return e, fmt.Errorf("network %s: the environment in %s has %s; leave --network out, or take the environment down first", o.Network, o.State, e.Network)
 	}
 	cache, prebuilt := o.Artifacts.Cache, o.Artifacts.Prebuilt
 	if cache == "" {
@@ -147,6 +148,33 @@ func checkNetwork(network netip.Prefix, id string) error {
 		}
 	}
 	return nil
+}
+
+// Used returns the artifacts that an environment was made with: those of its management plane, and of each machine, whether it
+// runs or not. A state folder that is half gone, or none, has those that are left.
+func Used(state string) ([]artifacts.Set, error) {
+	var used []artifacts.Set
+	e, err := Load(state)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.Network = DefaultNetwork
+	case err != nil:
+		return nil, err
+	default:
+		used = append(used, e.Artifacts)
+	}
+	host, err := sandbox.Open(state, e.Network, e.NodeBinary)
+	if err != nil {
+		return nil, err
+	}
+	machines, err := host.List()
+	if err != nil {
+		return nil, fmt.Errorf("listing the machines of %s: %w", state, err)
+	}
+	for _, m := range machines {
+		used = append(used, m.Artifacts)
+	}
+	return used, nil
 }
 
 // complete says whether all that the management plane is made of is there.

@@ -68,7 +68,7 @@ func TestMerge(t *testing.T) {
 		{name: "nothing wished", want: old},
 		{name: "the same network", o: Options{Network: network}, want: old},
 		{name: "the same network by another address", o: Options{Network: netip.MustParsePrefix("10.9.1.1/16")}, want: old},
-		{name: "another network", o: Options{Network: netip.MustParsePrefix("10.8.0.0/16")}, err: "network 10.8.0.0/16"},
+		{name: "another network", o: Options{Network: netip.MustParsePrefix("10.8.0.0/16")}, err: "network 10.8.0.0/16: the environment in  has 10.9.0.0/16; leave --network out"},
 		{name: "another version stays", o: Options{Kubernetes: "v1.36.3"}, want: old},
 		{name: "another program", o: Options{NodeBinary: "/new"}, want: with(func(e *Environment) { e.NodeBinary = "/new" })},
 		{name: "another cache", o: Options{Artifacts: artifacts.Options{Cache: "/new"}}, want: with(func(e *Environment) { e.Cache = "/new" })},
@@ -130,7 +130,7 @@ func TestNewEnvironment(t *testing.T) {
 
 func TestStartChangesNothingWhenRefused(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	err := Start(t.Context(), Options{State: state, Kubernetes: "v0.0.1"}, nil)
+	err := Start(t.Context(), Options{State: state, Kubernetes: "v0.0.1", Network: netip.MustParsePrefix("10.213.0.0/16")}, nil)
 	if err == nil || !strings.Contains(err.Error(), "v0.0.1") {
 		t.Errorf("error %v, want one that names the version", err)
 	}

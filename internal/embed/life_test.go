@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -156,6 +157,9 @@ func (l *life) files(t *testing.T) {
 	if err != nil || len(logs) < 3 {
 		t.Fatalf("logs %v, %v; want one of each child", logs, err)
 	}
+	if users, err := artifacts.Users(l.o.Artifacts); err != nil || !slices.Contains(users, l.o.State) {
+		t.Errorf("the cache knows the users %q, %v; want %s among them", users, err, l.o.State)
+	}
 	for _, f := range append(logs, LogPath(l.o.State)) {
 		if bytes.Contains(readFile(t, f), []byte("PRIVATE KEY")) {
 			t.Errorf("%s has a private key in it", f)
@@ -282,7 +286,7 @@ func (l *life) webhooks(t *testing.T) {
 	if md.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentNameLabel] != "md" {
 		t.Errorf("defaulted selector %+v", md.Spec.Selector)
 	}
-	// As a patch, since a controller may have written meanwhile.
+	// A patch, as a controller may have written the object since.
 	before := md.DeepCopy()
 	md.Spec.Selector.MatchLabels["other"] = "value"
 	if err := c.Patch(t.Context(), md, client.MergeFrom(before)); !apierrors.IsInvalid(err) {
@@ -484,7 +488,7 @@ func (l *life) takenPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = Start(t.Context(), l.o, nil)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d ", e.Ports.APIServer)) {
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("port %d ", e.Ports.APIServer)) {
 		t.Errorf("with the API server's port taken: %v, want an error that names it", err)
 	}
 	if err := other.Close(); err != nil {

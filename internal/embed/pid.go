@@ -38,12 +38,14 @@ func startTime(pid int) (uint64, error) {
 	}
 	// The second field is the program's name in parentheses, which may hold anything; what follows are fields 3 and on.
 	const first = 3
-	const state, start = 0, 22 - first
+	const state, threads, start = 0, 20 - first, 22 - first
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) <= start {
 		return 0, fmt.Errorf("looking at process %d: its stat has %d fields", pid, len(fields))
 	}
-	if s := fields[state][0]; s == 'Z' || s == 'X' {
+	// As long as any thread lives, the ports and locks of a process do, even if its first thread has ended.
+	last := len(fields[threads]) == 1 && fields[threads][0] <= '1'
+	if s := fields[state][0]; s == 'X' || (s == 'Z' && last) {
 		return 0, fmt.Errorf("process %d has ended", pid)
 	}
 	return strconv.ParseUint(string(fields[start]), 10, 64)

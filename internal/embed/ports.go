@@ -64,7 +64,7 @@ func choosePorts() (Ports, error) {
 	return p, nil
 }
 
-// check says which port somebody else has taken.
+// check says which port somebody else has taken; that error wraps EADDRINUSE.
 func (p Ports) check() error {
 	for _, n := range p.named() {
 		l, err := listen(*n.port)
@@ -72,7 +72,7 @@ func (p Ports) check() error {
 			err = l.Close()
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("port %d on 127.0.0.1, which this environment uses for %s, is taken by another program; end that program (`ss -lptn 'sport = :%d'` names it)", *n.port, n.name, *n.port)
+			return fmt.Errorf("port %d on 127.0.0.1, which this environment uses for %s, is taken by another program: end that program (`ss -lptn 'sport = :%d'` names it): %w", *n.port, n.name, *n.port, err)
 		}
 		if err != nil {
 			return fmt.Errorf("trying port %d for %s: %w", *n.port, n.name, err)

@@ -1,7 +1,6 @@
 package hostcheck
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -102,13 +101,12 @@ func lost(effective uint64) []string {
 }
 
 func filesystem(name string) bool {
-	file, err := os.Open("/proc/filesystems")
+	text, err := os.ReadFile("/proc/filesystems")
 	if err != nil {
 		return false
 	}
-	defer file.Close() //nolint:errcheck // only read
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if words := strings.Fields(lines.Text()); len(words) > 0 && words[len(words)-1] == name {
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) > 0 && words[len(words)-1] == name {
 			return true
 		}
 	}
@@ -157,7 +155,7 @@ func makeLinks() error {
 	if err != nil {
 		return fmt.Errorf("making a network namespace: %w", err)
 	}
-	defer handle.Close() //nolint:errcheck // the namespace ends with the thread
+	defer func() { _ = handle.Close() }() // the namespace ends with the thread
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "qrt-try"}}
 	if err := netlink.LinkAdd(bridge); err != nil {
 		return fmt.Errorf("making a bridge: %w", err)

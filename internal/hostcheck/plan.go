@@ -78,7 +78,7 @@ func overlay(state string) []Lack {
 	if err != nil {
 		return []Lack{{What: "a state folder that can be written", Why: err.Error(), Fix: "choose another with --state"}}
 	}
-	defer os.RemoveAll(try) //nolint:errcheck // empty folders
+	defer func() { _ = os.RemoveAll(try) }() // empty folders
 	for _, part := range []string{"upper", "work", "root"} {
 		if err := os.Mkdir(filepath.Join(try, part), 0o700); err != nil {
 			return []Lack{{What: "a state folder that can be written", Why: err.Error(), Fix: "choose another with --state"}}

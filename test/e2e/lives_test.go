@@ -105,7 +105,7 @@ func killDaemon(t *testing.T, e *environment) {
 
 // scale: 0 -> 3 -> 5 -> 3 -> 1 -> 3, the API answering all the time.
 func scale(t *testing.T, e *environment) {
-	e.up(t, "charlie", "--replicas", "3", "--wait=false")
+	e.quorate(t, "up", "--network", e.network, "--name", "charlie", "--replicas", "3", "--wait=false")
 	own := measureDelays(t, e, "charlie")
 	e.up(t, "charlie", "--replicas", "3")
 	c, _ := e.workload(t, "charlie")

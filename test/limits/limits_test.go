@@ -19,7 +19,7 @@ const (
 	longestFile  = 600
 	longFile     = 400 // of 20 files at most one may be longer
 	widestFanOut = 12
-	mostEscapes  = 14 // the aim is 5
+	mostEscapes  = 5
 )
 
 // vague are names that say nothing of what a package knows.

@@ -92,6 +92,7 @@ const (
 	buildingFolder = "building" // products that are being made, and what is left of interrupted runs
 	locksFolder    = "locks"
 	verifiedFolder = "verified" // what was compared with its checksums since the host booted
+	usersFolder    = "users"    // links to the state folders of environments that take products from here
 )
 
 // Open returns the cache in the folder root, which is made if it is not there. If prebuilt is not empty it is a folder of
@@ -103,7 +104,7 @@ func Open(root, prebuilt string, progress func(Progress)) (*Cache, error) {
 			return nil, fmt.Errorf("prebuilt artifacts: must be a folder that can be read: %w", err)
 		}
 	}
-	for _, folder := range []string{buildingFolder, locksFolder, verifiedFolder} {
+	for _, folder := range []string{buildingFolder, locksFolder, verifiedFolder, usersFolder} {
 		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
 			return nil, fmt.Errorf("making the cache folder: %w", err)
 		}
@@ -195,7 +196,7 @@ func (c *Cache) build(ctx context.Context, p Product, final string, report func(
 	if err != nil {
 		return fmt.Errorf("making a folder to build in: %w", err)
 	}
-	defer os.RemoveAll(temporary) //nolint:errcheck // what cannot be removed now is removed by the next run
+	defer func() { _ = os.RemoveAll(temporary) }() // what cannot be removed now is removed by the next run
 	w := Workplace{Out: filepath.Join(temporary, "out"), Work: filepath.Join(temporary, "work"),
 		Report: func(format string, values ...any) { report(Building, fmt.Sprintf(format, values...)) }}
 	for _, folder := range []string{w.Out, w.Work} {
@@ -227,17 +228,17 @@ func (c *Cache) build(ctx context.Context, p Product, final string, report func(
 	return c.remember(final, manifest)
 }
 
-// discard takes a damaged product out of the way at once, and then removes it.
+// discard takes a product out of the way at once, and then removes it. The caller holds its lock.
 func (c *Cache) discard(folder string) error {
 	aside, err := os.MkdirTemp(filepath.Join(c.root, buildingFolder), filepath.Base(folder)+".")
 	if err != nil {
-		return fmt.Errorf("discarding a damaged product: %w", err)
+		return fmt.Errorf("discarding a product: %w", err)
 	}
-	if err := os.Rename(folder, filepath.Join(aside, "damaged")); err != nil {
-		return fmt.Errorf("discarding a damaged product: %w", err)
+	if err := os.Rename(folder, filepath.Join(aside, "discarded")); err != nil {
+		return fmt.Errorf("discarding a product: %w", err)
 	}
 	if err := os.RemoveAll(aside); err != nil {
-		return fmt.Errorf("discarding a damaged product: %w", err)
+		return fmt.Errorf("discarding a product: %w", err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func SumFile(path string) (Digest, error) {
 	if err != nil {
 		return "", err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer func() { _ = file.Close() }()
 	hash := sha256.New()
 	if _, err := io.Copy(hash, file); err != nil {
 		return "", fmt.Errorf("reading %s: %w", path, err)
@@ -262,7 +262,7 @@ func flush(folder string) error {
 	if err != nil {
 		return fmt.Errorf("flushing the product to disk: %w", err)
 	}
-	defer handle.Close() //nolint:errcheck // only opened to name the file system
+	defer func() { _ = handle.Close() }() // only opened to name the file system
 	if err := unix.Syncfs(int(handle.Fd())); err != nil {
 		return fmt.Errorf("flushing the product to disk: %w", err)
 	}

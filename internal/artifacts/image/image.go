@@ -57,7 +57,7 @@ func Write(archive, work string, i Image) error {
 	if err != nil {
 		return fmt.Errorf("writing the layer of %s: %w", i.Name, err)
 	}
-	defer os.Remove(layer.file) //nolint:errcheck // its folder is temporary
+	defer func() { _ = os.Remove(layer.file) }() // its folder is temporary
 	content, err := mutate.AppendLayers(empty.Image, layer)
 	if err != nil {
 		return fmt.Errorf("composing %s: %w", i.Name, err)
@@ -103,15 +103,24 @@ func (l *layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
 // Uncompressed is never asked for when an image is written to a file.
 func (l *layer) Uncompressed() (io.ReadCloser, error) { return nil, errors.New("kept compressed only") }
 
-// newLayer writes files to a compressed layer. The fastest compression halves what is kept, and costs a second.
+// newLayer writes files to a compressed layer.
 func newLayer(work string, files []File) (*layer, error) {
 	file, err := os.CreateTemp(work, "layer-")
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // the writers below have met every error of writing
+	l, err := compress(file, files)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	l.file = file.Name()
+	return l, nil
+}
+
+// compress writes a layer. The fastest compression halves what is kept, and costs a second.
+func compress(w io.Writer, files []File) (*layer, error) {
 	compressed, uncompressed, size := sha256.New(), sha256.New(), counter(0)
-	zip, err := gzip.NewWriterLevel(io.MultiWriter(file, compressed, &size), gzip.BestSpeed)
+	zip, err := gzip.NewWriterLevel(io.MultiWriter(w, compressed, &size), gzip.BestSpeed)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +130,7 @@ func newLayer(work string, files []File) (*layer, error) {
 	if err := zip.Close(); err != nil {
 		return nil, err
 	}
-	return &layer{file: file.Name(), digest: hashOf(compressed), diffID: hashOf(uncompressed), size: int64(size)}, nil
+	return &layer{digest: hashOf(compressed), diffID: hashOf(uncompressed), size: int64(size)}, nil
 }
 
 func hashOf(h hash.Hash) v1.Hash {
@@ -188,7 +197,7 @@ func copyContent(w io.Writer, file File) error {
 	if err != nil {
 		return err
 	}
-	defer source.Close() //nolint:errcheck // only read
+	defer func() { _ = source.Close() }()
 	_, err = io.Copy(w, source)
 	return err
 }

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bufio"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -36,7 +35,7 @@ func gather(path string, search []string, found map[string]File) error {
 	if err != nil {
 		return err
 	}
-	defer binary.Close() //nolint:errcheck // only read
+	defer func() { _ = binary.Close() }()
 	source, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
@@ -135,14 +134,13 @@ func librarySearch() []string {
 }
 
 func foldersIn(configuration string) []string {
-	file, err := os.Open(configuration)
+	text, err := os.ReadFile(configuration)
 	if err != nil {
 		return nil
 	}
-	defer file.Close() //nolint:errcheck // only read
 	var folders []string
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "/") {
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "/") {
 			folders = append(folders, line)
 		}
 	}

@@ -86,6 +86,12 @@ metadata: {name: %s}
 spec:
   controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: cp}
 `
+	const topology = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: c}
+spec: {topology: {classRef: {name: class}, version: %s}}
+`
 	for _, tt := range []struct {
 		name, text string
 		exists     string // name of an object that was applied before
@@ -101,6 +107,9 @@ spec:
 		{"even with external etcd", strings.Replace(kcp, "replicas: 3", "replicas: 2", 1) + external + template, "", ""},
 		{"version of the control plane", strings.Replace(kcp, "v1.36.3", "v1.20.0", 1) + template, "", `KubeadmControlPlane cp: spec.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
 		{"version of workers", kcp + template + strings.Replace(deployment, "v1.35.4", "v1.20.0", 1), "join", `MachineDeployment md: spec.template.spec.version is "v1.20.0"`},
+		{"version of a set of workers", template + strings.Replace(strings.Replace(deployment, "v1.35.4", "v1.20.0", 1), "MachineDeployment", "MachineSet", 1), "join", `MachineSet md: spec.template.spec.version is "v1.20.0"`},
+		{"version of a topology", strings.Replace(topology, "%s", "v1.20.0", 1), "", `Cluster c: spec.topology.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
+		{"a topology", strings.Replace(topology, "%s", "v1.35.4", 1), "", ""},
 		{"twice", kcp + template + template, "", "LocalMachineTemplate tpl is given twice"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

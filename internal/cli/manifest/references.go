@@ -74,12 +74,14 @@ func checkObject(o *unstructured.Unstructured, versions []string) error {
 			}
 		}
 		return checkVersionAt(o, where, versions, "spec", "version")
-	case schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}:
+	case schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"},
+		schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}:
 		return checkVersionAt(o, where, versions, "spec", "template", "spec", "version")
 	case schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:
 		if err := CheckName(o.GetName()); err != nil {
 			return fmt.Errorf("%s: %s", o.GetKind(), strings.Replace(err.Error(), "--name", "metadata.name", 1))
 		}
+		return checkVersionAt(o, where, versions, "spec", "topology", "version")
 	}
 	return nil
 }
