@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
@@ -431,23 +430,6 @@ func TestDeletion(t *testing.T) {
 		s.remove(get[clusterv1.Machine](s, "one"))
 		if s.machine("one") != nil || s.host.all["one"] != nil {
 			t.Error("it is left behind")
-		}
-	})
-	t.Run("the cache shows it although it is gone", func(t *testing.T) {
-		s := ready()
-		stale := get[infrav1.LocalMachine](s, "one")
-		s.machine("one")
-		helper, err := patch.NewHelper(stale, s.client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stale.Finalizers = nil
-		if err := save(context.Background(), helper, stale); err != nil {
-			t.Errorf("letting it go again gave %v", err)
-		}
-		stale.DeletionTimestamp, stale.Labels = nil, map[string]string{"a": "b"}
-		if err := save(context.Background(), helper, stale); err == nil {
-			t.Error("an object that nobody let go is gone, and nobody notices")
 		}
 	})
 	t.Run("it cannot be removed", func(t *testing.T) {
