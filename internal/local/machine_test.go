@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cloudinit"
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
@@ -236,6 +237,12 @@ func TestBootstrapThatDoesNotSucceed(t *testing.T) {
 		{"no command", map[string]string{"value": "x"}, sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Output: "powered off"}, "False BootstrapFailed it failed: powered off"},
 		{"a directive", map[string]string{"value": "x"}, sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "reading", Unsupported: "disk_setup"},
 			`False BootstrapDataUnsupported local machines cannot carry out "disk_setup"`},
+		{"no cloud-config", map[string]string{"value": "x"}, unread("#cloud-config\nruncmd: rm\n"),
+			"False BootstrapFailed `reading the bootstrap data` failed: line 2: runcmd: is a value of type str, must be a list"},
+		{"a value", map[string]string{"value": "x"}, unread("#cloud-config\nwrite_files:\n- path: /a\n  permissions: rw\n"),
+			"False BootstrapFailed `reading the bootstrap data` failed: line 4: write_files[0].permissions: \"rw\" must be octal digits such as '0640'"},
+		{"a drop-in", map[string]string{"value": "x"}, unread("#cloud-config\nwrite_files:\n- path: /etc/systemd/system/kubelet.service.d/20.conf\n"),
+			`False BootstrapDataUnsupported local machines cannot carry out "write_files[0].path": line 3: write_files[0].path is not supported: /etc/systemd/system/kubelet.service.d/20.conf: a local machine has no systemd`},
 		{"a format", map[string]string{"value": "{}", "format": "ignition"}, sandbox.Bootstrap{}, `False BootstrapDataUnsupported has the format "ignition"`},
 		{"no value", map[string]string{"other": "x"}, sandbox.Bootstrap{}, `False BootstrapDataUnsupported secret one-data has no key "value"`},
 	} {
@@ -255,6 +262,12 @@ func TestBootstrapThatDoesNotSucceed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unread is what a machine says of data that it cannot read.
+func unread(data string) sandbox.Bootstrap {
+	_, err := cloudinit.Parse([]byte(data), cloudinit.Meta{})
+	return sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "reading the bootstrap data", Output: fmt.Sprint(err), Unsupported: cloudinit.Unsupported(err)}
 }
 
 func TestASecretThatIsNotThere(t *testing.T) {
