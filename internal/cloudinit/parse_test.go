@@ -85,7 +85,7 @@ func TestParseAccounts(t *testing.T) {
 		"- name: ops", "  gecos: O P", "  homedir: /srv/ops", "  shell: /bin/bash", "  passwd: $6$x", "  lock_passwd: false",
 		"  primary_group: staff", "  groups: adm, wheel", "  sudo: ALL=(ALL) NOPASSWD:ALL", "  inactive: true", "  uid: 1500",
 		"  ssh_authorized_keys:", "  - ssh-ed25519 AAAA",
-		"- {name: plain, sudo: false, groups: [x]}",
+		"- {name: plain, sudo: false, groups: [x]}", "- {name: bare, groups: null}",
 		"ntp:", "  enabled: true", "  servers:", "  - one", "  - two",
 		"hostname: other", "preserve_hostname: false",
 	)), meta)
@@ -101,6 +101,7 @@ func TestParseAccounts(t *testing.T) {
 				Groups: []string{"adm", "wheel"}, Sudo: []string{"ALL=(ALL) NOPASSWD:ALL"}, Keys: []string{"ssh-ed25519 AAAA"}, UID: "1500",
 			},
 			{Name: "plain", Locked: true, Groups: []string{"x"}},
+			{Name: "bare", Locked: true},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
