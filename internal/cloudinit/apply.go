@@ -29,14 +29,16 @@ type Failure struct {
 	Command string
 	// Output is the end of what it printed, or what went wrong.
 	Output string
+	// Unsupported is what the data made that this kind of machine cannot carry out; empty: something else went wrong.
+	Unsupported string
 }
 
 // outputLimit is how much of a command's output is kept, in bytes.
 const outputLimit = 2 << 10
 
 // Apply carries the data out, in cloud-init's order. Like cloud-init it goes on after a command that fails. Nil means
-// success: Cluster API's sentinel was written or, in data without one, every command had exit code 0. A command that failed
-// although the sentinel was written is in the log.
+// success: Cluster API's sentinel was written or, in data without one, every command had exit code 0, and no command wrote
+// units for systemd. A command that failed although the sentinel was written is in the log.
 func (c *Config) Apply(ctx context.Context, s System) *Failure {
 	if c.Hostname != "" {
 		if err := c.applyHostname(s); err != nil {
@@ -57,7 +59,10 @@ func (c *Config) Apply(ctx context.Context, s System) *Failure {
 		return &Failure{Command: "write_files", Output: err.Error()}
 	}
 	run := c.script(ctx, s, "runcmd", c.Runcmd)
-	return conclude(s, c.Runcmd, boot, run)
+	if failure := conclude(s, c.Runcmd, boot, run); failure != nil {
+		return failure
+	}
+	return unheeded(s)
 }
 
 // conclude tells success from failure, and which of several failed commands is the one to show.

@@ -147,6 +147,37 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestUnits: units that commands write are noticed, wherever they lie and whoever links to them; what enabling built-in
+// units leaves is no unit.
+func TestUnits(t *testing.T) {
+	const wants = "mkdir -p ROOT/etc/systemd/system/multi-user.target.wants; ln -s /lib/systemd/system/kubelet.service ROOT/etc/systemd/system/multi-user.target.wants/"
+	for name, c := range map[string]struct{ command, found string }{
+		"nothing":     {"true", ""},
+		"a link":      {wants, ""},
+		"drop-in":     {wants + "; mkdir ROOT/etc/systemd/system/kubelet.service.d; echo > ROOT/etc/systemd/system/kubelet.service.d/20.conf", "/etc/systemd/system/kubelet.service.d/20.conf"},
+		"of one boot": {"mkdir -p ROOT/run/systemd/system; echo > ROOT/run/systemd/system/agent.service", "/run/systemd/system/agent.service"},
+		"else":        {"mkdir -p ROOT/etc/default ROOT/etc/systemd; echo > ROOT/etc/default/kubelet; echo > ROOT/etc/systemd/journald.conf", ""},
+		"fails":       {"mkdir -p ROOT/run/systemd/system; echo > ROOT/run/systemd/system/agent.service; false", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			f := w.apply(t, "runcmd: ['"+c.command+"']")
+			switch {
+			case name == "fails":
+				if f == nil || f.Unsupported != "" || f.Output != "exit code 1" {
+					t.Errorf("%+v, want the command that failed", f)
+				}
+			case c.found == "":
+				if f != nil {
+					t.Errorf("%+v", f)
+				}
+			case f == nil || f.Unsupported != c.found || !strings.Contains(f.Output, "a command wrote "+c.found+": a local machine has no systemd"):
+				t.Errorf("%+v, want %s to be named", f, c.found)
+			}
+		})
+	}
+}
+
 func TestProgressAndTail(t *testing.T) {
 	w := newWorld(t)
 	f := w.apply(t, "runcmd: ['echo first', 'i=0; while [ $i -lt 2000 ]; do echo line $i ä; i=$((i+1)); done; false']")

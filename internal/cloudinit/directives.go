@@ -88,7 +88,9 @@ func readFile(item named) (File, error) {
 	err := each(item.value, item.path, func(n named) (err error) {
 		switch n.name {
 		case "path":
-			f.Path, err = n.text()
+			if f.Path, err = n.text(); forSystemd(f.Path) {
+				err = n.unsupported(fmt.Sprintf("%s: %s", f.Path, noSystemd))
+			}
 		case "content":
 			content, err = n.text()
 		case "encoding":

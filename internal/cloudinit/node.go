@@ -114,13 +114,14 @@ func (n named) flag() (bool, error) {
 // texts returns a list of texts, or a text whose parts are separated by commas.
 func (n named) texts() ([]string, error) {
 	if n.value.Kind == yaml.ScalarNode {
+		text, err := n.text()
 		var all []string
-		for _, part := range strings.Split(n.value.Value, ",") {
+		for _, part := range strings.Split(text, ",") {
 			if part = strings.TrimSpace(part); part != "" {
 				all = append(all, part)
 			}
 		}
-		return all, nil
+		return all, err
 	}
 	return n.list()
 }

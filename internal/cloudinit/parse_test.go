@@ -29,6 +29,7 @@ func TestParseFiles(t *testing.T) {
 		"mode unquoted": {[]string{"- path: /a", "  permissions: 0640"}, File{Content: []byte{}, Mode: 0o640}},
 		"sticky":        {[]string{"- path: /a", "  permissions: '1777'"}, File{Content: []byte{}, Mode: 0o777 | fs.ModeSticky}},
 		"owner":         {[]string{"- path: /a", "  owner: root:adm", "  append: true", "  defer: yes"}, File{Content: []byte{}, Mode: 0o644, Owner: "root:adm", Append: true, Deferred: true}},
+		"beside units":  {[]string{"- path: /a", "  content: /etc/systemd/system/x.service"}, File{Content: []byte("/etc/systemd/system/x.service"), Mode: 0o644}},
 		"null content":  {[]string{"- path: /a", "  content:"}, File{Content: []byte{}, Mode: 0o644}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestParseAccounts(t *testing.T) {
 		"- name: ops", "  gecos: O P", "  homedir: /srv/ops", "  shell: /bin/bash", "  passwd: $6$x", "  lock_passwd: false",
 		"  primary_group: staff", "  groups: adm, wheel", "  sudo: ALL=(ALL) NOPASSWD:ALL", "  inactive: true", "  uid: 1500",
 		"  ssh_authorized_keys:", "  - ssh-ed25519 AAAA",
-		"- {name: plain, sudo: false, groups: [x]}",
+		"- {name: plain, sudo: false, groups: [x]}", "- {name: bare, groups: null}",
 		"ntp:", "  enabled: true", "  servers:", "  - one", "  - two",
 		"hostname: other", "preserve_hostname: false",
 	)), meta)
@@ -100,6 +101,7 @@ func TestParseAccounts(t *testing.T) {
 				Groups: []string{"adm", "wheel"}, Sudo: []string{"ALL=(ALL) NOPASSWD:ALL"}, Keys: []string{"ssh-ed25519 AAAA"}, UID: "1500",
 			},
 			{Name: "plain", Locked: true, Groups: []string{"x"}},
+			{Name: "bare", Locked: true},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -138,6 +140,8 @@ func TestRefused(t *testing.T) {
 		"unheard of":     {cloudConfig("chef: {}"), "chef", 2, "write_files"},
 		"empty unheard":  {cloudConfig("swap:"), "swap", 2, "memory"},
 		"file's source":  {cloudConfig("write_files:", "- path: /a", "  source: {uri: x}"), "write_files[0].source", 4, "path"},
+		"drop-in":        {cloudConfig("write_files:", "- content: x", "  path: /etc/systemd/system/kubelet.service.d/20-flags.conf"), "write_files[0].path", 4, "/etc/systemd/system/kubelet.service.d/20-flags.conf: a local machine has no systemd"},
+		"unit":           {cloudConfig("write_files:", "- path: /a", "- path: /usr/lib/../lib/systemd/system/agent.service"), "write_files[1].path", 4, "KUBELET_EXTRA_ARGS, to /etc/default/kubelet"},
 		"user's setting": {cloudConfig("users:", "- name: a", "- name: b", "  ssh_import_id: [x]"), "users[1].ssh_import_id", 5, "settings"},
 		"default user":   {cloudConfig("users:", "- default"), "users[0]", 3, "does not exist"},
 		"ntp client":     {cloudConfig("ntp: {ntp_client: chrony}"), "ntp.ntp_client", 2, "clock"},

@@ -55,7 +55,7 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 	if err := r.client.Get(ctx, req.NamespacedName, lc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if annotations.IsExternallyManaged(lc) {
+	if annotations.IsExternallyManaged(lc) || released(lc, infrav1.ClusterFinalizer) {
 		return ctrl.Result{}, nil
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.client, lc.ObjectMeta)
@@ -64,7 +64,7 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 	}
 	if cluster != nil {
 		if _, err := finalizers.EnsureFinalizer(ctx, r.client, lc, infrav1.ClusterFinalizer); err != nil {
-			return ctrl.Result{}, fmt.Errorf("adding the finalizer of LocalCluster %s: %w", req, err)
+			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("adding the finalizer of LocalCluster %s: %w", req, err))
 		}
 		isPaused, again, err := paused.EnsurePausedCondition(ctx, r.client, cluster, lc)
 		if err != nil || isPaused || again {
@@ -76,7 +76,7 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 		return ctrl.Result{}, fmt.Errorf("reading LocalCluster %s: %w", req, err)
 	}
 	defer func() {
-		failure = kerrors.NewAggregate([]error{failure, save(ctx, helper, lc, clusterv1.ReadyCondition)})
+		failure = kerrors.NewAggregate([]error{failure, save(ctx, helper, lc, infrav1.ClusterFinalizer, clusterv1.ReadyCondition)})
 	}()
 	switch {
 	case !lc.DeletionTimestamp.IsZero():
@@ -132,9 +132,6 @@ func (r *clusterReconciler) serve(ctx context.Context, lc *infrav1.LocalCluster,
 
 // delete ends the endpoint once no machine needs it.
 func (r *clusterReconciler) delete(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) error {
-	if !controllerutil.ContainsFinalizer(lc, infrav1.ClusterFinalizer) {
-		return nil
-	}
 	left, err := r.left(ctx, lc)
 	if err != nil {
 		return err

@@ -58,13 +58,16 @@ func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 	if err := r.client.Get(ctx, req.NamespacedName, lm); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if released(lm, infrav1.MachineFinalizer) {
+		return ctrl.Result{}, nil
+	}
 	of, err := r.ownerOf(ctx, lm)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if of.machine != nil {
 		if _, err := finalizers.EnsureFinalizer(ctx, r.client, lm, infrav1.MachineFinalizer); err != nil {
-			return ctrl.Result{}, fmt.Errorf("adding the finalizer of LocalMachine %s: %w", req, err)
+			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("adding the finalizer of LocalMachine %s: %w", req, err))
 		}
 	}
 	if of.cluster != nil {
@@ -78,20 +81,28 @@ func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 		return ctrl.Result{}, fmt.Errorf("reading LocalMachine %s: %w", req, err)
 	}
 	defer func() {
-		err := save(ctx, helper, lm, clusterv1.ReadyCondition, infrav1.SandboxReadyCondition, infrav1.BootstrapSucceededCondition)
+		err := save(ctx, helper, lm, infrav1.MachineFinalizer, clusterv1.ReadyCondition, infrav1.SandboxReadyCondition, infrav1.BootstrapSucceededCondition)
 		failure = kerrors.NewAggregate([]error{failure, err})
 	}()
-	switch {
-	case !lm.DeletionTimestamp.IsZero():
+	if !lm.DeletionTimestamp.IsZero() {
 		return r.delete(ctx, lm, of)
-	case of.machine == nil || of.cluster == nil:
-		mark(lm, clusterv1.ReadyCondition, "", &problem{infrav1.WaitingForOwnerReason, "no Machine of a Cluster refers to it with spec.infrastructureRef"})
+	}
+	if missing := of.missing(); missing != nil {
+		mark(lm, clusterv1.ReadyCondition, "", missing)
 		return ctrl.Result{}, nil
-	case !ptr.Deref(of.cluster.Status.Initialization.InfrastructureProvisioned, false):
-		mark(lm, clusterv1.ReadyCondition, "", &problem{infrav1.WaitingForClusterReason, "waiting for the endpoint of cluster " + of.cluster.Name})
-		return ctrl.Result{}, nil
+	}
+	return r.normal(ctx, lm, of)
+}
+
+// missing is why no machine can be made for the owner yet; nil: it can.
+func (o owner) missing() *problem {
+	switch {
+	case o.machine == nil || o.cluster == nil:
+		return &problem{infrav1.WaitingForOwnerReason, "no Machine of a Cluster refers to it with spec.infrastructureRef"}
+	case !ptr.Deref(o.cluster.Status.Initialization.InfrastructureProvisioned, false):
+		return &problem{infrav1.WaitingForClusterReason, "waiting for the endpoint of cluster " + o.cluster.Name}
 	default:
-		return r.normal(ctx, lm, of)
+		return nil
 	}
 }
 
@@ -184,9 +195,6 @@ func claimOf(lm *infrav1.LocalMachine) claim {
 
 // delete lets connections to the machine end, removes it and lets the object go.
 func (r *machineReconciler) delete(ctx context.Context, lm *infrav1.LocalMachine, of owner) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(lm, infrav1.MachineFinalizer) {
-		return ctrl.Result{}, nil
-	}
 	mine, draining, err := r.beforeDeletion(lm, of)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cloudinit"
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
@@ -237,6 +237,12 @@ func TestBootstrapThatDoesNotSucceed(t *testing.T) {
 		{"no command", map[string]string{"value": "x"}, sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Output: "powered off"}, "False BootstrapFailed it failed: powered off"},
 		{"a directive", map[string]string{"value": "x"}, sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "reading", Unsupported: "disk_setup"},
 			`False BootstrapDataUnsupported local machines cannot carry out "disk_setup"`},
+		{"no cloud-config", map[string]string{"value": "x"}, unread("#cloud-config\nruncmd: rm\n"),
+			"False BootstrapFailed `reading the bootstrap data` failed: line 2: runcmd: is a value of type str, must be a list"},
+		{"a value", map[string]string{"value": "x"}, unread("#cloud-config\nwrite_files:\n- path: /a\n  permissions: rw\n"),
+			"False BootstrapFailed `reading the bootstrap data` failed: line 4: write_files[0].permissions: \"rw\" must be octal digits such as '0640'"},
+		{"a drop-in", map[string]string{"value": "x"}, unread("#cloud-config\nwrite_files:\n- path: /etc/systemd/system/kubelet.service.d/20.conf\n"),
+			`False BootstrapDataUnsupported local machines cannot carry out "write_files[0].path": line 3: write_files[0].path is not supported: /etc/systemd/system/kubelet.service.d/20.conf: a local machine has no systemd`},
 		{"a format", map[string]string{"value": "{}", "format": "ignition"}, sandbox.Bootstrap{}, `False BootstrapDataUnsupported has the format "ignition"`},
 		{"no value", map[string]string{"other": "x"}, sandbox.Bootstrap{}, `False BootstrapDataUnsupported secret one-data has no key "value"`},
 	} {
@@ -256,6 +262,12 @@ func TestBootstrapThatDoesNotSucceed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unread is what a machine says of data that it cannot read.
+func unread(data string) sandbox.Bootstrap {
+	_, err := cloudinit.Parse([]byte(data), cloudinit.Meta{})
+	return sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "reading the bootstrap data", Output: fmt.Sprint(err), Unsupported: cloudinit.Unsupported(err)}
 }
 
 func TestASecretThatIsNotThere(t *testing.T) {
@@ -431,23 +443,6 @@ func TestDeletion(t *testing.T) {
 		s.remove(get[clusterv1.Machine](s, "one"))
 		if s.machine("one") != nil || s.host.all["one"] != nil {
 			t.Error("it is left behind")
-		}
-	})
-	t.Run("the cache shows it although it is gone", func(t *testing.T) {
-		s := ready()
-		stale := get[infrav1.LocalMachine](s, "one")
-		s.machine("one")
-		helper, err := patch.NewHelper(stale, s.client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stale.Finalizers = nil
-		if err := save(context.Background(), helper, stale); err != nil {
-			t.Errorf("letting it go again gave %v", err)
-		}
-		stale.DeletionTimestamp, stale.Labels = nil, map[string]string{"a": "b"}
-		if err := save(context.Background(), helper, stale); err == nil {
-			t.Error("an object that nobody let go is gone, and nobody notices")
 		}
 	})
 	t.Run("it cannot be removed", func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
 // problem is why something is not done, for a condition: a word for programs and a sentence for people. It is
@@ -26,13 +27,28 @@ func mark(o conditions.Setter, condition, reasonWhenTrue string, p *problem) {
 	conditions.Set(o, c)
 }
 
-// save writes what changed in an object. One that is gone already was let go by us, a moment ago, and the cache did not show it.
-func save(ctx context.Context, helper *patch.Helper, o client.Object, owned ...string) error {
+// released tells whether an object is being deleted and we have let it go, or never held it: nothing of it is ours to do or
+// to write any more.
+func released(o client.Object, finalizer string) bool {
+	return !o.GetDeletionTimestamp().IsZero() && !controllerutil.ContainsFinalizer(o, finalizer)
+}
+
+// save writes what changed in an object. That there is no such object any more is an error only for one that our finalizer
+// holds: all others may go at any moment, and those that are being deleted went because we let them go, which the
+// cache may not show yet.
+func save(ctx context.Context, helper *patch.Helper, o client.Object, finalizer string, owned ...string) error {
 	err := helper.Patch(ctx, o, patch.WithOwnedConditions{Conditions: owned})
-	var all kerrors.Aggregate
-	if !o.GetDeletionTimestamp().IsZero() && errors.As(err, &all) &&
-		!slices.ContainsFunc(all.Errors(), func(e error) bool { return !apierrors.IsNotFound(e) }) {
+	held := o.GetDeletionTimestamp().IsZero() && controllerutil.ContainsFinalizer(o, finalizer)
+	if !held && gone(err) {
 		return nil
 	}
 	return err
+}
+
+// gone tells whether an error, or each of those that a patch.Helper collected, says that there is no such object.
+func gone(err error) bool {
+	if all, ok := errors.AsType[kerrors.Aggregate](err); ok {
+		return !slices.ContainsFunc(all.Errors(), func(e error) bool { return !apierrors.IsNotFound(e) })
+	}
+	return apierrors.IsNotFound(err)
 }

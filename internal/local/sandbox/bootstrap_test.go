@@ -44,6 +44,10 @@ func TestBootstrapSaysWhatFailed(t *testing.T) {
 	}{
 		{[]string{"runcmd: ['true', 'echo why; false']"}, Bootstrap{Phase: BootstrapFailed, Command: "echo why; false", Output: "why"}},
 		{[]string{"mounts: [[a, b]]"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data", Output: "line 2: mounts is not supported: a local machine has no disks to mount; its root is a folder of the host", Unsupported: "mounts"}},
+		{[]string{"runcmd: rm"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data", Output: "line 2: runcmd: is a value of type str, must be a list"}},
+		{[]string{"runcmd: ['echo x > /etc/systemd/system/agent.service']"}, Bootstrap{Phase: BootstrapFailed, Command: "units", Output: "a command wrote /etc/systemd/system/agent.service: " +
+			"a local machine has no systemd, so that it would have no effect; write flags of the kubelet to kubeletExtraArgs or, as KUBELET_EXTRA_ARGS, to /etc/default/kubelet, and start other programs with runcmd",
+			Unsupported: "/etc/systemd/system/agent.service"}},
 	} {
 		name := string(rune('a' + i))
 		ensure(t, h, tiny(name, byte(20+i)))

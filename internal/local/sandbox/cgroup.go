@@ -214,27 +214,31 @@ const freezeTimeout = 10 * time.Second
 
 // freeze freezes or thaws the machine and waits until it is.
 func (c *cgroups) freeze(ctx context.Context, name string, frozen bool) error {
-	file, value, _, _ := c.freezer(name, frozen)
+	file, value, state, line := c.freezer(name, frozen)
 	if err := os.WriteFile(file, []byte(value), 0); err != nil {
 		return fmt.Errorf("freezing or thawing %s: %w", name, err)
 	}
-	return poll(ctx, freezeTimeout, "freezing or thawing "+name, func() (bool, error) {
-		now, err := c.frozen(name)
-		return now == frozen, err
-	})
+	// Not frozen: on v1 that is true as soon as freezing has begun, while some processes still run.
+	return poll(ctx, freezeTimeout, "freezing or thawing "+name, func() (bool, error) { return hasLine(state, line) })
 }
 
 // frozen tells whether the machine is frozen, or being frozen.
 func (c *cgroups) frozen(name string) (bool, error) {
 	_, _, state, line := c.freezer(name, false)
-	data, err := os.ReadFile(state)
+	thawed, err := hasLine(state, line)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	return !thawed && err == nil, err
+}
+
+// hasLine tells whether a file of the kernel's has a line.
+func hasLine(file, line string) (bool, error) {
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return false, fmt.Errorf("asking whether %s is frozen: %w", name, err)
+		return false, fmt.Errorf("asking whether a cgroup is frozen: %w", err)
 	}
-	return !slices.Contains(strings.Split(strings.TrimSpace(string(data)), "\n"), line), nil
+	return slices.Contains(strings.Split(strings.TrimSpace(string(data)), "\n"), line), nil
 }
 
 // pollInterval is how often the kernel is asked for what it does not announce.

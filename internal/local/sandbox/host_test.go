@@ -67,6 +67,40 @@ func TestParseHierarchy(t *testing.T) {
 	}
 }
 
+// TestFreezingIsNotFrozen: cgroup v1 says FREEZING while some processes still run, and freeze waits for the end of that. A
+// pipe stands for the kernel's file, since that goes on saying what is true whatever is written to it.
+func TestFreezingIsNotFrozen(t *testing.T) {
+	c := &cgroups{hierarchies: []hierarchy{{mount: t.TempDir(), options: "freezer"}}, group: "group"}
+	file, _, _, _ := c.freezer("one", true)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if written, err := os.ReadFile(file); err != nil || string(written) != "FROZEN" {
+			t.Errorf("the kernel is told %q, %v", written, err)
+		}
+		for _, answer := range []string{"FREEZING\n", "FROZEN\n"} {
+			if err := os.WriteFile(file, []byte(answer), 0); err != nil {
+				t.Error(err)
+			}
+			<-time.After(20 * time.Millisecond) // until the reader has met the end, or it would get both answers at once
+		}
+	}()
+	if err := c.freeze(t.Context(), "one", true); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-asked:
+	case <-time.After(5 * time.Second):
+		t.Error("it did not wait until the kernel said FROZEN")
+	}
+}
+
 // TestUnifiedGroup tries the way of cgroup v2 as far as a host of cgroup v1 shows it: most mount an empty v2 beside.
 func TestUnifiedGroup(t *testing.T) {
 	var st unix.Statfs_t

@@ -186,9 +186,19 @@ func find(t *testing.T, h *Host, name, want string) []int {
 	return slices.DeleteFunc(pids, func(pid int) bool { return program(pid) != want })
 }
 
+// firstProcess is the one of a machine that runs.
+func firstProcess(t *testing.T, s Status) process {
+	t.Helper()
+	p, err := identify(s.PID)
+	if err != nil || !p.alive() {
+		t.Fatalf("the machine's first process is %+v, %v", p, err)
+	}
+	return p
+}
+
 func TestStopKeepsTheDisk(t *testing.T) {
 	h := newHost(t)
-	before := ensure(t, h, tiny("one", 11))
+	first := firstProcess(t, ensure(t, h, tiny("one", 11)))
 	run(t, h, "one", "echo kept > /root/file; echo kept > /usr/local/file; (sleep 1000 >/dev/null 2>&1 &)")
 	if err := h.Stop(t.Context(), "one"); err != nil {
 		t.Fatal(err)
@@ -200,11 +210,8 @@ func TestStopKeepsTheDisk(t *testing.T) {
 	if left := find(t, h, "one", "sleep"); len(left) > 0 {
 		t.Errorf("processes %v outlived the machine", left)
 	}
-	if _, _, err := stat(before.PID); err == nil && before.PID > 0 {
-		p := process{PID: before.PID}
-		if p.alive() {
-			t.Error("the first process lives")
-		}
+	if first.alive() {
+		t.Error("the first process lives")
 	}
 	if err := h.Ensure(t.Context(), tiny("one", 11)); err != nil {
 		t.Fatal(err)
@@ -429,7 +436,7 @@ func expect(t *testing.T, changed <-chan string, name string) {
 
 func TestTeardownFindsWhatHasNoFiles(t *testing.T) {
 	h := newHost(t)
-	s := ensure(t, h, tiny("one", 11))
+	first := firstProcess(t, ensure(t, h, tiny("one", 11)))
 	ensure(t, h, tiny("two", 12))
 	if err := h.Pause(t.Context(), "two"); err != nil {
 		t.Fatal(err)
@@ -442,7 +449,7 @@ func TestTeardownFindsWhatHasNoFiles(t *testing.T) {
 	if err := h.Teardown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if (process{PID: s.PID}).alive() {
+	if first.alive() {
 		t.Error("a machine without a record lives")
 	}
 	if entries, err := os.ReadDir(h.state); err != nil || len(entries) > 0 {

@@ -97,7 +97,7 @@ func (m *machine) carryOut(ctx context.Context, data []byte) Bootstrap {
 		m.say("%v", err)
 	}
 	if failure != nil {
-		return Bootstrap{Phase: Failed, Command: failure.Command, Output: failure.Output}
+		return Bootstrap{Phase: Failed, Command: failure.Command, Output: failure.Output, Unsupported: failure.Unsupported}
 	}
 	return Bootstrap{Phase: Succeeded}
 }

@@ -168,6 +168,23 @@ func TestSystemctl(t *testing.T) {
 	}
 }
 
+// TestDataThatCannotBeRead: nothing of it is carried out, and what is wrong is told with its place and what would do.
+func TestDataThatCannotBeRead(t *testing.T) {
+	m := &machine{boot: &Boot{Name: "one"}}
+	for data, want := range map[string]Bootstrap{
+		"#cloud-config\nruncmd: rm\n": {Output: "line 2: runcmd: is a value of type str, must be a list"},
+		"runcmd: [rm]\n": {
+			Output:      "line 1: user data without the header #cloud-config is not supported: the data must begin with #cloud-config",
+			Unsupported: "user data without the header #cloud-config",
+		},
+	} {
+		want.Phase, want.Command = Failed, "reading the bootstrap data"
+		if got := m.carryOut(t.Context(), []byte(data)); got != want {
+			t.Errorf("%q: %+v, want %+v", data, got, want)
+		}
+	}
+}
+
 func TestOverlayOptionsAreEscaped(t *testing.T) {
 	if got := escape(`/a:b,c\d`); got != `/a\:b\,c\\d` {
 		t.Errorf("escaped %q", got)
