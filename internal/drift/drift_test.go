@@ -261,6 +261,7 @@ func TestNothingIsChanged(t *testing.T) {
 		s.want.InitConfiguration.NodeRegistration.Name = "another"
 		before, _ := json.Marshal([]any{s.KubeadmControlPlane, s.Machine})
 		s.of()
+		InPlace(s.KubeadmControlPlane, "demo", s.Machine)
 		if after, _ := json.Marshal([]any{s.KubeadmControlPlane, s.Machine}); string(after) != string(before) {
 			t.Errorf("comparing changed\n%s\ninto\n%s", before, after)
 		}
