@@ -1,0 +1,171 @@
+package drift
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+)
+
+// Machine is one machine of a control plane: the objects it consists of.
+type Machine struct {
+	// Machine must not be nil.
+	Machine *clusterv1.Machine
+	// Config is the record of what it was made from. Nil: not known.
+	Config *bootstrapv1.KubeadmConfig
+	// Infrastructure is nil if it is not known.
+	Infrastructure *unstructured.Unstructured
+}
+
+// CertificatesEnd is when the certificate of the machine's API server expires:
+// what the annotation certificates-expiry says on the Machine, else on the
+// KubeadmConfig, else the Machine's status. Zero: not known.
+func (m Machine) CertificatesEnd() time.Time {
+	sources := []map[string]string{m.Machine.Annotations}
+	if m.Config != nil {
+		sources = append(sources, m.Config.Annotations)
+	}
+	for _, annotations := range sources {
+		end, err := time.Parse(time.RFC3339, annotations[clusterv1.MachineCertificatesExpiryDateAnnotation])
+		if err == nil {
+			return end
+		}
+	}
+	return m.Machine.Status.CertificatesExpiryDate.Time
+}
+
+// Difference is one field in which a machine is not as wanted.
+type Difference struct {
+	// Field is the path in the KubeadmControlPlane, with the names of list
+	// elements where they have one: spec.kubeadmConfigSpec.files[/etc/motd].owner.
+	Field string `json:"field"`
+	// Was and Want are the machine's value and the wanted one, shortened, as JSON
+	// unless they are plain. Empty: not set. NotShown stands for what may be secret.
+	Was  string `json:"was,omitempty"`
+	Want string `json:"want,omitempty"`
+}
+
+// String says the difference in a line: spec.version: v1.35.4, wanted v1.36.3.
+func (d Difference) String() string {
+	if d.Was == d.Want {
+		return d.Field + " changed"
+	}
+	said := func(s string) string {
+		if s == "" {
+			return "unset"
+		}
+		return s
+	}
+	return fmt.Sprintf("%s: %s, wanted %s", d.Field, said(d.Was), said(d.Want))
+}
+
+// Drift is how a machine differs from what its control plane wants.
+type Drift struct {
+	// Reasons are the fields that differ: version, infrastructure template, the
+	// parts of kubeadmConfigSpec, in this order.
+	Reasons []Difference `json:"reasons,omitempty"`
+	// Due are the deadlines of spec.rollout that have passed. Only a new machine meets them.
+	Due []Difference `json:"due,omitempty"`
+}
+
+// Outdated reports whether the machine is not as wanted.
+func (d Drift) Outdated() bool {
+	return len(d.Reasons)+len(d.Due) > 0
+}
+
+// String says all differences in a line, deadlines last. Empty: there is none.
+func (d Drift) String() string {
+	var all []string
+	for _, list := range [][]Difference{d.Reasons, d.Due} {
+		for _, one := range list {
+			all = append(all, one.String())
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// Of compares a machine with what its control plane wants at a moment.
+func Of(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time) Drift {
+	var d Drift
+	d.Reasons = append(d.Reasons, ofVersion(kcp, m)...)
+	d.Reasons = append(d.Reasons, ofTemplate(kcp, m)...)
+	d.Reasons = append(d.Reasons, ofConfig(kcp, m)...)
+	d.Due = append(d.Due, dueAfter(kcp, m, now)...)
+	d.Due = append(d.Due, dueBefore(kcp, m, now)...)
+	return d
+}
+
+// ofVersion compares the versions letter by letter: another build of the same
+// version is another version. A leading v may be missing.
+func ofVersion(kcp *controlplanev1.KubeadmControlPlane, m Machine) []Difference {
+	was, want := m.Machine.Spec.Version, kcp.Spec.Version
+	if strings.TrimPrefix(was, "v") == strings.TrimPrefix(want, "v") {
+		return nil
+	}
+	return []Difference{{Field: "spec.version", Was: was, Want: want}}
+}
+
+// ofTemplate compares the template that the infrastructure was cloned from, by
+// reference. What is in a template does not matter: templates do not change.
+func ofTemplate(kcp *controlplanev1.KubeadmControlPlane, m Machine) []Difference {
+	name, kind, ok := clonedFrom(m)
+	if !ok {
+		return nil
+	}
+	want := kcp.Spec.MachineTemplate.Spec.InfrastructureRef
+	wantKind := schema.GroupKind{Group: want.APIGroup, Kind: want.Kind}.String()
+	const field = "spec.machineTemplate.spec.infrastructureRef"
+	var found []Difference
+	if kind != wantKind {
+		found = append(found, Difference{Field: field + ".kind", Was: kind, Want: wantKind})
+	}
+	if name != want.Name {
+		found = append(found, Difference{Field: field + ".name", Was: name, Want: want.Name})
+	}
+	return found
+}
+
+// clonedFrom returns the template of the infrastructure by its name and its
+// Kind.group. Infrastructure that was made by hand has none.
+func clonedFrom(m Machine) (name, kind string, ok bool) {
+	if m.Infrastructure == nil {
+		return "", "", false
+	}
+	annotations := m.Infrastructure.GetAnnotations()
+	name, named := annotations[clusterv1.TemplateClonedFromNameAnnotation]
+	kind, typed := annotations[clusterv1.TemplateClonedFromGroupKindAnnotation]
+	return name, kind, named && typed
+}
+
+// dueAfter: spec.rollout.after has passed, and the machine is older than it.
+func dueAfter(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time) []Difference {
+	after, made := kcp.Spec.Rollout.After.Time, m.Machine.CreationTimestamp.Time
+	if after.IsZero() || !after.Before(now) || !made.Before(after) {
+		return nil
+	}
+	return []Difference{{
+		Field: "spec.rollout.after",
+		Was:   "made " + made.UTC().Format(time.RFC3339),
+		Want:  "made after " + after.UTC().Format(time.RFC3339),
+	}}
+}
+
+// dueBefore: the certificates expire within the days of spec.rollout.before.
+// The text does not name the moment: it would be another one each time.
+func dueBefore(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time) []Difference {
+	days, end := kcp.Spec.Rollout.Before.CertificatesExpiryDays, m.CertificatesEnd()
+	if days == 0 || end.IsZero() || !now.Add(time.Duration(days)*24*time.Hour).After(end) {
+		return nil
+	}
+	return []Difference{{
+		Field: "spec.rollout.before.certificatesExpiryDays",
+		Was:   "certificates end " + end.UTC().Format(time.RFC3339),
+		Want:  fmt.Sprintf("at least %d days left", days),
+	}}
+}
