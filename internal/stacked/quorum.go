@@ -95,6 +95,9 @@ func (s *scene) targets(to dial) []etcd.Target {
 			ip = nodeIP(node)
 		}
 		known[name] = true
+		if facts := s.observed.Machines[i]; facts.Deleting && !facts.Hook {
+			continue // its member has left, and waiting for the answer of what is going costs 2 s
+		}
 		targets = append(targets, to(name, ip))
 	}
 	for i := range s.view.Nodes {

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -31,6 +32,11 @@ func made(words string) *clusterv1.Machine {
 			m.Spec.ProviderID = value
 		case "ip":
 			m.Status.Addresses = append(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: value})
+		case "gone":
+			m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+			if value == "held" {
+				m.Annotations = map[string]string{machine.Hook: ""}
+			}
 		case "host":
 			m.Status.Addresses = append(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: value})
 		}
@@ -253,10 +259,12 @@ func TestTargets(t *testing.T) {
 	known := registered("n1 ip=10.0.1.1")
 	stray.Labels = map[string]string{controlPlaneLabel: ""}
 	known.Labels = stray.Labels
-	s := newScene(testKCP(3), testCluster(), all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4"}), nil, time.Now())
-	s.addWorkload(workload.View{Nodes: []corev1.Node{known, registered("worker ip=10.0.0.8"), stray}})
+	s := newScene(testKCP(3), testCluster(), all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4", "m5 node=n5 ip=10.0.0.5 gone=held", "m6 node=n6 ip=10.0.0.6 gone=released"}), nil, time.Now())
+	released := registered("n6 ip=10.0.0.6")
+	released.Labels = stray.Labels
+	s.addWorkload(workload.View{Nodes: []corev1.Node{known, registered("worker ip=10.0.0.8"), stray, released}})
 	targets := s.targets(to)
-	if got, want := names(targets), "n1@10.0.1.1 n2@10.0.0.2 n9@10.0.0.9"; got != want {
+	if got, want := names(targets), "n1@10.0.1.1 n2@10.0.0.2 n5@10.0.0.5 n9@10.0.0.9"; got != want {
 		t.Errorf("targets are %q, want %q", got, want)
 	}
 	survey := etcd.Survey{Members: []etcd.Member{

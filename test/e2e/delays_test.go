@@ -85,7 +85,7 @@ func (d *delays) follow(ctx context.Context, look func(context.Context) ([]strin
 			continue
 		}
 		if seen {
-			for _, what := range now {
+			for _, what := range slices.Backward(now) { // facts are read last
 				if !slices.Contains(last, what) {
 					d.note(what, kinds[word(what)].begin)
 				}
@@ -141,14 +141,7 @@ func (d *delays) report(t *testing.T) {
 // objects are what the management plane holds.
 func (d *delays) objects(ctx context.Context) ([]string, bool) {
 	var now []string
-	cluster, kcp := &clusterv1.Cluster{}, &controlplanev1.KubeadmControlPlane{}
-	if d.management.Get(ctx, d.key, cluster) != nil || d.management.Get(ctx, client.ObjectKey{Namespace: "default", Name: cluster.Spec.ControlPlaneRef.Name}, kcp) != nil {
-		return nil, false
-	}
-	if p := cluster.Status.Initialization.InfrastructureProvisioned; p != nil && *p {
-		now = append(now, "provisioned")
-	}
-	now = append(now, fmt.Sprintf("replicas %d", *kcp.Spec.Replicas))
+	// What Quorate writes is read before what it writes for: a step is never seen before its fact.
 	machines, err := d.machines(ctx)
 	for _, m := range machines {
 		now = append(now, "machine "+m.Name)
@@ -162,7 +155,14 @@ func (d *delays) objects(ctx context.Context) ([]string, bool) {
 			now = append(now, "due "+m.Name)
 		}
 	}
-	return now, err == nil
+	cluster, kcp := &clusterv1.Cluster{}, &controlplanev1.KubeadmControlPlane{}
+	if err != nil || d.management.Get(ctx, d.key, cluster) != nil || d.management.Get(ctx, client.ObjectKey{Namespace: "default", Name: cluster.Spec.ControlPlaneRef.Name}, kcp) != nil {
+		return nil, false
+	}
+	if p := cluster.Status.Initialization.InfrastructureProvisioned; p != nil && *p {
+		now = append(now, "provisioned")
+	}
+	return append(now, fmt.Sprintf("replicas %d", *kcp.Spec.Replicas)), true
 }
 
 func (d *delays) machines(ctx context.Context) ([]clusterv1.Machine, error) {
