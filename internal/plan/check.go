@@ -29,6 +29,8 @@ func Check(o Observed, d Decision) error {
 		return checkGenerate(o)
 	case WriteKubeconfig:
 		return checkKubeconfig(o)
+	case WriteKubeadm, UpdateAddons:
+		return checkReachable(o)
 	case Create:
 		return checkCreate(o, d.Step)
 	case Delete:
@@ -50,7 +52,7 @@ func checkForm(d Decision) error {
 	}
 	s := d.Step
 	wanted := map[Verb]Step{
-		Nothing: {}, Wait: {}, Generate: {}, WriteKubeconfig: {}, Finish: {},
+		Nothing: {}, Wait: {}, Generate: {}, WriteKubeconfig: {}, WriteKubeadm: {}, UpdateAddons: {}, Finish: {},
 		Create:       {Machine: "x"},
 		Delete:       {Machine: "x"},
 		ReleaseHook:  {Machine: "x"},
@@ -67,6 +69,8 @@ func checkForm(d Decision) error {
 		return fmt.Errorf("%s names no member", s.Verb)
 	case s.Verb != Create && (s.Init || s.Domain != "" || s.Number != 0):
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
+	case s.Verb != Delete && (s.Repair || s.Retry != 0):
+		return fmt.Errorf("%s says what is repaired", s.Verb)
 	}
 	return nil
 }
@@ -109,11 +113,8 @@ func checkKubeconfig(o Observed) error {
 // checkFacts refuses steps that touch machines or members on facts that are
 // missing, contradictory, or say that the quorum is lost.
 func checkFacts(o Observed) error {
-	if !o.Cluster.Reachable {
-		return errors.New("the API server does not answer: what is on the machines is not known")
-	}
-	if !o.Etcd.Managed {
-		return nil
+	if err := checkReachable(o); err != nil || !o.Etcd.Managed {
+		return err
 	}
 	if !o.Etcd.Known || !o.Etcd.Agreed {
 		return errors.New("the members of etcd are not known, or disagree")
@@ -125,6 +126,13 @@ func checkFacts(o Observed) error {
 	}
 	if alive, all := ballot(o, ""); 2*alive <= all {
 		return fmt.Errorf("the quorum is lost: %d of %d voters are proven healthy", alive, all)
+	}
+	return nil
+}
+
+func checkReachable(o Observed) error {
+	if !o.Cluster.Reachable {
+		return errors.New("the API server does not answer: what is on the machines is not known")
 	}
 	return nil
 }
@@ -144,7 +152,7 @@ func ballot(o Observed, but string) (alive, all int) {
 }
 
 func checkCreate(o Observed, s Step) error {
-	staying := 0
+	staying, surge := 0, 0
 	for _, m := range o.Machines {
 		if m.Name == s.Machine {
 			return fmt.Errorf("%s exists", m.Name)
@@ -152,11 +160,14 @@ func checkCreate(o Observed, s Step) error {
 		if !m.Deleting {
 			staying++
 		}
+		if m.Outdated != "" {
+			surge = o.Want.Surge
+		}
 	}
 	switch {
 	case o.Group.Deleting:
 		return errors.New("the group is being deleted")
-	case staying+1 > o.Want.Replicas:
+	case staying+1 > o.Want.Replicas+surge:
 		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
 	case s.Init && (o.Group.Initialized || len(o.Machines) > 0):
 		return errors.New("a second machine would initialise another cluster")
@@ -222,6 +233,9 @@ func checkDelete(o Observed, s Step) error {
 	if o.Group.Deleting {
 		return errors.New("the workers still need the machines")
 	}
+	if !o.Group.Initialized {
+		return checkStart(gone)
+	}
 	if err := checkFacts(o); err != nil {
 		return err
 	}
@@ -238,8 +252,10 @@ func checkDelete(o Observed, s Step) error {
 	switch {
 	case gone.Deleting:
 		return fmt.Errorf("%s is being deleted already", gone.Name)
-	case staying < o.Want.Replicas-1:
+	case staying < o.Want.Replicas-1 && !isDead(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
+	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):
+		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Want.Surge)
 	case whole == 0:
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
 	}
@@ -247,6 +263,26 @@ func checkDelete(o Observed, s Step) error {
 		return err
 	}
 	return checkMembersGo(o, gone)
+}
+
+// checkStart: before anything is initialised only what is broken, or made of what
+// nobody wants any more, is deleted.
+func checkStart(gone Machine) error {
+	if gone.Deleting || gone.Marked == "" && gone.Outdated == "" {
+		return fmt.Errorf("%s may be about to initialise the cluster", gone.Name)
+	}
+	return nil
+}
+
+// isDead: somebody marked it, and its voter, if it has one, is proven not to answer.
+// It serves nobody, and does not count.
+func isDead(o Observed, m Machine) bool {
+	for _, e := range o.Etcd.Members {
+		if e.Machine == m.Name && !e.Learner && e.Health != Unhealthy {
+			return false
+		}
+	}
+	return o.Etcd.Managed && m.Marked != ""
 }
 
 // isWhole: all components, the voter among them, are proven healthy.

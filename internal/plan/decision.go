@@ -25,6 +25,11 @@ const (
 	RemoveMember Verb = "RemoveMember"
 	// ReleaseHook lets the Machine Step.Machine go.
 	ReleaseHook Verb = "ReleaseHook"
+	// WriteKubeadm brings kubeadm's own configuration in the cluster up to date,
+	// which machines read as they join.
+	WriteKubeadm Verb = "WriteKubeadmConfig"
+	// UpdateAddons brings kube-proxy and CoreDNS to the cluster's version.
+	UpdateAddons Verb = "UpdateAddons"
 	// Finish lets the group itself go: all its machines are gone.
 	Finish Verb = "Finish"
 )
@@ -39,6 +44,10 @@ type Step struct {
 	Init bool `json:"init,omitempty"`
 	// Number is the number in the created machine's name.
 	Number int `json:"number,omitempty"`
+	// Repair: the deleted machine is replaced because it is broken, and Retry is how
+	// many were replaced before it in short order.
+	Repair bool `json:"repair,omitempty"`
+	Retry  int  `json:"retry,omitempty"`
 }
 
 // Decision is one step, and why it is the next one.

@@ -80,14 +80,17 @@ func (s *state) mayJoin() opinion {
 	if v := s.sound(); v.decided {
 		return v
 	}
-	on := s.with(joining)
+	if c := s.Cluster; c.Kubeadm != "" {
+		return do(Step{Verb: WriteKubeadm}, "RollingOut", "machines read kubeadm's own configuration as they join: %s", c.Kubeadm)
+	}
+	on := s.those(func(m *machine) bool { return m.standing == joining && m.Outdated == "" })
 	most := s.Want.MaxParallel
-	if s.Etcd.Managed && !s.Want.Learners {
+	if s.Etcd.Managed && !s.Want.Learners || len(s.outdated()) > 0 || len(s.marked()) > 0 {
 		most = 1
 	}
 	switch {
 	case len(s.with(complete)) == 0 && len(s.with(leaving)) == 0 && !slices.ContainsFunc(on, (*machine).comes):
-		return wait("NothingToJoin", "no machine is complete yet: %s", troubles(on))
+		return wait("NothingToJoin", "no machine is complete yet: %s", troubles(s.with(joining)))
 	case most > 0 && len(on) >= most:
 		return wait("Joining", "%d of at most %s: %s", len(on), count(most, "joining machine"), troubles(on))
 	}
@@ -130,7 +133,8 @@ func (s *state) sound() opinion {
 	if text := s.ailing(); text != "" {
 		return wait("MemberUnhealthy", "etcd member %s; etcd takes no new member meanwhile", text)
 	}
-	if broken := s.with(failed, late, unhealthy, unknown); len(broken) > 0 {
+	broken := s.with(failed, late, unhealthy, unknown)
+	if broken = slices.DeleteFunc(broken, (*machine).stillborn); len(broken) > 0 {
 		return wait("MachineBroken", "%s", troubles(broken))
 	}
 	return pass("all that is there is healthy")
@@ -167,25 +171,22 @@ func (s *state) number(name string) (int, bool) {
 	return n, ok1 && ok2 && err == nil
 }
 
-// emptiest is the failure domain with the fewest machines that stay.
+// emptiest is the failure domain with the fewest machines that are not about to be
+// replaced, and of those the one with the fewest that stay.
 func (s *state) emptiest() string {
-	best, fewest := "", -1
-	for _, d := range s.Want.Domains {
-		if n := s.inDomain(d); fewest < 0 || n < fewest {
-			best, fewest = d, n
-		}
+	if len(s.Want.Domains) == 0 {
+		return ""
 	}
-	return best
+	lasting := func(domain string) int {
+		return len(s.those(func(m *machine) bool { return m.Domain == domain && m.Outdated == "" }))
+	}
+	return slices.MinFunc(s.Want.Domains, func(a, b string) int {
+		return cmp.Or(cmp.Compare(lasting(a), lasting(b)), cmp.Compare(s.inDomain(a), s.inDomain(b)))
+	})
 }
 
 func (s *state) inDomain(domain string) int {
-	n := 0
-	for _, m := range s.machines {
-		if m.Domain == domain && m.standing != leaving {
-			n++
-		}
-	}
-	return n
+	return len(s.those(func(m *machine) bool { return m.Domain == domain }))
 }
 
 // settle waits for whatever is under way.

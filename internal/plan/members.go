@@ -206,7 +206,7 @@ func (s *state) cannotSpare(m *Member) string {
 	if m.Health != Healthy {
 		return ""
 	}
-	if on := s.with(joining); len(on) > 0 {
+	if on := s.those(func(o *machine) bool { return o.standing == joining && o.Name != m.Machine }); len(on) > 0 {
 		return "holds a healthy voter, which stays while machines join: " + names(on)
 	}
 	if len(s.learners) > 0 {

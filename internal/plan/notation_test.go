@@ -16,11 +16,14 @@ import (
 // Wanted: replicas/domains, then words: new (not initialised), paused, deleting,
 // external (etcd), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
 // infra- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
-// kubeconfig=none|foreign|DAYS.
+// kubeconfig=none|foreign|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
+// period=DURATION (limits of repair).
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
 // ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
 // x a component is not healthy, X two   ? one is not known     - none are known
+// o is outdated   M is marked   C was chosen   N its Node is not ready   G a gate is not passed
+// =30m it replaced another 30 min ago   #2 which was the third in a row
 // F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
@@ -30,16 +33,16 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:~\d+[smh]|\+\d+[smh]|[xX?F-]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FoMCNG-]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lux?*A])*)$`)
-	mark      = regexp.MustCompile(`[~+@]\d+[smh]|>\d|!!|!-|.`)
+	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#]\d|!!|!-|.`)
 )
 
 func parse(line string) (Observed, error) {
 	o := Observed{
 		Now:   now,
 		Group: Group{Name: "cp", Initialized: true},
-		Want:  Want{Learners: true, NameFormat: "cp-%s"},
+		Want:  Want{Learners: true, NameFormat: "cp-%s", Surge: 1, Repair: RepairLimits{Most: -1, Healthy: time.Hour}},
 		Cluster: Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: true,
 			Kubeconfig: Kubeconfig{Exists: true},
@@ -101,6 +104,11 @@ func parseWanted(o *Observed, i int, word string) error {
 		"api-":       func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
 		"etcd-":      func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":     func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
+		"surge":      func() { o.Want.Surge = number },
+		"kubeadm-":   func() { o.Cluster.Kubeadm = "kubernetesVersion v1.35.4, v1.36.3 wanted" },
+		"addons-":    func() { o.Cluster.Addons = "kube-proxy v1.35.4, v1.36.3 wanted" },
+		"most":       func() { o.Want.Repair.Most = number },
+		"period":     func() { o.Want.Repair.Period, _ = time.ParseDuration(value) },
 		"kubeconfig": func() { o.Cluster.Kubeconfig = parseKubeconfig(value) },
 	}[key]
 	if set == nil {
@@ -157,6 +165,20 @@ func parseMachine(word string, etcd bool) (Machine, error) {
 			scheduler.Health = Unknown
 		case '-':
 			m.Components = nil
+		case 'o':
+			m.Outdated = "version v1.35.4, v1.36.3 wanted"
+		case 'M':
+			m.Marked = "Node does not report"
+		case 'C':
+			m.Chosen = true
+		case 'N':
+			m.NodeReady = false
+		case 'G':
+			m.Gate = "StorageReady"
+		case '=':
+			m.Replaced = now.Add(-ago)
+		case '#':
+			m.Retries, _ = strconv.Atoi(k[1:])
 		case 'F':
 			m.Failed = "kubeadm join: exit status 1"
 		case '!':

@@ -46,8 +46,22 @@ type Want struct {
 	Learners bool `json:"learners,omitempty"`
 	// Domains are the failure domains for control planes, sorted. Empty: none are known.
 	Domains []string `json:"domains,omitempty"`
+	// Surge is how many machines more than Replicas a rollout may have: 1 or 0.
+	Surge int `json:"surge"`
+	// Repair limits how often the same machine is replaced.
+	Repair RepairLimits `json:"repair,omitzero"`
 	// NameFormat makes a machine's name from its number, with one %s for the number.
 	NameFormat string `json:"nameFormat"`
+}
+
+// RepairLimits say how often a machine is replaced whose replacements break as well.
+type RepairLimits struct {
+	// Most is how often at most; negative: as often as it takes.
+	Most int `json:"most"`
+	// Period is the least time between two times.
+	Period time.Duration `json:"period,omitempty"`
+	// Healthy is how long a replacement must have been well for its failure to be a new one.
+	Healthy time.Duration `json:"healthy,omitempty"`
 }
 
 // Cluster is what the machines need around them before any may be made.
@@ -60,6 +74,12 @@ type Cluster struct {
 	Template string `json:"template,omitempty"`
 	// MissingCertificates are the purposes of authorities that have no secret: ca, etcd, proxy, sa. Sorted.
 	MissingCertificates []string `json:"missingCertificates,omitempty"`
+	// Kubeadm says in what kubeadm's own configuration in the cluster, which machines read
+	// as they join, differs from what is wanted; empty: in nothing, or it is not known.
+	Kubeadm string `json:"kubeadm,omitempty"`
+	// Addons says in what kube-proxy and CoreDNS differ from what the version wants;
+	// empty: in nothing, or they are not ours to keep.
+	Addons string `json:"addons,omitempty"`
 	// Kubeconfig is the state of the secret with which the cluster is reached.
 	Kubeconfig Kubeconfig `json:"kubeconfig"`
 	// Reachable: the cluster's API server answers and the facts from it are complete.
@@ -103,6 +123,19 @@ type Machine struct {
 	Components []Component `json:"components,omitempty"`
 	// Failed is what ended the machine's bootstrap, in the provider's words; empty: nothing did.
 	Failed string `json:"failed,omitempty"`
+	// Outdated says in what the machine differs from what is wanted, so that only
+	// another can take its place; empty: in nothing.
+	Outdated string `json:"outdated,omitempty"`
+	// Gate names a readiness gate of the user's that is not passed; empty: none.
+	Gate string `json:"gate,omitempty"`
+	// Marked says why a health check, or a person, wants it replaced; empty: nobody does.
+	Marked string `json:"marked,omitempty"`
+	// Chosen: a person marked it as the one to go when one must.
+	Chosen bool `json:"chosen,omitempty"`
+	// Replaced is when the machine that this one took the place of was given up, and
+	// Retries how many before that one in short order; zero: it replaces none.
+	Replaced time.Time `json:"replaced,omitzero"`
+	Retries  int       `json:"retries,omitempty"`
 	// Deleting: the Machine is being deleted.
 	Deleting bool `json:"deleting,omitempty"`
 	// Hook: our pre-terminate hook is on the Machine, so that it cannot go before its member has.

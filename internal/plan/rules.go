@@ -81,6 +81,24 @@ var rules = []rule{
 		decide: removeStrays,
 	},
 	{
+		name: "remediate",
+		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile, the most broken first; one whose replacements break as well only as often as the limits allow.",
+		gives: []Reason{
+			{"Remediating", MoveLeader, "a leader hands over before it leaves"},
+			{"Remediating", Delete, "it is marked, and the others can live without it"},
+		},
+		decide: remediate,
+	},
+	{
+		name: "clear",
+		says: "A machine that never came up and is outdated is taken away: a corrected or reverted spec does not wait for what was broken before.",
+		gives: []Reason{
+			{"Outdated", MoveLeader, "a leader hands over before it leaves"},
+			{"Outdated", Delete, "nobody will want it when it comes up"},
+		},
+		decide: clear,
+	},
+	{
 		name: "grow",
 		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once, in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy.",
 		gives: []Reason{
@@ -98,6 +116,7 @@ var rules = []rule{
 			{"MemberUnhealthy", Wait, "etcd takes no new member while a voter is not healthy"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 			{"NothingToJoin", Wait, "no machine is complete, so that none can join it"},
+			{"RollingOut", WriteKubeadm, "machines read kubeadm's own configuration as they join"},
 			{"Joining", Wait, "as many machines join as may at once"},
 		},
 		decide: grow,
@@ -113,9 +132,27 @@ var rules = []rule{
 		decide: settle,
 	},
 	{
-		name: "scale down",
-		says: "Of more machines than wanted one is deleted: a broken one first, else the oldest in the failure domain with the most. A leader hands over before its machine goes. Never the last complete one.",
+		name: "roll out",
+		says: "Outdated machines are replaced one by one, the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
 		gives: []Reason{
+			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
+			{"RollingOut", WriteKubeadm, "machines read kubeadm's own configuration as they join"},
+			{"RollingOut", Create, "one more than wanted, to replace an outdated one"},
+			{"RollingOut", MoveLeader, "a leader hands over before it leaves"},
+			{"RollingOut", Delete, "it is outdated, and no more than wanted may be there"},
+			{"RolloutStopped", Wait, "a machine that is up to date is not fit"},
+			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
+			{"MemberUnhealthy", Wait, "etcd takes no new member while a voter is not healthy"},
+			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
+			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
+		},
+		decide: rollOut,
+	},
+	{
+		name: "scale down",
+		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one.",
+		gives: []Reason{
+			{"RolloutStopped", Wait, "too few would be left that are fit"},
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{"ScalingDown", MoveLeader, "a leader hands over before it leaves"},
 			{"ScalingDown", Delete, "more machines than wanted"},
@@ -129,6 +166,7 @@ var rules = []rule{
 		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing.",
 		gives: []Reason{
 			{"KubeconfigExpiring", WriteKubeconfig, "it is valid for less than 180 days"},
+			{"AddonsOutdated", UpdateAddons, "all machines are up to date, and they are not"},
 		},
 		decide: tend,
 	},

@@ -18,32 +18,54 @@ func scaleDown(s *state) opinion {
 	if unsure := s.with(unknown); len(unsure) > 0 {
 		return wait("MachineUnknown", "%s", troubles(unsure))
 	}
-	m := s.leastNeeded()
-	if why := s.cannotDelete(m); why != "" {
-		return wait("CannotSpare", "%s, %d wanted, but %s %s", count(have, "machine"), s.Want.Replicas, m.Name, why)
+	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
+	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
+	if left := s.fitWithout(m); m.standing == complete && len(s.outdated()) > 0 && left < s.Want.Replicas {
+		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, left, s.unfit())
 	}
-	why := fmt.Sprintf("%s, %d wanted", count(have, "machine"), s.Want.Replicas)
-	if m.member != nil {
-		if v := s.handOver(m.member, "ScalingDown", why+"; "+m.Name+" goes"); v.decided {
-			return v
-		}
-	}
-	return do(Step{Verb: Delete, Machine: m.Name}, "ScalingDown", "%s; %s", why, m.because(s))
+	return s.takeAway(m, "ScalingDown", why)
 }
 
-// leastNeeded is the machine to delete: a broken one before a complete one, then
-// in the failure domain with the most machines, then the oldest.
-func (s *state) leastNeeded() *machine {
-	return slices.MinFunc(s.with(failed, complete, joining, late, unhealthy, unknown), func(a, b *machine) int {
+// fitWithout counts the fit machines but one.
+func (s *state) fitWithout(but *machine) int {
+	return len(s.those(func(m *machine) bool { return m != but && s.fit(m) }))
+}
+
+// leastNeeded is the machine to delete of some, of which there is one at least: by
+// need, in the failure domain with the most machines, the oldest. Of those that are
+// replaced the leader's comes last, so that a rollout moves the leadership once.
+func (s *state) leastNeeded(of []*machine) *machine {
+	return slices.MinFunc(of, func(a, b *machine) int {
 		return cmp.Or(
-			cmp.Compare(a.soundness(), b.soundness()),
+			cmp.Compare(a.need(), b.need()),
+			cmp.Compare(a.last(), b.last()),
 			-cmp.Compare(s.inDomain(a.Domain), s.inDomain(b.Domain)),
 		)
 	})
 }
 
-func (m *machine) soundness() int {
-	if m.standing == complete {
+// need orders machines by whether somebody wants them gone, whether they are
+// outdated, and whether they are complete.
+func (m *machine) need() int {
+	old, whole := m.Outdated != "", m.standing == complete
+	switch {
+	case old && m.Chosen:
+		return 0
+	case m.Chosen:
+		return 1
+	case old && !whole:
+		return 2
+	case old:
+		return 3
+	case !whole:
+		return 4
+	}
+	return 5
+}
+
+// last is 1 for an outdated machine whose member leads.
+func (m *machine) last() int {
+	if m.Outdated != "" && m.member != nil && m.member.Leader {
 		return 1
 	}
 	return 0
@@ -65,7 +87,12 @@ func (s *state) cannotDelete(m *machine) string {
 
 // because says why this machine was chosen.
 func (m *machine) because(s *state) string {
-	if m.standing != complete {
+	switch {
+	case m.Chosen:
+		return m.Name + " was chosen"
+	case m.Outdated != "":
+		return m.Name + " is outdated: " + m.Outdated
+	case m.standing != complete:
 		return m.Name + ": " + m.why
 	}
 	if m.Domain == "" {

@@ -252,6 +252,10 @@ func (s *state) again() time.Duration {
 			}
 		}
 	}
+	for _, m := range s.marked() {
+		consider(s.mayRetry(m))
+		consider(m.Replaced.Add(s.Want.Repair.Healthy))
+	}
 	if s.renewable() {
 		consider(s.Cluster.Kubeconfig.Expires.Add(-renewSoon))
 	}

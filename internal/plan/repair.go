@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// remediate deletes a machine that a health check or a person has marked; grow
+// replaces it. Of several the most broken goes first. One that cannot go blocks no
+// other that can.
+func remediate(s *state) opinion {
+	marked := s.marked()
+	if len(marked) == 0 {
+		return pass("no machine is marked to be replaced")
+	}
+	var later []string
+	for _, m := range marked {
+		if why := s.cannotReplace(m); why != "" {
+			later = append(later, m.Name+" "+why)
+			continue
+		}
+		why := m.Name + " is to be replaced: " + m.Marked
+		v := s.takeAway(m, "Remediating", why)
+		if v.decision.Step.Verb == Delete {
+			v.decision.Step.Repair, v.decision.Step.Retry = true, s.retry(m)
+		}
+		return v
+	}
+	return pass("%s", strings.Join(later, "; "))
+}
+
+// marked returns the machines to be replaced: those without a member first, then those that
+// do not vote, the dead, the living; the oldest of them.
+func (s *state) marked() []*machine {
+	marked := s.those(func(m *machine) bool { return m.Marked != "" })
+	slices.SortStableFunc(marked, func(a, b *machine) int { return a.member.worth() - b.member.worth() })
+	return marked
+}
+
+// cannotReplace says why a marked machine stays for now; empty if it can go.
+func (s *state) cannotReplace(m *machine) string {
+	if why := s.tooOften(m); why != "" {
+		return why
+	}
+	if !s.Group.Initialized {
+		return ""
+	}
+	if v := s.prepared(); v.decided {
+		return "could not be replaced: " + v.decision.Message
+	}
+	if why := s.cannotDelete(m); why != "" {
+		return why
+	}
+	if why := s.busyWith(); why != "" {
+		return why
+	}
+	if s.serves(m) && s.staying() < s.Want.Replicas {
+		return fmt.Sprintf("still votes, and goes when all others are there: %d of %d are", s.staying(), s.Want.Replicas)
+	}
+	return ""
+}
+
+// serves reports whether a machine, broken as it may be, still does something for
+// the cluster that would be missed: its voter is not proven dead.
+func (s *state) serves(m *machine) bool {
+	if !s.Etcd.Managed {
+		return m.standing == complete
+	}
+	return m.member != nil && !m.member.Learner && m.member.Health != Unhealthy
+}
+
+// retry counts how many machines in a row were replaced before this one.
+func (s *state) retry(m *machine) int {
+	if s.brokeAgain(m) {
+		return m.Retries + 1
+	}
+	return 0
+}
+
+// brokeAgain reports whether a machine replaced another and broke before it was well for long enough.
+func (s *state) brokeAgain(m *machine) bool {
+	return !m.Replaced.IsZero() && s.Now.Before(m.Replaced.Add(s.Want.Repair.Healthy))
+}
+
+// tooOften says why the limits keep a machine from being replaced; empty if they do not.
+func (s *state) tooOften(m *machine) string {
+	if !s.brokeAgain(m) {
+		return ""
+	}
+	if most := s.Want.Repair.Most; most >= 0 && m.Retries >= most {
+		return fmt.Sprintf("was not the first to break: %d were replaced in a row, and at most %d shall be", m.Retries+1, most)
+	}
+	if at := s.mayRetry(m); s.Now.Before(at) {
+		return "replaced another that broke, and waits " + span(at.Sub(s.Now)) + " before it is replaced"
+	}
+	return ""
+}
+
+// mayRetry is when the period between two replacements is over.
+func (s *state) mayRetry(m *machine) time.Time { return m.Replaced.Add(s.Want.Repair.Period) }

@@ -1,0 +1,155 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+// clear takes machines away that are outdated before they ever came up: who corrects
+// or reverts what was wrong with them need not wait for them.
+func clear(s *state) opinion {
+	var later []string
+	for _, m := range s.machines {
+		if !m.stillborn() {
+			continue
+		}
+		why := s.cannotClear(m)
+		if why == "" {
+			return s.takeAway(m, "Outdated", m.Name+" never came up, and is outdated: "+m.Outdated)
+		}
+		later = append(later, m.Name+" "+why)
+	}
+	if len(later) > 0 {
+		return pass("%s", strings.Join(later, "; "))
+	}
+	return pass("no machine was outdated before it came up")
+}
+
+// stillborn: it is outdated and never came up.
+func (m *machine) stillborn() bool {
+	return m.Outdated != "" && (m.standing == failed || m.standing == late || m.standing == joining)
+}
+
+// cannotClear says why a machine that never came up stays for now; empty if it can go.
+func (s *state) cannotClear(m *machine) string {
+	if !s.Group.Initialized {
+		return ""
+	}
+	if s.staying() < s.Want.Replicas {
+		return "goes when another is there"
+	}
+	return cmp.Or(s.cannotDelete(m), s.busyWith())
+}
+
+// busyWith names the machine whose voter is about to leave; empty: there is none.
+func (s *state) busyWith() string {
+	for _, m := range s.with(leaving) {
+		if m.member != nil && !m.member.Learner {
+			return "waits for " + m.Name + ", whose voter leaves"
+		}
+	}
+	return ""
+}
+
+// rollOut replaces outdated machines one by one: with surge it adds one more than
+// wanted, and scale down takes an outdated one away; without, it takes one away, and
+// grow adds another. It goes on only while all that is up to date is fit.
+func rollOut(s *state) opinion {
+	old := s.outdated()
+	switch {
+	case len(old) == 0:
+		return pass("no machine is outdated")
+	case s.staying() > s.Want.Replicas:
+		return pass("%s outdated, and one more than wanted is there", count(len(old), "machine"))
+	case s.uneven():
+		return s.waitForOdd()
+	}
+	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
+	goes := s.leastNeeded(old)
+	if s.Want.Surge == 0 && goes.standing != complete {
+		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.why)
+	}
+	if v := s.mayJoin(); v.decided {
+		return v
+	}
+	if text := s.unfit(); text != "" {
+		return wait("RolloutStopped", "%s, and waits: %s", why, text)
+	}
+	if s.Want.Surge == 0 {
+		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.Outdated)
+	}
+	return do(s.create(), "RollingOut", "%s; %s: %s", why, goes.Name, goes.Outdated)
+}
+
+// outdated returns the machines that stay until others have taken their place.
+func (s *state) outdated() []*machine {
+	return s.those(func(m *machine) bool { return m.Outdated != "" })
+}
+
+// those returns the machines that are not being deleted and of which something is true.
+func (s *state) those(is func(*machine) bool) []*machine {
+	var found []*machine
+	for _, m := range s.machines {
+		if m.standing != leaving && is(m) {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// fit reports whether a machine is all that a rollout waits for: complete, and, where
+// those that it replaces are, with a Node that is ready, and with all gates passed.
+func (s *state) fit(m *machine) bool { return m.standing == complete && s.lacks(m) == "" }
+
+// lacks says what a complete machine lacks to take the place of another; empty: nothing.
+func (s *state) lacks(m *machine) string {
+	switch {
+	case m.Outdated != "":
+		return ""
+	case m.Gate != "":
+		return "readiness gate " + m.Gate + " is not passed"
+	case !m.NodeReady && slices.ContainsFunc(s.outdated(), func(o *machine) bool { return o.NodeReady }):
+		return "its node is not ready, and those that it replaces are"
+	}
+	return ""
+}
+
+// unfit says what keeps machines that are up to date from taking the others' place; empty: nothing.
+func (s *state) unfit() string {
+	var texts []string
+	for _, m := range s.those(func(m *machine) bool { return m.Outdated == "" && !s.fit(m) }) {
+		texts = append(texts, m.Name+": "+cmp.Or(m.why, s.lacks(m)))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// takeAway deletes a machine, as soon as the group can live without it and its
+// leader has handed over.
+func (s *state) takeAway(m *machine, reason, why string) opinion {
+	if s.Group.Initialized {
+		if not := s.cannotDelete(m); not != "" {
+			return wait("CannotSpare", "%s, but %s %s", why, m.Name, not)
+		}
+	}
+	if m.member != nil {
+		if v := s.handOver(m.member, reason, why+"; "+m.Name+" goes"); v.decided {
+			return v
+		}
+	}
+	return do(Step{Verb: Delete, Machine: m.Name}, reason, "%s%s", why, s.edge(m))
+}
+
+// edge warns when no voter may fail any more once the machine's own has left, where one could before.
+func (s *state) edge(m *machine) string {
+	if !s.Etcd.Managed || m.member == nil || m.member.Learner {
+		return ""
+	}
+	if before, after := quorum.Spare(s.voters), quorum.Spare(quorum.Without(s.voters, m.member.ID)); after > 0 || before <= 0 {
+		return ""
+	}
+	return "; until another has joined no voter may fail"
+}
