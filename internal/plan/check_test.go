@@ -56,7 +56,7 @@ func TestCheckForm(t *testing.T) {
 		{func(d *Decision) { d.Step.Verb = Create }, "Create names no machine"},
 		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Repair: true} }, "Create says what is repaired"},
 		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Retry: 1} }, "Create says what is repaired"},
-		{func(d *Decision) { d.Step = Step{Verb: Delete, Machine: "m", Repair: true, Retry: 1} }, ""},
+		{func(d *Decision) { d.Step = Step{Verb: Delete, Machine: "m", Repair: true, Retry: 1} }, "there is no machine m"},
 		{func(d *Decision) { d.Step.Verb = Delete }, "Delete names no machine"},
 		{func(d *Decision) { d.Step.Verb = ReleaseHook }, "ReleaseHook names no machine"},
 		{func(d *Decision) { d.Step.Verb = MoveLeader }, "MoveLeader names no member"},
