@@ -54,7 +54,37 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	}
 	s.addWorkload(r.Workload.View(client.ObjectKeyFromObject(cluster)))
 	r.observeInit(ctx, s)
+	if err := r.observeKubeadm(ctx, s, m); err != nil {
+		return nil, 0, err
+	}
 	return s, 0, r.observeEtcd(ctx, s, m)
+}
+
+// observeKubeadm finds out whether kubeadm's files in the cluster are behind. They are
+// asked for when a machine is outdated or missing, when the spec has changed, and now and then.
+func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) error {
+	o := &s.observed
+	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
+		return nil
+	}
+	of := fmt.Sprint(s.kcp.UID, s.kcp.Generation)
+	moving := len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
+	age := slowTime
+	if moving || m.files.config != "" || m.files.addons != "" {
+		age = surveyAge
+	}
+	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
+		config, addons, err := r.Kubeadm.Behind(ctx, s.kcp, s.cluster)
+		if err != nil && moving {
+			// Machines that join with an old configuration would be as old themselves.
+			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", s.cluster.Name, err)
+		}
+		if err == nil {
+			m.files = filesBehind{config: config, addons: addons, of: of, read: o.Now}
+		}
+	}
+	o.Cluster.Kubeadm, o.Cluster.Addons = m.files.config, m.files.addons
+	return nil
 }
 
 // observeInit finds out whether the first machine has initialised the cluster. It never turns back.

@@ -23,6 +23,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
@@ -128,10 +129,13 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 	if s.observed.Group.Paused || deleting {
 		return s, nil
 	}
-	if err := r.addSlow(ctx, s, slow, now); err != nil {
+	err := r.addSlow(ctx, s, slow, now)
+	if err == nil {
+		err = r.parts(ctx, s)
+	}
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	if len(machines.ours) < s.observed.Want.Replicas {
 		s.observed.Group.Begun, err = r.begun(ctx, s, slow.machines)
 	}
@@ -154,6 +158,8 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 			Replicas:    int(ptr.Deref(kcp.Spec.Replicas, 1)),
 			MaxParallel: int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
 			Domains:     domains(cluster),
+			Surge:       surge(kcp),
+			Repair:      repairLimits(kcp),
 		},
 		Cluster: plan.Cluster{
 			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
@@ -173,6 +179,9 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
 		s.wait("InvalidVersion", "spec.version: "+err.Error())
+	}
+	if text := leap(kcp.Spec.Version, ours); text != "" {
+		s.wait("InvalidVersionChange", text)
 	}
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
 	want.Learners = v.Learners() && (gate || !said)
@@ -265,7 +274,7 @@ func (r reader) template(ctx context.Context, kcp *controlplanev1.KubeadmControl
 // there is a KubeadmConfig or an infrastructure machine of ours that no Machine
 // has taken over. Of several the first by name.
 func (r reader) begun(ctx context.Context, s *scene, machines schema.GroupVersionKind) (string, error) {
-	ours := []client.ListOption{client.InNamespace(s.kcp.Namespace), client.MatchingLabels(identity(s.kcp, s.cluster.Name))}
+	ours := []client.ListOption{client.InNamespace(s.kcp.Namespace), client.MatchingLabels(drift.Identity(s.kcp, s.cluster.Name))}
 	configs := &bootstrapv1.KubeadmConfigList{}
 	if err := r.objects.List(ctx, configs, ours...); err != nil {
 		return "", fmt.Errorf("listing the KubeadmConfigs of %s: %w", s.kcp.Name, err)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
@@ -31,7 +32,8 @@ type requests struct{ n atomic.Int64 }
 
 func (q *requests) cached(o any) bool {
 	switch o.(type) {
-	case *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster, *clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata:
+	case *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster, *clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata,
+		*bootstrapv1.KubeadmConfig, *clusterv1.MachineHealthCheck, *unstructured.Unstructured, *unstructured.UnstructuredList:
 		return true
 	}
 	return false

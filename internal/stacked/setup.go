@@ -47,6 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("kubeadmcontrolplane").
 		For(&controlplanev1.KubeadmControlPlane{}).
 		Owns(&clusterv1.Machine{}).
+		Owns(&clusterv1.MachineHealthCheck{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofWorker), builder.WithPredicates(ends())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(clusterChanges())).
 		WatchesRawSource(source.Channel(r.Workload.Events(), handler.EnqueueRequestsFromMapFunc(r.ofView))).
