@@ -67,9 +67,19 @@ func checkForm(d Decision) error {
 		return fmt.Errorf("%s names no machine", s.Verb)
 	case want.Member != "" && s.Member == "":
 		return fmt.Errorf("%s names no member", s.Verb)
-	case s.Verb != Create && (s.Init || s.Domain != "" || s.Number != 0):
+	}
+	return checkSurplus(s)
+}
+
+// checkSurplus refuses steps that say what only others can mean.
+func checkSurplus(s Step) error {
+	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Domain: s.Domain, Init: s.Init, Number: s.Number}
+	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Repair: s.Repair, Retry: s.Retry}
+	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member}
+	switch {
+	case s.Verb != Create && created != bare:
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
-	case s.Verb != Delete && (s.Repair || s.Retry != 0):
+	case s.Verb != Delete && repaired != bare:
 		return fmt.Errorf("%s says what is repaired", s.Verb)
 	}
 	return nil
@@ -239,6 +249,17 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkFacts(o); err != nil {
 		return err
 	}
+	if err := checkEnough(o, gone); err != nil {
+		return err
+	}
+	if err := checkNobodyLeaves(o); err != nil {
+		return err
+	}
+	return checkMembersGo(o, gone)
+}
+
+// checkEnough: as many stay as must, and of those that are replaced as many as are wanted whole.
+func checkEnough(o Observed, gone Machine) error {
 	staying, whole := 0, 0
 	for _, m := range o.Machines {
 		if m.Name == gone.Name || m.Deleting {
@@ -259,10 +280,7 @@ func checkDelete(o Observed, s Step) error {
 	case whole == 0:
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
 	}
-	if err := checkNobodyLeaves(o); err != nil {
-		return err
-	}
-	return checkMembersGo(o, gone)
+	return nil
 }
 
 // checkStart: before anything is initialised only what is broken, or made of what
