@@ -55,6 +55,7 @@ var kinds = map[string]struct{ begin, end string }{
 	"hook":        {"", "step"},
 	"due":         {"fact", ""},
 	"replicas":    {"fact", ""},
+	"spec":        {"fact", ""},
 	"provisioned": {"fact", ""},
 	"ready":       {"fact", ""},
 	"initialised": {"fact", ""},
@@ -134,8 +135,12 @@ func (d *delays) report(t *testing.T) {
 	if len(took) == 0 {
 		t.Fatal("no step was seen")
 	}
+	sum := time.Duration(0)
+	for _, one := range took {
+		sum += one
+	}
 	slices.Sort(took)
-	t.Logf("FIGURE the controller's own delay over %d steps: median %.2f s, worst %.2f s", len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds())
+	t.Logf("FIGURE the controller's own delay over %d steps: median %.2f s, worst %.2f s, sum %.1f s", len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds(), sum.Seconds())
 }
 
 // objects are what the management plane holds.
@@ -162,7 +167,7 @@ func (d *delays) objects(ctx context.Context) ([]string, bool) {
 	if p := cluster.Status.Initialization.InfrastructureProvisioned; p != nil && *p {
 		now = append(now, "provisioned")
 	}
-	return append(now, fmt.Sprintf("replicas %d", *kcp.Spec.Replicas)), true
+	return append(now, fmt.Sprintf("replicas %d", *kcp.Spec.Replicas), "spec "+kcp.Spec.Version+kcp.Spec.Rollout.After.String()), true
 }
 
 func (d *delays) machines(ctx context.Context) ([]clusterv1.Machine, error) {
