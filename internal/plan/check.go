@@ -278,7 +278,8 @@ func checkStart(gone Machine) error {
 // It serves nobody, and does not count.
 func isDead(o Observed, m Machine) bool {
 	for _, e := range o.Etcd.Members {
-		if e.Machine == m.Name && !e.Learner && e.Health != Unhealthy {
+		here := e.Machine == m.Name && !e.Learner || mayBeOn(o, e, m)
+		if here && e.Health != Unhealthy {
 			return false
 		}
 	}

@@ -170,7 +170,7 @@ func (s *state) cannotGo(m *machine) string {
 	if m.member != nil {
 		return s.cannotSpare(m.member)
 	}
-	if o := s.orphan(); o != nil {
+	if o := s.orphan(); o != nil && m.mayHold(o) {
 		return "may hold the voter " + o.label() + ", for which no machine is known"
 	}
 	if s.Etcd.Managed && !s.Etcd.Known {
@@ -181,6 +181,10 @@ func (s *state) cannotGo(m *machine) string {
 	}
 	return ""
 }
+
+// mayHold reports whether a member may run on a machine, for all that is known: it is
+// named after its Node, as soon as it has started.
+func (m *Machine) mayHold(e *Member) bool { return m.Node == "" || e.Name == "" || e.Name == m.Node }
 
 // mayYetJoin reports whether kubeadm may be about to add a member on a machine that goes.
 func (m *Machine) mayYetJoin(now time.Time) bool {

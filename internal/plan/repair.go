@@ -68,7 +68,7 @@ func (s *state) serves(m *machine) bool {
 	if !s.Etcd.Managed {
 		return m.standing == complete
 	}
-	return m.member != nil && !m.member.Learner && m.member.Health != Unhealthy
+	return s.mayVote(m) && s.held(m).Health != Unhealthy
 }
 
 // retry counts how many machines in a row were replaced before this one.

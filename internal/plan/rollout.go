@@ -48,7 +48,7 @@ func (s *state) cannotClear(m *machine) string {
 // busyWith names the machine whose voter is about to leave; empty: there is none.
 func (s *state) busyWith() string {
 	for _, m := range s.with(leaving) {
-		if m.member != nil && !m.member.Learner {
+		if s.mayVote(m) {
 			return "waits for " + m.Name + ", whose voter leaves"
 		}
 	}
@@ -135,8 +135,8 @@ func (s *state) takeAway(m *machine, reason, why string) opinion {
 			return wait("CannotSpare", "%s, but %s %s", why, m.Name, not)
 		}
 	}
-	if m.member != nil {
-		if v := s.handOver(m.member, reason, why+"; "+m.Name+" goes"); v.decided {
+	if e := s.held(m); e != nil {
+		if v := s.handOver(e, reason, why+"; "+m.Name+" goes"); v.decided {
 			return v
 		}
 	}

@@ -82,7 +82,26 @@ func (s *state) cannotDelete(m *machine) string {
 	if others == 0 {
 		return "cannot go: no other machine is complete"
 	}
+	// Where it may hold a member, that decides; the hook stays until it is known.
+	if o := s.held(m); o != nil {
+		return s.cannotSpare(o)
+	}
 	return s.cannotGo(m)
+}
+
+// held is the member that a machine holds, or the voter that it may hold for all that
+// is known; nil: none.
+func (s *state) held(m *machine) *Member {
+	if o := s.orphan(); m.member == nil && o != nil && m.mayHold(o) {
+		return o
+	}
+	return m.member
+}
+
+// mayVote: a machine holds a voter, or may for all that is known.
+func (s *state) mayVote(m *machine) bool {
+	e := s.held(m)
+	return e != nil && !e.Learner
 }
 
 // because says why this machine was chosen.
