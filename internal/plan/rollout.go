@@ -45,6 +45,9 @@ func (s *state) cannotClear(m *machine) string {
 	return cmp.Or(s.cannotDelete(m), s.busyWith())
 }
 
+// least is how many fit machines a rollout leaves in place.
+func (s *state) least() int { return s.Want.Replicas - 1 + s.Want.Surge }
+
 // busyWith names the machine whose voter is about to leave; empty: there is none.
 func (s *state) busyWith() string {
 	for _, m := range s.with(leaving) {

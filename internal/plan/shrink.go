@@ -44,6 +44,9 @@ func (s *state) leastNeeded(of []*machine) *machine {
 	})
 }
 
+// broken: it is proven not to be whole.
+func (m *machine) broken() bool { return m.standing != complete && m.standing != unknown }
+
 // need orders machines by whether somebody wants them gone, whether they are
 // outdated, and whether they are complete.
 func (m *machine) need() int {
