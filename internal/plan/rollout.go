@@ -73,14 +73,17 @@ func rollOut(s *state) opinion {
 	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
 	goes := s.leastNeeded(old)
-	if s.Want.Surge == 0 && goes.standing != complete {
+	if s.Want.Surge == 0 && goes.broken() {
 		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.why)
 	}
 	if v := s.mayJoin(); v.decided {
 		return v
 	}
-	if text := s.unfit(); text != "" {
-		return wait("RolloutStopped", "%s, and waits: %s", why, text)
+	if s.stopped() {
+		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
+	}
+	if s.Want.Surge == 0 && s.fitWithout(goes) < s.least() {
+		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
 	}
 	if s.Want.Surge == 0 {
 		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.Outdated)
@@ -121,10 +124,15 @@ func (s *state) lacks(m *machine) string {
 	return ""
 }
 
-// unfit says what keeps machines that are up to date from taking the others' place; empty: nothing.
+// stopped: a machine that is up to date is not fit, and the rest might become as that one is.
+func (s *state) stopped() bool {
+	return len(s.those(func(m *machine) bool { return m.Outdated == "" && !s.fit(m) })) > 0
+}
+
+// unfit says of each machine that is not fit why.
 func (s *state) unfit() string {
 	var texts []string
-	for _, m := range s.those(func(m *machine) bool { return m.Outdated == "" && !s.fit(m) }) {
+	for _, m := range s.those(func(m *machine) bool { return !s.fit(m) }) {
 		texts = append(texts, m.Name+": "+cmp.Or(m.why, s.lacks(m)))
 	}
 	return strings.Join(texts, "; ")

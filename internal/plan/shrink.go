@@ -15,12 +15,12 @@ func scaleDown(s *state) opinion {
 	case s.uneven():
 		return s.waitForOdd()
 	}
-	if unsure := s.with(unknown); len(unsure) > 0 {
+	if unsure := s.those(func(m *machine) bool { return m.standing == unknown && m.Outdated == "" }); len(unsure) > 0 {
 		return wait("MachineUnknown", "%s", troubles(unsure))
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
-	if left := s.fitWithout(m); m.standing == complete && len(s.outdated()) > 0 && left < s.Want.Replicas {
+	if left := s.fitWithout(m); !m.broken() && len(s.outdated()) > 0 && left < s.Want.Replicas {
 		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, left, s.unfit())
 	}
 	return s.takeAway(m, "ScalingDown", why)
@@ -48,22 +48,24 @@ func (s *state) leastNeeded(of []*machine) *machine {
 func (m *machine) broken() bool { return m.standing != complete && m.standing != unknown }
 
 // need orders machines by whether somebody wants them gone, whether they are
-// outdated, and whether they are complete.
+// outdated, and whether they are broken.
 func (m *machine) need() int {
-	old, whole := m.Outdated != "", m.standing == complete
+	old := m.Outdated != ""
 	switch {
 	case old && m.Chosen:
 		return 0
 	case m.Chosen:
 		return 1
-	case old && !whole:
+	case old && m.broken():
 		return 2
-	case old:
+	case old && m.standing == unknown:
 		return 3
-	case !whole:
+	case old:
 		return 4
+	case m.broken():
+		return 5
 	}
-	return 5
+	return 6
 }
 
 // last is 1 for an outdated machine whose member leads.
