@@ -283,7 +283,23 @@ func isDead(o Observed, m Machine) bool {
 			return false
 		}
 	}
-	return o.Etcd.Managed && m.Marked != ""
+	return m.Marked != "" && (o.Etcd.Managed || m.Node == "" || ails(m))
+}
+
+// ails: a component of it is proven not to be healthy.
+func ails(m Machine) bool {
+	for _, c := range m.Components {
+		if c.Health == Unhealthy {
+			return true
+		}
+	}
+	return false
+}
+
+// neverCame: nobody wants any more what it is made of, and it has neither Node nor
+// voter. It serves nobody, and does not count.
+func neverCame(o Observed, m Machine) bool {
+	return m.Outdated != "" && m.Node == "" && !mayVote(o, m)
 }
 
 // isWhole: all components, the voter among them, are proven healthy.

@@ -167,13 +167,16 @@ func (m *Member) worth() int {
 
 // cannotGo says why the quorum cannot spare a machine; empty if it can.
 func (s *state) cannotGo(m *machine) string {
-	if m.member != nil {
+	switch {
+	case !s.Etcd.Managed:
+		return ""
+	case m.member != nil:
 		return s.cannotSpare(m.member)
 	}
 	if o := s.orphan(); o != nil && m.mayHold(o) {
 		return "may hold the voter " + o.label() + ", for which no machine is known"
 	}
-	if s.Etcd.Managed && !s.Etcd.Known {
+	if !s.Etcd.Known {
 		return "may hold a voter: etcd's members are not known"
 	}
 	if m.mayYetJoin(s.Now) && !quorum.Has(append(slices.Clone(s.voters), quorum.Voter{ID: m.Name})) {

@@ -66,7 +66,7 @@ func (s *state) cannotReplace(m *machine) string {
 // the cluster that would be missed: its voter is not proven dead.
 func (s *state) serves(m *machine) bool {
 	if !s.Etcd.Managed {
-		return m.standing == complete
+		return m.Node != "" && m.standing != unhealthy
 	}
 	return s.mayVote(m) && s.held(m).Health != Unhealthy
 }
