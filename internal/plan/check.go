@@ -252,7 +252,7 @@ func checkDelete(o Observed, s Step) error {
 	switch {
 	case gone.Deleting:
 		return fmt.Errorf("%s is being deleted already", gone.Name)
-	case staying < o.Want.Replicas-1 && !isDead(o, gone):
+	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
 	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):
 		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Want.Surge)

@@ -36,11 +36,13 @@ func (m *machine) stillborn() bool {
 
 // cannotClear says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotClear(m *machine) string {
-	if !s.Group.Initialized {
+	switch {
+	case !s.Group.Initialized:
 		return ""
-	}
-	if s.staying() < s.Want.Replicas {
-		return "goes when another is there"
+	case s.mayVote(m) && s.staying() < s.Want.Replicas:
+		return "votes, and goes when another is there"
+	case m.Node != "" && s.fitWithout(m) < s.least():
+		return "has its node and may be about to serve, and goes when enough others do"
 	}
 	return cmp.Or(s.cannotDelete(m), s.busyWith())
 }
