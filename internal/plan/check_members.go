@@ -84,7 +84,7 @@ func checkLeave(o Observed, gone Member) error {
 	if gone.Leader {
 		return fmt.Errorf("member %s leads: it hands over first", gone.ID)
 	}
-	if gone.Health != Healthy {
+	if gone.Health == Unhealthy {
 		return nil // the quorum only gains by it
 	}
 	for _, e := range o.Etcd.Members {

@@ -196,7 +196,7 @@ func (m *Machine) mayYetJoin(now time.Time) bool {
 
 // cannotSpare says why a member cannot leave the quorum now; empty if it can.
 //
-// The quorum only gains when a dead voter leaves. A healthy one waits for all who
+// The quorum only gains when a dead voter leaves. One that may live waits for all who
 // join: the learner may be promoted at any moment and die in the next, and those
 // that started early know only the members of that time and lose their way with them.
 func (s *state) cannotSpare(m *Member) string {
@@ -210,14 +210,14 @@ func (s *state) cannotSpare(m *Member) string {
 	if !quorum.Has(s.voters) || !quorum.Has(rest) {
 		return fmt.Sprintf("holds a voter that the quorum needs: %d of %d would be healthy without it", quorum.Healthy(rest), len(rest))
 	}
-	if m.Health != Healthy {
+	if m.Health == Unhealthy {
 		return ""
 	}
 	if on := s.those(func(o *machine) bool { return o.standing == joining && o.Name != m.Machine }); len(on) > 0 {
-		return "holds a healthy voter, which stays while machines join: " + names(on)
+		return "holds a voter that may live, which stays while machines join: " + names(on)
 	}
 	if len(s.learners) > 0 {
-		return "holds a healthy voter, which stays while there is a learner: " + s.learners[0].label()
+		return "holds a voter that may live, which stays while there is a learner: " + s.learners[0].label()
 	}
 	return ""
 }
