@@ -273,7 +273,7 @@ func checkEnough(o Observed, gone Machine) error {
 	switch {
 	case gone.Deleting:
 		return fmt.Errorf("%s is being deleted already", gone.Name)
-	case staying < o.Want.Replicas-1 && !isDead(o, gone):
+	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
 	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):
 		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Want.Surge)
@@ -296,11 +296,28 @@ func checkStart(gone Machine) error {
 // It serves nobody, and does not count.
 func isDead(o Observed, m Machine) bool {
 	for _, e := range o.Etcd.Members {
-		if e.Machine == m.Name && !e.Learner && e.Health != Unhealthy {
+		here := e.Machine == m.Name && !e.Learner || mayBeOn(o, e, m)
+		if here && e.Health != Unhealthy {
 			return false
 		}
 	}
-	return o.Etcd.Managed && m.Marked != ""
+	return m.Marked != "" && (o.Etcd.Managed || m.Node == "" || ails(m))
+}
+
+// ails: a component of it is proven not to be healthy.
+func ails(m Machine) bool {
+	for _, c := range m.Components {
+		if c.Health == Unhealthy {
+			return true
+		}
+	}
+	return false
+}
+
+// neverCame: nobody wants any more what it is made of, and it has neither Node nor
+// voter. It serves nobody, and does not count.
+func neverCame(o Observed, m Machine) bool {
+	return m.Outdated != "" && m.Node == "" && !mayVote(o, m)
 }
 
 // isWhole: all components, the voter among them, are proven healthy.

@@ -21,13 +21,40 @@ func checkMembersGo(o Observed, gone Machine) error {
 	if found {
 		return nil
 	}
-	return checkNoOrphan(o, gone)
+	for _, e := range o.Etcd.Members {
+		if !mayBeOn(o, e, gone) {
+			continue
+		}
+		if err := checkLeave(o, e); err != nil {
+			return fmt.Errorf("it may hold voter %s: %w", e.ID, err)
+		}
+	}
+	return nil
+}
+
+// mayVote: a voter is on the machine, or one that nobody has placed may be.
+func mayVote(o Observed, m Machine) bool {
+	for _, e := range o.Etcd.Members {
+		if mayBeOn(o, e, m) {
+			return true
+		}
+	}
+	return votersOn(o, m.Name) > 0
+}
+
+// mayBeOn: the member is a voter that nobody has placed, and this may be its place. One
+// that has started is named after its Node.
+func mayBeOn(o Observed, e Member, m Machine) bool {
+	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner {
+		return false
+	}
+	return votersOn(o, m.Name) == 0 && (m.Node == "" || e.Name == "" || e.Name == m.Node)
 }
 
 // checkNoOrphan refuses to let a machine go that may hold a voter nobody has placed.
 func checkNoOrphan(o Observed, gone Machine) error {
 	for _, e := range o.Etcd.Members {
-		if _, err := machineNamed(o, e.Machine); err != nil && !e.Learner {
+		if mayBeOn(o, e, gone) {
 			return fmt.Errorf("voter %s is on no known machine: it may be on %s", e.ID, gone.Name)
 		}
 	}
@@ -37,7 +64,7 @@ func checkNoOrphan(o Observed, gone Machine) error {
 // checkNobodyLeaves: no voter is about to leave with its machine.
 func checkNobodyLeaves(o Observed) error {
 	for _, m := range o.Machines {
-		if m.Deleting && votersOn(o, m.Name) > 0 {
+		if m.Deleting && mayVote(o, m) {
 			return fmt.Errorf("%s is leaving, and its voter with it: one change at a time", m.Name)
 		}
 	}
@@ -57,7 +84,7 @@ func checkLeave(o Observed, gone Member) error {
 	if gone.Leader {
 		return fmt.Errorf("member %s leads: it hands over first", gone.ID)
 	}
-	if gone.Health != Healthy {
+	if gone.Health == Unhealthy {
 		return nil // the quorum only gains by it
 	}
 	for _, e := range o.Etcd.Members {

@@ -72,6 +72,9 @@ func tend(s *state) opinion {
 	if s.expiresWithin(renewSoon) {
 		return do(Step{Verb: WriteKubeconfig}, "KubeconfigExpiring", "the kubeconfig is %s", s.validity())
 	}
+	if text := s.Cluster.Kubeadm; text != "" && len(s.outdated()) == 0 {
+		return do(Step{Verb: WriteKubeadm}, "KubeadmOutdated", "machines read kubeadm's own configuration as they join: %s", text)
+	}
 	if text := s.Cluster.Addons; text != "" && len(s.outdated()) == 0 {
 		return do(Step{Verb: UpdateAddons}, "AddonsOutdated", "%s", text)
 	}

@@ -83,19 +83,23 @@ func (s *state) mayJoin() opinion {
 	if c := s.Cluster; c.Kubeadm != "" {
 		return do(Step{Verb: WriteKubeadm}, "RollingOut", "machines read kubeadm's own configuration as they join: %s", c.Kubeadm)
 	}
-	on := s.those(func(m *machine) bool { return m.standing == joining && m.Outdated == "" })
+	voters := s.Etcd.Managed && !s.Want.Learners
+	on := s.those(func(m *machine) bool { return m.standing == joining && m.Outdated == "" || voters && !m.votes() })
 	most := s.Want.MaxParallel
-	if s.Etcd.Managed && !s.Want.Learners || len(s.outdated()) > 0 || len(s.marked()) > 0 {
+	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 {
 		most = 1
 	}
 	switch {
 	case len(s.with(complete)) == 0 && len(s.with(leaving)) == 0 && !slices.ContainsFunc(on, (*machine).comes):
-		return wait("NothingToJoin", "no machine is complete yet: %s", troubles(s.with(joining)))
+		return wait("NothingToJoin", "no machine is complete yet: %s", troubles(s.those(func(*machine) bool { return true })))
 	case most > 0 && len(on) >= most:
 		return wait("Joining", "%d of at most %s: %s", len(on), count(most, "joining machine"), troubles(on))
 	}
 	return pass("all that is there is healthy")
 }
+
+// votes: its member is known, and no learner.
+func (m *machine) votes() bool { return m.member != nil && !m.member.Learner }
 
 // comes: it joins and has no Node yet. Whoever let it come found a complete machine;
 // that one's probes may fail while it makes room, and more may come meanwhile.
@@ -133,8 +137,9 @@ func (s *state) sound() opinion {
 	if text := s.ailing(); text != "" {
 		return wait("MemberUnhealthy", "etcd member %s; etcd takes no new member meanwhile", text)
 	}
-	broken := s.with(failed, late, unhealthy, unknown)
-	if broken = slices.DeleteFunc(broken, (*machine).stillborn); len(broken) > 0 {
+	// Who is outdated or marked is about to be replaced, broken or not.
+	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return m.Outdated+m.Marked != "" })
+	if len(broken) > 0 {
 		return wait("MachineBroken", "%s", troubles(broken))
 	}
 	return pass("all that is there is healthy")

@@ -167,13 +167,16 @@ func (m *Member) worth() int {
 
 // cannotGo says why the quorum cannot spare a machine; empty if it can.
 func (s *state) cannotGo(m *machine) string {
-	if m.member != nil {
+	switch {
+	case !s.Etcd.Managed:
+		return ""
+	case m.member != nil:
 		return s.cannotSpare(m.member)
 	}
-	if o := s.orphan(); o != nil {
+	if o := s.orphan(); o != nil && m.mayHold(o) {
 		return "may hold the voter " + o.label() + ", for which no machine is known"
 	}
-	if s.Etcd.Managed && !s.Etcd.Known {
+	if !s.Etcd.Known {
 		return "may hold a voter: etcd's members are not known"
 	}
 	if m.mayYetJoin(s.Now) && !quorum.Has(append(slices.Clone(s.voters), quorum.Voter{ID: m.Name})) {
@@ -182,6 +185,10 @@ func (s *state) cannotGo(m *machine) string {
 	return ""
 }
 
+// mayHold reports whether a member may run on a machine, for all that is known: it is
+// named after its Node, as soon as it has started.
+func (m *Machine) mayHold(e *Member) bool { return m.Node == "" || e.Name == "" || e.Name == m.Node }
+
 // mayYetJoin reports whether kubeadm may be about to add a member on a machine that goes.
 func (m *Machine) mayYetJoin(now time.Time) bool {
 	return m.Node == "" && m.Failed == "" && now.Before(m.Created.Add(joinPatience))
@@ -189,7 +196,7 @@ func (m *Machine) mayYetJoin(now time.Time) bool {
 
 // cannotSpare says why a member cannot leave the quorum now; empty if it can.
 //
-// The quorum only gains when a dead voter leaves. A healthy one waits for all who
+// The quorum only gains when a dead voter leaves. One that may live waits for all who
 // join: the learner may be promoted at any moment and die in the next, and those
 // that started early know only the members of that time and lose their way with them.
 func (s *state) cannotSpare(m *Member) string {
@@ -203,14 +210,14 @@ func (s *state) cannotSpare(m *Member) string {
 	if !quorum.Has(s.voters) || !quorum.Has(rest) {
 		return fmt.Sprintf("holds a voter that the quorum needs: %d of %d would be healthy without it", quorum.Healthy(rest), len(rest))
 	}
-	if m.Health != Healthy {
+	if m.Health == Unhealthy {
 		return ""
 	}
 	if on := s.those(func(o *machine) bool { return o.standing == joining && o.Name != m.Machine }); len(on) > 0 {
-		return "holds a healthy voter, which stays while machines join: " + names(on)
+		return "holds a voter that may live, which stays while machines join: " + names(on)
 	}
 	if len(s.learners) > 0 {
-		return "holds a healthy voter, which stays while there is a learner: " + s.learners[0].label()
+		return "holds a voter that may live, which stays while there is a learner: " + s.learners[0].label()
 	}
 	return ""
 }

@@ -66,9 +66,9 @@ func (s *state) cannotReplace(m *machine) string {
 // the cluster that would be missed: its voter is not proven dead.
 func (s *state) serves(m *machine) bool {
 	if !s.Etcd.Managed {
-		return m.standing == complete
+		return m.Node != "" && m.standing != unhealthy
 	}
-	return m.member != nil && !m.member.Learner && m.member.Health != Unhealthy
+	return s.mayVote(m) && s.held(m).Health != Unhealthy
 }
 
 // retry counts how many machines in a row were replaced before this one.

@@ -36,19 +36,24 @@ func (m *machine) stillborn() bool {
 
 // cannotClear says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotClear(m *machine) string {
-	if !s.Group.Initialized {
+	switch {
+	case !s.Group.Initialized:
 		return ""
-	}
-	if s.staying() < s.Want.Replicas {
-		return "goes when another is there"
+	case s.mayVote(m) && s.staying() < s.Want.Replicas:
+		return "votes, and goes when another is there"
+	case m.Node != "" && s.fitWithout(m) < s.least():
+		return "has its node and may be about to serve, and goes when enough others do"
 	}
 	return cmp.Or(s.cannotDelete(m), s.busyWith())
 }
 
+// least is how many fit machines a rollout leaves in place.
+func (s *state) least() int { return s.Want.Replicas - 1 + s.Want.Surge }
+
 // busyWith names the machine whose voter is about to leave; empty: there is none.
 func (s *state) busyWith() string {
 	for _, m := range s.with(leaving) {
-		if m.member != nil && !m.member.Learner {
+		if s.mayVote(m) {
 			return "waits for " + m.Name + ", whose voter leaves"
 		}
 	}
@@ -70,14 +75,17 @@ func rollOut(s *state) opinion {
 	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
 	goes := s.leastNeeded(old)
-	if s.Want.Surge == 0 && goes.standing != complete {
+	if s.Want.Surge == 0 && goes.broken() {
 		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.why)
 	}
 	if v := s.mayJoin(); v.decided {
 		return v
 	}
-	if text := s.unfit(); text != "" {
-		return wait("RolloutStopped", "%s, and waits: %s", why, text)
+	if s.stopped() {
+		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
+	}
+	if s.Want.Surge == 0 && s.fitWithout(goes) < s.least() {
+		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
 	}
 	if s.Want.Surge == 0 {
 		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.Outdated)
@@ -118,10 +126,15 @@ func (s *state) lacks(m *machine) string {
 	return ""
 }
 
-// unfit says what keeps machines that are up to date from taking the others' place; empty: nothing.
+// stopped: a machine that is up to date is not fit, and the rest might become as that one is.
+func (s *state) stopped() bool {
+	return len(s.those(func(m *machine) bool { return m.Outdated == "" && !s.fit(m) })) > 0
+}
+
+// unfit says of each machine that is not fit why.
 func (s *state) unfit() string {
 	var texts []string
-	for _, m := range s.those(func(m *machine) bool { return m.Outdated == "" && !s.fit(m) }) {
+	for _, m := range s.those(func(m *machine) bool { return !s.fit(m) }) {
 		texts = append(texts, m.Name+": "+cmp.Or(m.why, s.lacks(m)))
 	}
 	return strings.Join(texts, "; ")
@@ -135,8 +148,8 @@ func (s *state) takeAway(m *machine, reason, why string) opinion {
 			return wait("CannotSpare", "%s, but %s %s", why, m.Name, not)
 		}
 	}
-	if m.member != nil {
-		if v := s.handOver(m.member, reason, why+"; "+m.Name+" goes"); v.decided {
+	if e := s.held(m); e != nil {
+		if v := s.handOver(e, reason, why+"; "+m.Name+" goes"); v.decided {
 			return v
 		}
 	}

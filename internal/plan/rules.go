@@ -166,6 +166,7 @@ var rules = []rule{
 		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing.",
 		gives: []Reason{
 			{"KubeconfigExpiring", WriteKubeconfig, "it is valid for less than 180 days"},
+			{"KubeadmOutdated", WriteKubeadm, "all machines are up to date, and it is not: the spec was reverted, or changed in nothing else"},
 			{"AddonsOutdated", UpdateAddons, "all machines are up to date, and they are not"},
 		},
 		decide: tend,

@@ -15,12 +15,12 @@ func scaleDown(s *state) opinion {
 	case s.uneven():
 		return s.waitForOdd()
 	}
-	if unsure := s.with(unknown); len(unsure) > 0 {
+	if unsure := s.those(func(m *machine) bool { return m.standing == unknown && m.Outdated == "" }); len(unsure) > 0 {
 		return wait("MachineUnknown", "%s", troubles(unsure))
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
-	if left := s.fitWithout(m); m.standing == complete && len(s.outdated()) > 0 && left < s.Want.Replicas {
+	if left := s.fitWithout(m); !m.broken() && len(s.outdated()) > 0 && left < s.Want.Replicas {
 		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, left, s.unfit())
 	}
 	return s.takeAway(m, "ScalingDown", why)
@@ -44,23 +44,28 @@ func (s *state) leastNeeded(of []*machine) *machine {
 	})
 }
 
+// broken: it is proven not to be whole.
+func (m *machine) broken() bool { return m.standing != complete && m.standing != unknown }
+
 // need orders machines by whether somebody wants them gone, whether they are
-// outdated, and whether they are complete.
+// outdated, and whether they are broken.
 func (m *machine) need() int {
-	old, whole := m.Outdated != "", m.standing == complete
+	old := m.Outdated != ""
 	switch {
 	case old && m.Chosen:
 		return 0
 	case m.Chosen:
 		return 1
-	case old && !whole:
+	case old && m.broken():
 		return 2
-	case old:
+	case old && m.standing == unknown:
 		return 3
-	case !whole:
+	case old:
 		return 4
+	case m.broken():
+		return 5
 	}
-	return 5
+	return 6
 }
 
 // last is 1 for an outdated machine whose member leads.
@@ -82,7 +87,26 @@ func (s *state) cannotDelete(m *machine) string {
 	if others == 0 {
 		return "cannot go: no other machine is complete"
 	}
+	// Where it may hold a member, that decides; the hook stays until it is known.
+	if o := s.held(m); o != nil {
+		return s.cannotSpare(o)
+	}
 	return s.cannotGo(m)
+}
+
+// held is the member that a machine holds, or the voter that it may hold for all that
+// is known; nil: none.
+func (s *state) held(m *machine) *Member {
+	if o := s.orphan(); m.member == nil && o != nil && m.mayHold(o) {
+		return o
+	}
+	return m.member
+}
+
+// mayVote: a machine holds a voter, or may for all that is known.
+func (s *state) mayVote(m *machine) bool {
+	e := s.held(m)
+	return e != nil && !e.Learner
 }
 
 // because says why this machine was chosen.

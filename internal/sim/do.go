@@ -31,9 +31,12 @@ func (w *World) Do(d plan.Decision) error {
 func (w *World) cutShort(s plan.Step) {
 	if s.Verb == plan.Create {
 		w.last = max(w.last, s.Number)
-		if w.rand.Intn(2) == 0 {
-			w.begun = s.Machine
+		if w.rand.Intn(2) == 0 && w.begun != s.Machine {
+			w.begun, w.begunSpec = s.Machine, w.saw
 		}
+	}
+	if s.Repair && w.rand.Intn(2) == 0 {
+		w.remember(s)
 	}
 	w.restart()
 }
@@ -45,10 +48,15 @@ func (w *World) act(s plan.Step) error {
 		w.certificates = true
 	case plan.WriteKubeconfig:
 		w.kubeconfig = true
+	case plan.WriteKubeadm:
+		w.kubeadm = w.saw
+	case plan.UpdateAddons:
+		w.addons = w.saw
 	case plan.Create:
 		w.create(s)
 	case plan.Delete:
-		if h := w.named(s.Machine); h != nil {
+		if h := w.named(s.Machine); h != nil && !h.deleting {
+			w.remember(s)
 			w.remove(h)
 		}
 	case plan.ReleaseHook:
@@ -56,7 +64,7 @@ func (w *World) act(s plan.Step) error {
 			w.release(h)
 		}
 	case plan.MoveLeader, plan.RemoveMember:
-		return w.change(s)
+		return w.reconfigure(s)
 	case plan.Finish:
 		w.finished = true
 	default:
@@ -65,8 +73,8 @@ func (w *World) act(s plan.Step) error {
 	return nil
 }
 
-// change asks etcd for another leader, or for one member less.
-func (w *World) change(s plan.Step) error {
+// reconfigure asks etcd for another leader, or for one member less.
+func (w *World) reconfigure(s plan.Step) error {
 	m := w.memberByID(s.Member)
 	switch {
 	case s.Verb == plan.RemoveMember && m == nil:
@@ -78,19 +86,25 @@ func (w *World) change(s plan.Step) error {
 		w.take(m)
 	case m == nil || m.learner || !m.running || !w.hasLeader():
 		return fmt.Errorf("etcdserver: not a healthy voter, or no leader")
-	default:
+	case m != w.leader:
 		w.leader = m
+		w.moves++
 	}
 	return nil
 }
 
 // create makes a machine, unless it is there.
 func (w *World) create(s plan.Step) {
+	spec := w.saw
+	if w.begun == s.Machine {
+		spec = w.begunSpec
+	}
 	w.last, w.begun = max(w.last, s.Number), ""
 	if w.named(s.Machine) != nil {
 		return
 	}
-	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, created: w.now, hook: true}
+	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, created: w.now, spec: spec, hook: true}
+	w.inherit(h)
 	w.hosts = append(w.hosts, h)
 	w.enter(h, booting)
 }

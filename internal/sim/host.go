@@ -38,6 +38,8 @@ type host struct {
 	number       int
 	first        bool // it initialises the cluster
 	created      time.Time
+	spec         int  // that it was made of
+	dropped      bool // nobody wanted that at times since
 
 	// the object
 	deleting bool
@@ -46,6 +48,12 @@ type host struct {
 	released time.Time // when our hook was taken away; zero until then
 	gone     time.Time // when host and object go; zero until the hook is taken away
 	forced   bool      // somebody else took the hook away
+	marked   string    // why somebody wants it replaced
+	byHand   bool      // a person does
+	chosen   bool      // a person wants it to go when one must
+	replaced time.Time // when the one was given up that it took the place of
+	retries  int       // how many before that one
+	inARow   int       // the same, as the oracle counts
 
 	// the host
 	stage    Stage
@@ -55,6 +63,12 @@ type host struct {
 	failed   string    // what kubeadm said when it gave up
 	stuck    bool      // it makes no progress any more
 	node     time.Time // when its Node was registered
+	unready  time.Time // since when its Node is not ready
+	ready    time.Time // when that ends by itself; zero: never
+	sick     bool      // a component is not healthy
+	well     time.Time // when that ends by itself
+	gate     bool      // a gate is not passed
+	passes   time.Time // when that ends by itself
 	member   *member
 	knows    []*member // whom kubeadm asks: those who were there when it began
 }
@@ -103,17 +117,28 @@ func (w *World) enter(h *host, s Stage) {
 	case up:
 		h.due = time.Time{}
 	}
-	fate, ok := w.setup.Fates[h.number]
-	if !ok || fate.At != s {
-		return
+	if fate, ok := w.fate(h); ok && fate.At == s {
+		w.strike(h, fate)
 	}
-	if fate.Dies {
-		w.tell("%s dies while %s", h.name, s)
+}
+
+// strike is a host's fate.
+func (w *World) strike(h *host, fate Fate) {
+	w.upsetBy(h)
+	switch {
+	case fate.Dies:
+		w.tell("%s dies while %s", h.name, h.stage)
 		w.kill(h)
-		return
+	case h.stage == up && fate.Sick:
+		w.tell("%s has a component that is not healthy", h.name)
+		h.sick = true
+	case h.stage == up:
+		w.tell("%s has a node that is not ready", h.name)
+		h.unready = w.now
+	default:
+		w.tell("%s makes no progress any more while %s", h.name, h.stage)
+		h.stuck, h.due = true, time.Time{}
 	}
-	w.tell("%s makes no progress any more while %s", h.name, s)
-	h.stuck, h.due = true, time.Time{}
 }
 
 // progress moves a host on if it can now. It reports whether anything changed.
@@ -159,7 +184,7 @@ func (w *World) leave(h *host) bool {
 		}
 		w.enter(h, settling)
 		// Who goes while it initialises has initialised nothing that stays.
-		w.initialised = w.initialised || !h.deleting
+		w.initialise(h)
 	case settling:
 		w.enter(h, up)
 	}
@@ -169,6 +194,7 @@ func (w *World) leave(h *host) bool {
 // booted is where kubeadm begins.
 func (w *World) booted(h *host) {
 	switch {
+	case !w.begin(h):
 	case w.setup.External:
 		w.enter(h, raising)
 	case h.first:
@@ -185,6 +211,7 @@ func (w *World) booted(h *host) {
 func (w *World) giveUp(h *host) bool {
 	h.failed = fmt.Sprintf("kubeadm gave up while %s", h.stage)
 	h.patience, h.due = time.Time{}, time.Time{}
+	w.upsetBy(h)
 	w.tell("%s: kubeadm gives up while %s", h.name, h.stage)
 	return true
 }
@@ -195,6 +222,7 @@ func (w *World) kill(h *host) {
 		return
 	}
 	h.dead, h.due, h.patience = w.now, time.Time{}, time.Time{}
+	w.upsetBy(h)
 	if h.member != nil {
 		w.stop(h.member)
 	}

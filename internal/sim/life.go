@@ -9,7 +9,7 @@ import (
 )
 
 // mostSteps is more than any life takes that comes to an end.
-const mostSteps = 4000
+const mostSteps = 10000
 
 // Live lets the rules run a world until it is as wanted and stays so, or until
 // only a person could help and a person would not. It returns how many steps were
@@ -25,7 +25,7 @@ func Live(s Setup, story *Story) (int, error) {
 		if err := plan.Check(o, d); err != nil {
 			w.blame("Check refuses %s: %v", d, err)
 		}
-		w.judgeStep(d.Step, fresh)
+		w.judgeStep(d.Step, fresh || w.blinded)
 		if err := w.Do(d); err != nil {
 			w.tell("%v", err)
 		}
@@ -54,6 +54,9 @@ func (w *World) proceed(d plan.Decision, fresh bool) (bool, error) {
 		w.Advance(w.now.Add(2 * time.Second))
 		return false, nil
 	}
+	if w.isBad(w.spec) && w.tired() {
+		w.correct() // what is broken is replaced again and again
+	}
 	if d.Again > 0 {
 		w.Advance(w.now.Add(d.Again))
 		return false, nil
@@ -67,21 +70,51 @@ func (w *World) proceed(d plan.Decision, fresh bool) (bool, error) {
 
 // atRest judges a world in which nothing happens any more.
 func (w *World) atRest(d plan.Decision) (bool, error) {
-	if d.Step.Verb == plan.Nothing {
-		return true, w.AsWanted()
-	}
-	if w.initialised && !w.reachable() {
+	if w.initialised && !w.reachable() && d.Step.Verb != plan.Nothing {
 		return w.beyondHelp(d)
 	}
+	if d.Step.Verb == plan.Nothing {
+		w.judgeBalance()
+	}
+	if w.wrong != nil || d.Step.Verb == plan.Nothing && w.AsWanted() == nil {
+		return true, w.wrong
+	}
+	if w.isBad(w.spec) {
+		w.judgeStop()
+		w.correct()
+		w.Advance(w.now.Add(time.Second))
+		return false, w.wrong
+	}
 	for _, h := range w.hosts {
-		if h.broken() && !h.deleting {
+		if w.wantsHelp(h) {
 			w.tell("a person deletes %s", h.name)
+			w.upset()
 			w.remove(h)
 			w.Advance(w.now.Add(time.Second))
 			return false, nil
 		}
 	}
 	return true, errors.Join(fmt.Errorf("nothing happens any more, and nobody can help: %s", d), w.AsWanted())
+}
+
+// wantsHelp: a person deletes such a host. Who corrects a spec does not have to take
+// away what was made of it besides, as long as its members live, it is known where, and
+// another host works.
+func (w *World) wantsHelp(h *host) bool {
+	placed := w.setup.Places || w.setup.External
+	if h.deleting || w.isBad(h.spec) && placed && w.without(h).complete > 0 && (h.alive() || h.member == nil || h.member.learner) {
+		return false
+	}
+	return h.broken() || h.sick || !h.unready.IsZero() || h.marked != ""
+}
+
+// tired: the script is over for long.
+func (w *World) tired() bool {
+	last := w.start
+	if n := len(w.setup.Script); n > 0 {
+		last = last.Add(w.setup.Script[n-1].At)
+	}
+	return !w.now.Before(last.Add(6 * time.Hour))
 }
 
 // beyondHelp: the rules must say so, and leave all alone.

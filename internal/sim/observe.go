@@ -15,18 +15,22 @@ const freshness = 5 * time.Second
 // than the truth. It reports whether it is the truth of now.
 func (w *World) Look() (plan.Observed, bool) {
 	now := w.Observe()
-	w.looks = append(w.looks, now)
+	w.looks, w.saw = append(w.looks, look{now, w.spec}), w.spec
 	if len(w.looks) > 3 {
 		w.looks = w.looks[1:]
 	}
-	if w.chance(w.setup.Luck.Blind) {
+	w.blinded = w.chance(w.setup.Luck.Blind)
+	if w.blinded {
+		now.Etcd.Members = slices.Clone(now.Etcd.Members)
 		w.blind(&now)
+		w.upset()
 		return now, false
 	}
 	if w.chance(w.setup.Luck.Stale) {
 		old := w.looks[w.rand.Intn(len(w.looks))]
 		if now.Now.Sub(old.Now) <= freshness {
-			return old, old.Now.Equal(now.Now)
+			w.saw = old.spec
+			return old.Observed, old.Now.Equal(now.Now)
 		}
 	}
 	return now, true
@@ -67,6 +71,7 @@ func (w *World) Observe() plan.Observed {
 		},
 		Etcd: plan.Etcd{Managed: !w.setup.External},
 	}
+	w.addSpec(&o)
 	if !w.certificates {
 		o.Cluster.MissingCertificates = []string{"ca", "etcd", "proxy", "sa"}
 	}
@@ -97,6 +102,7 @@ func (w *World) reachable() bool {
 func (w *World) machine(h *host) plan.Machine {
 	m := plan.Machine{
 		Name: h.name, Domain: h.domain, Created: h.created,
+		Outdated: w.outdated(h), Marked: h.marked, Chosen: h.chosen, Replaced: h.replaced, Retries: h.retries,
 		Deleting: h.deleting, Hook: h.hook, HookDue: h.deleting && h.hook && !w.now.Before(h.drained),
 	}
 	if w.setup.Reports {
@@ -105,16 +111,23 @@ func (w *World) machine(h *host) plan.Machine {
 	if h.node.IsZero() {
 		return m
 	}
-	m.Node, m.NodeSince, m.NodeReady = h.name, h.node, h.alive()
+	lost := !h.alive() && !w.now.Before(h.dead.Add(nodeLost))
+	m.Node, m.NodeSince, m.NodeReady = h.name, h.node, h.unready.IsZero() && !lost
+	if h.gate {
+		m.Gate = "StorageReady"
+	}
 	health, why := plan.Healthy, ""
 	switch {
-	case !h.alive() && !w.now.Before(h.dead.Add(nodeLost)):
+	case lost:
 		health, why = plan.Unhealthy, "the node is lost"
 	case h.stage == settling:
 		health, why = plan.Unknown, "not started"
 	}
 	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		m.Components = append(m.Components, plan.Component{Name: name, Health: health, Why: why})
+	}
+	if h.sick && health == plan.Healthy {
+		m.Components[2].Health, m.Components[2].Why = plan.Unhealthy, "CrashLoopBackOff"
 	}
 	if w.setup.External {
 		return m

@@ -32,8 +32,16 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	case plan.Create:
 		w.judgeCreate(s, fresh)
 	case plan.Delete:
-		if fresh && !w.ending() {
-			w.judgeDelete(s)
+		if h := w.named(s.Machine); fresh && !w.ending() && h != nil && !h.deleting {
+			w.judgeDelete(h, s)
+		}
+	case plan.UpdateAddons:
+		if fresh {
+			w.judgeAddons()
+		}
+	case plan.WriteKubeadm:
+		if !w.initialised || fresh && w.kubeadm == w.spec {
+			w.blame("kubeadm's configuration is written, and there was nothing to write")
 		}
 	case plan.RemoveMember:
 		if m := w.memberByID(s.Member); m != nil {
@@ -57,10 +65,13 @@ func (w *World) judgePause(s plan.Step, fresh bool) {
 }
 
 func (w *World) judgeCreate(s plan.Step, fresh bool) {
-	staying := 0
+	staying, most := 0, w.replicas
 	for _, h := range w.hosts {
 		if !h.deleting && h.name != s.Machine {
 			staying++
+		}
+		if !h.deleting && h.spec != w.spec {
+			most = w.replicas + w.setup.Surge
 		}
 	}
 	switch {
@@ -70,38 +81,19 @@ func (w *World) judgeCreate(s plan.Step, fresh bool) {
 		w.blame("%s has nothing to join", s)
 	case !w.certificates:
 		w.blame("%s has no authority", s)
-	case fresh && staying >= w.replicas:
-		w.blame("%s would be machine %d of %d", s, staying+1, w.replicas)
+	case fresh && staying >= most:
+		w.blame("%s would be machine %d of %d", s, staying+1, most)
+	case fresh && w.lost():
+		w.blame("%s without quorum", s)
+	case fresh && w.initialised && w.kubeadm != w.spec:
+		w.blame("%s would join with kubeadm's configuration for spec %d, %d is wanted", s, w.kubeadm, w.spec)
 	case w.named(s.Machine) == nil && s.Number <= w.last && s.Machine != w.begun:
 		w.blame("%s has a number that was used", s)
 	}
 }
 
-// judgeDelete: as many as wanted stay, one complete among them, one change at a time.
-func (w *World) judgeDelete(s plan.Step) {
-	staying, complete := 0, 0
-	for _, h := range w.hosts {
-		if h.name == s.Machine {
-			continue
-		}
-		if h.deleting {
-			if h.member != nil && !h.member.removed && !h.member.learner {
-				w.blame("%s, while the voter of %s leaves", s, h.name)
-			}
-			continue
-		}
-		staying++
-		if h.stage == up && (h.alive() || w.now.Before(h.dead.Add(nodeLost))) && (w.setup.External || h.member.running) {
-			complete++
-		}
-	}
-	if staying < w.replicas {
-		w.blame("%s would leave %d machines of %d", s, staying, w.replicas)
-	}
-	if complete == 0 {
-		w.blame("%s would leave no complete machine", s)
-	}
-}
+// lost: the group has a quorum to lose, and has lost it.
+func (w *World) lost() bool { return w.initialised && !w.setup.External && !w.hasQuorum() }
 
 // judgeRemoval: never the quorum, never a leader that could hand over, never who
 // serves on a machine that stays, never who is on the way.
@@ -185,6 +177,9 @@ func (w *World) judgeTruth() {
 	if w.setup.Sturdy && w.rested && !w.hasQuorum() {
 		w.blame("the quorum was lost with a single failure")
 	}
+	if w.calm && w.moves > 1 {
+		w.blame("the leader was moved %d times in a rollout in which nothing failed", w.moves)
+	}
 	firsts := 0
 	for _, h := range w.hosts {
 		if h.first && !h.deleting {
@@ -211,6 +206,14 @@ func (w *World) AsWanted() error {
 		if h.stage != up || h.broken() || h.deleting || !h.hook {
 			return fmt.Errorf("%s is not as it should be", h.name)
 		}
+	}
+	for _, h := range w.hosts {
+		if h.spec != w.spec || h.sick || h.marked != "" || !h.unready.IsZero() {
+			return fmt.Errorf("%s is not what it should be", h.name)
+		}
+	}
+	if w.initialised && (w.kubeadm != w.spec || w.addons != w.spec) {
+		return fmt.Errorf("kubeadm's configuration is for spec %d, the addons are of %d, %d is wanted", w.kubeadm, w.addons, w.spec)
 	}
 	return w.membersAsWanted()
 }

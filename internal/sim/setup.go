@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand"
 	"time"
+
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // A Setup is all that a world depends on. The same Setup gives the same life.
@@ -17,6 +19,15 @@ type Setup struct {
 	External bool
 	// Serial: kubeadm joins etcd as a voter, as it did before v1.29.
 	Serial bool
+	// Surge is how many machines more than wanted a rollout may have: 1 or 0.
+	Surge int
+	// Bad are the specs, by their numbers, of which no machine comes up, or to what it should be.
+	Bad map[int]Fate
+	// Checks: a health check marks machines whose Node is not ready, or never came, as
+	// long as they are no more than the quorum can lose.
+	Checks bool
+	// Repair limits how often the same machine is replaced.
+	Repair plan.RepairLimits
 	// Workers: the cluster has other machines, which go some time after the group is asked to.
 	Workers bool
 	// Reports: the provider says when the bootstrap of a machine failed.
@@ -52,15 +63,17 @@ type Luck struct {
 // A Fate is what happens to a machine that comes up: it stops at a stage.
 type Fate struct {
 	At Stage
-	// Dies: the host is lost, with all on it. Else it goes on without making progress.
+	// Dies: the host is lost, with all on it. Else it goes on without making progress,
+	// or, having come up, has a Node that is never ready, or a component that is never healthy.
 	Dies bool
+	Sick bool
 }
 
 // An Event is what a person or an accident does at a moment of a world's life.
 type Event struct {
 	At   time.Duration
 	Kind Kind
-	// N is the number of a machine, or of replicas.
+	// N is the number of a machine, of replicas or of a spec.
 	N int
 	// For is how long it lasts, where it ends.
 	For time.Duration
@@ -79,6 +92,12 @@ const (
 	Crash         Kind = "crash"   // etcd on machine N, For a while
 	Restart       Kind = "restart" // the controller: it forgets what it saw
 	Pause         Kind = "pause"   // the cluster, For a while
+	Change        Kind = "change"  // the spec, to that of number N; the first is 1
+	Mark          Kind = "mark"    // machine N, to be replaced, well as it may be
+	Choose        Kind = "choose"  // machine N, to go when one must
+	Unready       Kind = "unready" // the Node of machine N, For a while
+	Sicken        Kind = "sicken"  // a component of machine N, For a while
+	Gate          Kind = "gate"    // a readiness gate of machine N is not passed, For a while
 )
 
 // Random makes a Setup from a seed.
@@ -95,6 +114,9 @@ func Random(seed int64) Setup {
 		Reports:     r.Intn(2) == 0,
 		Places:      r.Intn(2) == 0,
 		Fates:       map[int]Fate{},
+		Surge:       1,
+		Checks:      r.Intn(2) == 0,
+		Repair:      plan.RepairLimits{Most: -1, Healthy: pick(r, 10*time.Minute, time.Hour)},
 	}
 	if r.Intn(4) == 0 {
 		s.makeSturdy(r)
@@ -103,8 +125,17 @@ func Random(seed int64) Setup {
 	if s.External {
 		s.Replicas = 1 + r.Intn(5)
 	}
+	s.Repair.Period = pick(r, 0, 0, 10*time.Minute)
+	s.Repair.Most = pick(r, -1, -1, 0, 2)
+	if r.Intn(4) == 0 {
+		s.Surge = 0
+		s.Replicas = max(s.Replicas, 3) // else no other could serve meanwhile
+	}
 	for range r.Intn(3) {
-		s.Fates[1+r.Intn(8)] = Fate{At: Stage(r.Intn(int(up))), Dies: r.Intn(2) == 0}
+		s.Fates[1+r.Intn(8)] = randomFate(r)
+	}
+	if r.Intn(3) == 0 {
+		s.Bad = map[int]Fate{2: randomFate(r)}
 	}
 	at := time.Duration(0)
 	for range r.Intn(6) {
@@ -118,20 +149,32 @@ func Random(seed int64) Setup {
 // event draws one.
 func (s *Setup) event(r *rand.Rand, at time.Duration) Event {
 	e := Event{At: at, N: 1 + r.Intn(8)}
-	e.Kind = pick(r, Scale, Scale, Scale, DeleteMachine, DeleteMachine, ForceDelete, Kill, Crash, Crash, Restart, Pause, DeleteGroup)
+	e.Kind = pick(r, Scale, Scale, Scale, Change, Change, Change, Change, DeleteMachine, DeleteMachine, ForceDelete, Kill,
+		Crash, Crash, Restart, Pause, DeleteGroup, Mark, Choose, Unready, Sicken, Gate)
 	switch e.Kind {
 	case Scale:
 		e.N = pick(r, 1, 3, 5, 7)
 		if s.External {
 			e.N = 1 + r.Intn(6)
 		}
-	case Crash, Pause:
+		if s.Surge == 0 {
+			e.N = max(e.N, 3)
+		}
+	case Change:
+		e.N = 1 + r.Intn(3)
+	case Crash, Pause, Unready, Sicken, Gate:
 		e.For = time.Duration(5+r.Intn(90)) * time.Second
 	}
 	return e
 }
 
-// makeSturdy leaves one failure, in a group that grows and shrinks between three and seven.
+// randomFate draws one.
+func randomFate(r *rand.Rand) Fate {
+	return Fate{At: Stage(r.Intn(int(up) + 1)), Dies: r.Intn(2) == 0, Sick: r.Intn(2) == 0}
+}
+
+// makeSturdy leaves one failure, in a group that grows and shrinks between three and
+// seven, and whose machines are replaced meanwhile.
 func (s *Setup) makeSturdy(r *rand.Rand) {
 	s.Sturdy, s.External, s.Serial = true, false, false
 	s.Replicas = pick(r, 3, 5, 7)
@@ -139,7 +182,24 @@ func (s *Setup) makeSturdy(r *rand.Rand) {
 		{At: 20 * time.Minute, Kind: Scale, N: pick(r, 3, 5, 7)},
 		{At: 20*time.Minute + time.Duration(r.Intn(180))*time.Second, Kind: Kill, N: 1 + r.Intn(7)},
 	}
+	if r.Intn(3) > 0 {
+		s.Script = inOrder(
+			Event{At: 20 * time.Minute, Kind: Change, N: 2},
+			Event{At: 20*time.Minute + time.Duration(r.Intn(900))*time.Second, Kind: Kill, N: 1 + r.Intn(12)},
+			Event{At: 20*time.Minute + time.Duration(r.Intn(900))*time.Second, Kind: pick(r, Scale, Change), N: pick(r, 3, 5, 7)},
+		)
+	}
 	s.Luck = Luck{Dropped: pick(r, 0, 20), Repeated: pick(r, 0, 20), CutShort: pick(r, 0, 10)}
 }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.Intn(len(from))] }
+
+// inOrder sorts a few events by time, keeping the first before others of its moment.
+func inOrder(events ...Event) []Event {
+	for i := range events {
+		for j := i; j > 0 && events[j].At < events[j-1].At; j-- {
+			events[j], events[j-1] = events[j-1], events[j]
+		}
+	}
+	return events
+}

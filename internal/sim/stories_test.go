@@ -7,11 +7,16 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/internal/plan"
 )
 
 var update = flag.Bool("update", false, "write the stories down as they are now; read the difference before you keep it")
 
 var abc = []string{"a", "b", "c"}
+
+// always: a machine is replaced as often as it breaks.
+var always = plan.RepairLimits{Most: -1, Healthy: time.Hour}
 
 // stories are whole lives that everybody should know.
 var stories = []struct {
@@ -66,6 +71,34 @@ var stories = []struct {
 	{"controller-dies", "The controller dies in the middle of steps, steps are lost or done twice, and looks are old.",
 		Setup{Seed: 5, Replicas: 3, Domains: abc, Places: true, Luck: Luck{Dropped: 15, Repeated: 20, CutShort: 25, Stale: 40},
 			Script: []Event{{At: 5 * time.Minute, Kind: Scale, N: 1}}}},
+	{"rollout-surge-1", "Another spec: one machine more than wanted, the leader's goes last.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
+	{"rollout-surge-0", "The same without one more: one goes first.",
+		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
+	{"bad-spec-corrected", "A spec of which the Node is never ready: the rollout stands, until the spec is corrected.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Bad: map[int]Fate{2: {At: up}},
+			Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}, {At: 10 * time.Minute, Kind: Change, N: 3}}}},
+	{"bad-spec-reverted", "A spec of which no machine joins, without surge; it is reverted while the first tries.",
+		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Bad: map[int]Fate{2: {At: starting}},
+			Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}, {At: 7 * time.Minute, Kind: Change, N: 1}}}},
+	{"repair-one-of-three", "A host of three dies, and the health check finds it.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, Script: []Event{{At: 5 * time.Minute, Kind: Kill, N: 1}}}},
+	{"repair-two-of-five", "Two hosts of five die at once.",
+		Setup{Seed: 9, Replicas: 5, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+			Script: []Event{{At: 5 * time.Minute, Kind: Kill, N: 1}, {At: 5 * time.Minute, Kind: Kill, N: 4}}}},
+	{"repair-that-breaks-again", "No machine that replaces another comes up: the third is left alone for as long as it should have been well.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: plan.RepairLimits{Most: 2, Healthy: time.Hour},
+			Fates:  map[int]Fate{4: {At: booting}, 5: {At: booting}, 6: {At: booting}},
+			Script: []Event{{At: 5 * time.Minute, Kind: Kill, N: 2}}}},
+	{"rollout-leader-dies", "The leader's host dies in the middle of a rollout; the health check finds it.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+			Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}, {At: 6 * time.Minute, Kind: Kill, N: 1}}}},
+	{"rollout-and-scale", "Another spec and five instead of three: what is missing is made first, of the new spec.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true,
+			Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}, {At: 5*time.Minute + 20*time.Second, Kind: Scale, N: 5}}}},
+	{"rollout-machine-deleted", "Somebody deletes an old machine in the middle of a rollout.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true,
+			Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}, {At: 5*time.Minute + 30*time.Second, Kind: DeleteMachine, N: 3}}}},
 	{"group-deleted", "The group is deleted; it waits for the workers.",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Workers: true, Script: []Event{{At: 5 * time.Minute, Kind: DeleteGroup}, {At: 301 * time.Second, Kind: DeleteMachine, N: 3}}}},
 }

@@ -47,18 +47,26 @@ func (s *Story) String() string {
 	return b.String()
 }
 
-// brief writes the hosts in one line: their number and domain, ~ on the way, x
-// broken, ! being deleted, ^ leads, l a learner's, - without member, and what is
+// brief writes the hosts in one line: their number and domain, * outdated, ~ on the
+// way, x broken, ? up and not well, M marked, ! being deleted, ^ leads, l a learner's, - without member, and what is
 // left of members whose host is gone.
 func (w *World) brief() string {
 	var parts []string
 	for _, h := range w.hosts {
 		text := fmt.Sprint(h.number, h.domain)
+		if h.spec != w.spec {
+			text += "*"
+		}
 		switch {
 		case h.broken():
 			text += "x"
 		case h.stage < up:
 			text += "~"
+		case h.sick || !h.unready.IsZero() || h.gate:
+			text += "?"
+		}
+		if h.marked != "" {
+			text += "M"
 		}
 		if h.deleting {
 			text += "!"

@@ -66,12 +66,28 @@ func TestEveryFate(t *testing.T) {
 	}
 }
 
-// inOrder sorts a few events by time, keeping the first before others of its moment.
-func inOrder(events ...Event) []Event {
-	for i := range events {
-		for j := i; j > 0 && events[j].At < events[j-1].At; j-- {
-			events[j], events[j-1] = events[j-1], events[j]
+// TestDeathInARollout: every machine in turn dies at every moment of a rollout, with one
+// more than wanted: the quorum is never lost, whether a health check looks on or not.
+func TestDeathInARollout(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		for at := 4 * time.Minute; at < 10*time.Minute; at += 4 * time.Second {
+			s := Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Sturdy: true, Checks: n%2 == 0, Repair: always}
+			s.Script = inOrder(Event{At: 4 * time.Minute, Kind: Change, N: 2}, Event{At: at, Kind: Kill, N: n})
+			live(t, s)
 		}
 	}
-	return events
+}
+
+// TestChangeAtEveryMoment: the spec is changed again, or back, at every moment of a
+// rollout, be its first machine good or bad in any way, with surge and without.
+func TestChangeAtEveryMoment(t *testing.T) {
+	for fate := booting; fate <= up+1; fate++ {
+		for at := 4 * time.Minute; at < 9*time.Minute; at += 11 * time.Second {
+			for variant := range 4 {
+				s := Setup{Seed: 9, Replicas: 3, Surge: variant & 1, Domains: abc, Places: true, Bad: map[int]Fate{2: {At: fate, Sick: variant&1 > 0}}}
+				s.Script = inOrder(Event{At: 4 * time.Minute, Kind: Change, N: 2}, Event{At: at, Kind: Change, N: 1 + variant&2})
+				live(t, s)
+			}
+		}
+	}
 }

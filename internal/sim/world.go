@@ -26,6 +26,13 @@ type World struct {
 	workersUntil time.Time // zero: until the group is to go
 	last         int       // the highest number that was put into a name
 	begun        string    // a creation that was cut short
+	begunSpec    int       // the spec that it was made of
+	spec         int       // which machines are wanted
+	kubeadm      int       // for which spec kubeadm's own configuration is
+	addons       int       // of which spec the addons are
+	repairing    *repair   // a machine that was given up, and not replaced yet
+	calm         bool      // nothing went wrong since the spec was last changed
+	moves        int       // how often we moved the leader since then
 
 	hosts       []*host
 	members     []*member
@@ -34,11 +41,19 @@ type World struct {
 	leaderless  time.Time
 	script      []Event
 
-	seen  map[string]sight // what the controller remembers of the members
-	looks []plan.Observed  // the last looks, the newest last
+	seen    map[string]sight // what the controller remembers of the members
+	looks   []look           // the last looks, the newest last
+	saw     int              // the spec that the controller saw last
+	blinded bool             // that look showed less than the truth, and nothing that is not true
 
 	wrong error // the first invariant that was broken
 	story *Story
+}
+
+// look is what was observed, and the spec that was wanted then.
+type look struct {
+	plan.Observed
+	spec int
 }
 
 // sight is how a member looked, and since when.
@@ -52,7 +67,7 @@ func New(s Setup) *World {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	return &World{
 		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
-		replicas: s.Replicas, script: s.Script, seen: map[string]sight{},
+		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{},
 	}
 }
 
@@ -97,6 +112,12 @@ func (w *World) moments(at func(time.Time)) {
 		if !h.alive() && h.stage >= settling {
 			at(h.dead.Add(nodeLost))
 		}
+		at(h.ready)
+		at(h.well)
+		at(h.passes)
+		if w.setup.Checks {
+			at(h.ailsUntil())
+		}
 	}
 	for _, m := range w.members {
 		at(m.back)
@@ -125,6 +146,9 @@ func (w *World) happen() {
 			w.run(m)
 		}
 	}
+	for _, h := range w.hosts {
+		w.recover(h)
+	}
 	for changed := true; changed; {
 		changed = false
 		w.elect()
@@ -133,10 +157,16 @@ func (w *World) happen() {
 			w.age(h)
 		}
 	}
+	w.checkHealth()
 }
 
 // befall lets an event of the script happen.
 func (w *World) befall(e Event) {
+	if e.Kind == Change {
+		w.change(e.N)
+		return
+	}
+	w.upset()
 	switch e.Kind {
 	case Scale:
 		w.tell("replicas: %d", e.N)
@@ -175,6 +205,52 @@ func (w *World) befallHost(e Event, h *host) {
 			w.stop(h.member)
 			h.member.back = w.now.Add(e.For)
 		}
+	default:
+		w.befallNode(e, h)
+	}
+}
+
+// befallNode is what a host lives on with.
+func (w *World) befallNode(e Event, h *host) {
+	if h.node.IsZero() || !h.alive() {
+		return
+	}
+	switch e.Kind {
+	case Mark:
+		w.tell("somebody marks %s to be replaced", h.name)
+		h.marked, h.byHand = "somebody wants it", true
+	case Choose:
+		w.tell("somebody chooses %s to go", h.name)
+		h.chosen = true
+	case Unready:
+		w.tell("the node of %s is not ready for %s", h.name, e.For)
+		h.unready, h.ready = w.now, w.now.Add(e.For)
+	case Sicken:
+		w.tell("a component of %s is not healthy for %s", h.name, e.For)
+		h.sick, h.well = true, w.now.Add(e.For)
+	case Gate:
+		w.tell("a gate of %s is not passed for %s", h.name, e.For)
+		h.gate, h.passes = true, w.now.Add(e.For)
+	}
+}
+
+// recover ends what a host had for a while.
+func (w *World) recover(h *host) {
+	over := func(at *time.Time) bool {
+		if at.IsZero() || w.now.Before(*at) {
+			return false
+		}
+		*at = time.Time{}
+		return true
+	}
+	if over(&h.ready) {
+		h.unready = time.Time{}
+	}
+	if over(&h.well) {
+		h.sick = false
+	}
+	if over(&h.passes) {
+		h.gate = false
 	}
 }
 

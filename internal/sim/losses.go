@@ -1,0 +1,178 @@
+package sim
+
+import "github.com/quorate/quorate/internal/plan"
+
+// What the oracle says of machines that are taken away: it counts those that would be left.
+
+// left is what is left of a group without one of its hosts and those that go already.
+type left struct {
+	staying  int
+	complete int   // of them that do their work
+	whole    int   // of them that can take the place of others in a rollout
+	going    *host // one of which the voter is leaving
+}
+
+func (w *World) without(gone *host) left {
+	var l left
+	for _, h := range w.hosts {
+		switch {
+		case h == gone:
+		case h.deleting && h.member != nil && !h.member.removed && !h.member.learner:
+			l.going = h
+		case !h.deleting:
+			l.staying++
+			if w.works(h) {
+				l.complete++
+			}
+			if w.whole(h) {
+				l.whole++
+			}
+		}
+	}
+	return l
+}
+
+// works: a host does what it is there for, as far as anybody can know.
+func (w *World) works(h *host) bool {
+	seen := h.alive() || w.now.Before(h.dead.Add(nodeLost))
+	return h.stage == up && seen && !h.sick && (w.setup.External || h.member.running)
+}
+
+// whole: it works, and has all that those of other specs have.
+func (w *World) whole(h *host) bool {
+	if !w.works(h) || h.spec == w.spec && h.gate {
+		return false
+	}
+	if h.spec != w.spec || h.unready.IsZero() {
+		return true
+	}
+	for _, old := range w.hosts {
+		if old.spec != w.spec && !old.deleting && !old.node.IsZero() && old.unready.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// judgeDelete: as many as are wanted stay, but that one may be missing in a rollout
+// without surge and where one is broken; one that works is among them; one change at
+// a time, with the quorum and with another leader.
+func (w *World) judgeDelete(gone *host, s plan.Step) {
+	if !w.initialised {
+		if gone.marked == "" && gone.spec == w.spec {
+			w.blame("%s, which may be about to initialise the cluster", s)
+		}
+		return
+	}
+	l := w.without(gone)
+	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running
+	old := gone.spec != w.spec
+	switch {
+	case l.going != nil:
+		w.blame("%s, while the voter of %s leaves", s, l.going.name)
+	case l.complete == 0:
+		w.blame("%s would leave no complete machine", s)
+	case gone.marked != "" && !serves:
+	case gone.marked != "" && l.staying < w.replicas-1,
+		gone.marked == "" && old && l.staying < w.replicas-1 && (serves || !gone.node.IsZero()),
+		gone.marked == "" && !old && l.staying < w.replicas:
+		w.blame("%s would leave %d machines of %d", s, l.staying, w.replicas)
+	case gone.marked == "" && old && w.works(gone) && l.whole < w.replicas-1+w.setup.Surge:
+		w.blame("%s would leave %d whole machines of %d in a rollout", s, l.whole, w.replicas)
+	}
+	w.judgeRepair(gone, s)
+	w.judgeVoter(gone, s)
+}
+
+// judgeRepair: not more often than the user allows.
+func (w *World) judgeRepair(gone *host, s plan.Step) {
+	limits, n := w.setup.Repair, w.inARow(gone)
+	if !s.Repair || n == 0 {
+		return
+	}
+	if limits.Most >= 0 && n > limits.Most {
+		w.blame("%s is replacement %d in a row, at most %d are allowed", s, n, limits.Most)
+	}
+	if w.now.Before(gone.replaced.Add(limits.Period)) {
+		w.blame("%s comes too early after the last", s)
+	}
+}
+
+// inARow is how many were replaced before a host that broke before it was well for long.
+func (w *World) inARow(h *host) int {
+	if h.replaced.IsZero() || !w.now.Before(h.replaced.Add(w.setup.Repair.Healthy)) {
+		return 0
+	}
+	return h.inARow + 1
+}
+
+// judgeVoter: the voter that goes with a host is not needed, and does not lead.
+func (w *World) judgeVoter(gone *host, s plan.Step) {
+	m := gone.member
+	if w.setup.External || m == nil || m.removed {
+		return
+	}
+	running, all := w.voters()
+	if !m.learner {
+		all--
+		if m.running {
+			running--
+		}
+	}
+	switch {
+	case w.lost():
+		w.blame("%s without quorum", s)
+	case running <= all/2:
+		w.blame("%s would leave %d of %d voters", s, running, all)
+	case m == w.leader && running > 0:
+		w.blame("%s would take the leader while another could lead", s)
+	}
+}
+
+// judgeAddons: they are never newer than a machine that is there.
+func (w *World) judgeAddons() {
+	for _, h := range w.hosts {
+		if h.spec != w.spec {
+			w.blame("the addons become of spec %d, and %s is of %d", w.spec, h.name, h.spec)
+		}
+	}
+}
+
+// judgeStop is asked where a rollout stands because nothing good can come of the spec:
+// it has cost no more than one machine, and none where it may have one more.
+func (w *World) judgeStop() {
+	if !w.calm {
+		return
+	}
+	old := 0
+	for _, h := range w.hosts {
+		if h.spec != w.spec && w.works(h) && !h.deleting {
+			old++
+		}
+	}
+	if least := w.replicas - 1 + w.setup.Surge; old < least {
+		w.blame("a rollout that cannot succeed left %d whole machines of %d", old, w.replicas)
+	}
+	if len(w.hosts) > w.replicas+w.setup.Surge {
+		w.blame("a rollout that cannot succeed left %d machines for %d", len(w.hosts), w.replicas)
+	}
+}
+
+// judgeBalance is asked at the end of a rollout in which nothing failed: no failure
+// domain has two machines more than another.
+func (w *World) judgeBalance() {
+	if !w.calm || len(w.setup.Domains) == 0 {
+		return
+	}
+	count := map[string]int{}
+	for _, h := range w.hosts {
+		count[h.domain]++
+	}
+	least, most := len(w.hosts), 0
+	for _, d := range w.setup.Domains {
+		least, most = min(least, count[d]), max(most, count[d])
+	}
+	if most > least+1 {
+		w.blame("after a rollout one failure domain has %d machines, another %d", most, least)
+	}
+}
