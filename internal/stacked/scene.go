@@ -292,6 +292,13 @@ func (s *scene) newestFact() time.Time {
 		}
 		times = append(times, s.observed.Machines[i].NodeSince)
 	}
+	for _, node := range s.nodes {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				times = append(times, c.LastTransitionTime.Time)
+			}
+		}
+	}
 	for _, pod := range s.view.Pods {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodReady {
