@@ -27,6 +27,9 @@ var lives = []struct {
 	{"repair", repair},
 	{"two-of-five", twoOfFive},
 	{"after", after},
+	{"template", template},
+	{"kubelet-dead", kubeletDead},
+	{"kill-daemon", killDaemonOften},
 }
 
 func TestE2E(t *testing.T) {

@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,12 +14,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
 const older, newer = "v1.35.4", "v1.36.3"
@@ -167,12 +171,108 @@ func after(t *testing.T, e *environment) {
 	e.change(t, "kilo", func(kcp *controlplanev1.KubeadmControlPlane) {
 		kcp.Spec.Rollout.After = metav1.NewTime(time.Now().Truncate(time.Second))
 	})
-	eventually(t, "another machine", patience, func() string {
-		now := e.machines(t, "kilo")
-		if len(now) != 1 || now[0] == before[0] {
-			return fmt.Sprintf("%v: %s", now, e.controlPlane(t, "kilo").Status.Plan.Message)
-		}
-		return e.quorumOf(t, "kilo", 1)()
-	})
+	e.replaced(t, "kilo", before)
 	e.takeDown(t, "kilo")
+}
+
+// template: another machine template replaces all machines made from the one before.
+func template(t *testing.T, e *environment) {
+	e.up(t, "lima", "--replicas", "1")
+	before, kcp := e.machines(t, "lima"), e.controlPlane(t, "lima")
+	made := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}}}
+	made.SetGroupVersionKind(infrav1.GroupVersion.WithKind("LocalMachineTemplate"))
+	made.SetNamespace(kcp.Namespace)
+	made.SetName("lima-other")
+	if err := e.management(t).Create(context.Background(), made); err != nil {
+		t.Fatal(err)
+	}
+	e.change(t, "lima", func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.MachineTemplate.Spec.InfrastructureRef.Name = made.GetName()
+	})
+	e.replaced(t, "lima", before)
+	e.takeDown(t, "lima")
+}
+
+// replaced waits until other machines have taken the place of all.
+func (e *environment) replaced(t *testing.T, name string, before []string) {
+	t.Helper()
+	eventually(t, "other machines", patience, func() string {
+		now := e.machines(t, name)
+		for _, m := range now {
+			if slices.Contains(before, m) {
+				return fmt.Sprintf("%v: %s", now, e.controlPlane(t, name).Status.Plan.Message)
+			}
+		}
+		if len(now) != len(before) {
+			return fmt.Sprintf("%v", now)
+		}
+		return e.quorumOf(t, name, len(before))()
+	})
+}
+
+// kubeletDead: the kubelet of the leader's machine ends. Its etcd lives on and leads, and nobody can forward a port to it.
+func kubeletDead(t *testing.T, e *environment) {
+	e.up(t, "mike", "--replicas", "3")
+	e.change(t, "mike", func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{UnhealthyTimeoutSeconds: ptr.To[int32](10)}
+	})
+	leader := e.leader(t, e.machines(t, "mike"))
+	e.quorate(t, "shell", leader, "--", "systemctl", "stop", "kubelet")
+	eventually(t, "another machine in place of the leader's", patience, func() string {
+		now := e.machines(t, "mike")
+		if slices.Contains(now, leader) {
+			return e.controlPlane(t, "mike").Status.Plan.Message
+		}
+		return e.quorumOf(t, "mike", 3)()
+	})
+	e.takeDown(t, "mike")
+}
+
+// leader is the machine whose etcd leads.
+func (e *environment) leader(t *testing.T, machines []string) string {
+	t.Helper()
+	for _, m := range machines {
+		out := e.quorate(t, "shell", m, "--", "sh", "-c", etcdctl+"endpoint status")
+		var status []struct {
+			Status struct {
+				Header struct {
+					MemberID uint64 `json:"member_id"`
+				} `json:"header"`
+				Leader uint64 `json:"leader"`
+			} `json:"Status"`
+		}
+		if err := json.Unmarshal([]byte(out), &status); err != nil || len(status) != 1 {
+			t.Fatalf("etcd on %s: %v: %s", m, err, out)
+		}
+		if s := status[0].Status; s.Leader == s.Header.MemberID {
+			return m
+		}
+	}
+	t.Fatal("no etcd leads")
+	return ""
+}
+
+// killDaemonOften: SIGKILL of the daemon at ten random moments of a rollout.
+func killDaemonOften(t *testing.T, e *environment) {
+	e.up(t, "november", "--replicas", "3", "--kubernetes-version", older)
+	before := e.machines(t, "november")
+	c, _ := e.workload(t, "november")
+	ctx, stop := context.WithCancel(context.Background())
+	client, done := newWriter(c), make(chan struct{})
+	go func() { defer close(done); client.run(ctx) }()
+	for n := range 10 {
+		e.quorate(t, "up", "--network", e.network, "--name", "november", "--kubernetes-version", newer, "--wait=false")
+		time.Sleep(time.Duration(1000+rand.IntN(11000)) * time.Millisecond) // any moment will do
+		t.Logf("kill %d: %s", n+1, e.controlPlane(t, "november").Status.Plan.Step)
+		killDaemon(t, e)
+	}
+	e.up(t, "november", "--kubernetes-version", newer)
+	e.replaced(t, "november", before)
+	stop()
+	<-done
+	t.Logf("FIGURE writes through the endpoint while the daemon was killed ten times: %s", client)
+	if lost := client.lost(context.Background(), t); lost > 0 {
+		t.Errorf("%d acknowledged writes are lost", lost)
+	}
+	e.takeDown(t, "november")
 }
