@@ -67,6 +67,13 @@ func checkForm(d Decision) error {
 		return fmt.Errorf("%s names no machine", s.Verb)
 	case want.Member != "" && s.Member == "":
 		return fmt.Errorf("%s names no member", s.Verb)
+	}
+	return checkMeant(s)
+}
+
+// checkMeant refuses steps that say what only others mean.
+func checkMeant(s Step) error {
+	switch {
 	case s.Verb != Create && (s.Init || s.Domain != "" || s.Number != 0):
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
 	case s.Verb != Delete && (s.Repair || s.Retry != 0):
@@ -239,6 +246,20 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkFacts(o); err != nil {
 		return err
 	}
+	if gone.Deleting {
+		return fmt.Errorf("%s is being deleted already", gone.Name)
+	}
+	if err := checkRest(o, gone); err != nil {
+		return err
+	}
+	if err := checkNobodyLeaves(o); err != nil {
+		return err
+	}
+	return checkMembersGo(o, gone)
+}
+
+// checkRest: enough machines would be left, whole and in number.
+func checkRest(o Observed, gone Machine) error {
 	staying, whole := 0, 0
 	for _, m := range o.Machines {
 		if m.Name == gone.Name || m.Deleting {
@@ -250,8 +271,6 @@ func checkDelete(o Observed, s Step) error {
 		}
 	}
 	switch {
-	case gone.Deleting:
-		return fmt.Errorf("%s is being deleted already", gone.Name)
 	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
 	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):
@@ -259,10 +278,7 @@ func checkDelete(o Observed, s Step) error {
 	case whole == 0:
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
 	}
-	if err := checkNobodyLeaves(o); err != nil {
-		return err
-	}
-	return checkMembersGo(o, gone)
+	return nil
 }
 
 // checkStart: before anything is initialised only what is broken, or made of what
