@@ -68,18 +68,15 @@ func checkForm(d Decision) error {
 	case want.Member != "" && s.Member == "":
 		return fmt.Errorf("%s names no member", s.Verb)
 	}
-	return checkSurplus(s)
+	return checkMeant(s)
 }
 
-// checkSurplus refuses steps that say what only others can mean.
-func checkSurplus(s Step) error {
-	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Domain: s.Domain, Init: s.Init, Number: s.Number}
-	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Repair: s.Repair, Retry: s.Retry}
-	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member}
+// checkMeant refuses steps that say what only others mean.
+func checkMeant(s Step) error {
 	switch {
-	case s.Verb != Create && created != bare:
+	case s.Verb != Create && (s.Init || s.Domain != "" || s.Number != 0):
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
-	case s.Verb != Delete && repaired != bare:
+	case s.Verb != Delete && (s.Repair || s.Retry != 0):
 		return fmt.Errorf("%s says what is repaired", s.Verb)
 	}
 	return nil
@@ -249,7 +246,10 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkFacts(o); err != nil {
 		return err
 	}
-	if err := checkEnough(o, gone); err != nil {
+	if gone.Deleting {
+		return fmt.Errorf("%s is being deleted already", gone.Name)
+	}
+	if err := checkRest(o, gone); err != nil {
 		return err
 	}
 	if err := checkNobodyLeaves(o); err != nil {
@@ -258,8 +258,8 @@ func checkDelete(o Observed, s Step) error {
 	return checkMembersGo(o, gone)
 }
 
-// checkEnough: as many stay as must, and of those that are replaced as many as are wanted whole.
-func checkEnough(o Observed, gone Machine) error {
+// checkRest: enough machines would be left, whole and in number.
+func checkRest(o Observed, gone Machine) error {
 	staying, whole := 0, 0
 	for _, m := range o.Machines {
 		if m.Name == gone.Name || m.Deleting {
@@ -271,8 +271,6 @@ func checkEnough(o Observed, gone Machine) error {
 		}
 	}
 	switch {
-	case gone.Deleting:
-		return fmt.Errorf("%s is being deleted already", gone.Name)
 	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
 	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):

@@ -83,12 +83,7 @@ func (s *state) mayJoin() opinion {
 	if c := s.Cluster; c.Kubeadm != "" {
 		return do(Step{Verb: WriteKubeadm}, "RollingOut", "machines read kubeadm's own configuration as they join: %s", c.Kubeadm)
 	}
-	voters := s.Etcd.Managed && !s.Want.Learners
-	on := s.those(func(m *machine) bool { return m.standing == joining && m.Outdated == "" || voters && !m.votes() })
-	most := s.Want.MaxParallel
-	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 {
-		most = 1
-	}
+	on, most := s.coming()
 	switch {
 	case len(s.with(complete)) == 0 && len(s.with(leaving)) == 0 && !slices.ContainsFunc(on, (*machine).comes):
 		return wait("NothingToJoin", "no machine is complete yet: %s", troubles(s.those(func(*machine) bool { return true })))
@@ -96,6 +91,17 @@ func (s *state) mayJoin() opinion {
 		return wait("Joining", "%d of at most %s: %s", len(on), count(most, "joining machine"), troubles(on))
 	}
 	return pass("all that is there is healthy")
+}
+
+// coming returns the machines that join, and how many may at once; 0: any number.
+// Voters come one by one, and so does everybody while some are to be replaced.
+func (s *state) coming() (on []*machine, most int) {
+	voters := s.Etcd.Managed && !s.Want.Learners
+	on = s.those(func(m *machine) bool { return m.standing == joining && m.Outdated == "" || voters && !m.votes() })
+	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 {
+		return on, 1
+	}
+	return on, s.Want.MaxParallel
 }
 
 // votes: its member is known, and no learner.

@@ -83,6 +83,9 @@ func (h *host) finds(but *member) bool {
 // broken: it will never come up, and somebody must delete it.
 func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
 
+// ails: it is not all that it should be, or somebody wants another in its place.
+func (h *host) ails() bool { return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" }
+
 // serving: its API server could answer.
 func (w *World) serving(h *host) bool {
 	if h.stage < settling || !h.alive() {

@@ -105,7 +105,7 @@ func (w *World) wantsHelp(h *host) bool {
 	if h.deleting || w.isBad(h.spec) && placed && w.without(h).complete > 0 && (h.alive() || h.member == nil || h.member.learner) {
 		return false
 	}
-	return h.broken() || h.sick || !h.unready.IsZero() || h.marked != ""
+	return h.ails()
 }
 
 // tired: the script is over for long.

@@ -65,23 +65,34 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 		return
 	}
 	l := w.without(gone)
-	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running
-	old := gone.spec != w.spec
+	staying, whole := w.mustStay(gone)
 	switch {
 	case l.going != nil:
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
 	case l.complete == 0:
 		w.blame("%s would leave no complete machine", s)
-	case gone.marked != "" && !serves:
-	case gone.marked != "" && l.staying < w.replicas-1,
-		gone.marked == "" && old && l.staying < w.replicas-1 && (serves || !gone.node.IsZero()),
-		gone.marked == "" && !old && l.staying < w.replicas:
+	case l.staying < staying:
 		w.blame("%s would leave %d machines of %d", s, l.staying, w.replicas)
-	case gone.marked == "" && old && w.works(gone) && l.whole < w.replicas-1+w.setup.Surge:
+	case l.whole < whole:
 		w.blame("%s would leave %d whole machines of %d in a rollout", s, l.whole, w.replicas)
 	}
 	w.judgeRepair(gone, s)
 	w.judgeVoter(gone, s)
+}
+
+// mustStay is how many machines must stay, and how many of them whole, when one goes.
+func (w *World) mustStay(gone *host) (staying, whole int) {
+	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running
+	old, marked := gone.spec != w.spec, gone.marked != ""
+	switch {
+	case marked && !serves, !marked && old && !serves && gone.node.IsZero():
+		return 0, 0
+	case marked, old && !w.works(gone):
+		return w.replicas - 1, 0
+	case old:
+		return w.replicas - 1, w.replicas - 1 + w.setup.Surge
+	}
+	return w.replicas, 0
 }
 
 // judgeRepair: not more often than the user allows.

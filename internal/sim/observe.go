@@ -116,6 +116,12 @@ func (w *World) machine(h *host) plan.Machine {
 	if h.gate {
 		m.Gate = "StorageReady"
 	}
+	m.Components = w.components(h, lost)
+	return m
+}
+
+// components is what can be seen of what a host with a Node runs.
+func (w *World) components(h *host, lost bool) []plan.Component {
 	health, why := plan.Healthy, ""
 	switch {
 	case lost:
@@ -123,23 +129,23 @@ func (w *World) machine(h *host) plan.Machine {
 	case h.stage == settling:
 		health, why = plan.Unknown, "not started"
 	}
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		m.Components = append(m.Components, plan.Component{Name: name, Health: health, Why: why})
+	var all []plan.Component
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		all = append(all, plan.Component{Name: name, Health: health, Why: why})
 	}
 	if h.sick && health == plan.Healthy {
-		m.Components[2].Health, m.Components[2].Why = plan.Unhealthy, "CrashLoopBackOff"
+		all[3].Health, all[3].Why = plan.Unhealthy, "CrashLoopBackOff"
 	}
 	if w.setup.External {
-		return m
+		return all[1:]
 	}
-	m.Components = append([]plan.Component{{Name: "etcd", Health: health, Why: why}}, m.Components...)
 	if h.alive() && !h.member.running {
 		// The API server of a machine knows only the etcd beside it.
 		for i := range 2 {
-			m.Components[i].Health, m.Components[i].Why = plan.Unhealthy, "etcd is down"
+			all[i].Health, all[i].Why = plan.Unhealthy, "etcd is down"
 		}
 	}
-	return m
+	return all
 }
 
 // survey is what etcd says of itself.

@@ -28,6 +28,7 @@ func (w *World) hasWorkers() bool {
 // observed is the truth; else only what no old look excuses is asked.
 func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgePause(s, fresh)
+	w.judgeWrite(s, fresh)
 	switch s.Verb {
 	case plan.Create:
 		w.judgeCreate(s, fresh)
@@ -35,26 +36,26 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 		if h := w.named(s.Machine); fresh && !w.ending() && h != nil && !h.deleting {
 			w.judgeDelete(h, s)
 		}
-	case plan.UpdateAddons:
-		if fresh {
-			w.judgeAddons()
-		}
-	case plan.WriteKubeadm:
-		if !w.initialised || fresh && w.kubeadm == w.spec {
-			w.blame("kubeadm's configuration is written, and there was nothing to write")
-		}
 	case plan.RemoveMember:
 		if m := w.memberByID(s.Member); m != nil {
 			w.judgeRemoval(m, fresh)
-		}
-	case plan.Generate:
-		if w.initialised {
-			w.blame("authorities were made again")
 		}
 	case plan.Finish:
 		if len(w.hosts) > 0 || !w.deleting {
 			w.blame("the group was let go, %d machines are left", len(w.hosts))
 		}
+	}
+}
+
+// judgeWrite judges what is written of the cluster.
+func (w *World) judgeWrite(s plan.Step, fresh bool) {
+	switch {
+	case s.Verb == plan.Generate && w.initialised:
+		w.blame("authorities were made again")
+	case s.Verb == plan.UpdateAddons && fresh:
+		w.judgeAddons()
+	case s.Verb == plan.WriteKubeadm && (!w.initialised || fresh && w.kubeadm == w.spec):
+		w.blame("kubeadm's configuration is written, and there was nothing to write")
 	}
 }
 
@@ -65,15 +66,6 @@ func (w *World) judgePause(s plan.Step, fresh bool) {
 }
 
 func (w *World) judgeCreate(s plan.Step, fresh bool) {
-	staying, most := 0, w.replicas
-	for _, h := range w.hosts {
-		if !h.deleting && h.name != s.Machine {
-			staying++
-		}
-		if !h.deleting && h.spec != w.spec {
-			most = w.replicas + w.setup.Surge
-		}
-	}
 	switch {
 	case s.Init && (w.initialised || len(w.hosts) > 0):
 		w.blame("%s would make a second cluster", s)
@@ -81,14 +73,35 @@ func (w *World) judgeCreate(s plan.Step, fresh bool) {
 		w.blame("%s has nothing to join", s)
 	case !w.certificates:
 		w.blame("%s has no authority", s)
-	case fresh && staying >= most:
-		w.blame("%s would be machine %d of %d", s, staying+1, most)
-	case fresh && w.lost():
-		w.blame("%s without quorum", s)
-	case fresh && w.initialised && w.kubeadm != w.spec:
-		w.blame("%s would join with kubeadm's configuration for spec %d, %d is wanted", s, w.kubeadm, w.spec)
-	case w.named(s.Machine) == nil && s.Number <= w.last && s.Machine != w.begun:
+	case fresh:
+		w.judgeJoin(s)
+	}
+	if w.named(s.Machine) == nil && s.Number <= w.last && s.Machine != w.begun {
 		w.blame("%s has a number that was used", s)
+	}
+}
+
+// judgeJoin: no more than may be, with a quorum, and with the configuration that is wanted.
+func (w *World) judgeJoin(s plan.Step) {
+	staying, most := 0, w.replicas
+	for _, h := range w.hosts {
+		switch {
+		case h.deleting:
+			continue
+		case h.spec != w.spec:
+			most = w.replicas + w.setup.Surge
+		}
+		if h.name != s.Machine {
+			staying++
+		}
+	}
+	switch {
+	case staying >= most:
+		w.blame("%s would be machine %d of %d", s, staying+1, most)
+	case w.lost():
+		w.blame("%s without quorum", s)
+	case w.initialised && w.kubeadm != w.spec:
+		w.blame("%s would join with kubeadm's configuration for spec %d, %d is wanted", s, w.kubeadm, w.spec)
 	}
 }
 
@@ -115,16 +128,23 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 	if fresh && m == w.leader && running > 0 {
 		w.blame("the leader on %s is removed while another could lead", m.host.name)
 	}
-	if fresh && m.running && !m.learner && w.hasLearner() {
-		w.blame("the voter of %s is removed while there is a learner", m.host.name)
-	}
-	for _, h := range w.hosts {
-		if fresh && h.stage == queuing && !h.broken() && h.finds(nil) && !h.finds(m) {
-			w.blame("%s joins and knows nobody but the member of %s", h.name, m.host.name)
-		}
+	if fresh {
+		w.judgeJoiners(m)
 	}
 	if w.named(m.host.name) == m.host && !m.host.deleting {
 		w.judgeStuck(m)
+	}
+}
+
+// judgeJoiners: who joins does not lose the member that it needs.
+func (w *World) judgeJoiners(m *member) {
+	if m.running && !m.learner && w.hasLearner() {
+		w.blame("the voter of %s is removed while there is a learner", m.host.name)
+	}
+	for _, h := range w.hosts {
+		if h.stage == queuing && !h.broken() && h.finds(nil) && !h.finds(m) {
+			w.blame("%s joins and knows nobody but the member of %s", h.name, m.host.name)
+		}
 	}
 }
 
@@ -203,13 +223,11 @@ func (w *World) AsWanted() error {
 		return fmt.Errorf("%d machines of %d", len(w.hosts), w.replicas)
 	}
 	for _, h := range w.hosts {
-		if h.stage != up || h.broken() || h.deleting || !h.hook {
+		if h.stage != up || h.deleting || !h.hook || h.ails() {
 			return fmt.Errorf("%s is not as it should be", h.name)
 		}
-	}
-	for _, h := range w.hosts {
-		if h.spec != w.spec || h.sick || h.marked != "" || !h.unready.IsZero() {
-			return fmt.Errorf("%s is not what it should be", h.name)
+		if h.spec != w.spec {
+			return fmt.Errorf("%s is of spec %d, %d is wanted", h.name, h.spec, w.spec)
 		}
 	}
 	if w.initialised && (w.kubeadm != w.spec || w.addons != w.spec) {
