@@ -39,6 +39,8 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 		return r.create(ctx, s, m, step)
 	case plan.Delete:
 		return r.remove(ctx, s, m, step)
+	case plan.Adopt:
+		return r.adopt(ctx, s, m, step.Machine)
 	case plan.ReleaseHook:
 		return r.release(ctx, s, m, step.Machine)
 	case plan.MoveLeader, plan.RemoveMember:

@@ -64,8 +64,10 @@ type reader struct {
 type machineList struct {
 	// ours are those of the control plane, the oldest first.
 	ours []*clusterv1.Machine
-	// foreign are the names of control plane machines that are not ours, workers those of all others.
-	foreign, workers []string
+	// strangers are the cluster's other control plane machines, by name.
+	strangers []*clusterv1.Machine
+	// workers are the names of all others, sorted.
+	workers []string
 }
 
 // list returns the Machines of the cluster.
@@ -84,11 +86,11 @@ func (r reader) list(ctx context.Context, kcp *controlplanev1.KubeadmControlPlan
 		case metav1.IsControlledBy(m, kcp):
 			list.ours = append(list.ours, m)
 		default:
-			list.foreign = append(list.foreign, m.Name)
+			list.strangers = append(list.strangers, m)
 		}
 	}
 	slices.SortFunc(list.ours, machine.Compare)
-	slices.Sort(list.foreign)
+	slices.SortFunc(list.strangers, func(a, b *clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(list.workers)
 	return list, nil
 }
@@ -123,13 +125,13 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 		slices.Sort(machines.workers)
 	}
 	s := newScene(kcp, cluster, machines.ours, machines.workers, now)
-	if len(machines.foreign) > 0 && !deleting {
-		s.wait("ForeignMachines", "the cluster has control plane machines that "+kcp.Name+" does not control: "+strings.Join(machines.foreign, ", "))
-	}
 	if s.observed.Group.Paused || deleting {
 		return s, nil
 	}
-	err := r.addSlow(ctx, s, slow, now)
+	err := r.addStrangers(ctx, s, machines.strangers)
+	if err == nil {
+		err = r.addSlow(ctx, s, slow, now)
+	}
 	if err == nil {
 		err = r.parts(ctx, s)
 	}
@@ -176,6 +178,8 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	if want.NameFormat, err = nameFormat(kcp, cluster.Name); err != nil {
 		s.wait("InvalidMachineNaming", err.Error())
 	}
+	group := &s.observed.Group
+	group.Adopted = !group.Initialized && othersMade(want.NameFormat, group.LastMachine, ours)
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
 		s.wait("InvalidVersion", "spec.version: "+err.Error())

@@ -28,6 +28,8 @@ type scene struct {
 	cluster *clusterv1.Cluster
 	// machines are those of the control plane, the oldest first, as in observed.Machines.
 	machines []*clusterv1.Machine
+	// strangers are the cluster's control plane machines that are not ours, by name.
+	strangers []*clusterv1.Machine
 	// parts are the objects that each machine consists of, drifts in what each differs
 	// from what is wanted, both in the order of machines; empty before they were read.
 	parts  []drift.Machine
