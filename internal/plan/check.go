@@ -27,6 +27,11 @@ func Check(o Observed, d Decision) error {
 	if err := checkAside(o, d.Step); err != nil {
 		return err
 	}
+	return checkStep(o, d)
+}
+
+// checkStep holds a step of a group that stays against the invariants.
+func checkStep(o Observed, d Decision) error {
 	switch d.Step.Verb {
 	case Generate:
 		return checkGenerate(o)
