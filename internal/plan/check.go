@@ -27,7 +27,12 @@ func Check(o Observed, d Decision) error {
 	if err := checkAside(o, d.Step); err != nil {
 		return err
 	}
-	switch d.Step.Verb {
+	return checkStep(o, d.Step)
+}
+
+// checkStep holds a step of a group that stays against what that kind of step must not do.
+func checkStep(o Observed, s Step) error {
+	switch s.Verb {
 	case Generate:
 		return checkGenerate(o)
 	case WriteKubeconfig:
@@ -35,19 +40,19 @@ func Check(o Observed, d Decision) error {
 	case WriteKubeadm, UpdateAddons:
 		return checkReachable(o)
 	case Create:
-		return checkCreate(o, d.Step)
+		return checkCreate(o, s)
 	case Delete:
-		return checkDelete(o, d.Step)
+		return checkDelete(o, s)
 	case MoveLeader:
-		return checkMoveLeader(o, d.Step)
+		return checkMoveLeader(o, s)
 	case RemoveMember:
-		return checkRemoveMember(o, d.Step)
+		return checkRemoveMember(o, s)
 	case ReleaseHook:
-		return checkReleaseHook(o, d.Step)
+		return checkReleaseHook(o, s)
 	case Adopt:
-		return checkAdopt(o, d.Step)
+		return checkAdopt(o, s)
 	}
-	return fmt.Errorf("%s: not a step for a group that stays", d.Step.Verb)
+	return fmt.Errorf("%s: not a step for a group that stays", s.Verb)
 }
 
 // checkForm refuses decisions that nobody could carry out or understand.
