@@ -27,12 +27,12 @@ func Check(o Observed, d Decision) error {
 	if err := checkAside(o, d.Step); err != nil {
 		return err
 	}
-	return checkStep(o, d)
+	return checkStep(o, d.Step)
 }
 
-// checkStep holds a step of a group that stays against the invariants.
-func checkStep(o Observed, d Decision) error {
-	switch d.Step.Verb {
+// checkStep holds a step of a group that stays against what that kind of step must not do.
+func checkStep(o Observed, s Step) error {
+	switch s.Verb {
 	case Generate:
 		return checkGenerate(o)
 	case WriteKubeconfig:
@@ -40,19 +40,19 @@ func checkStep(o Observed, d Decision) error {
 	case WriteKubeadm, UpdateAddons:
 		return checkReachable(o)
 	case Create:
-		return checkCreate(o, d.Step)
+		return checkCreate(o, s)
 	case Delete:
-		return checkDelete(o, d.Step)
+		return checkDelete(o, s)
 	case MoveLeader:
-		return checkMoveLeader(o, d.Step)
+		return checkMoveLeader(o, s)
 	case RemoveMember:
-		return checkRemoveMember(o, d.Step)
+		return checkRemoveMember(o, s)
 	case ReleaseHook:
-		return checkReleaseHook(o, d.Step)
+		return checkReleaseHook(o, s)
 	case Adopt:
-		return checkAdopt(o, d.Step)
+		return checkAdopt(o, s)
 	}
-	return fmt.Errorf("%s: not a step for a group that stays", d.Step.Verb)
+	return fmt.Errorf("%s: not a step for a group that stays", s.Verb)
 }
 
 // checkForm refuses decisions that nobody could carry out or understand.
@@ -79,15 +79,18 @@ func checkForm(d Decision) error {
 	case want.Member != "" && s.Member == "":
 		return fmt.Errorf("%s names no member", s.Verb)
 	}
-	return checkMeant(s)
+	return checkSurplus(s)
 }
 
-// checkMeant refuses steps that say what only others mean.
-func checkMeant(s Step) error {
+// checkSurplus refuses steps that say what only others can mean.
+func checkSurplus(s Step) error {
+	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Domain: s.Domain, Init: s.Init, Number: s.Number}
+	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Repair: s.Repair, Retry: s.Retry}
+	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member}
 	switch {
-	case s.Verb != Create && (s.Init || s.Domain != "" || s.Number != 0):
+	case s.Verb != Create && created != bare:
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
-	case s.Verb != Delete && (s.Repair || s.Retry != 0):
+	case s.Verb != Delete && repaired != bare:
 		return fmt.Errorf("%s says what is repaired", s.Verb)
 	}
 	return nil
@@ -260,10 +263,7 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkFacts(o); err != nil {
 		return err
 	}
-	if gone.Deleting {
-		return fmt.Errorf("%s is being deleted already", gone.Name)
-	}
-	if err := checkRest(o, gone); err != nil {
+	if err := checkEnough(o, gone); err != nil {
 		return err
 	}
 	if err := checkNobodyLeaves(o); err != nil {
@@ -272,8 +272,8 @@ func checkDelete(o Observed, s Step) error {
 	return checkMembersGo(o, gone)
 }
 
-// checkRest: enough machines would be left, whole and in number.
-func checkRest(o Observed, gone Machine) error {
+// checkEnough: as many stay as must, and of those that are replaced as many as are wanted whole.
+func checkEnough(o Observed, gone Machine) error {
 	staying, whole := 0, 0
 	for _, m := range o.Machines {
 		if m.Name == gone.Name || m.Deleting {
@@ -285,6 +285,8 @@ func checkRest(o Observed, gone Machine) error {
 		}
 	}
 	switch {
+	case gone.Deleting:
+		return fmt.Errorf("%s is being deleted already", gone.Name)
 	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
 	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):

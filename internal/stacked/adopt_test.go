@@ -191,6 +191,9 @@ func TestAdoption(t *testing.T) {
 			t.Errorf("no event of the adoption of %s in\n%s", name, heard)
 		}
 	}
+	if w.scene().observed.Group.Adopted {
+		t.Error("nothing was seen of the cluster, although it is known to be initialised")
+	}
 	if got := w.scene().observed.Cluster.Kubeconfig; got.Foreign || got.Expires.IsZero() {
 		t.Errorf("the kubeconfig is %+v: nobody will renew it", got)
 	}
@@ -345,6 +348,13 @@ func TestNoAdoptionOnOldFacts(t *testing.T) {
 	if !maps.Equal(before, w.versions()) {
 		t.Error("something was written")
 	}
+	// Another has the name of the control plane that was read.
+	w = forsaken(t, nil)
+	s = w.scene()
+	s.kcp.UID = "earlier"
+	if err := w.r.do(context.Background(), s, &memory{}, step); !apierrors.IsConflict(err) {
+		t.Errorf("error is %v, want a conflict", err)
+	}
 	if err := w.r.do(context.Background(), s, &memory{}, plan.Step{Verb: plan.Adopt, Machine: "nobody"}); err == nil || apierrors.IsConflict(err) {
 		t.Errorf("error is %v for a Machine that is not there", err)
 	}
@@ -426,6 +436,44 @@ func TestAdoptionBeforeTheClusterAnswers(t *testing.T) {
 	w.settle()
 	if machine.HasHook(w.machine(alone[1])) || len(w.members) != 2 {
 		t.Errorf("%+v, members %v", w.kcp().Status.Plan, w.members)
+	}
+}
+
+// TestAdoptedAndAllDeleted: a cluster that others made is seen, and kept, also when all its machines go.
+func TestAdoptedAndAllDeleted(t *testing.T) {
+	w := forsaken(t, nil)
+	w.view.Reachable = false
+	w.settle()
+	for _, name := range alone {
+		if err := w.client.Delete(context.Background(), w.machine(name)); err != nil {
+			t.Fatal(err)
+		}
+		w.terminate(name)
+	}
+	w.view.Reachable = true
+	w.forgetEtcd()
+	w.settle()
+	if len(w.members) != 1 || !ptr.Deref(w.kcp().Status.Initialization.ControlPlaneInitialized, false) {
+		t.Errorf("%+v, members %v", w.kcp().Status.Plan, w.members)
+	}
+}
+
+// TestAdoptionAsksNobody: what cannot be read of the cluster does not hold it up.
+func TestAdoptionAsksNobody(t *testing.T) {
+	w := forsaken(t, func(kcp *controlplanev1.KubeadmControlPlane, _ map[string]*clusterv1.Machine) {
+		kcp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	})
+	w.failBehind = errors.New("the API server is busy")
+	for i := range w.members {
+		w.members[i].Health = plan.Unhealthy
+	}
+	for range alone {
+		w.turn()
+	}
+	for _, m := range w.machines() {
+		if !metav1.IsControlledBy(&m, w.kcp()) {
+			t.Errorf("%s is owned by %s", m.Name, owners(&m))
+		}
 	}
 }
 

@@ -57,6 +57,8 @@ type world struct {
 	onSurvey func(int)
 	// failChange fails changes of members.
 	failChange error
+	// failBehind fails the question for kubeadm's files.
+	failBehind error
 }
 
 var (
@@ -159,7 +161,7 @@ func (w *world) Initialised(context.Context, *controlplanev1.KubeadmControlPlane
 // locked locks the world and returns how to unlock it.
 func (w *world) Behind(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (string, string, error) {
 	defer w.locked()()
-	return w.config, w.addons, nil
+	return w.config, w.addons, w.failBehind
 }
 
 func (w *world) WriteConfig(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
