@@ -19,6 +19,7 @@ if [ $e2e = yes ]; then ./bin/quorate artifacts build; fi
 step "generated files" make -s verify
 step "lint" make -s lint
 show "unit" make -s unit
+show "model" make -s model
 [ -n "${CI:-}" ] || show "mutation" make -s mutate
 # CI runs one whole life on real machines; `make e2e` runs all.
 [ -z "${CI:-}" ] || QUORATE_E2E=create
