@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,9 @@ type content struct {
 	folder   string   // where they lie in the image; kubeadm's manifests call some by path
 	programs []string // the first is the entry point
 	nft      bool     // also the host's nft, which kube-proxy runs
+	// tags are those by which any of the pinned versions of Kubernetes asks for it, where it has a version of
+	// its own: in the middle of an upgrade the pods of the older cluster start on newer machines.
+	tags []string
 }
 
 var contents = map[string]content{
@@ -30,7 +34,7 @@ var contents = map[string]content{
 	"kube-scheduler":          {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-scheduler"}},
 	"kube-proxy":              {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-proxy"}, nft: true},
 	"etcd":                    {leaf: "etcd", folder: "/usr/local/bin", programs: []string{"etcd", "etcdctl", "etcdutl"}},
-	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}},
+	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}, tags: []string{"v1.14.2", "v1.13.1"}},
 	"pause":                   {leaf: "pause", folder: "/", programs: []string{"pause"}},
 }
 
@@ -89,9 +93,31 @@ func (m *maker) writeImage(w cache.Workplace, name string, nft []image.File) err
 	if c.nft {
 		files = append(files, nft...)
 	}
+	also, err := c.otherNames(name)
+	if err != nil {
+		return err
+	}
 	return image.Write(filepath.Join(w.Out, base+".tar"), w.Work, image.Image{
-		Name: name, Entrypoint: []string{path.Join(c.folder, c.programs[0])}, Files: files,
+		Name: name, Also: also, Entrypoint: []string{path.Join(c.folder, c.programs[0])}, Files: files,
 	})
+}
+
+// otherNames returns the names by which other versions ask for an image.
+func (c content) otherNames(name string) ([]string, error) {
+	if len(c.tags) == 0 {
+		return nil, nil
+	}
+	repository, tag, _ := strings.Cut(name, ":")
+	if !slices.Contains(c.tags, tag) {
+		return nil, fmt.Errorf("image %s: kubeadm asks for the tag %s, and only %s are known: add it", name, tag, strings.Join(c.tags, ", "))
+	}
+	var names []string
+	for _, other := range c.tags {
+		if other != tag {
+			names = append(names, repository+":"+other)
+		}
+	}
+	return names, nil
 }
 
 // imageNames asks kubeadm for the images of a version.

@@ -82,8 +82,8 @@ func InPlace(kcp *controlplanev1.KubeadmControlPlane, cluster string, m Machine)
 	return changes
 }
 
-// identity are the labels that say whose a machine is. They win over the user's.
-func identity(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[string]string {
+// Identity are the labels that say whose a machine is. They win over the user's.
+func Identity(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[string]string {
 	return map[string]string{
 		clusterv1.ClusterNameLabel:             cluster,
 		clusterv1.MachineControlPlaneLabel:     "",
@@ -96,7 +96,7 @@ func identity(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[strin
 func wantedLabels(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, kcp.Spec.MachineTemplate.ObjectMeta.Labels)
-	maps.Copy(out, identity(kcp, cluster))
+	maps.Copy(out, Identity(kcp, cluster))
 	if filter, ok := kcp.Labels[clusterv1.WatchLabel]; ok {
 		out[clusterv1.WatchLabel] = filter
 	}

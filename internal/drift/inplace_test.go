@@ -123,7 +123,7 @@ func TestInPlace(t *testing.T) {
 		{"a label less", func(s *scene) { s.Spec.MachineTemplate.ObjectMeta.Labels = nil }, "-C team=a, -I team=a, -M team=a"},
 		{"an annotation more", func(s *scene) { s.Spec.MachineTemplate.ObjectMeta.Annotations["x"] = "y" }, "+C x=y, +I x=y, +M x=y"},
 		{"an annotation less", func(s *scene) { s.Spec.MachineTemplate.ObjectMeta.Annotations = nil }, "-C note=b, -I note=b, -M note=b"},
-		{"the control plane's watch label", func(s *scene) { s.KubeadmControlPlane.Labels = map[string]string{clusterv1.WatchLabel: "w"} },
+		{"the control plane's watch label", func(s *scene) { s.Labels = map[string]string{clusterv1.WatchLabel: "w"} },
 			"+C cluster.x-k8s.io/watch-filter=w, +I cluster.x-k8s.io/watch-filter=w, +M cluster.x-k8s.io/watch-filter=w"},
 		{"another taint", func(s *scene) { s.Spec.MachineTemplate.Spec.Taints[0].Key = "tpu" },
 			"+taint tpu=:NoSchedule Always, -taint gpu=:NoSchedule Always"},
@@ -178,7 +178,7 @@ func TestNewMachine(t *testing.T) {
 	if got, want := gates(InPlace(s.KubeadmControlPlane, "demo", empty)), "NodeKubeadmLabelsAndTaintsSet APIServerPodHealthy ControllerManagerPodHealthy SchedulerPodHealthy Mine EtcdPodHealthy"; got != want {
 		t.Errorf("with external etcd its gates are %s", got)
 	}
-	s.KubeadmControlPlane.Name = strings.Repeat("x", 70)
+	s.Name = strings.Repeat("x", 70)
 	if name := InPlace(s.KubeadmControlPlane, "demo", empty).Machine.Metadata.Labels[clusterv1.MachineControlPlaneNameLabel]; !strings.HasPrefix(name, "hash_") {
 		t.Errorf("a name that is too long for a label becomes %q", name)
 	}

@@ -24,6 +24,14 @@ func Check(o Observed, d Decision) error {
 	if o.Group.Deleting && len(o.Workers) == 0 {
 		return checkLast(o, d.Step)
 	}
+	if err := checkAside(o, d.Step); err != nil {
+		return err
+	}
+	return checkStep(o, d)
+}
+
+// checkStep holds a step of a group that stays against the invariants.
+func checkStep(o Observed, d Decision) error {
 	switch d.Step.Verb {
 	case Generate:
 		return checkGenerate(o)
@@ -41,6 +49,8 @@ func Check(o Observed, d Decision) error {
 		return checkRemoveMember(o, d.Step)
 	case ReleaseHook:
 		return checkReleaseHook(o, d.Step)
+	case Adopt:
+		return checkAdopt(o, d.Step)
 	}
 	return fmt.Errorf("%s: not a step for a group that stays", d.Step.Verb)
 }
@@ -54,6 +64,7 @@ func checkForm(d Decision) error {
 	wanted := map[Verb]Step{
 		Nothing: {}, Wait: {}, Generate: {}, WriteKubeconfig: {}, WriteKubeadm: {}, UpdateAddons: {}, Finish: {},
 		Create:       {Machine: "x"},
+		Adopt:        {Machine: "x"},
 		Delete:       {Machine: "x"},
 		ReleaseHook:  {Machine: "x"},
 		MoveLeader:   {Member: "x"},
@@ -106,6 +117,9 @@ func checkLast(o Observed, s Step) error {
 func checkGenerate(o Observed) error {
 	if o.Group.Initialized {
 		return errors.New("authorities are never made again for what was initialised with others")
+	}
+	if len(o.Machines) > 0 {
+		return fmt.Errorf("%s was made with other authorities", o.Machines[0].Name)
 	}
 	return nil
 }
@@ -240,7 +254,7 @@ func checkDelete(o Observed, s Step) error {
 	if o.Group.Deleting {
 		return errors.New("the workers still need the machines")
 	}
-	if !o.Group.Initialized {
+	if !o.Group.Initialized && !o.Group.Adopted {
 		return checkStart(gone)
 	}
 	if err := checkFacts(o); err != nil {

@@ -173,7 +173,7 @@ func checkReleaseHook(o Observed, s Step) error {
 	if !m.Deleting {
 		return fmt.Errorf("%s is not being deleted", m.Name)
 	}
-	if !o.Etcd.Managed || !o.Group.Initialized {
+	if !o.Etcd.Managed || !o.Group.Initialized && !o.Group.Adopted {
 		return nil
 	}
 	if err := checkFacts(o); err != nil {

@@ -17,6 +17,8 @@ const (
 	WriteKubeconfig Verb = "WriteKubeconfig"
 	// Create Step.Machine in Step.Domain; the first of all initialises the cluster.
 	Create Verb = "Create"
+	// Adopt Step.Machine, which nobody controls: the group does from then on.
+	Adopt Verb = "Adopt"
 	// Delete Step.Machine; its hook holds it until its member is gone.
 	Delete Verb = "Delete"
 	// MoveLeader to the member Step.Member.

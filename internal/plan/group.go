@@ -50,7 +50,10 @@ func letGo(s *state) opinion {
 // provide makes what every machine and every client of the cluster needs.
 func provide(s *state) opinion {
 	c := s.Cluster
-	if len(c.MissingCertificates) > 0 && !s.Group.Initialized {
+	if len(s.Strangers) > 0 {
+		return pass("nothing is made while there are machines of others")
+	}
+	if len(c.MissingCertificates) > 0 && !s.Group.Initialized && len(s.machines) == 0 {
 		return do(Step{Verb: Generate}, "CertificatesMissing", "no certificate authority for %s yet", strings.Join(c.MissingCertificates, ", "))
 	}
 	k := c.Kubeconfig

@@ -162,11 +162,15 @@ func (s *state) create() Step {
 	return Step{Verb: Create, Machine: name, Number: n, Domain: s.emptiest()}
 }
 
+// longestNumber is the highest number in a name that is taken for one of ours: others
+// end their machines' names in dates, or at random.
+const longestNumber = 99999
+
 // highest is the highest number that any machine has or had.
 func (s *state) highest() int {
 	highest := s.Group.LastMachine
 	for _, m := range s.machines {
-		if n, ok := s.number(m.Name); ok {
+		if n, ok := s.number(m.Name); ok && n <= longestNumber {
 			highest = max(highest, n)
 		}
 	}

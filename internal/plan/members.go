@@ -71,8 +71,11 @@ func (m *Member) label() string {
 
 // stopWithoutFacts waits until the facts can be acted upon.
 func stopWithoutFacts(s *state) opinion {
-	if !s.Group.Initialized {
+	if !s.Group.Initialized && !s.Group.Adopted {
 		return pass("nothing is initialised, and there is nothing to know")
+	}
+	if !s.Group.Initialized {
+		return s.waitForSight()
 	}
 	if reason, why := s.doubt(); reason != "" {
 		return wait(reason, "%s", why)
@@ -118,7 +121,7 @@ func finishRemovals(s *state) opinion {
 	if len(due) == 0 {
 		return pass("no machine waits for its hook")
 	}
-	if !s.Etcd.Managed || !s.Group.Initialized {
+	if !s.Etcd.Managed || !s.Group.Initialized && !s.Group.Adopted {
 		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and its etcd is not ours to keep or not yet made", due[0].Name)
 	}
 	if _, why := s.doubt(); why != "" {

@@ -15,7 +15,9 @@ import (
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, deleting,
 // external (etcd), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
-// infra- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
+// api+ (it answers all the same), infra- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
+// adopt=A,B (machines without an owner) alien=A,B (they have one) adopted (others made
+// the machines, and nothing was seen of them),
 // kubeconfig=none|foreign|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
 // period=DURATION (limits of repair).
 //
@@ -97,6 +99,10 @@ func parseWanted(o *Observed, i int, word string) error {
 		"begun":      func() { o.Group.Begun = value },
 		"format":     func() { o.Want.NameFormat = value },
 		"workers":    func() { o.Workers = strings.Split(value, ",") },
+		"api+":       func() { o.Cluster.Reachable = true },
+		"adopted":    func() { o.Group.Adopted = true },
+		"adopt":      func() { o.Strangers = append(o.Strangers, strangers(value, "")...) },
+		"alien":      func() { o.Strangers = append(o.Strangers, strangers(value, "it is controlled by Other other")...) },
 		"infra-":     func() { o.Cluster.Infrastructure = false },
 		"endpoint-":  func() { o.Cluster.Endpoint = "" },
 		"template-":  func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
@@ -116,6 +122,14 @@ func parseWanted(o *Observed, i int, word string) error {
 	}
 	set()
 	return nil
+}
+
+func strangers(names, against string) []Stranger {
+	var list []Stranger
+	for _, name := range strings.Split(names, ",") {
+		list = append(list, Stranger{Name: name, Against: against})
+	}
+	return list
 }
 
 func parseKubeconfig(value string) Kubeconfig {

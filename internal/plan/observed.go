@@ -15,6 +15,8 @@ type Observed struct {
 	Cluster Cluster `json:"cluster"`
 	// Machines are those of the group, the oldest first, then by name.
 	Machines []Machine `json:"machines,omitempty"`
+	// Strangers are the cluster's control plane machines that are not the group's, sorted by name.
+	Strangers []Stranger `json:"strangers,omitempty"`
 	// Etcd is the quorum that the machines hold.
 	Etcd Etcd `json:"etcd"`
 	// Workers are the names of the cluster's other machines, sorted. Deletion waits for them.
@@ -32,9 +34,20 @@ type Group struct {
 	Initialized bool `json:"initialized,omitempty"`
 	// LastMachine is the highest number that was ever put into a machine's name.
 	LastMachine int `json:"lastMachine,omitempty"`
+	// Adopted: machines of it were made by others, and nothing was seen yet of what runs
+	// on them. It may be a cluster, however new the group is.
+	Adopted bool `json:"adopted,omitempty"`
 	// Begun is the name of a machine whose creation was begun and not finished: its
 	// infrastructure or bootstrap object is there, its Machine is not. Empty: none.
 	Begun string `json:"begun,omitempty"`
+}
+
+// Stranger is a machine that counts as one of the cluster's control plane, and that
+// the group does not control.
+type Stranger struct {
+	Name string `json:"name"`
+	// Against says why it cannot be adopted; empty: nothing contradicts it.
+	Against string `json:"against,omitempty"`
 }
 
 // Want is what the user asked for.

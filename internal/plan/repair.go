@@ -81,7 +81,7 @@ func (s *state) retry(m *machine) int {
 
 // brokeAgain reports whether a machine replaced another and broke before it was well for long enough.
 func (s *state) brokeAgain(m *machine) bool {
-	return !m.Replaced.IsZero() && s.Now.Before(m.Replaced.Add(s.Want.Repair.Healthy))
+	return s.Now.Before(m.Replaced.Add(s.Want.Repair.Healthy))
 }
 
 // tooOften says why the limits keep a machine from being replaced; empty if they do not.

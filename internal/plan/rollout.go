@@ -159,7 +159,7 @@ func (s *state) takeAway(m *machine, reason, why string) opinion {
 // edge warns when no voter may fail any more from the time at which the machine's own has
 // left to that at which another has joined, where one could before.
 func (s *state) edge(m *machine) string {
-	if !s.Etcd.Managed || m.member == nil || m.member.Learner || s.staying() > s.Want.Replicas {
+	if m.member == nil || s.staying() > s.Want.Replicas {
 		return ""
 	}
 	if before, after := quorum.Spare(s.voters), quorum.Spare(quorum.Without(s.voters, m.member.ID)); after > 0 || before <= 0 {

@@ -29,6 +29,14 @@ var rules = []rule{
 		decide: letGo,
 	},
 	{
+		name: "adopt",
+		says: "Control plane machines of the cluster that nobody controls become the group's, one after the other, unless something contradicts the adoption of one of them: half of a control plane is nobody's to keep. It asks for no quorum and no facts: nothing that runs is changed, and whose a member is, and what is missing, is known only with all machines. All that begins something comes after it.",
+		gives: []Reason{
+			{"Adopting", Adopt, "it has the labels of the cluster's control plane, and no owner"},
+		},
+		decide: adopt,
+	},
+	{
 		name: "provide",
 		says: "Certificate authorities are made once, before the first machine, and never again. The kubeconfig is made as soon as the endpoint is known, and again before it expires.",
 		gives: []Reason{
@@ -58,9 +66,18 @@ var rules = []rule{
 		decide: finishRemovals,
 	},
 	{
+		name: "leave alone",
+		says: "While the cluster has control plane machines that cannot be adopted, these are left alone, and nothing is begun beside them: no adoption, no growth, no rollout, no repair, no scaling. What is being deleted still goes in good order.",
+		gives: []Reason{
+			{"CannotAdopt", Wait, "something contradicts the adoption of a machine; a person must decide"},
+		},
+		decide: leaveAlone,
+	},
+	{
 		name: "stop without facts",
 		says: "While facts are missing or contradict one another, nothing is done that depends on them.",
 		gives: []Reason{
+			{"ClusterUnseen", Wait, "the machines were made by others, and what runs on them was not seen yet"},
 			{"NoMachineLeft", Wait, "all machines of an initialised group are gone, and its data with them"},
 			{"Unreachable", Wait, "the API server does not answer, or not completely"},
 			{"EtcdUnknown", Wait, "the list of etcd's members could not be read"},

@@ -58,7 +58,7 @@ func (m *machine) need() int {
 		return 1
 	case old && m.broken():
 		return 2
-	case old && m.standing == unknown:
+	case m.standing == unknown: // outdated as well: nobody comes here with another
 		return 3
 	case old:
 		return 4

@@ -39,7 +39,7 @@ func (s *scene) groupConditions(d plan.Decision) []metav1.Condition {
 		s.scalingUp(d),
 		s.scalingDown(d),
 		s.rollingOut(),
-		condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRemediatingReason, ""),
+		s.remediating(),
 		s.deleting(d),
 		s.aggregate(clusterv1.MachineReadyCondition, upstream.KubeadmControlPlaneMachinesReadyCondition,
 			upstream.KubeadmControlPlaneMachinesNotReadyReason, upstream.KubeadmControlPlaneMachinesReadyUnknownReason, upstream.KubeadmControlPlaneMachinesReadyReason, upstream.KubeadmControlPlaneMachinesReadyNoReplicasReason),
@@ -115,6 +115,14 @@ func scaling(direction string, have, want int, d plan.Decision) string {
 		text += " waits:\n* " + d.Message
 	}
 	return text
+}
+
+// remediating says which machines are to be replaced because they broke.
+func (s *scene) remediating() metav1.Condition {
+	if texts := s.repairs(); len(texts) > 0 {
+		return condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRemediatingReason, strings.Join(texts, "\n"))
+	}
+	return condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRemediatingReason, "")
 }
 
 // rollingOut says how many machines are not as the spec wants them.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -41,6 +42,9 @@ func (s *scene) renewed() *scene {
 	o := s.observed
 	n := newScene(s.kcp, s.cluster, s.machines, o.Workers, time.Now())
 	n.observed.Cluster.MissingCertificates, n.observed.Cluster.Template = o.Cluster.MissingCertificates, o.Cluster.Template
+	for _, m := range s.machines {
+		n.parts = append(n.parts, drift.Machine{Machine: m})
+	}
 	n.addWorkload(s.view)
 	n.addEtcd(s.survey, &memberTimes{}, time.Now())
 	return n
@@ -246,7 +250,7 @@ func TestMachineConditions(t *testing.T) {
 			s.view.Nodes[0].Spec.Taints = nil
 			s.kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
-		{"an older version", func(s *scene) { s.machines[0].Spec.Version = "v1.35.4" }, map[string]string{"UpToDate": "False NotUpToDate: Version v1.35.4, v1.36.3 required"}},
+		{"an older version", func(s *scene) { s.machines[0].Spec.Version = "v1.35.4" }, map[string]string{"UpToDate": "False NotUpToDate: spec.version: v1.35.4, wanted v1.36.3"}},
 		{"out of reach for long", func(s *scene) {
 			s.view.Reachable, s.view.Why, s.view.Since = false, "refused", longAgo.Time
 		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
@@ -277,7 +281,7 @@ func TestEveryGateIsTold(t *testing.T) {
 			s = s.renewed()
 		}
 		all := s.machineConditions(0)
-		for _, gate := range readinessGates(s.kcp) {
+		for _, gate := range born(s.kcp, "demo").Machine.ReadinessGates {
 			if told(all, gate.ConditionType) == "absent" {
 				t.Errorf("external etcd %v: no condition for the gate %s", external, gate.ConditionType)
 			}

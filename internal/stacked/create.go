@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util"
@@ -48,6 +49,9 @@ func (r *Reconciler) create(ctx context.Context, s *scene, m *memory, step plan.
 	}
 	m.begun = ""
 	m.expect(expectation{machine: step.Machine, since: time.Now()})
+	if _, replaces := s.kcp.Annotations[upstream.RemediationInProgressAnnotation]; replaces {
+		return r.annotate(ctx, s, m, upstream.RemediationInProgressAnnotation, "")
+	}
 	return nil
 }
 
@@ -70,6 +74,9 @@ func (r *Reconciler) createObjects(ctx context.Context, s *scene, template *unst
 		APIGroup: bootstrapv1.GroupVersion.Group,
 		Kind:     "KubeadmConfig",
 		Name:     step.Machine,
+	}
+	if given, ok := s.kcp.Annotations[upstream.RemediationInProgressAnnotation]; ok {
+		made.Annotations[upstream.RemediationForAnnotation] = given
 	}
 	if err := r.make(ctx, s.kcp, made); err != nil {
 		return fmt.Errorf("creating Machine %s: %w", step.Machine, err)
@@ -102,17 +109,7 @@ func (r *Reconciler) takeNumber(ctx context.Context, s *scene, m *memory, number
 	if number <= lastMachine(s.kcp) {
 		return nil // the machine was begun before
 	}
-	after := s.kcp.DeepCopy()
-	if after.Annotations == nil {
-		after.Annotations = map[string]string{}
-	}
-	after.Annotations[controlplanev1.LastMachineAnnotation] = strconv.Itoa(number)
-	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("writing number %d to KubeadmControlPlane %s: %w", number, s.kcp.Name, err)
-	}
-	s.kcp = after
-	m.expect(expectation{version: after.ResourceVersion, since: time.Now()})
-	return nil
+	return r.annotate(ctx, s, m, controlplanev1.LastMachineAnnotation, strconv.Itoa(number))
 }
 
 // adoptTemplate makes the Cluster an owner of the machine template, so that it
@@ -138,6 +135,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, template *unstructured.U
 // clone makes the infrastructure machine from its template.
 func (r *Reconciler) clone(ctx context.Context, s *scene, template *unstructured.Unstructured, name string) (clusterv1.ContractVersionedObjectReference, error) {
 	owner := ownerRef(s.kcp)
+	carries := born(s.kcp, s.cluster.Name).Infrastructure
 	made, err := external.GenerateTemplate(&external.GenerateTemplateInput{
 		Template: template,
 		TemplateRef: &corev1.ObjectReference{
@@ -150,8 +148,8 @@ func (r *Reconciler) clone(ctx context.Context, s *scene, template *unstructured
 		Name:        name,
 		ClusterName: s.cluster.Name,
 		OwnerRef:    &owner,
-		Labels:      labels(s.kcp, s.cluster.Name),
-		Annotations: annotations(s.kcp),
+		Labels:      carries.Labels,
+		Annotations: carries.Annotations,
 	})
 	if err != nil {
 		return clusterv1.ContractVersionedObjectReference{}, fmt.Errorf("cloning %s %s: %w", template.GetKind(), template.GetName(), err)

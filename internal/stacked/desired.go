@@ -1,15 +1,14 @@
 package stacked
 
 import (
-	"maps"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/labels/format"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/version"
 )
 
@@ -27,33 +26,13 @@ var (
 	pastKubeletLocalMode  = version.Version{Major: 1, Minor: 36}
 )
 
-// identity are the labels that say whose a machine is.
-func identity(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[string]string {
-	return map[string]string{
-		clusterv1.ClusterNameLabel:             cluster,
-		clusterv1.MachineControlPlaneLabel:     "",
-		clusterv1.MachineControlPlaneNameLabel: format.MustFormatValue(kcp.Name),
-	}
-}
-
-// labels are those of every object of one machine. Those that say whose it is
-// win over the user's.
-func labels(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[string]string {
-	out := map[string]string{}
-	maps.Copy(out, kcp.Spec.MachineTemplate.ObjectMeta.Labels)
-	maps.Copy(out, identity(kcp, cluster))
-	if filter, ok := kcp.Labels[clusterv1.WatchLabel]; ok {
-		// Who looks only at objects with this label must see those that it makes.
-		out[clusterv1.WatchLabel] = filter
-	}
-	return out
-}
-
-// annotations are the user's, for every object of one machine.
-func annotations(kcp *controlplanev1.KubeadmControlPlane) map[string]string {
-	out := map[string]string{}
-	maps.Copy(out, kcp.Spec.MachineTemplate.ObjectMeta.Annotations)
-	return out
+// born is what a machine's objects carry when they are made.
+func born(kcp *controlplanev1.KubeadmControlPlane, cluster string) drift.Changes {
+	return drift.InPlace(kcp, cluster, drift.Machine{
+		Machine:        &clusterv1.Machine{},
+		Config:         &bootstrapv1.KubeadmConfig{},
+		Infrastructure: &unstructured.Unstructured{Object: map[string]any{}},
+	})
 }
 
 // controllerRef makes the control plane the controller of an object.
@@ -75,60 +54,30 @@ func ownerRef(kcp *controlplanev1.KubeadmControlPlane) metav1.OwnerReference {
 // desiredMachine returns the Machine to be created under a name, without its
 // references.
 func desiredMachine(kcp *controlplanev1.KubeadmControlPlane, cluster, name, domain string) *clusterv1.Machine {
-	template := kcp.Spec.MachineTemplate.Spec
+	carries := born(kcp, cluster).Machine
 	machine := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            name,
 			Namespace:       kcp.Namespace,
-			Labels:          labels(kcp, cluster),
-			Annotations:     annotations(kcp),
+			Labels:          carries.Metadata.Labels,
+			Annotations:     carries.Metadata.Annotations,
 			OwnerReferences: []metav1.OwnerReference{controllerRef(kcp)},
 		},
 		Spec: clusterv1.MachineSpec{
 			ClusterName:    cluster,
 			Version:        kcp.Spec.Version,
 			FailureDomain:  domain,
-			ReadinessGates: readinessGates(kcp),
-			Taints:         template.Taints,
-			Deletion: clusterv1.MachineDeletionSpec{
-				NodeDrainTimeoutSeconds:        template.Deletion.NodeDrainTimeoutSeconds,
-				NodeVolumeDetachTimeoutSeconds: template.Deletion.NodeVolumeDetachTimeoutSeconds,
-				NodeDeletionTimeoutSeconds:     template.Deletion.NodeDeletionTimeoutSeconds,
-			},
+			ReadinessGates: carries.ReadinessGates,
+			Taints:         carries.Taints,
+			Deletion:       carries.Deletion,
 		},
+	}
+	if machine.Annotations == nil {
+		machine.Annotations = map[string]string{}
 	}
 	// The hook is there from birth: a machine that is deleted at once may already be a member.
 	machine.Annotations[upstream.PreTerminateHookCleanupAnnotation] = ""
 	return machine
-}
-
-// readinessGates are the conditions of this controller that a Machine needs to
-// be Ready, and the user's own.
-func readinessGates(kcp *controlplanev1.KubeadmControlPlane) []clusterv1.MachineReadinessGate {
-	types := []string{
-		upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition,
-		upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition,
-		upstream.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition,
-		upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
-	}
-	if managesEtcd(kcp) {
-		types = append(types,
-			upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
-			upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition)
-	}
-	known := map[string]bool{}
-	gates := make([]clusterv1.MachineReadinessGate, 0, len(types))
-	for _, t := range types {
-		known[t] = true
-		gates = append(gates, clusterv1.MachineReadinessGate{ConditionType: t})
-	}
-	for _, gate := range kcp.Spec.MachineTemplate.Spec.ReadinessGates {
-		if !known[gate.ConditionType] {
-			known[gate.ConditionType] = true
-			gates = append(gates, gate)
-		}
-	}
-	return gates
 }
 
 // managesEtcd reports whether etcd runs on the machines and its members are ours to keep.
@@ -150,12 +99,13 @@ func desiredConfig(kcp *controlplanev1.KubeadmControlPlane, cluster, name string
 		}
 	}
 	setFeatureGates(spec, kcp.Spec.Version)
+	carries := born(kcp, cluster).Config
 	return &bootstrapv1.KubeadmConfig{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            name,
 			Namespace:       kcp.Namespace,
-			Labels:          labels(kcp, cluster),
-			Annotations:     annotations(kcp),
+			Labels:          carries.Labels,
+			Annotations:     carries.Annotations,
 			OwnerReferences: []metav1.OwnerReference{ownerRef(kcp)},
 		},
 		Spec: *spec,

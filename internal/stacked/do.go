@@ -38,7 +38,9 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 	case plan.Create:
 		return r.create(ctx, s, m, step)
 	case plan.Delete:
-		return r.remove(ctx, s, m, step.Machine)
+		return r.remove(ctx, s, m, step)
+	case plan.Adopt:
+		return r.adopt(ctx, s, m, step.Machine)
 	case plan.ReleaseHook:
 		return r.release(ctx, s, m, step.Machine)
 	case plan.MoveLeader, plan.RemoveMember:
@@ -55,6 +57,12 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 			return fmt.Errorf("writing the kubeconfig of cluster %s: %w", s.cluster.Name, err)
 		}
 		return nil
+	case plan.WriteKubeadm:
+		m.files = filesBehind{}
+		return r.Kubeadm.WriteConfig(ctx, s.kcp, s.cluster)
+	case plan.UpdateAddons:
+		m.files = filesBehind{}
+		return r.Kubeadm.UpdateAddons(ctx, s.kcp, s.cluster)
 	case plan.Finish:
 		return r.finish(ctx, s)
 	case plan.Nothing, plan.Wait:
@@ -64,10 +72,16 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 }
 
 // remove deletes a Machine. Its hook holds it until its member is gone.
-func (r *Reconciler) remove(ctx context.Context, s *scene, m *memory, name string) error {
+func (r *Reconciler) remove(ctx context.Context, s *scene, m *memory, step plan.Step) error {
+	name := step.Machine
 	target := s.machine(name)
 	if target == nil {
 		return fmt.Errorf("deleting Machine %s: it is not one of %s", name, s.kcp.Name)
+	}
+	if step.Repair {
+		if err := r.noteRepair(ctx, s, m, step); err != nil {
+			return err
+		}
 	}
 	err := r.Client.Delete(ctx, target.DeepCopy(), client.Preconditions{UID: &target.UID})
 	if err != nil && !apierrors.IsNotFound(err) {

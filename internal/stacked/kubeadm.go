@@ -9,10 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	kubeadmfiles "github.com/quorate/quorate/internal/kubeadm"
 )
 
 // Kubeadm tells how far kubeadm is with the first machine of a cluster.
@@ -20,6 +22,12 @@ type Kubeadm interface {
 	// Initialised reports whether all is written that others need to join. It is
 	// asked only while the cluster's API server answers.
 	Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (bool, error)
+	// Behind says in what kubeadm's own configuration in the cluster, and in what the
+	// add-ons, are not as wanted; both empty: they are.
+	Behind(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (config, addons string, err error)
+	// WriteConfig and UpdateAddons bring them up to date.
+	WriteConfig(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error
+	UpdateAddons(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error
 }
 
 // tokenPhase is the phase of kubeadm init that lets others join.
@@ -34,16 +42,69 @@ type kubeadm struct {
 // once the first control plane is up. Later, after all roles for joining
 // machines, it writes cluster-info, which they read first; a user may leave that phase out.
 func (k kubeadm) Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (bool, error) {
-	config, err := workloadConfig(ctx, k.secrets, cluster)
+	set, err := k.client(ctx, cluster)
 	if err != nil {
 		return false, err
+	}
+	return initialised(ctx, set, !skips(kcp, tokenPhase))
+}
+
+// Behind implements Kubeadm.
+func (k kubeadm) Behind(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (string, string, error) {
+	set, err := k.client(ctx, cluster)
+	if err != nil {
+		return "", "", err
+	}
+	want := wantedOf(kcp)
+	config, err := kubeadmfiles.ConfigBehind(ctx, set, want)
+	if err != nil {
+		return "", "", err
+	}
+	addons, err := kubeadmfiles.AddonsBehind(ctx, set, want)
+	return config, addons, err
+}
+
+// WriteConfig implements Kubeadm.
+func (k kubeadm) WriteConfig(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error {
+	set, err := k.client(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return kubeadmfiles.WriteConfig(ctx, set, wantedOf(kcp))
+}
+
+// UpdateAddons implements Kubeadm.
+func (k kubeadm) UpdateAddons(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error {
+	set, err := k.client(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return kubeadmfiles.UpdateAddons(ctx, set, wantedOf(kcp))
+}
+
+func (k kubeadm) client(ctx context.Context, cluster *clusterv1.Cluster) (kubernetes.Interface, error) {
+	config, err := workloadConfig(ctx, k.secrets, cluster)
+	if err != nil {
+		return nil, err
 	}
 	config.Timeout = 2 * time.Second
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return false, fmt.Errorf("making a client for cluster %s: %w", cluster.Name, err)
+		return nil, fmt.Errorf("making a client for cluster %s: %w", cluster.Name, err)
 	}
-	return initialised(ctx, set, !skips(kcp, tokenPhase))
+	return set, nil
+}
+
+// wantedOf is what kubeadm's files in the cluster shall say.
+func wantedOf(kcp *controlplanev1.KubeadmControlPlane) kubeadmfiles.Wanted {
+	_, skipProxy := kcp.Annotations[upstream.SkipKubeProxyAnnotation]
+	_, skipDNS := kcp.Annotations[upstream.SkipCoreDNSAnnotation]
+	return kubeadmfiles.Wanted{
+		Version:       kcp.Spec.Version,
+		Configuration: withGates(kcp).Spec.KubeadmConfigSpec.ClusterConfiguration,
+		SkipProxy:     skipProxy,
+		SkipDNS:       skipDNS,
+	}
 }
 
 // initialised looks for what kubeadm init writes last.

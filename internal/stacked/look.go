@@ -42,7 +42,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if err != nil {
 		return nil, 0, err
 	}
-	if wait, err := r.unseen(ctx, m, kcp, machines.ours, time.Now()); err != nil || wait > 0 {
+	if wait, err := r.unseen(ctx, m, kcp, slices.Concat(machines.ours, machines.strangers), time.Now()); err != nil || wait > 0 {
 		return nil, wait, err
 	}
 	s, err := from.gather(ctx, kcp, cluster, machines, &m.slow, time.Now())
@@ -54,7 +54,37 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	}
 	s.addWorkload(r.Workload.View(client.ObjectKeyFromObject(cluster)))
 	r.observeInit(ctx, s)
+	if err := r.observeKubeadm(ctx, s, m); err != nil {
+		return nil, 0, err
+	}
 	return s, 0, r.observeEtcd(ctx, s, m)
+}
+
+// observeKubeadm finds out whether kubeadm's files in the cluster are behind. They are
+// asked for when a machine is outdated or missing, when the spec has changed, and now and then.
+func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) error {
+	o := &s.observed
+	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable || len(o.Strangers) > 0 {
+		return nil
+	}
+	of := fmt.Sprint(s.kcp.UID, s.kcp.Generation)
+	moving := len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
+	age := slowTime
+	if moving || m.files.config != "" || m.files.addons != "" {
+		age = surveyAge
+	}
+	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
+		config, addons, err := r.Kubeadm.Behind(ctx, s.kcp, s.cluster)
+		if err != nil && moving {
+			// Machines that join with an old configuration would be as old themselves.
+			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", s.cluster.Name, err)
+		}
+		if err == nil {
+			m.files = filesBehind{config: config, addons: addons, of: of, read: o.Now}
+		}
+	}
+	o.Cluster.Kubeadm, o.Cluster.Addons = m.files.config, m.files.addons
+	return nil
 }
 
 // observeInit finds out whether the first machine has initialised the cluster. It never turns back.
@@ -63,8 +93,9 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 	if o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
 		return
 	}
-	// A machine that is deleted while it initialises takes the cluster with it.
-	if !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
+	// A machine that is deleted while it initialises takes the cluster with it; those that
+	// others made may have others beside them.
+	if !o.Group.Adopted && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
 		return
 	}
 	done, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
@@ -178,7 +209,7 @@ func (s *scene) again(d plan.Decision) time.Duration {
 		soon = soonAfterAct
 	case o.Group.Paused:
 		return 0
-	case s.hold != nil, o.Cluster.Template != "":
+	case s.hold != nil, len(o.Strangers) > 0, o.Cluster.Template != "":
 		soon = soonMissing
 	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
 		soon = soonInit

@@ -37,11 +37,10 @@ func (s *scene) machineConditions(i int) []metav1.Condition {
 	return all
 }
 
-// upToDate says whether the machine is as the spec wants it, as far as its version tells.
+// upToDate says whether the machine is as the spec wants it, and in what it is not.
 func (s *scene) upToDate(i int) metav1.Condition {
-	has, want := s.machines[i].Spec.Version, s.kcp.Spec.Version
-	if has != want {
-		return condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, fmt.Sprintf("Version %s, %s required", has, want))
+	if i < len(s.drifts) && s.drifts[i].Outdated() {
+		return condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, s.drifts[i].String())
 	}
 	return condition(clusterv1.MachineUpToDateCondition, metav1.ConditionTrue, clusterv1.MachineUpToDateReason, "")
 }

@@ -29,11 +29,20 @@ type memory struct {
 	objects, members changes
 	// slow are the facts that are read rarely.
 	slow slowFacts
+	// files are kubeadm's in the cluster.
+	files filesBehind
 	// begun is the name of a machine whose number was taken, and of which something,
 	// or nothing, could be made; empty: none. Without it each failure would cost a number.
 	begun string
 	// expected are own writes that the cache has not shown yet.
 	expected []expectation
+}
+
+// filesBehind is what was said of kubeadm's files in the cluster, for which spec, and when.
+type filesBehind struct {
+	config, addons string
+	of             string
+	read           time.Time
 }
 
 // memories are those of all control planes, by name.

@@ -23,6 +23,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
@@ -63,8 +64,10 @@ type reader struct {
 type machineList struct {
 	// ours are those of the control plane, the oldest first.
 	ours []*clusterv1.Machine
-	// foreign are the names of control plane machines that are not ours, workers those of all others.
-	foreign, workers []string
+	// strangers are the cluster's other control plane machines, by name.
+	strangers []*clusterv1.Machine
+	// workers are the names of all others, sorted.
+	workers []string
 }
 
 // list returns the Machines of the cluster.
@@ -83,11 +86,11 @@ func (r reader) list(ctx context.Context, kcp *controlplanev1.KubeadmControlPlan
 		case metav1.IsControlledBy(m, kcp):
 			list.ours = append(list.ours, m)
 		default:
-			list.foreign = append(list.foreign, m.Name)
+			list.strangers = append(list.strangers, m)
 		}
 	}
 	slices.SortFunc(list.ours, machine.Compare)
-	slices.Sort(list.foreign)
+	slices.SortFunc(list.strangers, func(a, b *clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(list.workers)
 	return list, nil
 }
@@ -122,16 +125,19 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 		slices.Sort(machines.workers)
 	}
 	s := newScene(kcp, cluster, machines.ours, machines.workers, now)
-	if len(machines.foreign) > 0 && !deleting {
-		s.wait("ForeignMachines", "the cluster has control plane machines that "+kcp.Name+" does not control: "+strings.Join(machines.foreign, ", "))
-	}
 	if s.observed.Group.Paused || deleting {
 		return s, nil
 	}
-	if err := r.addSlow(ctx, s, slow, now); err != nil {
+	err := r.addStrangers(ctx, s, machines.strangers)
+	if err == nil {
+		err = r.addSlow(ctx, s, slow, now)
+	}
+	if err == nil {
+		err = r.parts(ctx, s)
+	}
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	if len(machines.ours) < s.observed.Want.Replicas {
 		s.observed.Group.Begun, err = r.begun(ctx, s, slow.machines)
 	}
@@ -154,6 +160,8 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 			Replicas:    int(ptr.Deref(kcp.Spec.Replicas, 1)),
 			MaxParallel: int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
 			Domains:     domains(cluster),
+			Surge:       surge(kcp),
+			Repair:      repairLimits(kcp),
 		},
 		Cluster: plan.Cluster{
 			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
@@ -170,9 +178,14 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	if want.NameFormat, err = nameFormat(kcp, cluster.Name); err != nil {
 		s.wait("InvalidMachineNaming", err.Error())
 	}
+	group := &s.observed.Group
+	group.Adopted = !group.Initialized && othersMade(want.NameFormat, group.LastMachine, ours)
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
 		s.wait("InvalidVersion", "spec.version: "+err.Error())
+	}
+	if text := leap(kcp.Spec.Version, ours); text != "" {
+		s.wait("InvalidVersionChange", text)
 	}
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
 	want.Learners = v.Learners() && (gate || !said)
@@ -265,7 +278,7 @@ func (r reader) template(ctx context.Context, kcp *controlplanev1.KubeadmControl
 // there is a KubeadmConfig or an infrastructure machine of ours that no Machine
 // has taken over. Of several the first by name.
 func (r reader) begun(ctx context.Context, s *scene, machines schema.GroupVersionKind) (string, error) {
-	ours := []client.ListOption{client.InNamespace(s.kcp.Namespace), client.MatchingLabels(identity(s.kcp, s.cluster.Name))}
+	ours := []client.ListOption{client.InNamespace(s.kcp.Namespace), client.MatchingLabels(drift.Identity(s.kcp, s.cluster.Name))}
 	configs := &bootstrapv1.KubeadmConfigList{}
 	if err := r.objects.List(ctx, configs, ours...); err != nil {
 		return "", fmt.Errorf("listing the KubeadmConfigs of %s: %w", s.kcp.Name, err)

@@ -29,6 +29,7 @@ const checkFailed = "CheckFailed"
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes/status;kubeadmcontrolplanes/finalizers,verbs=get;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=*,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
@@ -170,11 +171,12 @@ func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
 }
 
 // decide asks the core, and has its answer checked. What breaks an invariant is not done.
+// Nothing holds up an adoption that was begun: half of it would be nobody's to keep.
 func decide(ctx context.Context, s *scene) plan.Decision {
-	if g := s.observed.Group; s.hold != nil && !g.Paused && !g.Deleting {
+	d := plan.Next(s.observed)
+	if g := s.observed.Group; s.hold != nil && !g.Paused && !g.Deleting && d.Step.Verb != plan.Adopt {
 		return *s.hold
 	}
-	d := plan.Next(s.observed)
 	if err := plan.Check(s.observed, d); err != nil {
 		return refused(ctx, s, d, err)
 	}

@@ -38,6 +38,9 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 		if err := r.reportMachines(ctx, s, m); err != nil {
 			return err
 		}
+		if err := r.keep(ctx, s, m); err != nil {
+			return err
+		}
 	}
 	after := s.kcp.DeepCopy()
 	s.describe(after, d, failure)
@@ -54,13 +57,32 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	return nil
 }
 
+// keep writes what follows the control plane without a step: what its machines carry,
+// and the health check that it owns.
+func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
+	if s.observed.Group.Deleting || s.hold != nil || len(s.observed.Strangers) > 0 {
+		return nil
+	}
+	if err := r.propagate(ctx, s, m); err != nil {
+		return err
+	}
+	return r.healthCheck(ctx, s)
+}
+
 // reportMachines writes the conditions of the Machines. One that has changed
 // since it was read is left to the next turn, which its change brings about.
 func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory) error {
+	says := ""
+	if slices.ContainsFunc(s.observed.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
+		says = s.verdict("remediate")
+	}
 	for i, before := range s.machines {
 		after := before.DeepCopy()
 		for _, c := range s.machineConditions(i) {
 			conditions.Set(after, c)
+		}
+		if s.observed.Machines[i].Marked != "" {
+			conditions.Set(after, s.ownerRemediated(i, says))
 		}
 		s.machines[i] = after
 		if equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) {
@@ -103,6 +125,9 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	status.ReadyReplicas = s.count(clusterv1.MachineReadyCondition)
 	status.AvailableReplicas = s.count(clusterv1.MachineAvailableCondition)
 	status.UpToDateReplicas = s.count(clusterv1.MachineUpToDateCondition)
+	if given := replacementIn(kcp.Annotations, upstream.RemediationInProgressAnnotation); given != nil {
+		status.LastRemediation = upstream.LastRemediationStatus{Machine: given.Machine, Time: given.Timestamp, RetryCount: ptr.To(int32(given.Retries))}
+	}
 	describeDeprecated(kcp)
 }
 

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
@@ -31,7 +32,8 @@ type requests struct{ n atomic.Int64 }
 
 func (q *requests) cached(o any) bool {
 	switch o.(type) {
-	case *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster, *clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata:
+	case *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster, *clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata,
+		*bootstrapv1.KubeadmConfig, *clusterv1.MachineHealthCheck, *unstructured.Unstructured, *unstructured.UnstructuredList:
 		return true
 	}
 	return false
@@ -320,12 +322,22 @@ func TestGoneByForce(t *testing.T) {
 	}
 }
 
+// TestForeignMachines: beside somebody else's machine no first one is made, and nothing is kept.
 func TestForeignMachines(t *testing.T) {
 	foreign := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "theirs", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: ""}}}
-	w := newWorld(t, testCluster(), testKCP(3), foreign)
+	foreign.OwnerReferences = []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u", Controller: ptr.To(true)}}
+	kcp := testKCP(3)
+	kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{}
+	w := newWorld(t, testCluster(), kcp, foreign)
 	p := w.settle()
-	if p.Reason != "ForeignMachines" || !strings.Contains(p.Message, "theirs") || len(w.machineNames()) != 1 {
+	if p.Reason != "CannotAdopt" || !strings.Contains(p.Message, "theirs: it is controlled by Other other") || len(w.machineNames()) != 1 {
 		t.Errorf("plan is %+v, machines %v", p, w.machineNames())
+	}
+	if got := w.names(&clusterv1.MachineHealthCheckList{}); len(got) != 0 {
+		t.Errorf("the health checks %v would mark somebody else's machine", got)
+	}
+	if got := w.names(&corev1.SecretList{}); len(got) != 0 {
+		t.Errorf("the secrets %v were made", got)
 	}
 }
 
@@ -375,6 +387,7 @@ func TestAgain(t *testing.T) {
 		{"out of reach", func(s *scene) { s.observed.Cluster.Reachable = false }, waiting, soonBusy},
 		{"the first machine's API server answers", func(s *scene) { s.observed.Group.Initialized = false }, waiting, soonInit},
 		{"the first machine comes up", func(s *scene) { s.observed.Group.Initialized, s.observed.Cluster.Reachable = false, false }, waiting, soonAtRest},
+		{"somebody else's machine", func(s *scene) { s.observed.Strangers = []plan.Stranger{{}} }, waiting, soonMissing},
 		{"something must be given", func(s *scene) { s.wait("X", "x") }, waiting, soonMissing},
 		{"paused", func(s *scene) { s.observed.Group.Paused = true }, waiting, 0},
 		{"the whole group goes", func(s *scene) { s.observed.Group.Deleting = true }, waiting, soonAtRest},

@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
@@ -27,6 +28,12 @@ type scene struct {
 	cluster *clusterv1.Cluster
 	// machines are those of the control plane, the oldest first, as in observed.Machines.
 	machines []*clusterv1.Machine
+	// strangers are the cluster's control plane machines that are not ours, by name.
+	strangers []*clusterv1.Machine
+	// parts are the objects that each machine consists of, drifts in what each differs
+	// from what is wanted, both in the order of machines; empty before they were read.
+	parts  []drift.Machine
+	drifts []drift.Drift
 	// nodes are the Nodes by the name of their Machine.
 	nodes map[string]*corev1.Node
 	// view is what was seen of the workload cluster.
@@ -58,6 +65,7 @@ func (s *scene) addWorkload(view workload.View) {
 	for i, m := range s.machines {
 		s.observed.Machines[i] = machineFacts(m, s.nodes[m.Name], view, s.observed.Etcd.Managed)
 	}
+	s.addWants(s.observed.Now)
 }
 
 // machineFacts returns what a decision may know of a machine.
@@ -285,6 +293,13 @@ func (s *scene) newestFact() time.Time {
 			}
 		}
 		times = append(times, s.observed.Machines[i].NodeSince)
+	}
+	for _, node := range s.nodes {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				times = append(times, c.LastTransitionTime.Time)
+			}
+		}
 	}
 	for _, pod := range s.view.Pods {
 		for _, c := range pod.Status.Conditions {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -25,7 +26,7 @@ import (
 
 // SetupWithManager registers the controller: turns are brought about by changes
 // of control planes, of their Machines, of what they need from their Cluster, of
-// the last worker's end, and of Nodes and static pods in the managed clusters.
+// machines that may be adopted, of the last worker's end, and of Nodes and static pods in the managed clusters.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	if r.Client == nil || r.APIReader == nil || r.Workload == nil {
 		return errors.New("setting up the controller of KubeadmControlPlanes: Client, APIReader and Workload are needed")
@@ -47,7 +48,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("kubeadmcontrolplane").
 		For(&controlplanev1.KubeadmControlPlane{}).
 		Owns(&clusterv1.Machine{}).
+		Owns(&clusterv1.MachineHealthCheck{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofWorker), builder.WithPredicates(ends())).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofStranger)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(clusterChanges())).
 		WatchesRawSource(source.Channel(r.Workload.Events(), handler.EnqueueRequestsFromMapFunc(r.ofView))).
 		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter)).
@@ -90,6 +93,20 @@ func (r *Reconciler) ofWorker(ctx context.Context, o client.Object) []ctrl.Reque
 	}
 	cluster := &clusterv1.Cluster{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster); err != nil {
+		return nil // the next look at rest comes anyway
+	}
+	return ofCluster(ctx, cluster)
+}
+
+// ofStranger returns the control plane of the cluster whose control plane machine is
+// controlled by nobody, or by something else.
+func (r *Reconciler) ofStranger(ctx context.Context, o client.Object) []ctrl.Request {
+	m, ok := o.(*clusterv1.Machine)
+	if owner := metav1.GetControllerOf(o); !ok || !machine.IsControlPlane(m) || owner != nil && owner.Kind == kind {
+		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Labels[clusterv1.ClusterNameLabel]}, cluster); err != nil {
 		return nil // the next look at rest comes anyway
 	}
 	return ofCluster(ctx, cluster)

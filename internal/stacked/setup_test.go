@@ -57,6 +57,13 @@ func TestWhoIsAsked(t *testing.T) {
 	named := func(name string) client.Object {
 		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	}
+	alone, theirs, ours := worker("", true), worker("", true), worker("", true)
+	for _, m := range []*clusterv1.Machine{alone, theirs, ours} {
+		m.Labels[clusterv1.ClusterNameLabel] = "demo"
+	}
+	theirs.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Controller: ptr.To(true)}}
+	ours.OwnerReferences = []metav1.OwnerReference{controllerRef(testKCP(1))}
+	stranger := func(ctx context.Context, o client.Object) int { return len(w.r.ofStranger(ctx, o)) }
 	tests := []struct {
 		name string
 		of   func(context.Context, client.Object) int
@@ -69,6 +76,11 @@ func TestWhoIsAsked(t *testing.T) {
 		{"a view of a Cluster that is gone", func(ctx context.Context, o client.Object) int { return len(w.r.ofView(ctx, o)) }, named("gone"), 0},
 		{"a worker", func(ctx context.Context, o client.Object) int { return len(w.r.ofWorker(ctx, o)) }, worker("demo", false), 1},
 		{"a control plane's machine", func(ctx context.Context, o client.Object) int { return len(w.r.ofWorker(ctx, o)) }, worker("demo", true), 0},
+		{"a control plane's machine that nobody controls", stranger, alone, 1},
+		{"a control plane's machine of somebody else", stranger, theirs, 1},
+		{"a control plane's machine of ours", stranger, ours, 0},
+		{"a control plane's machine of another", stranger, worker("demo", true), 0},
+		{"a worker, which nobody adopts", stranger, worker("demo", false), 0},
 		{"a worker of another", func(ctx context.Context, o client.Object) int { return len(w.r.ofWorker(ctx, o)) }, worker("other", false), 0},
 	}
 	for _, test := range tests {

@@ -38,7 +38,8 @@ import (
 // A world is a management cluster in memory, and one managed cluster that does
 // what the test lets it do.
 type world struct {
-	t *testing.T
+	config, addons string // in what kubeadm's files in the cluster are behind
+	t              *testing.T
 	// mu guards what a controller in the background asks for.
 	mu       sync.Mutex
 	changed  chan event.GenericEvent
@@ -156,6 +157,23 @@ func (w *world) Initialised(context.Context, *controlplanev1.KubeadmControlPlane
 }
 
 // locked locks the world and returns how to unlock it.
+func (w *world) Behind(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (string, string, error) {
+	defer w.locked()()
+	return w.config, w.addons, nil
+}
+
+func (w *world) WriteConfig(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
+	defer w.locked()()
+	w.config = ""
+	return nil
+}
+
+func (w *world) UpdateAddons(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
+	defer w.locked()()
+	w.addons = ""
+	return nil
+}
+
 func (w *world) locked() func() {
 	w.mu.Lock()
 	return w.mu.Unlock

@@ -22,6 +22,14 @@ var lives = []struct {
 	{"crash", crash},
 	{"scale", scale},
 	{"join-dies", joinDies},
+	{"surge1", surge1},
+	{"surge0", surge0},
+	{"repair", repair},
+	{"two-of-five", twoOfFive},
+	{"after", after},
+	{"template", template},
+	{"kubelet-dead", kubeletDead},
+	{"kill-daemon", killDaemonOften},
 }
 
 func TestE2E(t *testing.T) {

@@ -94,6 +94,7 @@ func (e *environment) management(t *testing.T) client.WithWatch {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.QPS = -1
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: manager.Scheme()})
 	if err != nil {
 		t.Fatal(err)

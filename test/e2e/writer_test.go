@@ -25,6 +25,7 @@ type writer struct {
 	tried        int
 	failed       int
 	gap          time.Duration // the longest time without an acknowledged write
+	errors       []string      // what the failed ones said
 }
 
 func newWriter(c kubernetes.Interface) *writer { return &writer{client: c} }
@@ -41,6 +42,7 @@ func (w *writer) run(ctx context.Context) {
 		cancel()
 		if err != nil {
 			w.failed++
+			w.errors = append(w.errors, err.Error())
 			continue
 		}
 		w.acknowledged = append(w.acknowledged, name)
@@ -65,7 +67,7 @@ func (w *writer) lost(ctx context.Context, t *testing.T) int {
 }
 
 func (w *writer) String() string {
-	return fmt.Sprintf("%d tried, %d failed, longest gap %.1f s", w.tried, w.failed, w.gap.Seconds())
+	return fmt.Sprintf("%d tried, %d failed, longest gap %.1f s %q", w.tried, w.failed, w.gap.Seconds(), w.errors)
 }
 
 // reportMemory prints what the daemon with its children and each machine really use.

@@ -22,6 +22,24 @@ type KubeadmControlPlaneSpec struct {
 	// joins says how new machines join the control plane.
 	// +optional
 	Joins JoinsSpec `json:"joins,omitempty,omitzero"`
+
+	// autoRepair replaces machines that break, by a MachineHealthCheck that the control
+	// plane owns, with a limit that its quorum allows. Left out: there is none.
+	// +optional
+	AutoRepair *AutoRepairSpec `json:"autoRepair,omitempty"`
+}
+
+// AutoRepairSpec says when a machine counts as broken.
+type AutoRepairSpec struct {
+	// nodeStartupTimeoutSeconds is how long a machine may take until its Node is there;
+	// left out: 1200.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	NodeStartupTimeoutSeconds *int32 `json:"nodeStartupTimeoutSeconds,omitempty"`
+	// unhealthyTimeoutSeconds is how long a Node may not be ready, or not report; left out: 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	UnhealthyTimeoutSeconds *int32 `json:"unhealthyTimeoutSeconds,omitempty"`
 }
 
 // JoinsSpec says how new machines join the control plane.

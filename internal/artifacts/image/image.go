@@ -39,7 +39,8 @@ type File struct {
 
 // An Image is what Write writes.
 type Image struct {
-	Name       string // with its tag: registry.k8s.io/pause:3.10
+	Name       string   // with its tag: registry.k8s.io/pause:3.10
+	Also       []string // other names of the same
 	Entrypoint []string
 	Files      []File
 }
@@ -49,9 +50,13 @@ const search = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // Write writes an image to the file archive. The work folder takes a temporary file as large as the layer.
 func Write(archive, work string, i Image) error {
-	reference, err := name.NewTag(i.Name, name.StrictValidation)
-	if err != nil {
-		return fmt.Errorf("image name %q: %w", i.Name, err)
+	var references []name.Tag
+	for _, n := range append([]string{i.Name}, i.Also...) {
+		reference, err := name.NewTag(n, name.StrictValidation)
+		if err != nil {
+			return fmt.Errorf("image name %q: %w", n, err)
+		}
+		references = append(references, reference)
 	}
 	layer, err := newLayer(work, i.Files)
 	if err != nil {
@@ -72,7 +77,11 @@ func Write(archive, work string, i Image) error {
 	if content, err = mutate.ConfigFile(content, config); err != nil {
 		return fmt.Errorf("composing %s: %w", i.Name, err)
 	}
-	if err := tarball.WriteToFile(archive, reference, content); err != nil {
+	named := map[name.Tag]v1.Image{}
+	for _, reference := range references {
+		named[reference] = content
+	}
+	if err := tarball.MultiWriteToFile(archive, named); err != nil {
 		return fmt.Errorf("writing %s: %w", i.Name, err)
 	}
 	return nil

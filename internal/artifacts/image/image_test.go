@@ -85,6 +85,32 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestWriteNames: an image is found by each of its names.
+func TestWriteNames(t *testing.T) {
+	i := example(t)
+	i.Also = []string{"registry.k8s.io/coredns/coredns:v1.13.1"}
+	file := write(t, i)
+	var digests []string
+	for _, n := range append(i.Also, i.Name) {
+		tag, err := name.NewTag(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := tarball.ImageFromPath(file, &tag)
+		if err != nil {
+			t.Fatalf("%s: %v", n, err)
+		}
+		digest, err := image.ConfigName()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest.String())
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("two names, two images: %v", digests)
+	}
+}
+
 func entries(t *testing.T, r io.Reader) []string {
 	t.Helper()
 	var all []string
@@ -130,6 +156,14 @@ func TestWriteLeavesOnlyTheImage(t *testing.T) {
 	}
 	if left, err := os.ReadDir(work); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestBadName(t *testing.T) {
+	i := example(t)
+	i.Also = []string{"a b"}
+	if err := Write(filepath.Join(t.TempDir(), "image.tar"), t.TempDir(), i); err == nil || !strings.Contains(err.Error(), `"a b"`) {
+		t.Errorf("error is %v", err)
 	}
 }
 

@@ -91,8 +91,8 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 	if err := c.adoptFixed(have, given); err != nil {
 		return nil, err
 	}
-	var steps []Step
 	controlPlane, workers := "KubeadmControlPlane "+controlPlaneName(c.Name), "MachineDeployment "+workersName(c.Name)
+	steps := c.adoptVersion(have, controlPlane, workers, given)
 	for _, f := range []struct {
 		flag, object, what string
 		path               []string
@@ -126,16 +126,40 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 	return steps, nil
 }
 
+// adoptVersion takes over the version, or returns the changes to another. The workers wait for the control plane
+// by themselves: Cluster API makes none that would be newer.
+func (c *Cluster) adoptVersion(have inventory, controlPlane, workers string, given func(flag string) bool) []Step {
+	var steps []Step
+	for _, at := range []struct {
+		object string
+		path   []string
+	}{
+		{controlPlane, []string{"spec", "version"}},
+		{workers, []string{"spec", "template", "spec", "version"}},
+	} {
+		o := have[at.object]
+		if o == nil {
+			continue
+		}
+		version, _, _ := unstructured.NestedString(o.Object, at.path...)
+		switch {
+		case !given("kubernetes-version"):
+			if at.object == controlPlane {
+				c.Version = version
+			}
+		case version != c.Version:
+			steps = append(steps, Step{
+				What:   fmt.Sprintf("version of %s: %s -> %s", o.GetName(), version, c.Version),
+				Object: o,
+				Patch:  nested(c.Version, at.path),
+			})
+		}
+	}
+	return steps
+}
+
 // adoptFixed takes over what cannot be changed, and refuses to change it.
 func (c *Cluster) adoptFixed(have inventory, given func(flag string) bool) error {
-	if o := have["KubeadmControlPlane "+controlPlaneName(c.Name)]; o != nil {
-		version, _, _ := unstructured.NestedString(o.Object, "spec", "version")
-		if given("kubernetes-version") && version != c.Version {
-			return fmt.Errorf("--kubernetes-version is %s and cluster %s has %s: the version of a control plane that is there cannot be changed yet; make another one with --name",
-				c.Version, c.Name, version)
-		}
-		c.Version = version
-	}
 	if o := have["LocalCluster "+c.Name]; o != nil {
 		domains, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "failureDomains")
 		slices.Sort(domains)

@@ -57,7 +57,10 @@ func TestSteps(t *testing.T) {
 		{"limit", new(demo()), limited, "max-parallel", []string{"machines that may join at once: 0 -> 1"}, `{"spec":{"joins":{"maxParallel":1}}}`, ""},
 		{"limit goes", &limited, demo(), "max-parallel", []string{"machines that may join at once: 1 -> 0"}, `{"spec":{"joins":{"maxParallel":null}}}`, ""},
 		{"limit stays", &limited, demo(), "", nil, "", ""},
-		{"other version", &old, demo(), "kubernetes-version", nil, "", "--kubernetes-version is v1.36.3 and cluster demo has v1.35.4"},
+		{"other version", new(with(func(c *Cluster) { c.Version = "v1.35.4" })), demo(), "kubernetes-version", []string{"version of demo-cp: v1.35.4 -> v1.36.3"}, `{"spec":{"version":"v1.36.3"}}`, ""},
+		{"other version with workers", new(with(func(c *Cluster) { c.Version, c.Workers = "v1.35.4", 2 })), withWorkers, "kubernetes-version", []string{
+			"version of demo-cp: v1.35.4 -> v1.36.3", "version of demo-workers: v1.35.4 -> v1.36.3",
+		}, `{"spec":{"version":"v1.36.3"}}`, ""},
 		{"other domains", &old, demo(), "failure-domains", nil, "", `--failure-domains is "a,b,c" and cluster demo has "x"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

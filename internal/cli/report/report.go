@@ -168,6 +168,9 @@ func (c Cluster) Missing() string {
 		add("%s is not available yet", cp.Name)
 	}
 	missing = append(missing, missingMachines(cp.Name, cp.Replicas, cp.Machines)...)
+	if old := slices.DeleteFunc(slices.Clone(cp.Machines), func(m Machine) bool { return m.Version == cp.Version || m.Version == "" }); len(old) > 0 {
+		add("%s of %s not yet replaced by %s", count(len(old), "machine"), cp.Name, cp.Version)
+	}
 	for _, w := range c.Workers {
 		if !w.Current {
 			add("the controller has not seen the newest spec of %s yet", w.Name)

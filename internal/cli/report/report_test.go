@@ -189,6 +189,9 @@ func TestMissing(t *testing.T) {
 		{"not available", func(c *Cluster) { c.ControlPlane.Available = false }, "demo-cp is not available yet"},
 		{"too few", func(c *Cluster) { c.ControlPlane.Replicas = 5 }, "demo-cp has 3 machines of 5 wanted"},
 		{"too many", func(c *Cluster) { c.ControlPlane.Replicas = 1 }, "demo-cp has 3 machines of 1 wanted"},
+		{"not yet replaced", func(c *Cluster) {
+			c.ControlPlane.Machines[1].Version, c.ControlPlane.Machines[2].Version = "v1.35.4", c.ControlPlane.Version
+		}, "1 machine of demo-cp not yet replaced by v1.36.3"},
 		{"waiting", func(c *Cluster) { c.ControlPlane.Machines[1].Waiting = "etcd" }, "demo-cp-2 waits for etcd"},
 		{"unreachable", func(c *Cluster) { c.Problem = "no answer" }, "no answer"},
 		{"deleting", func(c *Cluster) { c.Deleting = true }, "the cluster is being deleted"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// apiServer answers /readyz with a code that a test sets, / with its name, and /busy with a line every 50 ms.
+// apiServer answers /readyz with a code that a test sets, / with its name, and /busy when it has heard all.
 type apiServer struct {
 	*httptest.Server
 	Backend
@@ -51,15 +52,7 @@ func newAPIServer(t testing.TB, name string) *apiServer {
 		fmt.Fprintln(w, "[+]ping ok\n[-]etcd failed: reason withheld")
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
-	mux.HandleFunc("/busy", func(w http.ResponseWriter, r *http.Request) {
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for r.Context().Err() == nil {
-			fmt.Fprintln(w, name)
-			w.(http.Flusher).Flush()
-			<-tick.C
-		}
-	})
+	mux.HandleFunc("/busy", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	s.Server = httptest.NewTLSServer(mux)
 	s.Backend = Backend{Name: name, Address: s.Listener.Addr().String()}
 	t.Cleanup(func() {
@@ -175,6 +168,22 @@ func (c *conn) send(path string) {
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
 		c.t.Fatalf("asking for %s: %v", path, err)
 	}
+}
+
+// work begins a request that is under way until the connection ends: a part of it is sent every 50 ms.
+func (c *conn) work() {
+	c.t.Helper()
+	if _, err := fmt.Fprint(c, "POST /busy HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+		c.t.Fatalf("beginning a request: %v", err)
+	}
+	go func() {
+		for {
+			if _, err := fmt.Fprint(c, "1\r\nx\r\n"); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
 }
 
 // server asks the connection who is at its other end.

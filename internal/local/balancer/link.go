@@ -43,21 +43,19 @@ func (l *link) close() {
 	_ = l.backend.Close()
 }
 
-// idle is how long nothing was sent either way. The kernel keeps it; a connection that it knows nothing of is
-// being closed, and idle enough.
-func (l *link) idle() time.Duration {
+// quiet reports whether nothing seems to be under way: the backend spoke last, and that a moment ago, or nobody has for
+// long. The kernel keeps these times; a connection that it knows nothing of is being closed, and quiet enough.
+func (l *link) quiet() bool {
 	raw, err := l.backend.SyscallConn()
 	if err != nil {
-		return time.Hour
+		return true
 	}
-	idle := time.Hour
+	quiet := true
 	err = raw.Control(func(fd uintptr) {
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO); err == nil {
-			idle = time.Duration(min(info.Last_data_sent, info.Last_data_recv)) * time.Millisecond
+			asked, answered := time.Duration(info.Last_data_sent)*time.Millisecond, time.Duration(info.Last_data_recv)*time.Millisecond
+			quiet = answered >= answerIdle && answered < asked || min(asked, answered) >= drainIdle
 		}
 	})
-	if err != nil {
-		return time.Hour
-	}
-	return idle
+	return err != nil || quiet
 }

@@ -9,11 +9,13 @@ import (
 )
 
 // DrainGrace is the longest that connections to a draining backend stay open once another can take them. They
-// are closed earlier where nothing was sent on them for drainIdle: a request that is under way is not cut off.
+// are closed earlier where the backend has answered answerIdle ago and nothing was asked since, or nothing was sent
+// for drainIdle: a request that is under way is not cut off.
 const DrainGrace = 4 * time.Second
 
 const (
-	drainIdle = 500 * time.Millisecond
+	drainIdle  = 500 * time.Millisecond
+	answerIdle = 30 * time.Millisecond
 	// deadAfter is how many probes in a row fail before existing connections are moved. One may fail because the
 	// host is busy; new connections avoid the backend from the first on, which costs nothing.
 	deadAfter = 3
@@ -213,7 +215,7 @@ func (p *pool) doomed(m *member, now time.Time) []*link {
 	}
 	var doomed []*link
 	for l := range m.links {
-		if all || l.idle() >= drainIdle {
+		if all || l.quiet() {
 			doomed = append(doomed, l)
 		}
 	}
@@ -234,6 +236,13 @@ func (m *member) ends(elsewhere bool, now time.Time) (all, leaving bool) {
 		all = all || now.Sub(m.closing) >= DrainGrace
 	}
 	return all, leaving
+}
+
+// isClosing reports whether connections are being closed because their member leaves.
+func (p *pool) isClosing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.members, func(m *member) bool { return !m.closing.IsZero() && len(m.links) > 0 })
 }
 
 // status tells the state of all members, and whether connections are being closed.

@@ -19,6 +19,9 @@ const (
 	// look is how often the configuration file is looked at: one stat, which costs nothing and, unlike inotify, needs
 	// nothing of which a host with many kubelets runs out.
 	look = 200 * time.Millisecond
+	// lookClosing is how often connections are looked at that are to be closed between two requests. It is no
+	// multiple of the times at which programs repeat what they do.
+	lookClosing = 17 * time.Millisecond
 	// orphaned is how long the configuration file may be missing before the process ends: nobody can want it any more.
 	orphaned = 5 * time.Second
 	// connectTimeout is how long a backend may take to accept a connection. It is the kernel that accepts, on the same host.
@@ -97,10 +100,15 @@ func (s *server) attend(ctx context.Context) {
 		if err := s.tell(false); err != nil {
 			slog.Error("the status cannot be written", "error", err)
 		}
+		var soon <-chan time.Time
+		if s.pool.isClosing() {
+			soon = time.After(lookClosing)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.pool.changed:
+		case <-soon:
 		case now := <-tick.C:
 			if s.reload(ctx, now) {
 				slog.Info("the configuration file is gone", "file", s.file)

@@ -82,7 +82,7 @@ func TestConnectionsLeaveABackendThatFails(t *testing.T) {
 	if got := c.server(); got != "a" {
 		t.Fatalf("connected to %q, want a", got)
 	}
-	c.send("/busy")
+	c.work()
 	e.configure(a.Backend, b.Backend)
 	e.allHealthy("b")
 	a.code.Store(http.StatusInternalServerError)
@@ -107,8 +107,8 @@ func TestConnectionsStayWhereNoOtherBackendIsBetter(t *testing.T) {
 	e := runEndpoint(t, a.Backend, b.Backend)
 	e.allHealthy("a", "b")
 	first, second := e.mustDial(), e.mustDial()
-	first.send("/busy")
-	second.send("/busy")
+	first.work()
+	second.work()
 	a.code.Store(http.StatusInternalServerError)
 	b.code.Store(http.StatusInternalServerError)
 	eventually(t, "both are unhealthy", func() bool { return e.health("a") == Unhealthy && e.health("b") == Unhealthy })
@@ -165,7 +165,7 @@ func TestDrain(t *testing.T) {
 	if idle.server() != "a" || busy.server() != "a" {
 		t.Fatal("the connections are not with a")
 	}
-	busy.send("/busy")
+	busy.work()
 	draining := a.Backend
 	draining.Draining = true
 
@@ -205,7 +205,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 	e := runEndpoint(t, a.Backend)
 	e.allHealthy("a")
 	c := e.mustDial()
-	c.send("/busy")
+	c.work()
 	e.configure(a.Backend, b.Backend)
 	e.allHealthy("b")
 	c.stays(700 * time.Millisecond)

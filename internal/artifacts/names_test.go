@@ -1,0 +1,22 @@
+package artifacts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestOtherNames: who upgrades finds an image by the older version's name as well.
+func TestOtherNames(t *testing.T) {
+	dns := contents["coredns"]
+	got, err := dns.otherNames("registry.k8s.io/coredns/coredns:" + dns.tags[0])
+	if err != nil || !slices.Equal(got, []string{"registry.k8s.io/coredns/coredns:" + dns.tags[1]}) {
+		t.Errorf("other names are %v, %v", got, err)
+	}
+	if _, err := dns.otherNames("registry.k8s.io/coredns/coredns:v9.9.9"); err == nil || !strings.Contains(err.Error(), "v9.9.9") {
+		t.Errorf("a tag that is not known gives %v", err)
+	}
+	if got, err := contents["etcd"].otherNames("registry.k8s.io/etcd:3.6.8-0"); len(got) > 0 || err != nil {
+		t.Errorf("an image without versions of its own has other names %v, %v", got, err)
+	}
+}

@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"cmp"
+	"strings"
+)
+
+// adopt takes the machines over that nobody controls: all of them, or none.
+func adopt(s *state) opinion {
+	if len(s.Strangers) == 0 {
+		return pass("all control plane machines of the cluster are %s's", s.Group.Name)
+	}
+	if against := s.contradicted(); len(against) > 0 {
+		return pass("not all can be adopted: %s", strings.Join(against, "; "))
+	}
+	first := s.Strangers[0].Name
+	if more := s.adoptable()[1:]; len(more) > 0 {
+		return do(Step{Verb: Adopt, Machine: first}, "Adopting", "%s has the labels of the control plane and no owner, and so have %s, which follow", first, strings.Join(more, ", "))
+	}
+	return do(Step{Verb: Adopt, Machine: first}, "Adopting", "%s has the labels of the control plane and no owner", first)
+}
+
+// leaveAlone waits for a person while a machine cannot be adopted.
+func leaveAlone(s *state) opinion {
+	against := s.contradicted()
+	if len(against) == 0 {
+		return pass("no machine is in the way that cannot be adopted")
+	}
+	text := strings.Join(against, "; ")
+	if more := s.adoptable(); len(more) > 0 {
+		text += "; until then " + strings.Join(more, ", ") + " could be, and wait"
+	}
+	return wait("CannotAdopt", "control plane machines that %s does not control, and that cannot be adopted: %s; nothing is begun beside them", s.Group.Name, text)
+}
+
+// contradicted says of each machine that cannot be adopted why.
+func (s *state) contradicted() []string {
+	var texts []string
+	for _, m := range s.Strangers {
+		if m.Against != "" {
+			texts = append(texts, m.Name+": "+m.Against)
+		}
+	}
+	return texts
+}
+
+// adoptable names the machines that nothing contradicts the adoption of.
+func (s *state) adoptable() []string {
+	var names []string
+	for _, m := range s.Strangers {
+		if m.Against == "" {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// waitForSight waits until the cluster is seen that others may have made on the
+// machines. Until then none of them may be taken for one that serves nobody.
+func (s *state) waitForSight() opinion {
+	why := "kubeadm has not finished there"
+	if !s.Cluster.Reachable {
+		why = "the API server does not answer: " + cmp.Or(s.Cluster.Unreachable, "it was not asked")
+	}
+	return wait("ClusterUnseen", "others made %s, and what runs on them was not seen yet: %s", names(s.machines), why)
+}

@@ -1,0 +1,45 @@
+package plan
+
+import "fmt"
+
+// checkAside: while machines of the control plane are not the group's, nothing is
+// begun. They are adopted, or what is being deleted goes on.
+func checkAside(o Observed, s Step) error {
+	if len(o.Strangers) == 0 || s.Verb == Adopt || s.Verb == ReleaseHook {
+		return nil
+	}
+	going := 0
+	for _, m := range o.Machines {
+		if m.Deleting {
+			going++
+		}
+	}
+	if s.Verb == MoveLeader && going > 0 {
+		return nil
+	}
+	if s.Verb == RemoveMember {
+		gone, _ := memberNamed(o, s.Member)
+		if on, _ := machineNamed(o, gone.Machine); on.Deleting {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not the group's: nothing may be begun beside it", o.Strangers[0].Name)
+}
+
+// checkAdopt allows a machine to be adopted that nobody controls, if all others can be.
+func checkAdopt(o Observed, s Step) error {
+	if o.Group.Deleting {
+		return fmt.Errorf("the group is being deleted, and %s would be with it", s.Machine)
+	}
+	found := false
+	for _, m := range o.Strangers {
+		if m.Against != "" {
+			return fmt.Errorf("%s cannot be adopted: %s", m.Name, m.Against)
+		}
+		found = found || m.Name == s.Machine
+	}
+	if !found {
+		return fmt.Errorf("there is no machine %s to be adopted", s.Machine)
+	}
+	return nil
+}

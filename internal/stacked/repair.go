@@ -1,0 +1,155 @@
+package stacked
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// The times after which a machine counts as broken, where the user says nothing.
+const (
+	nodeStartupSeconds = 1200
+	unhealthySeconds   = 300
+)
+
+// noteRepair writes down that a machine is given up to be replaced, before it is
+// deleted: the one that takes its place shall know.
+func (r *Reconciler) noteRepair(ctx context.Context, s *scene, m *memory, step plan.Step) error {
+	given := replacement{Machine: step.Machine, Timestamp: metav1.NewTime(time.Now().UTC().Truncate(time.Second)), Retries: step.Retry}
+	return r.annotate(ctx, s, m, upstream.RemediationInProgressAnnotation, given.String())
+}
+
+// annotate sets an annotation of the control plane, or takes it away if the value is
+// empty. A control plane that has changed since it was read is a conflict.
+func (r *Reconciler) annotate(ctx context.Context, s *scene, m *memory, name, value string) error {
+	after := s.kcp.DeepCopy()
+	if value == "" {
+		delete(after.Annotations, name)
+	} else {
+		if after.Annotations == nil {
+			after.Annotations = map[string]string{}
+		}
+		after.Annotations[name] = value
+	}
+	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing annotation %s of KubeadmControlPlane %s: %w", name, s.kcp.Name, err)
+	}
+	s.kcp = after
+	m.expect(expectation{version: after.ResourceVersion, since: time.Now()})
+	return nil
+}
+
+// repairs says what of a control plane's repair goes on: a machine that was given up
+// and not replaced yet, or machines that are marked.
+func (s *scene) repairs() []string {
+	var texts []string
+	if given := replacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation); given != nil {
+		texts = append(texts, "* "+given.Machine+" was given up, and is to be replaced")
+	}
+	for _, m := range s.observed.Machines {
+		if m.Marked != "" {
+			texts = append(texts, "* "+m.Name+": "+m.Marked)
+		}
+	}
+	return texts
+}
+
+// ownerRemediated tells of a marked machine what becomes of it. says is what the rules
+// say of those that are marked.
+func (s *scene) ownerRemediated(i int, says string) metav1.Condition {
+	kind := clusterv1.MachineOwnerRemediatedCondition
+	if s.observed.Machines[i].Deleting {
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
+	}
+	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
+}
+
+// verdict is what a rule says of what was observed.
+func (s *scene) verdict(rule string) string {
+	for _, v := range plan.Explain(s.observed) {
+		if v.Rule == rule {
+			return v.Because + v.Decision.Message
+		}
+	}
+	return ""
+}
+
+// healthCheck keeps the MachineHealthCheck that the control plane wants: there is one
+// while spec.autoRepair is, and one machine can be spared.
+func (r *Reconciler) healthCheck(ctx context.Context, s *scene) error {
+	want := desiredHealthCheck(s.kcp, s.cluster.Name)
+	has := &clusterv1.MachineHealthCheck{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.kcp), has)
+	switch {
+	case apierrors.IsNotFound(err) && want == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		err = r.Client.Create(ctx, want)
+	case err != nil:
+	case !metav1.IsControlledBy(has, s.kcp):
+		return nil // somebody else's, who knows what is wanted
+	case want == nil:
+		err = client.IgnoreNotFound(r.Client.Delete(ctx, has, client.Preconditions{UID: &has.UID}))
+	case !equality.Semantic.DeepEqual(has.Spec, want.Spec) || !reflect.DeepEqual(has.Labels, want.Labels):
+		after := has.DeepCopy()
+		after.Spec, after.Labels = want.Spec, want.Labels
+		err = r.Client.Patch(ctx, after, client.MergeFrom(has))
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("keeping MachineHealthCheck %s: %w", s.kcp.Name, err)
+	}
+	return nil
+}
+
+// desiredHealthCheck returns the health check for a control plane's machines; nil: none.
+func desiredHealthCheck(kcp *controlplanev1.KubeadmControlPlane, cluster string) *clusterv1.MachineHealthCheck {
+	auto, most := kcp.Spec.AutoRepair, spared(kcp)
+	if auto == nil || most == 0 {
+		return nil
+	}
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
+		Namespace:       kcp.Namespace,
+		Name:            kcp.Name,
+		Labels:          map[string]string{clusterv1.ClusterNameLabel: cluster},
+		OwnerReferences: []metav1.OwnerReference{controllerRef(kcp)},
+	}}
+	timeout := ptr.To(ptr.Deref(auto.UnhealthyTimeoutSeconds, unhealthySeconds))
+	check.Spec = clusterv1.MachineHealthCheckSpec{
+		ClusterName: cluster,
+		Selector:    metav1.LabelSelector{MatchLabels: machine.Labels(cluster)},
+		Checks: clusterv1.MachineHealthCheckChecks{
+			NodeStartupTimeoutSeconds: ptr.To(ptr.Deref(auto.NodeStartupTimeoutSeconds, nodeStartupSeconds)),
+			UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: timeout},
+				{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: timeout},
+			},
+		},
+	}
+	check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromInt32(most))
+	return check
+}
+
+// spared is how many machines may be broken at once and the rest keeps the quorum:
+// none of one, one of three, two of five. Without a quorum of ours, all but one.
+func spared(kcp *controlplanev1.KubeadmControlPlane) int32 {
+	replicas := ptr.Deref(kcp.Spec.Replicas, 1)
+	if !managesEtcd(kcp) {
+		return replicas - 1
+	}
+	return (replicas - 1) / 2
+}

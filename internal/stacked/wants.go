@@ -1,0 +1,184 @@
+package stacked
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/version"
+)
+
+// replacement is what the annotations remediation-in-progress, on a control plane,
+// and remediation-for, on the machine that takes another's place, hold: upstream's
+// form, so that either controller goes on with what the other began.
+type replacement struct {
+	Machine   string      `json:"machine"`
+	Timestamp metav1.Time `json:"timestamp"`
+	Retries   int         `json:"retryCount"`
+}
+
+// replacementIn reads such an annotation; nil when there is none that can be read.
+func replacementIn(annotations map[string]string, name string) *replacement {
+	var r replacement
+	if json.Unmarshal([]byte(annotations[name]), &r) != nil || r.Machine == "" {
+		return nil
+	}
+	return &r
+}
+
+func (r replacement) String() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// parts reads the objects that each machine consists of. What is gone is not known.
+func (r reader) parts(ctx context.Context, s *scene) error {
+	s.parts = make([]drift.Machine, len(s.machines))
+	for i, m := range s.machines {
+		s.parts[i] = drift.Machine{Machine: m}
+		if name := m.Spec.Bootstrap.ConfigRef.Name; name != "" {
+			config := &bootstrapv1.KubeadmConfig{}
+			err := r.objects.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, config)
+			switch {
+			case err == nil:
+				s.parts[i].Config = config
+			case !apierrors.IsNotFound(err):
+				return fmt.Errorf("reading KubeadmConfig %s: %w", name, err)
+			}
+		}
+		if ref := m.Spec.InfrastructureRef; ref.Name != "" {
+			infra, err := external.GetObjectFromContractVersionedRef(ctx, r.objects, ref, m.Namespace)
+			switch {
+			case err == nil:
+				s.parts[i].Infrastructure = infra
+			case !apierrors.IsNotFound(err):
+				return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// addWants adds what is wanted of each machine that lives, and of whom it took the place.
+func (s *scene) addWants(now time.Time) {
+	s.drifts = make([]drift.Drift, len(s.parts))
+	for i, part := range s.parts {
+		facts := &s.observed.Machines[i]
+		s.drifts[i] = drift.Of(withGates(s.kcp), part, now)
+		facts.Outdated = cut(s.drifts[i].String(), longestDrift)
+		facts.Marked = mark(part.Machine)
+		facts.Gate = shutGate(s.kcp, part.Machine)
+		_, facts.Chosen = part.Machine.Annotations[clusterv1.DeleteMachineAnnotation]
+		if r := replacementIn(part.Machine.Annotations, upstream.RemediationForAnnotation); r != nil {
+			facts.Replaced, facts.Retries = r.Timestamp.Time, r.Retries
+		}
+	}
+}
+
+// longestDrift is how many bytes of a machine's differences a decision tells.
+const longestDrift = 200
+
+// withGates returns the control plane as its machines are made: with the feature
+// gates that are set for the user.
+func withGates(kcp *controlplanev1.KubeadmControlPlane) *controlplanev1.KubeadmControlPlane {
+	kcp = kcp.DeepCopy()
+	setFeatureGates(&kcp.Spec.KubeadmConfigSpec, kcp.Spec.Version)
+	return kcp
+}
+
+// mark says why a machine is to be replaced: a health check found it broken and left
+// it to its owner, or a person asks for it. Empty: it is not.
+func mark(m *clusterv1.Machine) string {
+	if _, asked := m.Annotations[clusterv1.RemediateMachineAnnotation]; asked {
+		return "the annotation " + clusterv1.RemediateMachineAnnotation + " asks for it"
+	}
+	if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) || !conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
+		return ""
+	}
+	verdict := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
+	if verdict.Message == "" {
+		return verdict.Reason
+	}
+	return strings.ReplaceAll(verdict.Message, "\n", "; ")
+}
+
+// shutGate names the first of the user's readiness gates that a machine does not pass.
+func shutGate(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) string {
+	for _, gate := range kcp.Spec.MachineTemplate.Spec.ReadinessGates {
+		passed := conditions.IsTrue(m, gate.ConditionType)
+		if gate.Polarity == clusterv1.NegativePolarityCondition {
+			passed = conditions.IsFalse(m, gate.ConditionType)
+		}
+		if !passed {
+			return gate.ConditionType
+		}
+	}
+	return ""
+}
+
+// surge is how many machines more than wanted a rollout may have.
+func surge(kcp *controlplanev1.KubeadmControlPlane) int {
+	most := kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge
+	if most == nil {
+		return 1
+	}
+	return most.IntValue()
+}
+
+// repairLimits are those of the user, and upstream's defaults.
+func repairLimits(kcp *controlplanev1.KubeadmControlPlane) plan.RepairLimits {
+	given := kcp.Spec.Remediation
+	limits := plan.RepairLimits{Most: -1, Healthy: time.Hour}
+	if given.MaxRetry != nil {
+		limits.Most = int(*given.MaxRetry)
+	}
+	limits.Period = time.Duration(ptr.Deref(given.RetryPeriodSeconds, 0)) * time.Second
+	if given.MinHealthyPeriodSeconds != nil {
+		limits.Healthy = time.Duration(*given.MinHealthyPeriodSeconds) * time.Second
+	}
+	return limits
+}
+
+// leap says why the machines cannot be brought to the wanted version; empty: they can.
+// One minor version at a time, and back only to where some of them still are.
+func leap(want string, machines []*clusterv1.Machine) string {
+	to, err := version.Parse(want)
+	if err != nil || len(machines) == 0 {
+		return ""
+	}
+	var oldest version.Version
+	for i, m := range machines {
+		v, err := version.Parse(m.Spec.Version)
+		if err != nil {
+			return ""
+		}
+		if i == 0 || version.CompareMinor(v, oldest) < 0 {
+			oldest = v
+		}
+	}
+	switch {
+	case version.CompareMinor(to, oldest) < 0:
+		return fmt.Sprintf("spec.version is %s, and no machine is older than v%d.%d: it goes back only to where some machine still is", want, oldest.Major, oldest.Minor)
+	case to.Major != oldest.Major || to.Minor > oldest.Minor+1:
+		return fmt.Sprintf("spec.version is %s, and the oldest machine has v%d.%d: one minor version at a time, v%d.%d would be accepted", want, oldest.Major, oldest.Minor, oldest.Major, oldest.Minor+1)
+	}
+	return ""
+}

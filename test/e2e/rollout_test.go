@@ -1,0 +1,278 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+)
+
+const older, newer = "v1.35.4", "v1.36.3"
+
+// surge1: v1.35.4 -> v1.36.3 with one machine more than wanted, while a client writes and reads.
+func surge1(t *testing.T, e *environment) {
+	e.up(t, "golf", "--replicas", "3", "--kubernetes-version", older)
+	rollOver(t, e, "golf", 4)
+	e.takeDown(t, "golf")
+}
+
+// surge0: the same, one machine first taken away each time.
+func surge0(t *testing.T, e *environment) {
+	e.up(t, "hotel", "--replicas", "3", "--kubernetes-version", older)
+	e.change(t, "hotel", func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Rollout.Strategy.Type = "RollingUpdate"
+		kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(0))
+	})
+	rollOver(t, e, "hotel", 3)
+	e.takeDown(t, "hotel")
+}
+
+// rollOver takes a cluster of three to the newer version, with at most so many machines at once, and verifies what
+// its users and its etcd saw of it.
+func rollOver(t *testing.T, e *environment, name string, most int) {
+	before := e.machines(t, name)
+	c, _ := e.workload(t, name)
+	ctx, stop := context.WithCancel(context.Background())
+	client, done := newWriter(c), make(chan struct{})
+	go func() { defer close(done); client.run(ctx) }()
+	own, seen := measureDelays(t, e, name), e.countMachines(t, ctx, name)
+	took := e.up(t, name, "--kubernetes-version", newer)
+	t.Logf("FIGURE three machines %s -> %s: %.1f s", older, newer, took.Seconds())
+	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
+	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+	stop()
+	<-done
+	own.report(t)
+	t.Logf("FIGURE writes through the endpoint meanwhile: %s", client)
+	if lost := client.lost(context.Background(), t); lost > 0 {
+		t.Errorf("%d acknowledged writes are lost", lost)
+	}
+	for _, m := range e.machines(t, name) {
+		if slices.Contains(before, m) {
+			t.Errorf("%s was not replaced", m)
+		}
+	}
+	if got := <-seen; got != most {
+		t.Errorf("there were up to %d machines at once, want %d", got, most)
+	}
+	nodes, err := c.CoreV1().Nodes().List(context.Background(), listAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes.Items {
+		if n.Status.NodeInfo.KubeletVersion != newer {
+			t.Errorf("node %s runs %s", n.Name, n.Status.NodeInfo.KubeletVersion)
+		}
+	}
+	proxy, err := c.AppsV1().DaemonSets("kube-system").Get(context.Background(), "kube-proxy", metav1.GetOptions{})
+	if err != nil || !strings.HasSuffix(proxy.Spec.Template.Spec.Containers[0].Image, ":"+newer) {
+		t.Errorf("kube-proxy is %v, %v", proxy.Spec.Template.Spec.Containers, err)
+	}
+	spreadOver(t, e, name, 3)
+}
+
+// countMachines yields, once ctx has ended, how many machines that were not being deleted there were at most.
+func (e *environment) countMachines(t *testing.T, ctx context.Context, name string) <-chan int {
+	t.Helper()
+	c, most := e.management(t), make(chan int, 1)
+	go func() {
+		n := 0
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for ; ctx.Err() == nil; <-tick.C {
+			var all clusterv1.MachineList
+			if c.List(ctx, &all, client.MatchingLabels{clusterv1.ClusterNameLabel: name}) != nil {
+				continue
+			}
+			staying := slices.DeleteFunc(all.Items, func(m clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+			n = max(n, len(staying))
+		}
+		most <- n
+	}()
+	return most
+}
+
+// change lets a user change the control plane.
+func (e *environment) change(t *testing.T, name string, f func(*controlplanev1.KubeadmControlPlane)) {
+	t.Helper()
+	kcp := e.controlPlane(t, name)
+	before := kcp.DeepCopy()
+	f(kcp)
+	if err := e.management(t).Patch(context.Background(), kcp, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repair: one dead machine of three is replaced by spec.autoRepair.
+func repair(t *testing.T, e *environment) { heal(t, e, "india", 3, 1) }
+
+// twoOfFive: two dead machines of five at once are.
+func twoOfFive(t *testing.T, e *environment) { heal(t, e, "juliett", 5, 2) }
+
+func heal(t *testing.T, e *environment, name string, replicas, dead int) {
+	e.up(t, name, "--replicas", strconv.Itoa(replicas))
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{UnhealthyTimeoutSeconds: ptr.To[int32](10)}
+	})
+	all := e.machines(t, name)
+	eventually(t, "the health check knows all machines", patience, func() string {
+		check := &clusterv1.MachineHealthCheck{}
+		if err := e.management(t).Get(context.Background(), client.ObjectKeyFromObject(e.controlPlane(t, name)), check); err != nil {
+			return err.Error()
+		}
+		if n := ptr.Deref(check.Status.CurrentHealthy, 0); int(n) != replicas {
+			return fmt.Sprintf("%d of %d machines are healthy", n, replicas)
+		}
+		return ""
+	})
+	victims := all[:dead]
+	e.quorate(t, append([]string{"machine", "stop"}, victims...)...)
+	eventually(t, "the health check has found the first", patience, func() string {
+		kcp := e.controlPlane(t, name)
+		if kcp.Status.LastRemediation.Machine == "" {
+			return kcp.Status.Plan.Message
+		}
+		return ""
+	})
+	took := eventually(t, fmt.Sprintf("%d voters again", replicas), patience, func() string {
+		for _, v := range victims {
+			if slices.Contains(e.machines(t, name), v) {
+				return v + " is still there: " + e.controlPlane(t, name).Status.Plan.Message
+			}
+		}
+		return e.quorumOf(t, name, replicas)()
+	})
+	took += eventually(t, "healthy nodes", patience, e.healthy(t, name, replicas))
+	t.Logf("FIGURE %d dead of %d to all healthy again, from the health check's verdict: %.1f s", dead, replicas, took.Seconds())
+	e.takeDown(t, name)
+}
+
+// after: spec.rollout.after replaces all machines that are older.
+func after(t *testing.T, e *environment) {
+	e.up(t, "kilo", "--replicas", "1")
+	before := e.machines(t, "kilo")
+	e.change(t, "kilo", func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Rollout.After = metav1.NewTime(time.Now().Truncate(time.Second))
+	})
+	e.replaced(t, "kilo", before)
+	e.takeDown(t, "kilo")
+}
+
+// template: another machine template replaces all machines made from the one before.
+func template(t *testing.T, e *environment) {
+	e.up(t, "lima", "--replicas", "1")
+	before, kcp := e.machines(t, "lima"), e.controlPlane(t, "lima")
+	made := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}}}
+	made.SetGroupVersionKind(infrav1.GroupVersion.WithKind("LocalMachineTemplate"))
+	made.SetNamespace(kcp.Namespace)
+	made.SetName("lima-other")
+	if err := e.management(t).Create(context.Background(), made); err != nil {
+		t.Fatal(err)
+	}
+	e.change(t, "lima", func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.MachineTemplate.Spec.InfrastructureRef.Name = made.GetName()
+	})
+	e.replaced(t, "lima", before)
+	e.takeDown(t, "lima")
+}
+
+// replaced waits until other machines have taken the place of all.
+func (e *environment) replaced(t *testing.T, name string, before []string) {
+	t.Helper()
+	eventually(t, "other machines", patience, func() string {
+		now := e.machines(t, name)
+		for _, m := range now {
+			if slices.Contains(before, m) {
+				return fmt.Sprintf("%v: %s", now, e.controlPlane(t, name).Status.Plan.Message)
+			}
+		}
+		if len(now) != len(before) {
+			return fmt.Sprintf("%v", now)
+		}
+		return e.quorumOf(t, name, len(before))()
+	})
+}
+
+// kubeletDead: the kubelet of the leader's machine ends. Its etcd lives on and leads, and nobody can forward a port to it.
+func kubeletDead(t *testing.T, e *environment) {
+	e.up(t, "mike", "--replicas", "3")
+	e.change(t, "mike", func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{UnhealthyTimeoutSeconds: ptr.To[int32](10)}
+	})
+	leader := e.leader(t, e.machines(t, "mike"))
+	e.quorate(t, "shell", leader, "--", "systemctl", "stop", "kubelet")
+	eventually(t, "another machine in place of the leader's", patience, func() string {
+		now := e.machines(t, "mike")
+		if slices.Contains(now, leader) {
+			return e.controlPlane(t, "mike").Status.Plan.Message
+		}
+		return e.quorumOf(t, "mike", 3)()
+	})
+	e.takeDown(t, "mike")
+}
+
+// leader is the machine whose etcd leads.
+func (e *environment) leader(t *testing.T, machines []string) string {
+	t.Helper()
+	for _, m := range machines {
+		out := e.quorate(t, "shell", m, "--", "sh", "-c", etcdctl+"endpoint status")
+		var status []struct {
+			Status struct {
+				Header struct {
+					MemberID uint64 `json:"member_id"`
+				} `json:"header"`
+				Leader uint64 `json:"leader"`
+			} `json:"Status"`
+		}
+		if err := json.Unmarshal([]byte(out), &status); err != nil || len(status) != 1 {
+			t.Fatalf("etcd on %s: %v: %s", m, err, out)
+		}
+		if s := status[0].Status; s.Leader == s.Header.MemberID {
+			return m
+		}
+	}
+	t.Fatal("no etcd leads")
+	return ""
+}
+
+// killDaemonOften: SIGKILL of the daemon at ten random moments of a rollout.
+func killDaemonOften(t *testing.T, e *environment) {
+	e.up(t, "november", "--replicas", "3", "--kubernetes-version", older)
+	before := e.machines(t, "november")
+	c, _ := e.workload(t, "november")
+	ctx, stop := context.WithCancel(context.Background())
+	client, done := newWriter(c), make(chan struct{})
+	go func() { defer close(done); client.run(ctx) }()
+	for n := range 10 {
+		e.quorate(t, "up", "--network", e.network, "--name", "november", "--kubernetes-version", newer, "--wait=false")
+		time.Sleep(time.Duration(1000+rand.IntN(11000)) * time.Millisecond) // any moment will do
+		t.Logf("kill %d: %s", n+1, e.controlPlane(t, "november").Status.Plan.Step)
+		killDaemon(t, e)
+	}
+	e.up(t, "november", "--kubernetes-version", newer)
+	e.replaced(t, "november", before)
+	stop()
+	<-done
+	t.Logf("FIGURE writes through the endpoint while the daemon was killed ten times: %s", client)
+	if lost := client.lost(context.Background(), t); lost > 0 {
+		t.Errorf("%d acknowledged writes are lost", lost)
+	}
+	e.takeDown(t, "november")
+}
