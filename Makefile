@@ -52,6 +52,10 @@ unit: build ## unit tests, rows, stories, a short run of the worlds, envtest
 worlds: ## many random worlds; SEED=N replays one and tells its story
 	$(GO) test ./internal/sim -run TestWorlds -count 1 -v -args $(if $(SEED),-seed=$(SEED),-worlds=20000)
 
+.PHONY: model
+model: ## explore every state of small groups, with accidents and old looks; DEEP=1 goes further, for an hour
+	$(GO) run ./test/model $(if $(DEEP),-deep)
+
 .PHONY: mutate
 mutate: ## sabotage every rule and comparison of the decision core, one at a time
 	$(GO) run ./test/mutate

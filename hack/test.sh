@@ -18,6 +18,7 @@ if [ $e2e = yes ]; then ./bin/quorate artifacts build; fi
 step "generated files" make -s verify
 step "lint" make -s lint
 show "unit" make -s unit
+show "model" make -s model
 show "mutation" make -s mutate
 # CI runs two lives on real machines, a birth and a repair; `make e2e` runs all.
 [ -z "${CI:-}" ] || QUORATE_E2E='(create|repair)'

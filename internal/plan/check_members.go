@@ -48,7 +48,12 @@ func mayBeOn(o Observed, e Member, m Machine) bool {
 	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner {
 		return false
 	}
-	return votersOn(o, m.Name) == 0 && (m.Node == "" || e.Name == "" || e.Name == m.Node)
+	for _, on := range o.Etcd.Members {
+		if on.Machine == m.Name {
+			return false
+		}
+	}
+	return m.Node == "" || e.Name == "" || e.Name == m.Node
 }
 
 // checkNoOrphan refuses to let a machine go that may hold a voter nobody has placed.

@@ -182,7 +182,7 @@ func (s *state) cannotGo(m *machine) string {
 	if !s.Etcd.Known {
 		return "may hold a voter: etcd's members are not known"
 	}
-	if m.mayYetJoin(s.Now) && !quorum.Has(append(slices.Clone(s.voters), quorum.Voter{ID: m.Name})) {
+	if m.mayYetJoin(s.Now) && !quorum.Has(s.atWorst(m)) {
 		return "may yet join, and going at once its voter would cost the quorum: it is given " + span(m.Created.Add(joinPatience).Sub(s.Now)) + " more"
 	}
 	return ""
@@ -191,6 +191,22 @@ func (s *state) cannotGo(m *machine) string {
 // mayHold reports whether a member may run on a machine, for all that is known: it is
 // named after its Node, as soon as it has started.
 func (m *Machine) mayHold(e *Member) bool { return m.Node == "" || e.Name == "" || e.Name == m.Node }
+
+// atWorst are the voters as they may become when a machine that may yet join goes at
+// once: its own is lost, and so are those of the others that are going already.
+func (s *state) atWorst(m *machine) []quorum.Voter {
+	voters := append(slices.Clone(s.voters), quorum.Voter{ID: m.Name})
+	for _, o := range s.with(leaving) {
+		switch {
+		case o == m || o.Hook:
+		case o.member == nil && o.mayYetJoin(s.Now), o.member != nil && o.member.Learner:
+			voters = append(voters, quorum.Voter{ID: o.Name})
+		case o.member != nil:
+			voters = append(quorum.Without(voters, o.member.ID), quorum.Voter{ID: o.member.ID})
+		}
+	}
+	return voters
+}
 
 // mayYetJoin reports whether kubeadm may be about to add a member on a machine that goes.
 func (m *Machine) mayYetJoin(now time.Time) bool {

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// A step is what was decided, in terms of a state.
+type step struct {
+	verb verb
+	on   int8 // 1 + the index of a host; below zero: -1 - that of a stray
+	init bool
+	old  bool // the spec was changed since it was decided
+}
+
+type verb uint8
+
+const (
+	nothing verb = iota
+	create
+	remove // a machine
+	moveLeader
+	removeMember
+	releaseHook
+	writeKubeadm
+	updateAddons
+	unheard // of, here
+)
+
+var verbs = map[plan.Verb]verb{
+	plan.Wait: nothing, plan.Nothing: nothing, plan.Create: create, plan.Delete: remove,
+	plan.MoveLeader: moveLeader, plan.RemoveMember: removeMember, plan.ReleaseHook: releaseHook,
+	plan.WriteKubeadm: writeKubeadm, plan.UpdateAddons: updateAddons,
+}
+
+// stepOf reads a decision's step.
+func stepOf(s plan.Step) step {
+	v, known := verbs[s.Verb]
+	if !known {
+		return step{verb: unheard}
+	}
+	t := step{verb: v, init: s.Init}
+	switch v {
+	case remove, releaseHook:
+		n, _ := strconv.Atoi(s.Machine[len("cp-"):])
+		t.on = int8(n)
+	case moveLeader, removeMember:
+		n, _ := strconv.Atoi(s.Member[1:])
+		t.on = int8(n)
+		if s.Member[0] == 's' {
+			t.on = int8(-1 - n)
+		}
+	}
+	return t
+}
+
+// shift forgets a host that is gone.
+func (t *step) shift(gone int) {
+	switch j := int8(gone) + 1; {
+	case t.on == j:
+		*t = step{}
+	case t.on > j:
+		t.on--
+	}
+}
+
+// do carries a step out, as far as the world lets it.
+func (g *group) do(s state, t step) state {
+	s.pending, s.age = step{}, 0
+	var h *host
+	if t.on > 0 {
+		h = &s.hosts[t.on-1]
+	}
+	switch t.verb {
+	case create:
+		s.hosts[s.n()] = fresh(t)
+	case remove:
+		h.set(deleting)
+		if h.stage < settling || h.has(dark) {
+			h.set(due)
+		}
+	case releaseHook:
+		h.set(released)
+	case moveLeader:
+		if h != nil && s.leader != 0 && g.voter(h) && g.runs(h) {
+			s.leader = t.on
+		}
+	case removeMember:
+		g.take(&s, t, h)
+	default:
+		s.spec &^= written(t)
+	}
+	g.settle(&s)
+	return s
+}
+
+// fresh is a host as it is created: of the spec that was wanted when that was decided.
+func fresh(t step) host {
+	h := host{stage: coming}
+	if t.init {
+		h.set(first)
+	}
+	if t.old {
+		h.set(outdated)
+	}
+	return h
+}
+
+// written is what a step brings up to date.
+func written(t step) spec {
+	switch {
+	case t.verb == writeKubeadm && !t.old:
+		return kubeadmOld
+	case t.verb == updateAddons && !t.old:
+		return addonsOld
+	}
+	return 0
+}
+
+// take removes a member, if etcd lets it.
+func (g *group) take(s *state, t step, h *host) {
+	switch {
+	case s.leader == 0:
+	case h == nil:
+		s.strays[-1-t.on] = 0
+	case g.voter(h) && g.runs(h) && !g.maySpare(s):
+	default:
+		h.set(removed)
+		h.clear(down)
+		if h.stage < up && !h.has(dark) {
+			h.set(stuck) // kubeadm waits for a member that will never be
+		}
+	}
+}
+
+// maySpare is etcd's gate for the removal of a voter that runs.
+func (g *group) maySpare(s *state) bool {
+	running, all := g.voters(s)
+	return running-1 >= 1+(all-1)/2
+}
+
+// help is what a person does when nothing happens any more: one of what ails is deleted.
+func (g *group) help(s state) (move, bool) {
+	if s.marks&initialised != 0 && !g.reachable(&s) {
+		return move{}, false
+	}
+	for i := range s.n() {
+		if h := &s.hosts[i]; !h.has(deleting) && h.has(dark|stuck|marked) {
+			return move{what: "a person deletes", on: i + 1, to: g.do(s, step{verb: remove, on: int8(i) + 1}), fair: true}, true
+		}
+	}
+	return move{}, false
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// The judge holds decisions and states against the invariants, by the truth. It asks
+// neither the rules nor plan.Check.
+
+// judgeState is asked of every state.
+func (g *group) judgeState(s *state) string {
+	if g.replicas >= 3 && g.surge == 1 && s.faults <= 1 && s.marks&rested != 0 && !g.quorum(s) {
+		return "the quorum is lost with a single failure"
+	}
+	if s.count(func(h *host) bool { return h.has(first) && !h.has(deleting) }) > 1 {
+		return "two machines initialise a cluster"
+	}
+	return ""
+}
+
+// judgeLook is asked of every decision that is made on the truth.
+func (g *group) judgeLook(s *state, t step) string {
+	if t.verb == nothing {
+		return ""
+	}
+	if s.marks&initialised != 0 && !g.quorum(s) {
+		return "something is touched without quorum"
+	}
+	switch t.verb {
+	case create:
+		return g.judgeCreate(s, t)
+	case remove:
+		return g.judgeDelete(s, t)
+	case removeMember:
+		return g.judgeLeader(s, t)
+	case releaseHook:
+		if h := &s.hosts[t.on-1]; !h.has(deleting) || g.member(h) && s.marks&initialised != 0 {
+			return "a hook is released and a member is still there"
+		}
+	case updateAddons:
+		if s.count(func(h *host) bool { return h.has(outdated) }) > 0 {
+			return "the addons become newer than a machine"
+		}
+	case unheard:
+		return "a step that has no place here"
+	}
+	return ""
+}
+
+func (g *group) judgeCreate(s *state, t step) string {
+	staying := s.count(func(h *host) bool { return !h.has(deleting) })
+	most := g.replicas
+	if s.count(func(h *host) bool { return h.has(outdated) && !h.has(deleting) }) > 0 {
+		most += g.surge
+	}
+	inits := s.marks&initialised == 0
+	switch {
+	case staying >= most:
+		return fmt.Sprintf("machine %d of %d is created", staying+1, most)
+	case t.init != inits || inits && s.n() > 0:
+		return "a second cluster is made, or there is nothing to join"
+	case !inits && s.spec&kubeadmOld != 0:
+		return "a machine would join with an old configuration"
+	}
+	return ""
+}
+
+// judgeDelete: enough stay, one change at a time.
+func (g *group) judgeDelete(s *state, t step) string {
+	gone := s.hosts[t.on-1]
+	if s.marks&initialised == 0 {
+		return ""
+	}
+	rest := *s
+	rest.hosts[t.on-1].set(deleting)
+	stays := func(h *host) bool { return !h.has(deleting) }
+	works := func(h *host) bool { return stays(h) && g.seems(h) }
+	staying, working := rest.count(stays), rest.count(works)
+	must, whole := g.mustStay(&gone)
+	switch {
+	case gone.has(deleting):
+		return "a machine is deleted twice"
+	case s.count(func(h *host) bool { return h.has(deleting) && g.voter(h) }) > 0:
+		return "a machine is deleted while a voter leaves"
+	case working == 0:
+		return "the last complete machine is deleted"
+	case staying < must:
+		return fmt.Sprintf("%d machines are left of %d", staying, g.replicas)
+	case working < whole:
+		return fmt.Sprintf("%d complete machines are left of %d in a rollout", working, g.replicas)
+	}
+	return g.judgeLeader(s, t)
+}
+
+// seems: it does its work, as far as anybody can know: without members it takes a
+// while to see that a machine is dark.
+func (g *group) seems(h *host) bool {
+	return g.works(h) || g.external && h.stage == up && !h.has(old|late)
+}
+
+// mustStay is how many must stay, and how many of them complete, when one goes.
+func (g *group) mustStay(gone *host) (staying, whole int) {
+	serves := g.seems(gone) || g.voter(gone) && g.runs(gone)
+	switch {
+	case gone.has(marked) && !serves, !gone.has(marked) && gone.has(outdated) && !serves && gone.stage < settling:
+		return 0, 0
+	case gone.has(marked), gone.has(outdated) && !g.seems(gone):
+		return g.replicas - 1, 0
+	case gone.has(outdated):
+		return g.replicas - 1, g.replicas - 1 + g.surge
+	}
+	return g.replicas, 0
+}
+
+// judgeLeader: the voter that goes is not needed, does not lead while another could,
+// and does not go while another comes, if it lives.
+func (g *group) judgeLeader(s *state, t step) string {
+	if t.on <= 0 {
+		return g.judgeRemoval(s, t)
+	}
+	h := &s.hosts[t.on-1]
+	running, _ := g.voters(s)
+	switch {
+	case !g.voter(h) || !g.runs(h):
+	case s.leader == t.on && running > 1:
+		return "the leader goes while another could lead"
+	case s.count(g.learner) > 0:
+		return "a voter goes while there is a learner"
+	}
+	return g.judgeRemoval(s, t)
+}
+
+// judgeRemoval: with the voter that goes, the quorum does not.
+func (g *group) judgeRemoval(s *state, t step) string {
+	if g.external || t.verb != remove && t.verb != removeMember {
+		return ""
+	}
+	running, all := g.voters(s)
+	before := running > all/2
+	if t.on < 0 {
+		if s.strays[-1-t.on]&learns == 0 {
+			all--
+		}
+	} else if h := &s.hosts[t.on-1]; g.voter(h) {
+		all--
+		if g.runs(h) {
+			running--
+		}
+	}
+	if before && running <= all/2 {
+		return fmt.Sprintf("a voter goes that the quorum needs: %d of %d would be left", running, all)
+	}
+	return ""
+}
+
+// judgeLoss is asked when a host goes: what it takes along was not needed, but for what
+// has stopped since its hook was released.
+func (g *group) judgeLoss(s *state, h *host) string {
+	if s.marks&initialised == 0 || !g.voter(h) || !g.runs(h) {
+		return ""
+	}
+	_, all := g.voters(s)
+	left := s.count(g.voter) - 1
+	if left <= all/2 {
+		return fmt.Sprintf("a machine goes with a voter that is needed: %d of %d are left", left, all)
+	}
+	return ""
+}
+
+// asWanted: all that the user wants is there, and nothing else.
+func (g *group) asWanted(s *state) bool {
+	whole := s.count(func(h *host) bool { return g.works(h) && !h.has(outdated|deleting|marked) })
+	return s.marks&initialised != 0 && whole == g.replicas && s.n() == whole && s.spec == 0 &&
+		s.strays == [2]stray{} && (g.external || s.leader != 0)
+}
+
+// beyondHelp: nothing answers, and the decision says so.
+func (g *group) beyondHelp(s *state, d plan.Decision) bool {
+	switch d.Reason {
+	case "QuorumLost", "Unreachable", "EtcdUnknown", "NoLeader", "NoMachineLeft":
+		return s.marks&initialised != 0 && !g.reachable(s)
+	}
+	return false
+}

@@ -1,0 +1,251 @@
+package main
+
+import "fmt"
+
+// A move is one thing that happens, and what becomes of the group.
+type move struct {
+	what  string
+	on    int // the host that it happens to, counted from 1; 0: to none
+	to    state
+	fair  bool   // it happens by itself, sooner or later, if nothing else goes wrong
+	wrong string // an invariant that it breaks
+}
+
+// String names the move.
+func (m *move) String() string {
+	if m.on == 0 {
+		return m.what
+	}
+	return fmt.Sprintf("%s (%d)", m.what, m.on)
+}
+
+// moves is a list that is added to.
+type moves []move
+
+func (m *moves) add(g *group, fair bool, to state, what string, on int) {
+	g.settle(&to)
+	*m = append(*m, move{what: what, on: on, to: to, fair: fair})
+}
+
+// nature is all that may happen by itself, or by accident. What happens fairly comes first.
+func (g *group) nature(s state) moves {
+	var all moves
+	s.each(func(i int, h *host) {
+		g.progress(&all, s, i)
+		g.leave(&all, s, i)
+		if h.has(down) && !h.has(dark) {
+			to := s
+			to.hosts[i].clear(down | old)
+			all.add(g, true, to, "etcd returns", i+1)
+		}
+	})
+	g.elect(&all, s)
+	quiet := len(all) == 0
+	g.wait(&all, s, quiet)
+	s.each(func(i int, h *host) {
+		if h.has(dark) && !h.has(released) { // else its infrastructure goes
+			to := s
+			to.hosts[i].clear(dark | marked | old)
+			switch {
+			case h.stage == up:
+				to.hosts[i].clear(late)
+			case h.stage == coming && h.has(late):
+				to.hosts[i].set(stuck) // kubeadm has given up
+			}
+			all.add(g, false, to, "returns", i+1)
+		}
+	})
+	g.accidents(&all, s)
+	return all
+}
+
+// progress moves a host on as it comes up.
+func (g *group) progress(all *moves, s state, i int) {
+	h := &s.hosts[i]
+	if h.has(dark|stuck|removed) || h.stage == up {
+		return
+	}
+	next := h.stage + 1
+	switch h.stage {
+	case coming:
+		if next = g.begin(&s, i); next == coming {
+			return
+		}
+		if next == none {
+			s.hosts[i].set(stuck)
+			all.add(g, true, s, "cannot join a cluster of another spec", i+1)
+			return
+		}
+	case syncing, voting:
+		if s.leader == 0 || h.has(down) {
+			return
+		}
+	case settling:
+		s.hosts[i].clear(late | old)
+	}
+	s.hosts[i].stage = next
+	if next == settling {
+		s.hosts[i].clear(late | old)
+		g.initialise(&s, h.has(deleting), h.has(outdated))
+	}
+	all.add(g, true, s, "goes on", i+1)
+}
+
+// begin is what kubeadm does first on a host: the stage that it comes to; coming if
+// etcd lets it wait, none if it cannot go on.
+func (g *group) begin(s *state, i int) stage {
+	h := &s.hosts[i]
+	switch {
+	case !h.has(first) && h.has(outdated) && s.spec&kubeadmOld == 0 && s.marks&initialised != 0:
+		return none
+	case h.has(first) && !g.external:
+		s.leader, s.strays = int8(i)+1, [2]stray{}
+		return voting
+	case g.external:
+		return settling
+	case g.mayAdd(s):
+		return added
+	}
+	return coming
+}
+
+// initialise is what the first Node of a group that stays does.
+func (g *group) initialise(s *state, leaving, behind bool) {
+	if leaving || s.marks&initialised != 0 {
+		return
+	}
+	s.marks |= initialised
+	s.spec = 0
+	if behind {
+		s.spec = kubeadmOld | addonsOld
+	}
+}
+
+// mayAdd is etcd's gate for a new member.
+func (g *group) mayAdd(s *state) bool {
+	running, all := g.voters(s)
+	for _, m := range s.strays {
+		if m&left != 0 {
+			return false
+		}
+	}
+	return s.leader != 0 && running == all && s.count(g.learner) == 0
+}
+
+// leave moves a host on that is being deleted.
+func (g *group) leave(all *moves, s state, i int) {
+	h := &s.hosts[i]
+	switch {
+	case !h.has(deleting):
+	case h.has(released):
+		wrong := g.judgeLoss(&s, h)
+		g.drop(&s, i)
+		all.add(g, true, s, "is gone", i+1)
+		(*all)[len(*all)-1].wrong = wrong
+	case !h.has(due):
+		h.set(due)
+		all.add(g, true, s, "is drained", i+1)
+	}
+}
+
+// elect: any voter that runs may lead.
+func (g *group) elect(all *moves, s state) {
+	if g.external || s.leader != 0 || !g.quorum(&s) {
+		return
+	}
+	s.each(func(i int, h *host) {
+		if g.voter(h) && g.runs(h) {
+			to := s
+			to.leader = int8(i) + 1
+			all.add(g, true, to, "is elected", i+1)
+		}
+	})
+}
+
+// wait lets time pass: seconds, in which others may be slow, and minutes, after which
+// whatever could go on has gone on; then a health check looks.
+func (g *group) wait(all *moves, s state, quiet bool) {
+	seconds := s
+	s.each(func(i int, h *host) {
+		if h.has(dark|down) || h.has(stuck) && g.learner(h) {
+			seconds.hosts[i].set(old)
+		}
+	})
+	for k, m := range s.strays {
+		if m&left != 0 {
+			seconds.strays[k] |= oldOne
+		}
+	}
+	if seconds != s {
+		all.add(g, true, seconds, "seconds pass", 0)
+	}
+	if !quiet || seconds != s {
+		return
+	}
+	minutes := s
+	s.each(func(i int, h *host) {
+		if h.stage < settling && !h.has(stuck|dark) {
+			minutes.hosts[i].set(stuck | old) // kubeadm gives up
+		}
+		if h.stage < up || h.has(dark) {
+			minutes.hosts[i].set(late)
+		}
+	})
+	if minutes != s {
+		all.add(g, true, minutes, "minutes pass", 0)
+		return
+	}
+	g.check(all, s)
+}
+
+// check marks what a health check marks, if it is not too much.
+func (g *group) check(all *moves, s state) {
+	to, n := s, 0
+	s.each(func(i int, h *host) {
+		if h.has(late) && h.has(stuck|dark) && !h.has(deleting) && (h.has(dark) || h.stage < settling) {
+			to.hosts[i].set(marked)
+			n++
+		}
+	})
+	if to != s && n <= (g.replicas-1)/2 {
+		all.add(g, true, to, "a health check marks what does not come", 0)
+	}
+}
+
+// accidents are what at most a few of happen.
+func (g *group) accidents(all *moves, s state) {
+	if s.marks&changed == 0 {
+		to := s
+		to.marks |= changed
+		if s.marks&initialised != 0 {
+			to.spec = kubeadmOld | addonsOld
+		}
+		to.each(func(_ int, h *host) { h.set(outdated) })
+		to.pending.old = true
+		all.add(g, false, to, "another spec is wanted", 0)
+	}
+	if int(s.faults) >= g.faults {
+		return
+	}
+	s.faults++
+	s.each(func(i int, h *host) {
+		if h.has(dark) {
+			return
+		}
+		to := s
+		to.hosts[i].set(dark)
+		to.hosts[i].clear(old)
+		all.add(g, false, to, "goes dark", i+1)
+		if g.runs(h) {
+			to := s
+			to.hosts[i].set(down)
+			to.hosts[i].clear(old)
+			all.add(g, false, to, "etcd stops", i+1)
+		}
+		if h.stage < up && !h.has(stuck) {
+			to := s
+			to.hosts[i].set(stuck)
+			all.add(g, false, to, "hangs", i+1)
+		}
+	})
+}
