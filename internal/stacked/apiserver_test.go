@@ -56,6 +56,7 @@ func startPlane(t *testing.T, w *world) *atomic.Int64 {
 		filepath.Join("..", "..", "config", "crd"),
 		filepath.Join(module, "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"),
 		filepath.Join(module, "core", "config", "crd", "bases", "cluster.x-k8s.io_machines.yaml"),
+		filepath.Join(module, "core", "config", "crd", "bases", "cluster.x-k8s.io_machinehealthchecks.yaml"),
 		filepath.Join(module, "bootstrap", "kubeadm", "config", "crd", "bases", "bootstrap.cluster.x-k8s.io_kubeadmconfigs.yaml"),
 	}}
 	cfg, err := env.Start()
