@@ -53,7 +53,7 @@ worlds: ## many random worlds; SEED=N replays one and tells its story
 	$(GO) test ./internal/sim -run TestWorlds -count 1 -v -args $(if $(SEED),-seed=$(SEED),-worlds=20000)
 
 .PHONY: model
-model: ## explore every state of small groups, with accidents and old looks; DEEP=1 goes further, for an hour
+model: ## explore every state of small groups, with accidents and old looks; DEEP=1 goes further, for long
 	$(GO) run ./test/model $(if $(DEEP),-deep)
 
 .PHONY: mutate
