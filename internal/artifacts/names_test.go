@@ -20,3 +20,7 @@ func TestOtherNames(t *testing.T) {
 		t.Errorf("an image without versions of its own has other names %v, %v", got, err)
 	}
 }
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
