@@ -17,11 +17,9 @@ func checkAside(o Observed, s Step) error {
 	if s.Verb == MoveLeader && going > 0 {
 		return nil
 	}
-	if s.Verb == RemoveMember {
-		gone, _ := memberNamed(o, s.Member)
-		if on, _ := machineNamed(o, gone.Machine); on.Deleting {
-			return nil
-		}
+	gone, _ := memberNamed(o, s.Member)
+	if on, _ := machineNamed(o, gone.Machine); on.Deleting {
+		return nil // its member is removed
 	}
 	return fmt.Errorf("%s is not the group's: nothing may be begun beside it", o.Strangers[0].Name)
 }

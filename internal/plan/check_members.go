@@ -8,18 +8,13 @@ import (
 
 // checkMembersGo allows a machine to go with the members on it, of which there may be none.
 func checkMembersGo(o Observed, gone Machine) error {
-	found := false
 	for _, e := range o.Etcd.Members {
 		if e.Machine != gone.Name {
 			continue
 		}
-		found = true
 		if err := checkLeave(o, e); err != nil {
 			return err
 		}
-	}
-	if found {
-		return nil
 	}
 	for _, e := range o.Etcd.Members {
 		if !mayBeOn(o, e, gone) {

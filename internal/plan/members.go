@@ -198,8 +198,8 @@ func (s *state) atWorst(m *machine) []quorum.Voter {
 	voters := append(slices.Clone(s.voters), quorum.Voter{ID: m.Name})
 	for _, o := range s.with(leaving) {
 		switch {
-		case o == m || o.Hook:
-		case o.member == nil && o.mayYetJoin(s.Now), o.member != nil && o.member.Learner:
+		case o.Hook:
+		case o.member == nil && o.mayYetJoin(s.Now):
 			voters = append(voters, quorum.Voter{ID: o.Name})
 		case o.member != nil:
 			voters = append(quorum.Without(voters, o.member.ID), quorum.Voter{ID: o.member.ID})
