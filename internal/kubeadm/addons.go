@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/cluster-api/util/container"
 )
 
 // The names that kubeadm gives its add-ons, and their parts.
@@ -23,200 +24,139 @@ const (
 // AddonsBehind says in what kube-proxy and CoreDNS differ from what is wanted; empty:
 // in nothing, or there are none.
 func AddonsBehind(ctx context.Context, c kubernetes.Interface, want Wanted) (string, error) {
+	all, err := addons(ctx, c, want)
 	var behind []string
-	for _, a := range addons(c, want) {
-		now, then, err := a.images(ctx)
-		if err != nil {
-			return "", err
-		}
-		if now != then {
-			behind = append(behind, fmt.Sprintf("%s is %s, %s wanted", a.name, now, then))
+	for _, a := range all {
+		if a.now != a.then {
+			behind = append(behind, fmt.Sprintf("%s is %s, %s wanted", a.name, a.now, a.then))
 		}
 	}
-	return strings.Join(behind, "; "), nil
+	return strings.Join(behind, "; "), err
 }
 
 // UpdateAddons brings kube-proxy and CoreDNS to what is wanted.
 func UpdateAddons(ctx context.Context, c kubernetes.Interface, want Wanted) error {
-	var failures []error
-	for _, a := range addons(c, want) {
-		if err := a.update(ctx); err != nil {
+	all, err := addons(ctx, c, want)
+	failures := []error{err}
+	for _, a := range all {
+		if a.now == a.then {
+			continue
+		}
+		if err := a.write(ctx); err != nil {
 			failures = append(failures, fmt.Errorf("updating %s: %w", a.name, err))
 		}
 	}
 	return errors.Join(failures...)
 }
 
-// addon is one of kubeadm's add-ons.
+// addon is one of kubeadm's add-ons: its image, the one that is wanted, and how that is written.
 type addon struct {
-	name string
-	// images returns the image that is used and the one that is wanted; both empty when the add-on is not there.
-	images func(context.Context) (now, then string, err error)
-	update func(context.Context) error
+	name, now, then string
+	write           func(context.Context) error
 }
 
-// addons returns those that are ours to keep.
-func addons(c kubernetes.Interface, want Wanted) []addon {
-	var kept []addon
+// addons returns those that are there and ours to keep.
+func addons(ctx context.Context, c kubernetes.Interface, want Wanted) ([]addon, error) {
+	var looks []func(context.Context, kubernetes.Interface, Wanted) (addon, error)
 	if !want.SkipProxy {
-		p := proxy{c, want}
-		kept = append(kept, addon{proxyName, p.images, p.update})
+		looks = append(looks, proxy)
 	}
 	// CoreDNS has a version of its own: without one that the user names it stays as it is.
 	if dns := want.Configuration.DNS; !want.SkipDNS && (dns.ImageTag != "" || dns.ImageRepository != "") {
-		d := dnsServer{c, want}
-		kept = append(kept, addon{dnsName, d.images, d.update})
+		looks = append(looks, coreDNS)
 	}
-	return kept
-}
-
-// image is a reference in its parts.
-type image struct{ repository, name, tag string }
-
-func parseImage(text string) image {
-	rest, tag := text, ""
-	if i := strings.LastIndex(text, ":"); i > strings.LastIndex(text, "/") {
-		rest, tag = text[:i], text[i+1:]
-	}
-	i := strings.LastIndex(rest, "/")
-	return image{repository: rest[:max(i, 0)], name: rest[i+1:], tag: tag}
-}
-
-func (i image) String() string { return i.repository + "/" + i.name + ":" + i.tag }
-
-// imageOf returns the image of a container; empty when there is none of that name.
-func imageOf(containers []corev1.Container, name string) string {
-	for _, c := range containers {
-		if c.Name == name {
-			return c.Image
+	var all []addon
+	for _, look := range looks {
+		a, err := look(ctx, c, want)
+		switch {
+		case err == nil:
+			all = append(all, a)
+		case !apierrors.IsNotFound(err):
+			return all, fmt.Errorf("reading kubeadm's add-ons: %w", err)
 		}
 	}
-	return ""
+	return all, nil
 }
 
-func setImage(containers []corev1.Container, name, image string) {
+// moved returns an image from another repository and with another tag, where these are
+// not empty. One that is not named by repository and tag alone was chosen by somebody, and stays.
+func moved(image, repository, tag string) string {
+	i, err := container.ImageFromString(image)
+	if err != nil || i.Tag == "" || i.Digest != "" {
+		return image
+	}
+	if repository != "" {
+		i.Repository = strings.TrimSuffix(repository, "/")
+	}
+	if tag != "" {
+		i.Tag = container.SemverToOCIImageTag(tag)
+	}
+	return i.String()
+}
+
+// find returns the container of that name; an empty one of no pod if there is none.
+func find(containers []corev1.Container, name string) *corev1.Container {
 	for i := range containers {
 		if containers[i].Name == name {
-			containers[i].Image = image
+			return &containers[i]
 		}
 	}
+	return &corev1.Container{}
 }
 
-// proxy is kube-proxy, a DaemonSet of the cluster's version.
-type proxy struct {
-	client kubernetes.Interface
-	want   Wanted
-}
-
-func (p proxy) images(ctx context.Context) (string, string, error) {
-	set, err := p.client.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, proxyName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", "", nil
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("reading DaemonSet %s: %w", proxyName, err)
-	}
-	now := imageOf(set.Spec.Template.Spec.Containers, proxyName)
-	return now, p.wanted(now), nil
-}
-
-// wanted is the image of the cluster's version, from where the present one comes unless the user says another place.
-func (p proxy) wanted(now string) string {
-	if now == "" {
-		return ""
-	}
-	i := parseImage(now)
-	if from := p.want.Configuration.ImageRepository; from != "" {
-		i.repository = strings.TrimSuffix(from, "/")
-	}
-	i.tag = strings.ReplaceAll(p.want.Version, "+", "_")
-	return i.String()
-}
-
-func (p proxy) update(ctx context.Context) error {
-	sets := p.client.AppsV1().DaemonSets(metav1.NamespaceSystem)
+// proxy looks at kube-proxy, a DaemonSet of the cluster's version.
+func proxy(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, error) {
+	sets := c.AppsV1().DaemonSets(metav1.NamespaceSystem)
 	set, err := sets.Get(ctx, proxyName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	if err != nil {
+		return addon{}, err
+	}
+	main := find(set.Spec.Template.Spec.Containers, proxyName)
+	a := addon{name: proxyName, now: main.Image, then: moved(main.Image, want.Configuration.ImageRepository, want.Version)}
+	a.write = func(ctx context.Context) error {
+		main.Image = a.then
+		_, err := sets.Update(ctx, set, metav1.UpdateOptions{})
 		return err
 	}
-	now := imageOf(set.Spec.Template.Spec.Containers, proxyName)
-	if then := p.wanted(now); then != now {
-		setImage(set.Spec.Template.Spec.Containers, proxyName, then)
-		_, err = sets.Update(ctx, set, metav1.UpdateOptions{})
-	}
-	return err
+	return a, nil
 }
 
-// dnsServer is CoreDNS, a Deployment with a file of settings whose form follows its version.
-type dnsServer struct {
-	client kubernetes.Interface
-	want   Wanted
-}
-
-func (d dnsServer) images(ctx context.Context) (string, string, error) {
-	deployment, err := d.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, dnsName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", "", nil
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("reading Deployment %s: %w", dnsName, err)
-	}
-	now := imageOf(deployment.Spec.Template.Spec.Containers, dnsName)
-	return now, d.wanted(now), nil
-}
-
-func (d dnsServer) wanted(now string) string {
-	if now == "" {
-		return ""
-	}
-	i, dns := parseImage(now), d.want.Configuration.DNS
-	if dns.ImageRepository != "" {
-		i.repository = strings.TrimSuffix(dns.ImageRepository, "/")
-	}
-	if dns.ImageTag != "" {
-		i.tag = dns.ImageTag
-	}
-	return i.String()
-}
-
-// update migrates the settings before the Deployment that reads them.
-func (d dnsServer) update(ctx context.Context) error {
-	deployments := d.client.AppsV1().Deployments(metav1.NamespaceSystem)
+// coreDNS looks at CoreDNS, a Deployment with a file of settings whose form follows its version.
+func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, error) {
+	deployments := c.AppsV1().Deployments(metav1.NamespaceSystem)
 	deployment, err := deployments.Get(ctx, dnsName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	if err != nil {
+		return addon{}, err
+	}
+	main, dns := find(deployment.Spec.Template.Spec.Containers, dnsName), want.Configuration.DNS
+	a := addon{name: dnsName, now: main.Image, then: moved(main.Image, dns.ImageRepository, dns.ImageTag)}
+	a.write = func(ctx context.Context) error {
+		// The settings come before the program that reads them.
+		if err := migrate(ctx, c, a.now, a.then); err != nil {
+			return err
+		}
+		main.Image = a.then
+		_, err := deployments.Update(ctx, deployment, metav1.UpdateOptions{})
 		return err
 	}
-	now := imageOf(deployment.Spec.Template.Spec.Containers, dnsName)
-	then := d.wanted(now)
-	if then == now {
-		return nil
-	}
-	if err := d.migrate(ctx, plain(parseImage(now).tag), plain(parseImage(then).tag)); err != nil {
-		return err
-	}
-	setImage(deployment.Spec.Template.Spec.Containers, dnsName, then)
-	_, err = deployments.Update(ctx, deployment, metav1.UpdateOptions{})
-	return err
+	return a, nil
 }
 
-// plain is a tag as a version without prefix and build: v1.14.2-eks.1 is 1.14.2.
-func plain(tag string) string {
-	version, _, _ := strings.Cut(strings.TrimPrefix(tag, "v"), "-")
+// versionOf is an image's tag as a version without prefix and build: v1.14.2-eks.1 is 1.14.2.
+func versionOf(image string) string {
+	i, _ := container.ImageFromString(image) // one that cannot be read has no version
+	version, _, _ := strings.Cut(strings.TrimPrefix(i.Tag, "v"), "-")
 	version, _, _ = strings.Cut(version, "_")
 	return version
 }
 
-func (d dnsServer) migrate(ctx context.Context, from, to string) error {
+// migrate brings CoreDNS's settings into the form that the newer image reads.
+func migrate(ctx context.Context, c kubernetes.Interface, now, then string) error {
+	from, to := versionOf(now), versionOf(then)
 	if from == to || migration.ValidUpMigration(from, to) != nil {
 		return nil // nothing is known of these versions, or they go back: the settings stay
 	}
-	maps := d.client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	maps := c.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	settings, err := maps.Get(ctx, dnsName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil

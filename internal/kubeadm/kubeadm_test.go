@@ -202,6 +202,15 @@ func TestAddons(t *testing.T) {
 			}
 		})
 	}
+	for _, chosen := range []string{
+		"registry.k8s.io/kube-proxy@sha256:" + strings.Repeat("a", 64), "registry.k8s.io/kube-proxy:v1.35.4@sha256:" + strings.Repeat("a", 64),
+		"registry.k8s.io/kube-proxy", "kube-proxy:v1.35.4",
+	} {
+		set := &appsv1.DaemonSet{ObjectMeta: named("kube-proxy"), Spec: appsv1.DaemonSetSpec{Template: pods("kube-proxy", chosen)}}
+		if behind, err := AddonsBehind(t.Context(), fake.NewClientset(set), wanted("v1.36.3", nil)); behind != "" || err != nil {
+			t.Errorf("an image that somebody chose otherwise, %s: %q, %v", chosen, behind, err)
+		}
+	}
 	if behind, err := AddonsBehind(t.Context(), fake.NewClientset(), wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageTag = "v1.12.0" })); behind != "" || err != nil {
 		t.Errorf("without add-ons: %q, %v", behind, err)
 	}
