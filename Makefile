@@ -6,6 +6,8 @@ CACHE  := $(or $(QUORATE_CACHE),$(HOME)/.cache/quorate)
 TOOLS  := $(CACHE)/tools
 GO     ?= go
 export GOFLAGS := -buildvcs=false
+# As the artifacts are built: what both are made of is compiled once.
+export CGO_ENABLED := 0
 
 LINT_PIN     := $(shell cat tools/lint/go.mod tools/lint/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum 2>/dev/null | sha256sum | cut -c1-12)
@@ -20,17 +22,21 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/quorate, bin/quorate-node and bin/quorate-manager
-	$(GO) build -o bin/quorate ./cmd/quorate
-	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/quorate-node ./cmd/node
+build: programs ## build bin/quorate, bin/quorate-node and bin/quorate-manager
 	$(GO) build -o bin/quorate-manager ./cmd/manager
+
+# What one host needs; the manager runs in a management cluster.
+.PHONY: programs
+programs:
+	$(GO) build -o bin/quorate ./cmd/quorate
+	$(GO) build -ldflags '-s -w' -o bin/quorate-node ./cmd/node
 
 .PHONY: packages
 packages: ## install the operating system's packages that machines need (Debian, Ubuntu; as root)
 	./hack/install-packages.sh
 
 .PHONY: demo
-demo: packages build ## from nothing to a highly available control plane on this host (as root)
+demo: packages programs ## from nothing to a highly available control plane on this host (as root)
 	./bin/quorate up
 
 .PHONY: test
@@ -43,7 +49,7 @@ lint: $(GOLANGCI) ## lint, and measure the tree against its limits
 	$(GO) test ./test/limits -count 1
 
 .PHONY: unit
-unit: build ## unit tests, rows, stories, a short run of the worlds, envtest
+unit: programs ## unit tests, rows, stories, a short run of the worlds, envtest
 	./bin/quorate artifacts build
 	KUBEBUILDER_ASSETS=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4) \
 	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
@@ -65,7 +71,7 @@ bench: ## speed and memory of the core and of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/plan ./internal/sim ./internal/local/balancer
 
 .PHONY: e2e
-e2e: packages build ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, down
+e2e: packages programs ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, down
 	./bin/quorate artifacts build
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 60m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 
