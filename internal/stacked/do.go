@@ -133,6 +133,7 @@ func (r *Reconciler) changeMembers(ctx context.Context, s *scene, m *memory, ste
 	if err := quorum.RemoveMember(ctx, targets, id); err != nil {
 		return fmt.Errorf("removing member %s from etcd: %w", step.Member, err)
 	}
+	m.left = step.Machine
 	return nil
 }
 

@@ -278,8 +278,11 @@ func TestChangeMembers(t *testing.T) {
 	if w.surveys != before+1 {
 		t.Error("what etcd said before the change is still believed")
 	}
-	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "3"}); err != nil || len(w.members) != 2 {
+	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "3", Machine: "demo-cp-3"}); err != nil || len(w.members) != 2 {
 		t.Errorf("error is %v, members %v", err, w.members)
+	}
+	if m.left != "demo-cp-3" {
+		t.Errorf("the machine whose member left is %q, want demo-cp-3", m.left)
 	}
 	w.failChange = errors.New("not now")
 	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "1"}); !errors.Is(err, w.failChange) || !strings.Contains(err.Error(), "removing member 1 from etcd") {

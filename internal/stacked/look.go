@@ -121,6 +121,7 @@ func (r *Reconciler) observeEtcd(ctx context.Context, s *scene, m *memory) error
 	if !s.surveys() {
 		return nil
 	}
+	s.left = m.left
 	around := s.around()
 	if now := time.Now(); m.usable(around, now) {
 		s.observed.Now = now

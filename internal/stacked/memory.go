@@ -34,6 +34,8 @@ type memory struct {
 	// begun is the name of a machine whose number was taken, and of which something,
 	// or nothing, could be made; empty: none. Without it each failure would cost a number.
 	begun string
+	// left is the machine whose member was removed last: it need not be asked any more.
+	left string
 	// expected are own writes that the cache has not shown yet.
 	expected []expectation
 }

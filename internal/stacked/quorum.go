@@ -95,8 +95,8 @@ func (s *scene) targets(to dial) []etcd.Target {
 			ip = nodeIP(node)
 		}
 		known[name] = true
-		if facts := s.observed.Machines[i]; facts.Deleting && !facts.Hook {
-			continue // its member has left, and waiting for the answer of what is going costs 2 s
+		if facts := s.observed.Machines[i]; facts.Deleting && (!facts.Hook || facts.Name == s.left) {
+			continue // its member has left, and waiting for the answer of what is going costs up to 2 s
 		}
 		targets = append(targets, to(name, ip))
 	}

@@ -38,8 +38,9 @@ type scene struct {
 	nodes map[string]*corev1.Node
 	// view is what was seen of the workload cluster.
 	view workload.View
-	// survey is what etcd's members said.
+	// survey is what etcd's members said, left a machine whose member was removed.
 	survey etcd.Survey
+	left   string
 	// hold is a reason to wait that lies outside the decision core: the objects
 	// contradict each other, or the spec cannot be read. nil: there is none.
 	hold *plan.Decision

@@ -259,12 +259,17 @@ func TestTargets(t *testing.T) {
 	known := registered("n1 ip=10.0.1.1")
 	stray.Labels = map[string]string{controlPlaneLabel: ""}
 	known.Labels = stray.Labels
-	s := newScene(testKCP(3), testCluster(), all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4", "m5 node=n5 ip=10.0.0.5 gone=held", "m6 node=n6 ip=10.0.0.6 gone=released"}), nil, time.Now())
+	s := newScene(testKCP(3), testCluster(), all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4", "m5 node=n5 ip=10.0.0.5 gone=held", "m6 node=n6 ip=10.0.0.6 gone=released", "m7 node=n7 ip=10.0.0.7 gone=held"}), nil, time.Now())
 	released := registered("n6 ip=10.0.0.6")
 	released.Labels = stray.Labels
 	s.addWorkload(workload.View{Nodes: []corev1.Node{known, registered("worker ip=10.0.0.8"), stray, released}})
+	s.left = "m7" // its member was just removed; its hook is still there
 	targets := s.targets(to)
 	if got, want := names(targets), "n1@10.0.1.1 n2@10.0.0.2 n5@10.0.0.5 n9@10.0.0.9"; got != want {
+		t.Errorf("targets are %q, want %q", got, want)
+	}
+	s.left = "m2" // a machine that stays may have a member again
+	if got, want := names(s.targets(to)), "n1@10.0.1.1 n2@10.0.0.2 n5@10.0.0.5 n7@10.0.0.7 n9@10.0.0.9"; got != want {
 		t.Errorf("targets are %q, want %q", got, want)
 	}
 	survey := etcd.Survey{Members: []etcd.Member{
