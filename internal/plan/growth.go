@@ -157,7 +157,7 @@ func (s *state) create() Step {
 	name := fmt.Sprintf(s.Want.NameFormat, strconv.Itoa(n))
 	if s.Group.Begun != "" && !s.has(s.Group.Begun) {
 		name = s.Group.Begun
-		n, _ = s.number(name)
+		n = Number(s.Want.NameFormat, name)
 	}
 	return Step{Verb: Create, Machine: name, Number: n, Domain: s.emptiest()}
 }
@@ -170,20 +170,24 @@ const longestNumber = 99999
 func (s *state) highest() int {
 	highest := s.Group.LastMachine
 	for _, m := range s.machines {
-		if n, ok := s.number(m.Name); ok && n <= longestNumber {
+		if n := Number(s.Want.NameFormat, m.Name); n <= longestNumber {
 			highest = max(highest, n)
 		}
 	}
 	return highest
 }
 
-// number reads the number in a machine's name.
-func (s *state) number(name string) (int, bool) {
-	before, after, _ := strings.Cut(s.Want.NameFormat, "%s")
-	middle, ok1 := strings.CutPrefix(name, before)
-	middle, ok2 := strings.CutSuffix(middle, after)
-	n, _ := strconv.Atoi(middle) // what is no number counts as 0, which no machine has
-	return n, ok1 && ok2
+// Number reads the number in the name of a machine that is named by format, such as
+// "demo-%s"; 0, which no machine has, where there is none.
+func Number(format, name string) int {
+	before, after, _ := strings.Cut(format, "%s")
+	middle, starts := strings.CutPrefix(name, before)
+	middle, ends := strings.CutSuffix(middle, after)
+	n, err := strconv.Atoi(middle)
+	if !starts || !ends || err != nil {
+		return 0
+	}
+	return n
 }
 
 // emptiest is the failure domain with the fewest machines that are not about to be

@@ -9,9 +9,9 @@ import (
 	"github.com/quorate/quorate/internal/quorum"
 )
 
-// clear takes machines away that are outdated before they ever came up: who corrects
+// clearStillborn takes machines away that are outdated before they ever came up: who corrects
 // or reverts what was wrong with them need not wait for them.
-func clear(s *state) opinion {
+func clearStillborn(s *state) opinion {
 	var later []string
 	for _, m := range s.machines {
 		if !m.stillborn() {
@@ -81,10 +81,7 @@ func rollOut(s *state) opinion {
 	if v := s.mayJoin(); v.decided {
 		return v
 	}
-	if s.stopped() {
-		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
-	}
-	if s.Want.Surge == 0 && s.fitWithout(goes) < s.least() {
+	if s.stopped() || s.Want.Surge == 0 && s.fitWithout(goes) < s.least() {
 		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
 	}
 	if s.Want.Surge == 0 {

@@ -113,7 +113,7 @@ var rules = []rule{
 			{"Outdated", MoveLeader, "a leader hands over before it leaves"},
 			{"Outdated", Delete, "nobody will want it when it comes up"},
 		},
-		decide: clear,
+		decide: clearStillborn,
 	},
 	{
 		name: "grow",

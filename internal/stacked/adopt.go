@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,11 +92,8 @@ func tooFar(want, has string) string {
 // a number that was written down before it was made.
 func othersMade(format string, last int, ours []*clusterv1.Machine) bool {
 	return slices.ContainsFunc(ours, func(m *clusterv1.Machine) bool {
-		before, after, _ := strings.Cut(format, "%s")
-		number, named := strings.CutPrefix(m.Name, before)
-		number, ends := strings.CutSuffix(number, after)
-		n, err := strconv.Atoi(number)
-		return !named || !ends || err != nil || n > last
+		n := plan.Number(format, m.Name)
+		return n == 0 || n > last
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/quorum"
 )
 
 // The times after which a machine counts as broken, where the user says nothing.
@@ -151,5 +152,5 @@ func spared(kcp *controlplanev1.KubeadmControlPlane) int32 {
 	if !managesEtcd(kcp) {
 		return replicas - 1
 	}
-	return (replicas - 1) / 2
+	return replicas - int32(quorum.Majority(int(replicas)))
 }

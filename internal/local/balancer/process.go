@@ -158,26 +158,17 @@ func lastLine(path string) string {
 
 // Stop ends the process that serves the configuration file, in good order if it can. It returns once the process is gone.
 func Stop(ctx context.Context, configFile string) error {
-	pid, ok := Running(configFile)
-	if !ok {
-		return nil
-	}
-	handle, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.ESRCH) {
+	process, err := open(configFile)
+	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("stopping endpoint process %d: %w", pid, err)
+		return fmt.Errorf("stopping the endpoint: %w", err)
 	}
-	process := os.NewFile(uintptr(handle), "pidfd")
 	defer func() { _ = process.Close() }()
-	// The number may have passed to another process before the handle was there, and not afterwards.
-	if again, ok := Running(configFile); !ok || again != pid {
-		return nil
-	}
 	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
-		if err := unix.PidfdSendSignal(handle, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("stopping endpoint process %d: %w", pid, err)
+		if err := send(process, signal); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("stopping the endpoint: %w", err)
 		}
 		patience, cancel := context.WithTimeout(ctx, stopPatience)
 		err = waitEnd(patience, process)
@@ -187,30 +178,54 @@ func Stop(ctx context.Context, configFile string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("stopping endpoint process %d: %w", pid, err)
+		return fmt.Errorf("stopping the endpoint: %w", err)
 	}
 	return nil
 }
 
 // Wait returns nil once no process serves the configuration file, or ctx's error. It does not poll.
 func Wait(ctx context.Context, configFile string) error {
-	pid, ok := Running(configFile)
-	if !ok {
-		return nil
-	}
-	handle, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.ESRCH) {
+	process, err := open(configFile)
+	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("waiting for endpoint process %d: %w", pid, err)
+		return fmt.Errorf("waiting for the endpoint's end: %w", err)
 	}
-	process := os.NewFile(uintptr(handle), "pidfd")
 	defer func() { _ = process.Close() }()
-	if _, ok := Running(configFile); !ok {
-		return nil
-	}
 	return waitEnd(ctx, process)
+}
+
+// open returns a handle of the process that serves the configuration file, or os.ErrProcessDone.
+func open(configFile string) (*os.File, error) {
+	pid, ok := Running(configFile)
+	if !ok {
+		return nil, os.ErrProcessDone
+	}
+	handle, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, os.ErrProcessDone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening process %d: %w", pid, err)
+	}
+	// The number may have passed to another process before the handle was there, and not afterwards.
+	if again, ok := Running(configFile); !ok || again != pid {
+		_ = unix.Close(handle)
+		return nil, os.ErrProcessDone
+	}
+	return os.NewFile(uintptr(handle), "pidfd"), nil
+}
+
+// send signals a process by its handle, which os.File.Fd would make a blocking one.
+func send(process *os.File, signal unix.Signal) error {
+	raw, err := process.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var refused error
+	err = raw.Control(func(fd uintptr) { refused = unix.PidfdSendSignal(int(fd), signal, nil, 0) })
+	return errors.Join(err, refused)
 }
 
 // waitEnd returns nil once the process behind the handle has ended: the handle is then readable.
