@@ -15,5 +15,6 @@ func addStacked(ctx context.Context, p *parts) error {
 	}
 	return (&stacked.Reconciler{
 		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), Workload: connections, WatchFilter: p.opts.WatchFilter,
+		LeaveLabelled: p.opts.Embedded != nil,
 	}).SetupWithManager(ctx, p.mgr, p.controller())
 }

@@ -47,6 +47,9 @@ type Reconciler struct {
 	// WatchFilter is the value of Cluster API's watch-filter label that objects
 	// must have to be looked at; empty: all are.
 	WatchFilter string
+	// LeaveLabelled leaves a control plane that has that label to whoever looks for its
+	// value: for a Reconciler without a WatchFilter that another manager may run beside.
+	LeaveLabelled bool
 	// Quorums reaches etcd, and Kubeadm tells how far the first machine is. Where
 	// they are nil, SetupWithManager makes those that ask the clusters themselves.
 	Quorums Quorums
@@ -65,12 +68,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, fmt.Errorf("reading KubeadmControlPlane %s: %w", request, err)
 	}
+	if manager := kcp.Labels[clusterv1.WatchLabel]; r.LeaveLabelled && manager != "" {
+		r.forget(request.NamespacedName)
+		return ctrl.Result{}, r.standAside(ctx, kcp, "OtherManager",
+			fmt.Sprintf("another manager keeps %s: it has the label %s=%s", kcp.Name, clusterv1.WatchLabel, manager))
+	}
 	cluster, err := r.owner(ctx, kcp)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if cluster == nil {
-		return ctrl.Result{}, r.orphaned(ctx, kcp)
+		// Its event comes with the owner reference.
+		return ctrl.Result{}, r.standAside(ctx, kcp, "NoCluster", "no Cluster owns "+kcp.Name+"; one does once its spec.controlPlaneRef names it")
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("cluster", cluster.Name))
 	if kcp.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(kcp, upstream.KubeadmControlPlaneFinalizer) {
@@ -96,10 +105,9 @@ func (r *Reconciler) owner(ctx context.Context, kcp *controlplanev1.KubeadmContr
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: kcp.Namespace, Name: name}}, nil
 }
 
-// orphaned says that a control plane has no Cluster. Its event comes with the owner reference.
-func (r *Reconciler) orphaned(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) error {
-	d := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: "NoCluster",
-		Message: "no Cluster owns " + kcp.Name + "; one does once its spec.controlPlaneRef names it"}
+// standAside says why nothing at all is done, not even observed.
+func (r *Reconciler) standAside(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, reason, message string) error {
+	d := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: reason, Message: message}
 	after := kcp.DeepCopy()
 	after.Status.Plan = planStatus(d, nil)
 	if after.Status.Plan == kcp.Status.Plan {

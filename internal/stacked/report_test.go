@@ -278,6 +278,28 @@ func TestWithoutCluster(t *testing.T) {
 	}
 }
 
+// TestOtherManager: a control plane is handed to a manager that runs beside, and back.
+func TestOtherManager(t *testing.T) {
+	w := grown(t, 1)
+	w.r.LeaveLabelled = true
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Labels = map[string]string{clusterv1.WatchLabel: "upstream"}
+		kcp.Spec.Replicas = ptr.To[int32](3)
+	})
+	p := w.settle()
+	if len(w.machineNames()) != 1 || p.Reason != "OtherManager" || !strings.Contains(p.Message, "cluster.x-k8s.io/watch-filter=upstream") || w.forgotten == 0 {
+		t.Errorf("machines are %v, %+v", w.machineNames(), p)
+	}
+	version := w.kcp().ResourceVersion
+	if w.turn(); w.kcp().ResourceVersion != version {
+		t.Error("told twice that another keeps it")
+	}
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Labels = nil })
+	if w.settle(); len(w.machineNames()) != 3 {
+		t.Errorf("machines are %v once it is ours again", w.machineNames())
+	}
+}
+
 func TestFinalizerFirst(t *testing.T) {
 	kcp := testKCP(3)
 	kcp.Finalizers = nil
