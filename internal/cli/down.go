@@ -175,6 +175,9 @@ func (d *down) deleteRest(ctx context.Context, c client.Client, key client.Objec
 
 // environment takes everything down. A part that fails does not keep the others from being tried.
 func (d *down) environment(ctx context.Context) error {
+	if err := checkState(d.state); err != nil {
+		return usage(err)
+	}
 	e, err := embed.Load(d.state)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.screen.Print(screen.Line{{Text: err.Error() + "; going on with what is found", Colour: screen.Doubt}})
@@ -238,9 +241,27 @@ func (d *down) confirm(h *sandbox.Host) bool {
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }
 
-// stateFiles are what an environment keeps in its state folder. What else is there is not ours to remove.
-var stateFiles = []string{
-	"environment.json", ".environment.json-*", "daemon.*", ".daemon.*", "start.lock", "network.lock", "management", "machines", "endpoints", kubeconfigFolder,
+// stateMarks are the files of which an environment has one from its beginning to its end.
+var stateMarks = []string{"environment.json", "start.lock"}
+
+// stateFiles are what an environment keeps in its state folder, the marks last. What else is there is not ours to remove.
+var stateFiles = append([]string{
+	".environment.json-*", "daemon.*", ".daemon.*", "network.lock", "management", "machines", "endpoints", kubeconfigFolder,
+}, stateMarks...)
+
+// checkState refuses a folder that is no environment's: what has our names there is somebody else's.
+func checkState(state string) error {
+	entries, err := os.ReadDir(state)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the state folder: %w", err)
+	}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(stateMarks, e.Name()) }) {
+		return nil
+	}
+	return fmt.Errorf("--state is %s, which has no %s: the folder of an environment would be accepted", state, strings.Join(stateMarks, " and no "))
 }
 
 // removeState removes an environment's files, and the folder, if nothing else is in it.

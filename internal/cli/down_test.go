@@ -38,6 +38,23 @@ func TestRemoveState(t *testing.T) {
 	}
 }
 
+func TestCheckState(t *testing.T) {
+	state := t.TempDir()
+	for _, missing := range []string{filepath.Join(state, "gone"), state} {
+		if err := checkState(missing); err != nil {
+			t.Errorf("a folder that is not there, or empty: %v", err)
+		}
+	}
+	write(t, filepath.Join(state, "machines"), "a list of engines")
+	if err := checkState(state); err == nil || !strings.Contains(err.Error(), "has no environment.json and no start.lock") {
+		t.Errorf("somebody else's folder: %v", err)
+	}
+	write(t, filepath.Join(state, "start.lock"), "")
+	if err := checkState(state); err != nil {
+		t.Errorf("an environment that is half gone: %v", err)
+	}
+}
+
 func TestWriteSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
