@@ -57,6 +57,7 @@ goes on in the background. What is made is shown by 'quorate up --dry-run -o yam
   quorate up --name small --workers 3                # the same cluster, one worker more
   quorate up --kubernetes-version v1.35.4 --name old
   quorate up --max-parallel 1                        # machines join one after the other
+  quorate up --auto-repair                           # machines that break are replaced
   quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
   quorate up --dry-run -o yaml --workers 2           # only print the manifests`,
 		Args: noArguments,
@@ -73,6 +74,7 @@ goes on in the background. What is made is shown by 'quorate up --dry-run -o yam
 	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.Versions()[0], "version of Kubernetes: "+strings.Join(artifacts.Versions(), " or "))
 	f.StringVar(&u.domains, "failure-domains", "a,b,c", "names of failure domains that machines are spread over; empty for none")
 	f.Int32Var(&u.cluster.MaxParallel, "max-parallel", 0, "machines that may join at once; 0 for as many as are missing")
+	f.BoolVar(&u.cluster.AutoRepair, "auto-repair", false, "replace machines of the control plane that break, as far as the quorum allows")
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
 	f.BoolVar(&u.wait, "wait", true, "wait until the cluster is up")
@@ -129,7 +131,7 @@ func (u *up) check() error {
 // checkFlags looks at flags that exclude each other, and at those about the environment.
 func (u *up) checkFlags() error {
 	if len(u.files) > 0 {
-		for _, flag := range []string{"name", "replicas", "workers", "kubernetes-version", "failure-domains", "max-parallel"} {
+		for _, flag := range []string{"name", "replicas", "workers", "kubernetes-version", "failure-domains", "max-parallel", "auto-repair"} {
 			if u.given(flag) {
 				return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
 			}

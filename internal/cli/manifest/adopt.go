@@ -92,7 +92,7 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 		return nil, err
 	}
 	controlPlane, workers := "KubeadmControlPlane "+controlPlaneName(c.Name), "MachineDeployment "+workersName(c.Name)
-	steps := c.adoptVersion(have, controlPlane, workers, given)
+	steps := append(c.adoptVersion(have, controlPlane, workers, given), c.adoptRepair(have[controlPlane], given)...)
 	for _, f := range []struct {
 		flag, object, what string
 		path               []string
@@ -156,6 +156,26 @@ func (c *Cluster) adoptVersion(have inventory, controlPlane, workers string, giv
 		}
 	}
 	return steps
+}
+
+// adoptRepair takes over whether broken machines are replaced, or returns the change of that.
+func (c *Cluster) adoptRepair(controlPlane *unstructured.Unstructured, given func(flag string) bool) []Step {
+	if controlPlane == nil {
+		return nil
+	}
+	path := []string{"spec", "autoRepair"}
+	_, repairs, _ := unstructured.NestedMap(controlPlane.Object, path...)
+	if !given("auto-repair") {
+		c.AutoRepair = repairs
+	}
+	if repairs == c.AutoRepair {
+		return nil
+	}
+	change := Step{What: "broken machines are replaced", Object: controlPlane, Patch: nested(map[string]any{}, path)}
+	if !c.AutoRepair {
+		change.What, change.Patch = "broken machines are no longer replaced", nested(nil, path)
+	}
+	return []Step{change}
 }
 
 // adoptFixed takes over what cannot be changed, and refuses to change it.

@@ -32,6 +32,7 @@ func TestSteps(t *testing.T) {
 	}
 	withWorkers := with(func(c *Cluster) { c.Workers = 2 })
 	limited := with(func(c *Cluster) { c.MaxParallel = 1 })
+	repaired := with(func(c *Cluster) { c.AutoRepair = true })
 	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.35.4", 5, []string{"x"} })
 	for _, tt := range []struct {
 		name   string
@@ -57,6 +58,9 @@ func TestSteps(t *testing.T) {
 		{"limit", new(demo()), limited, "max-parallel", []string{"machines that may join at once: 0 -> 1"}, `{"spec":{"joins":{"maxParallel":1}}}`, ""},
 		{"limit goes", &limited, demo(), "max-parallel", []string{"machines that may join at once: 1 -> 0"}, `{"spec":{"joins":{"maxParallel":null}}}`, ""},
 		{"limit stays", &limited, demo(), "", nil, "", ""},
+		{"repair", new(demo()), repaired, "auto-repair", []string{"broken machines are replaced"}, `{"spec":{"autoRepair":{}}}`, ""},
+		{"repair goes", &repaired, demo(), "auto-repair", []string{"broken machines are no longer replaced"}, `{"spec":{"autoRepair":null}}`, ""},
+		{"repair stays", &repaired, demo(), "", nil, "", ""},
 		{"other version", new(with(func(c *Cluster) { c.Version = "v1.35.4" })), demo(), "kubernetes-version", []string{"version of demo-cp: v1.35.4 -> v1.36.3"}, `{"spec":{"version":"v1.36.3"}}`, ""},
 		{"other version with workers", new(with(func(c *Cluster) { c.Version, c.Workers = "v1.35.4", 2 })), withWorkers, "kubernetes-version", []string{
 			"version of demo-cp: v1.35.4 -> v1.36.3", "version of demo-workers: v1.35.4 -> v1.36.3",

@@ -27,7 +27,7 @@ const examples = "../../../examples"
 // The examples are what the flags that their comments name would make.
 func TestExamplesAreWhatFlagsMake(t *testing.T) {
 	wide := demo()
-	wide.Name, wide.Replicas, wide.MaxParallel = "wide", 5, 2
+	wide.Name, wide.Replicas, wide.MaxParallel, wide.AutoRepair = "wide", 5, 2, true
 	small := demo()
 	small.Name, small.Replicas, small.Workers = "small", 1, 2
 	for file, c := range map[string]Cluster{

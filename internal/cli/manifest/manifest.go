@@ -38,6 +38,8 @@ type Cluster struct {
 	Workers  int32
 	// MaxParallel is how many machines may join at once; 0: as many as are missing.
 	MaxParallel int32
+	// AutoRepair replaces machines of the control plane that break.
+	AutoRepair bool
 	// FailureDomains are names that machines are spread over. Empty: no domains.
 	FailureDomains []string
 }
@@ -131,6 +133,9 @@ func (c Cluster) controlPlane() *controlplanev1.KubeadmControlPlane {
 	kcp.Spec.KubeadmConfigSpec = kubeadm()
 	if c.MaxParallel > 0 {
 		kcp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
+	}
+	if c.AutoRepair {
+		kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{}
 	}
 	return kcp
 }
