@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -69,84 +70,127 @@ var kinds = map[string]struct{ begin, end string }{
 func measureDelays(t *testing.T, e *environment, cluster string) *delays {
 	ctx, stop := context.WithCancel(context.Background())
 	d := &delays{management: e.management(t), begun: len(e.machines(t, cluster)) > 1, key: client.ObjectKey{Namespace: "default", Name: cluster}, etcd: etcd.Open(nil), stop: stop}
-	changed := make(chan struct{}, 1)
-	d.workers.Go(func() { d.await(ctx, changed) })
-	d.workers.Go(func() { d.follow(ctx, changed, d.objects) })
-	for _, look := range []func(context.Context) ([]string, bool){d.workload, d.members} {
-		d.workers.Go(func() { d.follow(ctx, nil, look) })
+	d.workers.Go(func() { d.machineChanges(ctx) })
+	for _, look := range []func(context.Context) ([]string, bool){d.objects, d.workload, d.members} {
+		d.workers.Go(func() { d.follow(ctx, look) })
 	}
 	return d
 }
 
-// await tells of each change of a Machine.
-func (d *delays) await(ctx context.Context, changed chan<- struct{}) {
-	for ctx.Err() == nil {
-		stream, err := d.management.Watch(ctx, &clusterv1.MachineList{}, client.InNamespace("default"))
-		if err != nil {
-			time.Sleep(100 * time.Millisecond)
+// machineChanges notes each change of each Machine: between two looks one could become what another step waits
+// for, and be gone.
+func (d *delays) machineChanges(ctx context.Context) {
+	var last map[string][]string
+	note := func(m *clusterv1.Machine, now []string) {
+		at := time.Now()
+		d.compare(last[m.Name], now, at, at)
+		last[m.Name] = now
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for ; ctx.Err() == nil; <-tick.C {
+		var all clusterv1.MachineList
+		if d.management.List(ctx, &all, client.InNamespace(d.key.Namespace), machine.Labels(d.key.Name)) != nil {
 			continue
 		}
-		for range stream.ResultChan() {
-			select {
-			case changed <- struct{}{}:
+		first := last == nil
+		if first {
+			last = map[string][]string{}
+		}
+		for _, m := range all.Items {
+			if first {
+				last[m.Name] = states(&m)
+			}
+			note(&m, states(&m))
+		}
+		stream, err := d.management.Watch(ctx, &clusterv1.MachineList{}, client.InNamespace(d.key.Namespace), machine.Labels(d.key.Name),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: all.ResourceVersion}})
+		if err != nil {
+			continue
+		}
+		for event := range stream.ResultChan() {
+			m, ok := event.Object.(*clusterv1.Machine)
+			switch {
+			case !ok:
+			case event.Type == watch.Deleted:
+				note(m, nil)
 			default:
+				note(m, states(m))
 			}
 		}
 	}
 }
 
-// follow looks again and again, ten times a second and after each change, and notes what is new. A look that failed changes nothing.
-func (d *delays) follow(ctx context.Context, changed <-chan struct{}, look func(context.Context) ([]string, bool)) {
+// states are what is so of a Machine.
+func states(m *clusterv1.Machine) []string {
+	now := []string{"machine " + m.Name}
+	if !m.DeletionTimestamp.IsZero() {
+		now = append(now, "deleting "+m.Name)
+	}
+	if machine.HasHook(m) {
+		now = append(now, "hook "+m.Name)
+	}
+	if machine.HookDue(m) {
+		now = append(now, "due "+m.Name)
+	}
+	return now
+}
+
+// follow looks again and again, ten times a second, and notes what is new. A look that failed changes nothing.
+func (d *delays) follow(ctx context.Context, look func(context.Context) ([]string, bool)) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	var last []string
 	seen := false
-	for ctx.Err() == nil {
-		select {
-		case <-tick.C:
-		case <-changed:
-		}
+	for ; ctx.Err() == nil; <-tick.C {
+		began := time.Now()
 		now, ok := look(ctx)
 		if !ok || ctx.Err() != nil {
 			continue
 		}
 		if seen {
-			for _, what := range slices.Backward(now) { // facts are read last
-				if !slices.Contains(last, what) {
-					d.note(what, kinds[word(what)].begin)
-				}
-			}
-			for _, what := range last {
-				if !slices.Contains(now, what) {
-					d.note("no "+what, kinds[word(what)].end)
-				}
-			}
+			d.compare(last, now, began, time.Now())
 		}
 		last, seen = now, true
 	}
 }
 
-func word(what string) string { first, _, _ := strings.Cut(what, " "); return first }
-
-func (d *delays) note(what, kind string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at := time.Now()
-	d.begun = d.begun || what == "initialised"
-	if kind == "step" || kind == "both" {
-		d.moments = append(d.moments, moment{at, what, true})
+// compare notes what began and ended to be so between two looks, the later of which began and ended at these times. In
+// doubt a fact came before it, and a step after.
+func (d *delays) compare(last, now []string, began, ended time.Time) {
+	for _, what := range now {
+		if !slices.Contains(last, what) {
+			d.note(what, kinds[word(what)].begin, began, ended)
+		}
 	}
-	if kind == "fact" || kind == "both" {
-		d.moments = append(d.moments, moment{at, what, false})
+	for _, what := range last {
+		if !slices.Contains(now, what) {
+			d.note("no "+what, kinds[word(what)].end, began, ended)
+		}
 	}
 }
 
-// report ends the measurement and tells median and worst.
-func (d *delays) report(t *testing.T) {
+func word(what string) string { first, _, _ := strings.Cut(what, " "); return first }
+
+func (d *delays) note(what, kind string, began, ended time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.begun = d.begun || what == "initialised"
+	if kind == "fact" || kind == "both" {
+		d.moments = append(d.moments, moment{began, what, false})
+	}
+	if kind == "step" || kind == "both" {
+		d.moments = append(d.moments, moment{ended, what, true})
+	}
+}
+
+// report ends the measurement and tells median, worst and sum of what a controller took.
+func (d *delays) report(t *testing.T, controller string) {
 	t.Helper()
 	d.stop()
 	d.workers.Wait()
 	d.etcd.Close()
+	slices.SortStableFunc(d.moments, func(a, b moment) int { return a.at.Compare(b.at) })
 	var took []time.Duration
 	fact := moment{}
 	for _, m := range d.moments {
@@ -166,28 +210,14 @@ func (d *delays) report(t *testing.T) {
 		sum += one
 	}
 	slices.Sort(took)
-	t.Logf("FIGURE the controller's own delay over %d steps: median %.2f s, worst %.2f s, sum %.1f s", len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds(), sum.Seconds())
+	t.Logf("FIGURE %s's own delay over %d steps: median %.2f s, worst %.2f s, sum %.1f s", controller, len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds(), sum.Seconds())
 }
 
-// objects are what the management plane holds.
+// objects are what the management plane holds beside Machines.
 func (d *delays) objects(ctx context.Context) ([]string, bool) {
 	var now []string
-	// What Quorate writes is read before what it writes for: a step is never seen before its fact.
-	machines, err := d.machines(ctx)
-	for _, m := range machines {
-		now = append(now, "machine "+m.Name)
-		if !m.DeletionTimestamp.IsZero() {
-			now = append(now, "deleting "+m.Name)
-		}
-		if machine.HasHook(&m) {
-			now = append(now, "hook "+m.Name)
-		}
-		if machine.HookDue(&m) {
-			now = append(now, "due "+m.Name)
-		}
-	}
 	cluster, kcp := &clusterv1.Cluster{}, &controlplanev1.KubeadmControlPlane{}
-	if err != nil || d.management.Get(ctx, d.key, cluster) != nil || d.management.Get(ctx, client.ObjectKey{Namespace: "default", Name: cluster.Spec.ControlPlaneRef.Name}, kcp) != nil {
+	if d.management.Get(ctx, d.key, cluster) != nil || d.management.Get(ctx, client.ObjectKey{Namespace: "default", Name: cluster.Spec.ControlPlaneRef.Name}, kcp) != nil {
 		return nil, false
 	}
 	if p := cluster.Status.Initialization.InfrastructureProvisioned; p != nil && *p {

@@ -30,6 +30,8 @@ var lives = []struct {
 	{"template", template},
 	{"kubelet-dead", kubeletDead},
 	{"kill-daemon", killDaemonOften},
+	{"adopt", adopt},
+	{"takeover", takeover},
 }
 
 func TestE2E(t *testing.T) {

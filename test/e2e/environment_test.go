@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/manager"
 )
 
@@ -130,16 +132,21 @@ func (e *environment) controlPlane(t *testing.T, name string) *controlplanev1.Ku
 // machines returns the names of the cluster's control plane machines.
 func (e *environment) machines(t *testing.T, name string) []string {
 	t.Helper()
-	var all clusterv1.MachineList
-	if err := e.management(t).List(context.Background(), &all,
-		client.MatchingLabels{clusterv1.ClusterNameLabel: name}, client.HasLabels{clusterv1.MachineControlPlaneLabel}); err != nil {
-		t.Fatal(err)
-	}
 	var names []string
-	for _, m := range all.Items {
+	for _, m := range e.machineObjects(t, name) {
 		names = append(names, m.Name)
 	}
 	return names
+}
+
+// machineObjects returns the cluster's control plane machines.
+func (e *environment) machineObjects(t *testing.T, name string) []clusterv1.Machine {
+	t.Helper()
+	var all clusterv1.MachineList
+	if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), machine.Labels(name)); err != nil {
+		t.Fatal(err)
+	}
+	return all.Items
 }
 
 // member is one row of etcd's own member list.
@@ -211,7 +218,7 @@ func (e *environment) quorumOf(t *testing.T, name string, want int) func() strin
 			if err != nil {
 				return err.Error()
 			}
-			if !sameNames(voters, machines) {
+			if !slices.Equal(slices.Sorted(slices.Values(voters)), slices.Sorted(slices.Values(machines))) {
 				return fmt.Sprintf("etcd on %s has the voters %v, the machines are %v", m, voters, machines)
 			}
 		}

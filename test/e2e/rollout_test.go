@@ -48,22 +48,15 @@ func surge0(t *testing.T, e *environment) {
 // its users and its etcd saw of it.
 func rollOver(t *testing.T, e *environment, name string, most int) {
 	before := e.machines(t, name)
-	c, _ := e.workload(t, name)
 	ctx, stop := context.WithCancel(context.Background())
-	client, done := newWriter(c), make(chan struct{})
-	go func() { defer close(done); client.run(ctx) }()
-	own, seen := measureDelays(t, e, name), e.countMachines(t, ctx, name)
-	took := e.up(t, name, "--kubernetes-version", newer)
-	t.Logf("FIGURE three machines %s -> %s: %.1f s", older, newer, took.Seconds())
-	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
-	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+	seen := e.countMachines(t, ctx, name)
+	e.observed(t, name, "Quorate", func() {
+		took := e.up(t, name, "--kubernetes-version", newer)
+		t.Logf("FIGURE three machines %s -> %s: %.1f s", older, newer, took.Seconds())
+		eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
+		eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+	})
 	stop()
-	<-done
-	own.report(t)
-	t.Logf("FIGURE writes through the endpoint meanwhile: %s", client)
-	if lost := client.lost(context.Background(), t); lost > 0 {
-		t.Errorf("%d acknowledged writes are lost", lost)
-	}
 	for _, m := range e.machines(t, name) {
 		if slices.Contains(before, m) {
 			t.Errorf("%s was not replaced", m)
@@ -72,6 +65,7 @@ func rollOver(t *testing.T, e *environment, name string, most int) {
 	if got := <-seen; got != most {
 		t.Errorf("there were up to %d machines at once, want %d", got, most)
 	}
+	c, _ := e.workload(t, name)
 	nodes, err := c.CoreV1().Nodes().List(context.Background(), listAll)
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +80,25 @@ func rollOver(t *testing.T, e *environment, name string, most int) {
 		t.Errorf("kube-proxy is %v, %v", proxy.Spec.Template.Spec.Containers, err)
 	}
 	spreadOver(t, e, name, 3)
+}
+
+// observed runs f while a client writes and reads through the cluster's endpoint ten times a second, and tells what
+// that client saw, and how long the controller took of its own.
+func (e *environment) observed(t *testing.T, name, controller string, f func()) {
+	t.Helper()
+	c, _ := e.workload(t, name)
+	ctx, stop := context.WithCancel(context.Background())
+	client, done := newWriter(c), make(chan struct{})
+	go func() { defer close(done); client.run(ctx) }()
+	own := measureDelays(t, e, name)
+	f()
+	stop()
+	<-done
+	own.report(t, controller)
+	t.Logf("FIGURE writes through the endpoint meanwhile: %s", client)
+	if lost := client.lost(context.Background(), t); lost > 0 {
+		t.Errorf("%d acknowledged writes are lost", lost)
+	}
 }
 
 // countMachines yields, once ctx has ended, how many machines that were not being deleted there were at most.
@@ -256,23 +269,15 @@ func (e *environment) leader(t *testing.T, machines []string) string {
 func killDaemonOften(t *testing.T, e *environment) {
 	e.up(t, "november", "--replicas", "3", "--kubernetes-version", older)
 	before := e.machines(t, "november")
-	c, _ := e.workload(t, "november")
-	ctx, stop := context.WithCancel(context.Background())
-	client, done := newWriter(c), make(chan struct{})
-	go func() { defer close(done); client.run(ctx) }()
-	for n := range 10 {
-		e.quorate(t, "up", "--network", e.network, "--name", "november", "--kubernetes-version", newer, "--wait=false")
-		time.Sleep(time.Duration(1000+rand.IntN(11000)) * time.Millisecond) // any moment will do
-		t.Logf("kill %d: %s", n+1, e.controlPlane(t, "november").Status.Plan.Step)
-		killDaemon(t, e)
-	}
-	e.up(t, "november", "--kubernetes-version", newer)
-	e.replaced(t, "november", before)
-	stop()
-	<-done
-	t.Logf("FIGURE writes through the endpoint while the daemon was killed ten times: %s", client)
-	if lost := client.lost(context.Background(), t); lost > 0 {
-		t.Errorf("%d acknowledged writes are lost", lost)
-	}
+	e.observed(t, "november", "Quorate, killed ten times,", func() {
+		for n := range 10 {
+			e.quorate(t, "up", "--network", e.network, "--name", "november", "--kubernetes-version", newer, "--wait=false")
+			time.Sleep(time.Duration(1000+rand.IntN(11000)) * time.Millisecond) // any moment will do
+			t.Logf("kill %d: %s", n+1, e.controlPlane(t, "november").Status.Plan.Step)
+			killDaemon(t, e)
+		}
+		e.up(t, "november", "--kubernetes-version", newer)
+		e.replaced(t, "november", before)
+	})
 	e.takeDown(t, "november")
 }
