@@ -41,6 +41,7 @@ func create(t *testing.T, e *environment) {
 		t.Errorf("an even number of replicas gave %v, want an error that says what would be accepted", err)
 	}
 	reportMemory(t, e)
+	reportIdle(t, e, "alpha")
 	e.takeDown(t, "alpha")
 }
 
