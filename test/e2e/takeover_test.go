@@ -32,7 +32,7 @@ func takeover(t *testing.T, e *environment) {
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", u.manifests(t, name))
 	u.start(t)
 	start := time.Now()
-	eventually(t, "three voters by upstream", patience, e.quorumOf(t, name, 3))
+	eventually(t, "three voters by upstream", patience, u.doing(t, e.quorumOf(t, name, 3)))
 	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
 	t.Logf("FIGURE upstream's controller, 0 -> 3: %.1f s", time.Since(start).Seconds())
 	made := e.identities(t, name)
@@ -166,6 +166,7 @@ type upstream struct {
 	environment *environment
 	folder      string
 	command     *exec.Cmd
+	ended       chan struct{} // closed when it has ended
 }
 
 // buildUpstream builds upstream's controller into a folder of the test.
@@ -211,10 +212,28 @@ func (u *upstream) start(t *testing.T) {
 	defer func() { _ = log.Close() }()
 	u.command = exec.Command(u.folder+"/manager", "--kubeconfig", kubeconfig,
 		"--webhook-port", freePort(t), "--webhook-cert-dir", u.environment.state+"/management/pki", "--webhook-cert-name", "webhooks.crt", "--webhook-key-name", "webhooks.key",
-		"--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases", "All")
+		"--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases", "StorageVersionMigration,CleanupManagedFields")
 	u.command.Stdout, u.command.Stderr = log, log
 	if err := u.command.Start(); err != nil {
 		t.Fatal(err)
+	}
+	command, ended := u.command, make(chan struct{})
+	u.ended = ended
+	go func() {
+		_ = command.Wait() // asked to end, it says so as an error
+		close(ended)
+	}()
+}
+
+// doing has a wait end early when upstream's controller has ended.
+func (u *upstream) doing(t *testing.T, missing func() string) func() string {
+	return func() string {
+		select {
+		case <-u.ended:
+			t.Fatal("upstream's controller has ended")
+		default:
+		}
+		return missing()
 	}
 }
 
@@ -238,7 +257,7 @@ func (u *upstream) stop(t *testing.T) {
 		return
 	}
 	_ = u.command.Process.Signal(syscall.SIGTERM)
-	_ = u.command.Wait() // asked to end, it says so as an error
+	<-u.ended
 	u.command = nil
 	if log, err := os.ReadFile(filepath.Join(u.folder, "log")); t.Failed() && err == nil {
 		t.Logf("the end of upstream's log:\n%s", log[max(0, len(log)-8000):])
