@@ -19,11 +19,20 @@ func scaleDown(s *state) opinion {
 		return wait("MachineUnknown", "%s", troubles(unsure))
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
+	// One that serves must not hold up one that is replaced anyway and serves nobody.
+	if dead := s.those(func(m *machine) bool { return m.Outdated != "" && m.broken() }); s.standsBy(m) && len(dead) > 0 {
+		m = s.leastNeeded(dead)
+	}
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
-	if left := s.fitWithout(m); !m.broken() && len(s.outdated()) > 0 && left < s.Want.Replicas {
-		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, left, s.unfit())
+	if s.standsBy(m) {
+		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, s.fitWithout(m), s.unfit())
 	}
 	return s.takeAway(m, "ScalingDown", why)
+}
+
+// standsBy: a machine serves until enough of those that replace others do.
+func (s *state) standsBy(m *machine) bool {
+	return !m.broken() && len(s.outdated()) > 0 && s.fitWithout(m) < s.Want.Replicas
 }
 
 // fitWithout counts the fit machines but one.
