@@ -49,14 +49,14 @@ lint: $(GOLANGCI) ## lint, and measure the tree against its limits
 	$(GO) test ./test/limits -count 1
 
 .PHONY: unit
-unit: programs ## unit tests, rows, stories, a short run of the worlds, envtest
+unit: programs ## unit tests, rows, stories, a million steps of random worlds, envtest
 	./bin/quorate artifacts build
 	KUBEBUILDER_ASSETS=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4) \
 	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
 
 .PHONY: worlds
 worlds: ## many random worlds; SEED=N replays one and tells its story
-	$(GO) test ./internal/sim -run TestWorlds -count 1 -v -args $(if $(SEED),-seed=$(SEED),-worlds=20000)
+	$(GO) test ./internal/sim -run TestWorlds -count 1 -v -args $(if $(SEED),-seed=$(SEED),-steps=3000000)
 
 .PHONY: model
 model: ## explore every state of small groups, with accidents and old looks; DEEP=1 goes further, for long

@@ -138,7 +138,7 @@ func Random(seed int64) Setup {
 		s.Bad = map[int]Fate{2: randomFate(r)}
 	}
 	at := time.Duration(0)
-	for range r.Intn(6) {
+	for range r.Intn(pick(r, 6, 6, 6, 20)) {
 		at += time.Duration(r.Intn(240)) * time.Second
 		s.Script = append(s.Script, s.event(r, at))
 	}
@@ -148,7 +148,7 @@ func Random(seed int64) Setup {
 
 // event draws one.
 func (s *Setup) event(r *rand.Rand, at time.Duration) Event {
-	e := Event{At: at, N: 1 + r.Intn(8)}
+	e := Event{At: at, N: 1 + r.Intn(12)}
 	e.Kind = pick(r, Scale, Scale, Scale, Change, Change, Change, Change, DeleteMachine, DeleteMachine, ForceDelete, Kill,
 		Crash, Crash, Restart, Pause, DeleteGroup, Mark, Choose, Unready, Sicken, Gate)
 	switch e.Kind {

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	seed   = flag.Int64("seed", -1, "run the world of this seed alone, and tell its story")
-	worlds = flag.Int("worlds", 10000, "how many random worlds to run")
+	seed  = flag.Int64("seed", -1, "run the world of this seed alone, and tell its story")
+	steps = flag.Int("steps", 1_000_000, "how many steps random worlds take in all")
 )
 
 // TestWorlds lets the rules run many random worlds, in which much goes wrong, and
@@ -26,10 +26,10 @@ func TestWorlds(t *testing.T) {
 		}
 		return
 	}
-	total, failed := 0, 0
-	for n := range int64(*worlds) {
-		steps, err := Live(Random(n), nil)
-		total += steps
+	total, failed, n := 0, 0, int64(0)
+	for ; total < *steps; n++ {
+		took, err := Live(Random(n), nil)
+		total += took
 		if err == nil {
 			continue
 		}
@@ -40,7 +40,7 @@ func TestWorlds(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d worlds, %d steps", *worlds, total)
+	t.Logf("%d worlds, %d steps", n, total)
 }
 
 // BenchmarkWorlds measures steps a second, and a second of the processor's where the

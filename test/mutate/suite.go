@@ -50,7 +50,7 @@ func build(root, work string, overlay map[string]string) (suite, error) {
 		of("plan", "rows", "-test.failfast", "-test.run", "^(TestNext|TestCheck.*|TestExplain.*|TestRules.*|TestSpan)$"),
 		of("sim", "stories", "-test.failfast", "-test.run", "^TestStories$"),
 		of("plan", "order", "-test.failfast", "-test.run", "^TestOrder.*$"),
-		of("sim", "worlds", "-test.failfast", "-test.run", "^TestWorlds$", "-worlds=1000"),
+		of("sim", "worlds", "-test.failfast", "-test.run", "^TestWorlds$", "-steps=70000"),
 	}, nil
 }
 
