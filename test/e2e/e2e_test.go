@@ -32,6 +32,7 @@ var lives = []struct {
 	{"kill-daemon", killDaemonOften},
 	{"adopt", adopt},
 	{"takeover", takeover},
+	{"external", external},
 }
 
 func TestE2E(t *testing.T) {

@@ -27,9 +27,9 @@ import (
 // takeover: upstream's controller makes a control plane, Quorate takes it over without replacing a machine, and gives
 // it back. How long each takes for the same work is told.
 func takeover(t *testing.T, e *environment) {
-	const name = "oscar"
+	const name, labels = "oscar", "kind: KubeadmControlPlane\nmetadata:\n  labels:\n"
 	u := buildUpstream(t, e)
-	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", u.manifests(t, name))
+	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, older, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n"))
 	u.start(t)
 	start := time.Now()
 	eventually(t, "three voters by upstream", patience, u.doing(t, e.quorumOf(t, name, 3)))
@@ -181,21 +181,6 @@ func buildUpstream(t *testing.T, e *environment) *upstream {
 	t.Logf("upstream's controller built: %.1f s", time.Since(start).Seconds())
 	t.Cleanup(func() { u.stop(t) })
 	return u
-}
-
-// manifests writes those of a cluster whose control plane upstream keeps from its beginning.
-func (u *upstream) manifests(t *testing.T, name string) string {
-	t.Helper()
-	const labels = "kind: KubeadmControlPlane\nmetadata:\n  labels:\n"
-	text := u.environment.quorate(t, "up", "--dry-run", "--name", name, "--kubernetes-version", older)
-	if strings.Count(text, labels) != 1 {
-		t.Fatalf("no place for a label in\n%s", text)
-	}
-	file := filepath.Join(u.folder, name+".yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(text, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // start runs upstream's controller.
