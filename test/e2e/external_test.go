@@ -48,13 +48,13 @@ func external(t *testing.T, e *environment) {
 	e.runEtcd(t, name, gateway, port)
 	for _, replicas := range []int{2, 4, 1} {
 		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = ptr.To(int32(replicas)) })
-		eventually(t, fmt.Sprintf("%d healthy nodes", replicas), patience, e.healthy(t, name, replicas))
 		eventually(t, "nothing to do", patience, func() string {
 			if kcp := e.controlPlane(t, name); kcp.Status.Plan.Step != "Nothing" || len(e.machines(t, name)) != replicas {
 				return kcp.Status.Plan.Message
 			}
 			return ""
 		})
+		eventually(t, fmt.Sprintf("%d healthy nodes", replicas), patience, e.healthy(t, name, replicas))
 	}
 	e.takeDown(t, name)
 }
