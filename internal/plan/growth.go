@@ -183,10 +183,10 @@ func Number(format, name string) int {
 	before, after, _ := strings.Cut(format, "%s")
 	middle, starts := strings.CutPrefix(name, before)
 	middle, ends := strings.CutSuffix(middle, after)
-	n, err := strconv.Atoi(middle)
-	if !starts || !ends || err != nil {
+	if !starts || !ends {
 		return 0
 	}
+	n, _ := strconv.Atoi(middle) // 0 for what is no number
 	return n
 }
 

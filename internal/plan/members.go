@@ -176,7 +176,7 @@ func (s *state) cannotGo(m *machine) string {
 	case m.member != nil:
 		return s.cannotSpare(m.member)
 	}
-	if o := s.orphan(); o != nil && m.mayHold(o) {
+	if o := s.held(m); o != nil {
 		return "may hold the voter " + o.label() + ", for which no machine is known"
 	}
 	if !s.Etcd.Known {

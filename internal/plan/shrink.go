@@ -20,7 +20,7 @@ func scaleDown(s *state) opinion {
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
 	// One that serves must not hold up one that is replaced anyway and serves nobody.
-	if dead := s.those(func(m *machine) bool { return m.Outdated != "" && m.broken() }); s.standsBy(m) && len(dead) > 0 {
+	if dead := s.those(func(m *machine) bool { return m.Outdated != "" && m.standing != complete }); s.standsBy(m) && len(dead) > 0 {
 		m = s.leastNeeded(dead)
 	}
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
@@ -103,13 +103,18 @@ func (s *state) cannotDelete(m *machine) string {
 	return s.cannotGo(m)
 }
 
-// held is the member that a machine holds, or the voter that it may hold for all that
-// is known; nil: none.
+// held is the member that a machine holds, or of the voters that it may hold for all
+// that is known the one that would be missed most; nil: none.
 func (s *state) held(m *machine) *Member {
-	if o := s.orphan(); m.member == nil && o != nil && m.mayHold(o) {
-		return o
+	if m.member != nil {
+		return m.member
 	}
-	return m.member
+	for _, o := range s.orphans() {
+		if m.mayHold(o) {
+			return o
+		}
+	}
+	return nil
 }
 
 // mayVote: a machine holds a voter, or may for all that is known.

@@ -165,7 +165,7 @@ func (s *state) health(m *machine) (Health, string) {
 	}
 	switch {
 	case !s.Etcd.Managed:
-	case m.member == nil && s.orphan() == nil && s.Etcd.Known:
+	case m.member == nil && len(s.orphans()) == 0 && s.Etcd.Known:
 		blame(Unhealthy, "it has no etcd member")
 	case m.member == nil:
 		blame(Unknown, "no etcd member is known for it")
@@ -198,15 +198,18 @@ func (s *state) memberOf(name string) *Member {
 	return nil
 }
 
-// orphan is a voter for which no machine is known. Any machine without a member
-// may be the one that it runs on; nil: there is none.
-func (s *state) orphan() *Member {
-	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; !m.Learner && !s.has(m.Machine) {
-			return m
+// orphans are the voters for which no machine is known, first those that would be missed
+// most. Any machine without a member may be the one that one of them runs on.
+func (s *state) orphans() []*Member {
+	var found []*Member
+	for _, health := range []Health{Healthy, Unknown, Unhealthy} {
+		for i := range s.Etcd.Members {
+			if m := &s.Etcd.Members[i]; !m.Learner && m.Health == health && !s.has(m.Machine) {
+				found = append(found, m)
+			}
 		}
 	}
-	return nil
+	return found
 }
 
 // has reports whether there is a machine of that name.

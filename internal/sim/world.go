@@ -172,6 +172,9 @@ func (w *World) befall(e Event) {
 		w.tell("replicas: %d", e.N)
 		w.replicas = e.N
 	case DeleteGroup:
+		if w.deleting {
+			break
+		}
 		w.tell("the group is deleted")
 		w.deleting, w.workersUntil = true, w.now.Add(time.Duration(5+w.rand.Intn(60))*time.Second)
 	case Restart:
