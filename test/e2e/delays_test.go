@@ -176,11 +176,13 @@ func (d *delays) note(what, kind string, began, ended time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begun = d.begun || what == "initialised"
-	if kind == "fact" || kind == "both" {
+	switch kind {
+	case "fact":
 		d.moments = append(d.moments, moment{began, what, false})
-	}
-	if kind == "step" || kind == "both" {
+	case "step":
 		d.moments = append(d.moments, moment{ended, what, true})
+	case "both": // a step that the next one waits for
+		d.moments = append(d.moments, moment{ended, what, true}, moment{ended, what, false})
 	}
 }
 
