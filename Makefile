@@ -10,9 +10,10 @@ export GOFLAGS := -buildvcs=false
 export CGO_ENABLED := 0
 
 LINT_PIN     := $(shell cat tools/lint/go.mod tools/lint/go.sum 2>/dev/null | sha256sum | cut -c1-12)
-GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum 2>/dev/null | sha256sum | cut -c1-12)
+GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum tools/generate/main.go 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI     := $(TOOLS)/golangci-lint-$(LINT_PIN)
 CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
+CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 
 RUN  ?=
 SEED ?=
@@ -76,10 +77,11 @@ e2e: packages programs ## real machines on this host, as root; RUN=NAME picks on
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 60m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 
 .PHONY: generate
-generate: $(CONTROLLERGEN) ## CRDs, deep copies, RBAC and docs/rules.md from the code
+generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks and docs/rules.md from the code
 	$(CONTROLLERGEN) object paths=./api/...
-	$(CONTROLLERGEN) crd paths=./api/... output:crd:dir=config/crd
+	$(CRDGEN) config/crd ./api/...
 	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/... output:rbac:dir=config/rbac
+	$(CONTROLLERGEN) webhook paths=./internal/admission/... output:webhook:dir=config/webhook
 	$(GO) generate ./internal/...
 
 .PHONY: verify
@@ -96,3 +98,6 @@ $(GOLANGCI):
 
 $(CONTROLLERGEN):
 	./hack/build-tool.sh tools/generate sigs.k8s.io/controller-tools/cmd/controller-gen $@
+
+$(CRDGEN):
+	./hack/build-tool.sh tools/generate github.com/quorate/quorate/tools/generate $@

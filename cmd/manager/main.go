@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/quorate/quorate/internal/manager"
 )
@@ -39,6 +41,9 @@ type settings struct {
 	retry       time.Duration
 	electionNS  string
 	gracePeriod time.Duration
+
+	webhookPort int
+	webhookCert string
 }
 
 // leaseName is the lease that leaders hold; one a watch filter, so that shards have a leader each.
@@ -56,6 +61,8 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")
 	fs.IntVar(&s.burst, "kube-api-burst", 200, "Requests to the management cluster's API server in one burst.")
 	fs.StringVar(&s.health, "health-addr", ":9440", "Address of the endpoints healthz and readyz.")
+	fs.IntVar(&s.webhookPort, "webhook-port", 0, "Port of the webhooks that validate and convert Quorate's kinds. 0: none, for a manager beside one that serves them.")
+	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder of the webhooks' certificate, tls.crt and tls.key.")
 	fs.BoolVar(&s.elect, "leader-elect", false, "Work only while holding a lease, so that one of several replicas works.")
 	fs.StringVar(&s.electionNS, "leader-elect-namespace", "", "Namespace of the lease. Empty: the one this runs in.")
 	fs.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "After how long without renewal another replica takes over.")
@@ -71,6 +78,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("--concurrency=%d: at least 1 is needed", s.manager.Concurrency)
 	case s.manager.SyncPeriod < time.Minute:
 		return fmt.Errorf("--sync-period=%s: at least 1m is needed", s.manager.SyncPeriod)
+	case s.webhookPort < 0 || s.webhookPort > math.MaxUint16:
+		return fmt.Errorf("--webhook-port=%d: it must be from 0 to %d", s.webhookPort, math.MaxUint16)
 	case s.qps <= 0 || s.burst < 1:
 		return fmt.Errorf("--kube-api-qps=%v, --kube-api-burst=%d: both must be positive", s.qps, s.burst)
 	case s.elect && (s.retry <= 0 || s.renew <= s.retry || s.lease <= s.renew):
@@ -90,6 +99,7 @@ func (s *settings) options() (ctrl.Options, error) {
 	}
 	return ctrl.Options{
 		Metrics:                    *metrics,
+		WebhookServer:              webhook.NewServer(webhook.Options{Port: s.webhookPort, CertDir: s.webhookCert}),
 		HealthProbeBindAddress:     s.health,
 		LeaderElection:             s.elect,
 		LeaderElectionID:           name,
@@ -119,6 +129,7 @@ func run(ctx context.Context, s *settings) error {
 		return fmt.Errorf("finding the management cluster: %w", err)
 	}
 	cfg.QPS, cfg.Burst = s.qps, s.burst
+	s.manager.Webhooks = s.webhookPort != 0
 	mgr, err := manager.New(cfg, base, s.manager)
 	if err != nil {
 		return err
@@ -128,6 +139,11 @@ func run(ctx context.Context, s *settings) error {
 	}
 	if err := manager.Setup(ctx, mgr, s.manager); err != nil {
 		return err
+	}
+	if s.manager.Webhooks {
+		if err := mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker()); err != nil {
+			return fmt.Errorf("adding probes: %w", err)
+		}
 	}
 	return mgr.Start(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
@@ -69,7 +71,7 @@ func TestLife(t *testing.T) {
 		do   func(*testing.T)
 	}{
 		{"start", l.start}, {"start again", l.startAgain}, {"files", l.files}, {"rights", l.rights}, {"rights elsewhere", l.production},
-		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"calm", l.calm}, {"hints", l.hints}, {"garbage", l.garbage}, {"namespace", l.namespace},
+		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"template", l.template}, {"class", l.class}, {"calm", l.calm}, {"hints", l.hints}, {"garbage", l.garbage}, {"namespace", l.namespace},
 		{"memory", l.memory}, {"death of a child", l.childDies}, {"death of the daemon", l.daemonDies}, {"taken port", l.takenPort}, {"stop", l.stop},
 	} {
 		if !t.Run(step.name, step.do) {
@@ -226,11 +228,16 @@ func (l *life) production(t *testing.T) {
 	if err := mayRead(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := manager.New(cfg, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}}, manager.Options{})
+	pki := filepath.Join(l.o.State, "management", "pki")
+	o := manager.Options{Webhooks: true}
+	mgr, err := manager.New(cfg, ctrl.Options{
+		Metrics:       metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: freePort(t), CertDir: pki, CertName: "webhooks.crt", KeyName: "webhooks.key"}),
+	}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := manager.Setup(t.Context(), mgr, manager.Options{}); err != nil {
+	if err := manager.Setup(t.Context(), mgr, o); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -242,10 +249,22 @@ func (l *life) production(t *testing.T) {
 			t.Errorf("the cache of %T does not fill; a right to list or watch may be missing: %v", kind, err)
 		}
 	}
+	eventually(t, "the webhooks are served", func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil })
 	cancel()
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
+}
+
+// freePort returns a port of loopback that nobody listened at a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // conversion: what is written in the old version of a kind is read in the new one, and the other way round.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/quorate/quorate/config/crd"
 	"github.com/quorate/quorate/config/rbac"
+	"github.com/quorate/quorate/config/webhook"
 )
 
 // manifests are what is put into a new management plane before its controllers start.
@@ -44,6 +45,7 @@ func readManifests(upstream string, base string, authority []byte) (*manifests, 
 		{"cluster-api", os.DirFS(upstream)},
 		{"quorate", crd.Files},
 		{"quorate", rbac.Files},
+		{"quorate", webhook.Files},
 	} {
 		if err := m.readAll(source.name, source.files); err != nil {
 			return nil, err

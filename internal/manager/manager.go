@@ -28,6 +28,8 @@ type Options struct {
 	// kubeadm bootstrap provider, the local provider and Quorate. Unset: only Quorate, beside a Cluster API that
 	// somebody else installed.
 	Embedded *Embedded
+	// Webhooks serves the webhooks of Quorate's own kinds. With Embedded they are always served.
+	Webhooks bool
 	// Namespace limits the work to one namespace; empty: all.
 	Namespace string
 	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
@@ -68,6 +70,7 @@ var contents = []part{
 	{name: "LocalCluster and LocalMachine", add: addLocal},
 
 	{name: "KubeadmControlPlane", own: true, add: addStacked},
+	{name: "webhooks of KubeadmControlPlane", own: true, add: addOwnWebhooks},
 
 	{name: "webhooks", add: addWebhooks},
 }

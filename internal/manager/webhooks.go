@@ -14,9 +14,13 @@ import (
 	bootstrapadmission "sigs.k8s.io/cluster-api/bootstrap/kubeadm/webhooks/admission"
 	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/cluster-api/core/webhooks/conversion"
+	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/contract"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/admission"
 )
 
 // addWebhooks serves upstream's defaulting, validation and conversion of its own kinds.
@@ -43,6 +47,20 @@ func addWebhooks(_ context.Context, p *parts) error {
 		}
 	}
 	return nil
+}
+
+// addOwnWebhooks serves the validation of Quorate's own kinds.
+func addOwnWebhooks(_ context.Context, p *parts) error {
+	if !p.opts.Webhooks && p.opts.Embedded == nil {
+		return nil
+	}
+	// Who installed the kind KubeadmControlPlaneTemplate means to use it: upstream refuses it without the gate.
+	if err := feature.MutableGates.SetFromMap(map[string]bool{string(feature.ClusterTopology): true}); err != nil {
+		return fmt.Errorf("choosing Cluster API's features: %w", err)
+	}
+	return ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
+		WithValidator(&admission.Template{}).
+		Complete()
 }
 
 // contracts are the versions of Cluster API's contract that upstream's core understands, the newest first.

@@ -1,4 +1,4 @@
-// Package v1beta2 holds the kind KubeadmControlPlane in upstream's group and
+// Package v1beta2 holds the kinds KubeadmControlPlane and KubeadmControlPlaneTemplate in upstream's group and
 // version, with upstream's fields inline and Quorate's additions beside them. Manifests written for
 // Cluster API's own provider are valid as they are. It knows schemas and
 // defaults, no behaviour.
@@ -18,7 +18,8 @@ var GroupVersion = schema.GroupVersion{Group: "controlplane.cluster.x-k8s.io", V
 
 var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
-		&KubeadmControlPlane{}, &KubeadmControlPlaneList{})
+		&KubeadmControlPlane{}, &KubeadmControlPlaneList{},
+		&KubeadmControlPlaneTemplate{}, &KubeadmControlPlaneTemplateList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 })

@@ -18,7 +18,11 @@ const LastMachineAnnotation = "controlplane.cluster.x-k8s.io/quorate-last-machin
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.strategy) || !has(self.rollout.strategy.rollingUpdate) || !has(self.rollout.strategy.rollingUpdate.maxSurge) || (type(self.rollout.strategy.rollingUpdate.maxSurge) == int ? self.rollout.strategy.rollingUpdate.maxSurge in [0, 1] : self.rollout.strategy.rollingUpdate.maxSurge in ['0', '1'])",fieldPath=".rollout.strategy.rollingUpdate.maxSurge",message="maxSurge must be 0 or 1"
 type KubeadmControlPlaneSpec struct {
 	upstream.KubeadmControlPlaneSpec `json:",inline"`
+	Additions                        `json:",inline"`
+}
 
+// Additions are the fields of a control plane that Quorate adds to upstream's; a template has the same.
+type Additions struct {
 	// joins says how new machines join the control plane.
 	// +optional
 	Joins JoinsSpec `json:"joins,omitempty,omitzero"`
