@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -60,6 +61,7 @@ var kinds = map[string]struct{ begin, end string }{
 	"spec":        {"fact", ""},
 	"provisioned": {"fact", ""},
 	"ready":       {"fact", ""},
+	"node":        {"fact", ""},
 	"initialised": {"fact", ""},
 	"member":      {"fact", "both"},
 	"voter":       {"fact", ""},
@@ -257,6 +259,17 @@ func (d *delays) workload(ctx context.Context) ([]string, bool) {
 	for _, p := range pods.Items {
 		if podReady(&p) {
 			now = append(now, "ready "+p.Name)
+		}
+	}
+	nodes, err := c.CoreV1().Nodes().List(ctx, listAll)
+	if err != nil {
+		return nil, !d.seenInitialised()
+	}
+	for _, n := range nodes.Items {
+		if slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}) {
+			now = append(now, "node "+n.Name)
 		}
 	}
 	if _, err := c.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, "cluster-info", metav1.GetOptions{}); err == nil {
