@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func addWebhooks(_ context.Context, p *parts) error {
 	return nil
 }
 
-// addOwnWebhooks serves the validation of Quorate's own kinds.
+// addOwnWebhooks serves the defaulting and validation of Quorate's own kinds.
 func addOwnWebhooks(_ context.Context, p *parts) error {
 	if !p.opts.Webhooks && p.opts.Embedded == nil {
 		return nil
@@ -58,9 +59,15 @@ func addOwnWebhooks(_ context.Context, p *parts) error {
 	if err := feature.MutableGates.SetFromMap(map[string]bool{string(feature.ClusterTopology): true}); err != nil {
 		return fmt.Errorf("choosing Cluster API's features: %w", err)
 	}
-	return ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
-		WithValidator(&admission.Template{}).
-		Complete()
+	return errors.Join(
+		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlane{}).
+			WithDefaulter(&admission.ControlPlane{}).
+			WithValidator(&admission.ControlPlane{}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
+			WithValidator(&admission.Template{}).
+			Complete(),
+	)
 }
 
 // contracts are the versions of Cluster API's contract that upstream's core understands, the newest first.
