@@ -264,6 +264,38 @@ func TestWrongServerNameIsRefused(t *testing.T) {
 	})
 }
 
+// TestCertificateNotYetValid is the accident cluster-api #4304: a controller whose clock is
+// ahead makes itself a certificate, and every member refuses it.
+func TestCertificateNotYetValid(t *testing.T) {
+	ca := etcdtest.NewAuthority(t)
+	g := etcdtest.Run(t, ca, three)
+	c := etcd.Open(ca.ClientFrom(time.Now().Add(10 * time.Minute)))
+	t.Cleanup(c.Close)
+	s := c.Survey(t.Context(), g.Targets())
+	if s.Known || s.Agreed || len(s.Members) > 0 {
+		t.Errorf("something is known of members that refused to say anything:\n%s", etcdtest.Show(s))
+	}
+	for _, name := range three {
+		if want := name + " does not answer: it refuses our certificate: expired, or not yet valid by its clock"; !strings.Contains(s.Why, want) {
+			t.Errorf("want %q in %q", want, s.Why)
+		}
+	}
+	if err := c.RemoveMember(shortly(t), g.Targets(), g[0].ID()); err == nil || !strings.Contains(err.Error(), "not yet valid") {
+		t.Errorf("removal by who is refused: %v", err)
+	}
+
+	c.Use(ca.ClientFrom(time.Now().Add(-5 * time.Minute)))
+	if s := c.Survey(t.Context(), g.Targets()); !s.Agreed || s.Why != "" {
+		t.Errorf("with a certificate that is valid since 5 minutes:\n%s", etcdtest.Show(s))
+	}
+}
+
+func shortly(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func TestAlarm(t *testing.T) {
 	ca := etcdtest.NewAuthority(t)
 	g := etcdtest.Run(t, ca, three, "--quota-backend-bytes", "2000000")
