@@ -20,7 +20,7 @@ SEED ?=
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: programs ## build bin/quorate, bin/quorate-node and bin/quorate-manager
@@ -58,6 +58,12 @@ unit: programs ## unit tests, rows, stories, a million steps of random worlds, e
 .PHONY: worlds
 worlds: ## many random worlds; SEED=N replays one and tells its story
 	$(GO) test ./internal/sim -run TestWorlds -count 1 -v -args $(if $(SEED),-seed=$(SEED),-steps=3000000)
+
+.PHONY: etcd-agrees
+etcd-agrees: programs ## scripted lives on real etcd processes and in the worlds' etcd, compared after every step
+	./bin/quorate artifacts build
+	KUBEBUILDER_ASSETS=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4) \
+	$(GO) test ./internal/sim -run TestEtcdAgrees -count 1 -v
 
 .PHONY: model
 model: ## explore every state of small groups, with accidents and old looks; DEEP=1 goes further, for long

@@ -73,10 +73,11 @@ func (c *Cluster) order(ctx context.Context, t Target, command func(context.Cont
 }
 
 // again repeats one try until it succeeds, is refused for good, or time is up. The
-// last error is the one that tells most.
+// last error tells most, but for that of a try that time has cut short.
 func again(ctx context.Context, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, insistence)
 	defer cancel()
+	var told error
 	for {
 		err := try(ctx)
 		if err == nil {
@@ -85,9 +86,12 @@ func again(ctx context.Context, try func(context.Context) error) error {
 		if errors.Is(err, rpctypes.ErrBadLeaderTransferee) {
 			return err
 		}
+		if told == nil || ctx.Err() == nil {
+			told = err
+		}
 		select {
 		case <-ctx.Done():
-			return err
+			return told
 		case <-time.After(breath):
 		}
 	}

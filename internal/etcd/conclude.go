@@ -177,6 +177,9 @@ func absence(m Member, answers []answer) (plan.Health, string) {
 		switch {
 		case a.target.Name != m.Name || a.target.Dial == nil:
 			continue
+		case a.err != nil && refusal(a.err) != "":
+			// It lives: who is not believed by it cannot call it dead.
+			return plan.Unknown, "does not answer: " + plain(a.err)
 		case a.err != nil:
 			return plan.Unhealthy, "does not answer: " + plain(a.err)
 		default:

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // list writes members as "1:a 2:b 3:c?": ID, name, and ? for learners. A member without a name never started.
@@ -40,6 +42,10 @@ func said(name string, id, leader uint64, list []*pb.Member, errs ...string) ans
 
 func refused(name string) answer {
 	return answer{target: Target{Name: name, Dial: reach}, err: errors.New("refused")}
+}
+
+func refusedFor(name, why string) answer {
+	return answer{target: Target{Name: name, Dial: reach}, err: status.Errorf(codes.Unavailable, `connection error: desc = "error reading server preface: %s"`, why)}
 }
 
 func unasked(name string) answer { return answer{target: Target{Name: name}} }
@@ -88,6 +94,8 @@ func TestConclude(t *testing.T) {
 		{"nobody answered", []answer{refused("a"), unasked("b")}, "unknown", "a does not answer: refused; b: there is no way to ask it"},
 		{"one is silent", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc), refused("c")},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Unhealthy", "c: does not answer: refused"},
+		{"one refuses our certificate", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc), refusedFor("c", "remote error: tls: expired certificate")},
+			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Unknown", "c: does not answer: it refuses our certificate: expired, or not yet valid by its clock"},
 		{"one cannot be asked", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc)},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Unknown", "c: there is no way to ask it"},
 		{"a minority is believed for display only", []answer{said("a", 1, 2, abc), refused("b"), refused("c")},
@@ -185,5 +193,22 @@ func TestRemovalsAreOrderedFromTheLeaderFirst(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("removing %x: asked %v, want %s", removed, got, want)
 		}
+	}
+}
+
+// TestRefusalIsTold: who insists in vain says what etcd said, and not that time was up in the middle of the last try.
+func TestRefusalIsTold(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), breath+breath/2)
+	defer cancel()
+	tries := 0
+	err := again(ctx, func(ctx context.Context) error {
+		if tries++; tries == 1 {
+			return errors.New("refused")
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if tries != 2 || err == nil || err.Error() != "refused" {
+		t.Errorf("after %d tries: %v", tries, err)
 	}
 }

@@ -60,7 +60,7 @@ type Member struct {
 	Leader bool
 	// Health is Healthy when the member itself answered, follows a leader and reports no
 	// error; Unhealthy when it was asked and did not; Unknown when there was no way to
-	// ask it. NOSPACE is an alarm and no illness: such a member still votes. CORRUPT is both.
+	// ask it, or when it refused our certificate. NOSPACE is an alarm and no illness: such a member still votes. CORRUPT is both.
 	Health plan.Health
 	// Why is what keeps it from being Healthy; empty when it is.
 	Why string

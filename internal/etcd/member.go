@@ -51,7 +51,7 @@ func (c *Cluster) member(t Target) (*member, error) {
 	// etcd's own client would dial once more for every Status, retry by itself and log to stderr.
 	conn, err := grpc.NewClient("passthrough:///"+t.Name,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return (*m.dial.Load())(ctx) }),
-		grpc.WithTransportCredentials(credentials.NewTLS(own)),
+		grpc.WithTransportCredentials(telling{credentials.NewTLS(own)}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
 		grpc.WithDisableServiceConfig(),
@@ -137,6 +137,9 @@ func isEtcds(err error) bool {
 func plain(err error) string {
 	if status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer within %s", patience)
+	}
+	if text := refusal(err); text != "" {
+		return text
 	}
 	text := err.Error()
 	if s, ok := status.FromError(err); ok {

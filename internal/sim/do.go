@@ -84,11 +84,14 @@ func (w *World) reconfigure(s plan.Step) error {
 			return err
 		}
 		w.take(m)
-	case m == nil || m.learner || !m.running || !w.hasLeader():
-		return fmt.Errorf("etcdserver: not a healthy voter, or no leader")
-	case m != w.leader:
-		w.leader = m
-		w.moves++
+	default:
+		if err := w.mayLead(m); err != nil {
+			return err
+		}
+		if m != w.leader {
+			w.leader = m
+			w.moves++
+		}
 	}
 	return nil
 }

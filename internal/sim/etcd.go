@@ -19,6 +19,7 @@ type member struct {
 	name    string // empty until it has started once
 	learner bool
 	running bool
+	hung    bool      // it stands still and answers nobody, and its connections stay open
 	since   time.Time // since when it runs, or does not
 	back    time.Time // when it runs again by itself; zero: it is not a passing failure
 	removed bool
@@ -37,14 +38,38 @@ func (w *World) run(m *member) {
 	if m.removed || !m.host.alive() {
 		return
 	}
-	m.name, m.running, m.since, m.back = m.host.name, true, w.now, time.Time{}
+	if !m.hung {
+		m.since = w.now
+	}
+	m.name, m.running, m.hung, m.back = m.host.name, true, false, time.Time{}
 }
 
 func (w *World) stop(m *member) {
-	if m.running {
-		m.running, m.since = false, w.now
+	if m.running || m.hung {
+		m.running, m.hung, m.since = false, false, w.now
 	}
 	m.back = time.Time{}
+}
+
+// hang lets the process of a member stand still. The other members do not notice: etcd
+// sets no limit to how long a peer may be silent on an open connection.
+func (w *World) hang(m *member) {
+	if m.running {
+		m.running, m.hung = false, true
+	}
+}
+
+// linked: the leader has been connected to a member for as long as etcd wants. A leader
+// that has just started has been connected to nobody else for long.
+func (w *World) linked(m *member) bool {
+	if m == w.leader {
+		return true
+	}
+	since := m.since
+	if w.leader.since.After(since) {
+		since = w.leader.since
+	}
+	return (m.running || m.hung) && m.name != "" && !w.now.Before(since.Add(connected))
 }
 
 // voters counts them: those that run, and all.
@@ -68,23 +93,31 @@ func (w *World) hasQuorum() bool {
 
 func (w *World) hasLeader() bool { return w.leader != nil && w.hasQuorum() }
 
-// elect finds a leader when there is none, some time after the last was lost.
-func (w *World) elect() {
-	if w.leader != nil && w.leader.running && !w.leader.removed && w.hasQuorum() {
-		return
-	}
-	if w.leader != nil {
+// depose takes the lead from a member that cannot lead any more.
+func (w *World) depose() {
+	if w.leader != nil && (!w.leader.running || w.leader.removed || !w.hasQuorum()) {
 		w.leader, w.leaderless = nil, w.now
 	}
-	if !w.hasQuorum() || w.now.Before(w.leaderless.Add(election)) && len(w.members) > 1 {
-		return
-	}
+}
+
+// electable are those who may be elected.
+func (w *World) electable() []*member {
 	var able []*member
 	for _, m := range w.members {
-		if m.running && !m.learner {
+		if m.running && !m.learner && w.hasQuorum() {
 			able = append(able, m)
 		}
 	}
+	return able
+}
+
+// elect finds a leader when there is none, some time after the last was lost.
+func (w *World) elect() {
+	w.depose()
+	if w.leader != nil || !w.hasQuorum() || w.now.Before(w.leaderless.Add(election)) && len(w.members) > 1 {
+		return
+	}
+	able := w.electable()
 	w.leader = able[w.rand.Intn(len(able))]
 }
 
@@ -93,12 +126,33 @@ func (w *World) mayAdd() bool {
 	if !w.hasLeader() {
 		return false
 	}
+	linked, all := 0, 0
 	for _, m := range w.members {
-		if m.learner || !m.running || m.name == "" || w.now.Before(m.since.Add(connected)) && len(w.members) > 1 {
+		if m.learner {
 			return false
 		}
+		all++
+		if w.linked(m) {
+			linked++
+		}
 	}
-	return true
+	if w.setup.Lenient && all > 1 {
+		return linked > (all+1)/2
+	}
+	return linked == all
+}
+
+// mayPromote is etcd's gate for a learner that is to vote: it has started, and has the log.
+func (w *World) mayPromote(m *member) bool {
+	return !m.removed && m.name != "" && w.hasLeader()
+}
+
+// mayLead tells whether the lead can be moved to a member.
+func (w *World) mayLead(m *member) error {
+	if m == nil || m.learner || !m.running || !w.hasLeader() {
+		return fmt.Errorf("etcdserver: not a healthy voter, or no leader")
+	}
+	return nil
 }
 
 // mayRemove is etcd's gate for a removal, as server/etcdserver has it.
@@ -115,7 +169,7 @@ func (w *World) mayRemove(m *member) error {
 			continue
 		}
 		all++
-		if x.running && !w.now.Before(x.since.Add(connected)) || x == w.leader {
+		if w.linked(x) {
 			active++
 		}
 		if x != m {
@@ -128,7 +182,7 @@ func (w *World) mayRemove(m *member) error {
 	switch {
 	case others == 0 || started < others/2+1:
 		return fmt.Errorf("etcdserver: re-configuration failed due to not enough started members")
-	case !m.running:
+	case !m.running && !m.hung:
 		return nil
 	case active-1 < 1+(all-1)/2:
 		return fmt.Errorf("etcdserver: unhealthy cluster")

@@ -176,7 +176,7 @@ func (w *World) leave(h *host) bool {
 		w.run(h.member)
 		w.enter(h, syncing)
 	case syncing:
-		if h.member.removed || !w.hasLeader() {
+		if !w.mayPromote(h.member) {
 			return false
 		}
 		h.member.learner = false

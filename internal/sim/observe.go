@@ -154,6 +154,10 @@ func (w *World) survey(o *plan.Observed) {
 		o.Etcd.Why = "no member answers"
 		return
 	}
+	if w.now.Before(w.refusedUntil) {
+		o.Etcd.Why = "all members refuse our certificate: expired, or not yet valid by their clock"
+		return
+	}
 	o.Etcd.Known, o.Etcd.Agreed = true, true
 	for _, m := range w.members {
 		e := plan.Member{ID: m.id, Name: m.name, Learner: m.learner, Leader: m == w.leader, Health: plan.Unhealthy}

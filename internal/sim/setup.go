@@ -19,6 +19,9 @@ type Setup struct {
 	External bool
 	// Serial: kubeadm joins etcd as a voter, as it did before v1.29.
 	Serial bool
+	// Lenient: etcd takes a new member while those voters that are connected stay a majority with
+	// it, as it does since v3.6.11; before, all voters must be connected.
+	Lenient bool
 	// Surge is how many machines more than wanted a rollout may have: 1 or 0.
 	Surge int
 	// Bad are the specs, by their numbers, of which no machine comes up, or to what it should be.
@@ -90,6 +93,8 @@ const (
 	DeleteGroup   Kind = "delete group"
 	Kill          Kind = "kill"    // the host of machine N
 	Crash         Kind = "crash"   // etcd on machine N, For a while
+	Hang          Kind = "hang"    // etcd on machine N stands still, For a while
+	Refuse        Kind = "refuse"  // etcd refuses the controller's certificate, For a while
 	Restart       Kind = "restart" // the controller: it forgets what it saw
 	Pause         Kind = "pause"   // the cluster, For a while
 	Change        Kind = "change"  // the spec, to that of number N; the first is 1

@@ -31,12 +31,12 @@ var stories = []struct {
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Serial: true}},
 	{"create-4-external-etcd", "Four machines, etcd elsewhere; two of them go again.",
 		Setup{Seed: 9, Replicas: 4, Domains: abc, External: true, Script: []Event{{At: 5 * time.Minute, Kind: Scale, N: 2}}}},
-	{"scale-3-5-3-1-3", "Up and down, the leader handing over before its machine goes.",
+	{"scale-3-5-3-1-3", "Up and down, the leader handing over before its machine goes; 3 to 1 passes 2 with a quorum (cluster-api-provider-rke2 #263, cluster-api-k3s #96).",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: []Event{
 			{At: 5 * time.Minute, Kind: Scale, N: 5}, {At: 10 * time.Minute, Kind: Scale, N: 3},
 			{At: 15 * time.Minute, Kind: Scale, N: 1}, {At: 20 * time.Minute, Kind: Scale, N: 3},
 		}}},
-	{"join-dies", "A host dies after its member was added: the others join all the same.",
+	{"join-dies", "A host dies after its member was added: the others join all the same (etcd #13221, a member that never starts blocks every later join).",
 		Setup{Seed: 9, Replicas: 5, Domains: abc, Places: true, Fates: map[int]Fate{3: {At: starting, Dies: true}}}},
 	{"join-fails", "kubeadm gives up, and the provider says so.",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Reports: true, Fates: map[int]Fate{2: {At: syncing}}}},
@@ -44,7 +44,7 @@ var stories = []struct {
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, MaxParallel: 1, Fates: map[int]Fate{2: {At: booting}}}},
 	{"init-dies", "The first machine dies before it has initialised anything.",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Fates: map[int]Fate{1: {At: raising, Dies: true}}}},
-	{"member-left-behind", "Somebody forces a machine away, and its member stays behind.",
+	{"member-left-behind", "Somebody forces a machine away, and its member stays behind (cluster-api #2818, k0smotron #459 and #991).",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: ForceDelete, N: 1}}}},
 	{"machine-deleted", "Somebody deletes the machine of the leader.",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: DeleteMachine, N: 1}}}},
@@ -71,6 +71,21 @@ var stories = []struct {
 	{"controller-dies", "The controller dies in the middle of steps, steps are lost or done twice, and looks are old.",
 		Setup{Seed: 5, Replicas: 3, Domains: abc, Places: true, Luck: Luck{Dropped: 15, Repeated: 20, CutShort: 25, Stale: 40},
 			Script: []Event{{At: 5 * time.Minute, Kind: Scale, N: 1}}}},
+	{"controller-dies-between-steps", "The controller dies after every step while leaders hand over, members are removed and machines go (cluster-api #4365 and #8877).",
+		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: append([]Event{{At: 5 * time.Minute, Kind: Scale, N: 1}}, restarts(5*time.Minute, 326*time.Second)...)}},
+	{"clock-ahead", "A clock that is ahead makes a certificate that etcd finds not yet valid: what cannot be asked is not dead, and nothing is deleted (cluster-api #4304).",
+		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: []Event{
+			{At: 5 * time.Minute, Kind: Refuse, For: 3 * time.Minute}, {At: 5*time.Minute + time.Second, Kind: Scale, N: 1}, {At: 5*time.Minute + 2*time.Second, Kind: DeleteMachine, N: 2},
+		}}},
+	{"first-restarts", "etcd on the first machine restarts, twice, while one becomes three (etcd-backup-restore #646).",
+		Setup{Seed: 9, Replicas: 1, Domains: abc, Places: true, Script: []Event{
+			{At: 3 * time.Minute, Kind: Scale, N: 3}, {At: 3*time.Minute + 20*time.Second, Kind: Crash, N: 1, For: 15 * time.Second},
+			{At: 3*time.Minute + 50*time.Second, Kind: Crash, N: 1, For: 15 * time.Second},
+		}}},
+	{"etcd-hangs", "etcd on a machine stands still. To the others it is connected, and they would let one go that is needed; nobody is.",
+		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: []Event{
+			{At: 5 * time.Minute, Kind: Hang, N: 2, For: 2 * time.Minute}, {At: 5*time.Minute + 5*time.Second, Kind: DeleteMachine, N: 3}, {At: 6 * time.Minute, Kind: Scale, N: 5},
+		}}},
 	{"rollout-surge-1", "Another spec: one machine more than wanted, the leader's goes last.",
 		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
 	{"rollout-surge-0", "The same without one more: one goes first.",
@@ -101,6 +116,15 @@ var stories = []struct {
 			Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}, {At: 5*time.Minute + 30*time.Second, Kind: DeleteMachine, N: 3}}}},
 	{"group-deleted", "The group is deleted; it waits for the workers.",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Workers: true, Script: []Event{{At: 5 * time.Minute, Kind: DeleteGroup}, {At: 301 * time.Second, Kind: DeleteMachine, N: 3}}}},
+}
+
+// restarts are those of the controller, every second.
+func restarts(from, to time.Duration) []Event {
+	var out []Event
+	for at := from; at < to; at += time.Second {
+		out = append(out, Event{At: at, Kind: Restart})
+	}
+	return out
 }
 
 // TestStories compares a few whole lives with how they were written down.

@@ -91,3 +91,25 @@ func TestChangeAtEveryMoment(t *testing.T) {
 		}
 	}
 }
+
+// TestHangAtEveryMoment: etcd on every machine in turn stands still, at every moment at
+// which a group of three grows and shrinks. etcd does not notice, and lets anybody go.
+func TestHangAtEveryMoment(t *testing.T) {
+	for n := 1; n <= 4; n++ {
+		for at := 20 * time.Second; at < 11*time.Minute; at += 5 * time.Second {
+			s := Setup{Seed: 9, Replicas: 3, Domains: abc, Places: n%2 == 0, Lenient: true}
+			s.Script = inOrder(Event{At: at, Kind: Hang, N: n, For: 90 * time.Second},
+				Event{At: 4 * time.Minute, Kind: Scale, N: 5}, Event{At: 8 * time.Minute, Kind: Scale, N: 1})
+			live(t, s)
+		}
+	}
+}
+
+// TestLenientEtcd runs random worlds with an etcd that takes a new member while a voter is away.
+func TestLenientEtcd(t *testing.T) {
+	for seed := range int64(2000) {
+		s := Random(seed)
+		s.Lenient = true
+		live(t, s)
+	}
+}

@@ -18,6 +18,7 @@ type World struct {
 	replicas     int
 	deleting     bool
 	pausedUntil  time.Time
+	refusedUntil time.Time
 	certificates bool
 	kubeconfig   bool
 	initialised  bool
@@ -130,6 +131,7 @@ func (w *World) moments(at func(time.Time)) {
 		at(w.start.Add(w.script[0].At))
 	}
 	at(w.pausedUntil)
+	at(w.refusedUntil)
 	at(w.workersUntil)
 }
 
@@ -183,6 +185,9 @@ func (w *World) befall(e Event) {
 	case Pause:
 		w.tell("the cluster is paused for %s", e.For)
 		w.pausedUntil = w.now.Add(e.For)
+	case Refuse:
+		w.tell("the controller's clock is ahead: etcd refuses its certificate for %s", e.For)
+		w.refusedUntil = w.now.Add(e.For)
 	}
 	if h := w.number(e.N); h != nil {
 		w.befallHost(e, h)
@@ -206,6 +211,12 @@ func (w *World) befallHost(e Event, h *host) {
 		if h.member != nil && h.member.running {
 			w.tell("etcd on %s stops for %s", h.name, e.For)
 			w.stop(h.member)
+			h.member.back = w.now.Add(e.For)
+		}
+	case Hang:
+		if h.member != nil && h.member.running {
+			w.tell("etcd on %s stands still for %s", h.name, e.For)
+			w.hang(h.member)
 			h.member.back = w.now.Add(e.For)
 		}
 	default:
