@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	bootstrapadmission "sigs.k8s.io/cluster-api/bootstrap/kubeadm/webhooks/admission"
+	controlplaneconversion "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/conversion"
 	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
-	"sigs.k8s.io/cluster-api/core/webhooks/conversion"
+	coreconversion "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/contract"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,11 +22,12 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/admission"
+	"github.com/quorate/quorate/internal/conversion"
 )
 
 // addWebhooks serves upstream's defaulting, validation and conversion of its own kinds.
 func addWebhooks(_ context.Context, p *parts) error {
-	conversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
+	coreconversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
 		return apiVersion(ctx, p.mgr.GetClient(), gk)
 	})
 	type webhook interface {
@@ -49,7 +51,7 @@ func addWebhooks(_ context.Context, p *parts) error {
 	return nil
 }
 
-// addOwnWebhooks serves the validation of Quorate's own kinds.
+// addOwnWebhooks serves the validation and conversion of Quorate's own kinds.
 func addOwnWebhooks(_ context.Context, p *parts) error {
 	if !p.opts.Webhooks && p.opts.Embedded == nil {
 		return nil
@@ -58,9 +60,21 @@ func addOwnWebhooks(_ context.Context, p *parts) error {
 	if err := feature.MutableGates.SetFromMap(map[string]bool{string(feature.ClusterTopology): true}); err != nil {
 		return fmt.Errorf("choosing Cluster API's features: %w", err)
 	}
-	return ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
+	controlplaneconversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
+		return apiVersion(ctx, p.mgr.GetClient(), gk)
+	})
+	if err := ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlane{}).
+		WithConverter(conversion.ControlPlane).
+		Complete(); err != nil {
+		return fmt.Errorf("KubeadmControlPlane: %w", err)
+	}
+	if err := ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
+		WithConverter(conversion.Template).
 		WithValidator(&admission.Template{}).
-		Complete()
+		Complete(); err != nil {
+		return fmt.Errorf("KubeadmControlPlaneTemplate: %w", err)
+	}
+	return nil
 }
 
 // contracts are the versions of Cluster API's contract that upstream's core understands, the newest first.
