@@ -3,11 +3,11 @@ package admission
 import (
 	"context"
 
-	upstreamv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/conversion"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=default.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -26,7 +26,7 @@ var (
 
 // Default fills in what upstream fills in.
 func (v *ControlPlane) Default(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) error {
-	theirs := controlPlaneAsUpstream(kcp)
+	theirs := conversion.PlainControlPlane(kcp)
 	if err := v.upstream.Default(ctx, theirs); err != nil {
 		return err
 	}
@@ -36,21 +36,15 @@ func (v *ControlPlane) Default(ctx context.Context, kcp *controlplanev1.KubeadmC
 
 // ValidateCreate refuses what upstream refuses.
 func (v *ControlPlane) ValidateCreate(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
-	return v.upstream.ValidateCreate(ctx, controlPlaneAsUpstream(kcp))
+	return v.upstream.ValidateCreate(ctx, conversion.PlainControlPlane(kcp))
 }
 
 // ValidateUpdate refuses what upstream refuses.
 func (v *ControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
-	return v.upstream.ValidateUpdate(ctx, controlPlaneAsUpstream(before), controlPlaneAsUpstream(after))
+	return v.upstream.ValidateUpdate(ctx, conversion.PlainControlPlane(before), conversion.PlainControlPlane(after))
 }
 
 // ValidateDelete refuses nothing.
 func (v *ControlPlane) ValidateDelete(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
-	return v.upstream.ValidateDelete(ctx, controlPlaneAsUpstream(kcp))
-}
-
-// controlPlaneAsUpstream returns a copy without Quorate's additions and without status.
-func controlPlaneAsUpstream(kcp *controlplanev1.KubeadmControlPlane) *upstreamv1.KubeadmControlPlane {
-	kcp = kcp.DeepCopy()
-	return &upstreamv1.KubeadmControlPlane{TypeMeta: kcp.TypeMeta, ObjectMeta: kcp.ObjectMeta, Spec: kcp.Spec.KubeadmControlPlaneSpec}
+	return v.upstream.ValidateDelete(ctx, conversion.PlainControlPlane(kcp))
 }

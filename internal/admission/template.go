@@ -8,16 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	upstreamv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/conversion"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplanetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanetemplates,versions=v1beta2,name=validation.kubeadmcontrolplanetemplate.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // Template validates KubeadmControlPlaneTemplates as upstream does. What Quorate adds to them is as immutable as the rest.
+//
+// Upstream's checks change what they look at: they are given copies.
 type Template struct {
 	upstream upstream.KubeadmControlPlaneTemplate
 }
@@ -26,12 +28,12 @@ var _ admission.Validator[*controlplanev1.KubeadmControlPlaneTemplate] = &Templa
 
 // ValidateCreate refuses what upstream refuses. Upstream's feature gate ClusterTopology must be on.
 func (v *Template) ValidateCreate(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
-	return v.upstream.ValidateCreate(ctx, asUpstream(t))
+	return v.upstream.ValidateCreate(ctx, conversion.PlainTemplate(t))
 }
 
 // ValidateUpdate refuses changes of spec.template.spec: a ClusterClass is given another template instead.
 func (v *Template) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
-	warnings, err := v.upstream.ValidateUpdate(ctx, asUpstream(before), asUpstream(after))
+	warnings, err := v.upstream.ValidateUpdate(ctx, conversion.PlainTemplate(before), conversion.PlainTemplate(after))
 	if err != nil {
 		return warnings, err
 	}
@@ -47,17 +49,5 @@ func (v *Template) ValidateUpdate(ctx context.Context, before, after *controlpla
 
 // ValidateDelete refuses nothing.
 func (v *Template) ValidateDelete(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
-	return v.upstream.ValidateDelete(ctx, asUpstream(t))
-}
-
-// asUpstream returns a copy without Quorate's additions: upstream's checks change what they look at.
-func asUpstream(t *controlplanev1.KubeadmControlPlaneTemplate) *upstreamv1.KubeadmControlPlaneTemplate {
-	t = t.DeepCopy()
-	return &upstreamv1.KubeadmControlPlaneTemplate{
-		TypeMeta: t.TypeMeta, ObjectMeta: t.ObjectMeta,
-		Spec: upstreamv1.KubeadmControlPlaneTemplateSpec{Template: upstreamv1.KubeadmControlPlaneTemplateResource{
-			ObjectMeta: t.Spec.Template.ObjectMeta,
-			Spec:       t.Spec.Template.Spec.KubeadmControlPlaneTemplateResourceSpec,
-		}},
-	}
+	return v.upstream.ValidateDelete(ctx, conversion.PlainTemplate(t))
 }

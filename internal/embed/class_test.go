@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	controlplanev1beta1 "github.com/quorate/quorate/api/controlplane/v1beta1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
@@ -132,5 +133,69 @@ func (l *life) class(t *testing.T) {
 		s.Rollout.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 || len(s.KubeadmConfigSpec.ClusterConfiguration.ControllerManager.ExtraArgs) != 1 ||
 		s.MachineTemplate.Spec.InfrastructureRef.Kind != "LocalMachineTemplate" {
 		t.Errorf("control plane %v: %+v", kcp.Labels, s)
+	}
+}
+
+const oldControlPlane = `
+apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: KubeadmControlPlane
+metadata: {name: ancient, namespace: default}
+spec:
+  replicas: 3
+  version: v1.36.3
+  machineTemplate:
+    infrastructureRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachineTemplate, name: class}
+    nodeDrainTimeout: 2m
+  rolloutStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}
+  kubeadmConfigSpec: {clusterConfiguration: {controllerManager: {extraArgs: {v: "2"}}}}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: KubeadmControlPlaneTemplate
+metadata: {name: ancient, namespace: default}
+spec: {template: {spec: {kubeadmConfigSpec: {clusterConfiguration: {controllerManager: {extraArgs: {v: "2"}}}}}}}
+`
+
+// oldVersion: upstream's manifests of v1beta1 are taken, and what v1beta1 has no fields for survives who reads and writes it there.
+func (l *life) oldVersion(t *testing.T) {
+	c := l.client(t)
+	create(t, c, objects(t, oldControlPlane)...)
+	key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "ancient"}
+	now := &controlplanev1.KubeadmControlPlane{}
+	if err := c.Get(t.Context(), key, now); err != nil {
+		t.Fatal(err)
+	}
+	if d := now.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds; d == nil || *d != 120 || now.Spec.MachineTemplate.Spec.InfrastructureRef.Name != "class" {
+		t.Errorf("written in v1beta1, read in v1beta2: %+v", now.Spec.MachineTemplate)
+	}
+	// By patches, as a controller may have written the object since.
+	changed := now.DeepCopy()
+	two := int32(2)
+	changed.Spec.Joins.MaxParallel = &two
+	if err := c.Patch(t.Context(), changed, client.MergeFrom(now)); err != nil {
+		t.Fatal(err)
+	}
+	old := &controlplanev1beta1.KubeadmControlPlane{}
+	if err := c.Get(t.Context(), key, old); err != nil {
+		t.Fatal(err)
+	}
+	if ref := old.Spec.MachineTemplate.InfrastructureRef; ref.APIVersion != "infrastructure.cluster.x-k8s.io/v1alpha1" || ref.Name != "class" {
+		t.Errorf("reference in v1beta1: %+v", ref)
+	}
+	before := old.DeepCopy()
+	five := int32(5)
+	old.Spec.Replicas = &five
+	if err := c.Patch(t.Context(), old, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), key, now); err != nil {
+		t.Fatal(err)
+	}
+	if m := now.Spec.Joins.MaxParallel; m == nil || *m != 2 || *now.Spec.Replicas != 5 {
+		t.Errorf("after a change in v1beta1: replicas %d, joins %+v; want 5, and two at a time", *now.Spec.Replicas, now.Spec.Joins)
+	}
+	template := &controlplanev1beta1.KubeadmControlPlaneTemplate{ObjectMeta: named("ancient")}
+	err := c.Patch(t.Context(), template, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"spec":{"kubeadmConfigSpec":{"verbosity":2}}}}}`)))
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable") {
+		t.Errorf("changing a template in v1beta1: %v, want a refusal", err)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	bootstrapadmission "sigs.k8s.io/cluster-api/bootstrap/kubeadm/webhooks/admission"
+	controlplaneconversion "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/conversion"
 	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
-	"sigs.k8s.io/cluster-api/core/webhooks/conversion"
+	coreconversion "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/contract"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,11 +23,12 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/admission"
+	"github.com/quorate/quorate/internal/conversion"
 )
 
 // addWebhooks serves upstream's defaulting, validation and conversion of its own kinds.
 func addWebhooks(_ context.Context, p *parts) error {
-	conversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
+	coreconversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
 		return apiVersion(ctx, p.mgr.GetClient(), gk)
 	})
 	type webhook interface {
@@ -50,7 +52,7 @@ func addWebhooks(_ context.Context, p *parts) error {
 	return nil
 }
 
-// addOwnWebhooks serves the defaulting and validation of Quorate's own kinds.
+// addOwnWebhooks serves the defaulting, validation and conversion of Quorate's own kinds.
 func addOwnWebhooks(_ context.Context, p *parts) error {
 	if !p.opts.Webhooks && p.opts.Embedded == nil {
 		return nil
@@ -59,15 +61,23 @@ func addOwnWebhooks(_ context.Context, p *parts) error {
 	if err := feature.MutableGates.SetFromMap(map[string]bool{string(feature.ClusterTopology): true}); err != nil {
 		return fmt.Errorf("choosing Cluster API's features: %w", err)
 	}
-	return errors.Join(
+	controlplaneconversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
+		return apiVersion(ctx, p.mgr.GetClient(), gk)
+	})
+	if err := errors.Join(
 		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlane{}).
 			WithDefaulter(&admission.ControlPlane{}).
 			WithValidator(&admission.ControlPlane{}).
+			WithConverter(conversion.ControlPlane).
 			Complete(),
 		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
 			WithValidator(&admission.Template{}).
+			WithConverter(conversion.Template).
 			Complete(),
-	)
+	); err != nil {
+		return fmt.Errorf("serving the kinds of control planes: %w", err)
+	}
+	return nil
 }
 
 // contracts are the versions of Cluster API's contract that upstream's core understands, the newest first.

@@ -21,6 +21,7 @@ import (
 // writer writes ten times a second through a cluster's endpoint and remembers what was acknowledged.
 type writer struct {
 	client       kubernetes.Interface
+	name         string // of what it writes, before a number
 	acknowledged []string
 	tried        int
 	failed       int
@@ -28,7 +29,9 @@ type writer struct {
 	errors       []string      // what the failed ones said
 }
 
-func newWriter(c kubernetes.Interface) *writer { return &writer{client: c} }
+func newWriter(c kubernetes.Interface) *writer {
+	return &writer{client: c, name: fmt.Sprintf("write-%d", time.Now().UnixNano())}
+}
 
 func (w *writer) run(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -36,7 +39,7 @@ func (w *writer) run(ctx context.Context) {
 	last := time.Now()
 	for ; ctx.Err() == nil; <-tick.C {
 		w.tried++
-		name := fmt.Sprintf("write-%05d", w.tried)
+		name := fmt.Sprintf("%s-%05d", w.name, w.tried)
 		call, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		_, err := w.client.CoreV1().ConfigMaps("default").Create(call, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		cancel()

@@ -33,6 +33,7 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("create", func(t *testing.T) { created(t, c) })
+	t.Run("create in v1beta1", func(t *testing.T) { createdOld(t, c) })
 	t.Run("update", func(t *testing.T) { updated(t, c) })
 	t.Run("scale", func(t *testing.T) { scaled(t, c) })
 }
@@ -93,6 +94,38 @@ func created(t *testing.T, c client.Client) {
 					t.Error(err)
 				}
 			}
+		})
+	}
+}
+
+const oldControlPlane = `
+apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: KubeadmControlPlane
+metadata: {name: cp, namespace: default}
+spec:
+  replicas: 3
+  version: v1.36.3
+  machineTemplate:
+    infrastructureRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachineTemplate, name: cp}
+  kubeadmConfigSpec: {format: cloud-config}
+`
+
+// createdOld: what is written in v1beta1 is checked in v1beta1 only. Nobody converts here, so nothing is stored.
+func createdOld(t *testing.T, c client.Client) {
+	for _, row := range []struct{ name, old, changed, refusal string }{
+		{"three replicas", "", "", ""},
+		{"an even number", "replicas: 3", "replicas: 4", "replicas is 4: a control plane with stacked etcd needs an odd number"},
+		{"nine", "replicas: 3", "replicas: 9", "stacked etcd is supported with 1, 3, 5 or 7 members"},
+		{"upstream's rollout", "replicas: 3", "replicas: 3\n  rolloutStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}", ""},
+		{"two surplus machines", "replicas: 3", "replicas: 3\n  rolloutStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}", "maxSurge must be 0 or 1"},
+		{"a version that is none", "version: v1.36.3", "version: latest", "version is latest: it must be of the form v1.36.3"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			text := oldControlPlane
+			if row.old != "" {
+				text = strings.Replace(text, row.old, row.changed, 1)
+			}
+			wantRefusal(t, c.Create(context.Background(), object(t, text), client.DryRunAll), row.refusal)
 		})
 	}
 }
