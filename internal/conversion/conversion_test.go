@@ -77,8 +77,11 @@ func TestControlPlaneThereAndBack(t *testing.T) {
 		var old v1beta1.KubeadmControlPlane
 		fill(t, &start)
 		before := start.DeepCopy()
-		succeed(t, controlPlaneToOld(t.Context(), &start, &old), controlPlaneFromOld(t.Context(), &old, &end))
+		succeed(t, controlPlaneToOld(t.Context(), &start, &old))
+		between := old.DeepCopy()
+		succeed(t, controlPlaneFromOld(t.Context(), &old, &end))
 		same(t, "what is converted", &start, before)
+		same(t, "what is converted back", &old, between)
 		same(t, "additions", end.Spec.Additions, before.Spec.Additions)
 		same(t, "plan", end.Status.Plan, before.Status.Plan)
 
@@ -126,8 +129,11 @@ func TestTemplateThereAndBack(t *testing.T) {
 		var old v1beta1.KubeadmControlPlaneTemplate
 		fill(t, &start)
 		before := start.DeepCopy()
-		succeed(t, templateToOld(t.Context(), &start, &old), templateFromOld(t.Context(), &old, &end))
+		succeed(t, templateToOld(t.Context(), &start, &old))
+		between := old.DeepCopy()
+		succeed(t, templateFromOld(t.Context(), &old, &end))
 		same(t, "what is converted", &start, before)
+		same(t, "what is converted back", &old, between)
 		same(t, "additions", end.Spec.Template.Spec.Additions, before.Spec.Template.Spec.Additions)
 
 		var theirOld upstreamv1beta1.KubeadmControlPlaneTemplate
