@@ -20,6 +20,6 @@ step "lint" make -s lint
 show "unit" make -s unit
 show "model" make -s model
 show "mutation" make -s mutate
-# CI runs two lives on real machines, a birth and a repair; `make e2e` runs all.
-[ -z "${CI:-}" ] || QUORATE_E2E='(create|repair)'
+# CI runs three lives on real machines, a birth, a repair and an adoption; `make e2e` runs all.
+[ -z "${CI:-}" ] || QUORATE_E2E='(create|repair|adopt)'
 if [ $e2e = yes ]; then show "e2e" make -s e2e RUN="${QUORATE_E2E:-}"; else echo "e2e left out: it needs root"; fi
