@@ -203,7 +203,7 @@ func (d *delays) report(t *testing.T, controller string) {
 			fact = m
 		case !fact.at.IsZero():
 			took = append(took, m.at.Sub(fact.at))
-			t.Logf("step %q %.2f s after %q", m.what, m.at.Sub(fact.at).Seconds(), fact.what)
+			t.Logf("%s step %q %.2f s after %q", m.at.Format("15:04:05.000"), m.what, m.at.Sub(fact.at).Seconds(), fact.what)
 		}
 	}
 	if len(took) == 0 {

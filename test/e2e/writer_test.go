@@ -26,7 +26,7 @@ type writer struct {
 	tried        int
 	failed       int
 	gap          time.Duration // the longest time without an acknowledged write
-	errors       []string      // what the failed ones said
+	errors       []string      // when the failed ones were begun, and what they said
 }
 
 func newWriter(c kubernetes.Interface) *writer {
@@ -40,12 +40,13 @@ func (w *writer) run(ctx context.Context) {
 	for ; ctx.Err() == nil; <-tick.C {
 		w.tried++
 		name := fmt.Sprintf("%s-%05d", w.name, w.tried)
+		began := time.Now()
 		call, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		_, err := w.client.CoreV1().ConfigMaps("default").Create(call, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		cancel()
 		if err != nil {
 			w.failed++
-			w.errors = append(w.errors, err.Error())
+			w.errors = append(w.errors, fmt.Sprintf("begun %s, ended after %.1f s: %v", began.Format("15:04:05.000"), time.Since(began).Seconds(), err))
 			continue
 		}
 		w.acknowledged = append(w.acknowledged, name)
