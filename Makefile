@@ -18,6 +18,11 @@ CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 RUN  ?=
 SEED ?=
 
+# Before a command: real etcd and kube-apiserver for tests, which without them are skipped and show nothing.
+WITH_ASSETS = assets=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4); \
+	[ -d "$$assets" ] || { echo 'no etcd and kube-apiserver for tests: see ./bin/quorate artifacts list' >&2; exit 1; }; \
+	KUBEBUILDER_ASSETS=$$assets
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,7 +57,7 @@ lint: $(GOLANGCI) ## lint, and measure the tree against its limits
 .PHONY: unit
 unit: programs ## unit tests, rows, stories, a million steps of random worlds, envtest
 	./bin/quorate artifacts build
-	KUBEBUILDER_ASSETS=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4) \
+	$(WITH_ASSETS) \
 	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
 
 .PHONY: worlds
@@ -62,7 +67,7 @@ worlds: ## many random worlds; SEED=N replays one and tells its story
 .PHONY: etcd-agrees
 etcd-agrees: programs ## scripted lives on real etcd processes and in the worlds' etcd, compared after every step
 	./bin/quorate artifacts build
-	KUBEBUILDER_ASSETS=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4) \
+	$(WITH_ASSETS) \
 	$(GO) test ./internal/sim -run TestEtcdAgrees -count 1 -v
 
 .PHONY: model
@@ -80,7 +85,7 @@ bench: ## speed and memory of the core and of the hot paths
 .PHONY: e2e
 e2e: packages programs ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, down
 	./bin/quorate artifacts build
-	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 60m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
+	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 
 .PHONY: generate
 generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks and docs/rules.md from the code

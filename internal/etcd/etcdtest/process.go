@@ -39,11 +39,15 @@ func Find() string {
 	return path
 }
 
-// Binary is etcd's path. Without one the test is skipped.
+// Binary is etcd's path. Without one the test is skipped, unless KUBEBUILDER_ASSETS promised it.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	path := Find()
-	if path == "" {
+	switch {
+	case path != "":
+	case os.Getenv("KUBEBUILDER_ASSETS") != "":
+		tb.Fatalf("no etcd in KUBEBUILDER_ASSETS (%s), nor in PATH", os.Getenv("KUBEBUILDER_ASSETS"))
+	default:
 		tb.Skip("no etcd: neither in KUBEBUILDER_ASSETS nor in PATH")
 	}
 	return path
