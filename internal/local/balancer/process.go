@@ -212,7 +212,7 @@ func open(configFile string) (*os.File, error) {
 	// The number may have passed to another process before the handle was there, and not afterwards.
 	if again, ok := Running(configFile); !ok || again != pid {
 		_ = unix.Close(handle)
-		return nil, os.ErrProcessDone
+		return open(configFile)
 	}
 	return os.NewFile(uintptr(handle), "pidfd"), nil
 }
