@@ -9,7 +9,7 @@ import (
 // How long a health check looks on: at a Node that is not ready, and at a machine without one.
 const (
 	readyTimeout   = 5 * time.Minute
-	startupTimeout = 12 * time.Minute
+	startupTimeout = 30 * time.Minute
 )
 
 // repair is what the group's object remembers of a machine that was given up, until

@@ -120,7 +120,7 @@ func Random(seed int64) Setup {
 		Places:      r.Intn(2) == 0,
 		Fates:       map[int]Fate{},
 		Surge:       1,
-		Checks:      r.Intn(2) == 0,
+		Checks:      r.Intn(4) > 0,
 		Repair:      plan.RepairLimits{Most: -1, Healthy: pick(r, 10*time.Minute, time.Hour)},
 	}
 	if r.Intn(4) == 0 {
