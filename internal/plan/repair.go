@@ -44,16 +44,16 @@ func (s *state) cannotReplace(m *machine) string {
 	if why := s.tooOften(m); why != "" {
 		return why
 	}
-	if s.isNew() {
-		return ""
-	}
 	if v := s.prepared(); v.decided {
 		return "could not be replaced: " + v.decision.Message
+	}
+	if s.isNew() {
+		return ""
 	}
 	if why := s.cannotDelete(m); why != "" {
 		return why
 	}
-	if why := s.busyWith(); why != "" {
+	if why := s.busyWith(m); why != "" {
 		return why
 	}
 	if s.serves(m) && s.staying() < s.Want.Replicas {

@@ -109,6 +109,14 @@ func (w *World) machine(h *host) plan.Machine {
 	if w.setup.Reports {
 		m.Failed = h.failed
 	}
+	switch e := h.member; {
+	case e != nil && e.removed:
+		m.CannotJoin = "its etcd member was removed"
+	case e != nil && e.name != "" && !h.node.IsZero():
+		m.CannotJoin = "its etcd runs or ran"
+	case h.failed != "" && w.setup.Reports:
+		m.CannotJoin = "kubeadm gave up"
+	}
 	if h.node.IsZero() {
 		return m
 	}
