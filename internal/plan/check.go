@@ -27,6 +27,9 @@ func Check(o Observed, d Decision) error {
 	if err := checkAside(o, d.Step); err != nil {
 		return err
 	}
+	if err := checkRefused(o, d.Step); err != nil {
+		return err
+	}
 	return checkStep(o, d.Step)
 }
 
@@ -257,8 +260,11 @@ func checkDelete(o Observed, s Step) error {
 	if o.Group.Deleting {
 		return errors.New("the workers still need the machines")
 	}
-	if !o.Group.Initialized && !o.Group.Adopted {
+	if o.Group.New {
 		return checkStart(gone)
+	}
+	if err := checkReplaceable(o); err != nil {
+		return err
 	}
 	if err := checkFacts(o); err != nil {
 		return err

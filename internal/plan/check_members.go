@@ -168,7 +168,7 @@ func checkReleaseHook(o Observed, s Step) error {
 	if !m.Deleting {
 		return fmt.Errorf("%s is not being deleted", m.Name)
 	}
-	if !o.Etcd.Managed || !o.Group.Initialized && !o.Group.Adopted {
+	if !o.Etcd.Managed || o.Group.New {
 		return nil
 	}
 	if err := checkFacts(o); err != nil {

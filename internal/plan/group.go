@@ -53,6 +53,9 @@ func provide(s *state) opinion {
 	if len(s.Strangers) > 0 {
 		return pass("nothing is made while there are machines of others")
 	}
+	if r := s.Want.Refused; r.Reason != "" && s.isNew() {
+		return pass("nothing is made for what is refused: %s", r.Message)
+	}
 	if len(c.MissingCertificates) > 0 && !s.Group.Initialized && len(s.machines) == 0 {
 		return do(Step{Verb: Generate}, "CertificatesMissing", "no certificate authority for %s yet", strings.Join(c.MissingCertificates, ", "))
 	}

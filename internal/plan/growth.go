@@ -8,6 +8,24 @@ import (
 	"strings"
 )
 
+// refuse begins nothing while the spec cannot be carried out. A machine that was given
+// up is replaced nevertheless, where machines can be made.
+func refuse(s *state) opinion {
+	r := s.Want.Refused
+	switch {
+	case r.Reason == "":
+		return pass("the spec can be carried out")
+	case s.mayReplace():
+		return pass("nothing else is begun, but a machine that was given up is replaced: %s", r.Message)
+	}
+	return wait(r.Reason, "%s", r.Message)
+}
+
+// mayReplace: although the spec is refused, a machine that was given up can be replaced.
+func (s *state) mayReplace() bool {
+	return s.Want.Refused.Replaceable && s.Group.Repairing && s.Group.Initialized && s.staying() < s.Want.Replicas
+}
+
 // grow creates machines that are missing.
 func grow(s *state) opinion {
 	have := s.staying()
@@ -41,6 +59,8 @@ func (s *state) waitForOdd() opinion {
 func (s *state) prepared() opinion {
 	c := s.Cluster
 	switch {
+	case s.Want.Refused.Reason != "" && !s.Want.Refused.Replaceable:
+		return wait(s.Want.Refused.Reason, "%s", s.Want.Refused.Message)
 	case !c.Infrastructure:
 		return wait("InfrastructureNotReady", "the cluster's infrastructure is not provisioned")
 	case c.Endpoint == "":
@@ -98,7 +118,7 @@ func (s *state) mayJoin() opinion {
 func (s *state) coming() (on []*machine, most int) {
 	voters := s.Etcd.Managed && !s.Want.Learners
 	on = s.those(func(m *machine) bool { return m.standing == joining && m.Outdated == "" || voters && !m.votes() })
-	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 {
+	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 || s.Want.Refused.Reason != "" {
 		return on, 1
 	}
 	return on, s.Want.MaxParallel

@@ -71,11 +71,8 @@ func (m *Member) label() string {
 
 // stopWithoutFacts waits until the facts can be acted upon.
 func stopWithoutFacts(s *state) opinion {
-	if !s.Group.Initialized && !s.Group.Adopted {
+	if s.isNew() {
 		return pass("nothing is initialised, and there is nothing to know")
-	}
-	if !s.Group.Initialized {
-		return s.waitForSight()
 	}
 	if reason, why := s.doubt(); reason != "" {
 		return wait(reason, "%s", why)
@@ -85,6 +82,9 @@ func stopWithoutFacts(s *state) opinion {
 
 // doubt says why the facts cannot be acted upon: a reason and a text, both empty if they can.
 func (s *state) doubt() (string, string) {
+	if !s.Group.Initialized {
+		return "ClusterUnseen", s.unseen()
+	}
 	if len(s.machines) == 0 {
 		return "NoMachineLeft", "the cluster was initialised and no machine of " + s.Group.Name + " is left: its data is gone unless there is a copy; a person must decide"
 	}
@@ -121,7 +121,7 @@ func finishRemovals(s *state) opinion {
 	if len(due) == 0 {
 		return pass("no machine waits for its hook")
 	}
-	if !s.Etcd.Managed || !s.Group.Initialized && !s.Group.Adopted {
+	if !s.Etcd.Managed || s.isNew() {
 		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and its etcd is not ours to keep or not yet made", due[0].Name)
 	}
 	if _, why := s.doubt(); why != "" {

@@ -16,8 +16,9 @@ import (
 // Wanted: replicas/domains, then words: new (not initialised), paused, deleting,
 // external (etcd), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
-// adopt=A,B (machines without an owner) alien=A,B (they have one) adopted (others made
-// the machines, and nothing was seen of them),
+// adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
+// initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
+// can machines be made), repairing (a machine was given up), seed=NAME (of the failure domains),
 // kubeconfig=none|foreign|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
 // period=DURATION (limits of repair).
 //
@@ -89,18 +90,30 @@ func parseWanted(o *Observed, i int, word string) error {
 		return nil
 	}
 	set := map[string]func(){
-		"new":        func() { o.Group.Initialized, o.Cluster.Reachable, o.Etcd.Known = false, false, false },
-		"paused":     func() { o.Group.Paused = true },
-		"deleting":   func() { o.Group.Deleting = true },
-		"external":   func() { o.Etcd = Etcd{} },
-		"serial":     func() { o.Want.Learners = false },
-		"max":        func() { o.Want.MaxParallel = number },
-		"last":       func() { o.Group.LastMachine = number },
-		"begun":      func() { o.Group.Begun = value },
-		"format":     func() { o.Want.NameFormat = value },
-		"workers":    func() { o.Workers = strings.Split(value, ",") },
-		"api+":       func() { o.Cluster.Reachable = true },
-		"adopted":    func() { o.Group.Adopted = true },
+		"new": func() {
+			o.Group.Initialized, o.Group.New, o.Cluster.Reachable, o.Etcd.Known = false, true, false, false
+		},
+		"unseen": func() {
+			o.Group.Initialized, o.Cluster.Reachable, o.Etcd.Known = false, false, false
+		},
+		"paused":    func() { o.Group.Paused = true },
+		"deleting":  func() { o.Group.Deleting = true },
+		"external":  func() { o.Etcd = Etcd{} },
+		"serial":    func() { o.Want.Learners = false },
+		"max":       func() { o.Want.MaxParallel = number },
+		"last":      func() { o.Group.LastMachine = number },
+		"begun":     func() { o.Group.Begun = value },
+		"format":    func() { o.Want.NameFormat = value },
+		"workers":   func() { o.Workers = strings.Split(value, ",") },
+		"api+":      func() { o.Cluster.Reachable = true },
+		"repairing": func() { o.Group.Repairing = true },
+		"seed":      func() { o.Want.DomainSeed = value },
+		"refused": func() {
+			o.Want.Refused = Refusal{Reason: value, Message: "spec.version is v1.38.0, v1.37 would be accepted", Replaceable: true}
+		},
+		"unmakeable": func() {
+			o.Want.Refused = Refusal{Reason: value, Message: "spec.machineNaming.template makes the same name twice"}
+		},
 		"adopt":      func() { o.Strangers = append(o.Strangers, strangers(value, "")...) },
 		"alien":      func() { o.Strangers = append(o.Strangers, strangers(value, "it is controlled by Other other")...) },
 		"infra-":     func() { o.Cluster.Infrastructure = false },

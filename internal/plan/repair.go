@@ -44,7 +44,7 @@ func (s *state) cannotReplace(m *machine) string {
 	if why := s.tooOften(m); why != "" {
 		return why
 	}
-	if !s.Group.Initialized {
+	if s.isNew() {
 		return ""
 	}
 	if v := s.prepared(); v.decided {

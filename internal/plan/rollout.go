@@ -37,7 +37,7 @@ func (m *machine) stillborn() bool {
 // cannotClear says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotClear(m *machine) string {
 	switch {
-	case !s.Group.Initialized:
+	case s.isNew():
 		return ""
 	case s.mayVote(m) && s.staying() < s.Want.Replicas:
 		return "votes, and goes when another is there"
@@ -140,7 +140,7 @@ func (s *state) unfit() string {
 // takeAway deletes a machine, as soon as the group can live without it and its
 // leader has handed over.
 func (s *state) takeAway(m *machine, reason, why string) opinion {
-	if s.Group.Initialized {
+	if !s.isNew() {
 		if not := s.cannotDelete(m); not != "" {
 			return wait("CannotSpare", "%s, but %s %s", why, m.Name, not)
 		}

@@ -77,7 +77,7 @@ var rules = []rule{
 		name: "stop without facts",
 		says: "While facts are missing or contradict one another, nothing is done that depends on them.",
 		gives: []Reason{
-			{"ClusterUnseen", Wait, "the machines were made by others, and what runs on them was not seen yet"},
+			{"ClusterUnseen", Wait, "nothing tells whether the machines hold a cluster, and it was not seen yet: after an adoption, a move, a restored backup"},
 			{"NoMachineLeft", Wait, "all machines of an initialised group are gone, and its data with them"},
 			{"Unreachable", Wait, "the API server does not answer, or not completely"},
 			{"EtcdUnknown", Wait, "the list of etcd's members could not be read"},
@@ -105,6 +105,19 @@ var rules = []rule{
 			{"Remediating", Delete, "it is marked, and the others can live without it"},
 		},
 		decide: remediate,
+	},
+	{
+		name: "refuse",
+		says: "While the spec cannot be carried out, or somebody else must go first, nothing is begun that it asks for: no first machine, no growth, no rollout, no scaling. What was begun has been finished above, members are kept in order, and a machine that was given up is replaced where machines can be made at all.",
+		gives: []Reason{
+			{"InvalidMachineNaming", Wait, "spec.machineNaming makes no names"},
+			{"InvalidVersion", Wait, "spec.version is none"},
+			{"InvalidVersionChange", Wait, "spec.version is too far from that of a machine"},
+			{"CertificatesInvalid", Wait, "a secret with an authority cannot be used"},
+			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
+			{"TopologyPending", Wait, "the cluster's topology goes first"},
+		},
+		decide: refuse,
 	},
 	{
 		name: "clear",

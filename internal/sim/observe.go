@@ -58,7 +58,8 @@ func (w *World) Observe() plan.Observed {
 		Now: w.now,
 		Group: plan.Group{
 			Name: "cp", Deleting: w.deleting, Paused: w.now.Before(w.pausedUntil),
-			Initialized: w.initialised, LastMachine: w.last, Begun: w.begun,
+			Initialized: w.initialised, New: !w.initialised, LastMachine: w.last, Begun: w.begun,
+			Repairing: w.repairing != nil,
 		},
 		Want: plan.Want{
 			Replicas: w.replicas, MaxParallel: w.setup.MaxParallel, Learners: !w.setup.Serial,

@@ -59,10 +59,10 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 		return nil
 	case plan.WriteKubeadm:
 		m.files = filesBehind{}
-		return r.Kubeadm.WriteConfig(ctx, s.kcp, s.cluster)
+		return r.Kubeadm.WriteConfig(ctx, s.buildable(), s.cluster)
 	case plan.UpdateAddons:
 		m.files = filesBehind{}
-		return r.Kubeadm.UpdateAddons(ctx, s.kcp, s.cluster)
+		return r.Kubeadm.UpdateAddons(ctx, s.buildable(), s.cluster)
 	case plan.Finish:
 		return r.finish(ctx, s)
 	case plan.Nothing, plan.Wait:

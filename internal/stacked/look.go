@@ -74,7 +74,7 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 		age = surveyAge
 	}
 	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
-		config, addons, err := r.Kubeadm.Behind(ctx, s.kcp, s.cluster)
+		config, addons, err := r.Kubeadm.Behind(ctx, s.buildable(), s.cluster)
 		if err != nil && moving {
 			// Machines that join with an old configuration would be as old themselves.
 			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", s.cluster.Name, err)
@@ -95,7 +95,7 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 	}
 	// A machine that is deleted while it initialises takes the cluster with it; those that
 	// others made may have others beside them.
-	if !o.Group.Adopted && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
+	if o.Group.New && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
 		return
 	}
 	done, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
@@ -103,7 +103,9 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 		// An API server that has just come up may fail yet; the next turn asks again.
 		ctrl.LoggerFrom(ctx).V(1).Info("Could not see whether kubeadm has initialised the cluster", "error", err.Error())
 	}
-	o.Group.Initialized = done
+	if done {
+		o.Group.Initialized, o.Group.New = true, false
+	}
 }
 
 // surveys reports whether etcd's members are to be asked.
@@ -210,7 +212,7 @@ func (s *scene) again(d plan.Decision) time.Duration {
 		soon = soonAfterAct
 	case o.Group.Paused:
 		return 0
-	case s.hold != nil, len(o.Strangers) > 0, o.Cluster.Template != "":
+	case o.Want.Refused.Reason != "", len(o.Strangers) > 0, o.Cluster.Template != "":
 		soon = soonMissing
 	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
 		soon = soonInit

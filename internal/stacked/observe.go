@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	capiannotations "sigs.k8s.io/cluster-api/util/annotations"
@@ -138,6 +139,7 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 	if err != nil {
 		return nil, err
 	}
+	s.foundInitialized()
 	if len(machines.ours) < s.observed.Want.Replicas {
 		s.observed.Group.Begun, err = r.begun(ctx, s, slow.machines)
 	}
@@ -153,8 +155,9 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 			Name:        kcp.Name,
 			Deleting:    !kcp.DeletionTimestamp.IsZero(),
 			Paused:      ptr.Deref(cluster.Spec.Paused, false) || capiannotations.HasPaused(kcp),
-			Initialized: ptr.Deref(kcp.Status.Initialization.ControlPlaneInitialized, false),
+			Initialized: recordedInitialized(kcp),
 			LastMachine: lastMachine(kcp),
+			Repairing:   replacementIn(kcp.Annotations, upstream.RemediationInProgressAnnotation) != nil,
 		},
 		Want: plan.Want{
 			Replicas:    int(ptr.Deref(kcp.Spec.Replicas, 1)),
@@ -162,6 +165,7 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 			Domains:     domains(cluster),
 			Surge:       surge(kcp),
 			Repair:      repairLimits(kcp),
+			DomainSeed:  cluster.Name,
 		},
 		Cluster: plan.Cluster{
 			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
@@ -176,16 +180,16 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	want := &s.observed.Want
 	var err error
 	if want.NameFormat, err = nameFormat(kcp, cluster.Name); err != nil {
-		s.wait("InvalidMachineNaming", err.Error())
+		s.refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
 	}
 	group := &s.observed.Group
-	group.Adopted = !group.Initialized && othersMade(want.NameFormat, group.LastMachine, ours)
+	group.New = !group.Initialized && initializing(kcp) && !othersMade(want.NameFormat, group.LastMachine, ours)
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
-		s.wait("InvalidVersion", "spec.version: "+err.Error())
+		s.refuse(plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: " + err.Error(), Replaceable: true})
 	}
 	if text := leap(kcp.Spec.Version, ours); text != "" {
-		s.wait("InvalidVersionChange", text)
+		s.refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
 	want.Learners = v.Learners() && (gate || !said)
@@ -220,12 +224,13 @@ func (r reader) addSlow(ctx context.Context, s *scene, slow *slowFacts, now time
 	facts.MissingCertificates, facts.Kubeconfig, facts.Template = slow.missing, slow.kubeconfig, slow.template
 	switch {
 	case slow.broken != "" && !s.observed.Group.Initialized:
-		s.wait("CertificatesInvalid", slow.broken)
+		s.refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: slow.broken})
 	case slow.broken != "":
 		// What runs goes on without it; but nobody may join.
 		facts.MissingCertificates = append(slices.Clone(slow.missing), slow.broken)
 	case len(slow.given) > 0:
-		s.wait("GivenCertificatesMissing", fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", s.cluster.Name, strings.Join(slow.given, ", ")))
+		s.refuse(plan.Refusal{Reason: "GivenCertificatesMissing",
+			Message: fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", s.cluster.Name, strings.Join(slow.given, ", "))})
 	}
 	return nil
 }

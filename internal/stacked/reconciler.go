@@ -179,12 +179,8 @@ func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
 }
 
 // decide asks the core, and has its answer checked. What breaks an invariant is not done.
-// Nothing holds up an adoption that was begun: half of it would be nobody's to keep.
 func decide(ctx context.Context, s *scene) plan.Decision {
 	d := plan.Next(s.observed)
-	if g := s.observed.Group; s.hold != nil && !g.Paused && !g.Deleting && d.Step.Verb != plan.Adopt {
-		return *s.hold
-	}
 	if err := plan.Check(s.observed, d); err != nil {
 		return refused(ctx, s, d, err)
 	}

@@ -35,6 +35,9 @@ const (
 // plane, by an event, a log line and metrics. What has not changed is not written again.
 func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Decision, failure error) error {
 	if !s.observed.Group.Paused {
+		if err := r.recordInitialized(ctx, s, m); err != nil {
+			return err
+		}
 		if err := r.reportMachines(ctx, s, m); err != nil {
 			return err
 		}
@@ -60,7 +63,7 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 // keep writes what follows the control plane without a step: what its machines carry,
 // and the health check that it owns.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
-	if s.observed.Group.Deleting || s.hold != nil || len(s.observed.Strangers) > 0 {
+	if s.observed.Group.Deleting || s.observed.Want.Refused.Reason != "" || len(s.observed.Strangers) > 0 {
 		return nil
 	}
 	if err := r.propagate(ctx, s, m); err != nil {

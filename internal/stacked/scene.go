@@ -41,17 +41,16 @@ type scene struct {
 	// survey is what etcd's members said, left a machine whose member was removed.
 	survey etcd.Survey
 	left   string
-	// hold is a reason to wait that lies outside the decision core: the objects
-	// contradict each other, or the spec cannot be read. nil: there is none.
-	hold *plan.Decision
 	// observed are the facts for the decision.
 	observed plan.Observed
 }
 
-// wait makes the scene hold, unless it does so already for another reason.
-func (s *scene) wait(reason, message string) {
-	if s.hold == nil {
-		s.hold = &plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: reason, Message: message}
+// refuse notes why nothing is begun that the spec asks for. Of several reasons the first
+// is told; where one of them keeps machines from being made, none is made.
+func (s *scene) refuse(why plan.Refusal) {
+	refused := &s.observed.Want.Refused
+	if refused.Reason == "" || refused.Replaceable && !why.Replaceable {
+		*refused = why
 	}
 }
 

@@ -388,12 +388,12 @@ func TestDomainsAndWants(t *testing.T) {
 func TestHolds(t *testing.T) {
 	kcp := testKCP(3)
 	kcp.Spec.Version = "latest"
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.hold == nil || s.hold.Reason != "InvalidVersion" {
-		t.Errorf("with a version that is none: %+v", s.hold)
+	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.observed.Want.Refused.Reason != "InvalidVersion" {
+		t.Errorf("with a version that is none: %+v", s.observed.Want.Refused)
 	}
 	kcp = testKCP(3)
 	kcp.Spec.MachineNaming.Template = "{{ .cluster.name }}"
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.hold == nil || s.hold.Reason != "InvalidMachineNaming" {
-		t.Errorf("with names that are all the same: %+v", s.hold)
+	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.observed.Want.Refused.Reason != "InvalidMachineNaming" {
+		t.Errorf("with names that are all the same: %+v", s.observed.Want.Refused)
 	}
 }

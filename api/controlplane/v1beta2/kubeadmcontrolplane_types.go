@@ -10,6 +10,16 @@ import (
 // the newest machine it ever created, so that names are never used twice.
 const LastMachineAnnotation = "controlplane.cluster.x-k8s.io/quorate-last-machine"
 
+// InitializedAnnotation on a KubeadmControlPlane says that a cluster was initialised on its
+// machines. Unlike the status it survives a move and a backup. Who wants another cluster
+// made under the same name, after the first and its data are gone, takes it away.
+const InitializedAnnotation = "controlplane.cluster.x-k8s.io/quorate-initialized"
+
+// InitializingAnnotation on a KubeadmControlPlane holds the object's own UID while its
+// first machine is made. It proves that nothing was initialised before; on an object
+// that was moved, restored or made again the UID is another, and it proves nothing.
+const InitializingAnnotation = "controlplane.cluster.x-k8s.io/quorate-initializing"
+
 // KubeadmControlPlaneSpec is upstream's spec and Quorate's additions.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.kubeadmConfigSpec) && has(self.kubeadmConfigSpec.clusterConfiguration) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd.external) || !has(self.replicas) || self.replicas % 2 == 1",fieldPath=".replicas",messageExpression="self.replicas == 0 ? 'replicas is 0: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 2 ? 'replicas is 2: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 4 ? 'replicas is 4: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 6 ? 'replicas is 6: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : 'replicas is even: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail'"
