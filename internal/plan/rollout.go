@@ -73,6 +73,9 @@ func rollOut(s *state) opinion {
 	case s.uneven():
 		return s.waitForOdd()
 	}
+	if text := s.Cluster.KubeadmUnusable; text != "" {
+		return wait("KubeadmUnusable", "%s", text)
+	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
 	goes := s.leastNeeded(old)
 	if s.Want.Surge == 0 && goes.broken() {
