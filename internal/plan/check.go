@@ -40,7 +40,7 @@ func checkStep(o Observed, s Step) error {
 		return checkGenerate(o)
 	case WriteKubeconfig:
 		return checkKubeconfig(o)
-	case WriteKubeadm, UpdateAddons:
+	case WriteKubeadm, WritePermissions, UpdateAddons:
 		return checkReachable(o)
 	case Create:
 		return checkCreate(o, s)
@@ -65,7 +65,7 @@ func checkForm(d Decision) error {
 	}
 	s := d.Step
 	wanted := map[Verb]Step{
-		Nothing: {}, Wait: {}, Generate: {}, WriteKubeconfig: {}, WriteKubeadm: {}, UpdateAddons: {}, Finish: {},
+		Nothing: {}, Wait: {}, Generate: {}, WriteKubeconfig: {}, WriteKubeadm: {}, WritePermissions: {}, UpdateAddons: {}, Finish: {},
 		Create:       {Machine: "x"},
 		Adopt:        {Machine: "x"},
 		Delete:       {Machine: "x"},
@@ -220,7 +220,7 @@ func checkCreate(o Observed, s Step) error {
 
 // checkSurroundings: what a new machine needs around it is there.
 func checkSurroundings(c Cluster) error {
-	if len(c.MissingCertificates) > 0 || !c.Infrastructure || c.Endpoint == "" || c.Template != "" {
+	if len(c.MissingCertificates) > 0 || !c.Infrastructure || c.Endpoint == "" || c.Template != "" || c.KubeadmUnusable != "" {
 		return errors.New("what a machine needs is missing")
 	}
 	return nil

@@ -70,6 +70,8 @@ func (s *state) prepared() opinion {
 		return wait("TemplateInvalid", "%s", c.Template)
 	case len(c.MissingCertificates) > 0:
 		return wait("CertificatesMissing", "no certificate authority for %s, and nobody can join without", strings.Join(c.MissingCertificates, ", "))
+	case c.KubeadmUnusable != "":
+		return wait("KubeadmUnusable", "%s", c.KubeadmUnusable)
 	}
 	return pass("infrastructure, endpoint, template and authorities are there")
 }
@@ -99,6 +101,9 @@ func (s *state) mayJoin() opinion {
 		return v
 	}
 	if v := s.sound(); v.decided {
+		return v
+	}
+	if v := s.permitted(); v.decided {
 		return v
 	}
 	if c := s.Cluster; c.Kubeadm != "" {

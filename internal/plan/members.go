@@ -75,7 +75,11 @@ func stopWithoutFacts(s *state) opinion {
 	if s.isNew() {
 		return pass("nothing is initialised, and there is nothing to know")
 	}
-	if reason, why := s.doubt(); reason != "" {
+	reason, why := s.doubt()
+	if v := s.permitted(); v.decided && reason == "EtcdUnknown" {
+		return v // they may be what keeps etcd out of reach
+	}
+	if reason != "" {
 		return wait(reason, "%s", why)
 	}
 	return pass("the API server and etcd answer and agree")

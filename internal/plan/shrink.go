@@ -160,5 +160,13 @@ func waitForRepair(s *state) opinion {
 	if broken := s.with(failed, late, unhealthy, unknown); len(broken) > 0 {
 		return wait("MachineBroken", "%s", troubles(broken))
 	}
-	return s.matched()
+	v := s.matched()
+	switch c := s.Cluster; {
+	case v.decided:
+	case c.KubeadmUnusable != "":
+		return wait("KubeadmUnusable", "%s", c.KubeadmUnusable)
+	case c.AddonsRefused != "":
+		return wait("AddonsRefused", "%s", c.AddonsRefused)
+	}
+	return v
 }

@@ -42,9 +42,9 @@ type memory struct {
 
 // filesBehind is what was said of kubeadm's files in the cluster, for which spec, and when.
 type filesBehind struct {
-	config, addons string
-	of             string
-	read           time.Time
+	behind KubeadmBehind
+	of     string
+	read   time.Time
 }
 
 // memories are those of all control planes, by name.

@@ -37,11 +37,17 @@ func (w *world) change(f func(*controlplanev1.KubeadmControlPlane)) {
 // live lets all that is under way end, until the control plane is at rest: machines come up, machines go.
 func (w *world) live() controlplanev1.PlanStatus {
 	w.t.Helper()
+	return w.liveUntil("AsWanted")
+}
+
+// liveUntil lets all that is under way end, until that is the reason of what is decided.
+func (w *world) liveUntil(reason string) controlplanev1.PlanStatus {
+	w.t.Helper()
 	var p controlplanev1.PlanStatus
 	for range 60 {
 		w.forgetEtcd()
 		p = w.settle()
-		if p.Step == string(plan.Nothing) {
+		if p.Reason == reason {
 			return p
 		}
 		moved := false
