@@ -58,12 +58,15 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 }
 
 // keep writes what follows the control plane without a step: what its machines carry,
-// and the health check that it owns.
+// whose the cluster's secrets are, and the health check that it owns.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
 	if s.observed.Group.Deleting || s.hold != nil || len(s.observed.Strangers) > 0 {
 		return nil
 	}
 	if err := r.propagate(ctx, s, m); err != nil {
+		return err
+	}
+	if err := r.ownSecrets(ctx, s, m); err != nil {
 		return err
 	}
 	return r.healthCheck(ctx, s)

@@ -41,6 +41,8 @@ type scene struct {
 	// survey is what etcd's members said, left a machine whose member was removed.
 	survey etcd.Survey
 	left   string
+	// lacking are what the cluster's certificates lack, in sentences; empty: nothing.
+	lacking []string
 	// hold is a reason to wait that lies outside the decision core: the objects
 	// contradict each other, or the spec cannot be read. nil: there is none.
 	hold *plan.Decision
