@@ -73,9 +73,9 @@ func (s *scene) initializedCondition() metav1.Condition {
 }
 
 func (s *scene) certificates() metav1.Condition {
-	if missing := s.observed.Cluster.MissingCertificates; len(missing) > 0 {
+	if len(s.lacking) > 0 {
 		return condition(upstream.KubeadmControlPlaneCertificatesAvailableCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason,
-			"No secrets with the authorities for "+strings.Join(missing, ", "))
+			strings.Join(s.lacking, "; "))
 	}
 	return condition(upstream.KubeadmControlPlaneCertificatesAvailableCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneCertificatesAvailableReason, "")
 }
@@ -308,8 +308,8 @@ func (s *scene) available() metav1.Condition {
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The members of etcd are not known: "+o.Etcd.Why)
 	}
 	var lacks, remarks []string
-	if missing := o.Cluster.MissingCertificates; len(missing) > 0 {
-		lacks = append(lacks, "* no certificate authority for "+strings.Join(missing, ", "))
+	for _, text := range s.lacking {
+		lacks = append(lacks, "* "+text)
 	}
 	if o.Etcd.Managed {
 		voters := s.voters()

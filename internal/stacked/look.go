@@ -57,6 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if err := r.observeKubeadm(ctx, s, m); err != nil {
 		return nil, 0, err
 	}
+	r.observeExpiries(ctx, s, m)
 	return s, 0, r.observeEtcd(ctx, s, m)
 }
 

@@ -31,6 +31,8 @@ type memory struct {
 	slow slowFacts
 	// files are kubeadm's in the cluster.
 	files filesBehind
+	// expiries are when the certificates of the API servers expire.
+	expiries expiries
 	// begun is the name of a machine whose number was taken, and of which something,
 	// or nothing, could be made; empty: none. Without it each failure would cost a number.
 	begun string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -56,6 +57,8 @@ type Reconciler struct {
 	Kubeadm Kubeadm
 
 	memories memories
+	// handshakes with API servers that are asked for their certificates.
+	handshakes errgroup.Group
 }
 
 // Reconcile takes one turn of one control plane.
@@ -243,4 +246,5 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 		r.Quorums.Forget(m.cluster)
 	}
 	quorumSpare.DeleteLabelValues(key.Namespace, key.Name)
+	certificateExpiry.DeleteLabelValues(key.Namespace, key.Name)
 }

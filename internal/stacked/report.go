@@ -49,6 +49,7 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	s.describe(after, d, failure)
 	r.announce(ctx, s.kcp, after, d, failure)
 	setSpare(s)
+	setExpiry(after)
 	if equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
 		return nil
 	}
@@ -61,12 +62,18 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 }
 
 // keep writes what follows the control plane without a step: what its machines carry,
-// and the health check that it owns.
+// whose the cluster's secrets are, when certificates expire, and the health check that it owns.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
 	if s.observed.Group.Deleting || s.observed.Want.Refused.Reason != "" || len(s.observed.Strangers) > 0 {
 		return nil
 	}
 	if err := r.propagate(ctx, s, m); err != nil {
+		return err
+	}
+	if err := r.ownSecrets(ctx, s, m); err != nil {
+		return err
+	}
+	if err := r.recordExpiries(ctx, s, m); err != nil {
 		return err
 	}
 	return r.healthCheck(ctx, s)
@@ -131,6 +138,7 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	if given := replacementIn(kcp.Annotations, upstream.RemediationInProgressAnnotation); given != nil {
 		status.LastRemediation = upstream.LastRemediationStatus{Machine: given.Machine, Time: given.Timestamp, RetryCount: ptr.To(int32(given.Retries))}
 	}
+	s.describeExpiry(status)
 	describeDeprecated(kcp)
 }
 

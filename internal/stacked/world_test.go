@@ -61,6 +61,8 @@ type world struct {
 	onSurvey func(int)
 	// failChange fails changes of members.
 	failChange error
+	// serve answers connections to a port of a Node; nil: nobody listens.
+	serve func(node string, port int) (net.Conn, error)
 	// failBehind fails the question for kubeadm's files.
 	failBehind error
 }
@@ -150,8 +152,14 @@ func (w *world) View(client.ObjectKey) workload.View {
 	defer w.locked()()
 	return w.view
 }
-func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context) (net.Conn, error) {
-	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
+func (w *world) Dial(_ client.ObjectKey, node, _ string, port int) func(context.Context) (net.Conn, error) {
+	return func(context.Context) (net.Conn, error) {
+		defer w.locked()()
+		if w.serve == nil {
+			return nil, net.ErrClosed
+		}
+		return w.serve(node, port)
+	}
 }
 func (w *world) Events() <-chan event.GenericEvent { return w.changed }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (Quorum, error) {

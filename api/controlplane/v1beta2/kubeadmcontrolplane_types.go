@@ -75,6 +75,30 @@ type KubeadmControlPlaneStatus struct {
 	// plan is the step that was decided last, and why.
 	// +optional
 	Plan PlanStatus `json:"plan,omitempty,omitzero"`
+
+	// certificateExpiry tells which of the serving certificates of all API servers and etcd
+	// members expires first. Left out: none has been seen yet.
+	// +optional
+	CertificateExpiry CertificateExpiryStatus `json:"certificateExpiry,omitempty,omitzero"`
+}
+
+// CertificateExpiryStatus is one serving certificate, and when it expires.
+type CertificateExpiryStatus struct {
+	// date is when the certificate expires.
+	// +required
+	Date metav1.Time `json:"date,omitempty,omitzero"`
+
+	// machine is the name of the Machine whose certificate it is.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Machine string `json:"machine,omitempty"`
+
+	// component is what shows the certificate: kube-apiserver or etcd.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Component string `json:"component,omitempty"`
 }
 
 // PlanStatus is one decision: the next step and why it is the next one.

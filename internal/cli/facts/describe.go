@@ -2,6 +2,7 @@ package facts
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -73,10 +74,28 @@ func (s Seen) controlPlane() report.ControlPlane {
 		Current:   kcp.Status.ObservedGeneration == kcp.Generation,
 		Next:      report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message},
 	}
+	out.CertificateExpiry = s.certificateExpiry()
 	for i := range s.Objects.Machines {
 		if m := &s.Objects.Machines[i]; machine.IsControlPlane(m) {
 			out.Machines = append(out.Machines, s.machine(m))
 		}
+	}
+	return out
+}
+
+// expirySoon is how long before its end a certificate is worth a warning.
+const expirySoon = 30 * 24 * time.Hour
+
+// certificateExpiry is what the control plane's status tells of its certificates.
+func (s Seen) certificateExpiry() report.CertificateExpiry {
+	told := s.Objects.ControlPlane.Status.CertificateExpiry
+	if told.Date.IsZero() {
+		return report.CertificateExpiry{}
+	}
+	out := report.CertificateExpiry{Date: told.Date.Time, Machine: told.Machine, Component: told.Component}
+	if s.Observed != nil {
+		out.Past = !s.Observed.Now.Before(out.Date)
+		out.Soon = !s.Observed.Now.Before(out.Date.Add(-expirySoon))
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -241,6 +242,26 @@ func TestChoose(t *testing.T) {
 		}
 		if (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%q of %v: error %v, want %q", tt.name, tt.keys, err, tt.err)
+		}
+	}
+}
+
+// TestCertificateExpiry: a warning comes thirty days before, counted from when was looked.
+func TestCertificateExpiry(t *testing.T) {
+	end := start.AddDate(0, 0, 100)
+	for days, want := range map[int]report.CertificateExpiry{
+		69:  {Date: end, Machine: "demo-cp-1", Component: "etcd"},
+		70:  {Date: end, Machine: "demo-cp-1", Component: "etcd", Soon: true},
+		100: {Date: end, Machine: "demo-cp-1", Component: "etcd", Soon: true, Past: true},
+	} {
+		s := complete()
+		if got := Describe(s).ControlPlane.CertificateExpiry; got != (report.CertificateExpiry{}) {
+			t.Errorf("none is known: %+v", got)
+		}
+		s.Objects.ControlPlane.Status.CertificateExpiry = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: "demo-cp-1", Component: "etcd"}
+		s.Observed.Now = start.AddDate(0, 0, days)
+		if got := Describe(s).ControlPlane.CertificateExpiry; got != want {
+			t.Errorf("after %d days: %+v, want %+v", days, got, want)
 		}
 	}
 }

@@ -39,9 +39,21 @@ type ControlPlane struct {
 	Replicas  int  `json:"replicas"`
 	Available bool `json:"available"`
 	// Current: the controller has seen the newest spec.
-	Current  bool      `json:"current"`
-	Next     Next      `json:"next,omitzero"`
-	Machines []Machine `json:"machines,omitempty"`
+	Current bool `json:"current"`
+	Next    Next `json:"next,omitzero"`
+	// CertificateExpiry is the first certificate to expire; zero: none is known.
+	CertificateExpiry CertificateExpiry `json:"certificateExpiry,omitzero"`
+	Machines          []Machine         `json:"machines,omitempty"`
+}
+
+// CertificateExpiry is the serving certificate, of all API servers and etcd members, that expires first.
+type CertificateExpiry struct {
+	Date      time.Time `json:"date"`
+	Machine   string    `json:"machine"`
+	Component string    `json:"component"`
+	// Soon: it expires within 30 days. Past: it has expired.
+	Soon bool `json:"soon,omitempty"`
+	Past bool `json:"past,omitempty"`
 }
 
 // Next is the step that was decided last, and why.

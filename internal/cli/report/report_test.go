@@ -39,8 +39,9 @@ func healthyCluster() Cluster {
 		Namespace: "default", Name: "demo", Phase: "Provisioned", Endpoint: "172.30.0.10:6443",
 		ControlPlane: ControlPlane{
 			Name: "demo-cp", Version: "v1.36.3", Replicas: 3, Available: true, Current: true,
-			Next:     Next{Step: "Nothing", Message: "3 machines, all healthy; quorum 2 of 3"},
-			Machines: []Machine{machine("demo-cp-1", "a"), machine("demo-cp-2", "b"), machine("demo-cp-3", "c")},
+			Next:              Next{Step: "Nothing", Message: "3 machines, all healthy; quorum 2 of 3"},
+			CertificateExpiry: CertificateExpiry{Date: start.AddDate(1, 0, 0), Machine: "demo-cp-1", Component: "kube-apiserver"},
+			Machines:          []Machine{machine("demo-cp-1", "a"), machine("demo-cp-2", "b"), machine("demo-cp-3", "c")},
 		},
 		Etcd: NewEtcd(plan.Etcd{Managed: true, Known: true, Agreed: true, Members: []plan.Member{
 			member("8e9e05c52164694d", "demo-cp-1", func(m *plan.Member) { m.Leader = true }),
@@ -53,6 +54,7 @@ func joiningCluster() Cluster {
 	c := healthyCluster()
 	c.ControlPlane.Available = false
 	c.ControlPlane.Next = Next{Step: "Wait", Rule: "grow", Reason: "Joining", Message: "2 machines are joining"}
+	c.ControlPlane.CertificateExpiry.Soon = true
 	c.ControlPlane.Machines[1].Waiting = "kubeadm: runs kubeadm join"
 	c.ControlPlane.Machines[2].Failed, c.ControlPlane.Machines[2].Waiting = true, "kubeadm join: exit status 1"
 	c.ControlPlane.Machines[2].Address = ""
@@ -69,6 +71,7 @@ func joiningCluster() Cluster {
 func lostCluster() Cluster {
 	c := healthyCluster()
 	c.Problem = "the API server does not answer"
+	c.ControlPlane.CertificateExpiry.Soon, c.ControlPlane.CertificateExpiry.Past = true, true
 	c.ControlPlane.Machines[1].Waiting = "the machine to run: stopped"
 	c.ControlPlane.Machines[0].Deleting, c.ControlPlane.Machines[0].Waiting = true, "its member to leave etcd"
 	c.Etcd = NewEtcd(plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
