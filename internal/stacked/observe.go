@@ -175,7 +175,7 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	}
 	want := &s.observed.Want
 	var err error
-	if want.NameFormat, err = nameFormat(kcp, cluster.Name); err != nil {
+	if want.NameFormat, err = machine.NameFormat(kcp.Spec.MachineNaming.Template, kcp.Name, cluster.Name); err != nil {
 		s.wait("InvalidMachineNaming", err.Error())
 	}
 	group := &s.observed.Group
