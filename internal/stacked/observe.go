@@ -178,6 +178,9 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	if want.NameFormat, err = machine.NameFormat(kcp.Spec.MachineNaming.Template, kcp.Name, cluster.Name); err != nil {
 		s.wait("InvalidMachineNaming", err.Error())
 	}
+	if want.Replicas < 1 {
+		s.wait("InvalidReplicas", fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas))
+	}
 	group := &s.observed.Group
 	group.Adopted = !group.Initialized && othersMade(want.NameFormat, group.LastMachine, ours)
 	v, err := version.Parse(kcp.Spec.Version)
