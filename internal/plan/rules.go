@@ -111,6 +111,7 @@ var rules = []rule{
 		says: "While the spec cannot be carried out, or somebody else must go first, nothing is begun that it asks for: no first machine, no growth, no rollout, no scaling. What was begun has been finished above, members are kept in order, and a machine that was given up is replaced where machines can be made at all.",
 		gives: []Reason{
 			{"InvalidMachineNaming", Wait, "spec.machineNaming makes no names"},
+			{"InvalidReplicas", Wait, "spec.replicas is less than one"},
 			{"InvalidVersion", Wait, "spec.version is none"},
 			{"InvalidVersionChange", Wait, "spec.version is too far from that of a machine"},
 			{"CertificatesInvalid", Wait, "a secret with an authority cannot be used"},

@@ -180,8 +180,11 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	}
 	want := &s.observed.Want
 	var err error
-	if want.NameFormat, err = nameFormat(kcp, cluster.Name); err != nil {
+	if want.NameFormat, err = machine.NameFormat(kcp.Spec.MachineNaming.Template, kcp.Name, cluster.Name); err != nil {
 		s.refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
+	}
+	if want.Replicas < 1 {
+		s.refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas)})
 	}
 	group := &s.observed.Group
 	group.New = !group.Initialized && initializing(kcp) && !othersMade(want.NameFormat, group.LastMachine, ours)

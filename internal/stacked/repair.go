@@ -131,6 +131,9 @@ func desiredHealthCheck(kcp *controlplanev1.KubeadmControlPlane, cluster string)
 		Labels:          map[string]string{clusterv1.ClusterNameLabel: cluster},
 		OwnerReferences: []metav1.OwnerReference{controllerRef(kcp)},
 	}}
+	if filter := kcp.Labels[clusterv1.WatchLabel]; filter != "" {
+		check.Labels[clusterv1.WatchLabel] = filter // controllers of that filter look at nothing else
+	}
 	timeout := ptr.To(ptr.Deref(auto.UnhealthyTimeoutSeconds, unhealthySeconds))
 	check.Spec = clusterv1.MachineHealthCheckSpec{
 		ClusterName: cluster,
