@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // outcome is what became of the commands of one script.
@@ -85,6 +86,9 @@ func newMarks(s System, commands []Command) *marks {
 
 const markByte = 0x1e
 
+// longestMark is more than any mark has, in bytes: what goes on longer is output.
+const longestMark = 128
+
 // Write implements io.Writer for the script's output.
 func (m *marks) Write(p []byte) (int, error) {
 	m.pending = append(m.pending, p...)
@@ -107,6 +111,11 @@ func (m *marks) Write(p []byte) (int, error) {
 			continue
 		}
 		end := bytes.IndexByte(m.pending[1:], markByte)
+		if end < 0 && len(m.pending) > longestMark {
+			m.print(m.pending[:1])
+			m.pending = m.pending[1:]
+			continue
+		}
 		if end < 0 {
 			break
 		}
@@ -138,7 +147,7 @@ func (m *marks) mark(fields []string) {
 	if err != nil {
 		return
 	}
-	if fields[1] == "b" && number < len(m.commands) {
+	if fields[1] == "b" && number >= 0 && number < len(m.commands) {
 		m.running = number
 		m.tail.reset()
 		m.system.Began(m.commands[number].String())
@@ -176,13 +185,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) reset() { t.kept = t.kept[:0] }
 
-// colours are what programs print in order to colour a terminal.
-var colours = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
-
-// String is valid UTF-8 without colours: a cut through a letter is mended.
-func (t *tail) String() string {
-	return colours.ReplaceAllString(strings.ToValidUTF8(string(t.kept), ""), "")
-}
+// String is valid UTF-8 without what a terminal would act on: a cut through a letter is mended.
+func (t *tail) String() string { return plaintext.Strip(string(t.kept)) }
 
 // Sweep removes the scripts that Apply left under root: they repeat what the data holds.
 func Sweep(root string) error {
