@@ -173,20 +173,35 @@ func (m *marks) ended(code int) {
 }
 
 // tail keeps the end of what is written to it.
-type tail struct{ kept []byte }
+type tail struct {
+	kept []byte
+	cut  bool // something before it was dropped
+}
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
 	if len(t.kept) > outputLimit {
-		t.kept = append(t.kept[:0], t.kept[len(t.kept)-outputLimit:]...)
+		t.kept, t.cut = append(t.kept[:0], t.kept[len(t.kept)-outputLimit:]...), true
 	}
 	return len(p), nil
 }
 
-func (t *tail) reset() { t.kept = t.kept[:0] }
+func (t *tail) reset() { t.kept, t.cut = t.kept[:0], false }
 
-// String is valid UTF-8 without what a terminal would act on: a cut through a letter is mended.
-func (t *tail) String() string { return plaintext.Strip(string(t.kept)) }
+// String is valid UTF-8 without what a terminal would act on. After a cut it begins with a whole line, or word: the rest of a
+// secret could not be told from other text.
+func (t *tail) String() string {
+	text := string(t.kept)
+	if t.cut {
+		for _, end := range []string{"\n", " "} {
+			if _, rest, found := strings.Cut(text, end); found && rest != "" {
+				text = rest
+				break
+			}
+		}
+	}
+	return plaintext.Strip(text)
+}
 
 // Sweep removes the scripts that Apply left under root: they repeat what the data holds.
 func Sweep(root string) error {
