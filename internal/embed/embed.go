@@ -223,7 +223,7 @@ func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
 	return &manager.Embedded{Local: local.Options{
 		Host: host, Network: e.Network, State: d.state, NodeBinary: e.NodeBinary,
 		Artifacts: func(ctx context.Context, version string) (*artifacts.Set, error) {
-			return artifacts.Ensure(ctx, e.artifacts(nil), version)
+			return artifacts.Ensure(ctx, e.artifacts(d.state, nil), version)
 		},
 	}}, nil
 }

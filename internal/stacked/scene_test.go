@@ -398,7 +398,7 @@ func TestHolds(t *testing.T) {
 	}
 	// Stored before the schema and the webhook refused it.
 	kcp = testKCP(0)
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.hold == nil || s.hold.Reason != "InvalidReplicas" || !strings.Contains(s.hold.Message, "spec.replicas is 0") {
-		t.Errorf("with no machine wanted: %+v", s.hold)
+	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.observed.Want.Refused.Reason != "InvalidReplicas" || !strings.Contains(s.observed.Want.Refused.Message, "spec.replicas is 0") {
+		t.Errorf("with no machine wanted: %+v", s.observed.Want.Refused)
 	}
 }

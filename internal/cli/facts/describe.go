@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/cli/report"
@@ -71,8 +72,11 @@ func (s Seen) controlPlane() report.ControlPlane {
 		Version:   kcp.Spec.Version,
 		Replicas:  int(ptr.Deref(kcp.Spec.Replicas, 1)),
 		Available: meta.IsStatusConditionTrue(kcp.Status.Conditions, clusterv1.AvailableCondition),
+		UpToDate:  meta.IsStatusConditionTrue(kcp.Status.Conditions, upstream.KubeadmControlPlaneMachinesUpToDateCondition),
 		Current:   kcp.Status.ObservedGeneration == kcp.Generation,
-		Next:      report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message},
+	}
+	if _, elsewhere := kcp.Labels[clusterv1.WatchLabel]; !elsewhere { // the manager that runs beside may write no plan, or no more
+		out.Next = report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message}
 	}
 	out.CertificateExpiry = s.certificateExpiry()
 	for i := range s.Objects.Machines {
