@@ -66,7 +66,7 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 // keep writes what follows the control plane without a step: what its machines carry,
 // and the health check that it owns.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
-	if s.observed.Group.Deleting || s.observed.Want.Refused.Reason != "" || len(s.observed.Strangers) > 0 {
+	if s.observed.Group.Deleting || len(s.observed.Strangers) > 0 {
 		return nil
 	}
 	if err := r.propagate(ctx, s, m); err != nil {
