@@ -26,7 +26,7 @@ var (
 
 	quorumSpare = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "quorate_quorum_spare",
-		Help: "How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing.",
+		Help: "How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing; absent while etcd does not tell its members.",
 	}, []string{"namespace", "name"})
 
 	certificateExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -58,11 +58,14 @@ func countStep(d plan.Decision, delay time.Duration, err error) {
 	}
 }
 
-// setSpare tells how well the quorum of a control plane stands, where that is known.
+// setSpare tells how well the quorum of a control plane stands. Where that is not known there
+// is no figure: the last good one would hide that etcd is silent.
 func setSpare(s *scene) {
-	if s.observed.Etcd.Managed && s.observed.Etcd.Known {
-		quorumSpare.WithLabelValues(s.kcp.Namespace, s.kcp.Name).Set(float64(quorum.Spare(s.voters())))
+	if !s.observed.Etcd.Managed || !s.observed.Etcd.Known {
+		quorumSpare.DeleteLabelValues(s.kcp.Namespace, s.kcp.Name)
+		return
 	}
+	quorumSpare.WithLabelValues(s.kcp.Namespace, s.kcp.Name).Set(float64(quorum.Spare(s.voters())))
 }
 
 // setExpiry tells when the first certificate of a control plane expires, where that is known.

@@ -195,6 +195,7 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	if text := leap(kcp.Spec.Version, ours); text != "" {
 		s.refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
+	s.refuseBeforeTopology()
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
 	want.Learners = v.Learners() && (gate || !said)
 	for i, m := range ours {

@@ -83,6 +83,7 @@ func machineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, s
 		Deleting: !m.DeletionTimestamp.IsZero(),
 		Hook:     machine.HasHook(m),
 		HookDue:  machine.HookDue(m),
+		Updating: updating(m),
 	}
 	if node == nil {
 		facts.Components = unknownComponents(stacked, "the machine has no Node")
