@@ -17,7 +17,7 @@ func (w *World) without(gone *host) left {
 	for _, h := range w.hosts {
 		switch {
 		case h == gone:
-		case h.deleting && h.member != nil && !h.member.removed && !h.member.learner:
+		case h.deleting && h.hook && h.member != nil && !h.member.removed && !h.member.learner:
 			l.going = h
 		case !h.deleting:
 			l.staying++
@@ -67,7 +67,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	l := w.without(gone)
 	staying, whole := w.mustStay(gone)
 	switch {
-	case l.going != nil:
+	case l.going != nil && gone.member != nil && gone.member.running && !gone.member.learner:
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
 	case l.complete == 0:
 		w.blame("%s would leave no complete machine", s)
@@ -123,18 +123,14 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 	if w.setup.External || m == nil || m.removed {
 		return
 	}
-	running, all := w.voters()
-	if !m.learner {
-		all--
-		if m.running {
-			running--
-		}
+	running, _ := w.voters()
+	if m.running && !m.learner {
+		running--
 	}
+	w.judgeVoterless(m, true, s.String())
 	switch {
 	case w.lost():
 		w.blame("%s without quorum", s)
-	case running <= all/2:
-		w.blame("%s would leave %d of %d voters", s, running, all)
 	case m == w.leader && running > 0:
 		w.blame("%s would take the leader while another could lead", s)
 	}
