@@ -22,6 +22,10 @@ type NeedsHelp struct{ error }
 func Live(s Setup, story *Story) (int, error) {
 	w := New(s)
 	w.story = story
+	return w.live()
+}
+
+func (w *World) live() (int, error) {
 	for n := 1; n <= mostSteps; n++ {
 		o, fresh := w.Look()
 		d := plan.Next(o)
@@ -88,6 +92,9 @@ func (w *World) atRest(d plan.Decision) (bool, error) {
 	}
 	if w.awaitsPerson() {
 		return true, nil
+	}
+	for _, v := range plan.Explain(w.Observe()) {
+		w.tell("%s: %s%s", v.Rule, v.Because, v.Decision.Message)
 	}
 	return true, NeedsHelp{fmt.Errorf("nothing happens any more, and nobody is told what to decide: %s: %w", d, w.notAsWanted())}
 }

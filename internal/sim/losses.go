@@ -19,7 +19,7 @@ func (w *World) without(gone *host) left {
 		switch {
 		case h == gone:
 		case h.deleting:
-			if h.member != nil && !h.member.removed && !h.member.learner {
+			if h.hook && h.member != nil && !h.member.removed && !h.member.learner {
 				l.going = h
 			}
 			if h.hook && w.works(h) {
@@ -129,18 +129,14 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 	if w.setup.External || m == nil || m.removed {
 		return
 	}
-	running, all := w.voters()
-	if !m.learner {
-		all--
-		if m.running {
-			running--
-		}
+	running, _ := w.voters()
+	if m.running && !m.learner {
+		running--
 	}
+	w.judgeVoterless(m, true, s.String())
 	switch {
 	case w.lost():
 		w.blame("%s without quorum", s)
-	case running <= all/2:
-		w.blame("%s would leave %d of %d voters", s, running, all)
 	case m == w.leader && running > 0:
 		w.blame("%s would take the leader while another could lead", s)
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -39,6 +40,10 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	case plan.RemoveMember:
 		if m := w.memberByID(s.Member); m != nil {
 			w.judgeRemoval(m, fresh)
+		}
+	case plan.ReleaseHook:
+		if h := w.named(s.Machine); fresh && h != nil {
+			w.judgeRelease(h)
 		}
 	case plan.Finish:
 		if len(w.hosts) > 0 || !w.deleting {
@@ -114,16 +119,12 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 	if w.ending() {
 		w.blame("the members of a group that goes are left alone")
 	}
-	running, all := w.voters()
-	lost := running <= all/2
-	if !m.learner {
-		all--
-		if m.running {
-			running--
-		}
+	if fresh || w.mayRemove(m) == nil {
+		w.judgeVoterless(m, fresh, "removing the member of "+m.host.name)
 	}
-	if !lost && running <= all/2 {
-		w.blame("removing the member of %s leaves %d of %d voters", m.host.name, running, all)
+	running, _ := w.voters()
+	if !m.learner && m.running {
+		running--
 	}
 	if fresh && m == w.leader && running > 0 {
 		w.blame("the leader on %s is removed while another could lead", m.host.name)
@@ -133,6 +134,74 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 	}
 	if w.named(m.host.name) == m.host && !m.host.deleting {
 		w.judgeStuck(m)
+	}
+}
+
+// judgeVoterless: without a member the voters are a majority that stay, if they were before.
+func (w *World) judgeVoterless(m *member, fresh bool, what string) {
+	before, all := w.voters()
+	if fresh {
+		before, all = w.ballot(nil)
+	}
+	if before <= all/2 {
+		return
+	}
+	running, all := before, all
+	if fresh {
+		running, all = w.ballot(m)
+	} else if !m.learner {
+		all--
+		if m.running {
+			running--
+		}
+	}
+	if running <= all/2 {
+		w.blame("%s leaves %d of %d voters", what, running, all)
+	}
+}
+
+// ballot counts the voters but one: those that run and stay, and all. Who goes with a machine
+// whose hook was released counts as gone already, and so does who may yet join on one.
+func (w *World) ballot(but *member) (staying, all int) {
+	for _, m := range w.members {
+		if m.learner || m == but {
+			continue
+		}
+		all++
+		if m.running && !w.isDoomed(m.host) {
+			staying++
+		}
+	}
+	for _, h := range w.hosts {
+		if w.isDoomed(h) && w.mayYetVote(h) {
+			all++
+		}
+	}
+	return staying, all
+}
+
+// isDoomed: nothing holds a host any more, and it goes at any moment.
+func (w *World) isDoomed(h *host) bool { return h.deleting && !h.hook }
+
+// mayYetVote: kubeadm on a host may be about to add a member, or its learner to be promoted.
+func (w *World) mayYetVote(h *host) bool {
+	if w.setup.External || !w.initialised || h.broken() && h.returns.IsZero() || h.stage >= raising {
+		return false
+	}
+	return h.member == nil || !h.member.removed
+}
+
+// judgeRelease: nothing on a machine whose hook is released may cost the quorum any more.
+func (w *World) judgeRelease(h *host) {
+	if w.setup.External || w.ending() || !h.hook || w.lost() || !w.initialised {
+		return
+	}
+	if m := h.member; m != nil && !m.removed && slices.Contains(w.members, m) {
+		w.blame("the hook of %s is released, and its member is there", h.name)
+	}
+	staying, all := w.ballot(nil)
+	if staying > all/2 && w.mayYetVote(h) && staying <= (all+1)/2 {
+		w.blame("the hook of %s is released, which may yet join, and %d of %d voters would be left", h.name, staying, all+1)
 	}
 }
 
@@ -180,13 +249,16 @@ func (w *World) judgeLoss(h *host) {
 	if w.ending() || h.forced || m == nil || m.removed || m.learner || !m.running || w.setup.Serial || !w.initialised {
 		return
 	}
+	if running, all := w.voters(); running <= all/2 {
+		return
+	}
 	left, all := 0, 0
 	for _, x := range w.members {
 		if x.learner {
 			continue
 		}
 		all++
-		if x != m && (x.running || x.since.After(h.released)) {
+		if x != m && (x.running || x.halted.After(h.released)) {
 			left++
 		}
 	}
@@ -222,16 +294,21 @@ func (w *World) AsWanted() error {
 		}
 		return nil
 	}
-	if len(w.hosts) != w.replicas {
-		return fmt.Errorf("%d machines of %d", len(w.hosts), w.replicas)
-	}
+	staying := 0
 	for _, h := range w.hosts {
+		if h.remains() {
+			continue
+		}
+		staying++
 		if h.stage != up || h.deleting || !h.hook || h.ails() {
 			return fmt.Errorf("%s is not as it should be", h.name)
 		}
 		if h.spec != w.spec {
 			return fmt.Errorf("%s is of spec %d, %d is wanted", h.name, h.spec, w.spec)
 		}
+	}
+	if staying != w.replicas {
+		return fmt.Errorf("%d machines of %d", staying, w.replicas)
 	}
 	if w.initialised && (w.kubeadm != w.spec || w.addons != w.spec) {
 		return fmt.Errorf("kubeadm's configuration is for spec %d, the addons are of %d, %d is wanted", w.kubeadm, w.addons, w.spec)

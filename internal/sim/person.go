@@ -32,6 +32,8 @@ var personalDecisions = []personalDecision{
 	{nil, func(w *World, said string) bool {
 		return !w.setup.Places && strings.Contains(said, "for which no machine is known") && w.isNamed(said, w.isUnplaced)
 	}},
+	// The infrastructure of a machine does not go.
+	{[]string{"MachineDeleting", "GroupDeleting"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) }},
 	// The only one that could replace it would be made from nothing.
 	{nil, func(w *World, said string) bool {
 		return strings.Contains(said, "no other machine is complete") && w.isNamed(said, w.isOnlyOne)
@@ -98,8 +100,20 @@ func (w *World) isNamed(text string, is func(*host) bool) bool {
 	return false
 }
 
-// isLost: no API server can answer any more.
-func (w *World) isLost(string) bool { return w.initialised && !w.reachable() }
+// isLost: no API server can answer any more, or too few voters that can be asked.
+func (w *World) isLost(string) bool {
+	if !w.initialised || !w.reachable() {
+		return w.initialised
+	}
+	proven := 0
+	for _, m := range w.members {
+		if !m.learner && w.answer(m) == plan.Healthy {
+			proven++
+		}
+	}
+	_, all := w.voters()
+	return !w.setup.External && proven <= all/2
+}
 
 // isUnmarked: it is broken, and nobody wants another in its place.
 func (w *World) isUnmarked(h *host) bool { return !h.deleting && h.marked == "" && h.ails() }

@@ -59,8 +59,9 @@ type look struct {
 
 // sight is how a member looked, and since when.
 type sight struct {
-	look  string
-	since time.Time
+	named, learner, placed bool
+	health                 plan.Health
+	since                  time.Time
 }
 
 // New makes an empty world.
@@ -113,6 +114,7 @@ func (w *World) moments(at func(time.Time)) {
 		if !h.alive() && h.stage >= settling {
 			at(h.dead.Add(nodeLost))
 		}
+		at(h.returns)
 		at(h.ready)
 		at(h.well)
 		at(h.passes)
@@ -189,6 +191,15 @@ func (w *World) befall(e Event) {
 		w.tell("the controller's clock is ahead: etcd refuses its certificate for %s", e.For)
 		w.refusedUntil = w.now.Add(e.For)
 	}
+	if e.Kind == Outage {
+		w.tell("etcd stops everywhere for %s", e.For)
+		for _, m := range w.members {
+			if m.running {
+				w.stop(m)
+				m.back = w.now.Add(e.For)
+			}
+		}
+	}
 	if h := w.number(e.N); h != nil {
 		w.befallHost(e, h)
 	}
@@ -207,6 +218,9 @@ func (w *World) befallHost(e Event, h *host) {
 	case Kill:
 		w.tell("%s dies", h.name)
 		w.kill(h)
+	case Freeze, Reboot:
+		w.tell("%s is away for %s (%s)", h.name, e.For, e.Kind)
+		w.away(h, e.Kind == Reboot, e.For)
 	case Crash:
 		if h.member != nil && h.member.running {
 			w.tell("etcd on %s stops for %s", h.name, e.For)
@@ -256,6 +270,9 @@ func (w *World) recover(h *host) {
 		}
 		*at = time.Time{}
 		return true
+	}
+	if over(&h.returns) {
+		w.comeBack(h)
 	}
 	if over(&h.ready) {
 		h.unready = time.Time{}
