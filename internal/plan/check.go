@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Check holds a decision against the invariants, whatever rule it comes from.
@@ -343,12 +344,14 @@ func checkStart(gone Machine) error {
 	return nil
 }
 
-// isDead: somebody marked it, and its voter, if it has one, is proven not to answer.
+// isDead: somebody marked it, and its voter, if it has one, is proven not to answer, or has not been
+// known to for long.
 // It serves nobody, and does not count.
 func isDead(o Observed, m Machine) bool {
 	for _, e := range o.Etcd.Members {
 		here := e.Machine == m.Name && !e.Learner || mayBeOn(o, e, m)
-		if here && e.Health != Unhealthy {
+		silent := e.Health == Unknown && !e.Since.IsZero() && o.Now.Sub(e.Since) >= 5*time.Minute
+		if here && e.Health != Unhealthy && !silent {
 			return false
 		}
 	}

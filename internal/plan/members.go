@@ -416,8 +416,8 @@ func (s *state) lateAt(m *Member, on *machine) time.Time {
 		return m.Since.Add(startPatience)
 	case m.lives():
 		return m.Since.Add(promotePatience)
-	case on.Node != "":
-		return latest(m.Since, on.NodeSince).Add(startPatience)
+	case on.NodeSince.After(m.Since): // etcd starts before the Node, unless kubeadm is older than v1.31
+		return on.NodeSince.Add(startPatience)
 	case len(s.mayOwn()) > 0:
 		return m.Since.Add(turnPatience)
 	}

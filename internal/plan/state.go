@@ -34,6 +34,9 @@ const (
 	// provePatience is how long voters may be silent before the quorum counts as lost:
 	// a learner that was just promoted, and a member that starts anew, answer within seconds.
 	provePatience = 30 * time.Second
+	// silentPatience is how long a voter may be silent, neither proven healthy nor dead, before its
+	// marked machine is replaced as one that is dead.
+	silentPatience = 5 * time.Minute
 	// upPatience is how long a machine may take from its Node to all components.
 	upPatience = 5 * time.Minute
 )
@@ -322,6 +325,9 @@ func (s *state) again() time.Duration {
 	for _, m := range s.marked() {
 		consider(s.mayRetry(m))
 		consider(m.Replaced.Add(s.Want.Repair.Healthy))
+		if e := s.held(m); e != nil && e.Health == Unknown {
+			consider(e.answers())
+		}
 	}
 	if s.renewable() {
 		consider(s.Cluster.Kubeconfig.Expires.Add(-renewSoon))
