@@ -20,6 +20,11 @@ const InitializedAnnotation = "controlplane.cluster.x-k8s.io/quorate-initialized
 // that was moved, restored or made again the UID is another, and it proves nothing.
 const InitializingAnnotation = "controlplane.cluster.x-k8s.io/quorate-initializing"
 
+// MemberRemovedAnnotation on a Machine holds the ID of its etcd member, in hexadecimal, from the
+// moment at which that is about to be removed. It proves that the machine's kubeadm adds no
+// member any more once etcd's list is without that ID.
+const MemberRemovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-member-removed"
+
 // KubeadmControlPlaneSpec is upstream's spec and Quorate's additions.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.kubeadmConfigSpec) && has(self.kubeadmConfigSpec.clusterConfiguration) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd.external) || !has(self.replicas) || self.replicas % 2 == 1",fieldPath=".replicas",messageExpression="self.replicas == 0 ? 'replicas is 0: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 2 ? 'replicas is 2: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 4 ? 'replicas is 4: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 6 ? 'replicas is 6: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : 'replicas is even: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail'"
