@@ -331,6 +331,7 @@ func (w *world) claim(name string) {
 	w.t.Helper()
 	m := w.machine(name)
 	m.Finalizers = []string{clusterv1.MachineFinalizer}
+	m.Spec.Bootstrap.DataSecretName = ptr.To(name)
 	if err := w.client.Update(context.Background(), m); err != nil {
 		w.t.Fatal(err)
 	}
