@@ -33,6 +33,7 @@ var lives = []struct {
 	{"adopt", adopt},
 	{"takeover", takeover},
 	{"external", external},
+	{"examples", examples},
 }
 
 func TestE2E(t *testing.T) {

@@ -93,7 +93,15 @@ func (c *cgroups) entrances(name string) []string {
 	return all
 }
 
-// environment is what commands get beside the machine's own: the terminal's kind, and kubectl's access where there is one.
+// etcdSettings have etcdctl ask the machine's own member, as the client that kubeadm makes for health checks.
+var etcdSettings = [][2]string{
+	{"ETCDCTL_CACERT", "/etc/kubernetes/pki/etcd/ca.crt"},
+	{"ETCDCTL_CERT", "/etc/kubernetes/pki/etcd/healthcheck-client.crt"},
+	{"ETCDCTL_KEY", "/etc/kubernetes/pki/etcd/healthcheck-client.key"},
+}
+
+// environment is what commands get beside the machine's own: the terminal's kind, ctr's namespace of the kubelet's containers, and
+// the access of kubectl and etcdctl, where there is one.
 func (f folder) environment() []string {
 	var env []string
 	for _, name := range []string{"TERM", "COLORTERM"} {
@@ -104,5 +112,12 @@ func (f folder) environment() []string {
 	if f.has(adminConfig) {
 		env = append(env, "KUBECONFIG="+adminConfig)
 	}
-	return slices.Clip(env)
+	env = append(env, "CONTAINERD_NAMESPACE=k8s.io")
+	if !slices.ContainsFunc(etcdSettings, func(s [2]string) bool { return !f.has(s[1]) }) {
+		env = append(env, "ETCDCTL_ENDPOINTS=https://127.0.0.1:2379")
+		for _, s := range etcdSettings {
+			env = append(env, s[0]+"="+s[1])
+		}
+	}
+	return env
 }
