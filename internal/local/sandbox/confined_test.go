@@ -208,13 +208,10 @@ func TestLogsAreTheMachinesOwn(t *testing.T) {
 // Commands in a machine of a control plane find its cluster and its member of etcd without flags; elsewhere they are not led astray.
 func TestEnvironmentOfCommands(t *testing.T) {
 	f := machineFolder(t)
-	has := func(variable string) bool {
-		return slices.ContainsFunc(f.environment(), func(v string) bool { return strings.HasPrefix(v, variable+"=") })
+	has := func(variable string, argv ...string) bool {
+		return slices.ContainsFunc(f.environment(argv), func(v string) bool { return strings.HasPrefix(v, variable+"=") })
 	}
-	if has("KUBECONFIG") || has("ETCDCTL_ENDPOINTS") || !has("CONTAINERD_NAMESPACE") {
-		t.Errorf("on a worker: %v", f.environment())
-	}
-	for _, path := range []string{adminConfig, etcdSettings[0][1], etcdSettings[1][1]} {
+	put := func(path string) {
 		file := filepath.Join(f.disk(), path)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
@@ -223,15 +220,22 @@ func TestEnvironmentOfCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if has("KUBECONFIG") || has("ETCDCTL_ENDPOINTS") || !has("CONTAINERD_NAMESPACE") {
+		t.Errorf("on a worker: %v", f.environment(nil))
+	}
+	put(adminConfig)
+	put(etcdSettings[0].value)
+	put(etcdSettings[1].value)
 	if !has("KUBECONFIG") || has("ETCDCTL_CERT") {
-		t.Errorf("while the key is missing: %v", f.environment())
+		t.Errorf("while the key is missing: %v", f.environment(nil))
 	}
-	if err := os.WriteFile(filepath.Join(f.disk(), etcdSettings[2][1]), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(etcdSettings[2].value)
 	for _, variable := range []string{"ETCDCTL_ENDPOINTS", "ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"} {
-		if !has(variable) {
-			t.Errorf("no %s: %v", variable, f.environment())
+		if !has(variable, "etcdctl", "member", "list") {
+			t.Errorf("no %s: %v", variable, f.environment(nil))
 		}
+	}
+	if has("ETCDCTL_CERT", "sh", "-c", "etcdctl --cert x member list") || !has("ETCDCTL_CACERT", "sh", "-c", "etcdctl --cert x member list") {
+		t.Error("a variable stands beside its flag, or is missing beside another")
 	}
 }
