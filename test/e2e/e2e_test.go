@@ -34,6 +34,7 @@ var lives = []struct {
 	{"takeover", takeover},
 	{"external", external},
 	{"examples", examples},
+	{"slow-infrastructure", slowInfrastructure},
 }
 
 func TestE2E(t *testing.T) {
