@@ -33,6 +33,8 @@ var lives = []struct {
 	{"adopt", adopt},
 	{"takeover", takeover},
 	{"external", external},
+	{"examples", examples},
+	{"slow-infrastructure", slowInfrastructure},
 }
 
 func TestE2E(t *testing.T) {
