@@ -51,7 +51,10 @@ below in a new one. So the same command again changes nothing, and 'quorate up -
 five. With -f your own manifests are applied instead (server-side, as kubectl apply does).
 
 It waits until all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
-goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.`,
+goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.
+
+With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reaches etcd by port-forwards alone, like a manager with
+--etcd-forward-only in a management cluster that cannot reach machines.`,
 		Example: `  quorate up                                         # three machines, called demo
   quorate up --name small --replicas 1 --workers 2   # one machine and two workers
   quorate up --name small --workers 3                # the same cluster, one worker more

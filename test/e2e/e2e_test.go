@@ -33,6 +33,8 @@ var lives = []struct {
 	{"adopt", adopt},
 	{"takeover", takeover},
 	{"external", external},
+	{"kubectl-after-upgrade", kubectlAfterUpgrade},
+	{"forward-only", forwardOnly},
 }
 
 func TestE2E(t *testing.T) {
