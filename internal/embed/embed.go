@@ -191,7 +191,8 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	if embedded.Own, err = user(ctx, plane, "manager"); err != nil {
 		return nil, err
 	}
-	o := manager.Options{Embedded: embedded}
+	// As a management cluster does that reaches machines through their API servers alone.
+	o := manager.Options{Embedded: embedded, EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"}
 	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
 	if err != nil {
 		return nil, err

@@ -74,8 +74,8 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 	switch {
 	case moving, m.files.behind.Config != "", m.files.behind.Addons != "", m.files.behind.Permissions != "":
 		age = surveyAge
-	case m.files.behind != KubeadmBehind{}:
-		age = surveyAgeRest // a person who mends it shall not wait for long
+	case m.files.behind != KubeadmBehind{}, o.Etcd.Managed && !m.survey.Known:
+		age = surveyAgeRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
 	}
 	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
 		behind, err := r.Kubeadm.Behind(ctx, s.buildable(), s.cluster)

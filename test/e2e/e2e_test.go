@@ -35,6 +35,8 @@ var lives = []struct {
 	{"external", external},
 	{"examples", examples},
 	{"slow-infrastructure", slowInfrastructure},
+	{"kubectl-after-upgrade", kubectlAfterUpgrade},
+	{"forward-only", forwardOnly},
 }
 
 func TestE2E(t *testing.T) {
