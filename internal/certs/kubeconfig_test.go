@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -106,6 +107,9 @@ func TestKubeconfigState(t *testing.T) {
 			s.OwnerReferences, s.Data["value"] = nil, []byte(token)
 		}, plan.Kubeconfig{Exists: true, Foreign: true}},
 		{"ours and unreadable", func(s *corev1.Secret) { s.Data["value"] = []byte("{{") }, plan.Kubeconfig{}},
+		{"ours, and somebody put a command in", func(s *corev1.Secret) {
+			s.Data["value"] = bytes.Replace(s.Data["value"], []byte("client-key-data"), []byte("exec: {command: sh}\n    client-key-data"), 1)
+		}, plan.Kubeconfig{}},
 		{"ours and empty", func(s *corev1.Secret) { s.Data = nil }, plan.Kubeconfig{}},
 		{"the user's and unreadable", func(s *corev1.Secret) { s.OwnerReferences, s.Data["value"] = nil, []byte("{{") }, plan.Kubeconfig{Exists: true, Foreign: true}},
 	}

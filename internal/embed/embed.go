@@ -18,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/gofrs/flock"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -177,7 +176,7 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	if err := plane.garbage.start(); err != nil {
 		return nil, err
 	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig("controllers"))
+	cfg, err := restConfig(plane.kubeconfig("controllers"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the controllers' kubeconfig: %w", err)
 	}
