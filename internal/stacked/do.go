@@ -118,7 +118,7 @@ func (r *Reconciler) changeMembers(ctx context.Context, s *scene, m *memory, ste
 	if err != nil {
 		return err
 	}
-	m.surveyed = time.Time{}
+	m.dropSurvey()
 	ctx, cancel := context.WithTimeout(ctx, memberTime)
 	defer cancel()
 	to := r.dial(s.cluster)

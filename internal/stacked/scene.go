@@ -41,6 +41,8 @@ type scene struct {
 	// survey is what etcd's members said, left a machine whose member was removed.
 	survey etcd.Survey
 	left   string
+	// retry is how long to wait before etcd's members, none of whom answered, are asked again; 0: they answered.
+	retry time.Duration
 	// hold is a reason to wait that lies outside the decision core: the objects
 	// contradict each other, or the spec cannot be read. nil: there is none.
 	hold *plan.Decision
