@@ -48,6 +48,8 @@ type scene struct {
 	ends []time.Time
 	// lacking are what the cluster's certificates lack, in sentences; empty: nothing.
 	lacking []string
+	// retry is how long to wait before etcd's members, none of whom answered, are asked again; 0: they answered.
+	retry time.Duration
 	// observed are the facts for the decision.
 	observed plan.Observed
 }

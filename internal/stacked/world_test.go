@@ -237,11 +237,17 @@ func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) erro
 // turn takes one turn, which must not fail.
 func (w *world) turn() ctrl.Result {
 	w.t.Helper()
-	result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
-	if err != nil {
-		w.t.Fatalf("turn failed: %v", err)
+	for {
+		result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
+		if err != nil {
+			w.t.Fatalf("turn failed: %v", err)
+		}
+		m := w.r.memories.kept[kcpKey]
+		if m == nil || m.inquiry == nil {
+			return result
+		}
+		<-m.inquiry.done // which brings about the next turn
 	}
-	return result
 }
 
 // settle takes turns until one writes nothing, and returns what is decided then.
