@@ -34,7 +34,7 @@ func (w *World) without(gone *host) left {
 
 // works: a host does what it is there for, as far as anybody can know.
 func (w *World) works(h *host) bool {
-	seen := h.alive() || w.now.Before(h.dead.Add(nodeLost))
+	seen := h.alive() && !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))) || !h.alive() && w.now.Before(h.dead.Add(nodeLost))
 	return h.stage == up && seen && !h.sick && (w.setup.External || h.member.running)
 }
 
@@ -90,7 +90,7 @@ func (w *World) mustStay(gone *host) (staying, whole int) {
 	case marked, old && !w.works(gone):
 		return w.replicas - 1, 0
 	case old:
-		return w.replicas - 1, w.replicas - 1 + w.setup.Surge
+		return w.replicas - 1, w.replicas - 1 + w.surge()
 	}
 	return w.replicas, 0
 }
@@ -157,10 +157,10 @@ func (w *World) judgeStop() {
 			old++
 		}
 	}
-	if least := w.replicas - 1 + w.setup.Surge; old < least {
+	if least := w.replicas - 1 + w.surge(); old < least {
 		w.blame("a rollout that cannot succeed left %d whole machines of %d", old, w.replicas)
 	}
-	if len(w.hosts) > w.replicas+w.setup.Surge {
+	if len(w.hosts) > w.replicas+w.surge() {
 		w.blame("a rollout that cannot succeed left %d machines for %d", len(w.hosts), w.replicas)
 	}
 }
