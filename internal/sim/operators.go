@@ -140,10 +140,14 @@ func (w *World) operateOn(e Event) bool {
 		if h.byHand {
 			h.marked, h.byHand = "", false
 		}
-	case Alarm, BlindMember, Trouble:
+	case Alarm, BlindMember:
 		w.prolong(e, e.N)
+	case Trouble:
+		if h.stage == up { // before, it may be what ends the bootstrap
+			w.prolong(e, e.N)
+		}
 	case Hide:
-		if !w.setup.External { // nothing would tell that there are more
+		if !w.setup.External && w.initialised { // else nothing would tell that there are more
 			h.hidden, h.shown = w.now, w.now.Add(e.For)
 		}
 	case Disown:
@@ -218,7 +222,7 @@ func (w *World) orphan() {
 	if w.deleting {
 		return
 	}
-	w.deleting, w.orphaned = true, true
+	w.deleting, w.workersUntil = true, w.now.Add(time.Minute)
 	for _, h := range w.hosts {
 		h.disowned = true
 	}
@@ -258,6 +262,11 @@ func (w *World) addAround(o *plan.Observed) {
 	if w.forgot {
 		o.Group.Initialized, o.Group.New = w.setup.Provable && slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.first && w.isOurs(h) }), false
 	}
+}
+
+// isMissed: a machine cannot be seen for so long that it counts as gone.
+func (w *World) isMissed(h *host) bool {
+	return !h.hidden.IsZero() && !w.now.Before(h.hidden.Add(20*time.Second))
 }
 
 // isReplaceable: what a machine needs that takes another's place is there.

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -95,7 +94,7 @@ func (w *World) judgeJoin(s plan.Step) {
 	staying, most := 0, w.replicas
 	for _, h := range w.hosts {
 		switch {
-		case h.deleting:
+		case h.deleting, w.isMissed(h):
 			continue
 		case h.spec != w.spec:
 			most = w.replicas + w.surge()
@@ -225,7 +224,7 @@ func (w *World) judgeJoiners(m *member) {
 func (w *World) judgeStuck(m *member) {
 	switch {
 	case m != m.host.member:
-	case !m.host.hidden.IsZero() && !w.now.Before(m.host.hidden.Add(20*time.Second)):
+	case w.isMissed(m.host):
 	case m.running && !m.learner:
 		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
 	case m.host.broken():

@@ -43,7 +43,6 @@ type World struct {
 	script      []Event
 
 	forgot      bool // whether the cluster was initialised is neither recorded nor seen
-	orphaned    bool // the group was deleted, and its machines left alone
 	replaceable bool // although the spec is refused, machines can be made
 	lasting     []lasting
 
