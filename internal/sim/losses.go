@@ -139,7 +139,7 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 // judgeAddons: they are never newer than a machine that is there.
 func (w *World) judgeAddons() {
 	for _, h := range w.hosts {
-		if h.spec != w.spec {
+		if h.spec != w.spec && w.isOurs(h) {
 			w.blame("the addons become of spec %d, and %s is of %d", w.spec, h.name, h.spec)
 		}
 	}

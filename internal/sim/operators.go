@@ -264,9 +264,14 @@ func (w *World) addAround(o *plan.Observed) {
 	}
 }
 
-// isMissed: a machine cannot be seen for so long that it counts as gone.
+// isMissed: a machine cannot be seen for so long that it counts as gone, or cannot be told
+// from another that has no Node yet.
 func (w *World) isMissed(h *host) bool {
-	return !h.hidden.IsZero() && !w.now.Before(h.hidden.Add(20*time.Second))
+	if h.hidden.IsZero() {
+		return false
+	}
+	others := slices.ContainsFunc(w.hosts, func(o *host) bool { return o.hidden.IsZero() && (o.node.IsZero() || o.member == nil) })
+	return others || !w.now.Before(h.hidden.Add(20*time.Second))
 }
 
 // isReplaceable: what a machine needs that takes another's place is there.
@@ -278,6 +283,9 @@ func (w *World) isReplaceable() bool {
 func (w *World) findAgain() {
 	if w.forgot && w.reachable() && !w.lasts(BlindAPI, 0) {
 		w.forgot = false
+	}
+	if w.forgot && len(w.hosts) == 0 {
+		w.initialised, w.members, w.leader = false, nil, nil // there is nothing left that another could harm
 	}
 	for _, h := range w.hosts {
 		if !h.hook && !h.deleting && w.isOurs(h) {
