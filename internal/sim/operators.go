@@ -96,8 +96,9 @@ func (w *World) operate(e Event) bool {
 	}
 	switch e.Kind {
 	case LoseStatus:
-		w.tell("the status is lost")
-		w.forgot = true
+		if len(w.hosts) == 0 || slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() }) {
+			w.forgot = true
+		}
 	case SetSurge:
 		w.setup.Surge = e.N
 	case SetParallel:
@@ -147,7 +148,7 @@ func (w *World) operateOn(e Event) bool {
 			w.prolong(e, e.N)
 		}
 	case Hide:
-		if !w.setup.External && w.initialised { // else nothing would tell that there are more
+		if !w.setup.External && w.initialised && !w.forgot { // else nothing would tell that there are more
 			h.hidden, h.shown = w.now, w.now.Add(e.For)
 		}
 	case Disown:
@@ -270,8 +271,9 @@ func (w *World) isMissed(h *host) bool {
 	if h.hidden.IsZero() {
 		return false
 	}
-	others := slices.ContainsFunc(w.hosts, func(o *host) bool { return o.hidden.IsZero() && (o.node.IsZero() || o.member == nil) })
-	return others || !w.now.Before(h.hidden.Add(20*time.Second))
+	alone := func(o *host) bool { return o.node.IsZero() || o.member == nil || o.member.removed }
+	others := slices.ContainsFunc(w.hosts, func(o *host) bool { return o.hidden.IsZero() && alone(o) })
+	return others || alone(h) || !w.now.Before(h.hidden.Add(20*time.Second))
 }
 
 // isReplaceable: what a machine needs that takes another's place is there.
