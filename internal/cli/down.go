@@ -25,6 +25,7 @@ import (
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/local"
 	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // down is one run of `quorate down`.
@@ -236,7 +237,7 @@ func (d *down) confirm(h *sandbox.Host) bool {
 	if len(clusters) < 2 {
 		return true
 	}
-	_, _ = fmt.Fprintf(d.Out, "This deletes %d clusters (%s) with %d machines. Go on? [y/N] ", len(clusters), strings.Join(clusters, ", "), len(list))
+	_, _ = fmt.Fprintf(d.Out, "This deletes %d clusters (%s) with %d machines. Go on? [y/N] ", len(clusters), plaintext.Visible(strings.Join(clusters, ", ")), len(list))
 	answer, _ := bufio.NewReader(d.In).ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }

@@ -80,14 +80,17 @@ func (d Drift) Outdated() bool {
 }
 
 // String says all differences in a line, deadlines last. Empty: there is none.
-func (d Drift) String() string {
+func (d Drift) String() string { return strings.Join(d.Texts(), "; ") }
+
+// Texts says each difference, deadlines last.
+func (d Drift) Texts() []string {
 	var all []string
 	for _, list := range [][]Difference{d.Reasons, d.Due} {
 		for _, one := range list {
 			all = append(all, one.String())
 		}
 	}
-	return strings.Join(all, "; ")
+	return all
 }
 
 // Of compares a machine with what its control plane wants at a moment.

@@ -73,10 +73,21 @@ func provide(s *state) opinion {
 	return do(Step{Verb: WriteKubeconfig}, "KubeconfigMissing", "no kubeconfig for %s yet", c.Endpoint)
 }
 
+// permitted makes the permissions that kubeadm's certificates rely on.
+func (s *state) permitted() opinion {
+	if text := s.Cluster.Permissions; text != "" {
+		return do(Step{Verb: WritePermissions}, "PermissionsMissing", "kubeadm's certificates rely on it: %s", text)
+	}
+	return pass("no permission is missing")
+}
+
 // tend renews what is about to expire.
 func tend(s *state) opinion {
 	if s.expiresWithin(renewSoon) {
 		return do(Step{Verb: WriteKubeconfig}, "KubeconfigExpiring", "the kubeconfig is %s", s.validity())
+	}
+	if v := s.permitted(); v.decided {
+		return v
 	}
 	if text := s.Cluster.Kubeadm; text != "" && len(s.outdated()) == 0 {
 		return do(Step{Verb: WriteKubeadm}, "KubeadmOutdated", "machines read kubeadm's own configuration as they join: %s", text)

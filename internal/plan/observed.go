@@ -114,6 +114,13 @@ type Cluster struct {
 	// Addons says in what kube-proxy and CoreDNS differ from what the version wants;
 	// empty: in nothing, or they are not ours to keep.
 	Addons string `json:"addons,omitempty"`
+	// KubeadmUnusable says why no machine can join with kubeadm's own configuration as it is, and only a person
+	// can mend it; empty: it can be used, or it is not known.
+	KubeadmUnusable string `json:"kubeadmUnusable,omitempty"`
+	// AddonsRefused says which add-on stays as it is although something else is wanted, and why; empty: none.
+	AddonsRefused string `json:"addonsRefused,omitempty"`
+	// Permissions says which permissions in the cluster are missing that kubeadm's certificates rely on; empty: none, or it is not known.
+	Permissions string `json:"permissions,omitempty"`
 	// Kubeconfig is the state of the secret with which the cluster is reached.
 	Kubeconfig Kubeconfig `json:"kubeconfig"`
 	// Reachable: the cluster's API server answers and the facts from it are complete.

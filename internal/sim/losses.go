@@ -8,6 +8,7 @@ import "github.com/quorate/quorate/internal/plan"
 type left struct {
 	staying  int
 	complete int   // of them that do their work
+	held     int   // of those that go: they do their work, and stay until an API server can do it instead
 	whole    int   // of them that can take the place of others in a rollout
 	going    *host // one of which the voter is leaving
 }
@@ -17,8 +18,13 @@ func (w *World) without(gone *host) left {
 	for _, h := range w.hosts {
 		switch {
 		case h == gone:
-		case h.deleting && h.hook && h.member != nil && !h.member.removed && !h.member.learner:
-			l.going = h
+		case h.deleting:
+			if h.hook && h.member != nil && !h.member.removed && !h.member.learner {
+				l.going = h
+			}
+			if h.hook && w.works(h) {
+				l.held++
+			}
 		case !h.deleting:
 			l.staying++
 			if w.works(h) {
@@ -67,9 +73,9 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	l := w.without(gone)
 	staying, whole := w.mustStay(gone)
 	switch {
-	case l.going != nil && gone.member != nil && gone.member.running && !gone.member.learner:
+	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner:
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
-	case l.complete == 0:
+	case l.complete+l.held == 0:
 		w.blame("%s would leave no complete machine", s)
 	case l.staying < staying:
 		w.blame("%s would leave %d machines of %d", s, l.staying, w.replicas)
@@ -83,6 +89,9 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
 	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running
+	if gone.marked != "" && gone.node.IsZero() && !w.setup.Places {
+		serves = false // nobody can ask its voter, and who cannot be asked keeps others from joining
+	}
 	old, marked := gone.spec != w.spec, gone.marked != ""
 	switch {
 	case marked && !serves, !marked && old && !serves && gone.node.IsZero():

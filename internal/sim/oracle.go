@@ -210,6 +210,9 @@ func (w *World) judgeRelease(h *host) {
 
 // judgeJoiners: who joins does not lose the member that it needs.
 func (w *World) judgeJoiners(m *member) {
+	if m.host.deleting && !m.host.hook {
+		return // it goes at any moment anyway, and then its vote counts against the others
+	}
 	if m.running && !m.learner && w.hasLearner() {
 		w.blame("the voter of %s is removed while there is a learner", m.host.name)
 	}

@@ -60,6 +60,9 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 	case plan.WriteKubeadm:
 		m.files = filesBehind{}
 		return r.Kubeadm.WriteConfig(ctx, s.buildable(), s.cluster)
+	case plan.WritePermissions:
+		m.files, m.surveyed = filesBehind{}, time.Time{} // members that were out of reach may answer now
+		return r.Kubeadm.WritePermissions(ctx, s.buildable(), s.cluster)
 	case plan.UpdateAddons:
 		m.files = filesBehind{}
 		return r.Kubeadm.UpdateAddons(ctx, s.buildable(), s.cluster)

@@ -57,6 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if err := r.observeKubeadm(ctx, s, m); err != nil {
 		return nil, 0, err
 	}
+	r.observeExpiries(ctx, s, m)
 	return s, 0, r.observeEtcd(ctx, s, m)
 }
 
@@ -70,20 +71,25 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 	of := fmt.Sprint(s.kcp.UID, s.kcp.Generation)
 	moving := len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
 	age := slowTime
-	if moving || m.files.config != "" || m.files.addons != "" {
+	switch {
+	case moving, m.files.behind.Config != "", m.files.behind.Addons != "", m.files.behind.Permissions != "":
 		age = surveyAge
+	case m.files.behind != KubeadmBehind{}:
+		age = surveyAgeRest // a person who mends it shall not wait for long
 	}
 	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
-		config, addons, err := r.Kubeadm.Behind(ctx, s.buildable(), s.cluster)
+		behind, err := r.Kubeadm.Behind(ctx, s.buildable(), s.cluster)
 		if err != nil && moving {
 			// Machines that join with an old configuration would be as old themselves.
 			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", s.cluster.Name, err)
 		}
 		if err == nil {
-			m.files = filesBehind{config: config, addons: addons, of: of, read: o.Now}
+			m.files = filesBehind{behind: behind, of: of, read: o.Now}
 		}
 	}
-	o.Cluster.Kubeadm, o.Cluster.Addons = m.files.config, m.files.addons
+	b := m.files.behind
+	o.Cluster.Kubeadm, o.Cluster.Addons, o.Cluster.Permissions = b.Config, b.Addons, b.Permissions
+	o.Cluster.KubeadmUnusable, o.Cluster.AddonsRefused = b.ConfigUnusable, b.AddonsRefused
 	return nil
 }
 

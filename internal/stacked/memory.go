@@ -31,6 +31,8 @@ type memory struct {
 	slow slowFacts
 	// files are kubeadm's in the cluster.
 	files filesBehind
+	// expiries are when the certificates of the API servers expire.
+	expiries expiries
 	// begun is the name of a machine whose number was taken, and of which something,
 	// or nothing, could be made; empty: none. Without it each failure would cost a number.
 	begun string
@@ -42,9 +44,9 @@ type memory struct {
 
 // filesBehind is what was said of kubeadm's files in the cluster, for which spec, and when.
 type filesBehind struct {
-	config, addons string
-	of             string
-	read           time.Time
+	behind KubeadmBehind
+	of     string
+	read   time.Time
 }
 
 // memories are those of all control planes, by name.

@@ -41,6 +41,10 @@ type scene struct {
 	// survey is what etcd's members said, left a machine whose member was removed.
 	survey etcd.Survey
 	left   string
+	// ends are when the certificates of the machines' API servers expire, in the order of machines; zero: not known.
+	ends []time.Time
+	// lacking are what the cluster's certificates lack, in sentences; empty: nothing.
+	lacking []string
 	// observed are the facts for the decision.
 	observed plan.Observed
 }
@@ -79,6 +83,7 @@ func machineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, s
 		Deleting: !m.DeletionTimestamp.IsZero(),
 		Hook:     machine.HasHook(m),
 		HookDue:  machine.HookDue(m),
+		Updating: updating(m),
 	}
 	if node == nil {
 		facts.Components = unknownComponents(stacked, "the machine has no Node")

@@ -43,6 +43,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := register(metrics.Registry); err != nil {
 		return err
 	}
+	r.handshakes.SetLimit(expiriesAtOnce)
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "kubeadmcontrolplane")
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("kubeadmcontrolplane").

@@ -101,7 +101,7 @@ func (f folder) environment() []string {
 			env = append(env, name+"="+value)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(f.disk(), adminConfig)); err == nil {
+	if f.has(adminConfig) {
 		env = append(env, "KUBECONFIG="+adminConfig)
 	}
 	return slices.Clip(env)
