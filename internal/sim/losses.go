@@ -89,7 +89,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
 	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running
-	if gone.marked != "" && gone.node.IsZero() && !w.setup.Places {
+	if gone.marked != "" && gone.member != nil && !w.isAsked(gone.member) {
 		serves = false // nobody can ask its voter, and who cannot be asked keeps others from joining
 	}
 	old, marked := gone.spec != w.spec, gone.marked != ""

@@ -31,9 +31,10 @@ var personalDecisions = []personalDecision{
 	{nil, func(w *World, said string) bool {
 		return strings.Contains(said, "were replaced in a row, and at most") && w.isNamed(said, w.isOverLimits)
 	}},
-	// Nobody knows whose a voter is: its machine never registered a Node, and has no address.
+	// Nobody knows whose a voter is: its machine is gone, or never registered a Node and has no
+	// address, and there are others without a Node.
 	{nil, func(w *World, said string) bool {
-		return !w.setup.Places && strings.Contains(said, "for which no machine is known") && w.isNamed(said, (*host).isNodeless) && slices.ContainsFunc(w.members, w.isUnplaced)
+		return strings.Contains(said, "for which no machine is known") && w.isNamed(said, (*host).isNodeless) && slices.ContainsFunc(w.members, w.isUnplaced)
 	}},
 	// The infrastructure of a machine does not go.
 	{[]string{"MachineDeleting", "GroupDeleting"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) }},
