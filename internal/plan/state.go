@@ -158,8 +158,11 @@ func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
 
 // mayAdd reports whether kubeadm on a machine without a member may be about to add one.
 func (m *machine) mayAdd(now time.Time) bool {
-	return m.CannotJoin == "" && now.Before(latest(m.Created, m.NodeSince).Add(addPatience))
+	return m.CannotJoin == "" && now.Before(m.addsUntil())
 }
+
+// addsUntil is when kubeadm on a machine has had its time to add a member.
+func (m *machine) addsUntil() time.Time { return latest(m.Created, m.NodeSince).Add(addPatience) }
 
 func sorted(names []string) []string {
 	names = slices.Clone(names)
@@ -174,7 +177,7 @@ func (s *state) judge(given Machine) *machine {
 	m.why = why
 	switch {
 	case m.Deleting:
-		m.standing, m.until = leaving, latest(m.Created, m.NodeSince).Add(addPatience)
+		m.standing, m.until = leaving, m.addsUntil()
 	case m.Failed != "" && (m.Node == "" || health != Healthy):
 		m.standing, m.why = failed, "failed: "+m.Failed
 	case m.Node == "":
@@ -323,6 +326,9 @@ func (s *state) again() time.Duration {
 		}
 	}
 	for _, m := range s.marked() {
+		if m.member == nil && m.CannotJoin == "" {
+			consider(m.addsUntil())
+		}
 		consider(s.mayRetry(m))
 		consider(m.Replaced.Add(s.Want.Repair.Healthy))
 		if e := s.held(m); e != nil && e.Health == Unknown {

@@ -86,7 +86,8 @@ func (w *World) blind(o *plan.Observed) {
 	case n == 2:
 		o.Etcd.Agreed, o.Etcd.Why = false, "two members have two lists"
 	case len(o.Etcd.Members) > 0:
-		o.Etcd.Members[w.rand.Intn(len(o.Etcd.Members))].Health = plan.Unknown
+		m := &o.Etcd.Members[w.rand.Intn(len(o.Etcd.Members))]
+		m.Health, m.Since = plan.Unknown, w.now
 	}
 }
 
