@@ -86,7 +86,10 @@ func (w *World) blind(o *plan.Observed) {
 	case n == 2:
 		o.Etcd.Agreed, o.Etcd.Why = false, "two members have two lists"
 	case len(o.Etcd.Members) > 0:
-		o.Etcd.Members[w.rand.Intn(len(o.Etcd.Members))].Health = plan.Unknown
+		silent := &o.Etcd.Members[w.rand.Intn(len(o.Etcd.Members))]
+		if silent.Health != plan.Unknown {
+			silent.Health, silent.Since = plan.Unknown, w.now
+		}
 	}
 }
 
