@@ -203,7 +203,7 @@ func (w *World) judgeRelease(h *host) {
 	if !h.hook || w.lost() || !w.initialised {
 		return
 	}
-	if w.serving(h) && len(w.hosts) > 1 && !slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && w.serving(o) }) {
+	if w.serving(h) && len(w.hosts) > 1 && !slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && (w.serving(o) || w.works(o)) }) {
 		w.blame("the hook of %s is released, and no other API server answers", h.name)
 	}
 	if w.setup.External {
