@@ -381,7 +381,7 @@ func isWhole(o Observed, m Machine) bool {
 			return false
 		}
 	}
-	if m.Failed != "" || len(m.Components) == 0 {
+	if len(m.Components) == 0 {
 		return false
 	}
 	if !o.Etcd.Managed {

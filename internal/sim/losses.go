@@ -73,7 +73,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	l := w.without(gone)
 	staying, whole := w.mustStay(gone)
 	switch {
-	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner:
+	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner && !w.isMute(gone):
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
 	case l.complete+l.held == 0:
 		w.blame("%s would leave no complete machine", s)
@@ -84,6 +84,12 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	}
 	w.judgeRepair(gone, s)
 	w.judgeVoter(gone, s)
+}
+
+// isMute: somebody marked a host whose voter nobody can ask, running as it may be. Who cannot be asked
+// keeps others from joining, and counts as one that does not run.
+func (w *World) isMute(h *host) bool {
+	return h.marked != "" && (h.node.IsZero() || h.nodeGone) && !w.setup.Places
 }
 
 // mustStay is how many machines must stay, and how many of them whole, when one goes.

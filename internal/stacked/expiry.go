@@ -108,23 +108,21 @@ func (e *expiries) end(uid types.UID) time.Time {
 	return time.Time{}
 }
 
-// note notes whether the annotation is on the KubeadmConfig, and returns what is to be written into it; zero:
-// nothing. Whoever takes the annotation away has renewed the certificate: it is asked for anew.
-func (e *expiries) note(uid types.UID, recorded bool) time.Time {
+// note notes whether the annotation is on the KubeadmConfig, and reports whether it is to be written.
+// Whoever takes it away has renewed the certificate: that is asked for anew.
+func (e *expiries) note(uid types.UID, recorded bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	one := e.of[uid]
-	switch {
-	case one == nil:
-		return time.Time{}
-	case one.recorded && !recorded:
+	if one == nil {
+		return false
+	}
+	taken := one.recorded && !recorded
+	if taken {
 		*one = expiry{asking: one.asking}
 	}
 	one.recorded = recorded
-	if recorded {
-		return time.Time{}
-	}
-	return one.end
+	return !recorded && !taken
 }
 
 // only forgets all Machines but these.
@@ -199,12 +197,11 @@ func (r *Reconciler) recordExpiries(ctx context.Context, s *scene, m *memory) er
 			continue
 		}
 		_, recorded := part.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]
-		end := m.expiries.note(part.Machine.UID, recorded)
-		if end.IsZero() {
+		if !m.expiries.note(part.Machine.UID, recorded) || s.ends[i].IsZero() {
 			continue
 		}
 		after := part.Config.DeepCopy()
-		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, end.UTC().Format(time.RFC3339))
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, s.ends[i].UTC().Format(time.RFC3339))
 		err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(part.Config, client.MergeFromWithOptimisticLock{}))
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("recording when the certificates of Machine %s expire: %w", part.Machine.Name, err)

@@ -124,16 +124,17 @@ func TestCertificateExpiry(t *testing.T) {
 	}
 	w.mu.Unlock()
 
-	w.members[2].CertificateEnd = inDays(100)
+	soonest := inDays(100)
+	w.members[2].CertificateEnd = soonest
 	w.forgetEtcd()
 	w.settle()
-	w.tells("demo-cp-3", "etcd", inDays(100))
+	w.tells("demo-cp-3", "etcd", soonest)
 
 	// While nothing is seen, what was known stays.
 	w.view.Reachable, w.view.Why = false, "no answer"
 	w.forgetEnds()
 	w.turn()
-	w.tells("demo-cp-3", "etcd", inDays(100))
+	w.tells("demo-cp-3", "etcd", soonest)
 
 	w.members[2].CertificateEnd = time.Time{}
 	w.view.Reachable, w.serve = true, nil
@@ -269,13 +270,14 @@ func TestWhichAPIServersAreAsked(t *testing.T) {
 			t.Errorf("try %d: asked again before %s", i, wait)
 		}
 	}
+	tomorrow := inDays(1)
 	e.begin("m", now)
-	e.done("m", inDays(1), nil, now)
+	e.done("m", tomorrow, nil, now)
 	if e.begin("m", now.Add(23*time.Hour)) || !e.begin("m", now.Add(24*time.Hour)) {
 		t.Error("who has answered is not asked once a day")
 	}
 	e.done("m", time.Time{}, away, now)
-	if !e.end("m").Equal(inDays(1)) {
+	if !e.end("m").Equal(tomorrow) {
 		t.Error("a date that was known is forgotten")
 	}
 	e.only(nil)

@@ -3,6 +3,7 @@ package stacked
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,8 +33,10 @@ const (
 )
 
 // report tells what was seen, decided and done: on the Machines, on the control
-// plane, by an event, a log line and metrics. What has not changed is not written again.
+// plane, by an event, a log line and metrics. What has not changed is not written again, and
+// what could not be kept up does not stop the report.
 func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Decision, failure error) error {
+	var kept error
 	if !s.observed.Group.Paused {
 		if err := r.recordInitialized(ctx, s, m); err != nil {
 			return err
@@ -44,9 +47,7 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 		if err := r.reportMachines(ctx, s, m, d, failure); err != nil {
 			return err
 		}
-		if err := r.keep(ctx, s, m); err != nil {
-			return err
-		}
+		kept = r.keep(ctx, s, m)
 	}
 	after := s.kcp.DeepCopy()
 	s.describe(after, d, failure)
@@ -54,14 +55,14 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	setSpare(s)
 	setExpiry(after)
 	if equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
-		return nil
+		return kept
 	}
 	err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
-		return fmt.Errorf("writing the status of KubeadmControlPlane %s: %w", s.kcp.Name, err)
+		return errors.Join(kept, fmt.Errorf("writing the status of KubeadmControlPlane %s: %w", s.kcp.Name, err))
 	}
 	m.expect(expectation{version: after.ResourceVersion, since: time.Now()})
-	return nil
+	return kept
 }
 
 // keep writes what follows the control plane without a step: what its machines carry,
@@ -73,13 +74,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
 	if err := r.propagate(ctx, s, m); err != nil {
 		return err
 	}
-	if err := r.ownSecrets(ctx, s, m); err != nil {
-		return err
-	}
-	if err := r.recordExpiries(ctx, s, m); err != nil {
-		return err
-	}
-	return r.healthCheck(ctx, s)
+	return errors.Join(r.ownSecrets(ctx, s, m), r.recordExpiries(ctx, s, m), r.healthCheck(ctx, s))
 }
 
 // reportMachines writes the conditions of the Machines. One that has changed

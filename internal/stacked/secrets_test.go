@@ -167,8 +167,12 @@ func TestOwningSecretsFails(t *testing.T) {
 		t.Fatalf("owned by %s in spite of the conflict", got)
 	}
 	failure = errors.New("etcd is full")
+	w.change(func(*controlplanev1.KubeadmControlPlane) {})
 	if _, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey}); err == nil || !strings.Contains(err.Error(), "demo-etcd") {
 		t.Errorf("the error is %v", err)
+	}
+	if kcp := w.kcp(); kcp.Status.ObservedGeneration != kcp.Generation {
+		t.Error("the status is not written while a secret cannot be")
 	}
 	failure = nil
 	w.turn()
@@ -225,7 +229,7 @@ func TestCertificatesAvailable(t *testing.T) {
 		{"generated", false, nil, "True Available", ""},
 		{"broken", false, []client.Object{of("demo-ca", nil)}, "False NotAvailable: secret default/demo-ca lacks tls.crt", "CertificatesInvalid"},
 		{"no certificate", false, []client.Object{of("demo-etcd", map[string][]byte{"tls.crt": []byte("x")})}, "False NotAvailable: secret default/demo-etcd: tls.crt holds no certificate", "CertificatesInvalid"},
-		{"the authority's key is kept elsewhere", false, []client.Object{of("demo-proxy", keyless)}, "True Available", ""},
+		{"the authority's key is kept elsewhere", false, []client.Object{of("demo-proxy", keyless)}, "True Available", "CertificatesMissing"}, // for a second machine
 		{"external etcd, nothing given", true, nil, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client, etcd", "GivenCertificatesMissing"},
 		{"external etcd, one not given", true, []client.Object{of("demo-etcd", keyless)}, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client", "GivenCertificatesMissing"},
 		{"external etcd, one broken", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", keyless)}, "False NotAvailable: secret default/demo-apiserver-etcd-client lacks tls.key", "CertificatesInvalid"},
