@@ -86,8 +86,10 @@ func (w *World) blind(o *plan.Observed) {
 	case n == 2:
 		o.Etcd.Agreed, o.Etcd.Why = false, "two members have two lists"
 	case len(o.Etcd.Members) > 0:
-		m := &o.Etcd.Members[w.rand.Intn(len(o.Etcd.Members))]
-		m.Health, m.Since = plan.Unknown, w.now
+		silent := &o.Etcd.Members[w.rand.Intn(len(o.Etcd.Members))]
+		if silent.Health != plan.Unknown {
+			silent.Health, silent.Since = plan.Unknown, w.now
+		}
 	}
 }
 

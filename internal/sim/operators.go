@@ -99,14 +99,8 @@ func (w *World) operate(e Event) bool {
 		if len(w.hosts) == 0 || slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() }) {
 			w.forgot = true
 		}
-	case SetSurge:
-		w.setup.Surge = e.N
-	case SetParallel:
-		w.setup.MaxParallel = e.N
-	case SetDomains:
-		w.setup.Domains = []string{"a", "b", "c"}[:e.N]
-	case SetRepair:
-		w.setup.Repair.Most = e.N
+	case SetSurge, SetParallel, SetDomains, SetRepair:
+		w.set(e)
 	case Invalid, NoTemplate, NoInfra, NoEndpoint, BlindAPI:
 		w.tell("%s %d for %s", e.Kind, e.N, e.For)
 		w.prolong(e, 0)
@@ -129,38 +123,50 @@ func (w *World) operate(e Event) bool {
 	return true
 }
 
-// operateOn is what happens to one machine.
-func (w *World) operateOn(e Event) bool {
-	h := w.number(e.N)
-	if !slices.Contains(operations, e.Kind) || h == nil {
-		return slices.Contains(operations, e.Kind)
+// set changes what the user wants.
+func (w *World) set(e Event) {
+	switch e.Kind {
+	case SetSurge:
+		w.setup.Surge = e.N
+	case SetParallel:
+		w.setup.MaxParallel = e.N
+	case SetDomains:
+		w.setup.Domains = []string{"a", "b", "c"}[:e.N]
+	case SetRepair:
+		w.setup.Repair.Most = e.N
 	}
-	w.tell("%s: %s for %s", h.name, e.Kind, e.For)
+}
+
+// operateOn is what happens to one machine. It reports whether the event is an operation.
+func (w *World) operateOn(e Event) bool {
+	if !slices.Contains(operations, e.Kind) {
+		return false
+	}
+	if h := w.number(e.N); h != nil {
+		w.tell("%s: %s for %s", h.name, e.Kind, e.For)
+		w.changeMachine(e, h)
+		w.changeHost(e, h)
+	}
+	return true
+}
+
+// changeMachine is what happens to the Machine object of a host, and to its Node.
+func (w *World) changeMachine(e Event, h *host) {
 	switch e.Kind {
 	case Unmark:
 		if h.byHand {
 			h.marked, h.byHand = "", false
 		}
-	case Alarm, BlindMember:
-		w.prolong(e, e.N)
 	case Trouble:
 		if h.stage == up { // before, it may be what ends the bootstrap
 			w.prolong(e, e.N)
 		}
 	case Hide:
-		if !w.setup.External && w.initialised && !w.forgot { // else nothing would tell that there are more
+		if w.mayHide() {
 			h.hidden, h.shown = w.now, w.now.Add(e.For)
 		}
 	case Disown:
 		h.disowned = true
-	case Silent:
-		if !h.node.IsZero() && h.alive() && h.silent.IsZero() {
-			h.silent, h.speaks = w.now, w.now.Add(e.For)
-		}
-	case StopEtcd:
-		if h.member != nil && h.member.running && h.stage == up {
-			w.stop(h.member)
-		}
 	case DeleteNode:
 		h.nodeGone = !h.node.IsZero() && h.stage == up
 	case StripHook:
@@ -170,14 +176,33 @@ func (w *World) operateOn(e Event) bool {
 		} else {
 			h.hook = false
 		}
+	}
+}
+
+// mayHide: if a machine could not be seen, something else would tell that there is one more.
+func (w *World) mayHide() bool { return !w.setup.External && w.initialised && !w.forgot }
+
+// changeHost is what happens to what runs on a host.
+func (w *World) changeHost(e Event, h *host) {
+	m := h.member
+	switch e.Kind {
+	case Alarm, BlindMember:
+		w.prolong(e, e.N)
+	case Silent:
+		if !h.node.IsZero() && h.alive() && h.silent.IsZero() {
+			h.silent, h.speaks = w.now, w.now.Add(e.For)
+		}
+	case StopEtcd:
+		if m != nil && m.running && h.stage == up {
+			w.stop(m)
+		}
 	case DropMember:
-		if m := h.member; m != nil && !m.removed && w.mayRemove(m) == nil {
+		if m != nil && !m.removed && w.mayRemove(m) == nil {
 			w.take(m)
 		}
 	case Reidentify:
 		w.reidentify(h)
 	}
-	return true
 }
 
 // deleteSome is what a person deletes who thinks of the machines' role.
@@ -302,27 +327,27 @@ func (w *World) judgeAround(s plan.Step) {
 		return
 	}
 	refused := w.lasts(Invalid, 0)
-	switch h := w.named(s.Machine); s.Verb {
+	switch s.Verb {
 	case plan.Delete:
-		if h == nil || h.deleting {
-			return
+		if h := w.named(s.Machine); h != nil && !h.deleting {
+			w.judgeTaking(h, s, refused)
 		}
-		if refused && (h.marked == "" || !w.replaceable) {
-			w.blame("%s, while the spec is refused", s)
-		}
-		if !w.isReplaceable() && w.without(h).staying < w.replicas {
-			w.blame("%s, and nothing could take its place", s)
-		}
-	case plan.Create:
+	case plan.Create, plan.WriteKubeadm, plan.UpdateAddons:
 		if refused && (!w.replaceable || w.repairing == nil) {
 			w.blame("%s, while the spec is refused", s)
 		}
-		if !w.isReplaceable() {
+		if s.Verb == plan.Create && !w.isReplaceable() {
 			w.blame("%s, and what it needs is missing", s)
 		}
-	case plan.WriteKubeadm, plan.UpdateAddons:
-		if refused && (!w.replaceable || w.repairing == nil) {
-			w.blame("%s, while the spec is refused", s)
-		}
+	}
+}
+
+// judgeTaking: what is taken away by our own choice may be, and can be replaced.
+func (w *World) judgeTaking(h *host, s plan.Step, refused bool) {
+	if refused && (h.marked == "" || !w.replaceable) {
+		w.blame("%s, while the spec is refused", s)
+	}
+	if !w.isReplaceable() && w.without(h).staying < w.replicas {
+		w.blame("%s, and nothing could take its place", s)
 	}
 }

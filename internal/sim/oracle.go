@@ -30,28 +30,32 @@ func (w *World) hasWorkers() bool {
 func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgePause(s, fresh)
 	w.judgeWrite(s, fresh)
-	if fresh {
+	if h := w.named(s.Machine); fresh {
 		w.judgeAround(s)
+		w.judgeGoing(h, s)
 	}
 	switch s.Verb {
 	case plan.Create:
 		w.judgeCreate(s, fresh)
-	case plan.Delete:
-		if h := w.named(s.Machine); fresh && !w.ending() && h != nil && !h.deleting {
-			w.judgeDelete(h, s)
-		}
 	case plan.RemoveMember:
 		if m := w.memberByID(s.Member); m != nil {
 			w.judgeRemoval(m, fresh)
-		}
-	case plan.ReleaseHook:
-		if h := w.named(s.Machine); fresh && h != nil {
-			w.judgeRelease(h)
 		}
 	case plan.Finish:
 		if !w.deleting || slices.ContainsFunc(w.hosts, w.isOurs) {
 			w.blame("the group was let go, %d machines are left", len(w.hosts))
 		}
+	}
+}
+
+// judgeGoing judges what lets a machine go, if there is one.
+func (w *World) judgeGoing(h *host, s plan.Step) {
+	switch {
+	case h == nil || w.ending():
+	case s.Verb == plan.Delete && !h.deleting:
+		w.judgeDelete(h, s)
+	case s.Verb == plan.ReleaseHook:
+		w.judgeRelease(h)
 	}
 }
 
@@ -196,7 +200,13 @@ func (w *World) mayYetVote(h *host) bool {
 
 // judgeRelease: nothing on a machine whose hook is released may cost the quorum any more.
 func (w *World) judgeRelease(h *host) {
-	if w.setup.External || w.ending() || !h.hook || w.lost() || !w.initialised {
+	if !h.hook || w.lost() || !w.initialised {
+		return
+	}
+	if w.serving(h) && len(w.hosts) > 1 && !slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && (w.serving(o) || w.works(o)) }) {
+		w.blame("the hook of %s is released, and no other API server answers", h.name)
+	}
+	if w.setup.External {
 		return
 	}
 	if m := h.member; m != nil && !m.removed && slices.Contains(w.members, m) {
@@ -251,10 +261,10 @@ func (w *World) hasLearner() bool {
 // must not have been needed. Voters that stopped since then are no fault of ours.
 func (w *World) judgeLoss(h *host) {
 	m := h.member
-	if w.ending() || h.forced || m == nil || m.removed || m.learner || !m.running || w.setup.Serial || !w.initialised {
+	if m == nil || m.removed || m.learner || !m.running || !w.hasQuorum() {
 		return
 	}
-	if running, all := w.voters(); running <= all/2 {
+	if w.ending() || h.forced || w.setup.Serial || !w.initialised {
 		return
 	}
 	left, all := 0, 0
@@ -305,7 +315,7 @@ func (w *World) AsWanted() error {
 			continue
 		}
 		staying++
-		if h.stage != up || h.deleting || !h.hook || h.ails() || !w.isOurs(h) {
+		if !w.isWell(h) {
 			return fmt.Errorf("%s is not as it should be", h.name)
 		}
 		if h.spec != w.spec {
@@ -319,6 +329,11 @@ func (w *World) AsWanted() error {
 		return fmt.Errorf("kubeadm's configuration is for spec %d, the addons are of %d, %d is wanted", w.kubeadm, w.addons, w.spec)
 	}
 	return w.membersAsWanted()
+}
+
+// isWell: a host came up, nothing is wrong with it, and nobody wants it gone.
+func (w *World) isWell(h *host) bool {
+	return h.stage == up && !h.deleting && h.hook && !h.ails() && w.isOurs(h)
 }
 
 func (w *World) membersAsWanted() error {

@@ -253,9 +253,9 @@ func (w *World) befallHost(e Event, h *host) {
 	}
 }
 
-// befallNode is what a host lives on with.
+// befallNode is what a host lives on with, or what a person wants with it.
 func (w *World) befallNode(e Event, h *host) {
-	if h.node.IsZero() || !h.alive() {
+	if personal := e.Kind == Mark || e.Kind == Choose; h.node.IsZero() || !h.alive() && !personal {
 		return
 	}
 	switch e.Kind {

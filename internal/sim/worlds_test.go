@@ -12,6 +12,7 @@ import (
 var (
 	seed  = flag.Int64("seed", -1, "run the world of this seed alone, and tell its story")
 	steps = flag.Int("steps", 1_000_000, "how many steps random worlds take in all")
+	from  = flag.Int64("from", 0, "the seed of the first random world")
 	brief = flag.Int("brief", 0, "tell one line of each world that fails, up to so many; 0: the stories of a few")
 )
 
@@ -28,7 +29,7 @@ func TestWorlds(t *testing.T) {
 		}
 		return
 	}
-	total, failed, helped, n := 0, 0, 0, int64(0)
+	total, failed, helped, n := 0, 0, 0, *from
 	for ; total < *steps; n++ {
 		took, err := Live(Random(n), nil)
 		total += took
@@ -52,7 +53,7 @@ func TestWorlds(t *testing.T) {
 			break
 		}
 	}
-	fmt.Printf("%d worlds, %d steps; worlds in which somebody had to help: %d\n", n, total, helped)
+	fmt.Printf("%d worlds, %d steps; worlds in which somebody had to help: %d\n", n-*from, total, helped)
 }
 
 // BenchmarkWorlds measures steps a second, and a second of the processor's where the
