@@ -66,6 +66,8 @@ type Member struct {
 	Why string
 	// Alarms are the active ones that it raised, such as NOSPACE and CORRUPT, sorted.
 	Alarms []string
+	// At is the name of the target that answered as this member; empty: none did.
+	At string
 }
 
 // FormatID writes a member's ID as etcd's own tools do, in hexadecimal.

@@ -83,8 +83,16 @@ type memberTimes struct {
 // sighting is how a member looked, and since when.
 type sighting struct {
 	learner, named bool
-	health         plan.Health
-	since          time.Time
+	// placed: its machine is known. One that is missing from one look only is looked at anew.
+	placed bool
+	health plan.Health
+	since  time.Time
+}
+
+// is reports whether a member looks the same in both, whenever that was.
+func (s sighting) is(other sighting) bool {
+	s.since = other.since
+	return s == other
 }
 
 // stamp writes into each member since when it is as it is. Members that are no
@@ -93,8 +101,8 @@ func (t *memberTimes) stamp(members []plan.Member, now time.Time) {
 	seen := make(map[string]sighting, len(members))
 	for i := range members {
 		m := &members[i]
-		s := sighting{learner: m.Learner, named: m.Name != "", health: m.Health, since: now}
-		if old, ok := t.seen[m.ID]; ok && old.learner == s.learner && old.named == s.named && old.health == s.health {
+		s := sighting{learner: m.Learner, named: m.Name != "", placed: m.Machine != "", health: m.Health, since: now}
+		if old, ok := t.seen[m.ID]; ok && old.is(s) {
 			s.since = old.since
 		}
 		seen[m.ID] = s
