@@ -27,7 +27,9 @@ func fine() *scene {
 		m := made(name + " node=" + name + " id=local://" + name)
 		m.Spec.Version = "v1.36.3"
 		machines = append(machines, m)
-		view.Nodes = append(view.Nodes, testNode(name))
+		node := testNode(name)
+		node.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+		view.Nodes = append(view.Nodes, node)
 		view.Pods = append(view.Pods, testPods(name)...)
 		survey.Members = append(survey.Members, etcd.Member{ID: uint64(i + 1), Name: name, Leader: i == 0, Health: plan.Healthy})
 	}
@@ -132,7 +134,7 @@ func TestGroupConditions(t *testing.T) {
 			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): raises the alarm NOSPACE\n* member 3 (gone): belongs to no machine\n* machine m3 has no member",
 		}},
 		{"members disagree", func(s *scene) { s.survey.Agreed, s.survey.Why = false, "2 lists" }, waiting, map[string]string{
-			"EtcdClusterHealthy": "False NotHealthy: * the members disagree on their list: 2 lists",
+			"EtcdClusterHealthy": "False NotHealthy: * the members contradict one another, or the machines: 2 lists",
 		}},
 		{"members are not known", func(s *scene) { s.survey = etcd.Survey{Why: "nobody answers"} }, waiting, map[string]string{
 			"Available": "Unknown InspectionFailed: The members of etcd are not known: nobody answers", "EtcdClusterHealthy": "Unknown InspectionFailed: nobody answers",
@@ -143,7 +145,11 @@ func TestGroupConditions(t *testing.T) {
 		}, waiting, map[string]string{
 			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
 		}},
-		{"out of reach for a moment: what was told stays", func(s *scene) { s.view.Reachable, s.view.Since = false, time.Now() }, waiting, map[string]string{
+		{"out of reach for a moment: what was told stays", func(s *scene) {
+			s.kcp.Status.Conditions = s.groupConditions(waiting)
+			s.view.Reachable, s.view.Since = false, time.Now()
+			s.survey = etcd.Survey{}
+		}, waiting, map[string]string{
 			"Available": "absent", "ControlPlaneComponentsHealthy": "absent", "EtcdClusterHealthy": "absent",
 		}},
 		{"being deleted, with workers", func(s *scene) {
@@ -254,8 +260,14 @@ func TestMachineConditions(t *testing.T) {
 		{"out of reach for long", func(s *scene) {
 			s.view.Reachable, s.view.Why, s.view.Since = false, "refused", longAgo.Time
 		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
-		{"out of reach for a moment: what was told stays", func(s *scene) { s.view.Reachable, s.view.Since = false, time.Now() }, map[string]string{
+		{"out of reach for a moment: what was told stays", func(s *scene) {
+			s.view.Reachable, s.view.Since = false, time.Now()
+			s.machines[0].Status.Conditions = s.machineConditions(0)
+		}, map[string]string{
 			"APIServerPodHealthy": "absent", "EtcdMemberHealthy": "absent", "UpToDate": "True UpToDate",
+		}},
+		{"out of reach for a moment: what was never told is told", func(s *scene) { s.view.Reachable, s.view.Why, s.view.Since = false, "refused", time.Now() }, map[string]string{
+			"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused",
 		}},
 	}
 	for _, test := range tests {

@@ -23,18 +23,15 @@ var podConditions = map[string]string{
 
 // machineConditions returns the conditions of the machine with this index.
 func (s *scene) machineConditions(i int) []metav1.Condition {
-	all := s.upToDate(i)
-	if s.stale() {
-		return all
-	}
+	var remote []metav1.Condition
 	for _, c := range s.observed.Machines[i].Components {
-		all = append(all, s.podCondition(i, c))
+		remote = append(remote, s.podCondition(i, c))
 	}
-	all = append(all, s.nodeCondition(i))
+	remote = append(remote, s.nodeCondition(i))
 	if s.observed.Etcd.Managed {
-		all = append(all, s.memberCondition(i))
+		remote = append(remote, s.memberCondition(i))
 	}
-	return all
+	return append(s.upToDate(i), s.unless(s.machines[i], remote)...)
 }
 
 // upToDate says whether the machine is as the spec wants it, and in what it is not. Empty

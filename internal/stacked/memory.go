@@ -16,6 +16,8 @@ import (
 type memory struct {
 	// cluster is the one that the control plane belongs to.
 	cluster client.ObjectKey
+	// began is when the control plane was first looked at by this process.
+	began time.Time
 	// since is since when each member is as it is.
 	since memberTimes
 	// survey is what etcd said last, when that was asked for, what else was known
@@ -61,7 +63,7 @@ func (m *memories) of(key client.ObjectKey) *memory {
 		m.kept = map[client.ObjectKey]*memory{}
 	}
 	if m.kept[key] == nil {
-		m.kept[key] = &memory{}
+		m.kept[key] = &memory{began: time.Now()}
 	}
 	return m.kept[key]
 }

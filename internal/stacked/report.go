@@ -91,6 +91,7 @@ func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d 
 			conditions.Set(after, s.ownerRemediated(i, says, d, failure))
 		}
 		s.handBack(i, after)
+		forgetDeprecated(after, deprecatedOfMachines)
 		s.machines[i] = after
 		if equality.Semantic.DeepEqual(before.Status, after.Status) {
 			continue
@@ -136,20 +137,6 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 		status.LastRemediation = upstream.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
 	}
 	describeDeprecated(kcp)
-}
-
-// describeDeprecated writes what clients of the deprecated contract need at least.
-func describeDeprecated(kcp *controlplanev1.KubeadmControlPlane) {
-	if kcp.Status.Deprecated == nil {
-		kcp.Status.Deprecated = &upstream.KubeadmControlPlaneDeprecatedStatus{}
-	}
-	if kcp.Status.Deprecated.V1Beta1 == nil {
-		kcp.Status.Deprecated.V1Beta1 = &upstream.KubeadmControlPlaneV1Beta1DeprecatedStatus{}
-	}
-	old := kcp.Status.Deprecated.V1Beta1
-	old.UpdatedReplicas = *kcp.Status.UpToDateReplicas
-	old.ReadyReplicas = *kcp.Status.ReadyReplicas
-	old.UnavailableReplicas = *kcp.Status.Replicas - *kcp.Status.ReadyReplicas
 }
 
 // count returns how many machines have a condition that is true.

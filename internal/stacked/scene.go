@@ -45,6 +45,8 @@ type scene struct {
 	// survey is what etcd's members said, left a machine whose member was removed.
 	survey etcd.Survey
 	left   string
+	// began is when this process first looked at the control plane.
+	began time.Time
 	// observed are the facts for the decision.
 	observed plan.Observed
 }
