@@ -240,8 +240,32 @@ func (s *scene) components() metav1.Condition {
 			}
 		}
 	}
+	for _, name := range s.strayNodes() {
+		worst = plan.Unhealthy
+		texts = append(texts, "* Control plane Node "+name+" has no Machine")
+	}
 	return healthCondition(kind, worst, texts, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
 		upstream.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason, upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)
+}
+
+// strayNodes are the Nodes of control planes that no machine has, unless they may be
+// those of machines whose Node is not known yet.
+func (s *scene) strayNodes() []string {
+	taken := map[string]bool{}
+	for _, m := range s.observed.Machines {
+		if m.Node == "" {
+			return nil
+		}
+		taken[m.Node] = true
+	}
+	var names []string
+	for i := range s.view.Nodes {
+		node := &s.view.Nodes[i]
+		if _, controls := node.Labels[controlPlaneLabel]; controls && !taken[node.Name] {
+			names = append(names, node.Name)
+		}
+	}
+	return names
 }
 
 // worse returns the worse of two: what is broken is worse than what is not known.

@@ -3,6 +3,7 @@ package stacked
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -154,7 +155,7 @@ func (s *scene) nodeCondition(i int) metav1.Condition {
 	if _, ok := node.Labels[controlPlaneLabel]; !ok {
 		missing = append(missing, "label "+controlPlaneLabel)
 	}
-	if s.expectsTaint() && !isTainted(node) {
+	if s.expectsTaint(i) && !hasTaint(node.Spec.Taints) {
 		missing = append(missing, fmt.Sprintf("taint %s:%s", controlPlaneLabel, corev1.TaintEffectNoSchedule))
 	}
 	if len(missing) > 0 {
@@ -164,21 +165,31 @@ func (s *scene) nodeCondition(i int) metav1.Condition {
 	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetReason, "")
 }
 
-// expectsTaint reports whether kubeadm taints the machine's Node on its own: a
-// user who names taints, even none, gets those instead. Which part of the
-// configuration a machine was made with is no longer known here: the user must have been silent in both.
-func (s *scene) expectsTaint() bool {
-	spec := s.kcp.Spec.KubeadmConfigSpec
-	return spec.InitConfiguration.NodeRegistration.Taints == nil && spec.JoinConfiguration.NodeRegistration.Taints == nil
+// expectsTaint reports whether the Node of a machine should have the taint of control planes: its
+// Machine says so, or kubeadm put it there, as the machine's own configuration told it. Who
+// changes the taints of the spec does not change the machines that are there.
+func (s *scene) expectsTaint(i int) bool {
+	if slices.ContainsFunc(s.machines[i].Spec.Taints, func(t clusterv1.MachineTaint) bool {
+		return t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule
+	}) {
+		return true
+	}
+	if i >= len(s.parts) || s.parts[i].Config == nil {
+		return false
+	}
+	spec := s.parts[i].Config.Spec
+	given := spec.InitConfiguration.NodeRegistration.Taints
+	if spec.JoinConfiguration.ControlPlane != nil {
+		given = spec.JoinConfiguration.NodeRegistration.Taints
+	}
+	return given == nil || hasTaint(*given)
 }
 
-func isTainted(node *corev1.Node) bool {
-	for _, t := range node.Spec.Taints {
-		if t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule {
-			return true
-		}
-	}
-	return false
+// hasTaint reports whether the taint of control planes is among those given.
+func hasTaint(taints []corev1.Taint) bool {
+	return slices.ContainsFunc(taints, func(t corev1.Taint) bool {
+		return t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule
+	})
 }
 
 // memberCondition tells of the etcd member on the machine.
