@@ -44,6 +44,8 @@ type slowFacts struct {
 	// template says what is wrong with the machine template; machines is the kind that it makes.
 	template string
 	machines schema.GroupVersionKind
+	// owned is the machine template itself; nil: it is not known.
+	owned *unstructured.Unstructured
 	// of says which objects were read, and at which generation.
 	of   string
 	read time.Time
@@ -255,7 +257,7 @@ func (r reader) readSlow(ctx context.Context, s *scene, slow *slowFacts) error {
 	if slow.kubeconfig, err = certs.Kubeconfig(ctx, r.direct, s.cluster); err != nil {
 		return fmt.Errorf("looking for the kubeconfig of cluster %s: %w", s.cluster.Name, err)
 	}
-	slow.machines, slow.template = r.template(ctx, s.kcp)
+	slow.owned, slow.machines, slow.template = r.template(ctx, s.kcp)
 	return nil
 }
 
@@ -265,19 +267,19 @@ func isContent(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.As(err, &connection) && !errors.Is(err, context.Canceled)
 }
 
-// template returns the kind of machines that the machine template makes, or what is wrong with it.
-func (r reader) template(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (schema.GroupVersionKind, string) {
+// template returns the machine template and the kind of machines that it makes, or what is wrong with it.
+func (r reader) template(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*unstructured.Unstructured, schema.GroupVersionKind, string) {
 	ref := kcp.Spec.MachineTemplate.Spec.InfrastructureRef
 	found, err := external.GetObjectFromContractVersionedRef(ctx, r.objects, ref, kcp.Namespace)
 	switch {
 	case apierrors.IsNotFound(err):
-		return schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: there is no %s %q in namespace %s", ref.Kind, ref.Name, kcp.Namespace)
+		return nil, schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: there is no %s %q in namespace %s", ref.Kind, ref.Name, kcp.Namespace)
 	case err != nil:
-		return schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: %s %q: %v", ref.Kind, ref.Name, err)
+		return nil, schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: %s %q: %v", ref.Kind, ref.Name, err)
 	}
 	gvk := found.GroupVersionKind()
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
-	return gvk, ""
+	return found, gvk, ""
 }
 
 // begun returns the name of a machine whose creation was begun and not finished:

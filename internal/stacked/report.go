@@ -63,11 +63,18 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	return nil
 }
 
-// keep writes what follows the control plane without a step: what its machines carry,
-// and the health check that it owns.
+// keep writes what follows the control plane without a step: who owns the machine template, what
+// the machines carry, and the health check of the control plane.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
 	if s.observed.Group.Deleting || len(s.observed.Strangers) > 0 {
 		return nil
+	}
+	if m.slow.owned != nil && s.cluster.UID != "" {
+		owned, err := r.adoptTemplate(ctx, m.slow.owned, s.cluster)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		m.slow.owned = owned
 	}
 	if err := r.propagate(ctx, s, m); err != nil {
 		return err
