@@ -61,7 +61,7 @@ type origin struct {
 //
 // A key that left the template is removed if OriginAnnotation lists it; an
 // object without that annotation loses nothing, and gets it. The hook that
-// holds a Machine for its member is never added, changed or removed. A Machine
+// holds a Machine for its member is put on again where it was lost, and never changed or removed. A Machine
 // that is being deleted gets only what its deletion depends on: timeouts and taints.
 func InPlace(kcp *controlplanev1.KubeadmControlPlane, cluster string, m Machine) Changes {
 	labels, annotations := wantedLabels(kcp, cluster), wantedAnnotations(kcp)
@@ -71,6 +71,10 @@ func InPlace(kcp *controlplanev1.KubeadmControlPlane, cluster string, m Machine)
 	}
 	own := ownOrigin(kcp)
 	changes.Machine.Metadata = metadata(m.Machine, labels, annotations, own)
+	if _, on := m.Machine.Annotations[upstream.PreTerminateHookCleanupAnnotation]; !on {
+		changes.Machine.Metadata.Annotations[upstream.PreTerminateHookCleanupAnnotation] = ""
+		changes.Machine.Metadata.Differs = true
+	}
 	changes.Machine.Differs = changes.Machine.Differs || changes.Machine.Metadata.Differs
 	own.Taints, own.ReadinessGates = nil, nil
 	if m.Config != nil {

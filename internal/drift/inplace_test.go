@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -143,6 +144,21 @@ func TestInPlace(t *testing.T) {
 	})
 }
 
+// TestLostHook: the hook is put on again, but for a machine whose deletion has begun.
+func TestLostHook(t *testing.T) {
+	s := templated()
+	delete(s.Machine.Machine.Annotations, hook)
+	c := InPlace(s.KubeadmControlPlane, "demo", s.Machine).Machine
+	if _, on := c.Metadata.Annotations[hook]; !on || !c.Differs {
+		t.Errorf("the annotations become %v, differs %t", c.Metadata.Annotations, c.Differs)
+	}
+	s.Machine.Machine.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	c = InPlace(s.KubeadmControlPlane, "demo", s.Machine).Machine
+	if _, on := c.Metadata.Annotations[hook]; on {
+		t.Error("it is put on a machine that is being deleted")
+	}
+}
+
 // TestNewMachine: of an empty machine it is what a new one is made with.
 func TestNewMachine(t *testing.T) {
 	s := templated()
@@ -156,7 +172,7 @@ func TestNewMachine(t *testing.T) {
 	labels := map[string]string{
 		"team": "a", clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: "", clusterv1.MachineControlPlaneNameLabel: "demo-cp",
 	}
-	onMachine := map[string]string{"note": "b", OriginAnnotation: `{"labels":["team"],"annotations":["note"],"taints":["gpu:NoSchedule"],"readinessGates":["EtcdPodHealthy","Mine"]}`}
+	onMachine := map[string]string{"note": "b", hook: "", OriginAnnotation: `{"labels":["team"],"annotations":["note"],"taints":["gpu:NoSchedule"],"readinessGates":["EtcdPodHealthy","Mine"]}`}
 	elsewhere := map[string]string{"note": "b", OriginAnnotation: `{"labels":["team"],"annotations":["note"]}`}
 	for name, pair := range map[string][2]Metadata{
 		"Machine":        {c.Machine.Metadata, {labels, onMachine, true}},

@@ -144,6 +144,7 @@ func members(chosen *ballot, answers []answer) []Member {
 		if own >= 0 {
 			// Its certificate proves the name, and it may not have told the others yet.
 			m.Name = cmp.Or(m.Name, answers[own].target.Name)
+			m.At = answers[own].target.Name
 			m.Health, m.Why = health(m, answers[own], others[m.ID])
 		} else {
 			m.Health, m.Why = absence(m, answers)

@@ -167,6 +167,17 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+// TestWhoAnswered: a member is where the target is that answered as it, whatever its name.
+func TestWhoAnswered(t *testing.T) {
+	abc := list(t, "1:red 2:b 3:c")
+	got := conclude([]answer{said("a", 1, 2, abc), said("b", 2, 2, abc), refused("c")})
+	for i, want := range []string{"a", "b", ""} {
+		if at := got.Members[i].At; at != want {
+			t.Errorf("member %s answered at %q, want %q", got.Members[i].Name, at, want)
+		}
+	}
+}
+
 func TestIDs(t *testing.T) {
 	for _, id := range []uint64{1, 0xdeadbeef, 1<<64 - 1} {
 		if got, err := ParseID(FormatID(id)); err != nil || got != id {

@@ -70,6 +70,8 @@ type Member struct {
 	// CertificateEnd is when the serving certificate ends that the member showed as the
 	// connection to it was made; zero: it was not seen.
 	CertificateEnd time.Time
+	// At is the name of the target that answered as this member; empty: none did.
+	At string
 }
 
 // FormatID writes a member's ID as etcd's own tools do, in hexadecimal.

@@ -34,6 +34,8 @@ func (r reader) addStrangers(ctx context.Context, s *scene, strangers []*cluster
 			name := m.Spec.Bootstrap.ConfigRef.Name
 			err := r.objects.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, &bootstrapv1.KubeadmConfig{})
 			switch {
+			case apierrors.IsNotFound(err) && !m.DeletionTimestamp.IsZero():
+				// It is not made by it any more.
 			case apierrors.IsNotFound(err):
 				against = "its KubeadmConfig " + name + " does not exist"
 			case err != nil:
@@ -57,10 +59,10 @@ func contradiction(kcp *controlplanev1.KubeadmControlPlane, cluster string, m *c
 	}
 	config := m.Spec.Bootstrap.ConfigRef
 	switch {
-	case !m.DeletionTimestamp.IsZero():
-		return "it is being deleted"
 	case m.Spec.ClusterName != cluster:
 		return fmt.Sprintf("it belongs to cluster %q by its spec, and to %q by its label", m.Spec.ClusterName, cluster)
+	case !m.DeletionTimestamp.IsZero():
+		return "" // it is let go of in good order, whatever it was made of
 	case !config.IsDefined():
 		return "it refers to no KubeadmConfig"
 	case config.Kind != "KubeadmConfig" || config.APIGroup != bootstrapv1.GroupVersion.Group:
@@ -108,7 +110,11 @@ func (r *Reconciler) adopt(ctx context.Context, s *scene, m *memory, name string
 		return err
 	}
 	config := &bootstrapv1.KubeadmConfig{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: target.Spec.Bootstrap.ConfigRef.Name}, config); err != nil {
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: target.Spec.Bootstrap.ConfigRef.Name}, config)
+	if apierrors.IsNotFound(err) && !target.DeletionTimestamp.IsZero() {
+		return r.adoptMachine(ctx, s, m, target)
+	}
+	if err != nil {
 		return fmt.Errorf("reading the KubeadmConfig of Machine %s: %w", name, err)
 	}
 	m.slow = slowFacts{}
@@ -134,7 +140,9 @@ func (r *Reconciler) adoptMachine(ctx context.Context, s *scene, m *memory, befo
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}
-	after.Annotations[machine.Hook] = "" // its member may vote
+	if after.DeletionTimestamp.IsZero() {
+		after.Annotations[machine.Hook] = "" // its member may vote
+	}
 	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("adopting Machine %s: %w", before.Name, err)
 	}

@@ -252,8 +252,9 @@ func TestAdoptionRefused(t *testing.T) {
 		{"controlled by an earlier control plane of that name", "it is controlled by KubeadmControlPlane demo-cp, which is another than today's (UID old)", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
 			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion.String(), Kind: kind, Name: "demo-cp", UID: "old", Controller: ptr.To(true)})
 		}},
-		{"being deleted", "it is being deleted", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
+		{"being deleted, and controlled by another", "it is controlled by Other other", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
 			m.DeletionTimestamp = ptr.To(metav1.Now())
+			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u", Controller: ptr.To(true)})
 		}},
 		{"too old", "its version is v1.34.9, more than one minor version from v1.36.3", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
 			m.Spec.Version = "v1.34.9"

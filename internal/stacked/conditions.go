@@ -3,6 +3,7 @@ package stacked
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,11 +20,33 @@ import (
 // last known of it is no longer reported: a restart of its only API server is no news.
 const silence = 30 * time.Second
 
-// stale reports whether the conditions that come from the workload cluster are
-// to be left as they are: it is out of reach, and only for a moment.
-func (s *scene) stale() bool {
+// isFresh reports whether something was first looked at, or lost, only a moment ago.
+func (s *scene) isFresh(since time.Time) bool { return s.observed.Now.Sub(since) < silence }
+
+// keeps reports whether a condition that comes from the workload cluster stays as it was last
+// told of an object: the cluster is out of reach, and only for a moment, or the process has
+// just started and has not seen it yet. What was never told is told.
+func (s *scene) keeps(kind string, of conditions.Getter) bool {
 	o := s.observed
-	return o.Group.Initialized && !o.Cluster.Reachable && o.Now.Sub(s.view.Since) < silence
+	if !o.Group.Initialized || !conditions.Has(of, kind) {
+		return false
+	}
+	if !o.Cluster.Reachable && (s.isFresh(s.view.Since) || s.isFresh(s.began)) {
+		return true
+	}
+	return ofEtcd[kind] && o.Etcd.Managed && !o.Etcd.Known && s.isFresh(s.began)
+}
+
+// ofEtcd are the conditions that need etcd's members.
+var ofEtcd = map[string]bool{
+	upstream.KubeadmControlPlaneAvailableCondition:                true,
+	upstream.KubeadmControlPlaneEtcdClusterHealthyCondition:       true,
+	upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition: true,
+}
+
+// unless returns the conditions without those that stay as they were last told of an object.
+func (s *scene) unless(of conditions.Getter, all []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(all, func(c metav1.Condition) bool { return s.keeps(c.Type, of) })
 }
 
 // The most bytes of a condition's message. The API server takes 32768, and conditions of
@@ -76,13 +99,11 @@ func (s *scene) groupConditions(d plan.Decision) []metav1.Condition {
 	if !s.observed.Group.Deleting {
 		all = append(all, s.certificates())
 	}
-	if !s.stale() {
-		all = append(all, s.components(), s.available())
-		if s.observed.Etcd.Managed {
-			all = append(all, s.etcdHealthy())
-		}
+	remote := []metav1.Condition{s.components(), s.available()}
+	if s.observed.Etcd.Managed {
+		remote = append(remote, s.etcdHealthy())
 	}
-	return all
+	return append(all, s.unless(s.kcp, remote)...)
 }
 
 func (s *scene) paused() metav1.Condition {
@@ -219,8 +240,32 @@ func (s *scene) components() metav1.Condition {
 			}
 		}
 	}
+	for _, name := range s.strayNodes() {
+		worst = plan.Unhealthy
+		texts = append(texts, "* Control plane Node "+name+" has no Machine")
+	}
 	return healthCondition(kind, worst, texts, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
 		upstream.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason, upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)
+}
+
+// strayNodes are the Nodes of control planes that no machine has, unless they may be
+// those of machines whose Node is not known yet.
+func (s *scene) strayNodes() []string {
+	taken := map[string]bool{}
+	for _, m := range s.observed.Machines {
+		if m.Node == "" {
+			return nil
+		}
+		taken[m.Node] = true
+	}
+	var names []string
+	for i := range s.view.Nodes {
+		node := &s.view.Nodes[i]
+		if _, controls := node.Labels[controlPlaneLabel]; controls && !taken[node.Name] {
+			names = append(names, node.Name)
+		}
+	}
+	return names
 }
 
 // worse returns the worse of two: what is broken is worse than what is not known.
@@ -263,7 +308,7 @@ func (s *scene) etcdHealthy() metav1.Condition {
 		texts = append(texts, "* "+fmt.Sprintf(format, args...))
 	}
 	if !o.Etcd.Agreed {
-		blame(plan.Unhealthy, "the members disagree on their list: %s", o.Etcd.Why)
+		blame(plan.Unhealthy, "the members contradict one another, or the machines: %s", o.Etcd.Why)
 	}
 	has := map[string]bool{}
 	for _, m := range o.Etcd.Members {
@@ -319,6 +364,29 @@ func (s *scene) voters() []quorum.Voter {
 	return voters
 }
 
+// credited are the voters, those of machines that have just joined with the benefit of the doubt
+// for a moment: a learner that was just promoted answers within seconds, in every healthy join.
+func (s *scene) credited() []quorum.Voter {
+	var voters []quorum.Voter
+	for _, m := range s.observed.Etcd.Members {
+		if !m.Learner {
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy || s.justJoined(m)})
+		}
+	}
+	return voters
+}
+
+// justJoined reports whether a member has been as it is for a moment only, and could not be expected
+// to answer before: its machine has no Node yet, or registered it a moment ago and was not asked.
+func (s *scene) justJoined(m plan.Member) bool {
+	if m.Since.IsZero() || !s.isFresh(m.Since) {
+		return false
+	}
+	return slices.ContainsFunc(s.observed.Machines, func(on plan.Machine) bool {
+		return on.Name == m.Machine && (on.Node == "" || m.Health == plan.Unknown && s.isFresh(on.NodeSince))
+	})
+}
+
 // available says whether the control plane serves: initialised, with its
 // certificates, a quorum of etcd, and one machine on which everything runs.
 func (s *scene) available() metav1.Condition {
@@ -339,7 +407,7 @@ func (s *scene) available() metav1.Condition {
 		lacks = append(lacks, "* "+text)
 	}
 	if o.Etcd.Managed {
-		voters := s.voters()
+		voters := s.credited()
 		text := fmt.Sprintf("* %d of %d etcd voters healthy, %d needed", quorum.Healthy(voters), len(voters), quorum.Majority(len(voters)))
 		if !quorum.Has(voters) {
 			lacks = append(lacks, text)

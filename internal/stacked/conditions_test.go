@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/drift"
@@ -27,7 +28,9 @@ func fine() *scene {
 		m := made(name + " node=" + name + " id=local://" + name)
 		m.Spec.Version = "v1.36.3"
 		machines = append(machines, m)
-		view.Nodes = append(view.Nodes, testNode(name))
+		node := testNode(name)
+		node.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+		view.Nodes = append(view.Nodes, node)
 		view.Pods = append(view.Pods, testPods(name)...)
 		survey.Members = append(survey.Members, etcd.Member{ID: uint64(i + 1), Name: name, Leader: i == 0, Health: plan.Healthy})
 	}
@@ -42,8 +45,12 @@ func (s *scene) renewed() *scene {
 	o := s.observed
 	n := newScene(s.kcp, s.cluster, s.machines, o.Workers, time.Now())
 	n.observed.Cluster.Template, n.lacking = o.Cluster.Template, s.lacking
-	for _, m := range s.machines {
-		n.parts = append(n.parts, drift.Machine{Machine: m})
+	for i, m := range s.machines {
+		part := drift.Machine{Machine: m}
+		if i < len(s.parts) {
+			part = s.parts[i]
+		}
+		n.parts = append(n.parts, part)
 	}
 	n.addWorkload(s.view)
 	n.addEtcd(s.survey, &memberTimes{}, time.Now())
@@ -109,6 +116,13 @@ func TestGroupConditions(t *testing.T) {
 			"CertificatesAvailable": "False NotAvailable: secret default/demo-sa lacks tls.key; Secrets that only the user can give are missing, for etcd",
 			"Available":             "False NotAvailable: * secret default/demo-sa lacks tls.key\n* Secrets that only the user can give are missing, for etcd",
 		}},
+		{"a control plane Node without a machine", func(s *scene) { s.view.Nodes = append(s.view.Nodes, testNode("alien")) }, waiting, map[string]string{
+			"ControlPlaneComponentsHealthy": "False NotHealthy: * Control plane Node alien has no Machine",
+		}},
+		{"it may be that of a machine that joins", func(s *scene) {
+			s.view.Nodes[2].Name = "new"
+			s.machines[2] = made("m3 ip=10.0.0.3")
+		}, waiting, map[string]string{"ControlPlaneComponentsHealthy": "True Healthy"}},
 		{"an API server fails", func(s *scene) { s.view.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
 			"Available":                     "True Available: * 2 of 3 machines have all control plane components healthy",
 			"ControlPlaneComponentsHealthy": "False NotHealthy: * m1: kube-apiserver: the pod is Running",
@@ -138,7 +152,7 @@ func TestGroupConditions(t *testing.T) {
 			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): raises the alarm NOSPACE\n* member 3 (gone): belongs to no machine\n* machine m3 has no member",
 		}},
 		{"members disagree", func(s *scene) { s.survey.Agreed, s.survey.Why = false, "2 lists" }, waiting, map[string]string{
-			"EtcdClusterHealthy": "False NotHealthy: * the members disagree on their list: 2 lists",
+			"EtcdClusterHealthy": "False NotHealthy: * the members contradict one another, or the machines: 2 lists",
 		}},
 		{"members are not known", func(s *scene) { s.survey = etcd.Survey{Why: "nobody answers"} }, waiting, map[string]string{
 			"Available": "Unknown InspectionFailed: The members of etcd are not known: nobody answers", "EtcdClusterHealthy": "Unknown InspectionFailed: nobody answers",
@@ -149,7 +163,11 @@ func TestGroupConditions(t *testing.T) {
 		}, waiting, map[string]string{
 			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
 		}},
-		{"out of reach for a moment: what was told stays", func(s *scene) { s.view.Reachable, s.view.Since = false, time.Now() }, waiting, map[string]string{
+		{"out of reach for a moment: what was told stays", func(s *scene) {
+			s.kcp.Status.Conditions = s.groupConditions(waiting)
+			s.view.Reachable, s.view.Since = false, time.Now()
+			s.survey = etcd.Survey{}
+		}, waiting, map[string]string{
 			"Available": "absent", "ControlPlaneComponentsHealthy": "absent", "EtcdClusterHealthy": "absent",
 		}},
 		{"being deleted, with workers", func(s *scene) {
@@ -249,19 +267,42 @@ func TestMachineConditions(t *testing.T) {
 		{"a learner", func(s *scene) { s.survey.Members[0].Learner = true }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is a learner, and does not vote yet"}},
 		{"nobody could ask the member", func(s *scene) { s.survey.Members[0].Health = plan.Unknown }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: Member 1 could not be asked"}},
 		{"members are not known", func(s *scene) { s.survey = etcd.Survey{Why: "silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: silence"}},
-		{"no label and no taint", func(s *scene) { s.view.Nodes[0].Labels, s.view.Nodes[0].Spec.Taints = nil, nil }, map[string]string{
+		{"no label and no taint", func(s *scene) {
+			s.view.Nodes[0].Labels, s.view.Nodes[0].Spec.Taints = nil, nil
+			s.parts = []drift.Machine{{Machine: s.machines[0], Config: &bootstrapv1.KubeadmConfig{}}}
+		}, map[string]string{
 			"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the label node-role.kubernetes.io/control-plane and the taint node-role.kubernetes.io/control-plane:NoSchedule",
 		}},
 		{"no taint, as the user wants it", func(s *scene) {
 			s.view.Nodes[0].Spec.Taints = nil
-			s.kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
+			config := &bootstrapv1.KubeadmConfig{}
+			config.Spec.InitConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
+			s.parts = []drift.Machine{{Machine: s.machines[0], Config: config}}
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
+		{"no taint on a machine that joined so, whatever the spec says now", func(s *scene) {
+			s.view.Nodes[0].Spec.Taints = nil
+			config := &bootstrapv1.KubeadmConfig{}
+			config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
+			config.Spec.JoinConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
+			s.parts = []drift.Machine{{Machine: s.machines[0], Config: config}}
+			s.kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Taints = nil
+		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
+		{"the Machine itself wants the taint", func(s *scene) {
+			s.view.Nodes[0].Spec.Taints = nil
+			s.machines[0].Spec.Taints = []clusterv1.MachineTaint{{Key: controlPlaneLabel, Effect: corev1.TaintEffectNoSchedule}}
+		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the taint node-role.kubernetes.io/control-plane:NoSchedule"}},
 		{"an older version", func(s *scene) { s.machines[0].Spec.Version = "v1.35.4" }, map[string]string{"UpToDate": "False NotUpToDate: spec.version: v1.35.4, wanted v1.36.3"}},
 		{"out of reach for long", func(s *scene) {
 			s.view.Reachable, s.view.Why, s.view.Since = false, "refused", longAgo.Time
 		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
-		{"out of reach for a moment: what was told stays", func(s *scene) { s.view.Reachable, s.view.Since = false, time.Now() }, map[string]string{
+		{"out of reach for a moment: what was told stays", func(s *scene) {
+			s.view.Reachable, s.view.Since = false, time.Now()
+			s.machines[0].Status.Conditions = s.machineConditions(0)
+		}, map[string]string{
 			"APIServerPodHealthy": "absent", "EtcdMemberHealthy": "absent", "UpToDate": "True UpToDate",
+		}},
+		{"out of reach for a moment: what was never told is told", func(s *scene) { s.view.Reachable, s.view.Why, s.view.Since = false, "refused", time.Now() }, map[string]string{
+			"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused",
 		}},
 	}
 	for _, test := range tests {

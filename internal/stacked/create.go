@@ -57,7 +57,7 @@ func (r *Reconciler) create(ctx context.Context, s *scene, m *memory, step plan.
 
 // createObjects makes what a machine consists of, and what is not there yet.
 func (r *Reconciler) createObjects(ctx context.Context, s *scene, template *unstructured.Unstructured, step plan.Step) error {
-	if err := r.adoptTemplate(ctx, template, s.cluster); err != nil {
+	if _, err := r.adoptTemplate(ctx, template, s.cluster); err != nil {
 		return err
 	}
 	infrastructure, err := r.clone(ctx, s, template, step.Machine)
@@ -122,8 +122,8 @@ func (r *Reconciler) takeNumber(ctx context.Context, s *scene, m *memory, step p
 }
 
 // adoptTemplate makes the Cluster an owner of the machine template, so that it
-// moves with the cluster.
-func (r *Reconciler) adoptTemplate(ctx context.Context, template *unstructured.Unstructured, cluster *clusterv1.Cluster) error {
+// moves with the cluster. It returns the template as it is then.
+func (r *Reconciler) adoptTemplate(ctx context.Context, template *unstructured.Unstructured, cluster *clusterv1.Cluster) (*unstructured.Unstructured, error) {
 	owner := metav1.OwnerReference{
 		APIVersion: clusterv1.GroupVersion.String(),
 		Kind:       "Cluster",
@@ -131,14 +131,14 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, template *unstructured.U
 		UID:        cluster.UID,
 	}
 	if util.HasExactOwnerRef(template.GetOwnerReferences(), owner) {
-		return nil
+		return template, nil
 	}
 	after := template.DeepCopy()
 	after.SetOwnerReferences(util.EnsureOwnerRef(after.GetOwnerReferences(), owner))
 	if err := r.Client.Patch(ctx, after, client.MergeFrom(template)); err != nil {
-		return fmt.Errorf("making cluster %s an owner of %s %s: %w", cluster.Name, template.GetKind(), template.GetName(), err)
+		return template, fmt.Errorf("making cluster %s an owner of %s %s: %w", cluster.Name, template.GetKind(), template.GetName(), err)
 	}
-	return nil
+	return after, nil
 }
 
 // clone makes the infrastructure machine from its template.

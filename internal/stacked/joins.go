@@ -109,10 +109,11 @@ func (r *Reconciler) withdrawBootstrap(ctx context.Context, s *scene, i int) err
 // none, and the API server has no KubeadmConfig for it. A cache may not show it yet.
 func (r reader) checkConfigGone(ctx context.Context, s *scene, i int) error {
 	m := s.machines[i]
-	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil {
+	ref := m.Spec.Bootstrap.ConfigRef
+	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || ref.Kind != "KubeadmConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
 		return nil
 	}
-	err := r.direct.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, &bootstrapv1.KubeadmConfig{})
+	err := r.direct.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}, &bootstrapv1.KubeadmConfig{})
 	switch {
 	case apierrors.IsNotFound(err):
 		if s.withdrawn == nil {
@@ -120,7 +121,7 @@ func (r reader) checkConfigGone(ctx context.Context, s *scene, i int) error {
 		}
 		s.withdrawn[m.Name] = true
 	case err != nil:
-		return fmt.Errorf("asking whether KubeadmConfig %s is gone: %w", m.Spec.Bootstrap.ConfigRef.Name, err)
+		return fmt.Errorf("asking whether KubeadmConfig %s is gone: %w", ref.Name, err)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if err != nil {
 		return nil, 0, err
 	}
+	s.began = m.began
 	if s.observed.Group.Begun == "" {
 		s.observed.Group.Begun = m.begun
 	}

@@ -3,6 +3,7 @@ package stacked
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,18 +24,15 @@ var podConditions = map[string]string{
 
 // machineConditions returns the conditions of the machine with this index.
 func (s *scene) machineConditions(i int) []metav1.Condition {
-	all := s.upToDate(i)
-	if s.stale() {
-		return all
-	}
+	var remote []metav1.Condition
 	for _, c := range s.observed.Machines[i].Components {
-		all = append(all, s.podCondition(i, c))
+		remote = append(remote, s.podCondition(i, c))
 	}
-	all = append(all, s.nodeCondition(i))
+	remote = append(remote, s.nodeCondition(i))
 	if s.observed.Etcd.Managed {
-		all = append(all, s.memberCondition(i))
+		remote = append(remote, s.memberCondition(i))
 	}
-	return all
+	return append(s.upToDate(i), s.unless(s.machines[i], remote)...)
 }
 
 // upToDate says whether the machine is as the spec wants it, and in what it is not. Empty
@@ -157,7 +155,7 @@ func (s *scene) nodeCondition(i int) metav1.Condition {
 	if _, ok := node.Labels[controlPlaneLabel]; !ok {
 		missing = append(missing, "label "+controlPlaneLabel)
 	}
-	if s.expectsTaint() && !isTainted(node) {
+	if s.expectsTaint(i) && !hasTaint(node.Spec.Taints) {
 		missing = append(missing, fmt.Sprintf("taint %s:%s", controlPlaneLabel, corev1.TaintEffectNoSchedule))
 	}
 	if len(missing) > 0 {
@@ -167,21 +165,31 @@ func (s *scene) nodeCondition(i int) metav1.Condition {
 	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetReason, "")
 }
 
-// expectsTaint reports whether kubeadm taints the machine's Node on its own: a
-// user who names taints, even none, gets those instead. Which part of the
-// configuration a machine was made with is no longer known here: the user must have been silent in both.
-func (s *scene) expectsTaint() bool {
-	spec := s.kcp.Spec.KubeadmConfigSpec
-	return spec.InitConfiguration.NodeRegistration.Taints == nil && spec.JoinConfiguration.NodeRegistration.Taints == nil
+// expectsTaint reports whether the Node of a machine should have the taint of control planes: its
+// Machine says so, or kubeadm put it there, as the machine's own configuration told it. Who
+// changes the taints of the spec does not change the machines that are there.
+func (s *scene) expectsTaint(i int) bool {
+	if slices.ContainsFunc(s.machines[i].Spec.Taints, func(t clusterv1.MachineTaint) bool {
+		return t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule
+	}) {
+		return true
+	}
+	if i >= len(s.parts) || s.parts[i].Config == nil {
+		return false
+	}
+	spec := s.parts[i].Config.Spec
+	given := spec.InitConfiguration.NodeRegistration.Taints
+	if spec.JoinConfiguration.ControlPlane != nil {
+		given = spec.JoinConfiguration.NodeRegistration.Taints
+	}
+	return given == nil || hasTaint(*given)
 }
 
-func isTainted(node *corev1.Node) bool {
-	for _, t := range node.Spec.Taints {
-		if t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule {
-			return true
-		}
-	}
-	return false
+// hasTaint reports whether the taint of control planes is among those given.
+func hasTaint(taints []corev1.Taint) bool {
+	return slices.ContainsFunc(taints, func(t corev1.Taint) bool {
+		return t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule
+	})
 }
 
 // memberCondition tells of the etcd member on the machine.

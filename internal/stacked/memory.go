@@ -16,6 +16,8 @@ import (
 type memory struct {
 	// cluster is the one that the control plane belongs to.
 	cluster client.ObjectKey
+	// began is when the control plane was first looked at by this process.
+	began time.Time
 	// since is since when each member is as it is.
 	since memberTimes
 	// survey is what etcd said last, when it had said so, what else was known when it was
@@ -67,7 +69,7 @@ func (m *memories) of(key client.ObjectKey) *memory {
 		m.kept = map[client.ObjectKey]*memory{}
 	}
 	if m.kept[key] == nil {
-		m.kept[key] = &memory{}
+		m.kept[key] = &memory{began: time.Now()}
 	}
 	return m.kept[key]
 }
@@ -89,8 +91,16 @@ type memberTimes struct {
 // sighting is how a member looked, and since when.
 type sighting struct {
 	learner, named bool
-	health         plan.Health
-	since          time.Time
+	// placed: its machine is known. One that is missing from one look only is looked at anew.
+	placed bool
+	health plan.Health
+	since  time.Time
+}
+
+// is reports whether a member looks the same in both, whenever that was.
+func (s sighting) is(other sighting) bool {
+	s.since = other.since
+	return s == other
 }
 
 // stamp writes into each member since when it is as it is. Members that are no
@@ -99,8 +109,8 @@ func (t *memberTimes) stamp(members []plan.Member, now time.Time) {
 	seen := make(map[string]sighting, len(members))
 	for i := range members {
 		m := &members[i]
-		s := sighting{learner: m.Learner, named: m.Name != "", health: m.Health, since: now}
-		if old, ok := t.seen[m.ID]; ok && old.learner == s.learner && old.named == s.named && old.health == s.health {
+		s := sighting{learner: m.Learner, named: m.Name != "", placed: m.Machine != "", health: m.Health, since: now}
+		if old, ok := t.seen[m.ID]; ok && old.is(s) {
 			s.since = old.since
 		}
 		seen[m.ID] = s

@@ -45,6 +45,8 @@ type slowFacts struct {
 	// template says what is wrong with the machine template; machines is the kind that it makes.
 	template string
 	machines schema.GroupVersionKind
+	// owned is the machine template itself; nil: it is not known.
+	owned *unstructured.Unstructured
 	// of says which objects were read, and at which generation.
 	of   string
 	read time.Time
@@ -253,23 +255,23 @@ func (r reader) readSlow(ctx context.Context, s *scene, slow *slowFacts) error {
 	}
 	slow.missing, slow.given, slow.broken, slow.kubeconfig = found.Missing, found.Given, found.Broken, found.Kubeconfig
 	slow.keyless, slow.disowned = found.Keyless, found.Disowned
-	slow.machines, slow.template = r.template(ctx, s.kcp)
+	slow.owned, slow.machines, slow.template = r.template(ctx, s.kcp)
 	return nil
 }
 
-// template returns the kind of machines that the machine template makes, or what is wrong with it.
-func (r reader) template(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (schema.GroupVersionKind, string) {
+// template returns the machine template and the kind of machines that it makes, or what is wrong with it.
+func (r reader) template(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*unstructured.Unstructured, schema.GroupVersionKind, string) {
 	ref := kcp.Spec.MachineTemplate.Spec.InfrastructureRef
 	found, err := external.GetObjectFromContractVersionedRef(ctx, r.objects, ref, kcp.Namespace)
 	switch {
 	case apierrors.IsNotFound(err):
-		return schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: there is no %s %q in namespace %s", ref.Kind, ref.Name, kcp.Namespace)
+		return nil, schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: there is no %s %q in namespace %s", ref.Kind, ref.Name, kcp.Namespace)
 	case err != nil:
-		return schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: %s %q: %v", ref.Kind, ref.Name, err)
+		return nil, schema.GroupVersionKind{}, fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: %s %q: %v", ref.Kind, ref.Name, err)
 	}
 	gvk := found.GroupVersionKind()
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
-	return gvk, ""
+	return found, gvk, ""
 }
 
 // begun returns the name of a machine whose creation was begun and not finished:

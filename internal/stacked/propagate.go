@@ -6,8 +6,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
 )
 
@@ -19,7 +23,7 @@ func (r *Reconciler) propagate(ctx context.Context, s *scene, m *memory) error {
 			return err
 		}
 		wanted := drift.InPlace(s.kcp, s.cluster.Name, part)
-		if wanted.Machine.Differs {
+		if wanted.Machine.Differs || !ownsCurrently(s.kcp, part.Machine) {
 			if err := r.propagateMachine(ctx, s, m, i, wanted.Machine); err != nil {
 				return err
 			}
@@ -38,6 +42,13 @@ func (r *Reconciler) propagate(ctx context.Context, s *scene, m *memory) error {
 	return nil
 }
 
+// ownsCurrently reports whether a Machine that stays refers to its control plane by the version of
+// the kind that is served today. Machines of an older controller name an older one.
+func ownsCurrently(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) bool {
+	owner := metav1.GetControllerOf(m)
+	return !m.DeletionTimestamp.IsZero() || owner == nil || owner.UID != kcp.UID || owner.APIVersion == controlplanev1.GroupVersion.String()
+}
+
 // propagateMachine writes a Machine. One that has changed since it was read is left
 // to the next turn, which its change brings about.
 func (r *Reconciler) propagateMachine(ctx context.Context, s *scene, m *memory, i int, wanted drift.MachineChange) error {
@@ -49,6 +60,7 @@ func (r *Reconciler) propagateMachine(ctx context.Context, s *scene, m *memory, 
 	after.Spec.Deletion, after.Spec.Taints = wanted.Deletion, wanted.Taints
 	if after.DeletionTimestamp.IsZero() {
 		after.Spec.ReadinessGates = wanted.ReadinessGates
+		after.OwnerReferences = util.EnsureOwnerRef(after.OwnerReferences, controllerRef(s.kcp))
 	}
 	err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

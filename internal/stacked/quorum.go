@@ -116,11 +116,12 @@ func (s *scene) targets(to dial) []etcd.Target {
 // and a voter that nobody can ask counts as failed.
 func (s *scene) unregistered(survey etcd.Survey, to dial, known []etcd.Target) []etcd.Target {
 	var targets []etcd.Target
+	matched := s.match(survey.Members)
 	for _, member := range survey.Members {
 		if member.Name == "" || slices.ContainsFunc(known, func(t etcd.Target) bool { return t.Name == member.Name }) {
 			continue
 		}
-		name := s.machineOf(member)
+		name := matched.of[member.ID]
 		for i, m := range s.machines {
 			if m.Name == name && s.observed.Machines[i].Node == "" {
 				targets = append(targets, to(member.Name, machine.InternalIP(m)))

@@ -65,11 +65,18 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	return kept
 }
 
-// keep writes what follows the control plane without a step: what its machines carry,
-// whose the cluster's secrets are, when certificates expire, and the health check that it owns.
+// keep writes what follows the control plane without a step: who owns the machine template, what the
+// machines carry, whose the cluster's secrets are, when certificates expire, and the health check.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
 	if s.observed.Group.Deleting || len(s.observed.Strangers) > 0 {
 		return nil
+	}
+	if m.slow.owned != nil && s.cluster.UID != "" {
+		owned, err := r.adoptTemplate(ctx, m.slow.owned, s.cluster)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		m.slow.owned = owned
 	}
 	if err := r.propagate(ctx, s, m); err != nil {
 		return err
@@ -93,6 +100,7 @@ func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d 
 			conditions.Set(after, s.ownerRemediated(i, says, d, failure))
 		}
 		s.handBack(i, after)
+		forgetDeprecated(after, deprecatedOfMachines)
 		s.machines[i] = after
 		if equality.Semantic.DeepEqual(before.Status, after.Status) {
 			continue
@@ -139,20 +147,6 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	}
 	s.describeExpiry(status)
 	describeDeprecated(kcp)
-}
-
-// describeDeprecated writes what clients of the deprecated contract need at least.
-func describeDeprecated(kcp *controlplanev1.KubeadmControlPlane) {
-	if kcp.Status.Deprecated == nil {
-		kcp.Status.Deprecated = &upstream.KubeadmControlPlaneDeprecatedStatus{}
-	}
-	if kcp.Status.Deprecated.V1Beta1 == nil {
-		kcp.Status.Deprecated.V1Beta1 = &upstream.KubeadmControlPlaneV1Beta1DeprecatedStatus{}
-	}
-	old := kcp.Status.Deprecated.V1Beta1
-	old.UpdatedReplicas = *kcp.Status.UpToDateReplicas
-	old.ReadyReplicas = *kcp.Status.ReadyReplicas
-	old.UnavailableReplicas = *kcp.Status.Replicas - *kcp.Status.ReadyReplicas
 }
 
 // count returns how many machines have a condition that is true.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,8 @@ type scene struct {
 	lacking []string
 	// retry is how long to wait before etcd's members, none of whom answered, are asked again; 0: they answered.
 	retry time.Duration
+	// began is when this process first looked at the control plane.
+	began time.Time
 	// observed are the facts for the decision.
 	observed plan.Observed
 }
@@ -224,12 +227,17 @@ func (s *scene) addEtcd(survey etcd.Survey, since *memberTimes, now time.Time) {
 	s.survey = survey
 	facts := &s.observed.Etcd
 	facts.Known, facts.Agreed, facts.Why = survey.Known, survey.Agreed, survey.Why
+	matched := s.match(survey.Members)
+	if matched.contradiction != "" {
+		facts.Agreed = false
+		facts.Why = strings.Trim(matched.contradiction+"; "+facts.Why, "; ")
+	}
 	facts.Members = make([]plan.Member, 0, len(survey.Members))
 	for _, m := range survey.Members {
 		facts.Members = append(facts.Members, plan.Member{
 			ID:      etcd.FormatID(m.ID),
 			Name:    m.Name,
-			Machine: s.machineOf(m),
+			Machine: matched.of[m.ID],
 			Learner: m.Learner,
 			Leader:  m.Leader,
 			Health:  m.Health,
@@ -243,29 +251,6 @@ func (s *scene) addEtcd(survey etcd.Survey, since *memberTimes, now time.Time) {
 	for i := range s.machines {
 		s.observed.Machines[i].CannotJoin = s.cannotJoin(i)
 	}
-}
-
-// machineOf returns the name of the machine that a member runs or will run on.
-// A member that has not started has no name; its address tells whose it is.
-func (s *scene) machineOf(m etcd.Member) string {
-	for _, facts := range s.observed.Machines {
-		if m.Name != "" && m.Name == facts.Node {
-			return facts.Name
-		}
-	}
-	for _, mach := range s.machines {
-		if !mayBe(m.Name, mach, s.nodes[mach.Name]) {
-			continue
-		}
-		addresses := []string{machine.InternalIP(mach)}
-		if node := s.nodes[mach.Name]; node != nil {
-			addresses = append(addresses, nodeIP(node))
-		}
-		if servesPeer(m.PeerURLs, addresses) {
-			return mach.Name
-		}
-	}
-	return ""
 }
 
 // mayBe reports whether a member of that name may run on a machine whose address

@@ -202,6 +202,7 @@ func TestMemberTimes(t *testing.T) {
 	healthy := plan.Member{ID: "1", Name: "n1", Learner: true, Health: plan.Healthy}
 	voter := plan.Member{ID: "1", Name: "n1", Health: plan.Healthy}
 	leader := plan.Member{ID: "1", Name: "n1", Health: plan.Healthy, Leader: true}
+	placed := plan.Member{ID: "1", Name: "n1", Health: plan.Healthy, Machine: "m1"}
 	tests := []struct {
 		name   string
 		member *plan.Member
@@ -215,6 +216,9 @@ func TestMemberTimes(t *testing.T) {
 		{"leads, which is no new state", &leader, 4},
 		{"gone", nil, 0},
 		{"back", &voter, 7},
+		{"its machine is found", &placed, 8},
+		{"the same there", &placed, 8},
+		{"its machine is missing from one look", &voter, 10},
 	}
 	times := &memberTimes{}
 	for i, test := range tests {
@@ -273,10 +277,10 @@ func TestTargets(t *testing.T) {
 		t.Errorf("targets are %q, want %q", got, want)
 	}
 	survey := etcd.Survey{Members: []etcd.Member{
-		{Name: "n1@10.0.1.1"}, // has a target already
-		{Name: "m3", PeerURLs: []string{"https://10.0.0.3:2380"}},
-		{PeerURLs: []string{"https://10.0.0.4:2380"}}, // has not started
-		{Name: "gone", PeerURLs: []string{"https://10.0.0.7:2380"}},
+		{ID: 1, Name: "n1@10.0.1.1"}, // has a target already
+		{ID: 2, Name: "m3", PeerURLs: []string{"https://10.0.0.3:2380"}},
+		{ID: 3, PeerURLs: []string{"https://10.0.0.4:2380"}}, // has not started
+		{ID: 4, Name: "gone", PeerURLs: []string{"https://10.0.0.7:2380"}},
 	}}
 	if got, want := names(s.unregistered(survey, to, targets)), "m3@10.0.0.3"; got != want {
 		t.Errorf("targets without a Node are %q, want %q", got, want)

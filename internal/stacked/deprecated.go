@@ -1,0 +1,55 @@
+package stacked
+
+import (
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+)
+
+// Conditions of v1beta1 that only upstream's controller keeps. After a take-over they would say
+// for ever what they said last. Cluster API's core does without them, and upstream's
+// controller writes them again.
+var (
+	deprecatedOfGroup = []clusterv1.ConditionType{
+		clusterv1.ReadyV1Beta1Condition,
+		upstream.MachinesReadyV1Beta1Condition,
+		upstream.CertificatesAvailableV1Beta1Condition,
+		upstream.AvailableV1Beta1Condition,
+		upstream.MachinesSpecUpToDateV1Beta1Condition,
+		upstream.ResizedV1Beta1Condition,
+		upstream.ControlPlaneComponentsHealthyV1Beta1Condition,
+		upstream.EtcdClusterHealthyV1Beta1Condition,
+		upstream.MachinesCreatedV1Beta1Condition,
+	}
+	deprecatedOfMachines = []clusterv1.ConditionType{
+		upstream.MachineAPIServerPodHealthyV1Beta1Condition,
+		upstream.MachineControllerManagerPodHealthyV1Beta1Condition,
+		upstream.MachineSchedulerPodHealthyV1Beta1Condition,
+		upstream.MachineEtcdPodHealthyV1Beta1Condition,
+		upstream.MachineEtcdMemberHealthyV1Beta1Condition,
+	}
+)
+
+// forgetDeprecated takes conditions of v1beta1 off an object.
+func forgetDeprecated(of v1beta1conditions.Setter, kinds []clusterv1.ConditionType) {
+	for _, kind := range kinds {
+		v1beta1conditions.Delete(of, kind)
+	}
+}
+
+// describeDeprecated writes what clients of the deprecated contract need at least.
+func describeDeprecated(kcp *controlplanev1.KubeadmControlPlane) {
+	forgetDeprecated(kcp, deprecatedOfGroup)
+	if kcp.Status.Deprecated == nil {
+		kcp.Status.Deprecated = &upstream.KubeadmControlPlaneDeprecatedStatus{}
+	}
+	if kcp.Status.Deprecated.V1Beta1 == nil {
+		kcp.Status.Deprecated.V1Beta1 = &upstream.KubeadmControlPlaneV1Beta1DeprecatedStatus{}
+	}
+	old := kcp.Status.Deprecated.V1Beta1
+	old.UpdatedReplicas = *kcp.Status.UpToDateReplicas
+	old.ReadyReplicas = *kcp.Status.ReadyReplicas
+	old.UnavailableReplicas = *kcp.Status.Replicas - *kcp.Status.ReadyReplicas
+}
