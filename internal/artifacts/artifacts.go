@@ -261,13 +261,29 @@ func (m *maker) management() cache.Product {
 	})
 }
 
-func (m *maker) machine() cache.Product {
-	return m.collection("machine", map[string][]string{
+// onMachines are the programs of machines, by the product that they come from.
+func onMachines() map[string][]string {
+	return map[string][]string{
 		"kubernetes": {"kubelet", "kubeadm", "kubectl"},
 		"containerd": {"containerd", "containerd-shim-runc-v2", "ctr"},
 		"etcd":       {"etcdctl", "etcdutl"},
+	}
+}
+
+// MachinePrograms are the names of the programs that machines have beside those of their host.
+func MachinePrograms() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for _, programs := range onMachines() {
+			for _, p := range programs {
+				if !yield(p) {
+					return
+				}
+			}
+		}
 	})
 }
+
+func (m *maker) machine() cache.Product { return m.collection("machine", onMachines()) }
 
 // dependOn adds another product to what p is made of.
 func dependOn(p, other cache.Product) cache.Product {

@@ -15,10 +15,11 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capicerts "sigs.k8s.io/cluster-api/util/certs"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -45,7 +46,7 @@ func isForeign(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
 // clientExpiry is the end of the first client certificate to end; zero where there is none,
 // as with tokens.
 func clientExpiry(data []byte) (time.Time, error) {
-	config, err := clientcmd.Load(data)
+	config, err := kubeconfig.Load(data)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reading a kubeconfig: %w", err)
 	}
@@ -84,7 +85,7 @@ func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cl
 		return fmt.Errorf("making a kubeconfig for cluster %s: %w", cluster.Name, err)
 	}
 	if found == nil {
-		found = kubeconfig.GenerateSecretWithOwner(client.ObjectKeyFromObject(cluster), data, owner)
+		found = capikubeconfig.GenerateSecretWithOwner(client.ObjectKeyFromObject(cluster), data, owner)
 		err = c.Create(ctx, found)
 	} else {
 		if found.Data == nil {
@@ -114,7 +115,7 @@ func newKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Clus
 			cluster.Namespace, secret.Name(cluster.Name, secret.ClusterCA), secret.TLSKeyDataName, secret.Name(cluster.Name, secret.Kubeconfig))
 	}
 	server := url.URL{Scheme: "https", Host: cluster.Spec.ControlPlaneEndpoint.String()}
-	config, err := kubeconfig.New(cluster.Name, server.String(), ca.cert, ca.key, kubeconfig.KeyEncryptionAlgorithm(algorithm(ca.key)))
+	config, err := capikubeconfig.New(cluster.Name, server.String(), ca.cert, ca.key, capikubeconfig.KeyEncryptionAlgorithm(algorithm(ca.key)))
 	if err != nil {
 		return nil, fmt.Errorf("signing a client certificate: %w", err)
 	}

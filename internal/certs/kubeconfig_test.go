@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -117,6 +118,9 @@ func TestKubeconfigState(t *testing.T) {
 			s.Type, s.Data["value"] = corev1.SecretTypeOpaque, []byte(token)
 		}), plan.Kubeconfig{Exists: true, Foreign: true}, false},
 		{"ours and unreadable", func(s *corev1.Secret) { s.Data["value"] = []byte("{{") }, plan.Kubeconfig{}, false},
+		{"ours, and somebody put a command in", func(s *corev1.Secret) {
+			s.Data["value"] = bytes.Replace(s.Data["value"], []byte("client-key-data"), []byte("exec: {command: sh}\n    client-key-data"), 1)
+		}, plan.Kubeconfig{}, false},
 		{"ours and empty", func(s *corev1.Secret) { s.Data = nil }, plan.Kubeconfig{}, false},
 		{"the user's and unreadable", orphan(func(s *corev1.Secret) {
 			s.Type, s.Data["value"] = corev1.SecretTypeOpaque, []byte("{{")

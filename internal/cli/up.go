@@ -54,7 +54,10 @@ Root in a local machine is root on the host: machines are namespaces, which keep
 run privileged pods in such a cluster can become root here.
 
 It waits until the control plane says that it is as wanted, all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
-goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.`,
+goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.
+
+With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reaches etcd by port-forwards alone, like a manager with
+--etcd-forward-only in a management cluster that cannot reach machines.`,
 		Example: `  quorate up                                         # three machines, called demo
   quorate up --name small --replicas 1 --workers 2   # one machine and two workers
   quorate up --name small --workers 3                # the same cluster, one worker more

@@ -79,6 +79,9 @@ func addons(ctx context.Context, c kubernetes.Interface, want Wanted) ([]addon, 
 		a, err := look(ctx, c, want)
 		switch {
 		case err == nil:
+			if _, err := container.ImageFromString(a.then); err != nil && a.now != a.then {
+				a.refused = err.Error()
+			}
 			all = append(all, a)
 		case !apierrors.IsNotFound(err):
 			return all, fmt.Errorf("reading kubeadm's add-ons: %w", err)

@@ -32,7 +32,7 @@ func dnsImage(image string, want Wanted) string {
 	to := moved(image, cmp.Or(dns.ImageRepository, want.Configuration.ImageRepository), dns.ImageTag)
 	i, err := container.ImageFromString(to)
 	if err != nil || to == image {
-		return image
+		return to
 	}
 	// At its home, and nowhere else, it has a folder of its own since v1.8.0.
 	home := i.Repository == "registry.k8s.io" || i.Repository == "k8s.gcr.io"
@@ -79,7 +79,7 @@ func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, e
 // dnsVersions returns the versions of two images of CoreDNS, without pre-release and build, or why the first cannot
 // become the second. Between images of the same version, or tag, nothing has to be known of it.
 func dnsVersions(now, then string) (from, to, why string) {
-	a, _ := container.ImageFromString(now) // dnsImage has read both
+	a, _ := container.ImageFromString(now) // one that cannot be read has no tag
 	b, _ := container.ImageFromString(then)
 	if a.Tag == b.Tag {
 		return "", "", ""

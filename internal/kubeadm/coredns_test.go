@@ -141,6 +141,19 @@ func TestDNSRefusedBesideProxy(t *testing.T) {
 	}
 }
 
+// TestNoImages: what no machine could fetch is not written.
+func TestNoImages(t *testing.T) {
+	c := fake.NewClientset(cluster()...)
+	want := wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.ImageRepository = "example.com//k8s" })
+	behind, err := AddonsBehind(t.Context(), c, want)
+	if behind != "" || err == nil || strings.Count(err.Error(), "couldn't parse image name") != 2 {
+		t.Errorf("behind %q, %v", behind, err)
+	}
+	if err := UpdateAddons(t.Context(), c, want); err == nil || count(c, "update") > 0 {
+		t.Errorf("updating: %v, %v", err, c.Actions())
+	}
+}
+
 // TestCorefile: a Corefile that cannot be migrated, or is missing, moves nothing.
 func TestCorefile(t *testing.T) {
 	const image = "registry.k8s.io/coredns/coredns:v1.11.1"

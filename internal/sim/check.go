@@ -25,6 +25,10 @@ func (h *host) ailsUntil() time.Time {
 	switch {
 	case h.node.IsZero():
 		return h.created.Add(startupTimeout)
+	case h.nodeGone:
+		return h.node
+	case !h.silent.IsZero():
+		return h.silent.Add(nodeLost + readyTimeout)
 	case !h.alive():
 		return h.dead.Add(nodeLost + readyTimeout)
 	case !h.unready.IsZero():

@@ -20,7 +20,10 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 	if w.setup.Reports {
 		m.Failed = h.failed
 	}
-	if h.node.IsZero() || !reachable {
+	if m.Failed == "" && w.lasts(Trouble, h.number) {
+		m.Failed = "the provider does not answer"
+	}
+	if h.node.IsZero() || !reachable || h.nodeGone {
 		if !h.node.IsZero() {
 			m.Node = h.name
 		}
@@ -42,7 +45,7 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 
 // isNodeLost: its kubelet has been silent for long enough to be noticed.
 func (w *World) isNodeLost(h *host) bool {
-	return !h.alive() && !w.now.Before(h.dead.Add(nodeLost))
+	return !h.alive() && !w.now.Before(h.dead.Add(nodeLost)) || !h.silent.IsZero() && !w.now.Before(h.silent.Add(nodeLost))
 }
 
 // cannotJoin says why nothing on a host will add a member any more, as far as it can be known.
@@ -89,7 +92,7 @@ func (w *World) components(h *host) []plan.Component {
 	if w.setup.External {
 		return all[1:]
 	}
-	if h.alive() && !h.member.running {
+	if h.alive() && (h.member == nil || !h.member.running) {
 		// The API server of a machine knows only the etcd beside it.
 		for i := range 2 {
 			all[i].Health, all[i].Why = plan.Unhealthy, "etcd is down"
@@ -137,8 +140,11 @@ func (w *World) survey(o *plan.Observed) {
 	o.Etcd.Members = make([]plan.Member, 0, len(w.members))
 	for _, m := range w.members {
 		e := plan.Member{ID: m.id, Name: m.name, Learner: m.learner, Leader: m == w.leader, Health: w.answer(m)}
-		if w.isPlaced(m.host) && slices.Contains(w.hosts, m.host) {
+		if w.isPlaced(m.host) && w.isOurs(m.host) && slices.Contains(w.hosts, m.host) {
 			e.Machine = m.host.name
+		}
+		if w.lasts(Alarm, m.host.number) && m.running {
+			e.Alarms = []string{"NOSPACE"}
 		}
 		e.Since = w.sighted(e)
 		o.Etcd.Members = append(o.Etcd.Members, e)
@@ -149,8 +155,11 @@ func (w *World) survey(o *plan.Observed) {
 // whose address is. Those that have left with their machine are not asked.
 func (w *World) isAsked(m *member) bool {
 	h := m.host
-	if !slices.Contains(w.hosts, h) || h.deleting && !h.hook {
+	if !slices.Contains(w.hosts, h) || h.deleting && !h.hook || w.lasts(BlindMember, h.number) {
 		return false
+	}
+	if h.nodeGone || !w.isOurs(h) && h.node.IsZero() {
+		return w.setup.Places && w.isOurs(h)
 	}
 	return !h.node.IsZero() || w.setup.Places && m.name != ""
 }

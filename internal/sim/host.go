@@ -71,6 +71,12 @@ type host struct {
 	well     time.Time // when that ends by itself
 	gate     bool      // a gate is not passed
 	passes   time.Time // when that ends by itself
+	silent   time.Time // since when its kubelet does not report
+	speaks   time.Time // when that ends by itself
+	nodeGone bool      // somebody deleted its Node
+	hidden   time.Time // since when its machine has no labels
+	shown    time.Time // when it has them again
+	disowned bool      // its machine has no owner
 	member   *member
 	knows    []*member // whom kubeadm asks: those who were there when it began
 }
@@ -86,7 +92,15 @@ func (h *host) finds(but *member) bool {
 func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
 
 // ails: it is not all that it should be, or somebody wants another in its place.
-func (h *host) ails() bool { return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" }
+func (h *host) ails() bool {
+	return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" || !h.silent.IsZero() || h.nodeGone || h.isHeadless()
+}
+
+// isHeadless: it came up, and its etcd is stopped for good.
+func (h *host) isHeadless() bool {
+	m := h.member
+	return h.stage == up && m != nil && (m.removed || !m.running && m.back.IsZero())
+}
 
 // serving: its API server could answer.
 func (w *World) serving(h *host) bool {
@@ -264,7 +278,7 @@ func (w *World) away(h *host, reboots bool, how time.Duration) {
 // comeBack brings a host back with all on it. kubeadm does not begin anew.
 func (w *World) comeBack(h *host) {
 	w.tell("%s is back", h.name)
-	h.dead = time.Time{}
+	h.dead, h.nodeGone = time.Time{}, false
 	if h.rebooted && h.stage < settling {
 		h.stuck = true
 	}
@@ -299,6 +313,11 @@ func (w *World) remove(h *host) {
 		return
 	}
 	h.deleting, h.drained = true, w.now
+	if !h.hook {
+		h.hook, h.forced = true, true // somebody stripped it
+		w.release(h)
+		return
+	}
 	if h.stage >= settling && h.alive() {
 		h.drained = w.now.Add(time.Duration(1+w.rand.Intn(30)) * time.Second)
 		if w.setup.Drain > 0 && w.rand.Intn(2) == 0 {

@@ -40,7 +40,7 @@ func (w *World) without(gone *host) left {
 
 // works: a host does what it is there for, as far as anybody can know.
 func (w *World) works(h *host) bool {
-	seen := h.alive() || w.now.Before(h.dead.Add(nodeLost))
+	seen := h.alive() && !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))) || !h.alive() && w.now.Before(h.dead.Add(nodeLost))
 	return h.stage == up && seen && !h.sick && (w.setup.External || h.member.running)
 }
 
@@ -89,7 +89,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
 	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running
-	if gone.marked != "" && gone.node.IsZero() && !w.setup.Places {
+	if gone.marked != "" && gone.member != nil && !w.isAsked(gone.member) {
 		serves = false // nobody can ask its voter, and who cannot be asked keeps others from joining
 	}
 	old, marked := gone.spec != w.spec, gone.marked != ""
@@ -99,7 +99,7 @@ func (w *World) mustStay(gone *host) (staying, whole int) {
 	case marked, old && !w.works(gone):
 		return w.replicas - 1, 0
 	case old:
-		return w.replicas - 1, w.replicas - 1 + w.setup.Surge
+		return w.replicas - 1, w.replicas - 1 + w.surge()
 	}
 	return w.replicas, 0
 }
@@ -148,7 +148,7 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 // judgeAddons: they are never newer than a machine that is there.
 func (w *World) judgeAddons() {
 	for _, h := range w.hosts {
-		if h.spec != w.spec {
+		if h.spec != w.spec && w.isOurs(h) {
 			w.blame("the addons become of spec %d, and %s is of %d", w.spec, h.name, h.spec)
 		}
 	}
@@ -166,10 +166,10 @@ func (w *World) judgeStop() {
 			old++
 		}
 	}
-	if least := w.replicas - 1 + w.setup.Surge; old < least {
+	if least := w.replicas - 1 + w.surge(); old < least {
 		w.blame("a rollout that cannot succeed left %d whole machines of %d", old, w.replicas)
 	}
-	if len(w.hosts) > w.replicas+w.setup.Surge {
+	if len(w.hosts) > w.replicas+w.surge() {
 		w.blame("a rollout that cannot succeed left %d machines for %d", len(w.hosts), w.replicas)
 	}
 }

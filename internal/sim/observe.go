@@ -13,6 +13,7 @@ const freshness = 5 * time.Second
 // Look is what the controller sees: the truth, a look of a moment ago, or less
 // than the truth. It reports whether it is the truth of now.
 func (w *World) Look() (plan.Observed, bool) {
+	w.findAgain()
 	now := w.Observe()
 	w.looks, w.saw = append(w.looks, look{now, w.spec}), w.spec
 	if len(w.looks) > 3 {
@@ -110,7 +111,8 @@ func (w *World) Observe() plan.Observed {
 		Etcd: plan.Etcd{Managed: !w.setup.External},
 	}
 	w.addSpec(&o)
-	if !w.certificates {
+	w.addAround(&o)
+	if !w.certificates && !w.initialised {
 		o.Cluster.MissingCertificates = []string{"ca", "etcd", "proxy", "sa"}
 	}
 	if !o.Cluster.Reachable {
@@ -120,6 +122,15 @@ func (w *World) Observe() plan.Observed {
 		o.Workers = []string{"worker-1"}
 	}
 	for _, h := range w.hosts {
+		if !h.hidden.IsZero() {
+			continue
+		}
+		if h.disowned {
+			if !w.deleting && !o.Group.Paused {
+				o.Strangers = append(o.Strangers, plan.Stranger{Name: h.name})
+			}
+			continue
+		}
 		o.Machines = append(o.Machines, w.machine(h, o.Cluster.Reachable))
 	}
 	if o.Etcd.Managed {

@@ -30,6 +30,9 @@ func (w *World) hasWorkers() bool {
 func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgePause(s, fresh)
 	w.judgeWrite(s, fresh)
+	if fresh {
+		w.judgeAround(s)
+	}
 	switch s.Verb {
 	case plan.Create:
 		w.judgeCreate(s, fresh)
@@ -46,7 +49,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 			w.judgeRelease(h)
 		}
 	case plan.Finish:
-		if len(w.hosts) > 0 || !w.deleting {
+		if !w.deleting || slices.ContainsFunc(w.hosts, w.isOurs) {
 			w.blame("the group was let go, %d machines are left", len(w.hosts))
 		}
 	}
@@ -91,10 +94,10 @@ func (w *World) judgeJoin(s plan.Step) {
 	staying, most := 0, w.replicas
 	for _, h := range w.hosts {
 		switch {
-		case h.deleting:
+		case h.deleting, w.isMissed(h):
 			continue
 		case h.spec != w.spec:
-			most = w.replicas + w.setup.Surge
+			most = w.replicas + w.surge()
 		}
 		if h.name != s.Machine {
 			staying++
@@ -223,6 +226,8 @@ func (w *World) judgeJoiners(m *member) {
 // judgeStuck: what is removed of a machine that stays will never serve.
 func (w *World) judgeStuck(m *member) {
 	switch {
+	case m != m.host.member:
+	case w.isMissed(m.host):
 	case m.running && !m.learner:
 		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
 	case m.host.broken():
@@ -289,7 +294,7 @@ func (w *World) judgeTruth() {
 // AsWanted says what of the world is not as the user wants it; nil: nothing.
 func (w *World) AsWanted() error {
 	if w.deleting {
-		if !w.finished || len(w.hosts) > 0 {
+		if !w.finished || slices.ContainsFunc(w.hosts, w.isOurs) {
 			return fmt.Errorf("the group is not gone: %d machines", len(w.hosts))
 		}
 		return nil
@@ -300,7 +305,7 @@ func (w *World) AsWanted() error {
 			continue
 		}
 		staying++
-		if h.stage != up || h.deleting || !h.hook || h.ails() {
+		if h.stage != up || h.deleting || !h.hook || h.ails() || !w.isOurs(h) {
 			return fmt.Errorf("%s is not as it should be", h.name)
 		}
 		if h.spec != w.spec {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -22,15 +23,18 @@ var personalDecisions = []personalDecision{
 	{[]string{"NoMachineLeft"}, func(w *World, _ string) bool { return w.initialised && len(w.hosts) == 0 }},
 	// The user asks for what cannot be.
 	{[]string{"EvenReplicas"}, func(w *World, _ string) bool { return !w.setup.External && w.replicas%2 == 0 }},
+	// Nothing ever came up, and what there was recorded of it is lost.
+	{[]string{"ClusterUnseen"}, func(w *World, said string) bool { return w.isNamed(said, (*host).broken) }},
 	// Something is broken, and nobody has marked it: it may be repaired where it stands.
 	{nil, func(w *World, said string) bool { return w.isNamed(said, w.isUnmarked) }},
 	// Its replacements break as well, more often than the user allows.
 	{nil, func(w *World, said string) bool {
 		return strings.Contains(said, "were replaced in a row, and at most") && w.isNamed(said, w.isOverLimits)
 	}},
-	// Nobody knows whose a voter is: its machine never registered a Node, and has no address.
+	// Nobody knows whose a voter is: its machine is gone, or never registered a Node and has no
+	// address, and there are others without a Node.
 	{nil, func(w *World, said string) bool {
-		return !w.setup.Places && strings.Contains(said, "for which no machine is known") && w.isNamed(said, w.isUnplaced)
+		return strings.Contains(said, "for which no machine is known") && w.isNamed(said, (*host).isNodeless) && slices.ContainsFunc(w.members, w.isUnplaced)
 	}},
 	// The infrastructure of a machine does not go.
 	{[]string{"MachineDeleting", "GroupDeleting"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) }},
@@ -53,7 +57,7 @@ func (w *World) awaitsPerson() bool {
 		return true
 	}
 	for _, p := range personalDecisions {
-		if (p.reasons == nil || contains(p.reasons, d.Reason)) && p.truth(w, said.String()) {
+		if (p.reasons == nil || slices.Contains(p.reasons, d.Reason)) && p.truth(w, said.String()) {
 			return true
 		}
 	}
@@ -80,20 +84,11 @@ func (w *World) fitButForNodes() bool {
 	return fit
 }
 
-func contains(all []string, one string) bool {
-	for _, s := range all {
-		if s == one {
-			return true
-		}
-	}
-	return false
-}
-
 // isNamed reports whether a host of which something is true is named in a text.
 func (w *World) isNamed(text string, is func(*host) bool) bool {
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,:;()\n", r) })
 	for _, h := range w.hosts {
-		if is(h) && contains(words, h.name) {
+		if is(h) && slices.Contains(words, h.name) {
 			return true
 		}
 	}
@@ -129,7 +124,10 @@ func (w *World) isOnlyOne(h *host) bool {
 	return !h.deleting && h.marked != "" && w.without(h).complete == 0
 }
 
-// isUnplaced: a voter runs on it, and nobody can know that.
-func (w *World) isUnplaced(h *host) bool {
-	return h.node.IsZero() && h.broken() && h.member != nil && !h.member.removed && !h.member.learner
+// isNodeless: it never came as far as its Node.
+func (h *host) isNodeless() bool { return h.node.IsZero() && h.broken() }
+
+// isUnplaced: nobody can know where a voter runs.
+func (w *World) isUnplaced(m *member) bool {
+	return !m.learner && (m.host.node.IsZero() || !slices.Contains(w.hosts, m.host))
 }

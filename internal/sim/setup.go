@@ -41,6 +41,8 @@ type Setup struct {
 	Remains map[int]bool
 	// NodeFirst: kubeadm registers the Node before etcd joins, as it did before v1.31.
 	NodeFirst bool
+	// Provable: it is found again from machines that joined that a cluster was initialised.
+	Provable bool
 	// Reports: the provider says when the bootstrap of a machine failed.
 	Reports bool
 	// Places: the machine of a member is known from its address, before its Node is.
@@ -132,6 +134,7 @@ func Random(seed int64) Setup {
 		Workers:     r.Intn(2) == 0,
 		Reports:     r.Intn(2) == 0,
 		Places:      r.Intn(2) == 0,
+		Provable:    r.Intn(2) == 0,
 		Fates:       map[int]Fate{},
 		Surge:       1,
 		Checks:      r.Intn(4) > 0,
@@ -149,7 +152,6 @@ func Random(seed int64) Setup {
 	s.Repair.Most = pick(r, -1, -1, 0, 2)
 	if r.Intn(4) == 0 {
 		s.Surge = 0
-		s.Replicas = max(s.Replicas, 3) // else no other could serve meanwhile
 	}
 	for range r.Intn(3) {
 		s.Fates[1+r.Intn(8)] = randomFate(r)
@@ -160,6 +162,12 @@ func Random(seed int64) Setup {
 	at := time.Duration(0)
 	for range r.Intn(pick(r, 6, 6, 6, 20)) {
 		at += time.Duration(r.Intn(240)) * time.Second
+		if r.Intn(2) == 0 {
+			e := s.operation(r)
+			e.At = at
+			s.Script = append(s.Script, e)
+			continue
+		}
 		s.Script = append(s.Script, s.event(r, at))
 	}
 	s.Luck = Luck{Dropped: pick(r, 0, 0, 10, 30), Repeated: pick(r, 0, 0, 20), CutShort: pick(r, 0, 0, 10), Stale: pick(r, 0, 0, 30, 70), Mixed: pick(r, 0, 0, 30), Blind: pick(r, 0, 0, 10)}
@@ -173,12 +181,9 @@ func (s *Setup) event(r *rand.Rand, at time.Duration) Event {
 		Freeze, Reboot, Outage, Crash, Crash, Restart, Pause, DeleteGroup, Mark, Choose, Unready, Sicken, Gate)
 	switch e.Kind {
 	case Scale:
-		e.N = pick(r, 1, 3, 5, 7)
+		e.N = pick(r, 1, 3, 5, 7, 1, 3, 5, 7, 2, 4)
 		if s.External {
 			e.N = 1 + r.Intn(6)
-		}
-		if s.Surge == 0 {
-			e.N = max(e.N, 3)
 		}
 	case Change:
 		e.N = 1 + r.Intn(3)

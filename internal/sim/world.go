@@ -42,6 +42,10 @@ type World struct {
 	leaderless  time.Time
 	script      []Event
 
+	forgot      bool // whether the cluster was initialised is neither recorded nor seen
+	replaceable bool // although the spec is refused, machines can be made
+	lasting     []lasting
+
 	seen    map[string]sight // what the controller remembers of the members
 	looks   []look           // the last looks, the newest last
 	saw     int              // the spec that the controller saw last
@@ -115,6 +119,11 @@ func (w *World) moments(at func(time.Time)) {
 			at(h.dead.Add(nodeLost))
 		}
 		at(h.returns)
+		at(h.speaks)
+		at(h.shown)
+		if !h.silent.IsZero() {
+			at(h.silent.Add(nodeLost))
+		}
 		at(h.ready)
 		at(h.well)
 		at(h.passes)
@@ -131,6 +140,9 @@ func (w *World) moments(at func(time.Time)) {
 	}
 	if len(w.script) > 0 {
 		at(w.start.Add(w.script[0].At))
+	}
+	for _, l := range w.lasting {
+		at(l.until)
 	}
 	at(w.pausedUntil)
 	at(w.refusedUntil)
@@ -171,6 +183,9 @@ func (w *World) befall(e Event) {
 		return
 	}
 	w.upset()
+	if w.operate(e) {
+		return
+	}
 	switch e.Kind {
 	case Scale:
 		w.tell("replicas: %d", e.N)
@@ -273,6 +288,12 @@ func (w *World) recover(h *host) {
 	}
 	if over(&h.returns) {
 		w.comeBack(h)
+	}
+	if over(&h.speaks) {
+		h.silent, h.nodeGone = time.Time{}, false
+	}
+	if over(&h.shown) {
+		h.hidden = time.Time{}
 	}
 	if over(&h.ready) {
 		h.unready = time.Time{}

@@ -228,7 +228,7 @@ func (r reader) addSlow(ctx context.Context, s *scene, slow *slowFacts, now time
 	facts := &s.observed.Cluster
 	facts.MissingCertificates, facts.Kubeconfig, facts.Template = slow.missing, slow.kubeconfig, slow.template
 	s.lacking = slow.lacking()
-	if s.observed.Group.Initialized {
+	if s.observed.Group.Initialized || len(s.machines) > 0 {
 		facts.MissingCertificates = append(slices.Clone(slow.missing), s.keysElsewhere(slow)...)
 	}
 	switch {

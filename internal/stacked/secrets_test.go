@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -266,6 +267,13 @@ func TestKeyKeptElsewhere(t *testing.T) {
 	if !conditions.IsTrue(w.kcp(), upstream.KubeadmControlPlaneAvailableCondition) {
 		t.Error("the control plane is not available")
 	}
+	// Nor does anybody when the status was lost.
+	kcp := w.kcp()
+	kcp.Status = controlplanev1.KubeadmControlPlaneStatus{}
+	if err := w.client.Status().Update(context.Background(), kcp); err != nil {
+		t.Fatal(err)
+	}
+	w.use(w.client)
 	w.scale(3)
 	if p := w.settle(); len(w.machineNames()) != 1 || p.Reason != "CertificatesMissing" || !strings.Contains(p.Message, "demo-ca lacks tls.key") {
 		t.Errorf("plan %+v, machines %v", p, w.machineNames())

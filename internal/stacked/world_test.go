@@ -237,11 +237,17 @@ func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) erro
 // turn takes one turn, which must not fail.
 func (w *world) turn() ctrl.Result {
 	w.t.Helper()
-	result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
-	if err != nil {
-		w.t.Fatalf("turn failed: %v", err)
+	for {
+		result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
+		if err != nil {
+			w.t.Fatalf("turn failed: %v", err)
+		}
+		m := w.r.memories.kept[kcpKey]
+		if m == nil || m.inquiry == nil {
+			return result
+		}
+		<-m.inquiry.done // which brings about the next turn
 	}
-	return result
 }
 
 // settle takes turns until one writes nothing, and returns what is decided then.
@@ -331,6 +337,7 @@ func (w *world) claim(name string) {
 	w.t.Helper()
 	m := w.machine(name)
 	m.Finalizers = []string{clusterv1.MachineFinalizer}
+	m.Spec.Bootstrap.DataSecretName = ptr.To(name)
 	if err := w.client.Update(context.Background(), m); err != nil {
 		w.t.Fatal(err)
 	}

@@ -24,8 +24,12 @@ type way func(context.Context) (net.Conn, error)
 // through the API server, and directly to nodeIP (which may be empty), the second half a
 // second later or as soon as the first fails. Where the direct way worked last,
 // it is tried first. A port-forward opens even where nobody listens behind it: one
-// that brings nothing counts as failed, and the next call begins with the other way.
+// that brings nothing counts as failed, and the next call begins with the other way. With Options.ForwardOnly there is
+// no direct way.
 func (c *Connections) Dial(key client.ObjectKey, node, nodeIP string, port int) func(context.Context) (net.Conn, error) {
+	if c.options.ForwardOnly {
+		nodeIP = ""
+	}
 	return func(ctx context.Context) (net.Conn, error) {
 		conn := c.get(key)
 		if conn == nil {

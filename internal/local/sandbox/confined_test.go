@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,5 +202,40 @@ func TestLogsAreTheMachinesOwn(t *testing.T) {
 	data := make([]byte, 10)
 	if n, err := file.Read(data); err != nil || string(data[:n]) != "own\n" {
 		t.Errorf("%q, %v", data[:n], err)
+	}
+}
+
+// Commands in a machine of a control plane find its cluster and its member of etcd without flags; elsewhere they are not led astray.
+func TestEnvironmentOfCommands(t *testing.T) {
+	f := machineFolder(t)
+	has := func(variable string, argv ...string) bool {
+		return slices.ContainsFunc(f.environment(argv), func(v string) bool { return strings.HasPrefix(v, variable+"=") })
+	}
+	put := func(path string) {
+		file := filepath.Join(f.disk(), path)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if has("KUBECONFIG") || has("ETCDCTL_ENDPOINTS") || !has("CONTAINERD_NAMESPACE") {
+		t.Errorf("on a worker: %v", f.environment(nil))
+	}
+	put(adminConfig)
+	put(etcdSettings[0].value)
+	put(etcdSettings[1].value)
+	if !has("KUBECONFIG") || has("ETCDCTL_CERT") {
+		t.Errorf("while the key is missing: %v", f.environment(nil))
+	}
+	put(etcdSettings[2].value)
+	for _, variable := range []string{"ETCDCTL_ENDPOINTS", "ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"} {
+		if !has(variable, "etcdctl", "member", "list") {
+			t.Errorf("no %s: %v", variable, f.environment(nil))
+		}
+	}
+	if has("ETCDCTL_CERT", "sh", "-c", "etcdctl --cert x member list") || !has("ETCDCTL_CACERT", "sh", "-c", "etcdctl --cert x member list") {
+		t.Error("a variable stands beside its flag, or is missing beside another")
 	}
 }

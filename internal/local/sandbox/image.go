@@ -143,6 +143,8 @@ func (h *Host) writeSettings(ctx context.Context, f folder, s Spec) error {
 		"machine-id": hex.EncodeToString(id) + "\n",
 		"shadow":     "root:*:::::::\n",
 		"fstab":      "",
+		// The host's profile sets a path of its own, without what only machines have.
+		"profile.d/quorate.sh": "export PATH=" + guest.Path + "\n",
 	}
 	if s.Artifacts.Machine != "" {
 		pause, err := pauseImage(ctx, s)
