@@ -3,42 +3,10 @@ package plan
 import (
 	"encoding/json"
 	"math/rand"
-	"os/exec"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 )
-
-// TestPure keeps clients, clocks and files out of decisions: only what is named
-// here may be imported by what decides.
-func TestPure(t *testing.T) {
-	allowed := map[string]string{
-		"quorum":  "",
-		"version": "cmp fmt strconv strings",
-		"plan":    "cmp errors fmt hash/fnv slices strconv strings time github.com/quorate/quorate/internal/quorum",
-	}
-	for name, list := range allowed {
-		out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "../"+name).Output()
-		if err != nil {
-			t.Fatalf("listing the imports of %s: %v", name, err)
-		}
-		for _, p := range strings.Fields(string(out)) {
-			if !strings.Contains(" "+list+" ", " "+p+" ") {
-				t.Errorf("package %s may not import %s", name, p)
-			}
-		}
-	}
-}
-
-// TestTimeless keeps the clock out: package time is there for its types and its
-// arithmetic only.
-func TestTimeless(t *testing.T) {
-	out, err := exec.Command("grep", "-nE", `time\.(Now|Since|Until|After|Sleep|Tick|NewTimer|NewTicker)\(|\bgo func\b`, "-r", ".", "../quorum", "../version", "--include=*.go", "--exclude=*_test.go").Output()
-	if len(out) > 0 || err == nil {
-		t.Errorf("decisions know no clock:\n%s", out)
-	}
-}
 
 // TestPlainData: what is observed and decided holds no clients, no interfaces,
 // no pointers and no functions, and a step can be compared.

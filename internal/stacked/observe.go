@@ -143,7 +143,7 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 		return nil, err
 	}
 	s.foundInitialized()
-	if len(machines.ours) < s.observed.Want.Replicas {
+	if len(machines.ours) < s.observed.Want.Replicas+s.observed.Want.Surge {
 		s.observed.Group.Begun, err = r.begun(ctx, s, slow.machines)
 	}
 	return s, err

@@ -73,28 +73,6 @@ func TestLimits(t *testing.T) {
 	t.Logf("%d files, the longest has %d lines, %d lint escapes", len(lengths), lengths[len(lengths)-1], escapes)
 }
 
-// TestShellsStayApart keeps the dependencies pointing downwards: shells never
-// import one another, and the pure packages import none of them.
-func TestShellsStayApart(t *testing.T) {
-	shells := []string{"internal/stacked", "internal/local", "internal/embed", "internal/manager", "internal/cli"}
-	below := []string{"internal/plan", "internal/quorum", "internal/version", "internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/stacked"}
-	for _, s := range read(t, "../..") {
-		dir := filepath.Dir(s.path)
-		for _, b := range below {
-			if dir != b {
-				continue
-			}
-			for _, i := range s.imports {
-				for _, shell := range shells {
-					if i == shell {
-						t.Errorf("%s imports %s: dependencies point downwards", s.path, i)
-					}
-				}
-			}
-		}
-	}
-}
-
 func read(t *testing.T, root string) []source {
 	t.Helper()
 	var all []source

@@ -1,0 +1,100 @@
+package limits
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers are all packages, the lowest first. A package may import those of lower layers
+// only, and what lies in its own folder: so shells never import one another, and what
+// decides imports none of them. A new package gets its place here.
+var layers = [][]string{
+	{"api", "artifacts", "config"},
+	{"internal/quorum", "internal/version", "internal/conversion", "internal/artifacts", "internal/plaintext"},
+	{"internal/plan", "internal/cloudinit", "internal/hostcheck"},
+	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm"},
+	{"internal/stacked", "internal/local", "internal/admission"}, // the shells, each for its kinds
+	{"internal/manager"},
+	{"internal/embed"},
+	{"internal/cli"},
+	{"cmd", "test"},
+}
+
+// place returns the layer of a package and the name under which it is listed; -1: it is not listed.
+func place(dir string) (int, string) {
+	for i, layer := range layers {
+		for _, name := range layer {
+			if dir == name || strings.HasPrefix(dir, name+"/") {
+				return i, name
+			}
+		}
+	}
+	return -1, ""
+}
+
+// TestLayers keeps dependencies pointing downwards.
+func TestLayers(t *testing.T) {
+	all := read(t, "../..")
+	for _, text := range upward(all) {
+		t.Error(text)
+	}
+	for _, layer := range layers {
+		for _, name := range layer {
+			if !slices.ContainsFunc(all, func(s source) bool { return strings.HasPrefix(s.path, name+"/") }) {
+				t.Errorf("there is no %s: strike it off the list", name)
+			}
+		}
+	}
+}
+
+// upward says which imports point sideways or upwards, and which packages have no place.
+func upward(all []source) []string {
+	var found []string
+	for _, s := range all {
+		dir := filepath.Dir(s.path)
+		if strings.HasPrefix(dir, "tools/") {
+			continue // modules of their own
+		}
+		at, name := place(dir)
+		if at < 0 {
+			found = append(found, fmt.Sprintf("%s is in no layer: give it its place", dir))
+			continue
+		}
+		for _, i := range s.imports {
+			to, other := place(i)
+			if to < 0 || other != name && to >= at {
+				found = append(found, fmt.Sprintf("%s imports %s: dependencies point downwards", s.path, i))
+			}
+		}
+	}
+	return found
+}
+
+// TestUpward: each of these is found.
+func TestUpward(t *testing.T) {
+	for _, test := range []struct {
+		path, imports string
+		wrong         bool
+	}{
+		{"internal/stacked/a.go", "internal/plan", false},
+		{"internal/local/a.go", "internal/local/sandbox/guest", false},
+		{"cmd/node/main.go", "internal/local/sandbox", false},
+		{"internal/stacked/a.go", "internal/local", true},
+		{"internal/stacked/a.go", "internal/local/sandbox", true},
+		{"internal/local/sandbox/guest/a.go", "internal/stacked", true},
+		{"internal/drift/a.go", "internal/stacked", true},
+		{"internal/kubeadm/a.go", "internal/workload", true},
+		{"internal/manager/a.go", "internal/cli/facts", true},
+		{"internal/cli/a.go", "cmd/quorate", true},
+		{"internal/etcdcluster/a.go", "internal/plan", true},
+		{"internal/stacked/a.go", "internal/etcdcluster", true},
+	} {
+		got := upward([]source{{path: test.path, imports: []string{test.imports}}})
+		if (len(got) > 0) != test.wrong {
+			t.Errorf("%s imports %s: %v, want it found: %v", test.path, test.imports, got, test.wrong)
+		}
+	}
+}

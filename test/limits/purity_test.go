@@ -1,0 +1,145 @@
+package limits
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const ours = module + "internal/"
+
+// pure are the packages that decide and compare, with all that each may import: types, text
+// and arithmetic. What is not named here, a client, a logger, randomness, a file, stays out.
+var pure = map[string]string{
+	"internal/quorum":  "",
+	"internal/version": "cmp fmt strconv strings",
+	"internal/plan":    "cmp errors fmt hash/fnv slices strconv strings time " + ours + "quorum",
+	"internal/drift": `bytes encoding/json fmt maps slices strconv strings time
+		k8s.io/apimachinery/pkg/apis/meta/v1
+		k8s.io/apimachinery/pkg/apis/meta/v1/unstructured
+		k8s.io/apimachinery/pkg/runtime/schema
+		sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2
+		sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2
+		sigs.k8s.io/cluster-api/api/core/v1beta2
+		sigs.k8s.io/cluster-api/util/labels/format
+		` + module + "api/controlplane/v1beta2",
+}
+
+// clocks are what a pure package may not use of a package that it may import.
+var clocks = map[string][]string{
+	"time":                                 {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"},
+	"k8s.io/apimachinery/pkg/apis/meta/v1": {"Now"},
+}
+
+// TestPure keeps clients, clocks, files, randomness and concurrency out of decisions.
+func TestPure(t *testing.T) {
+	for dir, list := range pure {
+		files, err := filepath.Glob("../../" + dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed, imported := strings.Fields(list), map[string]bool{}
+		read := 0
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read++
+			for _, text := range impurities(set, file, allowed) {
+				t.Error(text)
+			}
+			for _, i := range file.Imports {
+				imported[importPath(i)] = true
+			}
+		}
+		if read == 0 {
+			t.Errorf("%s has no files", dir)
+		}
+		for _, path := range allowed {
+			if !imported[path] {
+				t.Errorf("%s may import %s and does not: strike it off the list", dir, path)
+			}
+		}
+	}
+}
+
+// impurities says what a file imports beside what is allowed, where it uses a clock, and
+// where it starts goroutines.
+func impurities(set *token.FileSet, file *ast.File, allowed []string) []string {
+	var found []string
+	say := func(at token.Pos, format string, args ...any) {
+		found = append(found, set.Position(at).String()+": "+fmt.Sprintf(format, args...))
+	}
+	forbidden := map[string][]string{} // by the name that the file gives the package
+	for _, i := range file.Imports {
+		path := importPath(i)
+		if !slices.Contains(allowed, path) {
+			say(i.Pos(), "a pure package may not import %s", path)
+		}
+		name := path[strings.LastIndex(path, "/")+1:]
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		if name == "." {
+			say(i.Pos(), "what comes from %s cannot be told from its own", path)
+		}
+		forbidden[name] = append(forbidden[name], clocks[path]...)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			say(n.Pos(), "a pure package starts no goroutines")
+		case *ast.SelectorExpr:
+			if of, ok := n.X.(*ast.Ident); ok && slices.Contains(forbidden[of.Name], n.Sel.Name) {
+				say(n.Pos(), "%s.%s: a pure package knows no clock", of.Name, n.Sel.Name)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func importPath(i *ast.ImportSpec) string {
+	path, err := strconv.Unquote(i.Path.Value)
+	if err != nil {
+		return i.Path.Value
+	}
+	return path
+}
+
+// TestImpurities: each of these would make a decision depend on more than its facts.
+func TestImpurities(t *testing.T) {
+	const allowed = "time k8s.io/apimachinery/pkg/apis/meta/v1"
+	for text, want := range map[string]string{
+		`import "time"; var a = time.Second; func f(t time.Time) bool { return t.After(t) }`:                 "",
+		`import "time"; func f() time.Time { return time.Now() }`:                                            "time.Now",
+		`import "time"; var now = time.Now`:                                                                  "time.Now",
+		`import clock "time"; func f() { clock.Sleep(1) }`:                                                   "clock.Sleep",
+		`import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"; func f() metav1.Time { return metav1.Now() }`: "metav1.Now",
+		`import . "time"`:                  "from time",
+		`import "math/rand"`:               "may not import math/rand",
+		`func f() { go f() }`:              "goroutines",
+		`func f() { func() { go f() }() }`: "goroutines",
+	} {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, "x.go", "package x; "+text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(impurities(set, file, strings.Fields(allowed)), "; ")
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
