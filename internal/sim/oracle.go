@@ -192,8 +192,11 @@ func (w *World) isDoomed(h *host) bool { return h.deleting && !h.hook }
 
 // mayYetVote: kubeadm on a host may be about to add a member, or its learner to be promoted.
 func (w *World) mayYetVote(h *host) bool {
-	if w.setup.External || !w.initialised || h.broken() && h.returns.IsZero() || h.stage >= raising {
+	if w.setup.External || !w.initialised || h.stage >= raising || h.stuck || h.failed != "" {
 		return false
+	}
+	if !h.alive() && (h.returns.IsZero() || h.rebooted || !w.now.Before(h.patience)) {
+		return false // nobody goes on there, not even when it comes back
 	}
 	return h.member == nil || !h.member.removed
 }
