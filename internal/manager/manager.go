@@ -34,7 +34,7 @@ type Options struct {
 	Namespace string
 	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
 	WatchFilter string
-	// Concurrency is how many objects each controller works on at once; 0: 10.
+	// Concurrency is how many objects each controller works on at once; 0: 100.
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
 	SyncPeriod time.Duration
@@ -148,7 +148,7 @@ const (
 func (p *parts) controller() controller.Options {
 	n := p.opts.Concurrency
 	if n == 0 {
-		n = 10
+		n = 100
 	}
 	return controller.Options{
 		MaxConcurrentReconciles: n,

@@ -8,10 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/quorate/quorate/internal/etcd"
@@ -232,5 +234,53 @@ func TestRetryIsBounded(t *testing.T) {
 	got = append(got, m.retry().String())
 	if want := []string{"0s", "1s", "2s", "4s", "8s", "16s", "30s", "30s", "30s"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestMissingIsReadRarely: turns in quick succession do not read all secrets anew because one is missing.
+func TestMissingIsReadRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := testCluster()
+		cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{} // so that there is no kubeconfig
+		w := newWorld(t, cluster, testKCP(1))
+		reads := 0
+		w.intercept(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if _, secret := o.(*corev1.Secret); secret {
+				reads++
+			}
+			return c.Get(ctx, key, o, options...)
+		}})
+		w.settle()
+		settled := reads
+		for range 30 {
+			w.turn()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if again := reads - settled; again == 0 || again > 16 { // one look is 6 to 8 reads
+			t.Errorf("%d reads of secrets until the first wait, %d in 30 turns of 3 s", settled, again)
+		}
+		t.Logf("%d reads of secrets until the first wait", settled)
+	})
+}
+
+// TestKeysAreMadeByFew: of many control planes that are made at once, few make keys at the same time, and the others wait outside of workers.
+func TestKeysAreMadeByFew(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(1))
+	for range mostKeyMakers {
+		if !w.r.keys.begin() {
+			t.Fatal("nobody may make keys")
+		}
+	}
+	for range 5 {
+		if result := w.turn(); result.RequeueAfter != soonAfterConflict || len(w.names(&corev1.SecretList{})) > 0 {
+			t.Errorf("again after %s, secrets %v", result.RequeueAfter, w.names(&corev1.SecretList{}))
+		}
+	}
+	w.r.keys.end()
+	if w.turn(); len(w.names(&corev1.SecretList{})) == 0 {
+		t.Error("no keys were made when it could")
+	}
+	if w.r.keys.now != mostKeyMakers-1 {
+		t.Errorf("%d turns make keys", w.r.keys.now)
 	}
 }

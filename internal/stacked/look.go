@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -25,6 +25,10 @@ type Workloads interface {
 	Want(key client.ObjectKey, busy bool)
 	// Forget ends the connection.
 	Forget(key client.ObjectKey)
+	// Own says which Nodes may belong to the control plane, besides those with its label.
+	Own(key client.ObjectKey, mine workload.Mine)
+	// Config returns how the cluster is reached; nil before it was connected for the first time.
+	Config(key client.ObjectKey) *rest.Config
 	// View returns what is known now, without waiting.
 	View(key client.ObjectKey) workload.View
 	// Dial returns a way to a port of a control plane's machine.
@@ -51,6 +55,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if s.observed.Group.Begun == "" {
 		s.observed.Group.Begun = m.begun
 	}
+	r.Workload.Own(client.ObjectKeyFromObject(cluster), mineOf(slices.Concat(machines.ours, machines.strangers)...))
 	s.addWorkload(r.Workload.View(client.ObjectKeyFromObject(cluster)))
 	r.observeInit(ctx, s)
 	if err := r.observeKubeadm(ctx, s, m); err != nil {
@@ -70,7 +75,7 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 	moving := len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
 	age := slowTime
 	if moving || m.files.config != "" || m.files.addons != "" {
-		age = surveyAge
+		age = filesAge
 	}
 	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
 		config, addons, err := r.Kubeadm.Behind(ctx, s.kcp, s.cluster)
@@ -97,13 +102,17 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 	if !o.Group.Adopted && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
 		return
 	}
-	done, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
+	missing, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
 	if err != nil {
 		// An API server that has just come up may fail yet; the next turn asks again.
-		ctrl.LoggerFrom(ctx).V(1).Info("Could not see whether kubeadm has initialised the cluster", "error", err.Error())
+		missing = err.Error()
 	}
-	o.Group.Initialized = done
+	o.Group.Initialized, o.Cluster.Initializing = missing == "", missing
 }
+
+// filesAge is how long kubeadm's files in the cluster are believed while machines join or the files are behind.
+// What we write ourselves is read again at once.
+const filesAge = 10 * time.Second
 
 // surveys reports whether etcd's members are to be asked.
 func (s *scene) surveys() bool {
