@@ -1,5 +1,6 @@
 #!/bin/bash
 # Runs every fuzz function of the module, or of the packages given, for FUZZTIME (a minute unless given), one after the other.
+# The first run compiles all that the packages import once more, with what the fuzzer measures by; that takes minutes.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 time=${FUZZTIME:-1m}
