@@ -177,7 +177,7 @@ func (r *machineReconciler) connect(ctx context.Context, lm *infrav1.LocalMachin
 			peers[c.pods] = c.address
 		}
 	}
-	if err := r.machines.SetPeers(lm.Name, peers); err != nil {
+	if err := r.machines.SetPeers(ctx, lm.Name, peers); err != nil {
 		return fmt.Errorf("setting the routes of machine %s: %w", lm.Name, err)
 	}
 	return nil
