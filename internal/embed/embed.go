@@ -18,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/gofrs/flock"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -191,7 +190,8 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	if embedded.Own, err = user(ctx, plane, "manager"); err != nil {
 		return nil, err
 	}
-	o := manager.Options{Embedded: embedded}
+	// As a management cluster does that reaches machines through their API servers alone.
+	o := manager.Options{Embedded: embedded, EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"}
 	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 
 // user returns how one of the daemon's users reaches the API server, once that has taken notice of the user's rights.
 func user(ctx context.Context, plane *plane, name string) (*rest.Config, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig(name))
+	cfg, err := restConfig(plane.kubeconfig(name))
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", name, err)
 	}
@@ -223,7 +223,7 @@ func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
 	return &manager.Embedded{Local: local.Options{
 		Host: host, Network: e.Network, State: d.state, NodeBinary: e.NodeBinary,
 		Artifacts: func(ctx context.Context, version string) (*artifacts.Set, error) {
-			return artifacts.Ensure(ctx, e.artifacts(nil), version)
+			return artifacts.Ensure(ctx, e.artifacts(d.state, nil), version)
 		},
 	}}, nil
 }

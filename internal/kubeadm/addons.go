@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/coredns/corefile-migration/migration"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,24 +13,27 @@ import (
 	"sigs.k8s.io/cluster-api/util/container"
 )
 
-// The names that kubeadm gives its add-ons, and their parts.
+// The names that kubeadm gives its add-ons.
 const (
-	proxyName   = "kube-proxy"
-	dnsName     = "coredns"
-	corefileKey = "Corefile"
+	proxyName = "kube-proxy"
+	dnsName   = "coredns"
 )
 
 // AddonsBehind says in what kube-proxy and CoreDNS differ from what is wanted; empty:
-// in nothing, or there are none.
+// in nothing, or there are none. One that cannot be brought to it is not behind, but a Refusal beside those that are.
 func AddonsBehind(ctx context.Context, c kubernetes.Interface, want Wanted) (string, error) {
 	all, err := addons(ctx, c, want)
 	var behind []string
+	failures := []error{err}
 	for _, a := range all {
-		if a.now != a.then {
+		switch {
+		case a.refused != "":
+			failures = append(failures, a.refusal())
+		case a.now != a.then:
 			behind = append(behind, fmt.Sprintf("%s is %s, %s wanted", a.name, a.now, a.then))
 		}
 	}
-	return strings.Join(behind, "; "), err
+	return strings.Join(behind, "; "), errors.Join(failures...)
 }
 
 // UpdateAddons brings kube-proxy and CoreDNS to what is wanted.
@@ -39,11 +41,13 @@ func UpdateAddons(ctx context.Context, c kubernetes.Interface, want Wanted) erro
 	all, err := addons(ctx, c, want)
 	failures := []error{err}
 	for _, a := range all {
-		if a.now == a.then {
-			continue
-		}
-		if err := a.write(ctx); err != nil {
-			failures = append(failures, fmt.Errorf("updating %s: %w", a.name, err))
+		switch {
+		case a.refused != "":
+			failures = append(failures, a.refusal())
+		case a.now != a.then:
+			if err := a.write(ctx); err != nil {
+				failures = append(failures, fmt.Errorf("updating %s: %w", a.name, err))
+			}
 		}
 	}
 	return errors.Join(failures...)
@@ -52,7 +56,13 @@ func UpdateAddons(ctx context.Context, c kubernetes.Interface, want Wanted) erro
 // addon is one of kubeadm's add-ons: its image, the one that is wanted, and how that is written.
 type addon struct {
 	name, now, then string
-	write           func(context.Context) error
+	// refused says why it stays as it is; empty: nothing speaks against it.
+	refused string
+	write   func(context.Context) error
+}
+
+func (a addon) refusal() error {
+	return &Refusal{why: fmt.Sprintf("%s stays %s, %s is wanted: %s", a.name, a.now, a.then, a.refused)}
 }
 
 // addons returns those that are there and ours to keep.
@@ -61,8 +71,7 @@ func addons(ctx context.Context, c kubernetes.Interface, want Wanted) ([]addon, 
 	if !want.SkipProxy {
 		looks = append(looks, proxy)
 	}
-	// CoreDNS has a version of its own: without one that the user names it stays as it is.
-	if dns := want.Configuration.DNS; !want.SkipDNS && (dns.ImageTag != "" || dns.ImageRepository != "") {
+	if !want.SkipDNS {
 		looks = append(looks, coreDNS)
 	}
 	var all []addon
@@ -70,6 +79,9 @@ func addons(ctx context.Context, c kubernetes.Interface, want Wanted) ([]addon, 
 		a, err := look(ctx, c, want)
 		switch {
 		case err == nil:
+			if _, err := container.ImageFromString(a.then); err != nil && a.now != a.then {
+				a.refused = err.Error()
+			}
 			all = append(all, a)
 		case !apierrors.IsNotFound(err):
 			return all, fmt.Errorf("reading kubeadm's add-ons: %w", err)
@@ -78,11 +90,19 @@ func addons(ctx context.Context, c kubernetes.Interface, want Wanted) ([]addon, 
 	return all, nil
 }
 
-// moved returns an image from another repository and with another tag, where these are
-// not empty. One that is not named by repository and tag alone was chosen by somebody, and stays.
-func moved(image, repository, tag string) string {
+// settled reports whether an image was chosen by somebody, and stays: one that is not named by repository and tag alone.
+func settled(image string) bool {
 	i, err := container.ImageFromString(image)
-	if err != nil || i.Tag == "" || i.Digest != "" {
+	return err != nil || i.Repository == "" || i.Tag == "" || i.Digest != ""
+}
+
+// moved returns an image from another repository and with another tag, where these are not empty.
+func moved(image, repository, tag string) string {
+	if settled(image) {
+		return image
+	}
+	i, err := container.ImageFromString(image)
+	if err != nil {
 		return image
 	}
 	if repository != "" {
@@ -119,59 +139,4 @@ func proxy(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, err
 		return err
 	}
 	return a, nil
-}
-
-// coreDNS looks at CoreDNS, a Deployment with a file of settings whose form follows its version.
-func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, error) {
-	deployments := c.AppsV1().Deployments(metav1.NamespaceSystem)
-	deployment, err := deployments.Get(ctx, dnsName, metav1.GetOptions{})
-	if err != nil {
-		return addon{}, err
-	}
-	main, dns := find(deployment.Spec.Template.Spec.Containers, dnsName), want.Configuration.DNS
-	a := addon{name: dnsName, now: main.Image, then: moved(main.Image, dns.ImageRepository, dns.ImageTag)}
-	a.write = func(ctx context.Context) error {
-		// The settings come before the program that reads them.
-		if err := migrate(ctx, c, a.now, a.then); err != nil {
-			return err
-		}
-		main.Image = a.then
-		_, err := deployments.Update(ctx, deployment, metav1.UpdateOptions{})
-		return err
-	}
-	return a, nil
-}
-
-// versionOf is an image's tag as a version without prefix and build: v1.14.2-eks.1 is 1.14.2.
-func versionOf(image string) string {
-	i, _ := container.ImageFromString(image) // one that cannot be read has no version
-	version, _, _ := strings.Cut(strings.TrimPrefix(i.Tag, "v"), "-")
-	version, _, _ = strings.Cut(version, "_")
-	return version
-}
-
-// migrate brings CoreDNS's settings into the form that the newer image reads.
-func migrate(ctx context.Context, c kubernetes.Interface, now, then string) error {
-	from, to := versionOf(now), versionOf(then)
-	if from == to || migration.ValidUpMigration(from, to) != nil {
-		return nil // nothing is known of these versions, or they go back: the settings stay
-	}
-	maps := c.CoreV1().ConfigMaps(metav1.NamespaceSystem)
-	settings, err := maps.Get(ctx, dnsName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	migrated, err := migration.Migrate(from, to, settings.Data[corefileKey], false)
-	if err != nil {
-		return fmt.Errorf("migrating its settings from %s to %s: %w", from, to, err)
-	}
-	if migrated == settings.Data[corefileKey] {
-		return nil
-	}
-	settings.Data[corefileKey] = migrated
-	_, err = maps.Update(ctx, settings, metav1.UpdateOptions{})
-	return err
 }

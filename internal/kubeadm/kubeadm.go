@@ -1,5 +1,5 @@
-// Package kubeadm keeps up to date what kubeadm left in a cluster: its own
-// configuration, which machines read as they join, and the add-ons kube-proxy and CoreDNS.
+// Package kubeadm keeps up to date what kubeadm left in a cluster: its own configuration, which machines read
+// as they join, the permissions that its certificates rely on, and the add-ons kube-proxy and CoreDNS.
 //
 // It knows how they are written and what of them follows a control plane's version and
 // configuration. It does not know when it is time for it, nor what machines there are.
@@ -13,14 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/blang/semver/v4"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
-	kubeadmtypes "sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types"
-	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types/upstream"
 	"sigs.k8s.io/yaml"
 )
 
@@ -28,29 +25,65 @@ import (
 type Wanted struct {
 	// Version is that of Kubernetes, with a leading v.
 	Version string
-	// Configuration is the ClusterConfiguration with which machines are made now.
+	// Configuration is the ClusterConfiguration with which machines are made now. One with nothing but the feature gate
+	// that control planes set by themselves says nothing: then only that and the version are followed.
 	Configuration bootstrapv1.ClusterConfiguration
 	// SkipProxy and SkipDNS: somebody else keeps kube-proxy, CoreDNS.
 	SkipProxy, SkipDNS bool
 }
 
+// Refusal is what only a person can mend: content of the cluster that cannot be read, or something wanted that would
+// break what runs. Nothing was written.
+type Refusal struct {
+	// Config: machines cannot join with kubeadm's configuration as it is. Otherwise it is an add-on that stays as it is.
+	Config bool
+	why    string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.why }
+
+func refuseConfig(format string, args ...any) error {
+	return &Refusal{Config: true, why: fmt.Sprintf(format, args...)}
+}
+
 const (
 	configName = "kubeadm-config"
 	configKey  = "ClusterConfiguration"
+	dnsKey     = "dns"
+	versionKey = "apiVersion"
+	gatesKey   = "featureGates"
 )
 
-// followed are the parts of kubeadm's ClusterConfiguration that follow the wanted one.
-// What is not named never changes in the life of a cluster, or is an add-on's.
-var followed = []string{"kubernetesVersion", "imageRepository", "featureGates", "apiServer", "controllerManager", "scheduler", "etcd"}
+// ownGate is set by control planes where kubeadm knows it and the user says nothing. Later versions refuse to read it.
+const ownGate = "ControlPlaneKubeletLocalMode"
+
+// silent reports whether the user says nothing of the configuration.
+func (w Wanted) silent() bool {
+	c := w.Configuration
+	c.FeatureGates = maps.Clone(c.FeatureGates)
+	delete(c.FeatureGates, ownGate)
+	if len(c.FeatureGates) == 0 {
+		c.FeatureGates = nil
+	}
+	return !c.IsDefined()
+}
+
+// followed are the parts of kubeadm's ClusterConfiguration that follow the wanted one, and dns follows in its own way.
+// What is not named never changes in the life of a cluster, or is somebody else's.
+var followed = []string{"kubernetesVersion", gatesKey, "imageRepository", "apiServer", "controllerManager", "scheduler", "etcd",
+	"certificateValidityPeriod", "encryptionAlgorithm"}
 
 // defaults are what kubeadm writes where nothing is said.
-var defaults = map[string]map[string]any{
-	"apiServer": {"timeoutForControlPlane": "4m0s"},
-	"etcd":      {"local": map[string]any{"dataDir": "/var/lib/etcd"}},
+var defaults = map[string]any{
+	"apiServer":                 map[string]any{"timeoutForControlPlane": "4m0s"},
+	"etcd":                      map[string]any{"local": map[string]any{"dataDir": "/var/lib/etcd"}},
+	"certificateValidityPeriod": "8760h0m0s",
+	"encryptionAlgorithm":       "RSA-2048",
 }
 
 // ConfigBehind says in what kubeadm's configuration in the cluster differs from what
-// is wanted; empty: in nothing, or there is none.
+// is wanted; empty: in nothing, or there is none. What cannot be read as one is a Refusal.
 func ConfigBehind(ctx context.Context, c kubernetes.Interface, want Wanted) (string, error) {
 	_, _, changes, err := config(ctx, c, want)
 	return strings.Join(changes, "; "), err
@@ -79,15 +112,20 @@ func config(ctx context.Context, c kubernetes.Interface, want Wanted) (*corev1.C
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("reading ConfigMap %s: %w", configName, err)
 	}
-	has := map[string]any{}
-	if err := yaml.Unmarshal([]byte(found.Data[configKey]), &has); err != nil {
-		return nil, "", nil, fmt.Errorf("reading %s of ConfigMap %s: %w", configKey, configName, err)
-	}
 	wanted, err := render(want)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	changes := follow(has, wanted)
+	has, err := parse(found.Data[configKey], want.Version, wanted[versionKey])
+	if err != nil {
+		return nil, "", nil, err
+	}
+	changes := follow(has, wanted, want)
+	if moves, err := followDNS(ctx, c, has, wanted, want); err != nil {
+		return nil, "", nil, err
+	} else if moves {
+		changes = append(changes, "dns changed")
+	}
 	text, err := yaml.Marshal(has)
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("writing %s of ConfigMap %s: %w", configKey, configName, err)
@@ -95,32 +133,19 @@ func config(ctx context.Context, c kubernetes.Interface, want Wanted) (*corev1.C
 	return found, string(text), changes, nil
 }
 
-// render writes the wanted configuration as kubeadm of that version reads it.
-func render(want Wanted) (map[string]any, error) {
-	v, err := semver.ParseTolerant(want.Version)
-	if err != nil {
-		return nil, fmt.Errorf("version %q: %w", want.Version, err)
-	}
-	text, err := kubeadmtypes.MarshalClusterConfigurationForVersion(&want.Configuration, v, &upstream.AdditionalData{KubernetesVersion: &want.Version})
-	if err != nil {
-		return nil, fmt.Errorf("writing a ClusterConfiguration for %s: %w", want.Version, err)
-	}
-	wanted := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &wanted); err != nil {
-		return nil, fmt.Errorf("reading the ClusterConfiguration for %s: %w", want.Version, err)
-	}
-	return wanted, nil
-}
-
 // follow changes what a configuration has to what is wanted, and says what that was.
-func follow(has, wanted map[string]any) []string {
+func follow(has, wanted map[string]any, want Wanted) []string {
+	parts := followed
+	if want.silent() {
+		parts = []string{"kubernetesVersion", gatesKey}
+		wanted[gatesKey] = onlyOwnGate(has[gatesKey], want.Configuration.FeatureGates)
+	}
 	var changes []string
-	for _, part := range followed {
+	for _, part := range parts {
 		was, want := essence(part, has[part]), essence(part, wanted[part])
 		if reflect.DeepEqual(was, want) || part == "imageRepository" && want == nil {
 			continue
 		}
-		has["apiVersion"] = wanted["apiVersion"]
 		if want == nil {
 			delete(has, part)
 		} else {
@@ -135,11 +160,57 @@ func follow(has, wanted map[string]any) []string {
 	return changes
 }
 
+// onlyOwnGate returns the feature gates that there are, of which none but our own follows.
+func onlyOwnGate(has any, want map[string]bool) map[string]any {
+	gates, _ := has.(map[string]any) // kubeadm reads nothing but an object
+	gates = maps.Clone(gates)
+	if gates == nil {
+		gates = map[string]any{}
+	}
+	delete(gates, ownGate)
+	if on, said := want[ownGate]; said {
+		gates[ownGate] = on
+	}
+	return gates
+}
+
+// followDNS changes where CoreDNS comes from to what is wanted: machines that join fetch its image too. As with CoreDNS itself, what
+// is not said stays, and so does all while the wanted one is refused.
+func followDNS(ctx context.Context, c kubernetes.Interface, has, wanted map[string]any, want Wanted) (bool, error) {
+	then, ok := wanted[dnsKey].(map[string]any)
+	if !ok || want.SkipDNS {
+		return false, nil
+	}
+	now, _ := has[dnsKey].(map[string]any)
+	merged := maps.Clone(now)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	maps.Copy(merged, then)
+	if len(then) == 0 || reflect.DeepEqual(now, merged) {
+		return false, nil
+	}
+	dns, err := coreDNS(ctx, c, want)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	if dns.refused != "" {
+		return false, nil
+	}
+	has[dnsKey] = merged
+	return true, nil
+}
+
 // essence is a part of a configuration without what means nothing: empty values and
 // defaults that are written out. nil: nothing is left.
 func essence(part string, value any) any {
-	if object, ok := value.(map[string]any); ok {
-		value = without(object, defaults[part])
+	standard := defaults[part]
+	if standard != nil && reflect.DeepEqual(value, standard) {
+		return nil
+	}
+	object, isObject := value.(map[string]any)
+	if other, ok := standard.(map[string]any); ok && isObject {
+		value = without(object, other)
 	}
 	return prune(value)
 }

@@ -75,6 +75,21 @@ func TestConfig(t *testing.T) {
 		{"etcd's default written out", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.Etcd.Local.DataDir = "/var/lib/etcd" }), "", nil, nil},
 		{"etcd elsewhere on the disk", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.Etcd.Local.DataDir = "/data" }),
 			"etcd changed", []string{"dataDir: /data"}, nil},
+		{"how long certificates are valid", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.CertificateValidityPeriodDays = 90 }),
+			"certificateValidityPeriod changed", []string{"certificateValidityPeriod: 2160h0m0s"}, nil},
+		{"kubeadm's own validity", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.CertificateValidityPeriodDays = 365 }), "", nil, nil},
+		{"the authorities' validity, which never changes", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.CACertificateValidityPeriodDays = 90 }), "", nil, nil},
+		{"other keys", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) {
+			c.EncryptionAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
+		}),
+			"encryptionAlgorithm changed", []string{"encryptionAlgorithm: ECDSA-P256"}, nil},
+		{"kubeadm's own keys", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) {
+			c.EncryptionAlgorithm = bootstrapv1.EncryptionAlgorithmRSA2048
+		}), "", nil, nil},
+		{"CoreDNS of a version", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageTag = "v1.14.2" }),
+			"dns changed", []string{"dns:\n  imageTag: v1.14.2\n"}, nil},
+		{"CoreDNS from elsewhere", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageRepository = "example.com/dns" }),
+			"dns changed", []string{"dns:\n  imageRepository: example.com/dns\n"}, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -34,6 +34,8 @@ type Options struct {
 	Namespace string
 	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
 	WatchFilter string
+	// EtcdForwardOnly reaches etcd's members by port-forwards through the clusters' API servers alone, never at their machines' addresses.
+	EtcdForwardOnly bool
 	// Concurrency is how many objects each controller works on at once; 0: 10.
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.

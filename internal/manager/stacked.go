@@ -9,7 +9,7 @@ import (
 )
 
 func addStacked(ctx context.Context, p *parts) error {
-	connections := workload.New(p.own.GetAPIReader(), workload.Options{})
+	connections := workload.New(p.own.GetAPIReader(), workload.Options{ForwardOnly: p.opts.EtcdForwardOnly})
 	if err := p.own.Add(connections); err != nil {
 		return fmt.Errorf("adding the connections to workload clusters: %w", err)
 	}

@@ -55,12 +55,19 @@ func (s *state) adoptable() []string {
 	return names
 }
 
-// waitForSight waits until the cluster is seen that others may have made on the
-// machines. Until then none of them may be taken for one that serves nobody.
-func (s *state) waitForSight() opinion {
+// isNew: nothing was ever initialised, and there is nothing to lose. A group without
+// machines is, however much of it was forgotten.
+func (s *state) isNew() bool {
+	return s.Group.New || !s.Group.Initialized && len(s.machines) == 0
+}
+
+// unseen says why it is not known whether the machines hold a cluster. Until it is,
+// none of them may be taken for one that serves nobody.
+func (s *state) unseen() string {
 	why := "kubeadm has not finished there"
 	if !s.Cluster.Reachable {
 		why = "the API server does not answer: " + cmp.Or(s.Cluster.Unreachable, "it was not asked")
 	}
-	return wait("ClusterUnseen", "others made %s, and what runs on them was not seen yet: %s", names(s.machines), why)
+	return "whether " + names(s.machines) + " hold a cluster is not recorded, and was not seen yet: " + why +
+		"; no machine is taken away before; who knows that there is none deletes the machines, and their pre-terminate hooks"
 }

@@ -30,6 +30,8 @@ const (
 	// WriteKubeadm brings kubeadm's own configuration in the cluster up to date,
 	// which machines read as they join.
 	WriteKubeadm Verb = "WriteKubeadmConfig"
+	// WritePermissions makes the permissions in the cluster that kubeadm's certificates rely on.
+	WritePermissions Verb = "WritePermissions"
 	// UpdateAddons brings kube-proxy and CoreDNS to the cluster's version.
 	UpdateAddons Verb = "UpdateAddons"
 	// Finish lets the group itself go: all its machines are gone.

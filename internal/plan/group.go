@@ -53,6 +53,9 @@ func provide(s *state) opinion {
 	if len(s.Strangers) > 0 {
 		return pass("nothing is made while there are machines of others")
 	}
+	if r := s.Want.Refused; r.Reason != "" && s.isNew() {
+		return pass("nothing is made for what is refused: %s", r.Message)
+	}
 	if len(c.MissingCertificates) > 0 && !s.Group.Initialized && len(s.machines) == 0 {
 		return do(Step{Verb: Generate}, "CertificatesMissing", "no certificate authority for %s yet", strings.Join(c.MissingCertificates, ", "))
 	}
@@ -70,10 +73,21 @@ func provide(s *state) opinion {
 	return do(Step{Verb: WriteKubeconfig}, "KubeconfigMissing", "no kubeconfig for %s yet", c.Endpoint)
 }
 
+// permitted makes the permissions that kubeadm's certificates rely on.
+func (s *state) permitted() opinion {
+	if text := s.Cluster.Permissions; text != "" {
+		return do(Step{Verb: WritePermissions}, "PermissionsMissing", "kubeadm's certificates rely on it: %s", text)
+	}
+	return pass("no permission is missing")
+}
+
 // tend renews what is about to expire.
 func tend(s *state) opinion {
 	if s.expiresWithin(renewSoon) {
 		return do(Step{Verb: WriteKubeconfig}, "KubeconfigExpiring", "the kubeconfig is %s", s.validity())
+	}
+	if v := s.permitted(); v.decided {
+		return v
 	}
 	if text := s.Cluster.Kubeadm; text != "" && len(s.outdated()) == 0 {
 		return do(Step{Verb: WriteKubeadm}, "KubeadmOutdated", "machines read kubeadm's own configuration as they join: %s", text)

@@ -16,8 +16,9 @@ import (
 // Wanted: replicas/domains, then words: new (not initialised), paused, deleting,
 // external (etcd), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
-// adopt=A,B (machines without an owner) alien=A,B (they have one) adopted (others made
-// the machines, and nothing was seen of them),
+// adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
+// initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
+// can machines be made), repairing (a machine was given up), seed=NAME (of the failure domains),
 // kubeconfig=none|foreign|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
 // period=DURATION (limits of repair).
 //
@@ -26,17 +27,19 @@ import (
 // x a component is not healthy, X two   ? one is not known     - none are known
 // o is outdated   M is marked   C was chosen   N its Node is not ready   G a gate is not passed
 // =30m it replaced another 30 min ago   #2 which was the third in a row
+// A its API server is not healthy   P the provider says that something failed   J it cannot add a
+// member any more   U somebody changes it in place
 // F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), x not healthy, ? not known, * its machine is not known,
-// A raises an alarm, >1 it is on machine 1 all the same, @15s it has been so for
+// A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
 // 15 s (@0s: nobody knows since when).
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FoMCNG-]|!!|!-|!)*)$`)
-	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lux?*A])*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FPJUAoMCNG-]|!!|!-|!)*)$`)
+	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lux?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#]\d|!!|!-|.`)
 )
 
@@ -89,33 +92,48 @@ func parseWanted(o *Observed, i int, word string) error {
 		return nil
 	}
 	set := map[string]func(){
-		"new":        func() { o.Group.Initialized, o.Cluster.Reachable, o.Etcd.Known = false, false, false },
-		"paused":     func() { o.Group.Paused = true },
-		"deleting":   func() { o.Group.Deleting = true },
-		"external":   func() { o.Etcd = Etcd{} },
-		"serial":     func() { o.Want.Learners = false },
-		"max":        func() { o.Want.MaxParallel = number },
-		"last":       func() { o.Group.LastMachine = number },
-		"begun":      func() { o.Group.Begun = value },
-		"format":     func() { o.Want.NameFormat = value },
-		"workers":    func() { o.Workers = strings.Split(value, ",") },
-		"api+":       func() { o.Cluster.Reachable = true },
-		"adopted":    func() { o.Group.Adopted = true },
-		"adopt":      func() { o.Strangers = append(o.Strangers, strangers(value, "")...) },
-		"alien":      func() { o.Strangers = append(o.Strangers, strangers(value, "it is controlled by Other other")...) },
-		"infra-":     func() { o.Cluster.Infrastructure = false },
-		"endpoint-":  func() { o.Cluster.Endpoint = "" },
-		"template-":  func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
-		"certs-":     func() { o.Cluster.MissingCertificates = strings.Split(value, ",") },
-		"api-":       func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
-		"etcd-":      func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
-		"split-":     func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
-		"surge":      func() { o.Want.Surge = number },
-		"kubeadm-":   func() { o.Cluster.Kubeadm = "kubernetesVersion v1.35.4, v1.36.3 wanted" },
-		"addons-":    func() { o.Cluster.Addons = "kube-proxy v1.35.4, v1.36.3 wanted" },
-		"most":       func() { o.Want.Repair.Most = number },
-		"period":     func() { o.Want.Repair.Period, _ = time.ParseDuration(value) },
-		"kubeconfig": func() { o.Cluster.Kubeconfig = parseKubeconfig(value) },
+		"new": func() {
+			o.Group.Initialized, o.Group.New, o.Cluster.Reachable, o.Etcd.Known = false, true, false, false
+		},
+		"unseen": func() {
+			o.Group.Initialized, o.Cluster.Reachable, o.Etcd.Known = false, false, false
+		},
+		"paused":    func() { o.Group.Paused = true },
+		"deleting":  func() { o.Group.Deleting = true },
+		"external":  func() { o.Etcd = Etcd{} },
+		"serial":    func() { o.Want.Learners = false },
+		"max":       func() { o.Want.MaxParallel = number },
+		"last":      func() { o.Group.LastMachine = number },
+		"begun":     func() { o.Group.Begun = value },
+		"format":    func() { o.Want.NameFormat = value },
+		"workers":   func() { o.Workers = strings.Split(value, ",") },
+		"api+":      func() { o.Cluster.Reachable = true },
+		"repairing": func() { o.Group.Repairing = true },
+		"seed":      func() { o.Want.DomainSeed = value },
+		"refused": func() {
+			o.Want.Refused = Refusal{Reason: value, Message: "spec.version is v1.38.0, v1.37 would be accepted", Replaceable: true}
+		},
+		"unmakeable": func() {
+			o.Want.Refused = Refusal{Reason: value, Message: "spec.machineNaming.template makes the same name twice"}
+		},
+		"adopt":        func() { o.Strangers = append(o.Strangers, strangers(value, "")...) },
+		"alien":        func() { o.Strangers = append(o.Strangers, strangers(value, "it is controlled by Other other")...) },
+		"infra-":       func() { o.Cluster.Infrastructure = false },
+		"endpoint-":    func() { o.Cluster.Endpoint = "" },
+		"template-":    func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
+		"certs-":       func() { o.Cluster.MissingCertificates = strings.Split(value, ",") },
+		"api-":         func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
+		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
+		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
+		"surge":        func() { o.Want.Surge = number },
+		"kubeadm-":     func() { o.Cluster.Kubeadm = "kubernetesVersion v1.35.4, v1.36.3 wanted" },
+		"kubeadm!":     func() { o.Cluster.KubeadmUnusable = "ConfigMap kubeadm-config has no ClusterConfiguration" },
+		"permissions-": func() { o.Cluster.Permissions = "ClusterRoleBinding kubeadm:cluster-admins is missing" },
+		"addons!":      func() { o.Cluster.AddonsRefused = "coredns stays v1.13.1, v1.11.1 is wanted: it is older" },
+		"addons-":      func() { o.Cluster.Addons = "kube-proxy v1.35.4, v1.36.3 wanted" },
+		"most":         func() { o.Want.Repair.Most = number },
+		"period":       func() { o.Want.Repair.Period, _ = time.ParseDuration(value) },
+		"kubeconfig":   func() { o.Cluster.Kubeconfig = parseKubeconfig(value) },
 	}[key]
 	if set == nil {
 		return fmt.Errorf("unknown word %q", word)
@@ -194,7 +212,19 @@ func parseMachine(word string, etcd bool) (Machine, error) {
 		case '#':
 			m.Retries, _ = strconv.Atoi(k[1:])
 		case 'F':
-			m.Failed = "kubeadm join: exit status 1"
+			m.Failed, m.CannotJoin = "kubeadm join: exit status 1", "kubeadm gave up"
+		case 'P':
+			m.Failed = "the provider is out of order"
+		case 'J':
+			m.CannotJoin = "its etcd member was removed"
+		case 'U':
+			m.Updating = "kubelet v1.36.3"
+		case 'A':
+			for i := range m.Components {
+				if m.Components[i].Name == "kube-apiserver" {
+					m.Components[i].Health = Unhealthy
+				}
+			}
 		case '!':
 			m.Deleting, m.Hook, m.HookDue = true, k != "!-", k == "!!"
 		}
@@ -229,6 +259,8 @@ func parseMember(word string, machines []Machine) (Member, error) {
 			e.Machine = ""
 		case 'A':
 			e.Alarms = []string{"NOSPACE"}
+		case 'K':
+			e.Alarms = []string{"CORRUPT"}
 		case '@':
 			ago, _ := time.ParseDuration(k[1:])
 			e.Since = now.Add(-ago)

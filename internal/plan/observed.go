@@ -32,11 +32,14 @@ type Group struct {
 	Paused bool `json:"paused,omitempty"`
 	// Initialized: a first machine once answered as API server. It never turns back.
 	Initialized bool `json:"initialized,omitempty"`
+	// New: it is proven that no machine of the group ever initialised a cluster. Neither
+	// Initialized nor New: that is not known, as after a move, a restored backup or an
+	// adoption, and nothing is taken away before the cluster was seen.
+	New bool `json:"new,omitempty"`
 	// LastMachine is the highest number that was ever put into a machine's name.
 	LastMachine int `json:"lastMachine,omitempty"`
-	// Adopted: machines of it were made by others, and nothing was seen yet of what runs
-	// on them. It may be a cluster, however new the group is.
-	Adopted bool `json:"adopted,omitempty"`
+	// Repairing: a machine was given up because it broke, and is not replaced yet.
+	Repairing bool `json:"repairing,omitempty"`
 	// Begun is the name of a machine whose creation was begun and not finished: its
 	// infrastructure or bootstrap object is there, its Machine is not. Empty: none.
 	Begun string `json:"begun,omitempty"`
@@ -65,6 +68,24 @@ type Want struct {
 	Repair RepairLimits `json:"repair,omitzero"`
 	// NameFormat makes a machine's name from its number, with one %s for the number.
 	NameFormat string `json:"nameFormat"`
+	// DomainSeed decides between failure domains that are otherwise equal, so that not
+	// all clusters begin in the same one: the cluster's name.
+	DomainSeed string `json:"domainSeed,omitempty"`
+	// Refused says why what the user asks for cannot or must not be carried out now. The
+	// zero value: it can.
+	Refused Refusal `json:"refused,omitzero"`
+}
+
+// Refusal is why nothing is begun that the user asks for: the spec cannot be carried out, or
+// somebody else goes first. What was begun is finished, and what runs is protected.
+type Refusal struct {
+	// Reason is one CamelCase word; empty: nothing is refused.
+	Reason string `json:"reason,omitempty"`
+	// Message says the same to a person, with the field, its value and what would be accepted.
+	Message string `json:"message,omitempty"`
+	// Replaceable: machines can be made all the same, as those are that are there, so that a
+	// broken one is replaced.
+	Replaceable bool `json:"replaceable,omitempty"`
 }
 
 // RepairLimits say how often a machine is replaced whose replacements break as well.
@@ -93,6 +114,13 @@ type Cluster struct {
 	// Addons says in what kube-proxy and CoreDNS differ from what the version wants;
 	// empty: in nothing, or they are not ours to keep.
 	Addons string `json:"addons,omitempty"`
+	// KubeadmUnusable says why no machine can join with kubeadm's own configuration as it is, and only a person
+	// can mend it; empty: it can be used, or it is not known.
+	KubeadmUnusable string `json:"kubeadmUnusable,omitempty"`
+	// AddonsRefused says which add-on stays as it is although something else is wanted, and why; empty: none.
+	AddonsRefused string `json:"addonsRefused,omitempty"`
+	// Permissions says which permissions in the cluster are missing that kubeadm's certificates rely on; empty: none, or it is not known.
+	Permissions string `json:"permissions,omitempty"`
 	// Kubeconfig is the state of the secret with which the cluster is reached.
 	Kubeconfig Kubeconfig `json:"kubeconfig"`
 	// Reachable: the cluster's API server answers and the facts from it are complete.
@@ -136,6 +164,12 @@ type Machine struct {
 	Components []Component `json:"components,omitempty"`
 	// Failed is what ended the machine's bootstrap, in the provider's words; empty: nothing did.
 	Failed string `json:"failed,omitempty"`
+	// CannotJoin says why nothing on the machine will add a member to etcd any more, or never
+	// began to: its member was removed, its etcd runs or ran, it has no bootstrap data.
+	// Empty: it may, for all that is known.
+	CannotJoin string `json:"cannotJoin,omitempty"`
+	// Updating says what somebody else is changing inside the machine, which is waited for; empty: nothing.
+	Updating string `json:"updating,omitempty"`
 	// Outdated says in what the machine differs from what is wanted, so that only
 	// another can take its place; empty: in nothing.
 	Outdated string `json:"outdated,omitempty"`

@@ -36,25 +36,32 @@ func (m *machine) stillborn() bool {
 
 // cannotClear says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotClear(m *machine) string {
+	if v := s.prepared(); v.decided && s.staying() <= s.Want.Replicas {
+		return "could not be replaced: " + v.decision.Message
+	}
 	switch {
-	case !s.Group.Initialized:
+	case s.isNew():
 		return ""
 	case s.mayVote(m) && s.staying() < s.Want.Replicas:
 		return "votes, and goes when another is there"
 	case m.Node != "" && s.fitWithout(m) < s.least():
 		return "has its node and may be about to serve, and goes when enough others do"
 	}
-	return cmp.Or(s.cannotDelete(m), s.busyWith())
+	return cmp.Or(s.cannotDelete(m), s.busyWith(m))
 }
 
 // least is how many fit machines a rollout leaves in place.
 func (s *state) least() int { return s.Want.Replicas - 1 + s.Want.Surge }
 
-// busyWith names the machine whose voter is about to leave; empty: there is none.
-func (s *state) busyWith() string {
-	for _, m := range s.with(leaving) {
-		if s.mayVote(m) {
-			return "waits for " + m.Name + ", whose voter leaves"
+// busyWith names the machine whose voter leaves and that another must wait for; empty: there is
+// none. Whoever holds no voter, or a dead one, waits for nobody: the quorum only gains.
+func (s *state) busyWith(m *machine) string {
+	if e := s.held(m); e == nil || e.Learner || !s.Now.Before(e.answers()) {
+		return ""
+	}
+	for _, o := range s.with(leaving) {
+		if s.mayVote(o) {
+			return "waits for " + o.Name + ", whose voter leaves"
 		}
 	}
 	return ""
@@ -72,6 +79,9 @@ func rollOut(s *state) opinion {
 		return pass("%s outdated, and one more than wanted is there", count(len(old), "machine"))
 	case s.uneven():
 		return s.waitForOdd()
+	}
+	if v := s.prepared(); v.decided {
+		return v
 	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
 	goes := s.leastNeeded(old)
@@ -140,7 +150,7 @@ func (s *state) unfit() string {
 // takeAway deletes a machine, as soon as the group can live without it and its
 // leader has handed over.
 func (s *state) takeAway(m *machine, reason, why string) opinion {
-	if s.Group.Initialized {
+	if !s.isNew() {
 		if not := s.cannotDelete(m); not != "" {
 			return wait("CannotSpare", "%s, but %s %s", why, m.Name, not)
 		}

@@ -191,7 +191,7 @@ func TestAdoption(t *testing.T) {
 			t.Errorf("no event of the adoption of %s in\n%s", name, heard)
 		}
 	}
-	if w.scene().observed.Group.Adopted {
+	if !w.scene().observed.Group.Initialized {
 		t.Error("nothing was seen of the cluster, although it is known to be initialised")
 	}
 	if got := w.scene().observed.Cluster.Kubeconfig; got.Foreign || got.Expires.IsZero() {
@@ -416,10 +416,10 @@ func TestAdoptionBeforeTheClusterAnswers(t *testing.T) {
 		machines[alone[2]].CreationTimestamp = longAgo
 	})
 	w.view.Reachable, w.view.Why = false, "connection refused"
-	if p := w.settle(); p.Reason != "ClusterUnseen" || !strings.Contains(p.Message, "connection refused") {
+	if p := w.settle(); p.Reason != "Unreachable" || !strings.Contains(p.Message, "connection refused") {
 		t.Errorf("it ends with %+v", p)
 	}
-	if o := w.scene().observed; len(o.Machines) != 3 || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Deleting }) || !o.Group.Adopted {
+	if o := w.scene().observed; len(o.Machines) != 3 || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Deleting }) || o.Group.New {
 		t.Errorf("observed %+v", o)
 	}
 	// A machine that goes meanwhile is held until its member is known, and let go then.

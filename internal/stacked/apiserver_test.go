@@ -94,7 +94,8 @@ func startController(t *testing.T, w *world, cfg *rest.Config) *atomic.Int64 {
 	w.changed = make(chan event.GenericEvent, 100)
 	r := &Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workload: w, Quorums: w, Kubeadm: w}
 	ctx, stop := context.WithCancel(context.Background())
-	if err := r.SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
+	// Each test has a manager of its own.
+	if err := r.SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: new(true)}); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)

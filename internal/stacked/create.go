@@ -35,7 +35,7 @@ func (r *Reconciler) create(ctx context.Context, s *scene, m *memory, step plan.
 	if err != nil {
 		return fmt.Errorf("reading the machine template of %s: %w", s.kcp.Name, err)
 	}
-	if err := r.takeNumber(ctx, s, m, step.Number); err != nil {
+	if err := r.takeNumber(ctx, s, m, step); err != nil {
 		return err
 	}
 	m.begun = step.Machine
@@ -50,7 +50,7 @@ func (r *Reconciler) create(ctx context.Context, s *scene, m *memory, step plan.
 	m.begun = ""
 	m.expect(expectation{machine: step.Machine, since: time.Now()})
 	if _, replaces := s.kcp.Annotations[upstream.RemediationInProgressAnnotation]; replaces {
-		return r.annotate(ctx, s, m, upstream.RemediationInProgressAnnotation, "")
+		return r.annotate(ctx, s, m, map[string]string{upstream.RemediationInProgressAnnotation: ""})
 	}
 	return nil
 }
@@ -64,11 +64,12 @@ func (r *Reconciler) createObjects(ctx context.Context, s *scene, template *unst
 	if err != nil {
 		return err
 	}
-	config := desiredConfig(s.kcp, s.cluster.Name, step.Machine, step.Init)
+	wanted := s.buildable()
+	config := desiredConfig(wanted, s.cluster.Name, step.Machine, step.Init)
 	if err := r.make(ctx, s.kcp, config); err != nil {
 		return fmt.Errorf("creating KubeadmConfig %s: %w", step.Machine, err)
 	}
-	made := desiredMachine(s.kcp, s.cluster.Name, step.Machine, step.Domain)
+	made := desiredMachine(wanted, s.cluster.Name, step.Machine, step.Domain)
 	made.Spec.InfrastructureRef = infrastructure
 	made.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: bootstrapv1.GroupVersion.Group,
@@ -103,13 +104,21 @@ func (r *Reconciler) abandon(ctx context.Context, s *scene, machines schema.Grou
 	return nil
 }
 
-// takeNumber writes down the number of a machine that is about to be made. A
-// control plane that has changed since it was read is a conflict, and nothing is made.
-func (r *Reconciler) takeNumber(ctx context.Context, s *scene, m *memory, number int) error {
-	if number <= lastMachine(s.kcp) {
-		return nil // the machine was begun before
+// takeNumber writes down the number of a machine that is about to be made, and of the first
+// one that nothing was initialised before. A control plane that has changed since it was
+// read is a conflict, and nothing is made.
+func (r *Reconciler) takeNumber(ctx context.Context, s *scene, m *memory, step plan.Step) error {
+	notes := map[string]string{}
+	if step.Number > lastMachine(s.kcp) { // else the machine was begun before
+		notes[controlplanev1.LastMachineAnnotation] = strconv.Itoa(step.Number)
 	}
-	return r.annotate(ctx, s, m, controlplanev1.LastMachineAnnotation, strconv.Itoa(number))
+	if step.Init && !initializing(s.kcp) {
+		notes[controlplanev1.InitializingAnnotation] = string(s.kcp.UID)
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	return r.annotate(ctx, s, m, notes)
 }
 
 // adoptTemplate makes the Cluster an owner of the machine template, so that it

@@ -59,10 +59,13 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 		return nil
 	case plan.WriteKubeadm:
 		m.files = filesBehind{}
-		return r.Kubeadm.WriteConfig(ctx, s.kcp, s.cluster)
+		return r.Kubeadm.WriteConfig(ctx, s.buildable(), s.cluster)
+	case plan.WritePermissions:
+		m.files, m.surveyed = filesBehind{}, time.Time{} // members that were out of reach may answer now
+		return r.Kubeadm.WritePermissions(ctx, s.buildable(), s.cluster)
 	case plan.UpdateAddons:
 		m.files = filesBehind{}
-		return r.Kubeadm.UpdateAddons(ctx, s.kcp, s.cluster)
+		return r.Kubeadm.UpdateAddons(ctx, s.buildable(), s.cluster)
 	case plan.Finish:
 		return r.finish(ctx, s)
 	case plan.Nothing, plan.Wait:
@@ -118,7 +121,12 @@ func (r *Reconciler) changeMembers(ctx context.Context, s *scene, m *memory, ste
 	if err != nil {
 		return err
 	}
-	m.surveyed = time.Time{}
+	m.dropSurvey()
+	if step.Verb == plan.RemoveMember {
+		if err := r.noteRemoval(ctx, s, m, step); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, memberTime)
 	defer cancel()
 	to := r.dial(s.cluster)

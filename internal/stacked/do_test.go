@@ -153,7 +153,7 @@ func TestCreateOnOldFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := w.r.do(context.Background(), old, &memory{}, plan.Step{Verb: plan.Create, Machine: "other-1", Number: 1, Init: true})
-	if err == nil || !strings.Contains(err.Error(), "quorate-last-machine") {
+	if err == nil || !strings.Contains(err.Error(), "writing annotations of KubeadmControlPlane") {
 		t.Errorf("error is %v, want a conflict at the number", err)
 	}
 	if got := w.objects(); got != "[demo-cp-1] [demo-cp-1] [demo-cp-1]" {

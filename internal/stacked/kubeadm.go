@@ -2,6 +2,7 @@ package stacked
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -22,12 +23,20 @@ type Kubeadm interface {
 	// Initialised reports whether all is written that others need to join. It is
 	// asked only while the cluster's API server answers.
 	Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (bool, error)
-	// Behind says in what kubeadm's own configuration in the cluster, and in what the
-	// add-ons, are not as wanted; both empty: they are.
-	Behind(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (config, addons string, err error)
-	// WriteConfig and UpdateAddons bring them up to date.
+	// Behind says in what kubeadm's files in the cluster are not as wanted.
+	Behind(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (KubeadmBehind, error)
+	// WritePermissions, WriteConfig and UpdateAddons bring them up to date.
+	WritePermissions(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error
 	WriteConfig(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error
 	UpdateAddons(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error
+}
+
+// KubeadmBehind says in what kubeadm's files in a cluster are not as wanted. The zero value: in nothing.
+type KubeadmBehind struct {
+	// Permissions, Config and Addons are what can be brought up to date.
+	Permissions, Config, Addons string
+	// ConfigUnusable and AddonsRefused are what only a person can mend.
+	ConfigUnusable, AddonsRefused string
 }
 
 // tokenPhase is the phase of kubeadm init that lets others join.
@@ -50,18 +59,50 @@ func (k kubeadm) Initialised(ctx context.Context, kcp *controlplanev1.KubeadmCon
 }
 
 // Behind implements Kubeadm.
-func (k kubeadm) Behind(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (string, string, error) {
+func (k kubeadm) Behind(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (KubeadmBehind, error) {
 	set, err := k.client(ctx, cluster)
 	if err != nil {
-		return "", "", err
+		return KubeadmBehind{}, err
 	}
-	want := wantedOf(kcp)
-	config, err := kubeadmfiles.ConfigBehind(ctx, set, want)
+	return behind(ctx, set, wantedOf(kcp))
+}
+
+// behind asks a cluster.
+func behind(ctx context.Context, set kubernetes.Interface, want kubeadmfiles.Wanted) (KubeadmBehind, error) {
+	var b KubeadmBehind
+	var err error
+	if b.Permissions, err = kubeadmfiles.PermissionsBehind(ctx, set, want); err != nil {
+		return KubeadmBehind{}, err
+	}
+	if b.Config, err = kubeadmfiles.ConfigBehind(ctx, set, want); err != nil {
+		if b.ConfigUnusable = refusal(err); b.ConfigUnusable == "" {
+			return KubeadmBehind{}, err
+		}
+	}
+	if b.Addons, err = kubeadmfiles.AddonsBehind(ctx, set, want); err != nil {
+		if b.AddonsRefused = refusal(err); b.AddonsRefused == "" {
+			return KubeadmBehind{}, err
+		}
+	}
+	return b, nil
+}
+
+// refusal returns what only a person can mend of a look that failed; empty: the look itself did.
+func refusal(err error) string {
+	var refused *kubeadmfiles.Refusal
+	if errors.As(err, &refused) {
+		return refused.Error()
+	}
+	return ""
+}
+
+// WritePermissions implements Kubeadm.
+func (k kubeadm) WritePermissions(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error {
+	set, err := k.client(ctx, cluster)
 	if err != nil {
-		return "", "", err
+		return err
 	}
-	addons, err := kubeadmfiles.AddonsBehind(ctx, set, want)
-	return config, addons, err
+	return kubeadmfiles.WritePermissions(ctx, set, wantedOf(kcp))
 }
 
 // WriteConfig implements Kubeadm.

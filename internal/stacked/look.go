@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -57,6 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if err := r.observeKubeadm(ctx, s, m); err != nil {
 		return nil, 0, err
 	}
+	r.observeExpiries(ctx, s, m)
 	return s, 0, r.observeEtcd(ctx, s, m)
 }
 
@@ -70,20 +70,25 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 	of := fmt.Sprint(s.kcp.UID, s.kcp.Generation)
 	moving := len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
 	age := slowTime
-	if moving || m.files.config != "" || m.files.addons != "" {
+	switch {
+	case moving, m.files.behind.Config != "", m.files.behind.Addons != "", m.files.behind.Permissions != "":
 		age = surveyAge
+	case m.files.behind != KubeadmBehind{}, o.Etcd.Managed && !m.survey.Known:
+		age = surveyAgeRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
 	}
 	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
-		config, addons, err := r.Kubeadm.Behind(ctx, s.kcp, s.cluster)
+		behind, err := r.Kubeadm.Behind(ctx, s.buildable(), s.cluster)
 		if err != nil && moving {
 			// Machines that join with an old configuration would be as old themselves.
 			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", s.cluster.Name, err)
 		}
 		if err == nil {
-			m.files = filesBehind{config: config, addons: addons, of: of, read: o.Now}
+			m.files = filesBehind{behind: behind, of: of, read: o.Now}
 		}
 	}
-	o.Cluster.Kubeadm, o.Cluster.Addons = m.files.config, m.files.addons
+	b := m.files.behind
+	o.Cluster.Kubeadm, o.Cluster.Addons, o.Cluster.Permissions = b.Config, b.Addons, b.Permissions
+	o.Cluster.KubeadmUnusable, o.Cluster.AddonsRefused = b.ConfigUnusable, b.AddonsRefused
 	return nil
 }
 
@@ -95,7 +100,7 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 	}
 	// A machine that is deleted while it initialises takes the cluster with it; those that
 	// others made may have others beside them.
-	if !o.Group.Adopted && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
+	if o.Group.New && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
 		return
 	}
 	done, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
@@ -103,7 +108,9 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 		// An API server that has just come up may fail yet; the next turn asks again.
 		ctrl.LoggerFrom(ctx).V(1).Info("Could not see whether kubeadm has initialised the cluster", "error", err.Error())
 	}
-	o.Group.Initialized = done
+	if done {
+		o.Group.Initialized, o.Group.New = true, false
+	}
 }
 
 // surveys reports whether etcd's members are to be asked.
@@ -116,32 +123,30 @@ func (s *scene) surveys() bool {
 	return !o.Group.Deleting || len(o.Workers) > 0
 }
 
-// observeEtcd adds what etcd says, unless that was asked a moment ago.
+// observeEtcd adds what etcd says, and has it asked unless that was done a moment ago. The error is
+// errSurveyRuns while the answers are not there.
 func (r *Reconciler) observeEtcd(ctx context.Context, s *scene, m *memory) error {
 	if !s.surveys() {
+		m.dropSurvey()
 		return nil
 	}
 	s.left = m.left
 	around := s.around()
-	if now := time.Now(); m.usable(around, now) {
-		s.observed.Now = now
-		s.addEtcd(m.survey, &m.since, now)
-		return nil
+	m.take()
+	if !m.usable(around, time.Now()) {
+		if err := r.surveyed(ctx, s, m, around, ""); err != nil {
+			return err
+		}
 	}
-	asked := time.Now()
-	var survey etcd.Survey
-	if quorum, err := r.Quorums.Of(ctx, s.cluster); err != nil {
-		survey.Why = err.Error()
-	} else {
-		survey = s.ask(ctx, quorum, r.dial(s.cluster), m.survey)
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("asking etcd's members: %w", ctx.Err())
-	}
-	m.survey, m.surveyed, m.around = survey, asked, around
-	s.observed.Now = time.Now()
-	s.addEtcd(survey, &m.since, s.observed.Now)
+	s.useSurvey(m)
 	return nil
+}
+
+// useSurvey adds the newest survey.
+func (s *scene) useSurvey(m *memory) {
+	s.observed.Now = time.Now()
+	s.retry = m.retry()
+	s.addEtcd(m.survey, &m.since, s.observed.Now)
 }
 
 // around writes all facts but etcd's and the time, to tell whether any has changed.
@@ -210,7 +215,7 @@ func (s *scene) again(d plan.Decision) time.Duration {
 		soon = soonAfterAct
 	case o.Group.Paused:
 		return 0
-	case s.hold != nil, len(o.Strangers) > 0, o.Cluster.Template != "":
+	case o.Want.Refused.Reason != "", len(o.Strangers) > 0, o.Cluster.Template != "":
 		soon = soonMissing
 	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
 		soon = soonInit
@@ -219,6 +224,7 @@ func (s *scene) again(d plan.Decision) time.Duration {
 		if o.Now.Sub(s.newestFact()) > longWithoutNew {
 			soon = soonLongBusy
 		}
+		soon = max(soon, s.retry)
 	}
 	if d.Again > 0 {
 		soon = min(soon, d.Again)

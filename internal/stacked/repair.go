@@ -32,23 +32,25 @@ const (
 // deleted: the one that takes its place shall know.
 func (r *Reconciler) noteRepair(ctx context.Context, s *scene, m *memory, step plan.Step) error {
 	given := replacement{Machine: step.Machine, Timestamp: metav1.NewTime(time.Now().UTC().Truncate(time.Second)), Retries: step.Retry}
-	return r.annotate(ctx, s, m, upstream.RemediationInProgressAnnotation, given.String())
+	return r.annotate(ctx, s, m, map[string]string{upstream.RemediationInProgressAnnotation: given.String()})
 }
 
-// annotate sets an annotation of the control plane, or takes it away if the value is
+// annotate sets annotations of the control plane, or takes those away whose value is
 // empty. A control plane that has changed since it was read is a conflict.
-func (r *Reconciler) annotate(ctx context.Context, s *scene, m *memory, name, value string) error {
+func (r *Reconciler) annotate(ctx context.Context, s *scene, m *memory, values map[string]string) error {
 	after := s.kcp.DeepCopy()
-	if value == "" {
-		delete(after.Annotations, name)
-	} else {
-		if after.Annotations == nil {
-			after.Annotations = map[string]string{}
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	for name, value := range values {
+		if value == "" {
+			delete(after.Annotations, name)
+		} else {
+			after.Annotations[name] = value
 		}
-		after.Annotations[name] = value
 	}
 	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("writing annotation %s of KubeadmControlPlane %s: %w", name, s.kcp.Name, err)
+		return fmt.Errorf("writing annotations of KubeadmControlPlane %s: %w", s.kcp.Name, err)
 	}
 	s.kcp = after
 	m.expect(expectation{version: after.ResourceVersion, since: time.Now()})
@@ -68,16 +70,6 @@ func (s *scene) repairs() []string {
 		}
 	}
 	return texts
-}
-
-// ownerRemediated tells of a marked machine what becomes of it. says is what the rules
-// say of those that are marked.
-func (s *scene) ownerRemediated(i int, says string) metav1.Condition {
-	kind := clusterv1.MachineOwnerRemediatedCondition
-	if s.observed.Machines[i].Deleting {
-		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
-	}
-	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
 }
 
 // verdict is what a rule says of what was observed.

@@ -3,6 +3,7 @@ package stacked
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,46 +33,53 @@ const (
 )
 
 // report tells what was seen, decided and done: on the Machines, on the control
-// plane, by an event, a log line and metrics. What has not changed is not written again.
+// plane, by an event, a log line and metrics. What has not changed is not written again, and
+// what could not be kept up does not stop the report.
 func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Decision, failure error) error {
+	var kept error
 	if !s.observed.Group.Paused {
-		if err := r.reportMachines(ctx, s, m); err != nil {
+		if err := r.recordInitialized(ctx, s, m); err != nil {
 			return err
 		}
-		if err := r.keep(ctx, s, m); err != nil {
+		if err := r.endRepair(ctx, s, m, d); err != nil {
 			return err
 		}
+		if err := r.reportMachines(ctx, s, m, d, failure); err != nil {
+			return err
+		}
+		kept = r.keep(ctx, s, m)
 	}
 	after := s.kcp.DeepCopy()
 	s.describe(after, d, failure)
 	r.announce(ctx, s.kcp, after, d, failure)
 	setSpare(s)
+	setExpiry(after)
 	if equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
-		return nil
+		return kept
 	}
 	err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
-		return fmt.Errorf("writing the status of KubeadmControlPlane %s: %w", s.kcp.Name, err)
+		return errors.Join(kept, fmt.Errorf("writing the status of KubeadmControlPlane %s: %w", s.kcp.Name, err))
 	}
 	m.expect(expectation{version: after.ResourceVersion, since: time.Now()})
-	return nil
+	return kept
 }
 
 // keep writes what follows the control plane without a step: what its machines carry,
-// and the health check that it owns.
+// whose the cluster's secrets are, when certificates expire, and the health check that it owns.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
-	if s.observed.Group.Deleting || s.hold != nil || len(s.observed.Strangers) > 0 {
+	if s.observed.Group.Deleting || len(s.observed.Strangers) > 0 {
 		return nil
 	}
 	if err := r.propagate(ctx, s, m); err != nil {
 		return err
 	}
-	return r.healthCheck(ctx, s)
+	return errors.Join(r.ownSecrets(ctx, s, m), r.recordExpiries(ctx, s, m), r.healthCheck(ctx, s))
 }
 
 // reportMachines writes the conditions of the Machines. One that has changed
 // since it was read is left to the next turn, which its change brings about.
-func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory) error {
+func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d plan.Decision, failure error) error {
 	says := ""
 	if slices.ContainsFunc(s.observed.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
 		says = s.verdict("remediate")
@@ -82,10 +90,11 @@ func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory) er
 			conditions.Set(after, c)
 		}
 		if s.observed.Machines[i].Marked != "" {
-			conditions.Set(after, s.ownerRemediated(i, says))
+			conditions.Set(after, s.ownerRemediated(i, says, d, failure))
 		}
+		s.handBack(i, after)
 		s.machines[i] = after
-		if equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) {
+		if equality.Semantic.DeepEqual(before.Status, after.Status) {
 			continue
 		}
 		err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -125,9 +134,10 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	status.ReadyReplicas = s.count(clusterv1.MachineReadyCondition)
 	status.AvailableReplicas = s.count(clusterv1.MachineAvailableCondition)
 	status.UpToDateReplicas = s.count(clusterv1.MachineUpToDateCondition)
-	if given := replacementIn(kcp.Annotations, upstream.RemediationInProgressAnnotation); given != nil {
-		status.LastRemediation = upstream.LastRemediationStatus{Machine: given.Machine, Time: given.Timestamp, RetryCount: ptr.To(int32(given.Retries))}
+	if last := s.lastRemediation(); last != nil {
+		status.LastRemediation = upstream.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
 	}
+	s.describeExpiry(status)
 	describeDeprecated(kcp)
 }
 

@@ -367,7 +367,7 @@ func TestBrokenSecret(t *testing.T) {
 	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-ca", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Data: map[string][]byte{"tls.crt": []byte("x")}}
 	w := newWorld(t, testCluster(), testKCP(1), broken)
 	p := w.settle()
-	if p.Reason != "CertificatesInvalid" || !strings.Contains(p.Message, "demo-ca lacks tls.key") || len(w.machineNames()) != 0 {
+	if p.Reason != "CertificatesInvalid" || !strings.Contains(p.Message, "demo-ca: tls.crt holds no certificate") || len(w.machineNames()) != 0 {
 		t.Errorf("plan is %+v, machines %v", p, w.machineNames())
 	}
 }
@@ -410,7 +410,7 @@ func TestAgain(t *testing.T) {
 		{"the first machine's API server answers", func(s *scene) { s.observed.Group.Initialized = false }, waiting, soonInit},
 		{"the first machine comes up", func(s *scene) { s.observed.Group.Initialized, s.observed.Cluster.Reachable = false, false }, waiting, soonAtRest},
 		{"somebody else's machine", func(s *scene) { s.observed.Strangers = []plan.Stranger{{}} }, waiting, soonMissing},
-		{"something must be given", func(s *scene) { s.wait("X", "x") }, waiting, soonMissing},
+		{"something must be given", func(s *scene) { s.refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, soonMissing},
 		{"paused", func(s *scene) { s.observed.Group.Paused = true }, waiting, 0},
 		{"the whole group goes", func(s *scene) { s.observed.Group.Deleting = true }, waiting, soonAtRest},
 	}

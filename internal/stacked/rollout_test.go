@@ -37,11 +37,17 @@ func (w *world) change(f func(*controlplanev1.KubeadmControlPlane)) {
 // live lets all that is under way end, until the control plane is at rest: machines come up, machines go.
 func (w *world) live() controlplanev1.PlanStatus {
 	w.t.Helper()
+	return w.liveUntil("AsWanted")
+}
+
+// liveUntil lets all that is under way end, until that is the reason of what is decided.
+func (w *world) liveUntil(reason string) controlplanev1.PlanStatus {
+	w.t.Helper()
 	var p controlplanev1.PlanStatus
 	for range 60 {
 		w.forgetEtcd()
 		p = w.settle()
-		if p.Step == string(plan.Nothing) {
+		if p.Reason == reason {
 			return p
 		}
 		moved := false
@@ -226,7 +232,7 @@ func TestRepair(t *testing.T) {
 	if p := w.settle(); p.Step != string(plan.Wait) || !w.machine("demo-cp-5").DeletionTimestamp.IsZero() {
 		t.Errorf("after the last retry: %+v", p)
 	}
-	if c := conditions.Get(w.machine("demo-cp-5"), clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineRemediationDeferredReason || !strings.Contains(c.Message, "at most 1 shall be") {
+	if c := conditions.Get(w.machine("demo-cp-5"), clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason || !strings.Contains(c.Message, "at most 1 shall be") {
 		t.Errorf("OwnerRemediated says %+v", c)
 	}
 }

@@ -388,17 +388,17 @@ func TestDomainsAndWants(t *testing.T) {
 func TestHolds(t *testing.T) {
 	kcp := testKCP(3)
 	kcp.Spec.Version = "latest"
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.hold == nil || s.hold.Reason != "InvalidVersion" {
-		t.Errorf("with a version that is none: %+v", s.hold)
+	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.observed.Want.Refused.Reason != "InvalidVersion" {
+		t.Errorf("with a version that is none: %+v", s.observed.Want.Refused)
 	}
 	kcp = testKCP(3)
 	kcp.Spec.MachineNaming.Template = "{{ .cluster.name }}"
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.hold == nil || s.hold.Reason != "InvalidMachineNaming" {
-		t.Errorf("with names that are all the same: %+v", s.hold)
+	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.observed.Want.Refused.Reason != "InvalidMachineNaming" {
+		t.Errorf("with names that are all the same: %+v", s.observed.Want.Refused)
 	}
 	// Stored before the schema and the webhook refused it.
 	kcp = testKCP(0)
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.hold == nil || s.hold.Reason != "InvalidReplicas" || !strings.Contains(s.hold.Message, "spec.replicas is 0") {
-		t.Errorf("with no machine wanted: %+v", s.hold)
+	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.observed.Want.Refused.Reason != "InvalidReplicas" || !strings.Contains(s.observed.Want.Refused.Message, "spec.replicas is 0") {
+		t.Errorf("with no machine wanted: %+v", s.observed.Want.Refused)
 	}
 }

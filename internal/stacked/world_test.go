@@ -39,7 +39,11 @@ import (
 // what the test lets it do.
 type world struct {
 	config, addons string // in what kubeadm's files in the cluster are behind
-	t              *testing.T
+	// permissions are missing, and unusable and refused are what only a person can mend of kubeadm's files.
+	permissions, unusable, refused string
+	// forwarded: etcd is reached by port-forwards alone, which are forbidden without the permissions.
+	forwarded bool
+	t         *testing.T
 	// mu guards what a controller in the background asks for.
 	mu       sync.Mutex
 	changed  chan event.GenericEvent
@@ -57,6 +61,8 @@ type world struct {
 	onSurvey func(int)
 	// failChange fails changes of members.
 	failChange error
+	// serve answers connections to a port of a Node; nil: nobody listens.
+	serve func(node string, port int) (net.Conn, error)
 	// failBehind fails the question for kubeadm's files.
 	failBehind error
 }
@@ -146,8 +152,14 @@ func (w *world) View(client.ObjectKey) workload.View {
 	defer w.locked()()
 	return w.view
 }
-func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context) (net.Conn, error) {
-	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
+func (w *world) Dial(_ client.ObjectKey, node, _ string, port int) func(context.Context) (net.Conn, error) {
+	return func(context.Context) (net.Conn, error) {
+		defer w.locked()()
+		if w.serve == nil {
+			return nil, net.ErrClosed
+		}
+		return w.serve(node, port)
+	}
 }
 func (w *world) Events() <-chan event.GenericEvent { return w.changed }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (Quorum, error) {
@@ -159,9 +171,15 @@ func (w *world) Initialised(context.Context, *controlplanev1.KubeadmControlPlane
 }
 
 // locked locks the world and returns how to unlock it.
-func (w *world) Behind(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (string, string, error) {
+func (w *world) Behind(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (KubeadmBehind, error) {
 	defer w.locked()()
-	return w.config, w.addons, w.failBehind
+	return KubeadmBehind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused}, w.failBehind
+}
+
+func (w *world) WritePermissions(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
+	defer w.locked()()
+	w.permissions = ""
+	return nil
 }
 
 func (w *world) WriteConfig(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
@@ -187,6 +205,9 @@ func (w *world) Survey(_ context.Context, targets []etcd.Target) etcd.Survey {
 		w.onSurvey(w.surveys)
 	}
 	w.surveys++
+	if w.forwarded && w.permissions != "" {
+		return etcd.Survey{Why: "forbidden: nodes/proxy"}
+	}
 	s := etcd.Survey{Known: len(targets) > 0, Agreed: true}
 	for _, m := range w.members {
 		if !slices.ContainsFunc(targets, func(t etcd.Target) bool { return t.Name == m.Name }) {
@@ -216,11 +237,17 @@ func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) erro
 // turn takes one turn, which must not fail.
 func (w *world) turn() ctrl.Result {
 	w.t.Helper()
-	result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
-	if err != nil {
-		w.t.Fatalf("turn failed: %v", err)
+	for {
+		result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
+		if err != nil {
+			w.t.Fatalf("turn failed: %v", err)
+		}
+		m := w.r.memories.kept[kcpKey]
+		if m == nil || m.inquiry == nil {
+			return result
+		}
+		<-m.inquiry.done // which brings about the next turn
 	}
-	return result
 }
 
 // settle takes turns until one writes nothing, and returns what is decided then.
@@ -310,6 +337,7 @@ func (w *world) claim(name string) {
 	w.t.Helper()
 	m := w.machine(name)
 	m.Finalizers = []string{clusterv1.MachineFinalizer}
+	m.Spec.Bootstrap.DataSecretName = ptr.To(name)
 	if err := w.client.Update(context.Background(), m); err != nil {
 		w.t.Fatal(err)
 	}

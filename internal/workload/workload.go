@@ -36,7 +36,7 @@ type View struct {
 	Revision uint64
 }
 
-// Options are the paces of Connections. A zero value means the default.
+// Options are the paces of Connections, and their ways. A zero value means the default.
 type Options struct {
 	// Try is the least time between two tries to connect; 500 ms.
 	Try time.Duration
@@ -46,6 +46,8 @@ type Options struct {
 	Busy, Rest time.Duration
 	// Recheck is how often the kubeconfig is read again while it works; 5 min.
 	Recheck time.Duration
+	// ForwardOnly: ports on machines are reached through the API server alone. Their addresses may be unknown here, or belong to others.
+	ForwardOnly bool
 }
 
 func (o Options) withDefaults() Options {

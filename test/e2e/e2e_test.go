@@ -33,6 +33,10 @@ var lives = []struct {
 	{"adopt", adopt},
 	{"takeover", takeover},
 	{"external", external},
+	{"examples", examples},
+	{"slow-infrastructure", slowInfrastructure},
+	{"kubectl-after-upgrade", kubectlAfterUpgrade},
+	{"forward-only", forwardOnly},
 }
 
 func TestE2E(t *testing.T) {

@@ -22,7 +22,7 @@ func (g *group) look(s *state) plan.Observed {
 	n := s.n()
 	o := plan.Observed{
 		Now:   now,
-		Group: plan.Group{Name: "cp", Initialized: s.marks&initialised != 0, LastMachine: n},
+		Group: plan.Group{Name: "cp", Initialized: s.marks&initialised != 0, New: s.marks&initialised == 0, LastMachine: n},
 		Want: plan.Want{
 			Replicas: g.replicas, Learners: true, Surge: g.surge, NameFormat: "cp-%s",
 			Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour},

@@ -10,6 +10,21 @@ import (
 // the newest machine it ever created, so that names are never used twice.
 const LastMachineAnnotation = "controlplane.cluster.x-k8s.io/quorate-last-machine"
 
+// InitializedAnnotation on a KubeadmControlPlane says that a cluster was initialised on its
+// machines. Unlike the status it survives a move and a backup. Who wants another cluster
+// made under the same name, after the first and its data are gone, takes it away.
+const InitializedAnnotation = "controlplane.cluster.x-k8s.io/quorate-initialized"
+
+// InitializingAnnotation on a KubeadmControlPlane holds the object's own UID while its
+// first machine is made. It proves that nothing was initialised before; on an object
+// that was moved, restored or made again the UID is another, and it proves nothing.
+const InitializingAnnotation = "controlplane.cluster.x-k8s.io/quorate-initializing"
+
+// MemberRemovedAnnotation on a Machine holds the ID of its etcd member, in hexadecimal, from the
+// moment at which that is about to be removed. It proves that the machine's kubeadm adds no
+// member any more once etcd's list is without that ID.
+const MemberRemovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-member-removed"
+
 // KubeadmControlPlaneSpec is upstream's spec and Quorate's additions.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || oldSelf.?replicas == optional.of(self.replicas) || self.replicas >= 1 && (self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue() || self.replicas % 2 == 1 && (self.replicas <= 7 || self.replicas <= oldSelf.?replicas.orValue(0)))",fieldPath=".replicas",optionalOldSelf=true,messageExpression="(self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue() ? 'replicas is %d: at least one machine is needed; any number from 1 is accepted with external etcd' : self.replicas < 1 ? 'replicas is %d: at least one machine is needed; 1, 3, 5 or 7 are accepted with stacked etcd' : self.replicas % 2 == 0 ? 'replicas is %d: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : 'replicas is %d: stacked etcd is supported with 1, 3, 5 or 7 members, more only slow it down').format([self.replicas])"
@@ -64,6 +79,30 @@ type KubeadmControlPlaneStatus struct {
 	// plan is the step that was decided last, and why.
 	// +optional
 	Plan PlanStatus `json:"plan,omitempty,omitzero"`
+
+	// certificateExpiry tells which of the serving certificates of all API servers and etcd
+	// members expires first. Left out: none has been seen yet.
+	// +optional
+	CertificateExpiry CertificateExpiryStatus `json:"certificateExpiry,omitempty,omitzero"`
+}
+
+// CertificateExpiryStatus is one serving certificate, and when it expires.
+type CertificateExpiryStatus struct {
+	// date is when the certificate expires.
+	// +required
+	Date metav1.Time `json:"date,omitempty,omitzero"`
+
+	// machine is the name of the Machine whose certificate it is.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Machine string `json:"machine,omitempty"`
+
+	// component is what shows the certificate: kube-apiserver or etcd.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Component string `json:"component,omitempty"`
 }
 
 // PlanStatus is one decision: the next step and why it is the next one.

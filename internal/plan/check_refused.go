@@ -1,0 +1,45 @@
+package plan
+
+import "fmt"
+
+// checkRefused: while the spec is refused, nothing is begun that it asks for. A machine
+// that broke may be given up where it can be replaced, and be replaced.
+func checkRefused(o Observed, s Step) error {
+	r := o.Want.Refused
+	if r.Reason == "" {
+		return nil
+	}
+	marked, _ := machineNamed(o, s.Machine)
+	switch s.Verb {
+	case Delete:
+		if r.Replaceable && marked.Marked != "" {
+			return nil
+		}
+	case Create, WriteKubeadm:
+		if r.Replaceable && o.Group.Initialized && o.Group.Repairing {
+			return nil
+		}
+	case UpdateAddons:
+	default:
+		return nil
+	}
+	return fmt.Errorf("the spec is refused (%s): nothing may be begun", r.Reason)
+}
+
+// checkReplaceable: whatever is taken away by our own choice, so that fewer are left than
+// wanted, can be replaced.
+func checkReplaceable(o Observed) error {
+	staying := 0
+	for _, m := range o.Machines {
+		if !m.Deleting {
+			staying++
+		}
+	}
+	if staying-1 >= o.Want.Replicas {
+		return nil
+	}
+	if err := checkSurroundings(o.Cluster); err != nil {
+		return fmt.Errorf("nothing could take its place: %w", err)
+	}
+	return nil
+}
