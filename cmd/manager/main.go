@@ -18,6 +18,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register" // the log format json
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -33,6 +34,7 @@ type settings struct {
 	logs    *logs.Options
 
 	health      string
+	profiler    string
 	qps         float32
 	burst       int
 	elect       bool
@@ -42,17 +44,17 @@ type settings struct {
 	electionNS  string
 	gracePeriod time.Duration
 
-	webhookPort int
-	webhookCert string
+	webhookPort     int
+	webhookCert     string
+	webhookCertName string
+	webhookKeyName  string
 }
-
-// leaseName is the lease that leaders hold; one a watch filter, so that shards have a leader each.
-const leaseName = "quorate-manager"
 
 func (s *settings) add(fs *pflag.FlagSet) {
 	s.logs = logs.NewOptions()
 	logsv1.AddFlags(s.logs, fs)
 	flags.AddManagerOptions(fs, &s.serving)
+	feature.MutableGates.AddFlag(fs)
 	fs.StringVar(&s.manager.Namespace, "namespace", "", "Work on objects of this namespace only. Empty: of all.")
 	fs.StringVar(&s.manager.WatchFilter, "watch-filter", "",
 		"Work on objects only whose label "+clusterv1.WatchLabel+" has this value. Several managers with a value each share a large management cluster.")
@@ -63,8 +65,12 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")
 	fs.IntVar(&s.burst, "kube-api-burst", 200, "Requests to the management cluster's API server in one burst.")
 	fs.StringVar(&s.health, "health-addr", ":9440", "Address of the endpoints healthz and readyz.")
+	fs.StringVar(&s.profiler, "profiler-address", "", "Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none; "+
+		"the diagnostics endpoint has them too, for those who may.")
 	fs.IntVar(&s.webhookPort, "webhook-port", 0, "Port of the webhooks that validate and convert Quorate's kinds. 0: none, for a manager beside one that serves them.")
-	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder of the webhooks' certificate, tls.crt and tls.key.")
+	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder of the webhooks' certificate and key.")
+	fs.StringVar(&s.webhookCertName, "webhook-cert-name", "tls.crt", "File of the webhooks' certificate.")
+	fs.StringVar(&s.webhookKeyName, "webhook-key-name", "tls.key", "File of the webhooks' key.")
 	fs.BoolVar(&s.elect, "leader-elect", false, "Work only while holding a lease, so that one of several replicas works.")
 	fs.StringVar(&s.electionNS, "leader-elect-namespace", "", "Namespace of the lease. Empty: the one this runs in.")
 	fs.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "After how long without renewal another replica takes over.")
@@ -91,26 +97,27 @@ func (s *settings) check() error {
 }
 
 func (s *settings) options() (ctrl.Options, error) {
-	_, metrics, err := flags.GetManagerOptions(s.serving)
+	tlsOptions, metrics, err := flags.GetManagerOptions(s.serving)
 	if err != nil {
-		return ctrl.Options{}, fmt.Errorf("reading the flags of the diagnostics endpoint: %w", err)
-	}
-	name := leaseName
-	if s.manager.WatchFilter != "" {
-		name += "-" + s.manager.WatchFilter
+		return ctrl.Options{}, fmt.Errorf("reading the flags of TLS and of the diagnostics endpoint: %w", err)
 	}
 	return ctrl.Options{
-		Metrics:                    *metrics,
-		WebhookServer:              webhook.NewServer(webhook.Options{Port: s.webhookPort, CertDir: s.webhookCert}),
+		Metrics: *metrics,
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Port: s.webhookPort, CertDir: s.webhookCert, CertName: s.webhookCertName, KeyName: s.webhookKeyName, TLSOpts: tlsOptions,
+		}),
 		HealthProbeBindAddress:     s.health,
+		PprofBindAddress:           s.profiler,
 		LeaderElection:             s.elect,
-		LeaderElectionID:           name,
+		LeaderElectionID:           leaseOf(s.manager.WatchFilter, s.manager.Namespace),
 		LeaderElectionNamespace:    s.electionNS,
 		LeaderElectionResourceLock: resourcelock.LeasesResourceLock,
-		LeaseDuration:              &s.lease,
-		RenewDeadline:              &s.renew,
-		RetryPeriod:                &s.retry,
-		GracefulShutdownTimeout:    &s.gracePeriod,
+		// The lease is released when all controllers have ended, or the process is about to.
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &s.lease,
+		RenewDeadline:                 &s.renew,
+		RetryPeriod:                   &s.retry,
+		GracefulShutdownTimeout:       &s.gracePeriod,
 	}, nil
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/tls"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -11,6 +13,11 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/cluster-api/feature"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 )
 
@@ -33,7 +40,8 @@ func TestFlags(t *testing.T) {
 		{args: "--sync-period=1s", err: "--sync-period=1s"},
 		{args: "--kube-api-qps=0", err: "--kube-api-qps=0"},
 		{args: "--kube-api-burst=0", err: "--kube-api-burst=0"},
-		{args: "--webhook-port=9443"},
+		{args: "--webhook-port=9443 --webhook-cert-name=a.crt --webhook-key-name=a.key"},
+		{args: "--profiler-address=localhost:6060 --feature-gates=KubeadmBootstrapFormatIgnition=true"},
 		{args: "--webhook-port=-1", err: "--webhook-port=-1"},
 		{args: "--webhook-port=65536", err: "--webhook-port=65536"},
 		{args: "--leader-elect --leader-elect-renew-deadline=1s", err: "renew deadline 1s"},
@@ -47,17 +55,70 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestShardsHaveALeaseEach: managers that share a management cluster, by label or by namespace, elect a leader each.
 func TestShardsHaveALeaseEach(t *testing.T) {
 	names := map[string]bool{}
-	for _, args := range []string{"--leader-elect", "--leader-elect --watch-filter=a", "--leader-elect --watch-filter=b"} {
-		o, err := parse(t, strings.Fields(args)...).options()
+	for _, args := range []string{
+		"", "--watch-filter=a", "--watch-filter=b", "--namespace=a", "--namespace=b",
+		"--namespace=a --watch-filter=b", "--namespace=b --watch-filter=a", "--watch-filter=a-b", "--namespace=a-b",
+		"--watch-filter=East_1", "--watch-filter=east_1", "--watch-filter=" + strings.Repeat("x", 63) + " --namespace=" + strings.Repeat("y", 63),
+	} {
+		o, err := parse(t, append(strings.Fields(args), "--leader-elect")...).options()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !o.LeaderElection || names[o.LeaderElectionID] {
 			t.Errorf("%s: lease %q, elected %t", args, o.LeaderElectionID, o.LeaderElection)
 		}
+		if wrong := validation.IsDNS1123Subdomain(o.LeaderElectionID); len(wrong) > 0 {
+			t.Errorf("%s: %q is no name of a lease: %v", args, o.LeaderElectionID, wrong)
+		}
 		names[o.LeaderElectionID] = true
+	}
+	// Those that earlier releases use: replicas of two releases must not lead at once.
+	for _, old := range []string{"quorate-manager", "quorate-manager-a", "quorate-manager-b"} {
+		if !names[old] {
+			t.Errorf("no lease %s, only %v", old, names)
+		}
+	}
+}
+
+// TestLeaseIsReleased: after an orderly end the other replica need not wait until the lease expires.
+func TestLeaseIsReleased(t *testing.T) {
+	o, err := parse(t, "--leader-elect").options()
+	if err != nil || !o.LeaderElectionReleaseOnCancel {
+		t.Errorf("released %t, %v", o.LeaderElectionReleaseOnCancel, err)
+	}
+}
+
+// TestTLS: the webhooks are served with the TLS that the flags ask for, as the diagnostics are.
+func TestTLS(t *testing.T) {
+	const suite = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+	o, err := parse(t, "--webhook-port=9443", "--tls-min-version=VersionTLS13", "--tls-cipher-suites="+suite).options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, ok := o.WebhookServer.(*webhook.DefaultServer)
+	if !ok {
+		t.Fatalf("webhooks are served by %T", o.WebhookServer)
+	}
+	for name, set := range map[string][]func(*tls.Config){"webhooks": server.Options.TLSOpts, "diagnostics": o.Metrics.TLSOpts} {
+		cfg := &tls.Config{}
+		for _, f := range set {
+			f(cfg)
+		}
+		if cfg.MinVersion != tls.VersionTLS13 || len(cfg.CipherSuites) != 1 || tls.CipherSuiteName(cfg.CipherSuites[0]) != suite {
+			t.Errorf("%s: TLS from %s, suites %v", name, tls.VersionName(cfg.MinVersion), cfg.CipherSuites)
+		}
+	}
+}
+
+// TestFeatureGates: what upstream's checks accept only with a gate can be turned on, as in upstream's manager.
+func TestFeatureGates(t *testing.T) {
+	t.Cleanup(func() { parse(t, "--feature-gates=KubeadmBootstrapFormatIgnition=false") })
+	parse(t, "--feature-gates=KubeadmBootstrapFormatIgnition=true")
+	if !feature.Gates.Enabled(feature.KubeadmBootstrapFormatIgnition) {
+		t.Error("the gate is off")
 	}
 }
 
@@ -67,16 +128,22 @@ func TestBadTLSVersion(t *testing.T) {
 	}
 }
 
-// TestDeployment keeps the arguments in config/ valid.
-func TestDeployment(t *testing.T) {
-	data, err := os.ReadFile("../../config/manager/manager.yaml")
+// read reads a manifest of config/.
+func read(t *testing.T, file string, into any) {
+	t.Helper()
+	data, err := os.ReadFile("../../config/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d appsv1.Deployment
-	if err := yaml.UnmarshalStrict(data, &d); err != nil {
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestDeployment keeps the arguments in config/ valid.
+func TestDeployment(t *testing.T) {
+	var d appsv1.Deployment
+	read(t, "manager/manager.yaml", &d)
 	// clusterctl puts in what follows := where a variable is not set.
 	variable := regexp.MustCompile(`\$\{\w+:=([^}]*)\}`)
 	var args []string
@@ -91,6 +158,7 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("%d replicas, elected %t", *d.Spec.Replicas, s.elect)
 	}
 	checkWebhooks(t, s, d.Spec.Template.Spec)
+	checkAvailability(t, &d)
 	if grace := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second; grace <= s.gracePeriod {
 		t.Errorf("it is killed after %s and may take %s to end", grace, s.gracePeriod)
 	}
@@ -99,14 +167,8 @@ func TestDeployment(t *testing.T) {
 // checkWebhooks: the webhooks listen where the Service finds them, with the certificate that is mounted.
 func checkWebhooks(t *testing.T, s *settings, pod corev1.PodSpec) {
 	t.Helper()
-	data, err := os.ReadFile("../../config/webhook/service.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var service corev1.Service
-	if err := yaml.UnmarshalStrict(data, &service); err != nil {
-		t.Fatal(err)
-	}
+	read(t, "webhook/service.yaml", &service)
 	target := service.Spec.Ports[0].TargetPort.StrVal
 	if !slices.ContainsFunc(pod.Containers[0].Ports, func(p corev1.ContainerPort) bool {
 		return p.Name == target && p.ContainerPort == int32(s.webhookPort)
@@ -115,5 +177,40 @@ func checkWebhooks(t *testing.T, s *settings, pod corev1.PodSpec) {
 	}
 	if mounts := pod.Containers[0].VolumeMounts; len(mounts) != 1 || mounts[0].MountPath != s.webhookCert || mounts[0].Name != pod.Volumes[0].Name {
 		t.Errorf("certificate in %s, mounted: %+v", s.webhookCert, mounts)
+	}
+}
+
+// checkAvailability: of several replicas a drain or a node that is short of memory leaves one, and all that listens can be reached.
+func checkAvailability(t *testing.T, d *appsv1.Deployment) {
+	t.Helper()
+	var budget policyv1.PodDisruptionBudget
+	read(t, "manager/availability.yaml", &budget)
+	if spec := budget.Spec; !maps.Equal(spec.Selector.MatchLabels, d.Spec.Selector.MatchLabels) || spec.MaxUnavailable.IntValue() != int(*d.Spec.Replicas)-1 {
+		t.Errorf("the disruption budget is %+v", spec)
+	}
+	pod := d.Spec.Template.Spec
+	if pod.PriorityClassName == "" {
+		t.Error("it has no priority")
+	}
+	resources := pod.Containers[0].Resources
+	if resources.Requests.Memory().IsZero() || resources.Requests.Cpu().IsZero() || resources.Limits.Memory().Cmp(*resources.Requests.Memory()) < 0 {
+		t.Errorf("its resources are %+v", resources)
+	}
+	var policy networkingv1.NetworkPolicy
+	read(t, "manager/network.yaml", &policy)
+	if !maps.Equal(policy.Spec.PodSelector.MatchLabels, d.Spec.Selector.MatchLabels) {
+		t.Errorf("the network policy is for %+v", policy.Spec.PodSelector)
+	}
+	var open, listens []string
+	for _, p := range policy.Spec.Ingress[0].Ports {
+		open = append(open, p.Port.StrVal)
+	}
+	for _, p := range pod.Containers[0].Ports {
+		listens = append(listens, p.Name)
+	}
+	slices.Sort(open)
+	slices.Sort(listens)
+	if !slices.Equal(open, listens) {
+		t.Errorf("it listens at %v, and %v can be reached", listens, open)
 	}
 }

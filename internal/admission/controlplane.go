@@ -2,19 +2,25 @@ package admission
 
 import (
 	"context"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/conversion"
+	"github.com/quorate/quorate/internal/machine"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=default.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=validation.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // ControlPlane defaults and validates KubeadmControlPlanes as upstream does: a controller of upstream's takes over what is
-// there, and counts on its defaults. What Quorate adds needs no more than its schema.
+// there, and counts on its defaults. Beyond that it refuses what Quorate could not carry out, so that nobody has to look
+// for the reason in the status. What Quorate adds needs no more than its schema.
 type ControlPlane struct {
 	upstream upstream.KubeadmControlPlane
 }
@@ -34,17 +40,61 @@ func (v *ControlPlane) Default(ctx context.Context, kcp *controlplanev1.KubeadmC
 	return nil
 }
 
-// ValidateCreate refuses what upstream refuses.
+// ValidateCreate refuses what upstream refuses, and what Quorate cannot carry out.
 func (v *ControlPlane) ValidateCreate(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
+	if err := refusal(nil, kcp); err != nil {
+		return nil, err
+	}
 	return v.upstream.ValidateCreate(ctx, conversion.PlainControlPlane(kcp))
 }
 
-// ValidateUpdate refuses what upstream refuses.
+// ValidateUpdate refuses what upstream refuses, and what Quorate cannot carry out.
 func (v *ControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
-	return v.upstream.ValidateUpdate(ctx, conversion.PlainControlPlane(before), conversion.PlainControlPlane(after))
+	if err := refusal(before, after); err != nil {
+		return nil, err
+	}
+	was, is := conversion.PlainControlPlane(before), conversion.PlainControlPlane(after)
+	if keepsReplicas(before, after) {
+		// Upstream refuses every update of what has a number that it does not accept, the removal of a finalizer too.
+		is.Spec.Replicas = acceptable(is.Spec.Replicas, hasExternalEtcd(after))
+		was.Spec.Replicas = is.Spec.Replicas
+	}
+	return v.upstream.ValidateUpdate(ctx, was, is)
 }
 
 // ValidateDelete refuses nothing.
 func (v *ControlPlane) ValidateDelete(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
 	return v.upstream.ValidateDelete(ctx, conversion.PlainControlPlane(kcp))
+}
+
+// refusal says what Quorate cannot carry out of what is written; nil: nothing. before is nil for a new control plane. What
+// was stored already is not refused again.
+func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
+	var all field.ErrorList
+	if wrong := checkReplicas(before, after); wrong != nil {
+		all = append(all, wrong)
+	}
+	naming := after.Spec.MachineNaming.Template
+	if before == nil || before.Spec.MachineNaming.Template != naming {
+		all = append(all, checkNaming(naming, after.Name, after.Labels[clusterv1.ClusterNameLabel], field.NewPath("spec"))...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(controlplanev1.GroupVersion.WithKind("KubeadmControlPlane").GroupKind(), after.Name, all)
+}
+
+// checkNaming refuses a template of machines' names that makes none.
+func checkNaming(template, controlPlane, cluster string, spec *field.Path) field.ErrorList {
+	// That {{ .random }} is missing is for upstream's check to say.
+	if template == "" || !strings.Contains(template, "{{ .random }}") {
+		return nil
+	}
+	if cluster == "" {
+		cluster = "cluster" // which one is not known yet
+	}
+	if _, err := machine.NameFormat(template, controlPlane, cluster); err != nil {
+		return field.ErrorList{field.Invalid(spec.Child("machineNaming", "template"), template, err.Error())}
+	}
+	return nil
 }

@@ -26,8 +26,13 @@ type Template struct {
 
 var _ admission.Validator[*controlplanev1.KubeadmControlPlaneTemplate] = &Template{}
 
-// ValidateCreate refuses what upstream refuses. Upstream's feature gate ClusterTopology must be on.
+// ValidateCreate refuses what upstream refuses, and names of machines that Quorate cannot make. Upstream's feature gate
+// ClusterTopology must be on.
 func (v *Template) ValidateCreate(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
+	naming := t.Spec.Template.Spec.MachineNaming.Template
+	if wrong := checkNaming(naming, "control-plane", "", field.NewPath("spec", "template", "spec")); len(wrong) > 0 {
+		return nil, invalidTemplate(t, wrong)
+	}
 	return v.upstream.ValidateCreate(ctx, conversion.PlainTemplate(t))
 }
 
@@ -41,10 +46,14 @@ func (v *Template) ValidateUpdate(ctx context.Context, before, after *controlpla
 	if equality.Semantic.DeepEqual(old, now) {
 		return warnings, nil
 	}
-	return warnings, apierrors.NewInvalid(controlplanev1.GroupVersion.WithKind("KubeadmControlPlaneTemplate").GroupKind(), after.Name, field.ErrorList{
+	return warnings, invalidTemplate(after, field.ErrorList{
 		field.Invalid(field.NewPath("spec", "template", "spec"), now,
 			"it is immutable: create another template, and refer to that in the ClusterClass"),
 	})
+}
+
+func invalidTemplate(t *controlplanev1.KubeadmControlPlaneTemplate, why field.ErrorList) error {
+	return apierrors.NewInvalid(controlplanev1.GroupVersion.WithKind("KubeadmControlPlaneTemplate").GroupKind(), t.Name, why)
 }
 
 // ValidateDelete refuses nothing.

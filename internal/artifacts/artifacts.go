@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -26,6 +27,8 @@ type Options struct {
 	Cache    string         // folder; empty means QUORATE_CACHE, or quorate in the user's cache folder
 	Prebuilt string         // folder with the layout of a cache from which everything is taken; empty means QUORATE_ARTIFACTS
 	Progress func(Progress) // may be nil; calls do not overlap
+	// Made are sets of earlier builds. Those of versions that are not pinned any more stay usable while they are there.
+	Made []Set
 }
 
 // Progress tells that something happened to one product.
@@ -82,11 +85,14 @@ func (o Options) open() (*cache.Cache, error) {
 }
 
 // Ensure returns the artifacts of one version of Kubernetes, and builds what is missing. It may be called by several
-// processes at once. An unknown version is an error that lists Versions.
+// processes at once. A version that is neither pinned nor made earlier is an error that lists those that can be had.
 func Ensure(ctx context.Context, o Options, kubernetesVersion string) (*Set, error) {
-	version, err := known(kubernetesVersion)
+	version, err := o.known(kubernetesVersion)
 	if err != nil {
 		return nil, err
+	}
+	if made := o.made(version); made != nil && !pinned(version) {
+		return o.refresh(ctx, made)
 	}
 	c, err := o.open()
 	if err != nil {
@@ -104,9 +110,12 @@ func Ensure(ctx context.Context, o Options, kubernetesVersion string) (*Set, err
 
 // Missing returns the names of the products that Ensure would have to build, without looking into those that are there.
 func Missing(ctx context.Context, o Options, kubernetesVersion string) ([]string, error) {
-	version, err := known(kubernetesVersion)
+	version, err := o.known(kubernetesVersion)
 	if err != nil {
 		return nil, err
+	}
+	if !pinned(version) {
+		return nil, nil
 	}
 	c, err := o.open()
 	if err != nil {
@@ -125,15 +134,18 @@ func Missing(ctx context.Context, o Options, kubernetesVersion string) ([]string
 	return names, nil
 }
 
-// known returns a version as the pins write it.
-func known(version string) (string, error) {
-	for _, v := range Versions() {
+// known returns a version as the pins, or a set of the past, write it.
+func (o Options) known(version string) (string, error) {
+	versions := o.Versions()
+	for _, v := range versions {
 		if strings.TrimPrefix(version, "v") == strings.TrimPrefix(v, "v") {
 			return v, nil
 		}
 	}
-	return "", fmt.Errorf("kubernetes version %q: cannot be had, only %s", version, strings.Join(Versions(), ", "))
+	return "", fmt.Errorf("kubernetes version %q: cannot be had, only %s", version, strings.Join(versions, ", "))
 }
+
+func pinned(version string) bool { return slices.Contains(Versions(), version) }
 
 // maker makes the products of one version of Kubernetes.
 type maker struct {
@@ -249,13 +261,29 @@ func (m *maker) management() cache.Product {
 	})
 }
 
-func (m *maker) machine() cache.Product {
-	return m.collection("machine", map[string][]string{
+// onMachines are the programs of machines, by the product that they come from.
+func onMachines() map[string][]string {
+	return map[string][]string{
 		"kubernetes": {"kubelet", "kubeadm", "kubectl"},
 		"containerd": {"containerd", "containerd-shim-runc-v2", "ctr"},
 		"etcd":       {"etcdctl", "etcdutl"},
+	}
+}
+
+// MachinePrograms are the names of the programs that machines have beside those of their host.
+func MachinePrograms() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for _, programs := range onMachines() {
+			for _, p := range programs {
+				if !yield(p) {
+					return
+				}
+			}
+		}
 	})
 }
+
+func (m *maker) machine() cache.Product { return m.collection("machine", onMachines()) }
 
 // dependOn adds another product to what p is made of.
 func dependOn(p, other cache.Product) cache.Product {

@@ -18,7 +18,7 @@ import (
 
 func TestUnknownVersion(t *testing.T) {
 	for version, want := range map[string]string{"v1.36.3": "v1.36.3", "1.35.4": "v1.35.4", "v1.37.0": "", "latest": "", "": ""} {
-		got, err := known(version)
+		got, err := (Options{}).known(version)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", version, got, err)
 		}

@@ -37,8 +37,6 @@ func authorityOf(ctx context.Context, c client.Reader, cluster *clusterv1.Cluste
 		if a.key, err = capicerts.DecodePrivateKeyPEM(key); err != nil {
 			return nil, fmt.Errorf("reading %s of secret %s: %w", secret.TLSKeyDataName, name, err)
 		}
-	} else if purpose == secret.ClusterCA {
-		return nil, fmt.Errorf("secret %s lacks %s", name, secret.TLSKeyDataName)
 	}
 	return a, nil
 }

@@ -7,8 +7,6 @@ package certs
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,40 +16,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-// Missing returns the purposes of the authorities that have no secret and can be
-// generated, sorted: ca, etcd, proxy, sa. With external etcd, etcd is not among them. A secret that
-// is there without a certificate or key is an error that names it.
-func Missing(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration) ([]string, error) {
-	return missing(ctx, c, cluster, config, false)
-}
-
-// MissingGiven returns the purposes of those secrets that only the user can give and has
-// not given, sorted. They are those of an external etcd: apiserver-etcd-client, and etcd.
-func MissingGiven(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration) ([]string, error) {
-	return missing(ctx, c, cluster, config, true)
-}
-
-func missing(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, given bool) ([]string, error) {
-	var out []string
-	for _, wanted := range secret.NewCertificatesForInitialControlPlane(config) {
-		if wanted.External != given {
-			continue
-		}
-		switch found, err := get(ctx, c, cluster, wanted.Purpose); {
-		case err != nil:
-			return nil, err
-		case found == nil:
-			out = append(out, string(wanted.Purpose))
-		default:
-			if err := complete(found, wanted); err != nil {
-				return nil, err
-			}
-		}
-	}
-	slices.Sort(out)
-	return out, nil
-}
 
 // Generate makes the authorities that have no secret, with the key algorithm and validity that the
 // configuration asks for, controlled by owner. A secret that is there is never
@@ -89,21 +53,4 @@ func get(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purpo
 		return nil, fmt.Errorf("reading secret %s/%s: %w", cluster.Namespace, secret.Name(cluster.Name, purpose), err)
 	}
 	return found, nil
-}
-
-// complete tells what the secret lacks. An external etcd's authority is not ours to sign with, and comes without its key.
-func complete(s *corev1.Secret, wanted *secret.Certificate) error {
-	var lacks []string
-	if len(s.Data[secret.TLSCrtDataName]) == 0 {
-		lacks = append(lacks, secret.TLSCrtDataName)
-	}
-	needsKey := !wanted.External || wanted.Purpose == secret.APIServerEtcdClient
-	if needsKey && len(s.Data[secret.TLSKeyDataName]) == 0 {
-		lacks = append(lacks, secret.TLSKeyDataName)
-	}
-	if len(lacks) > 0 {
-		return fmt.Errorf("secret %s/%s lacks %s: it must hold PEM data under %s and %s",
-			s.Namespace, s.Name, strings.Join(lacks, " and "), secret.TLSCrtDataName, secret.TLSKeyDataName)
-	}
-	return nil
 }

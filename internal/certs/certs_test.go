@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -93,51 +96,90 @@ func certificate(t *testing.T, data []byte) *x509.Certificate {
 	return cert
 }
 
-func TestMissing(t *testing.T) {
-	pair := map[string]string{"tls.crt": "c", "tls.key": "k"}
+// pairs are what an authority's secret holds, made once: keys take time.
+var pairs = sync.OnceValues(func() (map[string]string, map[string]string) {
+	made := secret.NewCertificatesForInitialControlPlane(small)
+	if err := made.Generate(); err != nil {
+		panic(err)
+	}
+	data := func(c *secret.Certificate) map[string]string {
+		return map[string]string{"tls.crt": string(c.KeyPair.Cert), "tls.key": string(c.KeyPair.Key)}
+	}
+	return data(made[0]), data(made[2])
+})
+
+func TestReadAuthorities(t *testing.T) {
+	pair, other := pairs()
+	without := func(data map[string]string, key string) map[string]string {
+		data = maps.Clone(data)
+		delete(data, key)
+		return data
+	}
+	all := func(config *bootstrapv1.ClusterConfiguration, but string, data map[string]string) []client.Object {
+		var secrets []client.Object
+		for _, c := range secret.NewCertificatesForInitialControlPlane(config) {
+			switch {
+			case string(c.Purpose) != but:
+				secrets = append(secrets, given("demo-"+string(c.Purpose), pair))
+			case data != nil:
+				secrets = append(secrets, given("demo-"+but, data))
+			}
+		}
+		return secrets
+	}
 	tests := []struct {
-		name       string
-		config     *bootstrapv1.ClusterConfiguration
-		secrets    []client.Object
-		own, given string
-		err        string
+		name                   string
+		config                 *bootstrapv1.ClusterConfiguration
+		secrets                []client.Object
+		missing, given, noKeys string
+		broken                 string
 	}{
-		{"new", nil, nil, "ca etcd proxy sa", "", ""},
-		{"two are there", nil, []client.Object{given("demo-ca", pair), given("demo-proxy", pair)}, "etcd sa", "", ""},
-		{"another cluster's", nil, []client.Object{given("other-ca", pair)}, "ca etcd proxy sa", "", ""},
-		{"all", nil, []client.Object{given("demo-ca", pair), given("demo-proxy", pair), given("demo-etcd", pair), given("demo-sa", pair)}, "", "", ""},
-		{"external etcd", external, nil, "ca proxy sa", "apiserver-etcd-client etcd", ""},
-		{"external etcd, given", external, []client.Object{given("demo-etcd", map[string]string{"tls.crt": "c"}), given("demo-apiserver-etcd-client", pair)}, "ca proxy sa", "", ""},
-		{"no key", nil, []client.Object{given("demo-ca", map[string]string{"tls.crt": "c"})}, "", "", "secret ns/demo-ca lacks tls.key"},
-		{"nothing in it", nil, []client.Object{given("demo-sa", nil)}, "", "", "secret ns/demo-sa lacks tls.crt and tls.key"},
-		{"external etcd's client has no key", external, []client.Object{given("demo-apiserver-etcd-client", map[string]string{"tls.crt": "c"})}, "", "", "demo-apiserver-etcd-client lacks tls.key"},
-		{"external etcd's authority is empty", external, []client.Object{given("demo-etcd", nil)}, "", "", "demo-etcd lacks tls.crt:"},
+		{"new", nil, nil, "ca etcd proxy sa", "", "", ""},
+		{"two are there", nil, []client.Object{given("demo-ca", pair), given("demo-proxy", pair)}, "etcd sa", "", "", ""},
+		{"another cluster's", nil, []client.Object{given("other-ca", pair)}, "ca etcd proxy sa", "", "", ""},
+		{"all", nil, all(nil, "", nil), "", "", "", ""},
+		{"external etcd", external, nil, "ca proxy sa", "apiserver-etcd-client etcd", "", ""},
+		{"external etcd, given", external, all(external, "", nil), "", "", "", ""},
+		{"external etcd's authority has no key", external, all(external, "etcd", without(pair, "tls.key")), "", "", "", ""},
+		{"external etcd's client was not given", external, all(external, "apiserver-etcd-client", nil), "", "apiserver-etcd-client", "", ""},
+		{"the authority's key is kept elsewhere", nil, all(nil, "ca", without(pair, "tls.key")), "", "", "ca", ""},
+		{"etcd's key is kept elsewhere", nil, all(nil, "etcd", without(pair, "tls.key")), "", "", "etcd", ""},
+		{"no key for service accounts", nil, all(nil, "sa", without(pair, "tls.key")), "", "", "", "secret ns/demo-sa lacks tls.key:"},
+		{"nothing in it", nil, all(nil, "sa", map[string]string{}), "", "", "", "secret ns/demo-sa lacks tls.crt and tls.key:"},
+		{"one broken, others missing", nil, []client.Object{given("demo-ca", map[string]string{"tls.key": "k"})}, "etcd proxy sa", "", "", "secret ns/demo-ca lacks tls.crt:"},
+		{"no certificate", nil, all(nil, "ca", map[string]string{"tls.crt": "c", "tls.key": "k"}), "", "", "", "secret ns/demo-ca: tls.crt holds no certificate"},
+		{"the key of another certificate", nil, all(nil, "proxy", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": other["tls.key"]}), "", "", "", "secret ns/demo-proxy: tls.crt and tls.key are no pair"},
+		{"external etcd's client has no key", external, all(external, "apiserver-etcd-client", without(pair, "tls.key")), "", "", "", "secret ns/demo-apiserver-etcd-client lacks tls.key:"},
+		{"external etcd's client is broken", external, all(external, "apiserver-etcd-client", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": "k"}), "", "", "", "secret ns/demo-apiserver-etcd-client: tls.crt and tls.key are no pair"},
+		{"external etcd's authority is empty", external, all(external, "etcd", map[string]string{}), "", "", "", "secret ns/demo-etcd lacks tls.crt:"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c := newClient(t, test.secrets...)
-			own, err1 := Missing(t.Context(), c, demo(), test.config)
-			user, err2 := MissingGiven(t.Context(), c, demo(), test.config)
-			if err := errors.Join(err1, err2); test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Errorf("error %v, want %q", err, test.err)
-				}
-				return
-			} else if err != nil {
-				t.Fatal(err)
+			got, err := Read(t.Context(), newClient(t, test.secrets...), demo(), test.config, owner)
+			must(t, err)
+			if strings.Join(got.Missing, " ") != test.missing || strings.Join(got.Given, " ") != test.given || strings.Join(got.Keyless, " ") != test.noKeys {
+				t.Errorf("missing %v, not given %v, without key %v; want %q, %q, %q", got.Missing, got.Given, got.Keyless, test.missing, test.given, test.noKeys)
 			}
-			if strings.Join(own, " ") != test.own || strings.Join(user, " ") != test.given {
-				t.Errorf("missing %v and %v, want %s and %s", own, user, test.own, test.given)
+			if got.Broken == "" != (test.broken == "") || !strings.Contains(got.Broken, test.broken) || strings.Contains(got.Broken, "PRIVATE") {
+				t.Errorf("broken: %q, want %q", got.Broken, test.broken)
 			}
 		})
 	}
 }
 
+// read is Read for the tests' cluster.
+func read(t *testing.T, c client.Client) Secrets {
+	t.Helper()
+	got, err := Read(t.Context(), c, demo(), small, owner)
+	must(t, err)
+	return got
+}
+
 func TestGenerate(t *testing.T) {
 	c := newClient(t, given("demo-proxy", map[string]string{"tls.crt": "the user's", "tls.key": "own"}))
 	must(t, Generate(t.Context(), c, demo(), small, owner))
-	if left, err := Missing(t.Context(), c, demo(), small); err != nil || len(left) > 0 {
-		t.Errorf("still missing: %v, %v", left, err)
+	if left := read(t, c).Missing; len(left) > 0 {
+		t.Errorf("still missing: %v", left)
 	}
 	for _, name := range []string{"demo-ca", "demo-etcd", "demo-sa"} {
 		s := secretOf(t, c, name)
@@ -200,11 +242,11 @@ func TestErrorsOfTheAPIServerAreReported(t *testing.T) {
 			return errors.New("quota exceeded")
 		},
 	}).Build()
-	_, missing := Missing(t.Context(), broken, demo(), nil)
-	_, kubeconfig := Kubeconfig(t.Context(), broken, demo())
+	_, secrets := Read(t.Context(), broken, demo(), nil, owner)
 	_, etcd := (&EtcdClients{}).Config(t.Context(), broken, demo())
 	for name, err := range map[string]error{
-		"Missing": missing, "Kubeconfig": kubeconfig, "Config": etcd,
+		"Read": secrets, "Config": etcd,
+		"Own":             Own(t.Context(), broken, broken, demo(), []string{"ca"}, owner),
 		"Generate":        Generate(t.Context(), broken, demo(), small, owner),
 		"WriteKubeconfig": WriteKubeconfig(t.Context(), broken, demo(), owner),
 	} {

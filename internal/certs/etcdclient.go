@@ -53,10 +53,8 @@ type etcdClient struct {
 // the one that the user gave. ServerName is for the caller to set. The same pointer
 // is returned until the credentials are renewed; it must not be changed.
 func (e *EtcdClients) Config(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (*tls.Config, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	key, now := client.ObjectKeyFromObject(cluster), time.Now()
-	old := e.kept[key]
+	old := e.of(key)
 	if old != nil && old.of == cluster.UID && now.Before(old.renew) && now.Before(old.read.Add(secretsBelieved)) {
 		return old.config, nil
 	}
@@ -68,11 +66,25 @@ func (e *EtcdClients) Config(ctx context.Context, c client.Reader, cluster *clus
 		// Nothing changed: whoever holds connections made with the old ones keeps them.
 		fresh.config, fresh.renew = old.config, old.renew
 	}
+	e.keep(key, fresh)
+	return fresh.config, nil
+}
+
+// of returns what is kept for a cluster; nil: nothing. The lock is never held while secrets are read: one
+// cluster whose secret is slow to read must not hold up the others.
+func (e *EtcdClients) of(key client.ObjectKey) *etcdClient {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.kept[key]
+}
+
+func (e *EtcdClients) keep(key client.ObjectKey, fresh *etcdClient) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.kept == nil {
 		e.kept = map[client.ObjectKey]*etcdClient{}
 	}
 	e.kept[key] = fresh
-	return fresh.config, nil
 }
 
 // Forget drops what is kept for a cluster.

@@ -11,45 +11,42 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capicerts "sigs.k8s.io/cluster-api/util/certs"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// Kubeconfig tells the state of the cluster's kubeconfig secret. It is foreign when the cluster's
-// control plane object does not control it: a user made it, and keeps it. One of
-// ours that cannot be read does not exist: writing it anew repairs it.
-func Kubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (plan.Kubeconfig, error) {
-	found, err := get(ctx, c, cluster, secret.Kubeconfig)
-	if err != nil || found == nil {
-		return plan.Kubeconfig{}, err
-	}
-	expires, err := clientExpiry(found.Data[secret.KubeconfigDataName])
-	foreign := isForeign(found, cluster)
-	return plan.Kubeconfig{Exists: foreign || err == nil, Foreign: foreign, Expires: expires}, nil
+// kubeconfigState is the state of the cluster's kubeconfig secret. It is foreign when it is not the
+// cluster's own: a user made it, and keeps it. One of ours that cannot be read does not
+// exist: writing it anew repairs it. Without the authority's key nobody here can renew it,
+// whoever made it.
+func kubeconfigState(s *corev1.Secret, cluster *clusterv1.Cluster, keyless bool) plan.Kubeconfig {
+	expires, err := clientExpiry(s.Data[secret.KubeconfigDataName])
+	foreign := isForeign(s, cluster) || keyless && err == nil
+	return plan.Kubeconfig{Exists: foreign || err == nil, Foreign: foreign, Expires: expires}
 }
 
-// isForeign tells whether the secret is controlled by something else than the cluster's control plane, or by nothing.
+// isForeign tells whether the secret is neither controlled by the cluster's control plane nor waits to be.
 func isForeign(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
-	owner, ref := metav1.GetControllerOf(s), cluster.Spec.ControlPlaneRef
-	if owner == nil {
-		return true
+	ref := cluster.Spec.ControlPlaneRef
+	owner := metav1.GetControllerOf(s)
+	if owner != nil && isOf(*owner, ref.APIGroup, ref.Kind) && owner.Name == ref.Name {
+		return false
 	}
-	group, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err != nil || group.Group != ref.APIGroup || owner.Kind != ref.Kind || owner.Name != ref.Name
+	return !isClusters(s, cluster)
 }
 
 // clientExpiry is the end of the first client certificate to end; zero where there is none,
 // as with tokens.
 func clientExpiry(data []byte) (time.Time, error) {
-	config, err := clientcmd.Load(data)
+	config, err := kubeconfig.Load(data)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reading a kubeconfig: %w", err)
 	}
@@ -74,7 +71,7 @@ func clientExpiry(data []byte) (time.Time, error) {
 
 // WriteKubeconfig makes the cluster's kubeconfig secret, controlled by owner, for the cluster's
 // endpoint and with a fresh client certificate, which is good for a year; where it is there and ours, its
-// content is replaced. A foreign one is left alone.
+// content is replaced, and its owner if that is another. A foreign one is left alone.
 func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference) error {
 	found, err := get(ctx, c, cluster, secret.Kubeconfig)
 	if err != nil {
@@ -88,13 +85,14 @@ func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cl
 		return fmt.Errorf("making a kubeconfig for cluster %s: %w", cluster.Name, err)
 	}
 	if found == nil {
-		found = kubeconfig.GenerateSecretWithOwner(client.ObjectKeyFromObject(cluster), data, owner)
+		found = capikubeconfig.GenerateSecretWithOwner(client.ObjectKeyFromObject(cluster), data, owner)
 		err = c.Create(ctx, found)
 	} else {
 		if found.Data == nil {
 			found.Data = map[string][]byte{}
 		}
 		found.Data[secret.KubeconfigDataName] = data
+		found.OwnerReferences = ownersOf(found, cluster, owner)
 		// The resource version is part of it: who wrote meanwhile is not overwritten.
 		err = c.Update(ctx, found)
 	}
@@ -112,8 +110,12 @@ func newKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Clus
 	if err != nil {
 		return nil, err
 	}
+	if ca.key == nil {
+		return nil, fmt.Errorf("secret %s/%s lacks %s: whoever keeps that key must give the kubeconfig, as secret %s",
+			cluster.Namespace, secret.Name(cluster.Name, secret.ClusterCA), secret.TLSKeyDataName, secret.Name(cluster.Name, secret.Kubeconfig))
+	}
 	server := url.URL{Scheme: "https", Host: cluster.Spec.ControlPlaneEndpoint.String()}
-	config, err := kubeconfig.New(cluster.Name, server.String(), ca.cert, ca.key, kubeconfig.KeyEncryptionAlgorithm(algorithm(ca.key)))
+	config, err := capikubeconfig.New(cluster.Name, server.String(), ca.cert, ca.key, capikubeconfig.KeyEncryptionAlgorithm(algorithm(ca.key)))
 	if err != nil {
 		return nil, fmt.Errorf("signing a client certificate: %w", err)
 	}

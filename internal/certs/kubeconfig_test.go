@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -8,6 +9,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,9 +50,9 @@ func TestWriteKubeconfig(t *testing.T) {
 	if leaf.PublicKeyAlgorithm != x509.ECDSA {
 		t.Errorf("the key is %s, the authority's ECDSA", leaf.PublicKeyAlgorithm)
 	}
-	state, err := Kubeconfig(t.Context(), c, cluster)
-	if err != nil || !state.Exists || state.Foreign || !state.Expires.Equal(leaf.NotAfter) || time.Until(state.Expires) < 364*24*time.Hour {
-		t.Errorf("state %+v, %v; want the end %s", state, err, leaf.NotAfter)
+	state := read(t, c).Kubeconfig
+	if !state.Exists || state.Foreign || !state.Expires.Equal(leaf.NotAfter) || time.Until(state.Expires) < 364*24*time.Hour {
+		t.Errorf("state %+v; want the end %s", state, leaf.NotAfter)
 	}
 }
 
@@ -76,48 +78,63 @@ func TestKubeconfigIsRenewedInPlace(t *testing.T) {
 func TestKubeconfigState(t *testing.T) {
 	cluster, c := withAuthorities(t)
 	must(t, WriteKubeconfig(t.Context(), c, cluster, owner))
-	ours := secretOf(t, c, "demo-kubeconfig")
-	expires, err := Kubeconfig(t.Context(), c, cluster)
-	must(t, err)
+	made := secretOf(t, c, "demo-kubeconfig")
+	expires := read(t, c).Kubeconfig
 	token := `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"x","cluster":{"server":"https://x"}}],"users":[{"name":"x","user":{"token":"t"}}],"contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],"current-context":"x"}`
 
 	owned := func(by metav1.OwnerReference) func(*corev1.Secret) {
 		return func(s *corev1.Secret) { s.OwnerReferences = []metav1.OwnerReference{by} }
 	}
-	otherName, otherKind, otherGroup, notController := owner, owner, owner, owner
-	otherName.Name, otherKind.Kind, otherGroup.APIVersion, notController.Controller = "else-cp", "Cluster", "cluster.x-k8s.io/v1beta2", nil
+	otherName, otherKind, stranger, notController := owner, owner, owner, owner
+	otherName.Name, otherKind.Kind, stranger.APIVersion, notController.Controller = "else-cp", "KubeadmConfig", "example.com/v1", nil
 	otherVersion, otherUID := owner, owner
 	otherVersion.APIVersion, otherUID.UID = "controlplane.cluster.x-k8s.io/v1beta1", "moved"
+	orphan := func(change func(*corev1.Secret)) func(*corev1.Secret) {
+		return func(s *corev1.Secret) {
+			s.OwnerReferences = nil
+			change(s)
+		}
+	}
+	ours, users := plan.Kubeconfig{Exists: true, Expires: expires.Expires}, plan.Kubeconfig{Exists: true, Foreign: true, Expires: expires.Expires}
 
 	tests := []struct {
-		name   string
-		change func(*corev1.Secret)
-		want   plan.Kubeconfig
+		name     string
+		change   func(*corev1.Secret)
+		want     plan.Kubeconfig
+		disowned bool
 	}{
-		{"ours", func(*corev1.Secret) {}, plan.Kubeconfig{Exists: true, Expires: expires.Expires}},
-		{"ours, written by another version", owned(otherVersion), plan.Kubeconfig{Exists: true, Expires: expires.Expires}},
-		{"ours, moved to another management cluster", owned(otherUID), plan.Kubeconfig{Exists: true, Expires: expires.Expires}},
-		{"the user's", func(s *corev1.Secret) { s.OwnerReferences = nil }, plan.Kubeconfig{Exists: true, Foreign: true, Expires: expires.Expires}},
-		{"of another control plane", owned(otherName), plan.Kubeconfig{Exists: true, Foreign: true, Expires: expires.Expires}},
-		{"of another kind", owned(otherKind), plan.Kubeconfig{Exists: true, Foreign: true, Expires: expires.Expires}},
-		{"of another group", owned(otherGroup), plan.Kubeconfig{Exists: true, Foreign: true, Expires: expires.Expires}},
-		{"owned and not controlled", owned(notController), plan.Kubeconfig{Exists: true, Foreign: true, Expires: expires.Expires}},
-		{"the user's, with a token", func(s *corev1.Secret) {
-			s.OwnerReferences, s.Data["value"] = nil, []byte(token)
-		}, plan.Kubeconfig{Exists: true, Foreign: true}},
-		{"ours and unreadable", func(s *corev1.Secret) { s.Data["value"] = []byte("{{") }, plan.Kubeconfig{}},
-		{"ours and empty", func(s *corev1.Secret) { s.Data = nil }, plan.Kubeconfig{}},
-		{"the user's and unreadable", func(s *corev1.Secret) { s.OwnerReferences, s.Data["value"] = nil, []byte("{{") }, plan.Kubeconfig{Exists: true, Foreign: true}},
+		{"ours", func(*corev1.Secret) {}, ours, false},
+		{"ours, written by another version", owned(otherVersion), ours, true},
+		{"ours, moved to another management cluster", owned(otherUID), ours, true},
+		{"ours, and its owner is lost", orphan(func(*corev1.Secret) {}), ours, true},
+		{"of a control plane that this one took the place of", owned(otherName), ours, true},
+		{"of a machine's configuration", owned(otherKind), ours, true},
+		{"owned and not controlled", owned(notController), ours, true},
+		{"controlled by what is none of Cluster API's", owned(stranger), users, false},
+		{"the user's", orphan(func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }), users, false},
+		{"labelled for no cluster", orphan(func(s *corev1.Secret) { s.Labels = nil }), users, false},
+		{"labelled for another cluster", orphan(func(s *corev1.Secret) { s.Labels["cluster.x-k8s.io/cluster-name"] = "else" }), users, false},
+		{"the user's, with a token", orphan(func(s *corev1.Secret) {
+			s.Type, s.Data["value"] = corev1.SecretTypeOpaque, []byte(token)
+		}), plan.Kubeconfig{Exists: true, Foreign: true}, false},
+		{"ours and unreadable", func(s *corev1.Secret) { s.Data["value"] = []byte("{{") }, plan.Kubeconfig{}, false},
+		{"ours, and somebody put a command in", func(s *corev1.Secret) {
+			s.Data["value"] = bytes.Replace(s.Data["value"], []byte("client-key-data"), []byte("exec: {command: sh}\n    client-key-data"), 1)
+		}, plan.Kubeconfig{}, false},
+		{"ours and empty", func(s *corev1.Secret) { s.Data = nil }, plan.Kubeconfig{}, false},
+		{"the user's and unreadable", orphan(func(s *corev1.Secret) {
+			s.Type, s.Data["value"] = corev1.SecretTypeOpaque, []byte("{{")
+		}), plan.Kubeconfig{Exists: true, Foreign: true}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := ours.DeepCopy()
+			s := made.DeepCopy()
 			s.ResourceVersion = ""
 			test.change(s)
 			c := newClient(t, s, secretOf(t, c, "demo-ca"))
-			got, err := Kubeconfig(t.Context(), c, demo())
-			if err != nil || got != test.want {
-				t.Fatalf("got %+v, %v; want %+v", got, err, test.want)
+			got := read(t, c)
+			if got.Kubeconfig != test.want || slices.Contains(got.Disowned, "kubeconfig") != test.disowned {
+				t.Fatalf("got %+v, disowned %v; want %+v, %t", got.Kubeconfig, got.Disowned, test.want, test.disowned)
 			}
 
 			before := secretOf(t, c, "demo-kubeconfig")
@@ -126,13 +143,25 @@ func TestKubeconfigState(t *testing.T) {
 			if changed := before.ResourceVersion != after.ResourceVersion; changed == test.want.Foreign {
 				t.Errorf("foreign %t, and written %t", test.want.Foreign, changed)
 			}
-			if got, err := Kubeconfig(t.Context(), c, demo()); err != nil || !got.Exists {
-				t.Errorf("after writing: %+v, %v", got, err)
+			if got := read(t, c); !got.Kubeconfig.Exists || slices.Contains(got.Disowned, "kubeconfig") {
+				t.Errorf("after writing: %+v, disowned %v", got.Kubeconfig, got.Disowned)
 			}
 		})
 	}
-	if state, err := Kubeconfig(t.Context(), newClient(t), demo()); err != nil || state != (plan.Kubeconfig{}) {
-		t.Errorf("without a secret: %+v, %v", state, err)
+	if state := read(t, newClient(t)); state.Kubeconfig != (plan.Kubeconfig{}) || len(state.Disowned) > 0 {
+		t.Errorf("without secrets: %+v", state)
+	}
+}
+
+// TestKubeconfigOfAnotherKeysKeeper: nobody but who keeps the authority's key can renew a kubeconfig.
+func TestKubeconfigOfAnotherKeysKeeper(t *testing.T) {
+	cluster, c := withAuthorities(t)
+	must(t, WriteKubeconfig(t.Context(), c, cluster, owner))
+	ca := secretOf(t, c, "demo-ca")
+	delete(ca.Data, "tls.key")
+	must(t, c.Update(t.Context(), ca))
+	if got := read(t, c).Kubeconfig; !got.Exists || !got.Foreign {
+		t.Errorf("it would be renewed without a key: %+v", got)
 	}
 }
 

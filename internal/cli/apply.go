@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/manifest"
 )
 
@@ -53,7 +52,7 @@ func (b *bringUp) todoFiles(ctx context.Context, c client.Client) ([]manifest.St
 		failed = errors.Join(failed, err)
 		return there, err
 	}
-	if err := manifest.CheckObjects(b.objects, artifacts.Versions(), exists); err != nil {
+	if err := manifest.CheckObjects(b.objects, b.accepted(), exists); err != nil {
 		if failed != nil {
 			return nil, err // nobody knows yet whether the objects are good
 		}

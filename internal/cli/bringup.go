@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,8 @@ func (b *bringUp) run(ctx context.Context) error {
 	if err := b.checkRunning(ctx); err != nil {
 		return err
 	}
-	if err := stage(b.screen, "artifacts", func() (string, error) { return b.ensureArtifacts(ctx, options) }); err != nil {
+	first := append([]string{options.Kubernetes}, b.needed()...)
+	if err := stage(b.screen, "artifacts", func() (string, error) { return b.ensureArtifacts(ctx, options, first) }); err != nil {
 		return err
 	}
 	if err := stage(b.screen, "management plane", func() (string, error) { return b.startDaemon(ctx, options) }); err != nil {
@@ -46,6 +48,9 @@ func (b *bringUp) run(ctx context.Context) error {
 	}
 	c, err := b.connect()
 	if err != nil {
+		return err
+	}
+	if err := b.ensureLater(ctx, c, options, first); err != nil {
 		return err
 	}
 	if err := stage(b.screen, "manifests", func() (string, error) { return b.apply(ctx, c) }); err != nil {
@@ -69,7 +74,7 @@ func (u *up) options(nodeBinary string) embed.Options {
 	o := embed.Options{State: u.state, Network: u.prefix, NodeBinary: nodeBinary}
 	o.Artifacts.Prebuilt = u.environment("QUORATE_ARTIFACTS")
 	if e, err := embed.Load(u.state); err == nil {
-		o.Kubernetes, o.Artifacts.Cache = e.Kubernetes, e.Cache
+		o.Kubernetes, o.Artifacts.Cache, o.Artifacts.Made = e.Kubernetes, e.Cache, embed.Made(u.state)
 		if o.Artifacts.Prebuilt == "" {
 			o.Artifacts.Prebuilt = e.Prebuilt
 		}
@@ -99,9 +104,29 @@ func (b *bringUp) checkRunning(ctx context.Context) error {
 	return nil // the daemon may be coming up; applying asks again
 }
 
-// ensureArtifacts builds what is missing for the management plane and the wanted machines.
-func (b *bringUp) ensureArtifacts(ctx context.Context, o embed.Options) (string, error) {
-	versions := append([]string{o.Kubernetes}, b.versions()...)
+// needed are the versions that the machines are known to need before a management plane is asked. In an environment that exists, the
+// cluster may exist too, and keeps its version unless another is asked for.
+func (u *up) needed() []string {
+	if _, err := embed.Load(u.state); err == nil && u.objects == nil && !u.given("kubernetes-version") {
+		return nil
+	}
+	return u.versions()
+}
+
+// ensureLater builds what the machines turn out to need once the management plane has said which version they have.
+func (b *bringUp) ensureLater(ctx context.Context, c client.Client, o embed.Options, before []string) error {
+	if _, err := b.todo(ctx, c); err != nil {
+		return err
+	}
+	later := slices.DeleteFunc(b.versions(), func(v string) bool { return slices.Contains(before, v) })
+	if len(later) == 0 {
+		return nil
+	}
+	return stage(b.screen, "artifacts", func() (string, error) { return b.ensureArtifacts(ctx, o, later) })
+}
+
+// ensureArtifacts builds what is missing of versions.
+func (b *bringUp) ensureArtifacts(ctx context.Context, o embed.Options, versions []string) (string, error) {
 	ticker := newTicker(b.screen)
 	defer ticker.stop()
 	o.Artifacts.Progress = ticker.product

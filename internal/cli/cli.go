@@ -22,6 +22,7 @@ import (
 
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // Exit codes of the command line.
@@ -106,7 +107,7 @@ func Main(ctx context.Context, args []string, streams Streams, environment func(
 	case code == exitInterrupted:
 		err = errors.New("interrupted")
 	}
-	_, _ = fmt.Fprintf(a.Err, "quorate: %v\n", err)
+	_, _ = fmt.Fprintf(a.Err, "quorate: %s\n", plaintext.Visible(err.Error()))
 	return code
 }
 

@@ -172,6 +172,25 @@ func TestVersionAsData(t *testing.T) {
 	}
 }
 
+// What comes from a machine or a cluster does not act on the terminal, in errors and in data neither.
+func TestErrorsAndDataAreSafeToShow(t *testing.T) {
+	const evil = "a\x1b[2J\u009b31m\x7f"
+	_, errors, _ := run(t, "", "up", "-f", evil)
+	if strings.ContainsAny(errors, "\x1b\u009b\x7f") || !strings.Contains(errors, "^[[2J") {
+		t.Errorf("errors are %q", errors)
+	}
+	for _, f := range []format{"json", "yaml"} {
+		var out bytes.Buffer
+		if err := (&app{Streams: Streams{Out: &out}}).data(f, map[string]string{"name": evil}); err != nil {
+			t.Fatal(err)
+		}
+		var back map[string]string
+		if strings.ContainsAny(out.String(), "\x1b\u009b\x7f") || yaml.Unmarshal(out.Bytes(), &back) != nil || back["name"] != evil {
+			t.Errorf("%s is %q, read again %q", f, out.String(), back)
+		}
+	}
+}
+
 // Every command that does something says how it is used, with an example that names it.
 func TestEveryCommandHasHelp(t *testing.T) {
 	a := &app{environment: func(string) string { return "" }}
@@ -188,6 +207,9 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		}
 	}
 	walk(a.root())
+	if up, _, err := a.root().Find([]string{"up"}); err != nil || !strings.Contains(up.Long, "Root in a local machine is root on the host") {
+		t.Error("nobody is told what a local machine does not protect from")
+	}
 	if !strings.Contains(a.root().Long, "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the host lacks") {
 		t.Error("exit codes are not documented")
 	}

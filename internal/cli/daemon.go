@@ -22,7 +22,7 @@ func (a *app) daemonCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return embed.Run(cmd.Context(), embed.Options{State: a.state, NodeBinary: node, Verbosity: verbosity})
+			return embed.Run(cmd.Context(), embed.Options{State: a.state, NodeBinary: node, Verbosity: verbosity, Audit: a.environment("QUORATE_AUDIT") != ""})
 		},
 	}
 	cmd.Flags().IntVarP(&verbosity, "verbosity", "v", 0, "level of detail of the log, 0 to 5")

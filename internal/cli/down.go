@@ -20,11 +20,13 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/manifest"
+	"github.com/quorate/quorate/internal/cli/removal"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/local"
 	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // down is one run of `quorate down`.
@@ -41,7 +43,8 @@ func (a *app) downCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [NAME]",
 		Short: "Delete a cluster, or the whole environment",
-		Long: `With a name, delete that cluster and wait until its machines are gone.
+		Long: `With a name, delete that cluster and wait until its machines are gone. If it is paused, or parts of it are, the pause is ended
+once its deletion was asked for, as nothing that is paused is deleted; it says so.
 
 Without one, take the whole environment of --state down: all clusters, machines, endpoints, the daemon and the state
 folder. Nothing is left but the cache of artifacts. It needs no daemon, and also removes what is left of an environment
@@ -123,10 +126,12 @@ func (d *down) ensureDaemon(ctx context.Context, e embed.Environment) error {
 
 func (d *down) delete(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	begun := time.Now()
-	cluster := &clusterv1.Cluster{}
-	cluster.Namespace, cluster.Name = key.Namespace, key.Name
-	if err := c.Delete(ctx, cluster); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting cluster %s: %w", key, err)
+	ended, err := removal.Delete(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	if len(ended) > 0 {
+		d.screen.Printf("%s", removal.Sentence(ended))
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, d.timeout, errTimeout)
 	defer cancel()
@@ -236,7 +241,7 @@ func (d *down) confirm(h *sandbox.Host) bool {
 	if len(clusters) < 2 {
 		return true
 	}
-	_, _ = fmt.Fprintf(d.Out, "This deletes %d clusters (%s) with %d machines. Go on? [y/N] ", len(clusters), strings.Join(clusters, ", "), len(list))
+	_, _ = fmt.Fprintf(d.Out, "This deletes %d clusters (%s) with %d machines. Go on? [y/N] ", len(clusters), plaintext.Visible(strings.Join(clusters, ", ")), len(list))
 	answer, _ := bufio.NewReader(d.In).ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
 func TestRemoveState(t *testing.T) {
@@ -79,8 +82,16 @@ func TestWriteSecret(t *testing.T) {
 }
 
 func TestNewestLog(t *testing.T) {
-	pods := t.TempDir()
-	if _, err := newestLog(pods, "etcd"); err == nil || !strings.Contains(err.Error(), "init, bootstrap, containerd, kubelet") {
+	h, err := sandbox.Open(t.TempDir(), netip.MustParsePrefix("172.30.0.0/16"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Dir(h.Logs("m"))
+	pods, m := filepath.Join(folder, podLogs), machineFiles{h, "m"}
+	if err := os.MkdirAll(pods, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newestLog(m, "etcd"); err == nil || !strings.Contains(err.Error(), "init, bootstrap, containerd, kubelet") {
 		t.Errorf("error is %v", err)
 	}
 	for i, f := range []string{"kube-system_etcd-m_1/etcd/0.log", "kube-system_etcd-m_1/etcd/1.log", "kube-system_kube-proxy-x_2/kube-proxy/0.log"} {
@@ -94,11 +105,11 @@ func TestNewestLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := newestLog(pods, "etcd")
+	got, err := newestLog(m, "etcd")
 	if err != nil || !strings.HasSuffix(got, "etcd/1.log") {
 		t.Errorf("newest is %q, %v", got, err)
 	}
-	if _, err := newestLog(pods, "*"); err == nil || !strings.Contains(err.Error(), "etcd, kube-proxy") {
+	if _, err := newestLog(m, "*"); err == nil || !strings.Contains(err.Error(), "etcd, kube-proxy") {
 		t.Errorf("error is %v", err)
 	}
 }

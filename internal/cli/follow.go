@@ -11,14 +11,25 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // logFile is a log that is written by somebody else, who may begin a new file at any time.
 type logFile struct {
 	// current finds the newest file, or none yet.
 	current func() (string, error)
+	// open opens it; nil: as any file of the host.
+	open func(path string) (*os.File, error)
 	// plain makes a line readable; nil: it is as it is.
 	plain func(line []byte) []byte
+}
+
+func (l logFile) opened(path string) (*os.File, error) {
+	if l.open == nil {
+		return os.Open(path)
+	}
+	return l.open(path)
 }
 
 // copyTo writes the last lines (a negative number: all), and, if it follows, those that come until ctx ends.
@@ -30,7 +41,7 @@ func (l logFile) copyTo(ctx context.Context, out io.Writer, lines int, follow bo
 	r := &follower{logFile: l, out: out}
 	defer r.close()
 	if err == nil {
-		if err := r.open(path, lines); err != nil {
+		if err := r.begin(path, lines); err != nil {
 			return err
 		}
 	}
@@ -60,10 +71,10 @@ type follower struct {
 	rest []byte
 }
 
-// open begins with the last lines of a file.
-func (r *follower) open(path string, lines int) error {
+// begin begins with the last lines of a file.
+func (r *follower) begin(path string, lines int) error {
 	r.close()
-	f, err := os.Open(path)
+	f, err := r.opened(path)
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
@@ -91,7 +102,7 @@ func (r *follower) more() error {
 		return err
 	}
 	if path != r.path || r.replaced() {
-		return r.open(path, -1)
+		return r.begin(path, -1)
 	}
 	return nil
 }
@@ -102,8 +113,12 @@ func (r *follower) replaced() bool {
 	if err != nil {
 		return true
 	}
-	there, err := os.Stat(r.path)
+	newest, err := r.opened(r.path)
 	if err != nil {
+		return false
+	}
+	there, err := newest.Stat()
+	if err = errors.Join(err, newest.Close()); err != nil {
 		return false
 	}
 	at, err := r.file.Seek(0, io.SeekCurrent)
@@ -126,7 +141,8 @@ func (r *follower) read() error {
 		if r.plain != nil {
 			line = r.plain(line)
 		}
-		if _, err := r.out.Write(line); err != nil {
+		// Who reads it reads it on a terminal, on which a machine's programs have nothing to say.
+		if _, err := io.WriteString(r.out, plaintext.Visible(string(line))); err != nil {
 			return err
 		}
 		r.rest = nil

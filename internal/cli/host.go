@@ -38,7 +38,7 @@ func (u *up) lacks(ctx context.Context) []hostcheck.Lack {
 			plan.Network = e.Network
 		}
 	}
-	for _, v := range append([]string{options.Kubernetes}, u.versions()...) {
+	for _, v := range append([]string{options.Kubernetes}, u.needed()...) {
 		missing, err := artifacts.Missing(ctx, options.Artifacts, v)
 		plan.Build = plan.Build || err != nil || len(missing) > 0
 	}

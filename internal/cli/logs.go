@@ -7,14 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // machineLogs are the logs of a machine's own processes; all other components are containers.
@@ -29,7 +30,8 @@ func (a *app) logsCommand() *cobra.Command {
 		Short: "Show the log of a machine's component, or the daemon's",
 		Long: `Show a log of a machine: of its first process (init), of the bootstrap data and kubeadm (bootstrap), of containerd, of the
 kubelet, or of a container such as etcd or kube-apiserver. Without --component it is the kubelet's, or, while the machine is
-not bootstrapped, the bootstrap's. The logs of machines that are stopped can be read as well.`,
+not bootstrapped, the bootstrap's. The logs of machines that are stopped can be read as well. Tokens, keys and what a terminal
+would act on are not shown.`,
 		Example: `  quorate logs demo-cp-1
   quorate logs demo-cp-2 --component bootstrap
   quorate logs demo-cp-2 --component etcd --tail 50 -f
@@ -83,7 +85,8 @@ func (a *app) daemonLog() (logFile, error) {
 	if _, err := a.loadEnvironment(); err != nil {
 		return logFile{}, err
 	}
-	return logFile{current: there(embed.LogPath(a.state))}, nil
+	var lines plaintext.Lines
+	return logFile{plain: lines.Redact, current: there(embed.LogPath(a.state))}, nil
 }
 
 func there(path string) func() (string, error) {
@@ -108,37 +111,63 @@ func (a *app) machineLog(name, component string) (logFile, error) {
 			component = "bootstrap"
 		}
 	}
+	var lines plaintext.Lines
+	files := machineFiles{h, name}
 	if slices.Contains(machineLogs, component) {
-		return logFile{plain: withoutTokens, current: there(filepath.Join(h.Logs(name), component+".log"))}, nil
+		return logFile{plain: lines.Redact, open: files.open, current: func() (string, error) {
+			path := filepath.Join("logs", component+".log")
+			_, err := files.changed(path)
+			return path, err
+		}}, nil
 	}
-	pods := filepath.Join(filepath.Dir(h.Logs(name)), "disk/var/log/pods")
-	return logFile{plain: containerLine, current: func() (string, error) { return newestLog(pods, component) }}, nil
+	plain := func(line []byte) []byte { return lines.Redact(containerLine(line)) }
+	return logFile{plain: plain, open: files.open, current: func() (string, error) { return newestLog(files, component) }}, nil
 }
 
-// token is a bootstrap token of kubeadm, which prints it when it is done: whoever has it may join for some minutes.
-var token = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
+// machineFiles are the files below a machine's folder, without those of the host that its links lead to.
+type machineFiles struct {
+	host *sandbox.Host
+	name string
+}
 
-func withoutTokens(line []byte) []byte { return token.ReplaceAll(line, []byte("<token>")) }
+func (m machineFiles) open(path string) (*os.File, error) { return m.host.OpenFile(m.name, path) }
 
-// newestLog finds the newest log of a container by its name, below the kubelet's folder of logs
-// (NAMESPACE_POD_UID/CONTAINER/N.log).
-func newestLog(pods, container string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(pods, "*", globQuote(container), "*.log"))
+func (m machineFiles) glob(pattern string) ([]string, error) { return m.host.Glob(m.name, pattern) }
+
+// changed is when a file was changed last.
+func (m machineFiles) changed(path string) (time.Time, error) {
+	f, err := m.open(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	info, err := f.Stat()
+	if err = errors.Join(err, f.Close()); err != nil {
+		return time.Time{}, fmt.Errorf("looking at %s: %w", path, err)
+	}
+	return info.ModTime(), nil
+}
+
+// podLogs is the kubelet's folder of logs (NAMESPACE_POD_UID/CONTAINER/N.log) on a machine's disk.
+const podLogs = "disk/var/log/pods"
+
+// newestLog finds the newest log of a container by its name.
+func newestLog(m machineFiles, container string) (string, error) {
+	files, err := m.glob(filepath.Join(podLogs, "*", globQuote(container), "*.log"))
 	if err != nil {
 		return "", fmt.Errorf("looking for logs of %s: %w", container, err)
 	}
-	newest, when := "", int64(0)
+	newest, when := "", time.Time{}
 	for _, f := range files {
-		info, err := os.Stat(f)
+		t, err := m.changed(f)
 		if err != nil {
 			continue // rotated meanwhile
 		}
-		if t := info.ModTime().UnixNano(); newest == "" || t > when {
+		if newest == "" || t.After(when) {
 			newest, when = f, t
 		}
 	}
 	if newest == "" {
-		return "", fmt.Errorf("%w: there is no container %q; there is %s", fs.ErrNotExist, container, strings.Join(containers(pods), ", "))
+		return "", fmt.Errorf("%w: there is no container %q; there is %s", fs.ErrNotExist, container, strings.Join(containers(m), ", "))
 	}
 	return newest, nil
 }
@@ -148,9 +177,9 @@ func globQuote(s string) string {
 }
 
 // containers are the names that have logs, after those of the machine itself.
-func containers(pods string) []string {
+func containers(m machineFiles) []string {
 	names := slices.Clone(machineLogs)
-	folders, err := filepath.Glob(filepath.Join(pods, "*", "*"))
+	folders, err := m.glob(filepath.Join(podLogs, "*", "*"))
 	if err != nil {
 		return names
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -41,6 +42,7 @@ func (f *format) addTo(cmd *cobra.Command) {
 // data writes a value as JSON or YAML.
 func (a *app) data(f format, v any) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
+	raw = escaped(raw)
 	if err == nil && f == "yaml" {
 		raw, err = yaml.JSONToYAML(raw)
 	}
@@ -50,3 +52,18 @@ func (a *app) data(f format, v any) error {
 	_, err = fmt.Fprintln(a.Out, strings.TrimRight(string(raw), "\n"))
 	return err
 }
+
+// escaped writes the control characters that JSON's encoder leaves as they are: terminals act on them.
+func escaped(encoded []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(encoded) {
+		if isC1(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.Bytes()
+}
+
+func isC1(r rune) bool { return r >= 0x7f && r <= 0x9f }

@@ -14,10 +14,12 @@ func (a *app) shellCommand() *cobra.Command {
 		Use:   "shell MACHINE [-- COMMAND [ARGUMENT...]]",
 		Short: "Open a shell in a machine, or run a command there",
 		Long: `Open a shell in a machine, as root and in all its namespaces, or run a command there. It ends with the exit code of
-what it ran.`,
+what it ran. On a machine of a control plane kubectl asks its cluster and etcdctl its own member, without flags; ctr shows the
+kubelet's containers. What is printed is passed on as it is, also what a terminal acts on.`,
 		Example: `  quorate shell demo-cp-1
-  quorate shell demo-cp-1 -- crictl ps
-  quorate shell demo-cp-1 -- etcdctl version`,
+  quorate shell demo-cp-1 -- etcdctl member list -w table
+  quorate shell demo-cp-1 -- ctr -n k8s.io containers list
+  quorate shell demo-cp-1 -- kubectl get nodes`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return leastArguments(1, "MACHINE")(cmd, args)

@@ -50,7 +50,10 @@ What is given on the command line is wanted; what is not stays as it is in a clu
 below in a new one. So the same command again changes nothing, and 'quorate up --replicas 5' makes a cluster of three one of
 five. With -f your own manifests are applied instead (server-side, as kubectl apply does).
 
-It waits until all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
+Root in a local machine is root on the host: machines are namespaces, which keep experiments apart and not attackers. Whoever may
+run privileged pods in such a cluster can become root here.
+
+It waits until the control plane says that it is as wanted, all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
 goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.
 
 With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reaches etcd by port-forwards alone, like a manager with
@@ -128,7 +131,7 @@ func (u *up) check() error {
 	}
 	u.cluster.FailureDomains = manifest.Domains(u.domains)
 	u.cluster.Version = withV(u.cluster.Version)
-	return u.cluster.Check(artifacts.Versions())
+	return u.cluster.Check(u.accepted())
 }
 
 // checkFlags looks at flags that exclude each other, and at those about the environment.
@@ -179,7 +182,7 @@ func (u *up) readFiles() error {
 	// no environment nothing was: then it is known before anything is built or started.
 	_, err := embed.Load(u.state)
 	maybe := !errors.Is(err, fs.ErrNotExist)
-	return manifest.CheckObjects(u.objects, artifacts.Versions(), func(manifest.Reference) (bool, error) { return maybe, nil })
+	return manifest.CheckObjects(u.objects, u.accepted(), func(manifest.Reference) (bool, error) { return maybe, nil })
 }
 
 func (u *up) readFile(name string) ([]*unstructured.Unstructured, error) {
@@ -238,6 +241,9 @@ func (u *up) versions() []string {
 	}
 	return []string{u.cluster.Version}
 }
+
+// accepted are the versions of Kubernetes that machines can have: those that are pinned, and those that the environment was made with.
+func (u *up) accepted() []string { return artifacts.Options{Made: embed.Made(u.state)}.Versions() }
 
 // withV writes a version as Kubernetes does: v1.36.3.
 func withV(version string) string {

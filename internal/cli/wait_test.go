@@ -46,7 +46,7 @@ func TestUpGivesUp(t *testing.T) {
 	if done, err := w.up(moving); done || err != nil || !w.stuck.IsZero() {
 		t.Errorf("with a new machine: %v %v", done, err)
 	}
-	well := report.Cluster{ControlPlane: report.ControlPlane{Name: "cp", Current: true, Available: true}}
+	well := report.Cluster{ControlPlane: report.ControlPlane{Name: "cp", Current: true, Available: true, UpToDate: true}}
 	if done, err := w.up(well); !done || err != nil {
 		t.Errorf("all is well: %v %v", done, err)
 	}

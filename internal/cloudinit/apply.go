@@ -71,7 +71,7 @@ func conclude(s System, commands []Command, boot, run outcome) *Failure {
 		if !strings.Contains(command.String(), Sentinel) {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(s.Root, Sentinel)); err == nil {
+		if _, err := os.Stat(s.under(Sentinel)); err == nil {
 			return nil
 		}
 		// The command that writes the sentinel is what it is all about, whatever failed before it or because of it.
@@ -97,8 +97,11 @@ func first(outcomes ...outcome) *Failure {
 	return nil
 }
 
+// under is where a path of the machine lies: as for the kernel, no ".." leads above the machine's root.
+func (s System) under(name string) string { return filepath.Join(s.Root, filepath.Join("/", name)) }
+
 func (c *Config) applyHostname(s System) error {
-	if err := os.WriteFile(filepath.Join(s.Root, "etc/hostname"), []byte(c.Hostname+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(s.under("etc/hostname"), []byte(c.Hostname+"\n"), 0o644); err != nil {
 		return fmt.Errorf("writing the host name: %w", err)
 	}
 	if err := s.SetHostname(c.Hostname); err != nil {
@@ -122,7 +125,7 @@ func (s System) writeFiles(files []File, deferred bool) error {
 }
 
 func (s System) writeFile(f File) error {
-	path := filepath.Join(s.Root, f.Path)
+	path := s.under(f.Path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("writing %s: %w", f.Path, err)
 	}

@@ -67,15 +67,26 @@ func readCommands(n named) ([]Command, error) {
 	return all, nil
 }
 
+// The most that one file and all files may hold, in bytes: bootstrap data of a megabyte can unpack to a thousand times as much,
+// in the memory of a machine's first process.
+const (
+	fileLimit = 16 << 20
+	allLimit  = 64 << 20
+)
+
 func readFiles(c *Config, n named) error {
 	items, err := n.items()
 	if err != nil {
 		return err
 	}
+	total := 0
 	for _, item := range items {
 		f, err := readFile(item)
 		if err != nil {
 			return err
+		}
+		if total += len(f.Content); total > allLimit {
+			return item.wrong("the files have more than %d MiB of content", allLimit>>20)
 		}
 		c.Files = append(c.Files, f)
 	}
@@ -171,9 +182,12 @@ func decode(content, encoding string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("is not gzip: %w", err)
 	}
-	plain, err := io.ReadAll(unpacked)
+	plain, err := io.ReadAll(io.LimitReader(unpacked, fileLimit+1))
 	if err != nil {
 		return nil, fmt.Errorf("is damaged gzip: %w", err)
+	}
+	if len(plain) > fileLimit {
+		return nil, fmt.Errorf("unpacks to more than %d MiB", fileLimit>>20)
 	}
 	return plain, nil
 }

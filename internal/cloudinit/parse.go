@@ -22,6 +22,9 @@ func Parse(data []byte, meta Meta) (*Config, error) {
 	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
 		return nil, yamlError(err)
 	}
+	if err := checkAliases(&root); err != nil {
+		return nil, err
+	}
 	c := &Config{Meta: meta}
 	if len(root.Content) == 0 {
 		return c, nil

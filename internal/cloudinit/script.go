@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // outcome is what became of the commands of one script.
@@ -85,6 +86,9 @@ func newMarks(s System, commands []Command) *marks {
 
 const markByte = 0x1e
 
+// longestMark is more than any mark has, in bytes: what goes on longer is output.
+const longestMark = 128
+
 // Write implements io.Writer for the script's output.
 func (m *marks) Write(p []byte) (int, error) {
 	m.pending = append(m.pending, p...)
@@ -107,6 +111,11 @@ func (m *marks) Write(p []byte) (int, error) {
 			continue
 		}
 		end := bytes.IndexByte(m.pending[1:], markByte)
+		if end < 0 && len(m.pending) > longestMark {
+			m.print(m.pending[:1])
+			m.pending = m.pending[1:]
+			continue
+		}
 		if end < 0 {
 			break
 		}
@@ -138,7 +147,7 @@ func (m *marks) mark(fields []string) {
 	if err != nil {
 		return
 	}
-	if fields[1] == "b" && number < len(m.commands) {
+	if fields[1] == "b" && number >= 0 && number < len(m.commands) {
 		m.running = number
 		m.tail.reset()
 		m.system.Began(m.commands[number].String())
@@ -164,24 +173,34 @@ func (m *marks) ended(code int) {
 }
 
 // tail keeps the end of what is written to it.
-type tail struct{ kept []byte }
+type tail struct {
+	kept []byte
+	cut  bool // something before it was dropped
+}
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
 	if len(t.kept) > outputLimit {
-		t.kept = append(t.kept[:0], t.kept[len(t.kept)-outputLimit:]...)
+		t.kept, t.cut = append(t.kept[:0], t.kept[len(t.kept)-outputLimit:]...), true
 	}
 	return len(p), nil
 }
 
-func (t *tail) reset() { t.kept = t.kept[:0] }
+func (t *tail) reset() { t.kept, t.cut = t.kept[:0], false }
 
-// colours are what programs print in order to colour a terminal.
-var colours = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
-
-// String is valid UTF-8 without colours: a cut through a letter is mended.
+// String is valid UTF-8 without what a terminal would act on. After a cut it begins with a whole line, or word: the rest of a
+// secret could not be told from other text.
 func (t *tail) String() string {
-	return colours.ReplaceAllString(strings.ToValidUTF8(string(t.kept), ""), "")
+	text := string(t.kept)
+	if t.cut {
+		for _, end := range []string{"\n", " "} {
+			if _, rest, found := strings.Cut(text, end); found && rest != "" {
+				text = rest
+				break
+			}
+		}
+	}
+	return plaintext.Strip(text)
 }
 
 // Sweep removes the scripts that Apply left under root: they repeat what the data holds.

@@ -22,7 +22,7 @@ type table struct {
 }
 
 func (s System) table(name string) (*table, error) {
-	t := &table{path: filepath.Join(s.Root, "etc", name)}
+	t := &table{path: s.under(filepath.Join("etc", name))}
 	data, err := os.ReadFile(t.path)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, fmt.Errorf("reading accounts: %w", err)
@@ -235,7 +235,7 @@ func (s System) own(user, path string, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	path = filepath.Join(s.Root, path)
+	path = s.under(path)
 	if err := os.MkdirAll(path, mode); err != nil {
 		return fmt.Errorf("making %s: %w", path, err)
 	}
@@ -272,7 +272,11 @@ func (s System) addKeys(u User) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(t.find(u.Name)[5], ".ssh")
+	line := t.find(u.Name)
+	if len(line) < 6 {
+		return fmt.Errorf("%s has no home folder in %s", u.Name, t.path)
+	}
+	dir := filepath.Join(line[5], ".ssh")
 	if err := s.own(u.Name, dir, 0o700); err != nil {
 		return err
 	}

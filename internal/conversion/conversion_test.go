@@ -84,6 +84,7 @@ func TestControlPlaneThereAndBack(t *testing.T) {
 		same(t, "what is converted back", &old, between)
 		same(t, "additions", end.Spec.Additions, before.Spec.Additions)
 		same(t, "plan", end.Status.Plan, before.Status.Plan)
+		same(t, "certificates' expiry", end.Status.CertificateExpiry, before.Status.CertificateExpiry)
 
 		var theirs, theirEnd upstreamv1beta2.KubeadmControlPlane
 		var theirOld upstreamv1beta1.KubeadmControlPlane

@@ -80,14 +80,17 @@ func (d Drift) Outdated() bool {
 }
 
 // String says all differences in a line, deadlines last. Empty: there is none.
-func (d Drift) String() string {
+func (d Drift) String() string { return strings.Join(d.Texts(), "; ") }
+
+// Texts says each difference, deadlines last.
+func (d Drift) Texts() []string {
 	var all []string
 	for _, list := range [][]Difference{d.Reasons, d.Due} {
 		for _, one := range list {
 			all = append(all, one.String())
 		}
 	}
-	return strings.Join(all, "; ")
+	return all
 }
 
 // Of compares a machine with what its control plane wants at a moment.
@@ -156,11 +159,19 @@ func dueAfter(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time)
 	}}
 }
 
+// defaultValidityDays is how long the certificates are valid that kubeadm makes, where the user says nothing.
+const defaultValidityDays = 365
+
 // dueBefore: the certificates expire within the days of spec.rollout.before.
 // The text does not name the moment: it would be another one each time.
+// More days than a new machine's certificates are valid for would replace machines for ever.
 func dueBefore(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time) []Difference {
 	days, end := kcp.Spec.Rollout.Before.CertificatesExpiryDays, m.CertificatesEnd()
-	if days == 0 || end.IsZero() || !now.Add(time.Duration(days)*24*time.Hour).After(end) {
+	validity := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.CertificateValidityPeriodDays
+	if validity == 0 {
+		validity = defaultValidityDays
+	}
+	if days == 0 || days >= validity || end.IsZero() || !now.Add(time.Duration(days)*24*time.Hour).After(end) {
 		return nil
 	}
 	return []Difference{{

@@ -203,6 +203,13 @@ func TestDeadlines(t *testing.T) {
 		{"before: the certificate has just enough", expiring(30, now.Add(30*day), onMachine), ""},
 		{"before: the KubeadmConfig says it", expiring(30, now.Add(10*day), onConfig), soon + "2026-05-12T12:00:00Z, wanted at least 30 days left"},
 		{"before: the end is not known", expiring(30, now), ""},
+		{"before: no new machine's certificate would last so long", expiring(365, now.Add(364*day), onMachine), ""},
+		{"before: a new machine's certificate would last a day longer", expiring(364, now.Add(363*day), onMachine), soon + "2027-04-30T12:00:00Z, wanted at least 364 days left"},
+		{"before: nor with a validity of the user's", func(s *scene) {
+			expiring(90, now.Add(10*day), onMachine)(s)
+			s.Spec.KubeadmConfigSpec.ClusterConfiguration.CertificateValidityPeriodDays = 90
+			s.cluster.CertificateValidityPeriodDays, s.was.ClusterConfiguration.CertificateValidityPeriodDays = 90, 90
+		}, ""},
 		{"before: it is not asked for", expiring(0, now.Add(-day), onMachine), ""},
 		{"before: the Machine counts more than the KubeadmConfig", func(s *scene) {
 			expiring(30, now.Add(90*day), onMachine)(s)

@@ -118,7 +118,7 @@ func wantedAnnotations(kcp *controlplanev1.KubeadmControlPlane) map[string]strin
 // another way, and neither a template nor OriginAnnotation has a say in it.
 func reserved(key string) bool {
 	switch key {
-	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, OriginAnnotation,
+	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, controlplanev1.MemberRemovedAnnotation, OriginAnnotation,
 		clusterv1.ClusterNameLabel, clusterv1.MachineControlPlaneLabel, clusterv1.MachineControlPlaneNameLabel:
 		return true
 	}

@@ -281,17 +281,18 @@ func ensureEnvironment(ctx context.Context, o Options, progress func(string)) (E
 		return Environment{}, err
 	}
 	progress("preparing the artifacts of Kubernetes " + e.Kubernetes)
-	set, err := artifacts.Ensure(ctx, e.artifacts(o.Artifacts.Progress), e.Kubernetes)
+	set, err := artifacts.Ensure(ctx, e.artifacts(o.State, o.Artifacts.Progress), e.Kubernetes)
 	if err != nil {
 		return Environment{}, fmt.Errorf("preparing the artifacts of Kubernetes %s: %w", e.Kubernetes, err)
 	}
 	e.Artifacts = *set
-	if err := artifacts.AddUser(e.artifacts(nil), o.State); err != nil {
+	if err := artifacts.AddUser(e.artifacts(o.State, nil), o.State); err != nil {
 		return Environment{}, err
 	}
 	return e, e.Save(o.State)
 }
 
-func (e Environment) artifacts(progress func(artifacts.Progress)) artifacts.Options {
-	return artifacts.Options{Cache: e.Cache, Prebuilt: e.Prebuilt, Progress: progress}
+// artifacts are the options with which an environment's artifacts are found or built.
+func (e Environment) artifacts(state string, progress func(artifacts.Progress)) artifacts.Options {
+	return artifacts.Options{Cache: e.Cache, Prebuilt: e.Prebuilt, Progress: progress, Made: Made(state)}
 }

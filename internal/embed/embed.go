@@ -18,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/gofrs/flock"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,6 +46,8 @@ type Options struct {
 	// Command is what Start runs as the daemon: it must call Run for the same State. Empty: this program with
 	// the arguments daemon --state STATE.
 	Command []string
+	// Audit has the API server keep a log of what Quorate's own controllers ask of it: see AuditLogs.
+	Audit bool
 	// Verbosity is the level of detail of the log: 0 says what happens, up to 5.
 	Verbosity int
 }
@@ -97,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	d := &daemon{state: o.State, log: log, began: time.Now()}
+	d := &daemon{state: o.State, audit: o.Audit, log: log, began: time.Now()}
 	e, err := Load(o.State)
 	if err != nil || !e.complete() {
 		// Nobody prepared it: Run was not called by way of Start, or the cache was removed.
@@ -113,6 +114,7 @@ func Run(ctx context.Context, o Options) error {
 // daemon is one life of the management plane.
 type daemon struct {
 	state string
+	audit bool
 	log   logr.Logger
 	began time.Time
 }
@@ -127,7 +129,7 @@ func (d *daemon) phase(what string) {
 
 func (d *daemon) run(ctx context.Context, e Environment) error {
 	d.phase("starting etcd and the API server")
-	plane := newPlane(d.state, e, d.log)
+	plane := newPlane(d.state, e, d.audit, d.log)
 	if err := killChildren(d.state); err != nil {
 		return err
 	}
@@ -177,16 +179,15 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	if err := plane.garbage.start(); err != nil {
 		return nil, err
 	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig("controllers"))
+	cfg, err := user(ctx, plane, "controllers")
 	if err != nil {
-		return nil, fmt.Errorf("reading the controllers' kubeconfig: %w", err)
-	}
-	cfg.QPS = -1
-	if err := mayRead(ctx, cfg); err != nil {
 		return nil, err
 	}
 	embedded, err := d.embedded(e)
 	if err != nil {
+		return nil, err
+	}
+	if embedded.Own, err = user(ctx, plane, "manager"); err != nil {
 		return nil, err
 	}
 	// As a management cluster does that reaches machines through their API servers alone.
@@ -203,6 +204,16 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	return mgr, manager.Setup(ctx, mgr, o)
 }
 
+// user returns how one of the daemon's users reaches the API server, once that has taken notice of the user's rights.
+func user(ctx context.Context, plane *plane, name string) (*rest.Config, error) {
+	cfg, err := restConfig(plane.kubeconfig(name))
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", name, err)
+	}
+	cfg.QPS = -1
+	return cfg, mayRead(ctx, cfg)
+}
+
 // embedded is what machines are made with.
 func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
 	host, err := sandbox.Open(d.state, e.Network, e.NodeBinary)
@@ -212,7 +223,7 @@ func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
 	return &manager.Embedded{Local: local.Options{
 		Host: host, Network: e.Network, State: d.state, NodeBinary: e.NodeBinary,
 		Artifacts: func(ctx context.Context, version string) (*artifacts.Set, error) {
-			return artifacts.Ensure(ctx, e.artifacts(nil), version)
+			return artifacts.Ensure(ctx, e.artifacts(d.state, nil), version)
 		},
 	}}, nil
 }

@@ -107,7 +107,7 @@ func newEnvironment(o Options) (Environment, error) {
 	if err := checkNetwork(e.Network, sandbox.ID(o.State)); err != nil {
 		return Environment{}, err
 	}
-	versions := artifacts.Versions()
+	versions := o.Artifacts.Versions()
 	if e.Kubernetes == "" {
 		e.Kubernetes = versions[0]
 	}
@@ -175,6 +175,19 @@ func Used(state string) ([]artifacts.Set, error) {
 		used = append(used, m.Artifacts)
 	}
 	return used, nil
+}
+
+// Made returns the sets that an environment was made with, as far as they can be found out, its management plane's first: their
+// versions stay usable for it when this program pins others.
+func Made(state string) []artifacts.Set {
+	used, err := Used(state)
+	if err == nil {
+		return used
+	}
+	if e, err := Load(state); err == nil {
+		return []artifacts.Set{e.Artifacts}
+	}
+	return nil
 }
 
 // complete says whether all that the management plane is made of is there.

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/netip"
@@ -136,5 +137,45 @@ func TestStartChangesNothingWhenRefused(t *testing.T) {
 	}
 	if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the state folder: %v, want none", err)
+	}
+}
+
+// An environment outlives the pins with which it was made: it is started by a program that builds other versions, and its clusters
+// get machines of the versions that they have.
+func TestEnvironmentOfThePast(t *testing.T) {
+	state, cache := t.TempDir(), t.TempDir()
+	set := func(version string) artifacts.Set {
+		path := func(name string) string {
+			p := filepath.Join(cache, version, name)
+			if err := os.MkdirAll(p, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		return artifacts.Set{Kubernetes: version, Management: path("management"), Machine: path("machine"), CNI: path("cni"), CRDs: path("crds")}
+	}
+	old := Environment{Network: DefaultNetwork, Kubernetes: "v1.30.1", Artifacts: set("v1.30.1"), Cache: cache}
+	if err := old.Save(state); err != nil {
+		t.Fatal(err)
+	}
+	machine, err := json.Marshal(map[string]any{"spec": map[string]any{"name": "cp-1", "artifacts": set("v1.29.2"), "address": "172.30.1.1", "podCIDR": "10.244.1.0/24"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(state, "machines", "cp-1")
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "machine.json"), machine, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	e, err := ensureEnvironment(t.Context(), Options{State: state}, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Kubernetes != "v1.30.1" || e.Artifacts.Management != old.Artifacts.Management || e.Artifacts.CRDs == old.Artifacts.CRDs {
+		t.Errorf("%+v, was %+v", e, old)
+	}
+	for version, want := range map[string]bool{"v1.30.1": true, "v1.29.2": true, "v1.28.0": false} {
+		if _, err := artifacts.Ensure(t.Context(), e.artifacts(state, nil), version); (err == nil) != want {
+			t.Errorf("%s: %v", version, err)
+		}
 	}
 }

@@ -93,7 +93,7 @@ func ask(ctx context.Context, c client.Client, trouble func() error) error {
 	})
 }
 
-// mayRead waits until the controllers' user has its rights: the API server makes the roles for discovery while it starts,
+// mayRead waits until a user of the controllers has its rights: the API server makes the roles for discovery while it starts,
 // and takes notice of ours a little after they were written.
 func mayRead(ctx context.Context, user *rest.Config) error {
 	c, err := discovery.NewDiscoveryClientForConfig(user)

@@ -8,6 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/quorate/quorate/internal/kubeconfig"
 )
 
 // KubeconfigPath is where the administrator's kubeconfig of an environment's management plane lies.
@@ -15,12 +17,20 @@ func KubeconfigPath(state string) string { return filepath.Join(state, "manageme
 
 // RESTConfig returns how to reach an environment's management plane as its administrator. It does not say whether it runs.
 func RESTConfig(state string) (*rest.Config, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", KubeconfigPath(state))
+	cfg, err := restConfig(KubeconfigPath(state))
 	if err != nil {
 		return nil, fmt.Errorf("reading the management plane's kubeconfig: %w", err)
 	}
 	cfg.QPS, cfg.Burst = 50, 100
 	return cfg, nil
+}
+
+func restConfig(path string) (*rest.Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return kubeconfig.RESTConfig(data)
 }
 
 // writeKubeconfig writes a kubeconfig with a certificate of the folder pki.

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "daemon" && os.Args[2] == "--state" {
 		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-		err := Run(ctx, Options{State: os.Args[3]})
+		err := Run(ctx, Options{State: os.Args[3], Audit: true})
 		cancel()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

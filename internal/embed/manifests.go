@@ -196,8 +196,11 @@ func adaptWebhooks(obj client.Object, base string, authority []byte) {
 	}
 }
 
-// bindRoles gives the controllers' user the roles of all that run in the one daemon, and the garbage collector those
-// that it would else take from service accounts.
+// managerRole is the role of Quorate's own controllers, in every management cluster.
+const managerRole = "quorate-quorate-manager"
+
+// bindRoles gives Quorate's own controllers the role that they have everywhere, the controllers' user those of all else
+// that runs in the one daemon, and the garbage collector those that it would else take from service accounts.
 func (m *manifests) bindRoles() {
 	roles := map[string]string{
 		"system:controller:generic-garbage-collector": collectorUser,
@@ -205,6 +208,9 @@ func (m *manifests) bindRoles() {
 	}
 	for _, role := range m.rbac {
 		roles[role.GetName()] = controllersUser
+	}
+	if _, ok := roles[managerRole]; ok {
+		roles[managerRole] = managerUser
 	}
 	for role, user := range roles {
 		m.rbac = append(m.rbac, &rbacv1.ClusterRoleBinding{

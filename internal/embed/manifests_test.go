@@ -9,6 +9,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/quorate/quorate/config/rbac"
 )
 
 const (
@@ -179,6 +181,24 @@ func checkRoles(t *testing.T, m *manifests) {
 	}
 	if len(users) != 4 {
 		t.Errorf("bindings %v, want 4", users)
+	}
+}
+
+// Quorate's own controllers have the role that they have in every management cluster, and nobody else has it.
+func TestOwnRole(t *testing.T) {
+	m := &manifests{}
+	if err := m.readAll("quorate", rbac.Files); err != nil {
+		t.Fatal(err)
+	}
+	m.bindRoles()
+	bound := map[string]string{}
+	for _, o := range m.rbac {
+		if b, ok := o.(*rbacv1.ClusterRoleBinding); ok {
+			bound[b.Subjects[0].Name] = b.RoleRef.Name
+		}
+	}
+	if bound[managerUser] != managerRole || bound[controllersUser] != "" {
+		t.Errorf("the roles of the users are %v", bound)
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	adminUser       = "quorate:admin"
 	adminGroup      = "system:masters"
 	controllersUser = "quorate:controllers"
+	managerUser     = "quorate:manager"
 	collectorUser   = "system:kube-controller-manager"
 )
 
@@ -63,6 +64,7 @@ var leaves = map[string][]leaf{
 		{file: "webhooks", user: "quorate-webhooks", usage: forServers, server: true},
 		{file: "admin", user: adminUser, groups: []string{adminGroup}, usage: forClients},
 		{file: "controllers", user: controllersUser, usage: forClients},
+		{file: "manager", user: managerUser, usage: forClients},
 		{file: "collector", user: collectorUser, usage: forClients},
 	},
 	etcdAuthority: {

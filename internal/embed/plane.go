@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -17,6 +18,7 @@ type plane struct {
 	dir     string // the folder management
 	bin     string // where the programs are
 	ports   Ports
+	audit   bool // the API server keeps an audit log
 	log     logr.Logger
 	starter *starter
 	etcd    *child
@@ -24,8 +26,8 @@ type plane struct {
 	garbage *child
 }
 
-func newPlane(state string, e Environment, log logr.Logger) *plane {
-	p := &plane{dir: filepath.Join(state, "management"), bin: e.Artifacts.Management, ports: e.Ports, log: log, starter: newStarter()}
+func newPlane(state string, e Environment, audit bool, log logr.Logger) *plane {
+	p := &plane{audit: audit, dir: filepath.Join(state, "management"), bin: e.Artifacts.Management, ports: e.Ports, log: log, starter: newStarter()}
 	p.etcd = p.child("etcd", p.etcdArgs(), "GOGC=50", "GOMEMLIMIT=96MiB")
 	p.api = p.child("kube-apiserver", p.apiArgs(), "GOGC=75", "GOMEMLIMIT=300MiB")
 	p.garbage = p.child("kube-controller-manager", p.garbageArgs(), "GOGC=50", "GOMEMLIMIT=64MiB")
@@ -52,13 +54,14 @@ func (p *plane) prepare() error {
 			return fmt.Errorf("creating a folder of the management plane: %w", err)
 		}
 	}
-	if err := ensurePKI(p.pki(), time.Now()); err != nil {
+	if err := errors.Join(ensurePKI(p.pki(), time.Now()), writeFile(p.auditPolicy(), []byte(auditPolicy))); err != nil {
 		return err
 	}
 	server := loopbackURL(p.ports.APIServer)
 	for certificate, path := range map[string]string{
 		"admin":       filepath.Join(p.dir, "kubeconfig"),
 		"controllers": p.kubeconfig("controllers"),
+		"manager":     p.kubeconfig("manager"),
 		"collector":   p.kubeconfig("collector"),
 	} {
 		if err := writeKubeconfig(path, p.pki(), certificate, server); err != nil {
@@ -138,7 +141,7 @@ var unused = []string{
 var services = netip.MustParsePrefix("10.255.255.0/24")
 
 func (p *plane) apiArgs() []string {
-	return []string{
+	return append([]string{
 		"--bind-address=" + loopback.String(), "--advertise-address=" + loopback.String(), fmt.Sprintf("--secure-port=%d", p.ports.APIServer),
 		"--etcd-servers=" + loopbackURL(p.ports.Etcd),
 		p.flag("etcd-cafile", etcdAuthority+".crt"), p.flag("etcd-certfile", "etcd-client.crt"), p.flag("etcd-keyfile", "etcd-client.key"),
@@ -156,7 +159,7 @@ func (p *plane) apiArgs() []string {
 		"--profiling=false",
 		"--event-ttl=1h",
 		"--v=1",
-	}
+	}, p.auditArgs()...)
 }
 
 func (p *plane) garbageArgs() []string {

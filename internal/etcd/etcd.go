@@ -12,6 +12,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -66,6 +67,9 @@ type Member struct {
 	Why string
 	// Alarms are the active ones that it raised, such as NOSPACE and CORRUPT, sorted.
 	Alarms []string
+	// CertificateEnd is when the serving certificate ends that the member showed as the
+	// connection to it was made; zero: it was not seen.
+	CertificateEnd time.Time
 }
 
 // FormatID writes a member's ID as etcd's own tools do, in hexadecimal.
@@ -85,6 +89,7 @@ type Cluster struct {
 	mu      sync.Mutex
 	tls     *tls.Config
 	members map[string]*member
+	ends    ends
 }
 
 // Open returns a Cluster whose members are asked with these credentials: the roots

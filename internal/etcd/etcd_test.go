@@ -39,6 +39,9 @@ func TestSurveyOfHealthyMembers(t *testing.T) {
 		if at < 0 || m.ID != g[at].ID() || m.Health != plan.Healthy || m.Learner || m.Leader != (g[at] == leader) || !slices.Equal(m.PeerURLs, []string{g[at].Peer}) {
 			t.Errorf("member %d is wrong: %+v", i, m)
 		}
+		if left := time.Until(m.CertificateEnd); left < 30*time.Minute || left > time.Hour {
+			t.Errorf("the certificate of %s, which is good for an hour, ends in %s", m.Name, left)
+		}
 		if i > 0 && s.Members[i-1].ID >= m.ID {
 			t.Errorf("members are not sorted by ID")
 		}

@@ -51,7 +51,7 @@ func (c *Cluster) member(t Target) (*member, error) {
 	// etcd's own client would dial once more for every Status, retry by itself and log to stderr.
 	conn, err := grpc.NewClient("passthrough:///"+t.Name,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return (*m.dial.Load())(ctx) }),
-		grpc.WithTransportCredentials(telling{credentials.NewTLS(own)}),
+		grpc.WithTransportCredentials(telling{dating{credentials.NewTLS(own), func(end time.Time) { c.ends.note(t.Name, end) }}}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
 		grpc.WithDisableServiceConfig(),

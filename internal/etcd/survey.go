@@ -32,7 +32,7 @@ func (a answer) follows() bool { return a.status.GetLeader() != 0 }
 // the clients of members that are not among the targets.
 func (c *Cluster) Survey(ctx context.Context, targets []Target) Survey {
 	c.keepOnly(targets)
-	return conclude(c.ask(ctx, targets))
+	return c.ends.addTo(conclude(c.ask(ctx, targets)))
 }
 
 // ask puts the questions of a survey to all targets.

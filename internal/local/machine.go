@@ -193,11 +193,15 @@ func claimOf(lm *infrav1.LocalMachine) claim {
 	return c
 }
 
-// delete lets connections to the machine end, removes it and lets the object go.
+// delete waits as long as it is told to, lets connections to the machine end, removes it and lets the object go.
 func (r *machineReconciler) delete(ctx context.Context, lm *infrav1.LocalMachine, of owner) (ctrl.Result, error) {
 	mine, draining, err := r.beforeDeletion(lm, of)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if later, p := beforeRemoval(lm); mine && p != nil {
+		mark(lm, clusterv1.ReadyCondition, "", p)
+		return ctrl.Result{RequeueAfter: later}, nil
 	}
 	if draining {
 		mark(lm, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, "its connections through the endpoint are being closed"})

@@ -69,6 +69,9 @@ func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine
 	if problem != nil {
 		return nil, result, problem, nil
 	}
+	if later, p := beforeMaking(lm); p != nil {
+		return nil, ctrl.Result{RequeueAfter: later}, p, nil
+	}
 	mine, problem, err := r.claim(ctx, lm, of)
 	if problem != nil || err != nil {
 		return nil, ctrl.Result{RequeueAfter: askAgain}, problem, err
@@ -208,7 +211,7 @@ func (r *machineReconciler) beforeDeletion(lm *infrav1.LocalMachine, of owner) (
 	if s.Cluster != cluster {
 		return false, false, nil
 	}
-	if of.cluster == nil || s.State != sandbox.Running || time.Since(lm.DeletionTimestamp.Time) > drainLimit {
+	if of.cluster == nil || s.State != sandbox.Running || time.Since(removal(lm)) > drainLimit {
 		return true, false, nil
 	}
 	endpoint := client.ObjectKey{Namespace: lm.Namespace, Name: of.cluster.Spec.InfrastructureRef.Name}

@@ -12,17 +12,20 @@ import (
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // problem is why something is not done, for a condition: a word for programs and a sentence for people. It is
 // not an error: trying again at once would not help.
 type problem struct{ reason, message string }
 
-// mark sets a condition to False for a problem, or to True when there is none.
+// mark sets a condition to False for a problem, or to True when there is none. What others wrote may have got into the message,
+// by way of an error too: everybody who may read the object reads it.
 func mark(o conditions.Setter, condition, reasonWhenTrue string, p *problem) {
 	c := metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: reasonWhenTrue}
 	if p != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.reason, p.message
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.reason, plaintext.Shown(p.message)
 	}
 	conditions.Set(o, c)
 }

@@ -8,13 +8,14 @@ import (
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // sandboxProblem is why a machine is not there to be used; nil: it is.
 func sandboxProblem(s *sandbox.Status) *problem {
 	because := ""
 	if s.Problem != "" {
-		because = ": " + s.Problem
+		because = ": " + plaintext.Shown(s.Problem)
 	}
 	switch {
 	case s.State == sandbox.Stopped:
@@ -49,7 +50,7 @@ func bootstrapProblem(s *sandbox.Status, of owner) *problem {
 	case b.Phase == sandbox.BootstrapSucceeded:
 		return nil
 	case b.Unsupported != "":
-		return &problem{infrav1.BootstrapDataUnsupportedReason, joined(fmt.Sprintf("local machines cannot carry out %q", b.Unsupported), b.Output)}
+		return &problem{infrav1.BootstrapDataUnsupportedReason, joined(fmt.Sprintf("local machines cannot carry out %q", plaintext.Shown(b.Unsupported)), b.Output)}
 	case b.Phase == sandbox.BootstrapFailed && b.Command == "":
 		return &problem{infrav1.BootstrapFailedReason, joined("it failed", b.Output)}
 	case b.Phase == sandbox.BootstrapFailed:
@@ -62,7 +63,7 @@ func bootstrapProblem(s *sandbox.Status, of owner) *problem {
 }
 
 func joined(what, output string) string {
-	if output = strings.TrimSpace(output); output == "" {
+	if output = strings.TrimSpace(plaintext.Shown(output)); output == "" {
 		return what
 	}
 	return what + ": " + output
@@ -71,8 +72,9 @@ func joined(what, output string) string {
 // longestCommand is how much of a command is told: enough to know which one it is.
 const longestCommand = 200
 
-// brief is the first line of a command.
+// brief is the first line of a command. Secrets are taken out before it is cut: half a token would not be known for one.
 func brief(command string) string {
+	command = plaintext.Shown(command)
 	line, _, more := strings.Cut(strings.TrimSpace(command), "\n")
 	if len(line) > longestCommand {
 		line, more = line[:longestCommand], true

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -18,9 +17,6 @@ import (
 // Hook is the annotation that keeps a Machine until its member has left etcd. It is upstream's, so
 // that machines can be handed over to upstream's controller and back while they are deleted.
 const Hook = controlplanev1.PreTerminateHookCleanupAnnotation
-
-// bootstrapSucceeded is a condition by which infrastructure machines tell how their bootstrap ended.
-const bootstrapSucceeded = "BootstrapSucceeded"
 
 // HasHook tells whether our hook is on the Machine.
 func HasHook(m *clusterv1.Machine) bool {
@@ -71,36 +67,4 @@ func InternalIP(m *clusterv1.Machine) string {
 // Compare orders Machines: the oldest first, then by name.
 func Compare(a, b *clusterv1.Machine) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-}
-
-// Failure is what ended the Machine's bootstrap for good, in the provider's words;
-// empty: nothing did. infra is its infrastructure machine, or nil: the
-// Machine mirrors what it says, a little later.
-//
-// Cluster API has no common word for it. A provider says it with a condition that is False
-// for a reason that ends in "Failed" or "Unsupported", or in the fields that v1beta1 had for it.
-func Failure(m *clusterv1.Machine, infra *unstructured.Unstructured) string {
-	if infra != nil {
-		for _, name := range []string{bootstrapSucceeded, clusterv1.ReadyCondition} {
-			if c, err := conditions.UnstructuredGet(infra, name); err == nil && c != nil && isFinal(string(c.Status), c.Reason) {
-				return cmp.Or(c.Message, c.Reason)
-			}
-		}
-	}
-	if c := conditions.Get(m, clusterv1.MachineInfrastructureReadyCondition); c != nil && isFinal(string(c.Status), c.Reason) {
-		return cmp.Or(c.Message, c.Reason)
-	}
-	if old := m.Status.Deprecated; old != nil && old.V1Beta1 != nil {
-		if old.V1Beta1.FailureMessage != nil {
-			return *old.V1Beta1.FailureMessage
-		}
-		if old.V1Beta1.FailureReason != nil {
-			return string(*old.V1Beta1.FailureReason)
-		}
-	}
-	return ""
-}
-
-func isFinal(status, reason string) bool {
-	return status == "False" && (strings.HasSuffix(reason, "Failed") || strings.HasSuffix(reason, "Unsupported"))
 }

@@ -6,10 +6,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	capierrors "sigs.k8s.io/cluster-api/api/deprecated/errors"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -104,51 +102,5 @@ func TestCompare(t *testing.T) {
 	}
 	if names != "bdac" {
 		t.Errorf("got %s, want bdac", names)
-	}
-}
-
-func TestFailure(t *testing.T) {
-	mirrored := func(status metav1.ConditionStatus, reason, message string) *clusterv1.Machine {
-		return with(func(m *clusterv1.Machine) {
-			m.Status.Conditions = []metav1.Condition{{Type: "InfrastructureReady", Status: status, Reason: reason, Message: message}}
-		})
-	}
-	infra := func(kind, status, reason, message string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
-			map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-02T03:04:05Z"},
-		}}}}
-	}
-	nothing := with(func(*clusterv1.Machine) {})
-	reason, message := capierrors.CreateMachineError, "no such image"
-	tests := []struct {
-		name  string
-		m     *clusterv1.Machine
-		infra *unstructured.Unstructured
-		want  string
-	}{
-		{"new", nothing, nil, ""},
-		{"waiting", mirrored("False", "WaitingForBootstrapData", "no data yet"), nil, ""},
-		{"running", mirrored("True", "Ready", ""), nil, ""},
-		{"failed once, and succeeded", mirrored("True", "BootstrapFailed", "old"), nil, ""},
-		{"failed", mirrored("False", "BootstrapFailed", "kubeadm join: timeout"), nil, "kubeadm join: timeout"},
-		{"failed without a word", mirrored("False", "BootstrapFailed", ""), nil, "BootstrapFailed"},
-		{"not supported", mirrored("False", "BootstrapUnsupported", "ntp"), nil, "ntp"},
-		{"the infrastructure knows it first", nothing, infra("BootstrapSucceeded", "False", "BootstrapFailed", "kubeadm init: port in use"), "kubeadm init: port in use"},
-		{"another provider's", nothing, infra("Ready", "False", "InstanceProvisionFailed", "quota"), "quota"},
-		{"the infrastructure still works", nothing, infra("BootstrapSucceeded", "False", "BootstrapRunning", "kubeadm init"), ""},
-		{"of a condition that has nothing to do with it", nothing, infra("Paused", "False", "PauseFailed", "x"), ""},
-		{"the old way, message", with(func(m *clusterv1.Machine) {
-			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: &reason, FailureMessage: &message}}
-		}), nil, "no such image"},
-		{"the old way, reason", with(func(m *clusterv1.Machine) {
-			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: &reason}}
-		}), nil, "CreateError"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if got := Failure(test.m, test.infra); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
 	}
 }

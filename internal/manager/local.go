@@ -3,6 +3,8 @@ package manager
 import (
 	"context"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/quorate/quorate/internal/local"
 )
 
@@ -10,6 +12,8 @@ import (
 type Embedded struct {
 	// Local is what the local provider makes machines with.
 	Local local.Options
+	// Own is how Quorate's own controllers reach the API server, as a user of theirs; nil: as all others do.
+	Own *rest.Config
 }
 
 func addLocal(ctx context.Context, p *parts) error {

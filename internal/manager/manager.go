@@ -79,7 +79,9 @@ var contents = []part{
 
 // parts is what the parts of one manager share.
 type parts struct {
-	mgr  ctrl.Manager
+	mgr ctrl.Manager
+	// own runs Quorate's own controllers; it may be mgr.
+	own  ctrl.Manager
 	opts Options
 	// clusters are upstream's connections to workload clusters; nil when upstream's controllers do not run here.
 	clusters clustercache.ClusterCache
@@ -123,12 +125,19 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 
 // Setup adds all controllers and webhooks that the options ask for. In the embedded case the CRDs must be served by then.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	shared := &parts{mgr: mgr, own: mgr, opts: o}
 	if o.Embedded != nil {
 		if err := setGates(); err != nil {
 			return err
 		}
+		if o.Embedded.Own != nil {
+			own, err := beside(mgr, o)
+			if err != nil {
+				return fmt.Errorf("setting up the manager of Quorate's own controllers: %w", err)
+			}
+			shared.own = own
+		}
 	}
-	shared := &parts{mgr: mgr, opts: o}
 	for _, p := range contents {
 		if !p.own && o.Embedded == nil {
 			continue

@@ -9,12 +9,12 @@ import (
 )
 
 func addStacked(ctx context.Context, p *parts) error {
-	connections := workload.New(p.mgr.GetAPIReader(), workload.Options{ForwardOnly: p.opts.EtcdForwardOnly})
-	if err := p.mgr.Add(connections); err != nil {
+	connections := workload.New(p.own.GetAPIReader(), workload.Options{ForwardOnly: p.opts.EtcdForwardOnly})
+	if err := p.own.Add(connections); err != nil {
 		return fmt.Errorf("adding the connections to workload clusters: %w", err)
 	}
 	return (&stacked.Reconciler{
-		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), Workload: connections, WatchFilter: p.opts.WatchFilter,
+		Client: p.own.GetClient(), APIReader: p.own.GetAPIReader(), Workload: connections, WatchFilter: p.opts.WatchFilter,
 		LeaveLabelled: p.opts.Embedded != nil,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.own, p.controller())
 }

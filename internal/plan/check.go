@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Check holds a decision against the invariants, whatever rule it comes from.
@@ -146,10 +147,8 @@ func checkFacts(o Observed) error {
 	if !o.Etcd.Known || !o.Etcd.Agreed {
 		return errors.New("the members of etcd are not known, or disagree")
 	}
-	for _, m := range o.Etcd.Members {
-		if len(m.Alarms) > 0 {
-			return fmt.Errorf("member %s raises %v", m.ID, m.Alarms)
-		}
+	if err := checkOneEach(o); err != nil {
+		return err
 	}
 	if alive, all := ballot(o, ""); 2*alive <= all {
 		return fmt.Errorf("the quorum is lost: %d of %d voters are proven healthy", alive, all)
@@ -171,11 +170,21 @@ func ballot(o Observed, but string) (alive, all int) {
 			continue
 		}
 		all++
-		if m.Health == Healthy {
+		if m.Health == Healthy && !isCorrupt(m) {
 			alive++
 		}
 	}
 	return alive, all
+}
+
+// isCorrupt: the member's data differ from those of the others.
+func isCorrupt(m Member) bool {
+	for _, a := range m.Alarms {
+		if a == "CORRUPT" {
+			return true
+		}
+	}
+	return false
 }
 
 func checkCreate(o Observed, s Step) error {
@@ -228,16 +237,36 @@ func checkJoin(o Observed) error {
 	if alive < all {
 		return fmt.Errorf("%d of %d voters are proven healthy: no member may be added", alive, all)
 	}
-	if err := checkNobodyLeaves(o); err != nil && all > 1 {
+	for _, m := range o.Etcd.Members {
+		if len(m.Alarms) > 0 {
+			return fmt.Errorf("member %s raises %v: no member may be added", m.ID, m.Alarms)
+		}
+	}
+	if err := checkRoom(o); err != nil && all > 1 {
 		return err // the last voter cannot leave before another has joined
 	}
 	if o.Want.Learners {
 		return nil
 	}
-	for _, m := range o.Machines {
-		if votersOn(o, m.Name) == 0 && !m.Deleting {
-			return fmt.Errorf("%s still joins as a voter: one change at a time", m.Name)
+	return checkVoterAlone(o)
+}
+
+// checkVoterAlone: nobody else joins as a voter. Of machines whose voter is not known so many may
+// have one as there are voters whose machine is not known.
+func checkVoterAlone(o Observed) error {
+	unplaced, joins := 0, ""
+	for _, e := range o.Etcd.Members {
+		if _, err := machineNamed(o, e.Machine); err != nil && !e.Learner {
+			unplaced--
 		}
+	}
+	for _, m := range o.Machines {
+		if votersOn(o, m.Name) == 0 && !m.Deleting && m.CannotJoin == "" {
+			unplaced, joins = unplaced+1, m.Name
+		}
+	}
+	if unplaced > 0 {
+		return fmt.Errorf("%s still joins as a voter: one change at a time", joins)
 	}
 	return nil
 }
@@ -260,11 +289,11 @@ func checkDelete(o Observed, s Step) error {
 	if o.Group.Deleting {
 		return errors.New("the workers still need the machines")
 	}
-	if o.Group.New {
-		return checkStart(gone)
-	}
 	if err := checkReplaceable(o); err != nil {
 		return err
+	}
+	if o.Group.New {
+		return checkStart(gone)
 	}
 	if err := checkFacts(o); err != nil {
 		return err
@@ -272,22 +301,25 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkEnough(o, gone); err != nil {
 		return err
 	}
-	if err := checkNobodyLeaves(o); err != nil {
-		return err
+	if err := checkNobodyLeaves(o); err != nil && !isDead(o, gone) && mayVote(o, gone) {
+		return err // the quorum only gains when one goes whose voter is dead
 	}
 	return checkMembersGo(o, gone)
 }
 
 // checkEnough: as many stay as must, and of those that are replaced as many as are wanted whole.
 func checkEnough(o Observed, gone Machine) error {
-	staying, whole := 0, 0
+	staying, whole, held := 0, 0, 0
 	for _, m := range o.Machines {
-		if m.Name == gone.Name || m.Deleting {
-			continue
-		}
-		staying++
-		if isWhole(o, m) {
-			whole++
+		switch {
+		case m.Name == gone.Name:
+		case !m.Deleting:
+			staying++
+			if isWhole(o, m) {
+				whole++
+			}
+		case m.Hook && isWhole(o, m) && servesAPI(m) && !apiBeside(o, m):
+			held++ // it stays until another API server is healthy
 		}
 	}
 	switch {
@@ -297,7 +329,7 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
 	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):
 		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Want.Surge)
-	case whole == 0:
+	case whole+held == 0:
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
 	}
 	return nil
@@ -312,12 +344,14 @@ func checkStart(gone Machine) error {
 	return nil
 }
 
-// isDead: somebody marked it, and its voter, if it has one, is proven not to answer.
+// isDead: somebody marked it, and its voter, if it has one, is proven not to answer, or has not been
+// known to for long.
 // It serves nobody, and does not count.
 func isDead(o Observed, m Machine) bool {
 	for _, e := range o.Etcd.Members {
 		here := e.Machine == m.Name && !e.Learner || mayBeOn(o, e, m)
-		if here && e.Health != Unhealthy {
+		silent := e.Health == Unknown && !e.Since.IsZero() && o.Now.Sub(e.Since) >= 5*time.Minute
+		if here && e.Health != Unhealthy && !silent {
 			return false
 		}
 	}

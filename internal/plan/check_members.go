@@ -51,6 +51,17 @@ func mayBeOn(o Observed, e Member, m Machine) bool {
 	return m.Node == "" || e.Name == "" || e.Name == m.Node
 }
 
+// learnerMayBeOn: the member is a learner that nobody has placed, and this may be its place.
+func learnerMayBeOn(e Member, m Machine) bool {
+	switch {
+	case !e.Learner:
+		return false
+	case e.Name == "":
+		return m.CannotJoin == ""
+	}
+	return m.Node == "" || e.Name == m.Node
+}
+
 // checkNoOrphan refuses to let a machine go that may hold a voter nobody has placed.
 func checkNoOrphan(o Observed, gone Machine) error {
 	for _, e := range o.Etcd.Members {
@@ -59,6 +70,101 @@ func checkNoOrphan(o Observed, gone Machine) error {
 		}
 	}
 	return nil
+}
+
+// checkOneEach refuses facts in which two members live on one machine.
+func checkOneEach(o Observed) error {
+	lives := map[string]string{}
+	for _, m := range o.Etcd.Members {
+		if m.Machine == "" || m.Health != Healthy {
+			continue
+		}
+		if other := lives[m.Machine]; other != "" {
+			return fmt.Errorf("members %s and %s both live on %s", other, m.ID, m.Machine)
+		}
+		lives[m.Machine] = m.ID
+	}
+	return nil
+}
+
+// checkRoom allows another machine beside those that leave with a voter only where these
+// cannot go before it is there, or are still being drained and would not be one too many.
+func checkRoom(o Observed) error {
+	for _, m := range o.Machines {
+		if !m.Deleting || !mayVote(o, m) {
+			continue
+		}
+		drained := m.Hook && !m.HookDue && len(o.Machines) < o.Want.Replicas
+		needed := m.Hook && m.HookDue && servesAPI(m) && !apiBeside(o, m)
+		if !drained && !needed {
+			return fmt.Errorf("%s is leaving, and its voter with it: one change at a time", m.Name)
+		}
+	}
+	return nil
+}
+
+// servesAPI: its API server is not proven to be broken, as far as it has come.
+func servesAPI(m Machine) bool {
+	for _, c := range m.Components {
+		if c.Name == "kube-apiserver" && c.Health == Unhealthy {
+			return false
+		}
+	}
+	return m.Node != ""
+}
+
+// apiBeside: another machine, held by its hook or staying, runs an API server that is proven
+// healthy, or there is no other machine.
+func apiBeside(o Observed, but Machine) bool {
+	for _, m := range o.Machines {
+		if m.Name == but.Name || m.Deleting && !m.Hook {
+			continue
+		}
+		for _, c := range m.Components {
+			if c.Name == "kube-apiserver" && c.Health == Healthy {
+				return true
+			}
+		}
+	}
+	return len(o.Machines) == 1
+}
+
+// mayStillAdd: kubeadm on a machine without a member may add one yet.
+func mayStillAdd(o Observed, m Machine) bool {
+	for _, e := range o.Etcd.Members {
+		if e.Machine == m.Name {
+			return false
+		}
+	}
+	since := m.Created
+	if m.NodeSince.After(since) {
+		since = m.NodeSince
+	}
+	return m.CannotJoin == "" && o.Now.Sub(since) < 30*time.Minute
+}
+
+// worst counts the voters as they may turn out when all that leave and are held by nobody are
+// gone, but one member and with one more machine that goes; those proven healthy, and all.
+func worst(o Observed, but, going string) (alive, all int) {
+	alive, all = ballot(o, but)
+	for _, m := range o.Machines {
+		if m.Name != going && (!m.Deleting || m.Hook) {
+			continue
+		}
+		if mayStillAdd(o, m) {
+			all++
+		}
+		for _, e := range o.Etcd.Members {
+			switch {
+			case e.Machine != m.Name || e.ID == but:
+			case e.Learner:
+				all++
+			case e.Health == Healthy && !isCorrupt(e):
+				alive--
+			}
+		}
+	}
+	return alive, all
 }
 
 // checkNobodyLeaves: no voter is about to leave with its machine.
@@ -84,8 +190,12 @@ func checkLeave(o Observed, gone Member) error {
 	if gone.Leader {
 		return fmt.Errorf("member %s leads: it hands over first", gone.ID)
 	}
-	if gone.Health == Unhealthy {
+	on, _ := machineNamed(o, gone.Machine)
+	if gone.Health == Unhealthy || on.Deleting && !on.Hook {
 		return nil // the quorum only gains by it
+	}
+	if alive, all := worst(o, gone.ID, ""); 2*alive <= all {
+		return fmt.Errorf("without member %s %d of %d voters would be proven healthy once those are gone that nothing holds", gone.ID, alive, all)
 	}
 	for _, e := range o.Etcd.Members {
 		if e.Learner {
@@ -103,7 +213,7 @@ func checkMoveLeader(o Observed, s Step) error {
 	switch {
 	case err != nil:
 		return err
-	case m.Learner || m.Health != Healthy:
+	case m.Learner || m.Health != Healthy || isCorrupt(m):
 		return fmt.Errorf("member %s is no healthy voter: it cannot lead", m.ID)
 	case m.Leader:
 		return fmt.Errorf("member %s leads already", m.ID)
@@ -139,17 +249,40 @@ func checkStuck(o Observed, m Member) error {
 		return nil
 	}
 	if _, err := machineNamed(o, m.Machine); err == nil {
+		if m.Health != Healthy && livesOn(o, m.Machine) {
+			return nil // another member is the machine's own
+		}
 		return fmt.Errorf("member %s votes on %s, which stays", m.ID, m.Machine)
 	}
 	if m.Health == Unhealthy {
 		return nil
 	}
 	for _, on := range o.Machines {
-		if on.Node == "" && !on.Deleting {
-			return fmt.Errorf("member %s is not known to be dead and may be on %s, whose node is not known", m.ID, on.Name)
+		if !on.Deleting && len(membersOn(o, on.Name)) == 0 {
+			return fmt.Errorf("member %s is not known to be dead and may be on %s, of which no member is known", m.ID, on.Name)
 		}
 	}
 	return nil
+}
+
+// livesOn: a member that answers is on the machine.
+func livesOn(o Observed, machine string) bool {
+	for _, e := range membersOn(o, machine) {
+		if e.Health == Healthy {
+			return true
+		}
+	}
+	return false
+}
+
+func membersOn(o Observed, machine string) []Member {
+	var on []Member
+	for _, e := range o.Etcd.Members {
+		if e.Machine == machine {
+			on = append(on, e)
+		}
+	}
+	return on
 }
 
 // checkMembership: there are members, and they may be touched.
@@ -168,7 +301,13 @@ func checkReleaseHook(o Observed, s Step) error {
 	if !m.Deleting {
 		return fmt.Errorf("%s is not being deleted", m.Name)
 	}
-	if !o.Etcd.Managed || o.Group.New {
+	if o.Group.New {
+		return nil
+	}
+	if servesAPI(m) && !apiBeside(o, m) {
+		return fmt.Errorf("%s may run the only healthy API server", m.Name)
+	}
+	if !o.Etcd.Managed {
 		return nil
 	}
 	if err := checkFacts(o); err != nil {
@@ -178,6 +317,12 @@ func checkReleaseHook(o Observed, s Step) error {
 		if e.Machine == m.Name {
 			return fmt.Errorf("member %s is still on %s", e.ID, m.Name)
 		}
+		if _, err := machineNamed(o, e.Machine); err != nil && learnerMayBeOn(e, m) {
+			return fmt.Errorf("learner %s is on no known machine: it may be on %s", e.ID, m.Name)
+		}
+	}
+	if alive, all := worst(o, "", m.Name); mayStillAdd(o, m) && 2*alive <= all {
+		return fmt.Errorf("%s may still join, and with it gone %d of %d voters would be proven healthy", m.Name, alive, all)
 	}
 	return checkNoOrphan(o, m)
 }

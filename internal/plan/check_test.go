@@ -83,7 +83,6 @@ func TestCheckFacts(t *testing.T) {
 		"unreachable": func(o *Observed) { o.Cluster.Reachable = false },
 		"unknown":     func(o *Observed) { o.Etcd.Known = false },
 		"split":       func(o *Observed) { o.Etcd.Agreed = false },
-		"alarm":       func(o *Observed) { o.Etcd.Members[1].Alarms = []string{"CORRUPT"} },
 	}
 	for _, c := range []struct{ state, step string }{
 		{"3 | 1 2 3! | 1^ 2", "Create cp-4"},

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +123,18 @@ func (s *state) mayJoin() opinion {
 // Voters come one by one, and so does everybody while some are to be replaced.
 func (s *state) coming() (on []*machine, most int) {
 	voters := s.Etcd.Managed && !s.Want.Learners
-	on = s.those(func(m *machine) bool { return m.standing == joining && m.Outdated == "" || voters && !m.votes() })
+	placed := len(s.orphans()) // so many of those that joined long ago may have their voter
+	on = s.those(func(m *machine) bool {
+		if m.standing == joining && m.Outdated == "" {
+			return true
+		}
+		waits := voters && !m.votes() && m.CannotJoin == ""
+		if waits && m.standing != joining && placed > 0 {
+			placed--
+			return false
+		}
+		return waits
+	})
 	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 || s.Want.Refused.Reason != "" {
 		return on, 1
 	}
@@ -136,13 +148,15 @@ func (m *machine) votes() bool { return m.member != nil && !m.member.Learner }
 // that one's probes may fail while it makes room, and more may come meanwhile.
 func (m *machine) comes() bool { return m.standing == joining && m.Node == "" }
 
-// vacancy waits for machines to go before they are replaced, but for the one
-// that holds the last voter: it cannot go before it is replaced.
+// vacancy waits for machines to go before they are replaced, but for those that cannot go
+// before, or not for long: one holds the last voter or the only healthy API server, another
+// is still drained, which may take an hour. With those there are never more than wanted.
 func (s *state) vacancy() opinion {
 	going := s.with(leaving)
 	for _, m := range going {
-		last := m.HookDue && m.member != nil && !m.member.Learner && len(s.voters) == 1
-		if !last {
+		last := m.HookDue && (m.member != nil && !m.member.Learner && len(s.voters) == 1 || s.servesAlone(m) != "")
+		drained := m.Hook && !m.HookDue && len(s.machines) < s.Want.Replicas
+		if !last && !drained {
 			return wait("MachineDeleting", "%s; another is created when it is gone", s.departures(going))
 		}
 	}
@@ -168,8 +182,13 @@ func (s *state) sound() opinion {
 	if text := s.ailing(); text != "" {
 		return wait("MemberUnhealthy", "etcd member %s; etcd takes no new member meanwhile", text)
 	}
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; len(m.Alarms) > 0 {
+			return wait("EtcdAlarm", "etcd member %s raises %s", m.label(), strings.Join(sorted(m.Alarms), ", "))
+		}
+	}
 	// Who is outdated or marked is about to be replaced, broken or not.
-	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return m.Outdated+m.Marked != "" })
+	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return m.Outdated != "" || m.Marked != "" })
 	if len(broken) > 0 {
 		return wait("MachineBroken", "%s", troubles(broken))
 	}
@@ -225,8 +244,19 @@ func (s *state) emptiest() string {
 		return len(s.those(func(m *machine) bool { return m.Domain == domain && m.Outdated == "" }))
 	}
 	return slices.MinFunc(s.Want.Domains, func(a, b string) int {
-		return cmp.Or(cmp.Compare(lasting(a), lasting(b)), cmp.Compare(s.inDomain(a), s.inDomain(b)))
+		return cmp.Or(cmp.Compare(lasting(a), lasting(b)), cmp.Compare(s.inDomain(a), s.inDomain(b)), cmp.Compare(s.turn(a), s.turn(b)))
 	})
+}
+
+// turn decides between failure domains that are otherwise equal: in another order for every
+// cluster, or the machines of a whole fleet would begin in the same one.
+func (s *state) turn(domain string) uint32 {
+	if s.Want.DomainSeed == "" {
+		return 0
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(s.Want.DomainSeed + "/" + domain))
+	return h.Sum32()
 }
 
 func (s *state) inDomain(domain string) int {
@@ -241,9 +271,14 @@ func settle(s *state) opinion {
 	if on := s.with(joining); len(on) > 0 {
 		return wait("Joining", "%s", troubles(on))
 	}
+	for _, m := range s.machines {
+		if m.Updating != "" {
+			return wait("MachineUpdating", "%s is being changed in place: %s", m.Name, m.Updating)
+		}
+	}
 	for _, m := range s.strays() {
 		if at := s.stuckAt(m); s.Now.Before(at) {
-			return wait("MemberJoining", "etcd member %s %s, for %s", m.label(), m.progress(), s.since(m.Since))
+			return wait("MemberJoining", "etcd member %s %s", m.label(), m.progress())
 		}
 	}
 	return pass("nothing is under way")
@@ -253,7 +288,7 @@ func settle(s *state) opinion {
 func (s *state) departures(going []*machine) string {
 	var texts []string
 	for _, m := range going {
-		next := cmp.Or(s.cannotGo(m), "may go")
+		next := cmp.Or(s.cannotGo(m), s.servesAlone(m), "may go")
 		switch {
 		case !m.Hook:
 			next = "waits for its infrastructure to go"

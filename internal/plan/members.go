@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ func stopWithoutQuorum(s *state) opinion {
 	case s.hasQuorum():
 		return pass("%s", s.strength())
 	case s.mayHaveQuorum():
-		return wait("QuorumUnproven", "%s; a person must decide if this lasts", s.strength())
+		return wait("QuorumUnproven", "%s; who began to vote or fell silent a moment ago is given %s to answer", s.strength(), provePatience)
 	}
 	return wait("QuorumLost", "%s; a person must decide", s.strength())
 }
@@ -90,7 +91,11 @@ func (s *state) doubt() (string, string) {
 		return "ClusterUnseen", s.unseen()
 	}
 	if len(s.machines) == 0 {
-		return "NoMachineLeft", "the cluster was initialised and no machine of " + s.Group.Name + " is left: its data is gone unless there is a copy; a person must decide"
+		data := "its data is gone unless there is a copy"
+		if !s.Etcd.Managed {
+			data = "its data is in the external etcd, but nobody is left to be joined"
+		}
+		return "NoMachineLeft", "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
 	}
 	if !s.Cluster.Reachable {
 		return "Unreachable", "the API server does not answer: " + s.Cluster.Unreachable
@@ -102,13 +107,12 @@ func (s *state) doubt() (string, string) {
 	case !s.Etcd.Known:
 		return "EtcdUnknown", "etcd's members are not known: " + s.Etcd.Why
 	case !s.Etcd.Agreed:
-		return "EtcdDisagrees", "etcd's members disagree on their list: " + s.Etcd.Why
+		return "EtcdDisagrees", "etcd's members disagree: " + s.Etcd.Why
+	case s.twice != "":
+		return "EtcdDisagrees", s.twice + ": a person must look"
 	}
 	leaders := 0
 	for _, m := range s.Etcd.Members {
-		if len(m.Alarms) > 0 {
-			return "EtcdAlarm", "etcd member " + m.label() + " raises " + strings.Join(sorted(m.Alarms), ", ")
-		}
 		if m.Leader {
 			leaders++
 		}
@@ -125,18 +129,20 @@ func finishRemovals(s *state) opinion {
 	if len(due) == 0 {
 		return pass("no machine waits for its hook")
 	}
-	if !s.Etcd.Managed || s.isNew() {
-		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and its etcd is not ours to keep or not yet made", due[0].Name)
+	if s.isNew() {
+		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and no cluster was made yet", due[0].Name)
 	}
-	if _, why := s.doubt(); why != "" {
+	if _, why := s.doubt(); why != "" && s.Etcd.Managed {
 		return pass("%s: not before the facts are known", names(due))
 	}
 	var passedOver []string
 	for _, m := range due {
-		why := s.cannotGo(m)
+		why := cmp.Or(s.cannotGo(m), s.servesAlone(m))
 		switch {
 		case why != "":
 			passedOver = append(passedOver, m.Name+" "+why)
+		case !s.Etcd.Managed:
+			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "MachineDeleting", "%s is being deleted, and etcd is not on it", m.Name)
 		case m.member == nil:
 			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "MachineDeleting", "%s is being deleted, and no etcd member is on it", m.Name)
 		default:
@@ -146,17 +152,42 @@ func finishRemovals(s *state) opinion {
 	return pass("%s", strings.Join(passedOver, "; "))
 }
 
-// due returns the machines that wait for our hook: those without a member first,
-// then those that do not vote, the dead, the living.
+// due returns the machines that wait for our hook, and those that nothing holds any more and
+// that have a member nevertheless: those without a member first, then those that do not
+// vote, the dead, the living.
 func (s *state) due() []*machine {
 	var due []*machine
 	for _, m := range s.machines {
-		if m.HookDue {
+		if m.HookDue || m.released() && m.member != nil {
 			due = append(due, m)
 		}
 	}
 	slices.SortStableFunc(due, func(a, b *machine) int { return a.member.worth() - b.member.worth() })
 	return due
+}
+
+// servesAlone says that a machine's API server is the only healthy one, while others could
+// serve in its place; empty: it is not, or there is no other machine.
+func (s *state) servesAlone(m *machine) string {
+	if m.released() || m.Node == "" || m.apiServer() == Unhealthy || len(s.machines) == 1 {
+		return ""
+	}
+	for _, o := range s.machines {
+		if o != m && !o.released() && o.apiServer() == Healthy {
+			return ""
+		}
+	}
+	return "runs the only API server that is known to be healthy"
+}
+
+// apiServer is the health of the machine's kube-apiserver.
+func (m *machine) apiServer() Health {
+	for _, c := range m.Components {
+		if c.Name == "kube-apiserver" {
+			return c.Health
+		}
+	}
+	return Unknown
 }
 
 // worth orders members by what the quorum loses with them; nil: nothing.
@@ -186,54 +217,53 @@ func (s *state) cannotGo(m *machine) string {
 	if !s.Etcd.Known {
 		return "may hold a voter: etcd's members are not known"
 	}
-	if m.mayYetJoin(s.Now) && !quorum.Has(s.atWorst(m)) {
-		return "may yet join, and going at once its voter would cost the quorum: it is given " + span(m.Created.Add(joinPatience).Sub(s.Now)) + " more"
+	if e := s.heldLearner(m); e != nil {
+		return "may hold the learner " + e.label() + ", for which no machine is known"
+	}
+	if m.mayAdd(s.Now) && !quorum.Has(append(slices.Clone(s.lasting), quorum.Voter{ID: m.Name})) {
+		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: it is waited for until %s after its creation", addPatience)
 	}
 	return ""
+}
+
+// heldLearner is a learner that may run on a machine for all that is known; nil: there is none.
+func (s *state) heldLearner(m *machine) *Member {
+	for _, e := range s.learners {
+		if !s.has(e.Machine) && m.mayHold(e) && (m.CannotJoin == "" || e.Name != "") {
+			return e
+		}
+	}
+	return nil
 }
 
 // mayHold reports whether a member may run on a machine, for all that is known: it is
 // named after its Node, as soon as it has started.
 func (m *Machine) mayHold(e *Member) bool { return m.Node == "" || e.Name == "" || e.Name == m.Node }
 
-// atWorst are the voters as they may become when a machine that may yet join goes at
-// once: its own is lost, and so are those of the others that are going already.
-func (s *state) atWorst(m *machine) []quorum.Voter {
-	voters := append(slices.Clone(s.voters), quorum.Voter{ID: m.Name})
-	for _, o := range s.with(leaving) {
-		switch {
-		case o.Hook:
-		case o.member == nil && o.mayYetJoin(s.Now):
-			voters = append(voters, quorum.Voter{ID: o.Name})
-		case o.member != nil:
-			voters = append(quorum.Without(voters, o.member.ID), quorum.Voter{ID: o.member.ID})
-		}
-	}
-	return voters
-}
-
-// mayYetJoin reports whether kubeadm may be about to add a member on a machine that goes.
-func (m *Machine) mayYetJoin(now time.Time) bool {
-	return m.Node == "" && m.Failed == "" && now.Before(m.Created.Add(joinPatience))
-}
-
 // cannotSpare says why a member cannot leave the quorum now; empty if it can.
 //
-// The quorum only gains when a dead voter leaves. One that may live waits for all who
+// The quorum only gains when a dead voter leaves, or one that goes at any moment anyway.
+// For any other, those count as dead that go at any moment; and it waits for all who
 // join: the learner may be promoted at any moment and die in the next, and those
 // that started early know only the members of that time and lose their way with them.
 func (s *state) cannotSpare(m *Member) string {
 	if m.Learner {
 		return ""
 	}
-	rest := quorum.Without(s.voters, m.ID)
+	voters := s.lasting
+	on := s.on(m.Machine)
+	lost := m.Health == Unhealthy || on != nil && on.released()
+	if lost {
+		voters = s.voters
+	}
+	rest := quorum.Without(voters, m.ID)
 	if len(rest) == 0 {
 		return "holds the last voter"
 	}
 	if !quorum.Has(s.voters) || !quorum.Has(rest) {
-		return fmt.Sprintf("holds a voter that the quorum needs: %d of %d would be healthy without it", quorum.Healthy(rest), len(rest))
+		return fmt.Sprintf("holds a voter that the quorum needs: %d of %d would be healthy without it%s", quorum.Healthy(rest), len(rest), s.missing(m))
 	}
-	if m.Health == Unhealthy {
+	if lost {
 		return ""
 	}
 	if on := s.those(func(o *machine) bool { return o.standing == joining && o.Name != m.Machine }); len(on) > 0 {
@@ -243,6 +273,20 @@ func (s *state) cannotSpare(m *Member) string {
 		return "holds a voter that may live, which stays while there is a learner: " + s.learners[0].label()
 	}
 	return ""
+}
+
+// missing names the others that the quorum would need instead of a member.
+func (s *state) missing(but *Member) string {
+	var texts []string
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; m != but && !m.Learner && !m.sound() {
+			texts = append(texts, m.label()+" is "+describe(m.Health, strings.Join(m.Alarms, ", ")))
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(texts, ", ") + ")"
 }
 
 // takeOut moves the leadership away from a member, and then removes it.
@@ -272,7 +316,7 @@ func (s *state) successor(m *Member) *Member {
 	seat := -1
 	for i := range s.Etcd.Members {
 		o := &s.Etcd.Members[i]
-		if o.ID == m.ID || o.Learner || o.Health != Healthy {
+		if o.ID == m.ID || o.Learner || !o.sound() {
 			continue
 		}
 		on := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })
@@ -292,7 +336,7 @@ func removeStrays(s *state) opinion {
 	for _, m := range s.strays() {
 		at := s.stuckAt(m)
 		if s.Now.Before(at) {
-			later = append(later, fmt.Sprintf("%s is given %s more", m.label(), span(at.Sub(s.Now))))
+			later = append(later, fmt.Sprintf("%s %s, and is given time for it", m.label(), m.progress()))
 			continue
 		}
 		if why := s.cannotSpare(m); why != "" {
@@ -300,9 +344,9 @@ func removeStrays(s *state) opinion {
 			continue
 		}
 		if m.Machine == "" {
-			return s.takeOut(m, "StrayMember", "no machine is known for etcd member "+m.label()+", for "+s.since(m.Since))
+			return s.takeOut(m, "StrayMember", "no machine is known for etcd member "+m.label()+", for "+s.age(m.Since))
 		}
-		return s.takeOut(m, "StuckMember", "etcd member "+m.label()+" "+m.progress()+" for "+s.since(m.Since))
+		return s.takeOut(m, "StuckMember", "etcd member "+m.label()+" "+m.progress()+" for "+s.age(m.Since))
 	}
 	if len(later) > 0 {
 		return pass("%s", strings.Join(later, "; "))
@@ -353,10 +397,10 @@ func (s *state) stuckAt(m *Member) time.Time {
 func (s *state) lostAt(m *Member) time.Time {
 	owners := len(s.mayOwn())
 	switch {
+	case m.lives() && !m.Learner && len(s.those(func(o *machine) bool { return o.member == nil })) > 0:
+		return time.Time{} // a voter that lives is nobody's stray for its name or address alone
 	case owners == 0:
 		return m.Since.Add(startPatience)
-	case m.lives() && !m.Learner:
-		return time.Time{} // its machine's Node will tell whose it is
 	case m.lives():
 		return m.Since.Add(promotePatience)
 	case owners > 1, !m.Learner: // others cannot join before it is gone
@@ -368,12 +412,12 @@ func (s *state) lostAt(m *Member) time.Time {
 // lateAt is when a member is given up that joins on a machine.
 func (s *state) lateAt(m *Member, on *machine) time.Time {
 	switch {
-	case on.standing == failed, on.standing == leaving:
+	case on.standing == failed && (!m.lives() || on.CannotJoin != ""), on.standing == leaving:
 		return m.Since.Add(startPatience)
 	case m.lives():
 		return m.Since.Add(promotePatience)
-	case on.Node != "":
-		return latest(m.Since, on.NodeSince).Add(startPatience)
+	case on.NodeSince.After(m.Since): // etcd starts before the Node, unless kubeadm is older than v1.31
+		return on.NodeSince.Add(startPatience)
 	case len(s.mayOwn()) > 0:
 		return m.Since.Add(turnPatience)
 	}

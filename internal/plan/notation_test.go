@@ -27,17 +27,19 @@ import (
 // x a component is not healthy, X two   ? one is not known     - none are known
 // o is outdated   M is marked   C was chosen   N its Node is not ready   G a gate is not passed
 // =30m it replaced another 30 min ago   #2 which was the third in a row
+// A its API server is not healthy   P the provider says that something failed   J it cannot add a
+// member any more   U somebody changes it in place
 // F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), x not healthy, ? not known, * its machine is not known,
-// A raises an alarm, >1 it is on machine 1 all the same, @15s it has been so for
+// A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
 // 15 s (@0s: nobody knows since when).
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FoMCNG-]|!!|!-|!)*)$`)
-	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lux?*A])*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FPJUAoMCNG-]|!!|!-|!)*)$`)
+	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lux?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#]\d|!!|!-|.`)
 )
 
@@ -210,7 +212,19 @@ func parseMachine(word string, etcd bool) (Machine, error) {
 		case '#':
 			m.Retries, _ = strconv.Atoi(k[1:])
 		case 'F':
-			m.Failed = "kubeadm join: exit status 1"
+			m.Failed, m.CannotJoin = "kubeadm join: exit status 1", "kubeadm gave up"
+		case 'P':
+			m.Failed = "the provider is out of order"
+		case 'J':
+			m.CannotJoin = "its etcd member was removed"
+		case 'U':
+			m.Updating = "kubelet v1.36.3"
+		case 'A':
+			for i := range m.Components {
+				if m.Components[i].Name == "kube-apiserver" {
+					m.Components[i].Health = Unhealthy
+				}
+			}
 		case '!':
 			m.Deleting, m.Hook, m.HookDue = true, k != "!-", k == "!!"
 		}
@@ -245,6 +259,8 @@ func parseMember(word string, machines []Machine) (Member, error) {
 			e.Machine = ""
 		case 'A':
 			e.Alarms = []string{"NOSPACE"}
+		case 'K':
+			e.Alarms = []string{"CORRUPT"}
 		case '@':
 			ago, _ := time.ParseDuration(k[1:])
 			e.Since = now.Add(-ago)

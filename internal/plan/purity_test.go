@@ -16,7 +16,7 @@ func TestPure(t *testing.T) {
 	allowed := map[string]string{
 		"quorum":  "",
 		"version": "cmp fmt strconv strings",
-		"plan":    "cmp errors fmt slices strconv strings time github.com/quorate/quorate/internal/quorum",
+		"plan":    "cmp errors fmt hash/fnv slices strconv strings time github.com/quorate/quorate/internal/quorum",
 	}
 	for name, list := range allowed {
 		out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "../"+name).Output()

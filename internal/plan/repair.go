@@ -44,16 +44,16 @@ func (s *state) cannotReplace(m *machine) string {
 	if why := s.tooOften(m); why != "" {
 		return why
 	}
-	if s.isNew() {
-		return ""
-	}
 	if v := s.prepared(); v.decided {
 		return "could not be replaced: " + v.decision.Message
+	}
+	if s.isNew() {
+		return ""
 	}
 	if why := s.cannotDelete(m); why != "" {
 		return why
 	}
-	if why := s.busyWith(); why != "" {
+	if why := s.busyWith(m); why != "" {
 		return why
 	}
 	if s.serves(m) && s.staying() < s.Want.Replicas {
@@ -68,8 +68,23 @@ func (s *state) serves(m *machine) bool {
 	if !s.Etcd.Managed {
 		return m.Node != "" && m.standing != unhealthy
 	}
-	return s.mayVote(m) && s.held(m).Health != Unhealthy
+	return s.mayVote(m) && s.Now.Before(s.held(m).answers())
 }
+
+// answers is until when a voter counts as one that answers: one of which nothing is known keeps
+// others from joining, so that it cannot wait for them for ever.
+func (m *Member) answers() time.Time {
+	switch {
+	case m.Health == Healthy, m.Health == Unknown && m.Since.IsZero():
+		return forever
+	case m.Health == Unknown:
+		return m.Since.Add(silentPatience)
+	}
+	return time.Time{}
+}
+
+// forever is later than any moment at which something is decided.
+var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // retry counts how many machines in a row were replaced before this one.
 func (s *state) retry(m *machine) int {

@@ -36,6 +36,9 @@ func (m *machine) stillborn() bool {
 
 // cannotClear says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotClear(m *machine) string {
+	if v := s.prepared(); v.decided && s.staying() <= s.Want.Replicas {
+		return "could not be replaced: " + v.decision.Message
+	}
 	switch {
 	case s.isNew():
 		return ""
@@ -44,17 +47,21 @@ func (s *state) cannotClear(m *machine) string {
 	case m.Node != "" && s.fitWithout(m) < s.least():
 		return "has its node and may be about to serve, and goes when enough others do"
 	}
-	return cmp.Or(s.cannotDelete(m), s.busyWith())
+	return cmp.Or(s.cannotDelete(m), s.busyWith(m))
 }
 
 // least is how many fit machines a rollout leaves in place.
 func (s *state) least() int { return s.Want.Replicas - 1 + s.Want.Surge }
 
-// busyWith names the machine whose voter is about to leave; empty: there is none.
-func (s *state) busyWith() string {
-	for _, m := range s.with(leaving) {
-		if s.mayVote(m) {
-			return "waits for " + m.Name + ", whose voter leaves"
+// busyWith names the machine whose voter leaves and that another must wait for; empty: there is
+// none. Whoever holds no voter, or a dead one, waits for nobody: the quorum only gains.
+func (s *state) busyWith(m *machine) string {
+	if e := s.held(m); e == nil || e.Learner || e.Health == Unhealthy {
+		return ""
+	}
+	for _, o := range s.with(leaving) {
+		if s.mayVote(o) {
+			return "waits for " + o.Name + ", whose voter leaves"
 		}
 	}
 	return ""
@@ -73,8 +80,8 @@ func rollOut(s *state) opinion {
 	case s.uneven():
 		return s.waitForOdd()
 	}
-	if text := s.Cluster.KubeadmUnusable; text != "" {
-		return wait("KubeadmUnusable", "%s", text)
+	if v := s.prepared(); v.decided {
+		return v
 	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
 	goes := s.leastNeeded(old)

@@ -57,7 +57,7 @@ var rules = []rule{
 	},
 	{
 		name: "finish removals",
-		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the hook. One that the quorum cannot spare yet is passed over and blocks no other.",
+		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the hook. One that the quorum cannot spare yet, that runs the only healthy API server, or that may still join with a voter that would be missed, is passed over and blocks no other. A released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
 		gives: []Reason{
 			{"MachineDeleting", MoveLeader, "a leader hands over before it leaves"},
 			{"MachineDeleting", RemoveMember, "its machine is being deleted"},
@@ -83,7 +83,6 @@ var rules = []rule{
 			{"PermissionsMissing", WritePermissions, "without them port-forwards are forbidden, and with them perhaps the way to etcd"},
 			{"EtcdUnknown", Wait, "the list of etcd's members could not be read"},
 			{"EtcdDisagrees", Wait, "etcd's members do not have the same list of members"},
-			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"NoLeader", Wait, "etcd has no leader that all know of"},
 		},
 		decide: stopWithoutFacts,
@@ -112,6 +111,7 @@ var rules = []rule{
 		says: "While the spec cannot be carried out, or somebody else must go first, nothing is begun that it asks for: no first machine, no growth, no rollout, no scaling. What was begun has been finished above, members are kept in order, and a machine that was given up is replaced where machines can be made at all.",
 		gives: []Reason{
 			{"InvalidMachineNaming", Wait, "spec.machineNaming makes no names"},
+			{"InvalidReplicas", Wait, "spec.replicas is less than one"},
 			{"InvalidVersion", Wait, "spec.version is none"},
 			{"InvalidVersionChange", Wait, "spec.version is too far from that of a machine"},
 			{"CertificatesInvalid", Wait, "a secret with an authority cannot be used"},
@@ -122,7 +122,7 @@ var rules = []rule{
 	},
 	{
 		name: "clear",
-		says: "A machine that never came up and is outdated is taken away: a corrected or reverted spec does not wait for what was broken before.",
+		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before.",
 		gives: []Reason{
 			{"Outdated", MoveLeader, "a leader hands over before it leaves"},
 			{"Outdated", Delete, "nobody will want it when it comes up"},
@@ -146,6 +146,7 @@ var rules = []rule{
 			{"MachineDeleting", Wait, "a machine must go before it is replaced"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
 			{"MemberUnhealthy", Wait, "etcd may take no new member while a voter is not healthy"},
+			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 			{"NothingToJoin", Wait, "no machine is complete, so that none can join it"},
 			{"PermissionsMissing", WritePermissions, "newer versions of kubeadm make certificates that rely on them"},
@@ -160,6 +161,7 @@ var rules = []rule{
 		gives: []Reason{
 			{"MachineDeleting", Wait, "a machine is being deleted"},
 			{"Joining", Wait, "a machine is joining"},
+			{"MachineUpdating", Wait, "somebody else changes a machine in place"},
 			{"MemberJoining", Wait, "a learner is about to vote, or a member about to be found stray"},
 		},
 		decide: settle,
@@ -175,9 +177,14 @@ var rules = []rule{
 			{"RollingOut", Create, "one more than wanted, to replace an outdated one"},
 			{"RollingOut", MoveLeader, "a leader hands over before it leaves"},
 			{"RollingOut", Delete, "it is outdated, and no more than wanted may be there"},
+			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
+			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
+			{"TemplateInvalid", Wait, "machines cannot be made from the template"},
+			{"CertificatesMissing", Wait, "the cluster lacks an authority, and nobody may join"},
 			{"RolloutStopped", Wait, "a machine that is up to date is not fit"},
 			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
 			{"MemberUnhealthy", Wait, "etcd may take no new member while a voter is not healthy"},
+			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 		},

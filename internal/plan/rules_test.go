@@ -39,14 +39,14 @@ func TestRulesDocumented(t *testing.T) {
 // TestSpan: times are written so coarsely that a message does not change with every look.
 func TestSpan(t *testing.T) {
 	for want, from := range map[string][2]time.Duration{
-		"0 s":     {-time.Hour, 5*time.Second - 1},
-		"5 s":     {5 * time.Second, 10*time.Second - 1},
-		"115 s":   {115 * time.Second, 2*time.Minute - 1},
-		"2 min":   {2 * time.Minute, 3*time.Minute - 1},
-		"119 min": {119 * time.Minute, 2*time.Hour - 1},
-		"2 h":     {2 * time.Hour, 3*time.Hour - 1},
-		"47 h":    {47 * time.Hour, 48*time.Hour - 1},
-		"2 days":  {48 * time.Hour, 72*time.Hour - 1},
+		"less than 1 min": {-time.Hour, time.Minute - 1},
+		"1 min":           {time.Minute, 2*time.Minute - 1},
+		"2 min":           {2 * time.Minute, 5*time.Minute - 1},
+		"30 min":          {30 * time.Minute, time.Hour - 1},
+		"60 min":          {time.Hour, 2*time.Hour - 1},
+		"2 h":             {2 * time.Hour, 6*time.Hour - 1},
+		"24 h":            {24 * time.Hour, 48*time.Hour - 1},
+		"2 days":          {48 * time.Hour, 72*time.Hour - 1},
 	} {
 		for _, d := range from {
 			if got := span(d); got != want {

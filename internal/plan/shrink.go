@@ -47,10 +47,19 @@ func (s *state) leastNeeded(of []*machine) *machine {
 	return slices.MinFunc(of, func(a, b *machine) int {
 		return cmp.Or(
 			cmp.Compare(a.need(), b.need()),
+			cmp.Compare(s.outside(b), s.outside(a)),
 			cmp.Compare(a.last(), b.last()),
 			-cmp.Compare(s.inDomain(a.Domain), s.inDomain(b.Domain)),
 		)
 	})
+}
+
+// outside is 1 for a machine in a failure domain that the cluster has no more.
+func (s *state) outside(m *machine) int {
+	if m.Domain == "" || len(s.Want.Domains) == 0 || slices.Contains(s.Want.Domains, m.Domain) {
+		return 0
+	}
+	return 1
 }
 
 // broken: it is proven not to be whole.
@@ -88,8 +97,9 @@ func (m *machine) last() int {
 // cannotDelete says why the group cannot live without a machine; empty if it can.
 func (s *state) cannotDelete(m *machine) string {
 	others := 0
-	for _, o := range s.with(complete) {
-		if o.Name != m.Name {
+	for _, o := range s.machines {
+		held := o.standing == leaving && o.Hook && s.isWhole(o) && s.servesAlone(o) != ""
+		if o.Name != m.Name && (o.standing == complete || held) {
 			others++
 		}
 	}
@@ -101,6 +111,12 @@ func (s *state) cannotDelete(m *machine) string {
 		return s.cannotSpare(o)
 	}
 	return s.cannotGo(m)
+}
+
+// isWhole: its Node, its components and its voter are there and healthy, whether it stays or not.
+func (s *state) isWhole(m *machine) bool {
+	health, _ := s.health(m)
+	return m.Node != "" && health == Healthy
 }
 
 // held is the member that a machine holds, or of the voters that it may hold for all

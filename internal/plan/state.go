@@ -28,9 +28,15 @@ const (
 	promotePatience = 5 * time.Minute
 	// joinPatience is how long a machine may take from its creation to its Node.
 	joinPatience = 10 * time.Minute
+	// addPatience is how long after its creation, or its Node's registration, kubeadm on a
+	// machine may still add a member to etcd: hosts take up to half an hour to boot.
+	addPatience = 30 * time.Minute
 	// provePatience is how long voters may be silent before the quorum counts as lost:
 	// a learner that was just promoted, and a member that starts anew, answer within seconds.
 	provePatience = 30 * time.Second
+	// silentPatience is how long a voter may be silent, neither proven healthy nor dead, before its
+	// marked machine is replaced as one that is dead.
+	silentPatience = 5 * time.Minute
 	// upPatience is how long a machine may take from its Node to all components.
 	upPatience = 5 * time.Minute
 )
@@ -62,8 +68,12 @@ type machine struct {
 type state struct {
 	Observed
 	machines []*machine
-	voters   []quorum.Voter
-	learners []*Member
+	// voters are those of the list, as they answer now. lasting are the same as they will
+	// be when those are gone that leave and are held by nobody any more.
+	voters, lasting []quorum.Voter
+	learners        []*Member
+	// twice says of which two members one machine seems to be the host; empty: of none.
+	twice string
 }
 
 // newState copies and sorts what was observed, so that its order decides nothing.
@@ -85,16 +95,70 @@ func newState(o Observed) *state {
 		if m.Learner {
 			s.learners = append(s.learners, m)
 		} else {
-			s.voters = append(s.voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy})
+			s.voters = append(s.voters, quorum.Voter{ID: m.ID, Healthy: m.sound()})
 		}
 	}
+	s.displace()
 	s.machines = make([]*machine, len(s.Machines))
 	for i, m := range s.Machines {
 		m.Components = slices.Clone(m.Components)
 		slices.SortFunc(m.Components, func(a, b Component) int { return cmp.Compare(a.Name, b.Name) })
 		s.machines[i] = s.judge(m)
 	}
+	s.lasting = s.withoutReleased(s.voters)
 	return s
+}
+
+// displace takes members from their machine that do not answer where another runs that does:
+// that one is the machine's own. Two that answer contradict each other.
+func (s *state) displace() {
+	own := map[string]*Member{}
+	for i := range s.Etcd.Members {
+		m := &s.Etcd.Members[i]
+		if m.Machine == "" || m.Health != Healthy {
+			continue
+		}
+		if other := own[m.Machine]; other != nil {
+			s.twice = "members " + other.ID + " and " + m.ID + " both answer on " + m.Machine
+		}
+		own[m.Machine] = m
+	}
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; own[m.Machine] != nil && own[m.Machine] != m && m.Health != Healthy {
+			m.Machine = ""
+		}
+	}
+}
+
+// sound: it answers, and holds the data that the others hold.
+func (m *Member) sound() bool { return m.Health == Healthy && !slices.Contains(m.Alarms, corrupt) }
+
+// corrupt is etcd's alarm of a member whose data differ from those of the others.
+const corrupt = "CORRUPT"
+
+// released: it leaves, and nothing holds it any more; its host goes at any moment.
+func (m *machine) released() bool { return m.Deleting && !m.Hook }
+
+// withoutReleased returns voters as they will be when all released machines are gone: their
+// voters are dead, and where one may still join there is one dead voter more.
+func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
+	lasting := slices.Clone(voters)
+	for _, m := range s.machines {
+		switch {
+		case !m.released():
+		case m.member == nil && !m.mayAdd(s.Now):
+		case m.member == nil || m.member.Learner:
+			lasting = append(lasting, quorum.Voter{ID: m.Name})
+		default:
+			lasting = append(quorum.Without(lasting, m.member.ID), quorum.Voter{ID: m.member.ID})
+		}
+	}
+	return lasting
+}
+
+// mayAdd reports whether kubeadm on a machine without a member may be about to add one.
+func (m *machine) mayAdd(now time.Time) bool {
+	return m.CannotJoin == "" && now.Before(latest(m.Created, m.NodeSince).Add(addPatience))
 }
 
 func sorted(names []string) []string {
@@ -110,8 +174,8 @@ func (s *state) judge(given Machine) *machine {
 	m.why = why
 	switch {
 	case m.Deleting:
-		m.standing, m.until = leaving, m.Created.Add(joinPatience)
-	case m.Failed != "":
+		m.standing, m.until = leaving, latest(m.Created, m.NodeSince).Add(addPatience)
+	case m.Failed != "" && (m.Node == "" || health != Healthy):
 		m.standing, m.why = failed, "failed: "+m.Failed
 	case m.Node == "":
 		m.until = m.Created.Add(joinPatience)
@@ -120,7 +184,7 @@ func (s *state) judge(given Machine) *machine {
 		m.standing = complete
 	case s.Now.Before(m.NodeSince.Add(upPatience)):
 		m.standing, m.until = joining, m.NodeSince.Add(upPatience)
-		m.why = "has its node for " + s.since(m.NodeSince) + ", not yet healthy: " + why
+		m.why = "has its node, not yet healthy: " + why
 	case health == Unhealthy:
 		m.standing = unhealthy
 	default:
@@ -131,18 +195,17 @@ func (s *state) judge(given Machine) *machine {
 
 // onTheWay says what a machine without a Node is doing.
 func (s *state) onTheWay(m *machine) (standing, string) {
-	age := s.since(m.Created)
 	switch {
 	case !s.Now.Before(m.until):
-		return late, "has not joined, " + age + " after its creation"
+		return late, "has not joined, " + s.since(m.Created) + " after its creation"
 	case m.member != nil && m.member.Name == "":
-		return joining, "etcd member " + m.member.ID + " has not started for " + s.since(m.member.Since)
+		return joining, "etcd member " + m.member.ID + " has not started yet"
 	case m.member != nil && m.member.Learner:
-		return joining, "etcd member " + m.member.ID + " is a learner, not yet promoted for " + s.since(m.member.Since)
+		return joining, "etcd member " + m.member.ID + " is a learner, not yet promoted"
 	case m.member != nil:
-		return joining, "etcd member " + m.member.ID + " votes, no node yet, " + age + " after its creation"
+		return joining, "etcd member " + m.member.ID + " votes, no node yet"
 	}
-	return joining, "no node yet, " + age + " after its creation"
+	return joining, "no node yet"
 }
 
 // health is that of a machine's components and member together, and what is not healthy.
@@ -173,6 +236,8 @@ func (s *state) health(m *machine) (Health, string) {
 		blame(Unhealthy, "etcd member "+m.member.ID+" is still a learner")
 	case m.member.Health != Healthy:
 		blame(m.member.Health, "etcd member "+m.member.ID+" is "+describe(m.member.Health, ""))
+	case len(m.member.Alarms) > 0:
+		blame(Unhealthy, "etcd member "+m.member.ID+" raises "+strings.Join(sorted(m.member.Alarms), ", "))
 	}
 	return worst, strings.Join(why, ", ")
 }
@@ -260,6 +325,9 @@ func (s *state) again() time.Duration {
 	for _, m := range s.marked() {
 		consider(s.mayRetry(m))
 		consider(m.Replaced.Add(s.Want.Repair.Healthy))
+		if e := s.held(m); e != nil && e.Health == Unknown {
+			consider(e.answers())
+		}
 	}
 	if s.renewable() {
 		consider(s.Cluster.Kubeconfig.Expires.Add(-renewSoon))
@@ -267,8 +335,8 @@ func (s *state) again() time.Duration {
 	return soonest
 }
 
-// since writes how long ago something was, coarse enough that a message does
-// not change with every look.
+// since writes how long ago something was, coarse enough that a message changes
+// a few times only while it waits: whoever reports it writes it each time.
 func (s *state) since(t time.Time) string {
 	if t.IsZero() {
 		return span(0)
@@ -276,16 +344,25 @@ func (s *state) since(t time.Time) string {
 	return span(s.Now.Sub(t))
 }
 
+// age writes exactly how long ago something was: for a step, which is told once.
+func (s *state) age(t time.Time) string { return s.Now.Sub(t).Round(time.Second).String() }
+
+// span writes a time, rounded down to one of a few.
 func span(d time.Duration) string {
-	switch {
-	case d >= 2*24*time.Hour:
+	if d >= 2*24*time.Hour {
 		return fmt.Sprintf("%d days", d/(24*time.Hour))
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d >= 2*time.Minute:
-		return fmt.Sprintf("%d min", d/time.Minute)
 	}
-	return fmt.Sprintf("%d s", max(d, 0)/(5*time.Second)*5)
+	for _, h := range []time.Duration{24, 12, 6, 2} {
+		if d >= h*time.Hour {
+			return fmt.Sprintf("%d h", h)
+		}
+	}
+	for _, m := range []time.Duration{60, 30, 10, 5, 2, 1} {
+		if d >= m*time.Minute {
+			return fmt.Sprintf("%d min", m)
+		}
+	}
+	return "less than 1 min"
 }
 
 // troubles says of each machine what it lacks.

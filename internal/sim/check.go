@@ -9,7 +9,7 @@ import (
 // How long a health check looks on: at a Node that is not ready, and at a machine without one.
 const (
 	readyTimeout   = 5 * time.Minute
-	startupTimeout = 12 * time.Minute
+	startupTimeout = 30 * time.Minute
 )
 
 // repair is what the group's object remembers of a machine that was given up, until
@@ -25,6 +25,10 @@ func (h *host) ailsUntil() time.Time {
 	switch {
 	case h.node.IsZero():
 		return h.created.Add(startupTimeout)
+	case h.nodeGone:
+		return h.node
+	case !h.silent.IsZero():
+		return h.silent.Add(nodeLost + readyTimeout)
 	case !h.alive():
 		return h.dead.Add(nodeLost + readyTimeout)
 	case !h.unready.IsZero():

@@ -59,6 +59,10 @@ func (w *World) act(s plan.Step) error {
 			w.remember(s)
 			w.remove(h)
 		}
+	case plan.Adopt:
+		if h := w.named(s.Machine); h != nil {
+			h.disowned = false
+		}
 	case plan.ReleaseHook:
 		if h := w.named(s.Machine); h != nil {
 			w.release(h)

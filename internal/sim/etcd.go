@@ -21,6 +21,7 @@ type member struct {
 	running bool
 	hung    bool      // it stands still and answers nobody, and its connections stay open
 	since   time.Time // since when it runs, or does not
+	halted  time.Time // when it last stopped or stood still
 	back    time.Time // when it runs again by itself; zero: it is not a passing failure
 	removed bool
 }
@@ -46,7 +47,7 @@ func (w *World) run(m *member) {
 
 func (w *World) stop(m *member) {
 	if m.running || m.hung {
-		m.running, m.hung, m.since = false, false, w.now
+		m.running, m.hung, m.since, m.halted = false, false, w.now, w.now
 	}
 	m.back = time.Time{}
 }
@@ -55,7 +56,7 @@ func (w *World) stop(m *member) {
 // sets no limit to how long a peer may be silent on an open connection.
 func (w *World) hang(m *member) {
 	if m.running {
-		m.running, m.hung = false, true
+		m.running, m.hung, m.halted = false, true, w.now
 	}
 }
 

@@ -46,7 +46,7 @@ type host struct {
 	hook     bool
 	drained  time.Time // when the hook falls due
 	released time.Time // when our hook was taken away; zero until then
-	gone     time.Time // when host and object go; zero until the hook is taken away
+	gone     time.Time // when host and object go; zero until the hook is taken away, or never
 	forced   bool      // somebody else took the hook away
 	marked   string    // why somebody wants it replaced
 	byHand   bool      // a person does
@@ -59,7 +59,9 @@ type host struct {
 	stage    Stage
 	due      time.Time // when the stage ends; zero: when a condition is met
 	patience time.Time // when kubeadm gives up; zero: never
-	dead     time.Time // when it died
+	dead     time.Time // when it died, or went away for a while
+	returns  time.Time // when it is back; zero: never
+	rebooted bool      // it starts anew then
 	failed   string    // what kubeadm said when it gave up
 	stuck    bool      // it makes no progress any more
 	node     time.Time // when its Node was registered
@@ -69,6 +71,12 @@ type host struct {
 	well     time.Time // when that ends by itself
 	gate     bool      // a gate is not passed
 	passes   time.Time // when that ends by itself
+	silent   time.Time // since when its kubelet does not report
+	speaks   time.Time // when that ends by itself
+	nodeGone bool      // somebody deleted its Node
+	hidden   time.Time // since when its machine has no labels
+	shown    time.Time // when it has them again
+	disowned bool      // its machine has no owner
 	member   *member
 	knows    []*member // whom kubeadm asks: those who were there when it began
 }
@@ -84,7 +92,15 @@ func (h *host) finds(but *member) bool {
 func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
 
 // ails: it is not all that it should be, or somebody wants another in its place.
-func (h *host) ails() bool { return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" }
+func (h *host) ails() bool {
+	return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" || !h.silent.IsZero() || h.nodeGone || h.isHeadless()
+}
+
+// isHeadless: it came up, and its etcd is stopped for good.
+func (h *host) isHeadless() bool {
+	m := h.member
+	return h.stage == up && m != nil && (m.removed || !m.running && m.back.IsZero())
+}
 
 // serving: its API server could answer.
 func (w *World) serving(h *host) bool {
@@ -100,10 +116,18 @@ func (w *World) took(s Stage) time.Duration {
 	most := [...]int{booting: 45, starting: 12, syncing: 9, raising: 14, settling: 18, up: 0}
 	// A busy host starts etcd late, and a large store takes its time to arrive.
 	slow := [...]int{booting: 200, starting: 40, syncing: 110, raising: 60, settling: 60, up: 0}
+	if s == booting && w.setup.Boot > 0 && w.rand.Intn(3) == 0 {
+		return w.span(w.setup.Boot)
+	}
 	if w.rand.Intn(20) == 0 {
 		return time.Duration(slow[s]) * time.Second
 	}
 	return time.Duration(least[s]+w.rand.Intn(1+most[s]-least[s])) * time.Second
+}
+
+// span draws how long something takes that takes so long at most.
+func (w *World) span(most time.Duration) time.Duration {
+	return time.Duration(1+w.rand.Intn(int(most/time.Second))) * time.Second
 }
 
 // enter begins a stage, in which the host's fate may strike.
@@ -113,10 +137,15 @@ func (w *World) enter(h *host, s Stage) {
 	case queuing:
 		h.due, h.patience = time.Time{}, w.now.Add(kubeadmGivesUp)
 		h.knows = append([]*member(nil), w.members...)
+		if w.setup.NodeFirst {
+			h.node = w.now
+		}
 	case starting, syncing:
 		h.patience = w.now.Add(kubeadmGivesUp)
 	case settling:
-		h.node = w.now
+		if h.node.IsZero() {
+			h.node = w.now
+		}
 	case up:
 		h.due = time.Time{}
 	}
@@ -221,13 +250,40 @@ func (w *World) giveUp(h *host) bool {
 
 // kill loses a host with all on it.
 func (w *World) kill(h *host) {
-	if !h.alive() {
+	if !h.alive() && h.returns.IsZero() {
 		return
 	}
-	h.dead, h.due, h.patience = w.now, time.Time{}, time.Time{}
+	h.dead, h.returns, h.due, h.patience = w.now, time.Time{}, time.Time{}, time.Time{}
 	w.upsetBy(h)
 	if h.member != nil {
 		w.stop(h.member)
+	}
+}
+
+// away lets a host stand still, or start anew, for a while.
+func (w *World) away(h *host, reboots bool, how time.Duration) {
+	if !h.alive() || h.stage == booting {
+		return
+	}
+	h.dead, h.returns, h.rebooted = w.now, w.now.Add(how), reboots
+	switch {
+	case h.member == nil || !h.member.running:
+	case reboots:
+		w.stop(h.member)
+	default:
+		w.hang(h.member)
+	}
+}
+
+// comeBack brings a host back with all on it. kubeadm does not begin anew.
+func (w *World) comeBack(h *host) {
+	w.tell("%s is back", h.name)
+	h.dead, h.nodeGone = time.Time{}, false
+	if h.rebooted && h.stage < settling {
+		h.stuck = true
+	}
+	if m := h.member; m != nil && !m.removed && m.back.IsZero() && (m.hung || m.name != "") {
+		w.run(m)
 	}
 }
 
@@ -257,16 +313,33 @@ func (w *World) remove(h *host) {
 		return
 	}
 	h.deleting, h.drained = true, w.now
+	if !h.hook {
+		h.hook, h.forced = true, true // somebody stripped it
+		w.release(h)
+		return
+	}
 	if h.stage >= settling && h.alive() {
 		h.drained = w.now.Add(time.Duration(1+w.rand.Intn(30)) * time.Second)
+		if w.setup.Drain > 0 && w.rand.Intn(2) == 0 {
+			h.drained = w.now.Add(w.span(w.setup.Drain))
+		}
 	}
 }
 
-// release takes the hook away: the infrastructure goes soon, and until then the host lives on.
+// remains: it is being deleted, and its infrastructure never goes.
+func (h *host) remains() bool { return h.deleting && !h.hook && h.gone.IsZero() }
+
+// release takes the hook away: the infrastructure goes some time later, or never, and until then the host lives on.
 func (w *World) release(h *host) {
 	if !h.hook {
 		return
 	}
 	h.hook, h.released = false, w.now
 	h.gone = w.now.Add(time.Duration(1+w.rand.Intn(10)) * time.Second)
+	switch {
+	case w.setup.Remains[h.number]:
+		h.gone = time.Time{}
+	case w.setup.Leave > 0:
+		h.gone = w.now.Add(w.span(w.setup.Leave))
+	}
 }

@@ -11,13 +11,21 @@ import (
 // mostSteps is more than any life takes that comes to an end.
 const mostSteps = 10000
 
-// Live lets the rules run a world until it is as wanted and stays so, or until
-// only a person could help and a person would not. It returns how many steps were
-// decided, and what was wrong: an invariant that was broken, or a world that does
-// not become what is wanted. What happens is added to the story, unless that is nil.
+// NeedsHelp is the error of a world that does not become what is wanted although nothing
+// stands in the way that only a person may decide, or does not say what that is.
+type NeedsHelp struct{ error }
+
+// Live lets the rules run a world until it is as wanted and stays so, or until the rules
+// name a decision that only a person may take: nobody helps otherwise. It returns how many
+// steps were decided, and what was wrong: an invariant that was broken, or NeedsHelp.
+// What happens is added to the story, unless that is nil.
 func Live(s Setup, story *Story) (int, error) {
 	w := New(s)
 	w.story = story
+	return w.live()
+}
+
+func (w *World) live() (int, error) {
 	for n := 1; n <= mostSteps; n++ {
 		o, fresh := w.Look()
 		d := plan.Next(o)
@@ -40,7 +48,7 @@ func Live(s Setup, story *Story) (int, error) {
 	return mostSteps, errors.Join(fmt.Errorf("no end after %d steps", mostSteps), w.AsWanted())
 }
 
-// proceed lets time pass, and a person help. It reports whether the life is over.
+// proceed lets time pass. It reports whether the life is over.
 func (w *World) proceed(d plan.Decision, fresh bool) (bool, error) {
 	if w.finished {
 		return true, w.AsWanted()
@@ -70,9 +78,6 @@ func (w *World) proceed(d plan.Decision, fresh bool) (bool, error) {
 
 // atRest judges a world in which nothing happens any more.
 func (w *World) atRest(d plan.Decision) (bool, error) {
-	if w.initialised && !w.reachable() && d.Step.Verb != plan.Nothing {
-		return w.beyondHelp(d)
-	}
 	if d.Step.Verb == plan.Nothing {
 		w.judgeBalance()
 	}
@@ -85,27 +90,21 @@ func (w *World) atRest(d plan.Decision) (bool, error) {
 		w.Advance(w.now.Add(time.Second))
 		return false, w.wrong
 	}
-	for _, h := range w.hosts {
-		if w.wantsHelp(h) {
-			w.tell("a person deletes %s", h.name)
-			w.upset()
-			w.remove(h)
-			w.Advance(w.now.Add(time.Second))
-			return false, nil
-		}
+	if w.awaitsPerson() {
+		return true, nil
 	}
-	return true, errors.Join(fmt.Errorf("nothing happens any more, and nobody can help: %s", d), w.AsWanted())
+	for _, v := range plan.Explain(w.Observe()) {
+		w.tell("%s: %s%s", v.Rule, v.Because, v.Decision.Message)
+	}
+	return true, NeedsHelp{fmt.Errorf("nothing happens any more, and nobody is told what to decide: %s: %w", d, w.notAsWanted())}
 }
 
-// wantsHelp: a person deletes such a host. Who corrects a spec does not have to take
-// away what was made of it besides, as long as its members live, it is known where, and
-// another host works.
-func (w *World) wantsHelp(h *host) bool {
-	placed := w.setup.Places || w.setup.External
-	if h.deleting || w.isBad(h.spec) && placed && w.without(h).complete > 0 && (h.alive() || h.member == nil || h.member.learner) {
-		return false
+// notAsWanted is what of the world is not as the user wants it.
+func (w *World) notAsWanted() error {
+	if err := w.AsWanted(); err != nil {
+		return err
 	}
-	return h.ails()
+	return errors.New("all is as wanted, and the rules do not see it")
 }
 
 // tired: the script is over for long.
@@ -115,13 +114,4 @@ func (w *World) tired() bool {
 		last = last.Add(w.setup.Script[n-1].At)
 	}
 	return !w.now.Before(last.Add(6 * time.Hour))
-}
-
-// beyondHelp: the rules must say so, and leave all alone.
-func (w *World) beyondHelp(d plan.Decision) (bool, error) {
-	switch d.Reason {
-	case "QuorumLost", "Unreachable", "EtcdUnknown", "NoLeader", "NoMachineLeft":
-		return true, nil
-	}
-	return true, fmt.Errorf("no API server can answer, and the decision is %s", d)
 }

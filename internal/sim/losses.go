@@ -8,6 +8,7 @@ import "github.com/quorate/quorate/internal/plan"
 type left struct {
 	staying  int
 	complete int   // of them that do their work
+	held     int   // of those that go: they do their work, and stay until an API server can do it instead
 	whole    int   // of them that can take the place of others in a rollout
 	going    *host // one of which the voter is leaving
 }
@@ -17,8 +18,13 @@ func (w *World) without(gone *host) left {
 	for _, h := range w.hosts {
 		switch {
 		case h == gone:
-		case h.deleting && h.member != nil && !h.member.removed && !h.member.learner:
-			l.going = h
+		case h.deleting:
+			if h.hook && h.member != nil && !h.member.removed && !h.member.learner {
+				l.going = h
+			}
+			if h.hook && w.works(h) {
+				l.held++
+			}
 		case !h.deleting:
 			l.staying++
 			if w.works(h) {
@@ -34,7 +40,7 @@ func (w *World) without(gone *host) left {
 
 // works: a host does what it is there for, as far as anybody can know.
 func (w *World) works(h *host) bool {
-	seen := h.alive() || w.now.Before(h.dead.Add(nodeLost))
+	seen := h.alive() && !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))) || !h.alive() && w.now.Before(h.dead.Add(nodeLost))
 	return h.stage == up && seen && !h.sick && (w.setup.External || h.member.running)
 }
 
@@ -67,9 +73,9 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	l := w.without(gone)
 	staying, whole := w.mustStay(gone)
 	switch {
-	case l.going != nil:
+	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner:
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
-	case l.complete == 0:
+	case l.complete+l.held == 0:
 		w.blame("%s would leave no complete machine", s)
 	case l.staying < staying:
 		w.blame("%s would leave %d machines of %d", s, l.staying, w.replicas)
@@ -83,6 +89,9 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
 	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running
+	if gone.marked != "" && gone.member != nil && !w.isAsked(gone.member) {
+		serves = false // nobody can ask its voter, and who cannot be asked keeps others from joining
+	}
 	old, marked := gone.spec != w.spec, gone.marked != ""
 	switch {
 	case marked && !serves, !marked && old && !serves && gone.node.IsZero():
@@ -90,7 +99,7 @@ func (w *World) mustStay(gone *host) (staying, whole int) {
 	case marked, old && !w.works(gone):
 		return w.replicas - 1, 0
 	case old:
-		return w.replicas - 1, w.replicas - 1 + w.setup.Surge
+		return w.replicas - 1, w.replicas - 1 + w.surge()
 	}
 	return w.replicas, 0
 }
@@ -123,18 +132,14 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 	if w.setup.External || m == nil || m.removed {
 		return
 	}
-	running, all := w.voters()
-	if !m.learner {
-		all--
-		if m.running {
-			running--
-		}
+	running, _ := w.voters()
+	if m.running && !m.learner {
+		running--
 	}
+	w.judgeVoterless(m, true, s.String())
 	switch {
 	case w.lost():
 		w.blame("%s without quorum", s)
-	case running <= all/2:
-		w.blame("%s would leave %d of %d voters", s, running, all)
 	case m == w.leader && running > 0:
 		w.blame("%s would take the leader while another could lead", s)
 	}
@@ -143,7 +148,7 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 // judgeAddons: they are never newer than a machine that is there.
 func (w *World) judgeAddons() {
 	for _, h := range w.hosts {
-		if h.spec != w.spec {
+		if h.spec != w.spec && w.isOurs(h) {
 			w.blame("the addons become of spec %d, and %s is of %d", w.spec, h.name, h.spec)
 		}
 	}
@@ -161,10 +166,10 @@ func (w *World) judgeStop() {
 			old++
 		}
 	}
-	if least := w.replicas - 1 + w.setup.Surge; old < least {
+	if least := w.replicas - 1 + w.surge(); old < least {
 		w.blame("a rollout that cannot succeed left %d whole machines of %d", old, w.replicas)
 	}
-	if len(w.hosts) > w.replicas+w.setup.Surge {
+	if len(w.hosts) > w.replicas+w.surge() {
 		w.blame("a rollout that cannot succeed left %d machines for %d", len(w.hosts), w.replicas)
 	}
 }

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ const freshness = 5 * time.Second
 // Look is what the controller sees: the truth, a look of a moment ago, or less
 // than the truth. It reports whether it is the truth of now.
 func (w *World) Look() (plan.Observed, bool) {
+	w.findAgain()
 	now := w.Observe()
 	w.looks, w.saw = append(w.looks, look{now, w.spec}), w.spec
 	if len(w.looks) > 3 {
@@ -33,7 +33,45 @@ func (w *World) Look() (plan.Observed, bool) {
 			return old.Observed, old.Now.Equal(now.Now)
 		}
 	}
+	if len(w.looks) > 1 && w.chance(w.setup.Luck.Mixed) {
+		return w.mix(now), false
+	}
 	return now, true
+}
+
+// mix makes one look of several: the machines, their Nodes and etcd's members are each of
+// another moment.
+func (w *World) mix(now plan.Observed) plan.Observed {
+	of := func() plan.Observed {
+		old := w.looks[w.rand.Intn(len(w.looks))].Observed
+		if now.Now.Sub(old.Now) > freshness {
+			return now
+		}
+		return old
+	}
+	machines, nodes, etcd := of(), of(), of()
+	mixed := now
+	mixed.Machines = slices.Clone(machines.Machines)
+	for i := range mixed.Machines {
+		m := &mixed.Machines[i]
+		at := slices.IndexFunc(nodes.Machines, func(o plan.Machine) bool { return o.Name == m.Name })
+		if at < 0 {
+			m.Node, m.NodeSince, m.NodeReady, m.Components = "", time.Time{}, false, w.unknownComponents("the machine has no Node")
+			continue
+		}
+		node := nodes.Machines[at]
+		m.Node, m.NodeSince, m.NodeReady, m.Components = node.Node, node.NodeSince, node.NodeReady, node.Components
+	}
+	mixed.Cluster.Reachable, mixed.Cluster.Unreachable = nodes.Cluster.Reachable, nodes.Cluster.Unreachable
+	mixed.Etcd = etcd.Etcd
+	mixed.Etcd.Members = slices.Clone(etcd.Etcd.Members)
+	for i := range mixed.Etcd.Members {
+		e := &mixed.Etcd.Members[i]
+		if !slices.ContainsFunc(mixed.Machines, func(m plan.Machine) bool { return m.Name == e.Machine }) {
+			e.Machine = ""
+		}
+	}
+	return mixed
 }
 
 func (w *World) chance(percent int) bool { return percent > 0 && w.rand.Intn(100) < percent }
@@ -73,7 +111,8 @@ func (w *World) Observe() plan.Observed {
 		Etcd: plan.Etcd{Managed: !w.setup.External},
 	}
 	w.addSpec(&o)
-	if !w.certificates {
+	w.addAround(&o)
+	if !w.certificates && !w.initialised {
 		o.Cluster.MissingCertificates = []string{"ca", "etcd", "proxy", "sa"}
 	}
 	if !o.Cluster.Reachable {
@@ -83,7 +122,16 @@ func (w *World) Observe() plan.Observed {
 		o.Workers = []string{"worker-1"}
 	}
 	for _, h := range w.hosts {
-		o.Machines = append(o.Machines, w.machine(h))
+		if !h.hidden.IsZero() {
+			continue
+		}
+		if h.disowned {
+			if !w.deleting && !o.Group.Paused {
+				o.Strangers = append(o.Strangers, plan.Stranger{Name: h.name})
+			}
+			continue
+		}
+		o.Machines = append(o.Machines, w.machine(h, o.Cluster.Reachable))
 	}
 	if o.Etcd.Managed {
 		w.survey(&o)
@@ -97,89 +145,4 @@ func (w *World) reachable() bool {
 		return false
 	}
 	return slices.ContainsFunc(w.hosts, w.serving)
-}
-
-// machine is what can be seen of a host.
-func (w *World) machine(h *host) plan.Machine {
-	m := plan.Machine{
-		Name: h.name, Domain: h.domain, Created: h.created,
-		Outdated: w.outdated(h), Marked: h.marked, Chosen: h.chosen, Replaced: h.replaced, Retries: h.retries,
-		Deleting: h.deleting, Hook: h.hook, HookDue: h.deleting && h.hook && !w.now.Before(h.drained),
-	}
-	if w.setup.Reports {
-		m.Failed = h.failed
-	}
-	if h.node.IsZero() {
-		return m
-	}
-	lost := !h.alive() && !w.now.Before(h.dead.Add(nodeLost))
-	m.Node, m.NodeSince, m.NodeReady = h.name, h.node, h.unready.IsZero() && !lost
-	if h.gate {
-		m.Gate = "StorageReady"
-	}
-	m.Components = w.components(h, lost)
-	return m
-}
-
-// components is what can be seen of what a host with a Node runs.
-func (w *World) components(h *host, lost bool) []plan.Component {
-	health, why := plan.Healthy, ""
-	switch {
-	case lost:
-		health, why = plan.Unhealthy, "the node is lost"
-	case h.stage == settling:
-		health, why = plan.Unknown, "not started"
-	}
-	var all []plan.Component
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		all = append(all, plan.Component{Name: name, Health: health, Why: why})
-	}
-	if h.sick && health == plan.Healthy {
-		all[3].Health, all[3].Why = plan.Unhealthy, "CrashLoopBackOff"
-	}
-	if w.setup.External {
-		return all[1:]
-	}
-	if h.alive() && !h.member.running {
-		// The API server of a machine knows only the etcd beside it.
-		for i := range 2 {
-			all[i].Health, all[i].Why = plan.Unhealthy, "etcd is down"
-		}
-	}
-	return all
-}
-
-// survey is what etcd says of itself.
-func (w *World) survey(o *plan.Observed) {
-	if !slices.ContainsFunc(w.members, func(m *member) bool { return m.running }) {
-		o.Etcd.Why = "no member answers"
-		return
-	}
-	if w.now.Before(w.refusedUntil) {
-		o.Etcd.Why = "all members refuse our certificate: expired, or not yet valid by their clock"
-		return
-	}
-	o.Etcd.Known, o.Etcd.Agreed = true, true
-	for _, m := range w.members {
-		e := plan.Member{ID: m.id, Name: m.name, Learner: m.learner, Leader: m == w.leader, Health: plan.Unhealthy}
-		if m.running {
-			e.Health = plan.Healthy
-		}
-		known := w.setup.Places || !m.host.node.IsZero() && m.name != ""
-		if known && slices.Contains(w.hosts, m.host) {
-			e.Machine = m.host.name
-		}
-		e.Since = w.sighted(e)
-		o.Etcd.Members = append(o.Etcd.Members, e)
-	}
-}
-
-// sighted is since when a member looks as it does.
-func (w *World) sighted(e plan.Member) time.Time {
-	look := fmt.Sprint(e.Name, e.Learner, e.Health)
-	if s, ok := w.seen[e.ID]; ok && s.look == look {
-		return s.since
-	}
-	w.seen[e.ID] = sight{look, w.now}
-	return w.now
 }

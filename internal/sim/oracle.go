@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -29,6 +30,9 @@ func (w *World) hasWorkers() bool {
 func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgePause(s, fresh)
 	w.judgeWrite(s, fresh)
+	if fresh {
+		w.judgeAround(s)
+	}
 	switch s.Verb {
 	case plan.Create:
 		w.judgeCreate(s, fresh)
@@ -40,8 +44,12 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 		if m := w.memberByID(s.Member); m != nil {
 			w.judgeRemoval(m, fresh)
 		}
+	case plan.ReleaseHook:
+		if h := w.named(s.Machine); fresh && h != nil {
+			w.judgeRelease(h)
+		}
 	case plan.Finish:
-		if len(w.hosts) > 0 || !w.deleting {
+		if !w.deleting || slices.ContainsFunc(w.hosts, w.isOurs) {
 			w.blame("the group was let go, %d machines are left", len(w.hosts))
 		}
 	}
@@ -86,10 +94,10 @@ func (w *World) judgeJoin(s plan.Step) {
 	staying, most := 0, w.replicas
 	for _, h := range w.hosts {
 		switch {
-		case h.deleting:
+		case h.deleting, w.isMissed(h):
 			continue
 		case h.spec != w.spec:
-			most = w.replicas + w.setup.Surge
+			most = w.replicas + w.surge()
 		}
 		if h.name != s.Machine {
 			staying++
@@ -114,16 +122,12 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 	if w.ending() {
 		w.blame("the members of a group that goes are left alone")
 	}
-	running, all := w.voters()
-	lost := running <= all/2
-	if !m.learner {
-		all--
-		if m.running {
-			running--
-		}
+	if fresh || w.mayRemove(m) == nil {
+		w.judgeVoterless(m, fresh, "removing the member of "+m.host.name)
 	}
-	if !lost && running <= all/2 {
-		w.blame("removing the member of %s leaves %d of %d voters", m.host.name, running, all)
+	running, _ := w.voters()
+	if !m.learner && m.running {
+		running--
 	}
 	if fresh && m == w.leader && running > 0 {
 		w.blame("the leader on %s is removed while another could lead", m.host.name)
@@ -136,8 +140,79 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 	}
 }
 
+// judgeVoterless: without a member the voters are a majority that stay, if they were before.
+func (w *World) judgeVoterless(m *member, fresh bool, what string) {
+	before, all := w.voters()
+	if fresh {
+		before, all = w.ballot(nil)
+	}
+	if before <= all/2 {
+		return
+	}
+	running, all := before, all
+	if fresh {
+		running, all = w.ballot(m)
+	} else if !m.learner {
+		all--
+		if m.running {
+			running--
+		}
+	}
+	if running <= all/2 {
+		w.blame("%s leaves %d of %d voters", what, running, all)
+	}
+}
+
+// ballot counts the voters but one: those that run and stay, and all. Who goes with a machine
+// whose hook was released counts as gone already, and so does who may yet join on one.
+func (w *World) ballot(but *member) (staying, all int) {
+	for _, m := range w.members {
+		if m.learner || m == but {
+			continue
+		}
+		all++
+		if m.running && !w.isDoomed(m.host) {
+			staying++
+		}
+	}
+	for _, h := range w.hosts {
+		if w.isDoomed(h) && w.mayYetVote(h) {
+			all++
+		}
+	}
+	return staying, all
+}
+
+// isDoomed: nothing holds a host any more, and it goes at any moment.
+func (w *World) isDoomed(h *host) bool { return h.deleting && !h.hook }
+
+// mayYetVote: kubeadm on a host may be about to add a member, or its learner to be promoted.
+func (w *World) mayYetVote(h *host) bool {
+	if w.setup.External || !w.initialised || h.broken() && h.returns.IsZero() || h.stage >= raising {
+		return false
+	}
+	return h.member == nil || !h.member.removed
+}
+
+// judgeRelease: nothing on a machine whose hook is released may cost the quorum any more.
+func (w *World) judgeRelease(h *host) {
+	if w.setup.External || w.ending() || !h.hook || w.lost() || !w.initialised {
+		return
+	}
+	if m := h.member; m != nil && !m.removed && slices.Contains(w.members, m) {
+		w.blame("the hook of %s is released, and its member is there", h.name)
+	}
+	staying, all := w.ballot(nil)
+	if staying > all/2 && w.mayYetVote(h) && staying <= (all+1)/2 {
+		w.blame("the hook of %s is released, which may yet join, and %d of %d voters would be left", h.name, staying, all+1)
+	}
+}
+
 // judgeJoiners: who joins does not lose the member that it needs.
 func (w *World) judgeJoiners(m *member) {
+	if m.host.deleting && !m.host.hook {
+		return // it goes at any moment anyway, and then its vote counts against the others
+	}
 	if m.running && !m.learner && w.hasLearner() {
 		w.blame("the voter of %s is removed while there is a learner", m.host.name)
 	}
@@ -151,6 +226,8 @@ func (w *World) judgeJoiners(m *member) {
 // judgeStuck: what is removed of a machine that stays will never serve.
 func (w *World) judgeStuck(m *member) {
 	switch {
+	case m != m.host.member:
+	case w.isMissed(m.host):
 	case m.running && !m.learner:
 		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
 	case m.host.broken():
@@ -177,13 +254,16 @@ func (w *World) judgeLoss(h *host) {
 	if w.ending() || h.forced || m == nil || m.removed || m.learner || !m.running || w.setup.Serial || !w.initialised {
 		return
 	}
+	if running, all := w.voters(); running <= all/2 {
+		return
+	}
 	left, all := 0, 0
 	for _, x := range w.members {
 		if x.learner {
 			continue
 		}
 		all++
-		if x != m && (x.running || x.since.After(h.released)) {
+		if x != m && (x.running || x.halted.After(h.released)) {
 			left++
 		}
 	}
@@ -214,21 +294,26 @@ func (w *World) judgeTruth() {
 // AsWanted says what of the world is not as the user wants it; nil: nothing.
 func (w *World) AsWanted() error {
 	if w.deleting {
-		if !w.finished || len(w.hosts) > 0 {
+		if !w.finished || slices.ContainsFunc(w.hosts, w.isOurs) {
 			return fmt.Errorf("the group is not gone: %d machines", len(w.hosts))
 		}
 		return nil
 	}
-	if len(w.hosts) != w.replicas {
-		return fmt.Errorf("%d machines of %d", len(w.hosts), w.replicas)
-	}
+	staying := 0
 	for _, h := range w.hosts {
-		if h.stage != up || h.deleting || !h.hook || h.ails() {
+		if h.remains() {
+			continue
+		}
+		staying++
+		if h.stage != up || h.deleting || !h.hook || h.ails() || !w.isOurs(h) {
 			return fmt.Errorf("%s is not as it should be", h.name)
 		}
 		if h.spec != w.spec {
 			return fmt.Errorf("%s is of spec %d, %d is wanted", h.name, h.spec, w.spec)
 		}
+	}
+	if staying != w.replicas {
+		return fmt.Errorf("%d machines of %d", staying, w.replicas)
 	}
 	if w.initialised && (w.kubeadm != w.spec || w.addons != w.spec) {
 		return fmt.Errorf("kubeadm's configuration is for spec %d, the addons are of %d, %d is wanted", w.kubeadm, w.addons, w.spec)

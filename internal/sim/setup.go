@@ -33,6 +33,16 @@ type Setup struct {
 	Repair plan.RepairLimits
 	// Workers: the cluster has other machines, which go some time after the group is asked to.
 	Workers bool
+	// Boot, Drain and Leave are how long at most machines take to start, to be drained, and to go
+	// once their hook was released, where some take longer than seconds; 0: none does.
+	Boot, Drain, Leave time.Duration
+	// Remains are the machines, by their numbers, whose infrastructure never goes, so that
+	// their hosts live on.
+	Remains map[int]bool
+	// NodeFirst: kubeadm registers the Node before etcd joins, as it did before v1.31.
+	NodeFirst bool
+	// Provable: it is found again from machines that joined that a cluster was initialised.
+	Provable bool
 	// Reports: the provider says when the bootstrap of a machine failed.
 	Reports bool
 	// Places: the machine of a member is known from its address, before its Node is.
@@ -59,6 +69,9 @@ type Luck struct {
 	CutShort int
 	// Stale: what is observed is up to two looks old, though not older than the last write.
 	Stale int
+	// Mixed: the machines, their Nodes and etcd's members are of different moments, each a few
+	// seconds old at most.
+	Mixed int
 	// Blind: the API server, or etcd, or one member cannot be asked.
 	Blind int
 }
@@ -92,6 +105,9 @@ const (
 	ForceDelete   Kind = "force delete"   // N without its hook: its member stays
 	DeleteGroup   Kind = "delete group"
 	Kill          Kind = "kill"    // the host of machine N
+	Freeze        Kind = "freeze"  // the host of machine N, For a while
+	Reboot        Kind = "reboot"  // the host of machine N, which is back after a while
+	Outage        Kind = "outage"  // etcd on all machines, For a while
 	Crash         Kind = "crash"   // etcd on machine N, For a while
 	Hang          Kind = "hang"    // etcd on machine N stands still, For a while
 	Refuse        Kind = "refuse"  // etcd refuses the controller's certificate, For a while
@@ -118,11 +134,13 @@ func Random(seed int64) Setup {
 		Workers:     r.Intn(2) == 0,
 		Reports:     r.Intn(2) == 0,
 		Places:      r.Intn(2) == 0,
+		Provable:    r.Intn(2) == 0,
 		Fates:       map[int]Fate{},
 		Surge:       1,
-		Checks:      r.Intn(2) == 0,
+		Checks:      r.Intn(4) > 0,
 		Repair:      plan.RepairLimits{Most: -1, Healthy: pick(r, 10*time.Minute, time.Hour)},
 	}
+	s.drawTimes(r)
 	if r.Intn(4) == 0 {
 		s.makeSturdy(r)
 		return s
@@ -134,7 +152,6 @@ func Random(seed int64) Setup {
 	s.Repair.Most = pick(r, -1, -1, 0, 2)
 	if r.Intn(4) == 0 {
 		s.Surge = 0
-		s.Replicas = max(s.Replicas, 3) // else no other could serve meanwhile
 	}
 	for range r.Intn(3) {
 		s.Fates[1+r.Intn(8)] = randomFate(r)
@@ -145,9 +162,15 @@ func Random(seed int64) Setup {
 	at := time.Duration(0)
 	for range r.Intn(pick(r, 6, 6, 6, 20)) {
 		at += time.Duration(r.Intn(240)) * time.Second
+		if r.Intn(2) == 0 {
+			e := s.operation(r)
+			e.At = at
+			s.Script = append(s.Script, e)
+			continue
+		}
 		s.Script = append(s.Script, s.event(r, at))
 	}
-	s.Luck = Luck{Dropped: pick(r, 0, 0, 10, 30), Repeated: pick(r, 0, 0, 20), CutShort: pick(r, 0, 0, 10), Stale: pick(r, 0, 0, 30, 70), Blind: pick(r, 0, 0, 10)}
+	s.Luck = Luck{Dropped: pick(r, 0, 0, 10, 30), Repeated: pick(r, 0, 0, 20), CutShort: pick(r, 0, 0, 10), Stale: pick(r, 0, 0, 30, 70), Mixed: pick(r, 0, 0, 30), Blind: pick(r, 0, 0, 10)}
 	return s
 }
 
@@ -155,22 +178,39 @@ func Random(seed int64) Setup {
 func (s *Setup) event(r *rand.Rand, at time.Duration) Event {
 	e := Event{At: at, N: 1 + r.Intn(12)}
 	e.Kind = pick(r, Scale, Scale, Scale, Change, Change, Change, Change, DeleteMachine, DeleteMachine, ForceDelete, Kill,
-		Crash, Crash, Restart, Pause, DeleteGroup, Mark, Choose, Unready, Sicken, Gate)
+		Freeze, Reboot, Outage, Crash, Crash, Restart, Pause, DeleteGroup, Mark, Choose, Unready, Sicken, Gate)
 	switch e.Kind {
 	case Scale:
-		e.N = pick(r, 1, 3, 5, 7)
+		e.N = pick(r, 1, 3, 5, 7, 1, 3, 5, 7, 2, 4)
 		if s.External {
 			e.N = 1 + r.Intn(6)
 		}
-		if s.Surge == 0 {
-			e.N = max(e.N, 3)
-		}
 	case Change:
 		e.N = 1 + r.Intn(3)
-	case Crash, Pause, Unready, Sicken, Gate:
-		e.For = time.Duration(5+r.Intn(90)) * time.Second
+	case Crash, Pause, Unready, Sicken, Gate, Freeze, Reboot, Outage:
+		e.For = randomSpan(r)
 	}
 	return e
+}
+
+// randomSpan draws how long something lasts: a minute or so, sometimes long.
+func randomSpan(r *rand.Rand) time.Duration {
+	long := pick(r, 0, 0, 0, 20*time.Minute, 3*time.Hour)
+	if long > 0 {
+		return time.Duration(r.Int63n(int64(long))).Truncate(time.Second)
+	}
+	return time.Duration(5+r.Intn(90)) * time.Second
+}
+
+// drawTimes draws how long machines take to come and to go.
+func (s *Setup) drawTimes(r *rand.Rand) {
+	s.Boot = pick(r, 0, 0, 0, 3*time.Minute, 25*time.Minute)
+	s.Drain = pick(r, 0, 0, 0, 5*time.Minute, time.Hour)
+	s.Leave = pick(r, 0, 0, time.Minute, 2*time.Minute, time.Hour)
+	s.NodeFirst = r.Intn(6) == 0
+	if r.Intn(12) == 0 {
+		s.Remains = map[int]bool{1 + r.Intn(8): true}
+	}
 }
 
 // randomFate draws one.

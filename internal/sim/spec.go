@@ -90,7 +90,7 @@ func (w *World) upsetBy(h *host) {
 
 // addSpec is what can be seen of specs, beside the machines.
 func (w *World) addSpec(o *plan.Observed) {
-	o.Want.Surge, o.Want.Repair = w.setup.Surge, w.setup.Repair
+	o.Want.Surge, o.Want.Repair = w.surge(), w.setup.Repair
 	if w.initialised {
 		o.Cluster.Kubeadm = differs("kubeadm's configuration is for spec", w.kubeadm, w.spec)
 		o.Cluster.Addons = differs("addons are of spec", w.addons, w.spec)

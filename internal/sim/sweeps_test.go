@@ -20,7 +20,7 @@ func live(t *testing.T, s Setup) {
 func TestDeathAtEveryMoment(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		for at := time.Second; at < 12*time.Minute; at += 7 * time.Second {
-			s := Setup{Seed: 9, Replicas: 3, Domains: abc, Places: n%2 == 0}
+			s := Setup{Seed: 9, Replicas: 3, Domains: abc, Places: n%2 == 0, Checks: true, Repair: always}
 			s.Script = inOrder(Event{At: at, Kind: Kill, N: n},
 				Event{At: 4 * time.Minute, Kind: Scale, N: 5}, Event{At: 8 * time.Minute, Kind: Scale, N: 3})
 			live(t, s)
@@ -57,7 +57,7 @@ func TestEveryFate(t *testing.T) {
 			for variant := range 16 {
 				live(t, Setup{
 					Seed: int64(variant), Replicas: 3, Domains: abc, MaxParallel: variant & 1,
-					Places: variant&2 > 0, Reports: variant&4 > 0, Serial: variant == 15,
+					Checks: true, Repair: always, Places: variant&2 > 0, Reports: variant&4 > 0, Serial: variant == 15,
 					Fates:  map[int]Fate{n: {At: stage, Dies: variant&8 > 0}},
 					Script: []Event{{At: 15 * time.Minute, Kind: Scale, N: 5}},
 				})
@@ -97,7 +97,7 @@ func TestChangeAtEveryMoment(t *testing.T) {
 func TestHangAtEveryMoment(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for at := 20 * time.Second; at < 11*time.Minute; at += 5 * time.Second {
-			s := Setup{Seed: 9, Replicas: 3, Domains: abc, Places: n%2 == 0, Lenient: true}
+			s := Setup{Seed: 9, Replicas: 3, Domains: abc, Places: n%2 == 0, Lenient: true, Checks: true, Repair: always}
 			s.Script = inOrder(Event{At: at, Kind: Hang, N: n, For: 90 * time.Second},
 				Event{At: 4 * time.Minute, Kind: Scale, N: 5}, Event{At: 8 * time.Minute, Kind: Scale, N: 1})
 			live(t, s)

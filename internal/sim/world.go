@@ -42,6 +42,10 @@ type World struct {
 	leaderless  time.Time
 	script      []Event
 
+	forgot      bool // whether the cluster was initialised is neither recorded nor seen
+	replaceable bool // although the spec is refused, machines can be made
+	lasting     []lasting
+
 	seen    map[string]sight // what the controller remembers of the members
 	looks   []look           // the last looks, the newest last
 	saw     int              // the spec that the controller saw last
@@ -59,8 +63,9 @@ type look struct {
 
 // sight is how a member looked, and since when.
 type sight struct {
-	look  string
-	since time.Time
+	named, learner, placed bool
+	health                 plan.Health
+	since                  time.Time
 }
 
 // New makes an empty world.
@@ -113,6 +118,12 @@ func (w *World) moments(at func(time.Time)) {
 		if !h.alive() && h.stage >= settling {
 			at(h.dead.Add(nodeLost))
 		}
+		at(h.returns)
+		at(h.speaks)
+		at(h.shown)
+		if !h.silent.IsZero() {
+			at(h.silent.Add(nodeLost))
+		}
 		at(h.ready)
 		at(h.well)
 		at(h.passes)
@@ -129,6 +140,9 @@ func (w *World) moments(at func(time.Time)) {
 	}
 	if len(w.script) > 0 {
 		at(w.start.Add(w.script[0].At))
+	}
+	for _, l := range w.lasting {
+		at(l.until)
 	}
 	at(w.pausedUntil)
 	at(w.refusedUntil)
@@ -169,6 +183,9 @@ func (w *World) befall(e Event) {
 		return
 	}
 	w.upset()
+	if w.operate(e) {
+		return
+	}
 	switch e.Kind {
 	case Scale:
 		w.tell("replicas: %d", e.N)
@@ -189,6 +206,15 @@ func (w *World) befall(e Event) {
 		w.tell("the controller's clock is ahead: etcd refuses its certificate for %s", e.For)
 		w.refusedUntil = w.now.Add(e.For)
 	}
+	if e.Kind == Outage {
+		w.tell("etcd stops everywhere for %s", e.For)
+		for _, m := range w.members {
+			if m.running {
+				w.stop(m)
+				m.back = w.now.Add(e.For)
+			}
+		}
+	}
 	if h := w.number(e.N); h != nil {
 		w.befallHost(e, h)
 	}
@@ -207,6 +233,9 @@ func (w *World) befallHost(e Event, h *host) {
 	case Kill:
 		w.tell("%s dies", h.name)
 		w.kill(h)
+	case Freeze, Reboot:
+		w.tell("%s is away for %s (%s)", h.name, e.For, e.Kind)
+		w.away(h, e.Kind == Reboot, e.For)
 	case Crash:
 		if h.member != nil && h.member.running {
 			w.tell("etcd on %s stops for %s", h.name, e.For)
@@ -256,6 +285,15 @@ func (w *World) recover(h *host) {
 		}
 		*at = time.Time{}
 		return true
+	}
+	if over(&h.returns) {
+		w.comeBack(h)
+	}
+	if over(&h.speaks) {
+		h.silent, h.nodeGone = time.Time{}, false
+	}
+	if over(&h.shown) {
+		h.hidden = time.Time{}
 	}
 	if over(&h.ready) {
 		h.unready = time.Time{}

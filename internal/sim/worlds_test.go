@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 var (
 	seed  = flag.Int64("seed", -1, "run the world of this seed alone, and tell its story")
 	steps = flag.Int("steps", 1_000_000, "how many steps random worlds take in all")
+	brief = flag.Int("brief", 0, "tell one line of each world that fails, up to so many; 0: the stories of a few")
 )
 
 // TestWorlds lets the rules run many random worlds, in which much goes wrong, and
@@ -26,11 +28,21 @@ func TestWorlds(t *testing.T) {
 		}
 		return
 	}
-	total, failed, n := 0, 0, int64(0)
+	total, failed, helped, n := 0, 0, 0, int64(0)
 	for ; total < *steps; n++ {
 		took, err := Live(Random(n), nil)
 		total += took
 		if err == nil {
+			continue
+		}
+		if errors.As(err, &NeedsHelp{}) {
+			helped++
+		}
+		if *brief > 0 {
+			t.Errorf("seed %d: %v", n, err)
+			if failed++; failed == *brief {
+				break
+			}
 			continue
 		}
 		story := &Story{}
@@ -40,7 +52,7 @@ func TestWorlds(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d worlds, %d steps", n, total)
+	fmt.Printf("%d worlds, %d steps; worlds in which somebody had to help: %d\n", n, total, helped)
 }
 
 // BenchmarkWorlds measures steps a second, and a second of the processor's where the

@@ -26,9 +26,36 @@ func (s *scene) stale() bool {
 	return o.Group.Initialized && !o.Cluster.Reachable && o.Now.Sub(s.view.Since) < silence
 }
 
+// The most bytes of a condition's message. The API server takes 32768, and conditions of
+// the machines are summed up in those of the control plane.
+const (
+	longestCondition = 16 << 10
+	// longestDifferences is for those of one machine from what is wanted.
+	longestDifferences = 4 << 10
+)
+
 // condition is short for what every condition here consists of.
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: cut(message, longestCondition)}
+}
+
+// entries joins texts to at most so many bytes. What does not fit is left out as a whole, and counted.
+func entries(texts []string, separator string, most int) string {
+	if whole := strings.Join(texts, separator); len(whole) <= most {
+		return whole
+	}
+	joined := ""
+	for i, text := range texts {
+		rest := fmt.Sprintf("%s... and %d more", separator, len(texts)-i)
+		if i > 0 {
+			text = separator + text
+		}
+		if len(joined)+len(text)+len(rest) > most {
+			return strings.TrimPrefix(joined+rest, separator)
+		}
+		joined += text
+	}
+	return joined
 }
 
 // groupConditions returns the conditions of the control plane for what was seen
@@ -73,9 +100,9 @@ func (s *scene) initializedCondition() metav1.Condition {
 }
 
 func (s *scene) certificates() metav1.Condition {
-	if missing := s.observed.Cluster.MissingCertificates; len(missing) > 0 {
+	if len(s.lacking) > 0 {
 		return condition(upstream.KubeadmControlPlaneCertificatesAvailableCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason,
-			"No secrets with the authorities for "+strings.Join(missing, ", "))
+			strings.Join(s.lacking, "; "))
 	}
 	return condition(upstream.KubeadmControlPlaneCertificatesAvailableCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneCertificatesAvailableReason, "")
 }
@@ -139,7 +166,7 @@ func (s *scene) rollingOut() metav1.Condition {
 		return condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRollingOutReason, "")
 	}
 	return condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRollingOutReason,
-		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(s.machines), strings.Join(texts, "\n")))
+		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(s.machines), entries(texts, "\n", longestCondition-100)))
 }
 
 func (s *scene) deleting(d plan.Decision) metav1.Condition {
@@ -208,7 +235,7 @@ func worse(a, b plan.Health) plan.Health {
 }
 
 func healthCondition(kind string, worst plan.Health, texts []string, good, bad, unknown string) metav1.Condition {
-	message := strings.Join(texts, "\n")
+	message := entries(texts, "\n", longestCondition)
 	switch worst {
 	case plan.Healthy:
 		return condition(kind, metav1.ConditionTrue, good, "")
@@ -308,8 +335,8 @@ func (s *scene) available() metav1.Condition {
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The members of etcd are not known: "+o.Etcd.Why)
 	}
 	var lacks, remarks []string
-	if missing := o.Cluster.MissingCertificates; len(missing) > 0 {
-		lacks = append(lacks, "* no certificate authority for "+strings.Join(missing, ", "))
+	for _, text := range s.lacking {
+		lacks = append(lacks, "* "+text)
 	}
 	if o.Etcd.Managed {
 		voters := s.voters()

@@ -41,7 +41,7 @@ func fine() *scene {
 func (s *scene) renewed() *scene {
 	o := s.observed
 	n := newScene(s.kcp, s.cluster, s.machines, o.Workers, time.Now())
-	n.observed.Cluster.MissingCertificates, n.observed.Cluster.Template = o.Cluster.MissingCertificates, o.Cluster.Template
+	n.observed.Cluster.Template, n.lacking = o.Cluster.Template, s.lacking
 	for _, m := range s.machines {
 		n.parts = append(n.parts, drift.Machine{Machine: m})
 	}
@@ -99,9 +99,15 @@ func TestGroupConditions(t *testing.T) {
 		{"no template", func(s *scene) { s.observed.Cluster.Template = "it is not there" }, waiting, map[string]string{
 			"ScalingUp": "False NotScalingUp: No machine could be added: it is not there",
 		}},
-		{"no authority", func(s *scene) { s.observed.Cluster.MissingCertificates = []string{"ca", "sa"} }, waiting, map[string]string{
+		{"no authority", func(s *scene) { s.lacking = slowFacts{missing: []string{"ca", "sa"}}.lacking() }, waiting, map[string]string{
 			"CertificatesAvailable": "False NotAvailable: No secrets with the authorities for ca, sa",
-			"Available":             "False NotAvailable: * no certificate authority for ca, sa",
+			"Available":             "False NotAvailable: * No secrets with the authorities for ca, sa",
+		}},
+		{"certificates not given, and broken ones", func(s *scene) {
+			s.lacking = slowFacts{given: []string{"etcd"}, broken: "secret default/demo-sa lacks tls.key"}.lacking()
+		}, waiting, map[string]string{
+			"CertificatesAvailable": "False NotAvailable: secret default/demo-sa lacks tls.key; Secrets that only the user can give are missing, for etcd",
+			"Available":             "False NotAvailable: * secret default/demo-sa lacks tls.key\n* Secrets that only the user can give are missing, for etcd",
 		}},
 		{"an API server fails", func(s *scene) { s.view.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
 			"Available":                     "True Available: * 2 of 3 machines have all control plane components healthy",

@@ -121,7 +121,12 @@ func (r *Reconciler) changeMembers(ctx context.Context, s *scene, m *memory, ste
 	if err != nil {
 		return err
 	}
-	m.surveyed = time.Time{}
+	m.dropSurvey()
+	if step.Verb == plan.RemoveMember {
+		if err := r.noteRemoval(ctx, s, m, step); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, memberTime)
 	defer cancel()
 	to := r.dial(s.cluster)

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -91,13 +91,13 @@ func lookOnce(ctx context.Context, c client.Reader, s *scene, patience time.Dura
 
 // workloadConfig reads how the managed cluster is reached.
 func workloadConfig(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (*rest.Config, error) {
-	data, err := kubeconfig.FromSecret(ctx, c, client.ObjectKeyFromObject(cluster))
+	data, err := capikubeconfig.FromSecret(ctx, c, client.ObjectKeyFromObject(cluster))
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster.Name, err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	config, err := kubeconfig.RESTConfig(data)
 	if err != nil {
-		return nil, fmt.Errorf("the secret with the kubeconfig of cluster %s holds none", cluster.Name)
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster.Name, err)
 	}
 	return config, nil
 }

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -57,6 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if err := r.observeKubeadm(ctx, s, m); err != nil {
 		return nil, 0, err
 	}
+	r.observeExpiries(ctx, s, m)
 	return s, 0, r.observeEtcd(ctx, s, m)
 }
 
@@ -123,32 +123,30 @@ func (s *scene) surveys() bool {
 	return !o.Group.Deleting || len(o.Workers) > 0
 }
 
-// observeEtcd adds what etcd says, unless that was asked a moment ago.
+// observeEtcd adds what etcd says, and has it asked unless that was done a moment ago. The error is
+// errSurveyRuns while the answers are not there.
 func (r *Reconciler) observeEtcd(ctx context.Context, s *scene, m *memory) error {
 	if !s.surveys() {
+		m.dropSurvey()
 		return nil
 	}
 	s.left = m.left
 	around := s.around()
-	if now := time.Now(); m.usable(around, now) {
-		s.observed.Now = now
-		s.addEtcd(m.survey, &m.since, now)
-		return nil
+	m.take()
+	if !m.usable(around, time.Now()) {
+		if err := r.surveyed(ctx, s, m, around, ""); err != nil {
+			return err
+		}
 	}
-	asked := time.Now()
-	var survey etcd.Survey
-	if quorum, err := r.Quorums.Of(ctx, s.cluster); err != nil {
-		survey.Why = err.Error()
-	} else {
-		survey = s.ask(ctx, quorum, r.dial(s.cluster), m.survey)
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("asking etcd's members: %w", ctx.Err())
-	}
-	m.survey, m.surveyed, m.around = survey, asked, around
-	s.observed.Now = time.Now()
-	s.addEtcd(survey, &m.since, s.observed.Now)
+	s.useSurvey(m)
 	return nil
+}
+
+// useSurvey adds the newest survey.
+func (s *scene) useSurvey(m *memory) {
+	s.observed.Now = time.Now()
+	s.retry = m.retry()
+	s.addEtcd(m.survey, &m.since, s.observed.Now)
 }
 
 // around writes all facts but etcd's and the time, to tell whether any has changed.
@@ -226,6 +224,7 @@ func (s *scene) again(d plan.Decision) time.Duration {
 		if o.Now.Sub(s.newestFact()) > longWithoutNew {
 			soon = soonLongBusy
 		}
+		soon = max(soon, s.retry)
 	}
 	if d.Again > 0 {
 		soon = min(soon, d.Again)

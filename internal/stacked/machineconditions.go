@@ -23,7 +23,7 @@ var podConditions = map[string]string{
 
 // machineConditions returns the conditions of the machine with this index.
 func (s *scene) machineConditions(i int) []metav1.Condition {
-	all := []metav1.Condition{s.upToDate(i)}
+	all := s.upToDate(i)
 	if s.stale() {
 		return all
 	}
@@ -37,12 +37,27 @@ func (s *scene) machineConditions(i int) []metav1.Condition {
 	return all
 }
 
-// upToDate says whether the machine is as the spec wants it, and in what it is not.
-func (s *scene) upToDate(i int) metav1.Condition {
-	if i < len(s.drifts) && s.drifts[i].Outdated() {
-		return condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, s.drifts[i].String())
+// upToDate says whether the machine is as the spec wants it, and in what it is not. Empty
+// where that was not looked at: what was said last stays, while all of them are deleted.
+func (s *scene) upToDate(i int) []metav1.Condition {
+	if i >= len(s.drifts) {
+		return nil
 	}
-	return condition(clusterv1.MachineUpToDateCondition, metav1.ConditionTrue, clusterv1.MachineUpToDateReason, "")
+	kind, m := clusterv1.MachineUpToDateCondition, s.machines[i]
+	kubelet := ""
+	if m.Status.NodeInfo != nil {
+		kubelet = m.Status.NodeInfo.KubeletVersion
+	}
+	switch {
+	case s.drifts[i].Outdated():
+		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, entries(s.drifts[i].Texts(), "; ", longestDifferences))}
+	case s.observed.Machines[i].Updating != "":
+		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+s.observed.Machines[i].Updating)}
+	case kubelet != "" && kubelet != m.Spec.Version:
+		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason,
+			fmt.Sprintf("* The kubelet has version %s, wanted %s", kubelet, m.Spec.Version))}
+	}
+	return []metav1.Condition{condition(kind, metav1.ConditionTrue, clusterv1.MachineUpToDateReason, "")}
 }
 
 // missingNode says what a machine without a Node waits for; empty when it has one.

@@ -18,12 +18,16 @@ type memory struct {
 	cluster client.ObjectKey
 	// since is since when each member is as it is.
 	since memberTimes
-	// survey is what etcd said last, when that was asked for, what else was known
-	// then, and whether nothing was under way.
-	survey   etcd.Survey
-	surveyed time.Time
-	around   string
-	resting  bool
+	// survey is what etcd said last, when it had said so, what else was known when it was
+	// asked, the step that this was to confirm, and whether nothing was under way.
+	survey            etcd.Survey
+	surveyed          time.Time
+	around, confirmed string
+	resting           bool
+	// unanswered counts surveys in a row that nobody answered.
+	unanswered int
+	// inquiry is the survey that runs; nil: none does.
+	inquiry *inquiry
 	// objects and members tell when facts changed that nobody dates: what is wanted
 	// and which Machines there are; which members there are and who leads.
 	objects, members changes
@@ -31,6 +35,8 @@ type memory struct {
 	slow slowFacts
 	// files are kubeadm's in the cluster.
 	files filesBehind
+	// expiries are when the certificates of the API servers expire.
+	expiries expiries
 	// begun is the name of a machine whose number was taken, and of which something,
 	// or nothing, could be made; empty: none. Without it each failure would cost a number.
 	begun string

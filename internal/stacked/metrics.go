@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/quorum"
 )
@@ -25,13 +26,18 @@ var (
 
 	quorumSpare = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "quorate_quorum_spare",
-		Help: "How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing.",
+		Help: "How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing; absent while etcd does not tell its members.",
+	}, []string{"namespace", "name"})
+
+	certificateExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "quorate_certificate_expiry_timestamp_seconds",
+		Help: "When the first of the serving certificates of a control plane's API servers and etcd members expires, in seconds since 1970; absent while none is known.",
 	}, []string{"namespace", "name"})
 )
 
 // register adds the metrics to a registry. A second time does nothing.
 func register(to prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{steps, stepDelay, quorumSpare} {
+	for _, c := range []prometheus.Collector{steps, stepDelay, quorumSpare, certificateExpiry} {
 		err := to.Register(c)
 		if already := (prometheus.AlreadyRegisteredError{}); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("registering metrics: %w", err)
@@ -52,9 +58,22 @@ func countStep(d plan.Decision, delay time.Duration, err error) {
 	}
 }
 
-// setSpare tells how well the quorum of a control plane stands, where that is known.
+// setSpare tells how well the quorum of a control plane stands. Where that is not known there
+// is no figure: the last good one would hide that etcd is silent.
 func setSpare(s *scene) {
-	if s.observed.Etcd.Managed && s.observed.Etcd.Known {
-		quorumSpare.WithLabelValues(s.kcp.Namespace, s.kcp.Name).Set(float64(quorum.Spare(s.voters())))
+	if !s.observed.Etcd.Managed || !s.observed.Etcd.Known {
+		quorumSpare.DeleteLabelValues(s.kcp.Namespace, s.kcp.Name)
+		return
 	}
+	quorumSpare.WithLabelValues(s.kcp.Namespace, s.kcp.Name).Set(float64(quorum.Spare(s.voters())))
+}
+
+// setExpiry tells when the first certificate of a control plane expires, where that is known.
+func setExpiry(kcp *controlplanev1.KubeadmControlPlane) {
+	end := kcp.Status.CertificateExpiry.Date
+	if end.IsZero() {
+		certificateExpiry.DeleteLabelValues(kcp.Namespace, kcp.Name)
+		return
+	}
+	certificateExpiry.WithLabelValues(kcp.Namespace, kcp.Name).Set(float64(end.Unix()))
 }

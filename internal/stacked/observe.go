@@ -2,9 +2,7 @@ package stacked
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +38,10 @@ type slowFacts struct {
 	// user has; broken says what is wrong with a secret that is there.
 	missing, given []string
 	broken         string
-	kubeconfig     plan.Kubeconfig
+	// keyless are the authorities whose key is kept elsewhere, disowned the secrets that the control
+	// plane should control and does not.
+	keyless, disowned []string
+	kubeconfig        plan.Kubeconfig
 	// template says what is wrong with the machine template; machines is the kind that it makes.
 	template string
 	machines schema.GroupVersionKind
@@ -179,8 +180,11 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	}
 	want := &s.observed.Want
 	var err error
-	if want.NameFormat, err = nameFormat(kcp, cluster.Name); err != nil {
+	if want.NameFormat, err = machine.NameFormat(kcp.Spec.MachineNaming.Template, kcp.Name, cluster.Name); err != nil {
 		s.refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
+	}
+	if want.Replicas < 1 {
+		s.refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas)})
 	}
 	group := &s.observed.Group
 	group.New = !group.Initialized && initializing(kcp) && !othersMade(want.NameFormat, group.LastMachine, ours)
@@ -191,6 +195,7 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	if text := leap(kcp.Spec.Version, ours); text != "" {
 		s.refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
+	s.refuseBeforeTopology()
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
 	want.Learners = v.Learners() && (gate || !said)
 	for i, m := range ours {
@@ -222,12 +227,16 @@ func (r reader) addSlow(ctx context.Context, s *scene, slow *slowFacts, now time
 	}
 	facts := &s.observed.Cluster
 	facts.MissingCertificates, facts.Kubeconfig, facts.Template = slow.missing, slow.kubeconfig, slow.template
+	s.lacking = slow.lacking()
+	if s.observed.Group.Initialized || len(s.machines) > 0 {
+		facts.MissingCertificates = append(slices.Clone(slow.missing), s.keysElsewhere(slow)...)
+	}
 	switch {
 	case slow.broken != "" && !s.observed.Group.Initialized:
 		s.refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: slow.broken})
 	case slow.broken != "":
 		// What runs goes on without it; but nobody may join.
-		facts.MissingCertificates = append(slices.Clone(slow.missing), slow.broken)
+		facts.MissingCertificates = append(slices.Clone(facts.MissingCertificates), slow.broken)
 	case len(slow.given) > 0:
 		s.refuse(plan.Refusal{Reason: "GivenCertificatesMissing",
 			Message: fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", s.cluster.Name, strings.Join(slow.given, ", "))})
@@ -238,30 +247,14 @@ func (r reader) addSlow(ctx context.Context, s *scene, slow *slowFacts, now time
 // readSlow reads the facts that are read rarely.
 func (r reader) readSlow(ctx context.Context, s *scene, slow *slowFacts) error {
 	config := &s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
-	var err error
-	if slow.missing, err = certs.Missing(ctx, r.direct, s.cluster, config); err != nil {
-		if !isContent(err) {
-			return fmt.Errorf("looking for the certificate authorities of cluster %s: %w", s.cluster.Name, err)
-		}
-		slow.broken = err.Error()
+	found, err := certs.Read(ctx, r.direct, s.cluster, config, controllerRef(s.kcp))
+	if err != nil {
+		return fmt.Errorf("looking for the secrets of cluster %s: %w", s.cluster.Name, err)
 	}
-	if slow.given, err = certs.MissingGiven(ctx, r.direct, s.cluster, config); err != nil {
-		if !isContent(err) {
-			return fmt.Errorf("looking for the certificates given for cluster %s: %w", s.cluster.Name, err)
-		}
-		slow.broken = err.Error()
-	}
-	if slow.kubeconfig, err = certs.Kubeconfig(ctx, r.direct, s.cluster); err != nil {
-		return fmt.Errorf("looking for the kubeconfig of cluster %s: %w", s.cluster.Name, err)
-	}
+	slow.missing, slow.given, slow.broken, slow.kubeconfig = found.Missing, found.Given, found.Broken, found.Kubeconfig
+	slow.keyless, slow.disowned = found.Keyless, found.Disowned
 	slow.machines, slow.template = r.template(ctx, s.kcp)
 	return nil
-}
-
-// isContent reports whether an error is about what was read, rather than about the reading.
-func isContent(err error) bool {
-	var connection net.Error
-	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.As(err, &connection) && !errors.Is(err, context.Canceled)
 }
 
 // template returns the kind of machines that the machine template makes, or what is wrong with it.

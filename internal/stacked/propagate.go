@@ -15,6 +15,9 @@ import (
 // without a rollout: labels, annotations, timeouts, taints and readiness gates.
 func (r *Reconciler) propagate(ctx context.Context, s *scene, m *memory) error {
 	for i, part := range s.parts {
+		if err := r.withdrawBootstrap(ctx, s, i); err != nil {
+			return err
+		}
 		wanted := drift.InPlace(s.kcp, s.cluster.Name, part)
 		if wanted.Machine.Differs {
 			if err := r.propagateMachine(ctx, s, m, i, wanted.Machine); err != nil {

@@ -48,12 +48,13 @@ type quorums struct {
 
 // Of implements Quorums.
 func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	// No lock is held meanwhile: reading one cluster's secrets must not hold up the others.
 	config, err := q.clients.Config(ctx, q.secrets, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("making credentials for the etcd of cluster %s: %w", cluster.Name, err)
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	key := client.ObjectKeyFromObject(cluster)
 	if q.open == nil {
 		q.open = map[client.ObjectKey]*etcd.Cluster{}
@@ -68,9 +69,9 @@ func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, e
 
 // Forget implements Quorums.
 func (q *quorums) Forget(key client.ObjectKey) {
+	q.clients.Forget(key)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.clients.Forget(key)
 	if c := q.open[key]; c != nil {
 		c.Close()
 		delete(q.open, key)
@@ -150,9 +151,3 @@ const (
 	surveyAge     = time.Second
 	surveyAgeRest = 25 * time.Second
 )
-
-// usable reports whether the last survey will do.
-func (m *memory) usable(around string, now time.Time) bool {
-	age := now.Sub(m.surveyed)
-	return age < surveyAge || m.resting && m.around == around && age < surveyAgeRest
-}

@@ -3,9 +3,11 @@ package stacked
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -15,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/plan"
@@ -23,16 +26,18 @@ import (
 // checkFailed is the reason to wait when a decision broke an invariant: a defect of ours.
 const checkFailed = "CheckFailed"
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes/status;kubeadmcontrolplanes/finalizers,verbs=get;update;patch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=*,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes/status,verbs=patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=*,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
 
 // Reconciler keeps control planes of the kind KubeadmControlPlane.
 type Reconciler struct {
@@ -56,6 +61,10 @@ type Reconciler struct {
 	Kubeadm Kubeadm
 
 	memories memories
+	// handshakes with API servers that are asked for their certificates.
+	handshakes errgroup.Group
+	// wakes brings about turns of control planes; nil: nobody listens.
+	wakes chan event.GenericEvent
 }
 
 // Reconcile takes one turn of one control plane.
@@ -136,12 +145,19 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 	m := r.memories.of(client.ObjectKeyFromObject(kcp))
 	m.cluster = client.ObjectKeyFromObject(cluster)
 	s, unseen, err := r.observe(ctx, kcp, cluster, m)
+	if errors.Is(err, errSurveyRuns) {
+		return ctrl.Result{RequeueAfter: surveyLimit}, nil // its end comes as an event
+	}
 	if err != nil || unseen > 0 {
 		return ctrl.Result{RequeueAfter: unseen}, err
 	}
 	d := decide(ctx, s)
 	if acts(d.Step) {
-		if d, err = r.confirm(ctx, s, m, d); err != nil {
+		d, err = r.confirm(ctx, s, m, d)
+		if errors.Is(err, errSurveyRuns) {
+			return ctrl.Result{RequeueAfter: surveyLimit}, nil
+		}
+		if err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -204,15 +220,26 @@ func refused(ctx context.Context, s *scene, d plan.Decision, err error) plan.Dec
 }
 
 // confirm holds a step that takes from the quorum against facts that are as new
-// as can be: etcd may have changed since it was asked.
+// as can be: etcd may have changed since it was asked. It is asked once more for this step, and when that
+// takes longer than a turn waits, a later turn, which decides anew, finds the answer. That answer
+// counts only where all else is as it was when etcd was asked: the step never rests on a survey
+// that is older than the other facts.
 func (r *Reconciler) confirm(ctx context.Context, s *scene, m *memory, d plan.Decision) (plan.Decision, error) {
 	if !changesQuorum(d.Step) || !s.surveys() {
 		return d, nil
 	}
-	m.surveyed = time.Time{}
-	if err := r.observeEtcd(ctx, s, m); err != nil {
-		return d, err
+	around, step := s.around(), d.Step.String()
+	if m.confirms(step, around, time.Now()) {
+		m.confirmed = "" // for one step only
+		return d, nil
 	}
+	for !m.confirms(step, around, time.Now()) { // what still ran may have been another survey
+		if err := r.surveyed(ctx, s, m, around, step); err != nil {
+			return d, err
+		}
+	}
+	m.confirmed = ""
+	s.useSurvey(m)
 	now := decide(ctx, s)
 	if now.Step != d.Step && acts(now.Step) {
 		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: soonAfterConflict,
@@ -239,8 +266,13 @@ func (r *Reconciler) act(ctx context.Context, s *scene, m *memory, d plan.Decisi
 // forget drops all that is kept of a control plane and its cluster.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	if m := r.memories.forget(key); m != nil {
+		if m.inquiry != nil {
+			m.inquiry.forgotten.Store(true)
+		}
+		m.dropSurvey()
 		r.Workload.Forget(m.cluster)
 		r.Quorums.Forget(m.cluster)
 	}
 	quorumSpare.DeleteLabelValues(key.Namespace, key.Name)
+	certificateExpiry.DeleteLabelValues(key.Namespace, key.Name)
 }

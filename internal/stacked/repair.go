@@ -72,16 +72,6 @@ func (s *scene) repairs() []string {
 	return texts
 }
 
-// ownerRemediated tells of a marked machine what becomes of it. says is what the rules
-// say of those that are marked.
-func (s *scene) ownerRemediated(i int, says string) metav1.Condition {
-	kind := clusterv1.MachineOwnerRemediatedCondition
-	if s.observed.Machines[i].Deleting {
-		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
-	}
-	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
-}
-
 // verdict is what a rule says of what was observed.
 func (s *scene) verdict(rule string) string {
 	for _, v := range plan.Explain(s.observed) {
@@ -131,6 +121,9 @@ func desiredHealthCheck(kcp *controlplanev1.KubeadmControlPlane, cluster string)
 		Labels:          map[string]string{clusterv1.ClusterNameLabel: cluster},
 		OwnerReferences: []metav1.OwnerReference{controllerRef(kcp)},
 	}}
+	if filter := kcp.Labels[clusterv1.WatchLabel]; filter != "" {
+		check.Labels[clusterv1.WatchLabel] = filter // controllers of that filter look at nothing else
+	}
 	timeout := ptr.To(ptr.Deref(auto.UnhealthyTimeoutSeconds, unhealthySeconds))
 	check.Spec = clusterv1.MachineHealthCheckSpec{
 		ClusterName: cluster,

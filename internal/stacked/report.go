@@ -38,7 +38,10 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 		if err := r.recordInitialized(ctx, s, m); err != nil {
 			return err
 		}
-		if err := r.reportMachines(ctx, s, m); err != nil {
+		if err := r.endRepair(ctx, s, m, d); err != nil {
+			return err
+		}
+		if err := r.reportMachines(ctx, s, m, d, failure); err != nil {
 			return err
 		}
 		if err := r.keep(ctx, s, m); err != nil {
@@ -49,6 +52,7 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	s.describe(after, d, failure)
 	r.announce(ctx, s.kcp, after, d, failure)
 	setSpare(s)
+	setExpiry(after)
 	if equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
 		return nil
 	}
@@ -61,12 +65,18 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 }
 
 // keep writes what follows the control plane without a step: what its machines carry,
-// and the health check that it owns.
+// whose the cluster's secrets are, when certificates expire, and the health check that it owns.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
-	if s.observed.Group.Deleting || s.observed.Want.Refused.Reason != "" || len(s.observed.Strangers) > 0 {
+	if s.observed.Group.Deleting || len(s.observed.Strangers) > 0 {
 		return nil
 	}
 	if err := r.propagate(ctx, s, m); err != nil {
+		return err
+	}
+	if err := r.ownSecrets(ctx, s, m); err != nil {
+		return err
+	}
+	if err := r.recordExpiries(ctx, s, m); err != nil {
 		return err
 	}
 	return r.healthCheck(ctx, s)
@@ -74,7 +84,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
 
 // reportMachines writes the conditions of the Machines. One that has changed
 // since it was read is left to the next turn, which its change brings about.
-func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory) error {
+func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d plan.Decision, failure error) error {
 	says := ""
 	if slices.ContainsFunc(s.observed.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
 		says = s.verdict("remediate")
@@ -85,10 +95,11 @@ func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory) er
 			conditions.Set(after, c)
 		}
 		if s.observed.Machines[i].Marked != "" {
-			conditions.Set(after, s.ownerRemediated(i, says))
+			conditions.Set(after, s.ownerRemediated(i, says, d, failure))
 		}
+		s.handBack(i, after)
 		s.machines[i] = after
-		if equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) {
+		if equality.Semantic.DeepEqual(before.Status, after.Status) {
 			continue
 		}
 		err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -128,9 +139,10 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	status.ReadyReplicas = s.count(clusterv1.MachineReadyCondition)
 	status.AvailableReplicas = s.count(clusterv1.MachineAvailableCondition)
 	status.UpToDateReplicas = s.count(clusterv1.MachineUpToDateCondition)
-	if given := replacementIn(kcp.Annotations, upstream.RemediationInProgressAnnotation); given != nil {
-		status.LastRemediation = upstream.LastRemediationStatus{Machine: given.Machine, Time: given.Timestamp, RetryCount: ptr.To(int32(given.Retries))}
+	if last := s.lastRemediation(); last != nil {
+		status.LastRemediation = upstream.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
 	}
+	s.describeExpiry(status)
 	describeDeprecated(kcp)
 }
 

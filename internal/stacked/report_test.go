@@ -367,7 +367,7 @@ func TestBrokenSecret(t *testing.T) {
 	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-ca", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Data: map[string][]byte{"tls.crt": []byte("x")}}
 	w := newWorld(t, testCluster(), testKCP(1), broken)
 	p := w.settle()
-	if p.Reason != "CertificatesInvalid" || !strings.Contains(p.Message, "demo-ca lacks tls.key") || len(w.machineNames()) != 0 {
+	if p.Reason != "CertificatesInvalid" || !strings.Contains(p.Message, "demo-ca: tls.crt holds no certificate") || len(w.machineNames()) != 0 {
 		t.Errorf("plan is %+v, machines %v", p, w.machineNames())
 	}
 }

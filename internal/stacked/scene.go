@@ -34,6 +34,9 @@ type scene struct {
 	// from what is wanted, both in the order of machines; empty before they were read.
 	parts  []drift.Machine
 	drifts []drift.Drift
+	// withdrawn are the names of machines that are being deleted without bootstrap data, and
+	// whose KubeadmConfig is proven to be gone.
+	withdrawn map[string]bool
 	// nodes are the Nodes by the name of their Machine.
 	nodes map[string]*corev1.Node
 	// view is what was seen of the workload cluster.
@@ -41,6 +44,12 @@ type scene struct {
 	// survey is what etcd's members said, left a machine whose member was removed.
 	survey etcd.Survey
 	left   string
+	// ends are when the certificates of the machines' API servers expire, in the order of machines; zero: not known.
+	ends []time.Time
+	// lacking are what the cluster's certificates lack, in sentences; empty: nothing.
+	lacking []string
+	// retry is how long to wait before etcd's members, none of whom answered, are asked again; 0: they answered.
+	retry time.Duration
 	// observed are the facts for the decision.
 	observed plan.Observed
 }
@@ -54,6 +63,19 @@ func (s *scene) refuse(why plan.Refusal) {
 	}
 }
 
+// replace puts a Machine that was written into the place of the one that was read.
+func (s *scene) replace(written *clusterv1.Machine) {
+	for i, m := range s.machines {
+		if m.Name != written.Name {
+			continue
+		}
+		s.machines[i] = written
+		if i < len(s.parts) {
+			s.parts[i].Machine = written
+		}
+	}
+}
+
 // addWorkload adds what is known from the workload cluster: Nodes and static pods.
 func (s *scene) addWorkload(view workload.View) {
 	s.view = view
@@ -63,7 +85,10 @@ func (s *scene) addWorkload(view workload.View) {
 		s.observed.Cluster.Unreachable = cmp.Or(view.Why, "not connected yet")
 	}
 	for i, m := range s.machines {
-		s.observed.Machines[i] = machineFacts(m, s.nodes[m.Name], view, s.observed.Etcd.Managed)
+		facts := machineFacts(m, s.nodes[m.Name], view, s.observed.Etcd.Managed)
+		facts.Failed = machine.Failure(m, s.infrastructure(i), facts.Node != "")
+		s.observed.Machines[i] = facts
+		s.observed.Machines[i].CannotJoin = s.cannotJoin(i)
 	}
 	s.addWants(s.observed.Now)
 }
@@ -75,10 +100,10 @@ func machineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, s
 		Domain:   m.Spec.FailureDomain,
 		Created:  m.CreationTimestamp.Time,
 		Node:     machine.NodeName(m),
-		Failed:   machine.Failure(m, nil),
 		Deleting: !m.DeletionTimestamp.IsZero(),
 		Hook:     machine.HasHook(m),
 		HookDue:  machine.HookDue(m),
+		Updating: updating(m),
 	}
 	if node == nil {
 		facts.Components = unknownComponents(stacked, "the machine has no Node")
@@ -214,6 +239,9 @@ func (s *scene) addEtcd(survey etcd.Survey, since *memberTimes, now time.Time) {
 	slices.SortFunc(facts.Members, func(a, b plan.Member) int { return cmp.Compare(a.ID, b.ID) })
 	if survey.Known {
 		since.stamp(facts.Members, now)
+	}
+	for i := range s.machines {
+		s.observed.Machines[i].CannotJoin = s.cannotJoin(i)
 	}
 }
 

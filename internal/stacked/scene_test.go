@@ -396,4 +396,9 @@ func TestHolds(t *testing.T) {
 	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.observed.Want.Refused.Reason != "InvalidMachineNaming" {
 		t.Errorf("with names that are all the same: %+v", s.observed.Want.Refused)
 	}
+	// Stored before the schema and the webhook refused it.
+	kcp = testKCP(0)
+	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.observed.Want.Refused.Reason != "InvalidReplicas" || !strings.Contains(s.observed.Want.Refused.Message, "spec.replicas is 0") {
+		t.Errorf("with no machine wanted: %+v", s.observed.Want.Refused)
+	}
 }

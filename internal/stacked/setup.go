@@ -40,9 +40,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if r.Kubeadm == nil {
 		r.Kubeadm = kubeadm{secrets: r.APIReader}
 	}
+	r.wakes = make(chan event.GenericEvent)
 	if err := register(metrics.Registry); err != nil {
 		return err
 	}
+	r.handshakes.SetLimit(expiriesAtOnce)
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "kubeadmcontrolplane")
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("kubeadmcontrolplane").
@@ -53,6 +55,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofStranger)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(clusterChanges())).
 		WatchesRawSource(source.Channel(r.Workload.Events(), handler.EnqueueRequestsFromMapFunc(r.ofView))).
+		WatchesRawSource(source.Channel(r.wakes, &handler.EnqueueRequestForObject{})).
 		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter)).
 		WithOptions(options).
 		Complete(r)

@@ -62,6 +62,10 @@ func (r reader) parts(ctx context.Context, s *scene) error {
 				s.parts[i].Config = config
 			case !apierrors.IsNotFound(err):
 				return fmt.Errorf("reading KubeadmConfig %s: %w", name, err)
+			default:
+				if err := r.checkConfigGone(ctx, s, i); err != nil {
+					return err
+				}
 			}
 		}
 		if ref := m.Spec.InfrastructureRef; ref.Name != "" {

@@ -61,6 +61,8 @@ type world struct {
 	onSurvey func(int)
 	// failChange fails changes of members.
 	failChange error
+	// serve answers connections to a port of a Node; nil: nobody listens.
+	serve func(node string, port int) (net.Conn, error)
 	// failBehind fails the question for kubeadm's files.
 	failBehind error
 }
@@ -150,8 +152,14 @@ func (w *world) View(client.ObjectKey) workload.View {
 	defer w.locked()()
 	return w.view
 }
-func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context) (net.Conn, error) {
-	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
+func (w *world) Dial(_ client.ObjectKey, node, _ string, port int) func(context.Context) (net.Conn, error) {
+	return func(context.Context) (net.Conn, error) {
+		defer w.locked()()
+		if w.serve == nil {
+			return nil, net.ErrClosed
+		}
+		return w.serve(node, port)
+	}
 }
 func (w *world) Events() <-chan event.GenericEvent { return w.changed }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (Quorum, error) {
@@ -229,11 +237,17 @@ func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) erro
 // turn takes one turn, which must not fail.
 func (w *world) turn() ctrl.Result {
 	w.t.Helper()
-	result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
-	if err != nil {
-		w.t.Fatalf("turn failed: %v", err)
+	for {
+		result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
+		if err != nil {
+			w.t.Fatalf("turn failed: %v", err)
+		}
+		m := w.r.memories.kept[kcpKey]
+		if m == nil || m.inquiry == nil {
+			return result
+		}
+		<-m.inquiry.done // which brings about the next turn
 	}
-	return result
 }
 
 // settle takes turns until one writes nothing, and returns what is decided then.
@@ -323,6 +337,7 @@ func (w *world) claim(name string) {
 	w.t.Helper()
 	m := w.machine(name)
 	m.Finalizers = []string{clusterv1.MachineFinalizer}
+	m.Spec.Bootstrap.DataSecretName = ptr.To(name)
 	if err := w.client.Update(context.Background(), m); err != nil {
 		w.t.Fatal(err)
 	}

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/quorate/quorate/internal/kubeconfig"
 )
 
 const (
@@ -195,7 +196,7 @@ func (c *connection) watchCredentials(ctx context.Context) error {
 		case <-tick.C:
 		}
 		// Where it cannot be read, or is gone, the one that works goes on working.
-		if data, err := kubeconfig.FromSecret(ctx, c.secrets, c.key); err == nil && !bytes.Equal(data, c.data) {
+		if data, err := capikubeconfig.FromSecret(ctx, c.secrets, c.key); err == nil && !bytes.Equal(data, c.data) {
 			c.readAt = time.Time{}
 			return errRenewed
 		}
@@ -211,7 +212,7 @@ func (c *connection) credentials(ctx context.Context) (*rest.Config, error) {
 	if time.Since(c.readAt) < believed {
 		return c.kept(), c.err
 	}
-	data, err := kubeconfig.FromSecret(ctx, c.secrets, c.key)
+	data, err := capikubeconfig.FromSecret(ctx, c.secrets, c.key)
 	c.readAt = time.Now()
 	switch {
 	case apierrors.IsNotFound(err):
@@ -226,10 +227,9 @@ func (c *connection) credentials(ctx context.Context) (*rest.Config, error) {
 	case c.err == nil && bytes.Equal(data, c.data):
 		return c.kept(), nil
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	config, err := kubeconfig.RESTConfig(data)
 	if err != nil {
-		// The parser's own error may quote what it read.
-		c.err = fmt.Errorf("secret %s/%s does not hold a kubeconfig", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig))
+		c.err = fmt.Errorf("reading the kubeconfig in secret %s/%s: %w", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig), err)
 		return nil, c.err
 	}
 	c.data, c.err = data, nil

@@ -286,7 +286,9 @@ func TestKubeconfig(t *testing.T) {
 		return v.Why == "there is no kubeconfig: secret ns/demo-kubeconfig does not exist"
 	})
 	must(t, secrets.Create(t.Context(), kubeconfigSecret([]byte("users: [{user: {token: topsecret}}, {{"))))
-	v, _ := await(t, c, 4*time.Second, "why", func(v View) bool { return v.Why == "secret ns/demo-kubeconfig does not hold a kubeconfig" })
+	v, _ := await(t, c, 4*time.Second, "why", func(v View) bool {
+		return v.Why == "reading the kubeconfig in secret ns/demo-kubeconfig: it cannot be parsed as a kubeconfig"
+	})
 	if strings.Contains(v.Why, "topsecret") {
 		t.Error("a secret in a reason")
 	}

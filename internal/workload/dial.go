@@ -20,7 +20,7 @@ const headStart = 500 * time.Millisecond
 // way is one way to a port.
 type way func(context.Context) (net.Conn, error)
 
-// Dial returns how to open a connection to a port of etcd's pod on a Node: by a port-forward
+// Dial returns how to open a connection to a port of a control plane's Node: by a port-forward
 // through the API server, and directly to nodeIP (which may be empty), the second half a
 // second later or as soon as the first fails. Where the direct way worked last,
 // it is tried first. A port-forward opens even where nobody listens behind it: one
@@ -55,7 +55,7 @@ func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP strin
 	var first, second way
 	if config != nil {
 		first = func(ctx context.Context) (net.Conn, error) {
-			conn, err := forward(ctx, config, "etcd-"+node, port)
+			conn, err := forwardToNode(ctx, config, node, port)
 			return w.learn(conn, err, node, true)
 		}
 	}

@@ -33,6 +33,8 @@ var lives = []struct {
 	{"adopt", adopt},
 	{"takeover", takeover},
 	{"external", external},
+	{"examples", examples},
+	{"slow-infrastructure", slowInfrastructure},
 	{"kubectl-after-upgrade", kubectlAfterUpgrade},
 	{"forward-only", forwardOnly},
 }

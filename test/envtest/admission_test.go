@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/quorate/quorate/internal/manager"
 )
 
 func TestAdmission(t *testing.T) {
@@ -28,7 +30,7 @@ func TestAdmission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(cfg, client.Options{})
+	c, err := client.New(cfg, client.Options{Scheme: manager.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +38,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("create in v1beta1", func(t *testing.T) { createdOld(t, c) })
 	t.Run("update", func(t *testing.T) { updated(t, c) })
 	t.Run("scale", func(t *testing.T) { scaled(t, c) })
+	t.Run("made before the rules", func(t *testing.T) { ratcheted(t, c) })
 }
 
 const controlPlane = `
@@ -54,6 +57,17 @@ spec:
 const externalEtcd = `kubeadmConfigSpec:
     clusterConfiguration: {etcd: {external: {endpoints: ["https://10.0.0.1:2379"], caFile: /ca, certFile: /cert, keyFile: /key}}}`
 
+// changed replaces a part of a manifest; "#external" at the end of the new part stands for external etcd.
+func changed(text, old, part string) string {
+	if old != "" {
+		text = strings.Replace(text, old, strings.TrimSuffix(part, "#external"), 1)
+	}
+	if strings.HasSuffix(part, "#external") {
+		text = strings.Replace(text, "kubeadmConfigSpec: {format: cloud-config}", externalEtcd, 1)
+	}
+	return text
+}
+
 const machineTemplate = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
 kind: LocalMachineTemplate
@@ -68,9 +82,15 @@ func created(t *testing.T, c client.Client) {
 		{"one replica", "replicas: 3", "replicas: 1", ""},
 		{"seven replicas", "replicas: 3", "replicas: 7", ""},
 		{"an even number", "replicas: 3", "replicas: 4", "replicas is 4: a control plane with stacked etcd needs an odd number"},
-		{"zero", "replicas: 3", "replicas: 0", "replicas is 0"},
-		{"nine", "replicas: 3", "replicas: 9", "stacked etcd is supported with 1, 3, 5 or 7 members"},
+		{"eight replicas", "replicas: 3", "replicas: 8", "replicas is 8: a control plane with stacked etcd needs an odd number"},
+		{"zero replicas", "replicas: 3", "replicas: 0", "replicas is 0: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
+		{"less than zero", "replicas: 3", "replicas: -1", "replicas is -1: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
+		{"nine replicas", "replicas: 3", "replicas: 9", "replicas is 9: stacked etcd is supported with 1, 3, 5 or 7 members"},
+		{"many", "replicas: 3", "replicas: 101", "replicas is 101: stacked etcd is supported with 1, 3, 5 or 7 members"},
 		{"an even number with external etcd", "replicas: 3", "replicas: 4#external", ""},
+		{"nine with external etcd", "replicas: 3", "replicas: 9#external", ""},
+		{"zero with external etcd", "replicas: 3", "replicas: 0#external", "replicas is 0: at least one machine is needed; any number from 1 is accepted"},
+		{"less than zero with external etcd", "replicas: 3", "replicas: -1#external", "replicas is -1: at least one machine is needed; any number from 1 is accepted"},
 		{"upstream's rollout", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}", ""},
 		{"two surplus machines", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}", "maxSurge must be 0 or 1"},
 		{"joins one by one", "replicas: 3", "replicas: 3\n  joins: {maxParallel: 1}", ""},
@@ -80,14 +100,7 @@ func created(t *testing.T, c client.Client) {
 		{"a version that is none", "version: v1.36.3", "version: latest", "version is latest: it must be of the form v1.36.3"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			text := controlPlane
-			if row.old != "" {
-				text = strings.Replace(text, row.old, strings.TrimSuffix(row.changed, "#external"), 1)
-			}
-			if strings.HasSuffix(row.changed, "#external") {
-				text = strings.Replace(text, "kubeadmConfigSpec: {format: cloud-config}", externalEtcd, 1)
-			}
-			o := object(t, text)
+			o := object(t, changed(controlPlane, row.old, row.changed))
 			wantRefusal(t, c.Create(context.Background(), o), row.refusal)
 			if row.refusal == "" {
 				if err := c.Delete(context.Background(), o); err != nil {
@@ -115,17 +128,18 @@ func createdOld(t *testing.T, c client.Client) {
 	for _, row := range []struct{ name, old, changed, refusal string }{
 		{"three replicas", "", "", ""},
 		{"an even number", "replicas: 3", "replicas: 4", "replicas is 4: a control plane with stacked etcd needs an odd number"},
-		{"nine", "replicas: 3", "replicas: 9", "stacked etcd is supported with 1, 3, 5 or 7 members"},
+		{"nine replicas", "replicas: 3", "replicas: 9", "replicas is 9: stacked etcd is supported with 1, 3, 5 or 7 members"},
+		{"zero replicas", "replicas: 3", "replicas: 0", "replicas is 0: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
+		{"less than zero", "replicas: 3", "replicas: -1", "replicas is -1: at least one machine is needed"},
+		{"an even number with external etcd", "replicas: 3", "replicas: 4#external", ""},
+		{"zero with external etcd", "replicas: 3", "replicas: 0#external", "replicas is 0: at least one machine is needed; any number from 1 is accepted"},
 		{"upstream's rollout", "replicas: 3", "replicas: 3\n  rolloutStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}", ""},
 		{"two surplus machines", "replicas: 3", "replicas: 3\n  rolloutStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}", "maxSurge must be 0 or 1"},
 		{"a version that is none", "version: v1.36.3", "version: latest", "version is latest: it must be of the form v1.36.3"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			text := oldControlPlane
-			if row.old != "" {
-				text = strings.Replace(text, row.old, row.changed, 1)
-			}
-			wantRefusal(t, c.Create(context.Background(), object(t, text), client.DryRunAll), row.refusal)
+			o := object(t, changed(oldControlPlane, row.old, row.changed))
+			wantRefusal(t, c.Create(context.Background(), o, client.DryRunAll), row.refusal)
 		})
 	}
 }
@@ -203,5 +217,7 @@ func wantRefusal(t *testing.T, err error, refusal string) {
 		t.Errorf("accepted, want a refusal with %q", refusal)
 	case refusal != "" && !strings.Contains(err.Error(), refusal):
 		t.Errorf("refused with %q, want %q", err, refusal)
+	case refusal != "" && strings.Count(err.Error(), "replicas is ") > 1:
+		t.Errorf("refused more than once: %q", err)
 	}
 }

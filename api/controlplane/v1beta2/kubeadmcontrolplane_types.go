@@ -20,10 +20,14 @@ const InitializedAnnotation = "controlplane.cluster.x-k8s.io/quorate-initialized
 // that was moved, restored or made again the UID is another, and it proves nothing.
 const InitializingAnnotation = "controlplane.cluster.x-k8s.io/quorate-initializing"
 
+// MemberRemovedAnnotation on a Machine holds the ID of its etcd member, in hexadecimal, from the
+// moment at which that is about to be removed. It proves that the machine's kubeadm adds no
+// member any more once etcd's list is without that ID.
+const MemberRemovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-member-removed"
+
 // KubeadmControlPlaneSpec is upstream's spec and Quorate's additions.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.kubeadmConfigSpec) && has(self.kubeadmConfigSpec.clusterConfiguration) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd.external) || !has(self.replicas) || self.replicas % 2 == 1",fieldPath=".replicas",messageExpression="self.replicas == 0 ? 'replicas is 0: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 2 ? 'replicas is 2: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 4 ? 'replicas is 4: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : self.replicas == 6 ? 'replicas is 6: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : 'replicas is even: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail'"
-// +kubebuilder:validation:XValidation:rule="has(self.kubeadmConfigSpec) && has(self.kubeadmConfigSpec.clusterConfiguration) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd) && has(self.kubeadmConfigSpec.clusterConfiguration.etcd.external) || !has(self.replicas) || self.replicas <= 7",fieldPath=".replicas",messageExpression="self.replicas == 9 ? 'replicas is 9: stacked etcd is supported with 1, 3, 5 or 7 members, more only slow it down' : self.replicas == 11 ? 'replicas is 11: stacked etcd is supported with 1, 3, 5 or 7 members, more only slow it down' : 'replicas is more than 7: stacked etcd is supported with 1, 3, 5 or 7 members, more only slow it down'"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || oldSelf.?replicas == optional.of(self.replicas) || self.replicas >= 1 && (self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue() || self.replicas % 2 == 1 && (self.replicas <= 7 || self.replicas <= oldSelf.?replicas.orValue(0)))",fieldPath=".replicas",optionalOldSelf=true,messageExpression="(self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue() ? 'replicas is %d: at least one machine is needed; any number from 1 is accepted with external etcd' : self.replicas < 1 ? 'replicas is %d: at least one machine is needed; 1, 3, 5 or 7 are accepted with stacked etcd' : self.replicas % 2 == 0 ? 'replicas is %d: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : 'replicas is %d: stacked etcd is supported with 1, 3, 5 or 7 members, more only slow it down').format([self.replicas])"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || self.version.matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)([-+].+)?$')",fieldPath=".version",messageExpression="'version is ' + self.version + ': it must be of the form v1.36.3'"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.strategy) || !has(self.rollout.strategy.rollingUpdate) || !has(self.rollout.strategy.rollingUpdate.maxSurge) || (type(self.rollout.strategy.rollingUpdate.maxSurge) == int ? self.rollout.strategy.rollingUpdate.maxSurge in [0, 1] : self.rollout.strategy.rollingUpdate.maxSurge in ['0', '1'])",fieldPath=".rollout.strategy.rollingUpdate.maxSurge",message="maxSurge must be 0 or 1"
 type KubeadmControlPlaneSpec struct {
@@ -75,6 +79,30 @@ type KubeadmControlPlaneStatus struct {
 	// plan is the step that was decided last, and why.
 	// +optional
 	Plan PlanStatus `json:"plan,omitempty,omitzero"`
+
+	// certificateExpiry tells which of the serving certificates of all API servers and etcd
+	// members expires first. Left out: none has been seen yet.
+	// +optional
+	CertificateExpiry CertificateExpiryStatus `json:"certificateExpiry,omitempty,omitzero"`
+}
+
+// CertificateExpiryStatus is one serving certificate, and when it expires.
+type CertificateExpiryStatus struct {
+	// date is when the certificate expires.
+	// +required
+	Date metav1.Time `json:"date,omitempty,omitzero"`
+
+	// machine is the name of the Machine whose certificate it is.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Machine string `json:"machine,omitempty"`
+
+	// component is what shows the certificate: kube-apiserver or etcd.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Component string `json:"component,omitempty"`
 }
 
 // PlanStatus is one decision: the next step and why it is the next one.

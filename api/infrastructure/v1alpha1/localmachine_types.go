@@ -8,6 +8,15 @@ import (
 // MachineFinalizer keeps a LocalMachine until its namespaces, mounts, link and files are gone.
 const MachineFinalizer = "infrastructure.cluster.x-k8s.io/localmachine"
 
+// Annotations of a LocalMachine that have it take its time, as machines of a cloud or of metal do. Each is a duration such as "90s"
+// or "2m". A LocalMachineTemplate gives them to its machines by spec.template.metadata.annotations.
+const (
+	// ProvisioningDelayAnnotation is how long after its creation the machine is made.
+	ProvisioningDelayAnnotation = "infrastructure.cluster.x-k8s.io/local-provisioning-delay"
+	// DeletionDelayAnnotation is how long the machine, with all that runs on it, lives on once its deletion was asked for.
+	DeletionDelayAnnotation = "infrastructure.cluster.x-k8s.io/local-deletion-delay"
+)
+
 // Condition types of a LocalMachine beside Ready and Paused.
 const (
 	// SandboxReadyCondition is true while the machine's first process runs and containerd answers.

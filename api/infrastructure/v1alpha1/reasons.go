@@ -25,6 +25,8 @@ const (
 	SpecInvalidReason = "SpecInvalid"
 	// NameInUseReason: a machine of another cluster on this host has the name; it is left alone.
 	NameInUseReason = "NameInUse"
+	// DelayedReason: the machine is made later, as an annotation asks for.
+	DelayedReason = "Delayed"
 	// BuildingReason: what runs on the machine is being built.
 	BuildingReason = "Building"
 	// NotBuiltReason: what runs on the machine cannot be had.

@@ -2,11 +2,13 @@ package facts
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/cli/report"
@@ -70,13 +72,34 @@ func (s Seen) controlPlane() report.ControlPlane {
 		Version:   kcp.Spec.Version,
 		Replicas:  int(ptr.Deref(kcp.Spec.Replicas, 1)),
 		Available: meta.IsStatusConditionTrue(kcp.Status.Conditions, clusterv1.AvailableCondition),
+		UpToDate:  meta.IsStatusConditionTrue(kcp.Status.Conditions, upstream.KubeadmControlPlaneMachinesUpToDateCondition),
 		Current:   kcp.Status.ObservedGeneration == kcp.Generation,
-		Next:      report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message},
 	}
+	if _, elsewhere := kcp.Labels[clusterv1.WatchLabel]; !elsewhere { // the manager that runs beside may write no plan, or no more
+		out.Next = report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message}
+	}
+	out.CertificateExpiry = s.certificateExpiry()
 	for i := range s.Objects.Machines {
 		if m := &s.Objects.Machines[i]; machine.IsControlPlane(m) {
 			out.Machines = append(out.Machines, s.machine(m))
 		}
+	}
+	return out
+}
+
+// expirySoon is how long before its end a certificate is worth a warning.
+const expirySoon = 30 * 24 * time.Hour
+
+// certificateExpiry is what the control plane's status tells of its certificates.
+func (s Seen) certificateExpiry() report.CertificateExpiry {
+	told := s.Objects.ControlPlane.Status.CertificateExpiry
+	if told.Date.IsZero() {
+		return report.CertificateExpiry{}
+	}
+	out := report.CertificateExpiry{Date: told.Date.Time, Machine: told.Machine, Component: told.Component}
+	if s.Observed != nil {
+		out.Past = !s.Observed.Now.Before(out.Date)
+		out.Soon = !s.Observed.Now.Before(out.Date.Add(-expirySoon))
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -30,7 +31,10 @@ func complete() Seen {
 	kcp.Spec.Replicas, kcp.Spec.Version = ptr.To[int32](1), "v1.36.3"
 	kcp.Status.ObservedGeneration = 2
 	kcp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-	kcp.Status.Conditions = []metav1.Condition{{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue}}
+	kcp.Status.Conditions = []metav1.Condition{
+		{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue},
+		{Type: "MachinesUpToDate", Status: metav1.ConditionTrue},
+	}
 	kcp.Status.Plan.Step, kcp.Status.Plan.Message = "Nothing", "1 machine, all healthy"
 
 	deployment := clusterv1.MachineDeployment{ObjectMeta: named("demo-workers")}
@@ -133,6 +137,12 @@ func TestDescribeTellsWhatIsMissing(t *testing.T) {
 		{"an old spec", func(s *Seen) { s.Objects.ControlPlane.Generation = 3 }, "has not seen the newest spec of demo-cp"},
 		{"an old spec of workers", func(s *Seen) { s.Objects.Deployments[0].Generation = 3 }, "has not seen the newest spec of demo-workers"},
 		{"not available", func(s *Seen) { s.Objects.ControlPlane.Status.Conditions = nil }, "demo-cp is not available yet"},
+		{"not up to date", func(s *Seen) {
+			s.Objects.ControlPlane.Status.Conditions[1].Status = metav1.ConditionFalse
+		}, "the machines of demo-cp are not up to date yet"},
+		{"not at rest", func(s *Seen) {
+			s.Objects.ControlPlane.Status.Plan.Step, s.Objects.ControlPlane.Status.Plan.Message = "Create demo-cp-4 in a", "1 machine is outdated"
+		}, "demo-cp is not at rest: Create demo-cp-4 in a: 1 machine is outdated"},
 		{"no answer", func(s *Seen) { s.View = workload.View{Why: "connection refused"} }, "does not answer: connection refused"},
 		{"no node", func(s *Seen) { s.View.Nodes = s.View.Nodes[1:] }, "demo-cp-1 waits for its Node to be registered"},
 		{"a node that is not ready", func(s *Seen) {
@@ -174,6 +184,16 @@ func TestDescribeTellsWhatIsMissing(t *testing.T) {
 				t.Errorf("missing is %q, want %q in it", got, tt.missing)
 			}
 		})
+	}
+}
+
+// A control plane that another manager keeps is judged without a plan: that one may write none, and what is there is of the past.
+func TestPlanOfAnotherManagerDoesNotCount(t *testing.T) {
+	s := complete()
+	s.Objects.ControlPlane.Status.Plan.Step = "Wait"
+	s.Objects.ControlPlane.Labels[clusterv1.WatchLabel] = "beside"
+	if missing := Describe(s).Missing(); missing != "" {
+		t.Errorf("missing: %s", missing)
 	}
 }
 
@@ -241,6 +261,26 @@ func TestChoose(t *testing.T) {
 		}
 		if (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%q of %v: error %v, want %q", tt.name, tt.keys, err, tt.err)
+		}
+	}
+}
+
+// TestCertificateExpiry: a warning comes thirty days before, counted from when was looked.
+func TestCertificateExpiry(t *testing.T) {
+	end := start.AddDate(0, 0, 100)
+	for days, want := range map[int]report.CertificateExpiry{
+		69:  {Date: end, Machine: "demo-cp-1", Component: "etcd"},
+		70:  {Date: end, Machine: "demo-cp-1", Component: "etcd", Soon: true},
+		100: {Date: end, Machine: "demo-cp-1", Component: "etcd", Soon: true, Past: true},
+	} {
+		s := complete()
+		if got := Describe(s).ControlPlane.CertificateExpiry; got != (report.CertificateExpiry{}) {
+			t.Errorf("none is known: %+v", got)
+		}
+		s.Objects.ControlPlane.Status.CertificateExpiry = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: "demo-cp-1", Component: "etcd"}
+		s.Observed.Now = start.AddDate(0, 0, days)
+		if got := Describe(s).ControlPlane.CertificateExpiry; got != want {
+			t.Errorf("after %d days: %+v, want %+v", days, got, want)
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -154,13 +154,17 @@ func Sandboxes(h *sandbox.Host) (map[string]sandbox.Status, error) {
 // ErrNoKubeconfig says that a cluster has no kubeconfig yet.
 var ErrNoKubeconfig = errors.New("there is no kubeconfig yet")
 
-// Kubeconfig returns a cluster's kubeconfig. It is a secret.
+// Kubeconfig returns a cluster's kubeconfig. It is a secret. One that would make its reader run
+// commands or read files is an error: kubectl obeys such fields, as root in a local environment.
 func Kubeconfig(ctx context.Context, c client.Reader, key client.ObjectKey) ([]byte, error) {
-	raw, err := kubeconfig.FromSecret(ctx, c, key)
+	raw, err := capikubeconfig.FromSecret(ctx, c, key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("cluster %s: %w", key, ErrNoKubeconfig)
 	case err != nil:
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key, err)
+	}
+	if _, err := kubeconfig.Load(raw); err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key, err)
 	}
 	return raw, nil
@@ -178,7 +182,7 @@ func Look(ctx context.Context, c client.Reader, key client.ObjectKey) (workload.
 	if err != nil {
 		return workload.View{}, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(raw)
+	config, err := kubeconfig.RESTConfig(raw)
 	if err != nil {
 		return workload.View{}, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key, err)
 	}

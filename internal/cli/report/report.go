@@ -38,10 +38,24 @@ type ControlPlane struct {
 	// Replicas are wanted.
 	Replicas  int  `json:"replicas"`
 	Available bool `json:"available"`
-	// Current: the controller has seen the newest spec.
-	Current  bool      `json:"current"`
-	Next     Next      `json:"next,omitzero"`
-	Machines []Machine `json:"machines,omitempty"`
+	// UpToDate: all machines are as the spec wants them.
+	UpToDate bool `json:"upToDate"`
+	// Current: the controller has seen the newest spec. Only then is the rest about that.
+	Current bool `json:"current"`
+	Next    Next `json:"next,omitzero"`
+	// CertificateExpiry is the first certificate to expire; zero: none is known.
+	CertificateExpiry CertificateExpiry `json:"certificateExpiry,omitzero"`
+	Machines          []Machine         `json:"machines,omitempty"`
+}
+
+// CertificateExpiry is the serving certificate, of all API servers and etcd members, that expires first.
+type CertificateExpiry struct {
+	Date      time.Time `json:"date"`
+	Machine   string    `json:"machine"`
+	Component string    `json:"component"`
+	// Soon: it expires within 30 days. Past: it has expired.
+	Soon bool `json:"soon,omitempty"`
+	Past bool `json:"past,omitempty"`
 }
 
 // Next is the step that was decided last, and why.
@@ -164,13 +178,10 @@ func (c Cluster) Missing() string {
 		add("there is no control plane yet")
 	case !cp.Current:
 		add("the controller has not seen the newest spec of %s yet", cp.Name)
-	case !cp.Available:
-		add("%s is not available yet", cp.Name)
+	default:
+		missing = append(missing, cp.unsettled()...)
 	}
-	missing = append(missing, missingMachines(cp.Name, cp.Replicas, cp.Machines)...)
-	if old := slices.DeleteFunc(slices.Clone(cp.Machines), func(m Machine) bool { return m.Version == cp.Version || m.Version == "" }); len(old) > 0 {
-		add("%s of %s not yet replaced by %s", count(len(old), "machine"), cp.Name, cp.Version)
-	}
+	missing = append(missing, waitingMachines(cp.Machines)...)
 	for _, w := range c.Workers {
 		if !w.Current {
 			add("the controller has not seen the newest spec of %s yet", w.Name)
@@ -182,11 +193,32 @@ func (c Cluster) Missing() string {
 	return strings.Join(missing, "; ")
 }
 
+// unsettled is what the control plane itself says is not as its newest spec wants it. Whether something is still to be done is its
+// controller's word, not a matter of counting machines: one more or less may be in order, or the right number of the wrong ones.
+func (cp ControlPlane) unsettled() []string {
+	var missing []string
+	if !cp.Available {
+		missing = append(missing, cp.Name+" is not available yet")
+	}
+	if !cp.UpToDate {
+		missing = append(missing, "the machines of "+cp.Name+" are not up to date yet")
+	}
+	if next := cp.Next; next.Step != "" && next.Step != string(plan.Nothing) {
+		missing = append(missing, cp.Name+" is not at rest: "+shorten(next.span().Text, longestNext))
+	}
+	return missing
+}
+
 func missingMachines(group string, wanted int, machines []Machine) []string {
 	var missing []string
 	if len(machines) != wanted {
 		missing = append(missing, fmt.Sprintf("%s has %s of %d wanted", group, count(len(machines), "machine"), wanted))
 	}
+	return append(missing, waitingMachines(machines)...)
+}
+
+func waitingMachines(machines []Machine) []string {
+	var missing []string
 	for _, m := range machines {
 		if m.Waiting != "" {
 			missing = append(missing, m.Name+" waits for "+m.Waiting)

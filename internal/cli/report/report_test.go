@@ -38,9 +38,10 @@ func healthyCluster() Cluster {
 	return Cluster{
 		Namespace: "default", Name: "demo", Phase: "Provisioned", Endpoint: "172.30.0.10:6443",
 		ControlPlane: ControlPlane{
-			Name: "demo-cp", Version: "v1.36.3", Replicas: 3, Available: true, Current: true,
-			Next:     Next{Step: "Nothing", Message: "3 machines, all healthy; quorum 2 of 3"},
-			Machines: []Machine{machine("demo-cp-1", "a"), machine("demo-cp-2", "b"), machine("demo-cp-3", "c")},
+			Name: "demo-cp", Version: "v1.36.3", Replicas: 3, Available: true, UpToDate: true, Current: true,
+			Next:              Next{Step: "Nothing", Message: "3 machines, all healthy; quorum 2 of 3"},
+			CertificateExpiry: CertificateExpiry{Date: start.AddDate(1, 0, 0), Machine: "demo-cp-1", Component: "kube-apiserver"},
+			Machines:          []Machine{machine("demo-cp-1", "a"), machine("demo-cp-2", "b"), machine("demo-cp-3", "c")},
 		},
 		Etcd: NewEtcd(plan.Etcd{Managed: true, Known: true, Agreed: true, Members: []plan.Member{
 			member("8e9e05c52164694d", "demo-cp-1", func(m *plan.Member) { m.Leader = true }),
@@ -53,6 +54,7 @@ func joiningCluster() Cluster {
 	c := healthyCluster()
 	c.ControlPlane.Available = false
 	c.ControlPlane.Next = Next{Step: "Wait", Rule: "grow", Reason: "Joining", Message: "2 machines are joining"}
+	c.ControlPlane.CertificateExpiry.Soon = true
 	c.ControlPlane.Machines[1].Waiting = "kubeadm: runs kubeadm join"
 	c.ControlPlane.Machines[2].Failed, c.ControlPlane.Machines[2].Waiting = true, "kubeadm join: exit status 1"
 	c.ControlPlane.Machines[2].Address = ""
@@ -69,6 +71,7 @@ func joiningCluster() Cluster {
 func lostCluster() Cluster {
 	c := healthyCluster()
 	c.Problem = "the API server does not answer"
+	c.ControlPlane.CertificateExpiry.Soon, c.ControlPlane.CertificateExpiry.Past = true, true
 	c.ControlPlane.Machines[1].Waiting = "the machine to run: stopped"
 	c.ControlPlane.Machines[0].Deleting, c.ControlPlane.Machines[0].Waiting = true, "its member to leave etcd"
 	c.Etcd = NewEtcd(plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
@@ -187,11 +190,16 @@ func TestMissing(t *testing.T) {
 		{"no control plane", func(c *Cluster) { c.ControlPlane = ControlPlane{} }, "there is no control plane yet"},
 		{"old spec", func(c *Cluster) { c.ControlPlane.Current = false }, "the controller has not seen the newest spec of demo-cp yet"},
 		{"not available", func(c *Cluster) { c.ControlPlane.Available = false }, "demo-cp is not available yet"},
-		{"too few", func(c *Cluster) { c.ControlPlane.Replicas = 5 }, "demo-cp has 3 machines of 5 wanted"},
-		{"too many", func(c *Cluster) { c.ControlPlane.Replicas = 1 }, "demo-cp has 3 machines of 1 wanted"},
-		{"not yet replaced", func(c *Cluster) {
-			c.ControlPlane.Machines[1].Version, c.ControlPlane.Machines[2].Version = "v1.35.4", c.ControlPlane.Version
-		}, "1 machine of demo-cp not yet replaced by v1.36.3"},
+		{"not up to date", func(c *Cluster) { c.ControlPlane.UpToDate = false }, "the machines of demo-cp are not up to date yet"},
+		{"a step", func(c *Cluster) {
+			c.ControlPlane.Next = Next{Step: "Create demo-cp-4 in a", Message: "1 of 3 machines is outdated"}
+		}, "demo-cp is not at rest: Create demo-cp-4 in a: 1 of 3 machines is outdated"},
+		{"a wait", func(c *Cluster) { c.ControlPlane.Next = Next{Step: "Wait", Message: "2 machines join"} }, "demo-cp is not at rest: wait: 2 machines join"},
+		{"no plan, as of another controller", func(c *Cluster) { c.ControlPlane.Next = Next{} }, ""},
+		{"a number that is in order", func(c *Cluster) { c.ControlPlane.Replicas = 5 }, ""},
+		{"old conditions", func(c *Cluster) {
+			c.ControlPlane.Current, c.ControlPlane.Available, c.ControlPlane.UpToDate = false, false, false
+		}, "the controller has not seen the newest spec of demo-cp yet"},
 		{"waiting", func(c *Cluster) { c.ControlPlane.Machines[1].Waiting = "etcd" }, "demo-cp-2 waits for etcd"},
 		{"unreachable", func(c *Cluster) { c.Problem = "no answer" }, "no answer"},
 		{"deleting", func(c *Cluster) { c.Deleting = true }, "the cluster is being deleted"},

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/plan"
@@ -75,7 +76,22 @@ func (c Cluster) controlPlaneBranch() []screen.Line {
 	if cp.Next.Step != "" {
 		lines = append(lines, screen.Line{{Text: "next  "}, cp.Next.span()})
 	}
+	if !cp.CertificateExpiry.Date.IsZero() {
+		lines = append(lines, screen.Line{{Text: "certificates  "}, cp.CertificateExpiry.span()})
+	}
 	return append(lines, machineLines(cp.Machines)...)
+}
+
+// span is when the first certificate expires, and whose it is.
+func (e CertificateExpiry) span() screen.Span {
+	what := e.Date.UTC().Format(time.DateOnly) + " (" + e.Component + " on " + e.Machine + ")"
+	switch {
+	case e.Past:
+		return screen.Span{Text: "EXPIRED: since " + what, Colour: screen.Bad}
+	case e.Soon:
+		return screen.Span{Text: "the first expires soon: " + what, Colour: screen.Doubt}
+	}
+	return screen.Span{Text: "the first expires " + what, Colour: screen.Faint}
 }
 
 // span is the next step and why.

@@ -4,8 +4,11 @@
 package screen
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // Colour is how a span of text looks on a terminal.
@@ -39,17 +42,21 @@ func Text(s string) Line { return Line{{Text: s}} }
 func (l Line) String() string {
 	var b strings.Builder
 	for _, s := range l {
-		b.WriteString(s.Text)
+		b.WriteString(plaintext.Visible(s.Text))
 	}
 	return strings.TrimRight(b.String(), " ")
 }
 
-// Draw is the line with its colours, if coloured, cut to width characters; 0: not cut.
+// Draw is the line with its colours, if coloured, cut to width characters; 0: not cut. What a terminal would act on in the spans'
+// own text can be seen instead.
 func (l Line) Draw(coloured bool, width int) string {
 	var b strings.Builder
 	left := width
 	for i, s := range l {
-		text := s.Text
+		text := plaintext.Visible(s.Text)
+		if width > 0 { // it must stay one line, or it could not be erased
+			text = strings.ReplaceAll(text, "\n", " ")
+		}
 		if i == len(l)-1 {
 			text = strings.TrimRight(text, " ")
 		}
@@ -81,8 +88,12 @@ func cut(text string, width int) string {
 // Columns makes lines of rows of cells, each column as wide as its widest cell, two blanks between.
 func Columns(rows [][]Span) []Line {
 	var widths []int
-	for _, row := range rows {
+	rows = slices.Clone(rows)
+	for r, row := range rows {
+		rows[r] = slices.Clone(row)
 		for i, cell := range row {
+			cell.Text = plaintext.Visible(cell.Text) // before it is measured
+			rows[r][i] = cell
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}

@@ -149,3 +149,32 @@ func TestNoControlCharactersWithoutTerminal(t *testing.T) {
 		t.Errorf("control characters in %q", out.String())
 	}
 }
+
+// Names and messages come from machines and clusters: nothing in them may act on the terminal, or break what is redrawn.
+func TestTextDoesNotActOnTheTerminal(t *testing.T) {
+	const evil = "cp\x1b[2J\x1b]0;title\x07\r\u009b31m"
+	const seen = "cp^[[2J^[]0;title^G^M<U+009B>31m"
+	l := Line{{Text: evil, Colour: Good}}
+	if got := l.String(); got != seen {
+		t.Errorf("as text: %q", got)
+	}
+	if got := l.Draw(true, 0); got != "\x1b[32m"+seen+"\x1b[0m" {
+		t.Errorf("drawn: %q", got)
+	}
+	if got := (Line{{Text: "a\nb"}}).Draw(false, 10); got != "a b" {
+		t.Errorf("a live line: %q", got)
+	}
+	rows := [][]Span{{{Text: evil}, {Text: "x"}}, {{Text: "short"}, {Text: "y"}}}
+	lines := Columns(rows)
+	if a, b := strings.Index(lines[0].String(), "x"), strings.Index(lines[1].String(), "y"); a != b || rows[0][0].Text != evil {
+		t.Errorf("columns begin at %d and %d, of %q", a, b, rows[0][0].Text)
+	}
+	s, out := terminal(200)
+	s.Print(l)
+	s.Printf("%s", evil)
+	s.Draw([]Row{{Key: "a", Line: l, Aside: evil}})
+	s.Show([]Line{l})
+	if got := take(out); strings.ContainsAny(got, "\x07\r\u009b") || strings.Contains(got, "\x1b[2J") {
+		t.Errorf("on a terminal: %q", got)
+	}
+}

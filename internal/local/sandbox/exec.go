@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/internal/local/sandbox/guest"
@@ -45,7 +44,7 @@ func (h *Host) Exec(ctx context.Context, name string, argv []string, stdio Stdio
 	if frozen {
 		return 0, fmt.Errorf("machine %s is paused", name)
 	}
-	args := guest.EnterArgs(r.Process.PID, groups.entrances(name), h.folder(name).environment(), stdio.TTY, argv)
+	args := guest.EnterArgs(r.Process.PID, groups.entrances(name), h.folder(name).environment(argv), stdio.TTY, argv)
 	cmd := exec.CommandContext(ctx, h.node, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdio.In, stdio.Out, stdio.Err
 	reason, err := runReporting(cmd)
@@ -93,16 +92,43 @@ func (c *cgroups) entrances(name string) []string {
 	return all
 }
 
-// environment is what commands get beside the machine's own: the terminal's kind, and kubectl's access where there is one.
-func (f folder) environment() []string {
+// etcdSettings have etcdctl ask the machine's own member, as the client that kubeadm makes for health checks: variables, the flags
+// in whose place they stand, and the values.
+var etcdSettings = []struct{ variable, flag, value string }{
+	{"ETCDCTL_CACERT", "--cacert", "/etc/kubernetes/pki/etcd/ca.crt"},
+	{"ETCDCTL_CERT", "--cert", "/etc/kubernetes/pki/etcd/healthcheck-client.crt"},
+	{"ETCDCTL_KEY", "--key", "/etc/kubernetes/pki/etcd/healthcheck-client.key"},
+	{"ETCDCTL_ENDPOINTS", "--endpoints", "https://127.0.0.1:2379"},
+}
+
+// etcdEnvironment are the settings for a command. etcdctl refuses a variable beside its flag, so that those are left out that the
+// command gives itself.
+func (f folder) etcdEnvironment(argv []string) []string {
+	var env []string
+	command := strings.Join(argv, " ")
+	for _, s := range etcdSettings {
+		if filepath.IsAbs(s.value) && !f.has(s.value) {
+			return nil
+		}
+		if !strings.Contains(command, s.flag) {
+			env = append(env, s.variable+"="+s.value)
+		}
+	}
+	return env
+}
+
+// environment is what commands get beside the machine's own: the terminal's kind, ctr's namespace of the kubelet's containers, and
+// the access of kubectl and etcdctl, where there is one.
+func (f folder) environment(argv []string) []string {
 	var env []string
 	for _, name := range []string{"TERM", "COLORTERM"} {
 		if value := os.Getenv(name); value != "" && !strings.ContainsRune(value, 0) {
 			env = append(env, name+"="+value)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(f.disk(), adminConfig)); err == nil {
+	if f.has(adminConfig) {
 		env = append(env, "KUBECONFIG="+adminConfig)
 	}
-	return slices.Clip(env)
+	env = append(env, "CONTAINERD_NAMESPACE=k8s.io")
+	return append(env, f.etcdEnvironment(argv)...)
 }

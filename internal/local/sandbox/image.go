@@ -143,6 +143,8 @@ func (h *Host) writeSettings(ctx context.Context, f folder, s Spec) error {
 		"machine-id": hex.EncodeToString(id) + "\n",
 		"shadow":     "root:*:::::::\n",
 		"fstab":      "",
+		// The host's profile sets a path of its own, without what only machines have.
+		"profile.d/quorate.sh": "export PATH=" + guest.Path + "\n",
 	}
 	if s.Artifacts.Machine != "" {
 		pause, err := pauseImage(ctx, s)
@@ -242,8 +244,8 @@ func pauseImage(ctx context.Context, s Spec) (string, error) {
 
 // refresh writes what follows the host at each start: the name servers that the machine can reach.
 func (f folder) refresh(gateway string) error {
-	path := filepath.Join(f.disk(), "etc/resolv.conf")
-	if err := os.WriteFile(path, nameServers(gateway, "/run/systemd/resolve/resolv.conf", "/etc/resolv.conf"), 0o644); err != nil {
+	servers := nameServers(gateway, "/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
+	if err := replaceFile(f.disk(), "etc/resolv.conf", servers, 0o644); err != nil {
 		return fmt.Errorf("writing the machine's resolv.conf: %w", err)
 	}
 	return nil

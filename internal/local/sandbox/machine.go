@@ -189,7 +189,7 @@ func (h *Host) finish(ctx context.Context, f folder, r *record, l *launched) err
 func (h *Host) Bootstrap(ctx context.Context, name string, userData []byte) error {
 	return h.with(ctx, name, func(f folder, _ *record) error {
 		path := f.in(guest.UserDataFile)
-		_, err := os.Stat(path)
+		_, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return guest.WriteFile(path, userData, 0o600)
 		}

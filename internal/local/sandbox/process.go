@@ -127,7 +127,7 @@ func (h *Host) launch(ctx context.Context, f folder) (*launched, error) {
 	if h.node == "" {
 		return nil, fmt.Errorf("starting a machine: the path of quorate-node is not known")
 	}
-	log, err := os.OpenFile(filepath.Join(f.logs(), "init.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	log, err := f.openLog("init.log")
 	if err != nil {
 		return nil, fmt.Errorf("starting a machine: %w", err)
 	}

@@ -2,16 +2,24 @@ package sandbox
 
 import (
 	"encoding/json"
-	"os"
 
 	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
-// status reads what the machine says of itself; the zero value when it has said nothing.
+// status reads what the machine says of itself; the zero value when it has said nothing, or nothing that can be read. Others are
+// told of it, so that it is made fit to be shown whatever wrote it.
 func (f folder) status() guest.Status {
+	data, err := readPlain(f.shared(), guest.StatusFile, statusLimit)
+	if err != nil {
+		return guest.Status{}
+	}
 	var s guest.Status
-	if data, err := os.ReadFile(f.in(guest.StatusFile)); err == nil {
-		_ = json.Unmarshal(data, &s)
+	if err := json.Unmarshal(data, &s); err != nil {
+		return guest.Status{}
+	}
+	for _, text := range []*string{&s.Problem, &s.Bootstrap.Phase, &s.Bootstrap.Command, &s.Bootstrap.Output, &s.Bootstrap.Unsupported} {
+		*text = plaintext.Shown(*text)
 	}
 	return s
 }

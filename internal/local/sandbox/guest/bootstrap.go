@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/cloudinit"
+	"github.com/quorate/quorate/internal/plaintext"
 	"golang.org/x/sys/unix"
 )
 
@@ -82,7 +83,7 @@ func (m *machine) carryOut(ctx context.Context, data []byte) Bootstrap {
 	meta := cloudinit.Meta{Name: m.boot.Name, InstanceID: m.boot.Name, Address: m.boot.Address}
 	config, err := cloudinit.Parse(data, meta)
 	if err != nil {
-		return Bootstrap{Phase: Failed, Command: "reading the bootstrap data", Output: err.Error(), Unsupported: cloudinit.Unsupported(err)}
+		return Bootstrap{Phase: Failed, Command: "reading the bootstrap data", Output: plaintext.Shown(err.Error()), Unsupported: plaintext.Shown(cloudinit.Unsupported(err))}
 	}
 	log, err := openLog(filepath.Join(LogDir, "bootstrap.log"), logLimit)
 	if err != nil {
@@ -97,12 +98,16 @@ func (m *machine) carryOut(ctx context.Context, data []byte) Bootstrap {
 		m.say("%v", err)
 	}
 	if failure != nil {
-		return Bootstrap{Phase: Failed, Command: failure.Command, Output: failure.Output, Unsupported: failure.Unsupported}
+		return Bootstrap{
+			Phase: Failed, Command: plaintext.Shown(failure.Command), Output: plaintext.Shown(failure.Output), Unsupported: plaintext.Shown(failure.Unsupported),
+		}
 	}
 	return Bootstrap{Phase: Succeeded}
 }
 
+// began notes what runs now, for everybody who may ask how far the machine is: the log of the bootstrap itself is for its owner.
 func (m *machine) began(command string) {
+	command = plaintext.Shown(command)
 	if command != "" {
 		m.say("bootstrap: %s", firstLine(command))
 	}

@@ -21,20 +21,12 @@ func enterRoot(b *Boot) error {
 	if err := unix.Mount(b.Disk, b.Disk, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mounting the disk %s: %w", b.Disk, err)
 	}
-	for _, o := range b.Overlays {
-		if err := mountOverlay(b.Disk, o); err != nil {
-			return err
-		}
-	}
-	if err := mountKernel(b.Disk); err != nil {
+	d, err := openDisk(b.Disk)
+	if err != nil {
 		return err
 	}
-	for _, bind := range b.Binds {
-		if err := mountBind(b.Disk, bind); err != nil {
-			return err
-		}
-	}
-	if err := mountCgroups(filepath.Join(b.Disk, "sys/fs/cgroup"), b.Cgroups); err != nil {
+	defer func() { _ = d.Close() }()
+	if err := d.mountAll(b); err != nil {
 		return err
 	}
 	return pivot(b.Disk)
@@ -61,13 +53,81 @@ func pivot(root string) error {
 	return nil
 }
 
-func mountOverlay(disk string, o Overlay) error {
-	target := filepath.Join(disk, o.Target)
-	if err := os.MkdirAll(target, 0o755); err != nil {
-		return fmt.Errorf("making %s: %w", target, err)
+// disk is the machine's root while the host's files are still in sight. Whatever is done on it follows no link out of it.
+type disk struct{ *os.Root }
+
+// openDisk opens a machine's disk; what is mounted on that folder later is not seen.
+func openDisk(path string) (disk, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return disk{}, fmt.Errorf("opening the disk: %w", err)
 	}
+	return disk{root}, nil
+}
+
+func (d disk) mountAll(b *Boot) error {
+	for _, o := range b.Overlays {
+		if err := d.mountOverlay(o); err != nil {
+			return err
+		}
+	}
+	if err := d.mountKernel(); err != nil {
+		return err
+	}
+	for _, bind := range b.Binds {
+		if err := d.mountBind(bind); err != nil {
+			return err
+		}
+	}
+	// Both lie in what was mounted just now, which holds nothing of the machine's.
+	if err := makeDevices(filepath.Join(b.Disk, "dev")); err != nil {
+		return err
+	}
+	return mountCgroups(filepath.Join(b.Disk, "sys/fs/cgroup"), b.Cgroups)
+}
+
+// mountPoint makes and opens the file or folder that something is mounted on.
+func (d disk) mountPoint(target string, folder bool) (*os.File, error) {
+	name := filepath.Join(".", target)
+	above := name
+	if !folder {
+		above = filepath.Dir(name)
+	}
+	if err := d.MkdirAll(above, 0o755); err != nil {
+		return nil, fmt.Errorf("making %s on the disk: %w", target, err)
+	}
+	if !folder {
+		f, err := d.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("making %s on the disk: %w", target, err)
+		}
+	}
+	point, err := d.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s on the disk: %w", target, err)
+	}
+	return point, nil
+}
+
+// through is a path to an opened file that leads over no link of the machine.
+func through(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
+
+// mount mounts something on a file or folder of the disk.
+func (d disk) mount(source, target string, folder bool, kind string, flags uintptr, options string) error {
+	point, err := d.mountPoint(target, folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = point.Close() }()
+	return unix.Mount(source, through(point), kind, flags, options)
+}
+
+func (d disk) mountOverlay(o Overlay) error {
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", escape(o.Lower), escape(o.Upper), escape(o.Work))
-	if err := unix.Mount("overlay", target, "overlay", 0, options); err != nil {
+	if err := d.mount("overlay", o.Target, true, "overlay", 0, options); err != nil {
 		return fmt.Errorf("mounting an overlay over %s at %s: %w", o.Lower, o.Target, err)
 	}
 	return nil
@@ -78,50 +138,26 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
 }
 
-func mountBind(disk string, b Bind) error {
-	target := filepath.Join(disk, b.Target)
+func (d disk) mountBind(b Bind) error {
 	info, err := os.Stat(b.Source)
 	if err != nil {
 		return fmt.Errorf("showing %s in the machine: %w", b.Source, err)
 	}
-	if err := mountPoint(target, info.IsDir()); err != nil {
-		return err
-	}
-	if err := unix.Mount(b.Source, target, "", unix.MS_BIND, ""); err != nil {
+	if err := d.mount(b.Source, b.Target, info.IsDir(), "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("showing %s at %s: %w", b.Source, b.Target, err)
 	}
 	if !b.ReadOnly {
 		return nil
 	}
-	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+	// Opened anew, the path leads to what was mounted.
+	if err := d.mount("", b.Target, info.IsDir(), "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		return fmt.Errorf("making %s read-only: %w", b.Target, err)
 	}
 	return nil
 }
 
-// mountPoint makes the file or folder that something is mounted on.
-func mountPoint(path string, folder bool) error {
-	if folder {
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			return fmt.Errorf("making %s: %w", path, err)
-		}
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the folder of %s: %w", path, err)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("making %s: %w", path, err)
-	}
-	return f.Close()
-}
-
 // mountKernel mounts what the kernel provides, and the folders that live in memory.
-func mountKernel(disk string) error {
+func (d disk) mountKernel() error {
 	for _, m := range []struct {
 		kind, target, options string
 		flags                 uintptr
@@ -135,15 +171,11 @@ func mountKernel(disk string) error {
 		{"tmpfs", "run", "mode=755", unix.MS_NOSUID | unix.MS_NODEV},
 		{"tmpfs", "tmp", "mode=1777", unix.MS_NOSUID | unix.MS_NODEV},
 	} {
-		target := filepath.Join(disk, m.target)
-		if err := os.MkdirAll(target, 0o755); err != nil {
-			return fmt.Errorf("making %s: %w", target, err)
-		}
-		if err := unix.Mount(m.kind, target, m.kind, m.flags, m.options); err != nil {
+		if err := d.mount(m.kind, m.target, true, m.kind, m.flags, m.options); err != nil {
 			return fmt.Errorf("mounting %s at /%s: %w", m.kind, m.target, err)
 		}
 	}
-	return makeDevices(filepath.Join(disk, "dev"))
+	return nil
 }
 
 func makeDevices(dev string) error {

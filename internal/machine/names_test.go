@@ -1,14 +1,9 @@
-package stacked
+package machine
 
 import (
 	"fmt"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
-
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 func TestNameFormat(t *testing.T) {
@@ -18,9 +13,10 @@ func TestNameFormat(t *testing.T) {
 	}{
 		{name: "without a template", kcp: "demo-cp", want: "demo-cp-%s"},
 		{name: "all variables", kcp: "demo-cp", template: "{{ .cluster.name }}-{{ .random }}-{{ .kubeadmControlPlane.name }}", want: "demo-%s-demo-cp"},
-		{name: "no number", kcp: "demo-cp", template: "{{ .cluster.name }}", wrong: "exactly once"},
-		{name: "number twice", kcp: "demo-cp", template: "{{ .random }}-{{ .random }}", wrong: "exactly once"},
-		{name: "a percent sign", kcp: "demo-cp", template: "100%-{{ .random }}", wrong: "exactly once"},
+		{name: "no number", kcp: "demo-cp", template: "{{ .cluster.name }}", wrong: "must contain {{ .random }}"},
+		{name: "number twice", kcp: "demo-cp", template: "{{ .random }}-x-{{ .random }}", want: "3f9d5-x-%s"},
+		{name: "number twice, too long", kcp: long, template: "{{ .random }}-{{ .kubeadmControlPlane.name }}x-{{ .random }}", want: "abbeb-abcdefghi-abcdefghi-abcdefghi-abcdefghi-ab-d502239b-%s"},
+		{name: "a percent sign", kcp: "demo-cp", template: "100%-{{ .random }}", wrong: "no percent sign"},
 		{name: "unknown variable", kcp: "demo-cp", template: "{{ .machine.name }}-{{ .random }}", wrong: "may use .cluster.name"},
 		{name: "not a template", kcp: "demo-cp", template: "{{ .random", wrong: "not a template"},
 		{name: "not a name", kcp: "demo-cp", template: "Demo_{{ .random }}", wrong: `the name "Demo_1"`},
@@ -28,9 +24,7 @@ func TestNameFormat(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Name: test.kcp}}
-			kcp.Spec.MachineNaming = upstream.MachineNamingSpec{Template: test.template}
-			got, err := nameFormat(kcp, "demo")
+			got, err := NameFormat(test.template, test.kcp, "demo")
 			if test.wrong != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wrong) {
 					t.Fatalf("error is %v, want one with %q", err, test.wrong)

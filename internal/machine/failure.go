@@ -1,0 +1,71 @@
+package machine
+
+import (
+	"cmp"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+)
+
+// bootstrapSucceeded is the condition by which infrastructure machines tell how their bootstrap
+// ended: False for a reason that ends in "Failed" or "Unsupported" is final.
+const bootstrapSucceeded = "BootstrapSucceeded"
+
+// Failure is what ended the Machine's bootstrap for good, in the provider's words; empty:
+// nothing did. infra is its infrastructure machine, or nil: the Machine mirrors what it says, a
+// little later. joined: the Machine has its Node.
+//
+// Cluster API has no common word for it. Providers that know say it with the condition
+// BootstrapSucceeded, or with reasons like BootstrapFailed; older ones in the fields that v1beta1
+// had for what is terminal, which says nothing of the bootstrap of a machine that has joined.
+// Any other trouble of the infrastructure may pass.
+func Failure(m *clusterv1.Machine, infra *unstructured.Unstructured, joined bool) string {
+	if c := ended(infra); c != nil {
+		return cmp.Or(c.Message, c.Reason)
+	}
+	for _, c := range []*metav1.Condition{of(infra, clusterv1.ReadyCondition), conditions.Get(m, clusterv1.MachineInfrastructureReadyCondition)} {
+		if c != nil && isFinal(c) && strings.HasPrefix(c.Reason, "Bootstrap") {
+			return cmp.Or(c.Message, c.Reason)
+		}
+	}
+	if old := m.Status.Deprecated; old != nil && old.V1Beta1 != nil && !joined {
+		if old.V1Beta1.FailureMessage != nil {
+			return *old.V1Beta1.FailureMessage
+		}
+		if old.V1Beta1.FailureReason != nil {
+			return string(*old.V1Beta1.FailureReason)
+		}
+	}
+	return ""
+}
+
+// BootstrapEnded reports whether it is proven that the bootstrap of an infrastructure machine ended
+// with an error and is not tried again, so that no kubeadm runs there any more. infra may be nil.
+func BootstrapEnded(infra *unstructured.Unstructured) bool { return ended(infra) != nil }
+
+// ended returns the condition that says that the bootstrap ended with an error; nil: none does.
+func ended(infra *unstructured.Unstructured) *metav1.Condition {
+	if c := of(infra, bootstrapSucceeded); c != nil && isFinal(c) {
+		return c
+	}
+	return nil
+}
+
+// of returns a condition of an infrastructure machine; nil if there is none.
+func of(infra *unstructured.Unstructured, kind string) *metav1.Condition {
+	if infra == nil {
+		return nil
+	}
+	c, err := conditions.UnstructuredGet(infra, kind)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+func isFinal(c *metav1.Condition) bool {
+	return c.Status == metav1.ConditionFalse && (strings.HasSuffix(c.Reason, "Failed") || strings.HasSuffix(c.Reason, "Unsupported"))
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// The facts here are made as internal/stacked and internal/etcd make them of what they read.
+
+// machine is what can be seen of a host.
+func (w *World) machine(h *host, reachable bool) plan.Machine {
+	m := plan.Machine{
+		Name: h.name, Domain: h.domain, Created: h.created, CannotJoin: w.cannotJoin(h),
+		Outdated: w.outdated(h), Marked: h.marked, Chosen: h.chosen, Replaced: h.replaced, Retries: h.retries,
+		Deleting: h.deleting, Hook: h.hook, HookDue: h.deleting && h.hook && !w.now.Before(h.drained),
+	}
+	if w.setup.Reports {
+		m.Failed = h.failed
+	}
+	if m.Failed == "" && w.lasts(Trouble, h.number) {
+		m.Failed = "the provider does not answer"
+	}
+	if h.node.IsZero() || !reachable || h.nodeGone {
+		if !h.node.IsZero() {
+			m.Node = h.name
+		}
+		m.Components = w.unknownComponents("the machine has no Node")
+		return m
+	}
+	lost := w.isNodeLost(h)
+	m.Node, m.NodeSince, m.NodeReady = h.name, h.node, h.unready.IsZero() && !lost
+	if h.gate {
+		m.Gate = "StorageReady"
+	}
+	if lost {
+		m.Components = w.unknownComponents("Node " + h.name + " does not report")
+		return m
+	}
+	m.Components = w.components(h)
+	return m
+}
+
+// isNodeLost: its kubelet has been silent for long enough to be noticed.
+func (w *World) isNodeLost(h *host) bool {
+	return !h.alive() && !w.now.Before(h.dead.Add(nodeLost)) || !h.silent.IsZero() && !w.now.Before(h.silent.Add(nodeLost))
+}
+
+// cannotJoin says why nothing on a host will add a member any more, as far as it can be known.
+func (w *World) cannotJoin(h *host) string {
+	switch m := h.member; {
+	case m != nil && m.removed:
+		return "its member was removed"
+	case m != nil && m.name != "" && w.isPlaced(h):
+		return "its etcd has run"
+	case m == nil && w.setup.Reports && h.failed != "":
+		return "kubeadm failed: " + h.failed
+	}
+	return ""
+}
+
+// isPlaced: it is known that the member of a host is the host's.
+func (w *World) isPlaced(h *host) bool { return w.setup.Places || !h.node.IsZero() }
+
+var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+func (w *World) unknownComponents(why string) []plan.Component {
+	all := make([]plan.Component, 0, len(components))
+	for _, name := range components {
+		all = append(all, plan.Component{Name: name, Why: why})
+	}
+	if w.setup.External {
+		return all[1:]
+	}
+	return all
+}
+
+// components is what can be seen of what a host runs whose kubelet reports.
+func (w *World) components(h *host) []plan.Component {
+	if h.stage < up {
+		return w.startingComponents(h)
+	}
+	all := make([]plan.Component, 0, len(components))
+	for _, name := range components {
+		all = append(all, plan.Component{Name: name, Health: plan.Healthy})
+	}
+	if h.sick {
+		all[3].Health, all[3].Why = plan.Unhealthy, "CrashLoopBackOff"
+	}
+	if w.setup.External {
+		return all[1:]
+	}
+	if h.alive() && (h.member == nil || !h.member.running) {
+		// The API server of a machine knows only the etcd beside it.
+		for i := range 2 {
+			all[i].Health, all[i].Why = plan.Unhealthy, "etcd is down"
+		}
+	}
+	return all
+}
+
+// startingComponents are those of a host that comes up: there is no pod yet, or its probe does
+// not succeed.
+func (w *World) startingComponents(h *host) []plan.Component {
+	all := w.unknownComponents("there is no pod")
+	if h.stage == settling && h.number%2 == 0 {
+		for i := range all {
+			all[i].Health, all[i].Why = plan.Unhealthy, "running, and its probe does not succeed yet"
+		}
+	}
+	return all
+}
+
+// survey is what etcd says of itself, asked member by member.
+func (w *World) survey(o *plan.Observed) {
+	if w.now.Before(w.refusedUntil) {
+		o.Etcd.Why = "all members refuse our certificate: expired, or not yet valid by their clock"
+		return
+	}
+	answering, voters := 0, 0
+	for _, m := range w.members {
+		if m.learner {
+			continue
+		}
+		voters++
+		if m.running && w.isAsked(m) {
+			answering++
+		}
+	}
+	if answering == 0 {
+		o.Etcd.Why = "no member told its list of members"
+		return
+	}
+	o.Etcd.Known, o.Etcd.Agreed = true, w.hasLeader() && answering > voters/2
+	if !o.Etcd.Agreed {
+		o.Etcd.Why = fmt.Sprintf("only %d of %d voters gave this list of members", answering, voters)
+	}
+	o.Etcd.Members = make([]plan.Member, 0, len(w.members))
+	for _, m := range w.members {
+		e := plan.Member{ID: m.id, Name: m.name, Learner: m.learner, Leader: m == w.leader, Health: w.answer(m)}
+		if w.isPlaced(m.host) && w.isOurs(m.host) && slices.Contains(w.hosts, m.host) {
+			e.Machine = m.host.name
+		}
+		if w.lasts(Alarm, m.host.number) && m.running {
+			e.Alarms = []string{"NOSPACE"}
+		}
+		e.Since = w.sighted(e)
+		o.Etcd.Members = append(o.Etcd.Members, e)
+	}
+}
+
+// isAsked: there is a way to ask a member: its Node is known, or it has started on a machine
+// whose address is. Those that have left with their machine are not asked.
+func (w *World) isAsked(m *member) bool {
+	h := m.host
+	if !slices.Contains(w.hosts, h) || h.deleting && !h.hook || w.lasts(BlindMember, h.number) {
+		return false
+	}
+	if h.nodeGone || !w.isOurs(h) && h.node.IsZero() {
+		return w.setup.Places && w.isOurs(h)
+	}
+	return !h.node.IsZero() || w.setup.Places && m.name != ""
+}
+
+// answer is the health that a member answers for itself.
+func (w *World) answer(m *member) plan.Health {
+	switch {
+	case !w.isAsked(m), m.name == "":
+		return plan.Unknown
+	case m.running && w.hasLeader():
+		return plan.Healthy
+	}
+	return plan.Unhealthy
+}
+
+// sighted is since when a member looks as it does.
+func (w *World) sighted(e plan.Member) time.Time {
+	now := sight{named: e.Name != "", learner: e.Learner, placed: e.Machine != "", health: e.Health, since: w.now}
+	if s, ok := w.seen[e.ID]; ok {
+		now.since = s.since
+		if s == now {
+			return s.since
+		}
+		now.since = w.now
+	}
+	w.seen[e.ID] = now
+	return w.now
+}

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// named are worlds in which rules once waited for one another, or lost a quorum. Each ends
+// as wanted, and soon.
+var named = []struct {
+	name  string
+	setup Setup
+	// within is how long it may take after the last event.
+	within time.Duration
+}{
+	{"dead and leaving block each other: a person deletes", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Freeze, N: 1, For: 500 * time.Hour}, {At: 11 * time.Minute, Kind: DeleteMachine, N: 2}, {At: 12 * time.Minute, Kind: Mark, N: 1}}}, 10 * time.Minute},
+	{"dead and leaving block each other: a rollout without surge", Setup{Seed: 9, Replicas: 3, Surge: 0, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Change, N: 2}, {At: 10*time.Minute + 2*time.Second, Kind: Freeze, N: 1, For: 500 * time.Hour}}}, 30 * time.Minute},
+	{"dead and leaving block each other: an hour's drain of five", Setup{Seed: 9, Replicas: 5, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, Drain: 24 * time.Hour,
+		Script: []Event{{At: 10 * time.Minute, Kind: DeleteMachine, N: 2}, {At: 10*time.Minute + time.Second, Kind: Freeze, N: 1, For: 500 * time.Hour}}}, 25 * time.Hour},
+	{"a doomed voter", Setup{Seed: 7209, Replicas: 3, Surge: 1, Places: true, Checks: true, Repair: always, Boot: 25 * time.Minute, Leave: time.Hour, Sturdy: true,
+		Script: []Event{{At: time.Hour, Kind: Change, N: 2}, {At: time.Hour + 20*time.Second, Kind: Change, N: 3}, {At: 65 * time.Minute, Kind: Kill, N: 2}}}, 6 * time.Hour},
+	{"lost status in a rollout", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Change, N: 2}, {At: 10*time.Minute + 30*time.Second, Kind: Outage, For: time.Minute},
+			{At: 10*time.Minute + 30*time.Second, Kind: LoseStatus}, {At: 14 * time.Minute, Kind: LoseStatus}}}, 30 * time.Minute},
+	{"lost status and the authorities", Setup{Seed: 9, Replicas: 3, Surge: 0, Domains: abc, Places: true, Checks: true, Repair: always, Provable: true,
+		Script: []Event{{At: 10 * time.Minute, Kind: BlindAPI, For: 20 * time.Minute}, {At: 10 * time.Minute, Kind: LoseStatus}, {At: 11 * time.Minute, Kind: NoAuthority, For: time.Hour}, {At: 12 * time.Minute, Kind: Change, N: 2}}}, 3 * time.Hour},
+	{"all machines deleted at once", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, Drain: 10 * time.Minute, Leave: 10 * time.Minute, Boot: 20 * time.Minute,
+		Script: []Event{{At: time.Hour, Kind: DeleteMany, N: 3}}}, 5 * time.Hour},
+	{"a frozen host comes back", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Freeze, N: 1, For: 8 * time.Minute}}}, 20 * time.Minute},
+	{"a frozen host comes back when its member is gone", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, Leave: time.Hour,
+		Script: []Event{{At: 10 * time.Minute, Kind: Freeze, N: 1, For: 20 * time.Minute}}}, 2 * time.Hour},
+}
+
+// TestWorldsByName lets the rules run worlds that are known by name, each with many seeds.
+func TestWorldsByName(t *testing.T) {
+	for _, n := range named {
+		t.Run(n.name, func(t *testing.T) {
+			for seed := range int64(100) {
+				s := n.setup
+				s.Seed = seed
+				if err := ends(s, n.within, nil); err != nil {
+					story := &Story{}
+					t.Fatalf("seed %d: %v\n%s", seed, ends(s, n.within, story), story)
+				}
+			}
+		})
+	}
+}
+
+// ends lets a world live, which must become as wanted, soon after the last event.
+func ends(s Setup, within time.Duration, story *Story) error {
+	w := New(s)
+	w.story = story
+	if _, err := w.live(); err != nil {
+		return err
+	}
+	if err := w.AsWanted(); err != nil {
+		return err
+	}
+	last := s.Script[len(s.Script)-1].At
+	if took := w.now.Sub(w.start) - last; took > within {
+		return fmt.Errorf("it took %s, more than %s", took, within)
+	}
+	return nil
+}

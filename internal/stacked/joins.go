@@ -1,0 +1,134 @@
+package stacked
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// cannotJoin says why nothing on a machine will add a member to etcd any more; empty: it may,
+// for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
+func (s *scene) cannotJoin(i int) string {
+	m := s.machines[i]
+	switch {
+	case s.ranEtcd(i):
+		return "its etcd was started: there is pod etcd-" + s.nodes[m.Name].Name
+	case s.memberRemoved(i):
+		return "its etcd member " + m.Annotations[controlplanev1.MemberRemovedAnnotation] + " was removed"
+	case s.withdrawn[m.Name]:
+		return "it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"
+	case machine.BootstrapEnded(s.infrastructure(i)):
+		return "its bootstrap ended with an error, and is not tried again"
+	}
+	return ""
+}
+
+// ranEtcd reports whether the static pod of etcd was seen on a machine's Node.
+func (s *scene) ranEtcd(i int) bool {
+	node := s.nodes[s.machines[i].Name]
+	if node == nil {
+		return false
+	}
+	pod := findPod(s.view.Pods, "etcd-"+node.Name)
+	return pod != nil && pod.Spec.NodeName == node.Name && !ofOtherNode(pod, node)
+}
+
+// ofOtherNode reports whether a static pod is left from an earlier Node of the same name.
+func ofOtherNode(pod *corev1.Pod, node *corev1.Node) bool {
+	for _, owner := range pod.OwnerReferences {
+		if owner.Kind == "Node" && owner.UID != node.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// memberRemoved reports whether the member of a machine was removed: that was noted before, and
+// the members agree that it is gone. A machine that has a member all the same added it later.
+func (s *scene) memberRemoved(i int) bool {
+	id, e := s.machines[i].Annotations[controlplanev1.MemberRemovedAnnotation], s.observed.Etcd
+	if _, err := etcd.ParseID(id); err != nil || !e.Known || !e.Agreed {
+		return false
+	}
+	for _, m := range e.Members {
+		if m.ID == id || m.Machine == s.machines[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
+// noteRemoval notes on the Machine which of its members is about to be removed. It is done first:
+// a process that dies after the removal would leave no trace of it.
+func (r *Reconciler) noteRemoval(ctx context.Context, s *scene, m *memory, step plan.Step) error {
+	before := s.machine(step.Machine)
+	if before == nil || before.Annotations[controlplanev1.MemberRemovedAnnotation] == step.Member {
+		return nil
+	}
+	after := before.DeepCopy()
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, controlplanev1.MemberRemovedAnnotation, step.Member)
+	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("noting the removal of member %s on Machine %s: %w", step.Member, before.Name, err)
+	}
+	s.replace(after)
+	m.expect(expectation{machine: after.Name, uid: after.UID, version: after.ResourceVersion, since: time.Now()})
+	return nil
+}
+
+// withdrawBootstrap deletes the KubeadmConfig of a Machine that is being deleted and has no
+// bootstrap data yet. The bootstrap provider heeds the deletion of its own objects only: it would
+// still let the machine join, which could not be let go of before that is seen.
+func (r *Reconciler) withdrawBootstrap(ctx context.Context, s *scene, i int) error {
+	m, config := s.machines[i], s.parts[i].Config
+	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || !machine.HasHook(m) || !managesEtcd(s.kcp) ||
+		config == nil || !config.DeletionTimestamp.IsZero() || ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
+		return nil
+	}
+	// Of this very version: the data may have come meanwhile.
+	err := r.Client.Delete(ctx, config.DeepCopy(), client.Preconditions{UID: &config.UID, ResourceVersion: &config.ResourceVersion})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("withdrawing KubeadmConfig %s: %w", config.Name, err)
+	}
+	return nil
+}
+
+// checkConfigGone notes that a machine gets no bootstrap data any more: it is being deleted, has
+// none, and the API server has no KubeadmConfig for it. A cache may not show it yet.
+func (r reader) checkConfigGone(ctx context.Context, s *scene, i int) error {
+	m := s.machines[i]
+	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil {
+		return nil
+	}
+	err := r.direct.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, &bootstrapv1.KubeadmConfig{})
+	switch {
+	case apierrors.IsNotFound(err):
+		if s.withdrawn == nil {
+			s.withdrawn = map[string]bool{}
+		}
+		s.withdrawn[m.Name] = true
+	case err != nil:
+		return fmt.Errorf("asking whether KubeadmConfig %s is gone: %w", m.Spec.Bootstrap.ConfigRef.Name, err)
+	}
+	return nil
+}
+
+// infrastructure returns the infrastructure machine of the machine with this index; nil: not known.
+func (s *scene) infrastructure(i int) *unstructured.Unstructured {
+	if i >= len(s.parts) {
+		return nil
+	}
+	return s.parts[i].Infrastructure
+}

@@ -1,0 +1,121 @@
+package stacked
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+// endRepair takes the note of a repair off the control plane once the repair is over. Create
+// does so too, but its write may fail, or the process die before it.
+func (r *Reconciler) endRepair(ctx context.Context, s *scene, m *memory, d plan.Decision) error {
+	if !s.staleRepair(d) {
+		return nil
+	}
+	return r.annotate(ctx, s, m, map[string]string{upstream.RemediationInProgressAnnotation: ""})
+}
+
+// staleRepair reports whether the control plane notes a repair that is over: another machine
+// was made for the one that was given up, or none is missing. A note that cannot be read
+// is stale; one that was written for the step just taken is not.
+func (s *scene) staleRepair(d plan.Decision) bool {
+	if _, noted := s.kcp.Annotations[upstream.RemediationInProgressAnnotation]; !noted || d.Step.Repair {
+		return false
+	}
+	given := replacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation)
+	if given == nil {
+		return true
+	}
+	staying := 0
+	for _, m := range s.machines {
+		if m.DeletionTimestamp.IsZero() {
+			staying++
+		}
+		made := replacementIn(m.Annotations, upstream.RemediationForAnnotation)
+		if made != nil && made.Machine == given.Machine && made.Timestamp.Equal(&given.Timestamp) {
+			return true
+		}
+	}
+	return staying >= s.observed.Want.Replicas
+}
+
+// lastRemediation returns the repair that goes on, else the newest that one of the machines
+// was made for; nil: none is known.
+func (s *scene) lastRemediation() *replacement {
+	last := replacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation)
+	if last != nil {
+		return last
+	}
+	for _, m := range s.machines {
+		made := replacementIn(m.Annotations, upstream.RemediationForAnnotation)
+		if made != nil && (last == nil || last.Timestamp.Before(&made.Timestamp)) {
+			last = made
+		}
+	}
+	return last
+}
+
+// handBack takes OwnerRemediated off a Machine that nobody wants replaced any more. A health check
+// that finds it broken later, and withholds remediation, writes its own verdict only: a condition
+// that was left behind would get the machine deleted.
+func (s *scene) handBack(i int, m *clusterv1.Machine) {
+	if !m.DeletionTimestamp.IsZero() || s.observed.Machines[i].Marked != "" || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
+		return
+	}
+	if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
+		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
+	}
+	if v1beta1conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition) {
+		v1beta1conditions.Delete(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition)
+	}
+}
+
+// ownerRemediated tells of a marked machine what becomes of it. says is what the rules say of
+// those that are marked; failure is how the step of this turn failed, if it did.
+func (s *scene) ownerRemediated(i int, says string, d plan.Decision, failure error) metav1.Condition {
+	kind := clusterv1.MachineOwnerRemediatedCondition
+	m := s.observed.Machines[i]
+	switch {
+	case m.Deleting:
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
+	case failure != nil && d.Step.Verb == plan.Delete && d.Step.Machine == m.Name:
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason, "It could not be deleted: "+failure.Error())
+	case s.observed.Group.Initialized && len(s.machines) <= 1, s.lastRetry(i), s.costsQuorum(i):
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason, says)
+	}
+	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
+}
+
+// lastRetry reports whether the limits forbid to replace a machine that replaced others.
+func (s *scene) lastRetry(i int) bool {
+	m, limits := s.observed.Machines[i], s.observed.Want.Repair
+	return limits.Most >= 0 && m.Retries >= limits.Most && s.observed.Now.Before(m.Replaced.Add(limits.Healthy))
+}
+
+// costsQuorum reports whether the others could not do without a machine: its member, or the
+// only complete set of components.
+func (s *scene) costsQuorum(i int) bool {
+	o := s.observed
+	if !o.Group.Initialized || !o.Etcd.Managed || !o.Etcd.Known {
+		return false
+	}
+	name := o.Machines[i].Name
+	var voters []quorum.Voter
+	for _, m := range o.Etcd.Members {
+		if !m.Learner && m.Machine != name {
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy})
+		}
+	}
+	others := slices.ContainsFunc(o.Machines, func(m plan.Machine) bool {
+		return m.Name != name && !m.Deleting && len(m.Components) > 0 && !slices.ContainsFunc(m.Components, func(c plan.Component) bool { return c.Health != plan.Healthy })
+	})
+	return !quorum.Has(voters) || !others
+}

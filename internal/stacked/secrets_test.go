@@ -1,0 +1,281 @@
+package stacked
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// ownSecrets, authorities and a kubeconfig, are what Quorate makes for a cluster.
+var ownSecrets = []string{"demo-ca", "demo-etcd", "demo-kubeconfig", "demo-proxy", "demo-sa"}
+
+// disown gives every secret other owners.
+func (w *world) disown(owners ...metav1.OwnerReference) {
+	w.t.Helper()
+	for _, name := range ownSecrets {
+		s := w.secret(name)
+		s.OwnerReferences = owners
+		if err := w.client.Update(context.Background(), s); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// readSecrets lets what was read of the secrets be too old.
+func (w *world) readSecrets() { w.r.memories.of(kcpKey).slow = slowFacts{} }
+
+// TestSecretsAreOwnedAgain: after a restore or a move, and when the control plane's object was
+// lost without what it owns, the secrets of the cluster belong to the control plane.
+func TestSecretsAreOwnedAgain(t *testing.T) {
+	stale := controllerRef(testKCP(3))
+	stale.UID, stale.APIVersion = "before the move", "controlplane.cluster.x-k8s.io/v1beta1"
+	for name, owners := range map[string][]metav1.OwnerReference{"lost": nil, "of before the move": {stale}} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 3)
+			w.disown(owners...)
+			w.secretsAreOwned()
+		})
+	}
+	t.Run("with the machines", func(t *testing.T) {
+		w := grown(t, 3)
+		w.disown()
+		for _, m := range w.machines() {
+			m.OwnerReferences = nil
+			if err := w.client.Update(context.Background(), &m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.use(w.client)
+		w.forgetEtcd()
+		w.settle()
+		w.secretsAreOwned()
+	})
+}
+
+// secretsAreOwned waits for rest and checks that all secrets are the control plane's, and stay unwritten then.
+func (w *world) secretsAreOwned() {
+	w.t.Helper()
+	w.readSecrets()
+	w.settle()
+	versions := map[string]string{}
+	for _, name := range ownSecrets {
+		s := w.secret(name)
+		if refs := s.OwnerReferences; len(refs) != 1 || refs[0].UID != "kcp-uid" || owners(s) != "KubeadmControlPlane/demo-cp*" || refs[0].APIVersion != controllerRef(w.kcp()).APIVersion {
+			w.t.Errorf("%s is owned by %+v", name, refs)
+		}
+		versions[name] = s.ResourceVersion
+	}
+	for range 3 {
+		w.readSecrets()
+		w.settle()
+	}
+	after := map[string]string{}
+	for _, name := range ownSecrets {
+		after[name] = w.secret(name).ResourceVersion
+	}
+	if !maps.Equal(versions, after) {
+		w.t.Errorf("the secrets are written at rest: %v, then %v", versions, after)
+	}
+}
+
+// TestUsersSecretsStayTheirs: neither another type of secret nor another controller's is taken.
+func TestUsersSecretsStayTheirs(t *testing.T) {
+	w := grown(t, 3)
+	s := w.secret("demo-proxy")
+	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "proxy", UID: "x", Controller: new(true)}}
+	if err := w.client.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	users := w.secret("demo-kubeconfig")
+	if err := w.client.Delete(context.Background(), users.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	users.Type, users.OwnerReferences, users.ResourceVersion = corev1.SecretTypeOpaque, nil, ""
+	if err := w.client.Create(context.Background(), users); err != nil {
+		t.Fatal(err)
+	}
+	w.readSecrets()
+	w.settle()
+	if got := owners(w.secret("demo-proxy")); got != "ExternalSecret/proxy*" {
+		t.Errorf("demo-proxy is owned by %s", got)
+	}
+	if got := owners(w.secret("demo-kubeconfig")); got != "" || !w.scene().observed.Cluster.Kubeconfig.Foreign {
+		t.Errorf("the user's kubeconfig is owned by %q", got)
+	}
+}
+
+// TestOwnerlessKubeconfigIsRenewed: a year after its owner was lost, the cluster is still reached.
+func TestOwnerlessKubeconfigIsRenewed(t *testing.T) {
+	w := grown(t, 3)
+	w.disown()
+	before := w.secret("demo-kubeconfig").Data["value"]
+	w.readSecrets()
+	s := w.scene()
+	if k := s.observed.Cluster.Kubeconfig; k.Foreign || k.Expires.IsZero() {
+		t.Fatalf("the kubeconfig without owner is %+v", k)
+	}
+	s.observed.Now = s.observed.Cluster.Kubeconfig.Expires.Add(-time.Hour)
+	d := plan.Next(s.observed)
+	if d.Step.Verb != plan.WriteKubeconfig || d.Reason != "KubeconfigExpiring" {
+		t.Fatalf("an hour before its end: %s", d)
+	}
+	if err := w.r.do(context.Background(), s, w.r.memories.of(kcpKey), d.Step); err != nil {
+		t.Fatal(err)
+	}
+	after := w.secret("demo-kubeconfig")
+	if string(after.Data["value"]) == string(before) || owners(after) != "KubeadmControlPlane/demo-cp*" {
+		t.Errorf("renewed %t, owned by %s", string(after.Data["value"]) != string(before), owners(after))
+	}
+	if needs, err := kubeconfig.NeedsClientCertRotation(after, 300*24*time.Hour); err != nil || needs {
+		t.Errorf("it ends soon: %t, %v", needs, err)
+	}
+}
+
+// TestOwningSecretsFails: a conflict is harmless, and done at the next turn; other failures are reported.
+func TestOwningSecretsFails(t *testing.T) {
+	w := grown(t, 3)
+	w.disown()
+	failure := error(apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "demo-ca", errors.New("somebody else wrote")))
+	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		if o.GetName() == "demo-etcd" && failure != nil {
+			return failure
+		}
+		return c.Patch(ctx, o, p, options...)
+	}})
+	w.turn()
+	if got := owners(w.secret("demo-etcd")); got != "" {
+		t.Fatalf("owned by %s in spite of the conflict", got)
+	}
+	failure = errors.New("etcd is full")
+	if _, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey}); err == nil || !strings.Contains(err.Error(), "demo-etcd") {
+		t.Errorf("the error is %v", err)
+	}
+	failure = nil
+	w.turn()
+	if got := owners(w.secret("demo-etcd")); got != "KubeadmControlPlane/demo-cp*" {
+		t.Errorf("owned by %q once it can be written", got)
+	}
+}
+
+// TestSecretsOutliveTheControlPlane: of a control plane that is deleted without what it owns, which a
+// cache may show late, no secret becomes a dependent again: it would be deleted with it.
+func TestSecretsOutliveTheControlPlane(t *testing.T) {
+	w := grown(t, 3)
+	w.disown()
+	direct := interceptor.NewClient(w.client, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		err := c.Get(ctx, key, o, options...)
+		if o.GetUID() == "kcp-uid" && err == nil {
+			o.SetDeletionTimestamp(new(metav1.Now()))
+		}
+		return err
+	}})
+	w.use(w.client)
+	w.r.APIReader = direct
+	w.turn()
+	for _, name := range ownSecrets {
+		if got := owners(w.secret(name)); got != "" {
+			t.Errorf("%s is owned by %s", name, got)
+		}
+	}
+}
+
+// TestCertificatesAvailable tells which secrets are missing, broken, or not given.
+func TestCertificatesAvailable(t *testing.T) {
+	external := testKCP(3)
+	external.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://10.0.0.1:2379"}, CAFile: "/a", CertFile: "/b", KeyFile: "/c"}
+	of := func(name string, data map[string][]byte) client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Type: clusterv1.ClusterSecretType, Data: data}
+	}
+	pair := func(config *bootstrapv1.ClusterConfiguration) map[string][]byte {
+		w := newWorld(t)
+		if err := certs.Generate(context.Background(), w.client, testCluster(), config, controllerRef(testKCP(1))); err != nil {
+			t.Fatal(err)
+		}
+		return w.secret("demo-ca").Data
+	}(&testKCP(1).Spec.KubeadmConfigSpec.ClusterConfiguration)
+	keyless := map[string][]byte{"tls.crt": pair["tls.crt"]}
+
+	tests := []struct {
+		name     string
+		external bool
+		secrets  []client.Object
+		want     string
+		plan     string // the reason to wait; empty: none of secrets
+	}{
+		{"generated", false, nil, "True Available", ""},
+		{"broken", false, []client.Object{of("demo-ca", nil)}, "False NotAvailable: secret default/demo-ca lacks tls.crt", "CertificatesInvalid"},
+		{"no certificate", false, []client.Object{of("demo-etcd", map[string][]byte{"tls.crt": []byte("x")})}, "False NotAvailable: secret default/demo-etcd: tls.crt holds no certificate", "CertificatesInvalid"},
+		{"the authority's key is kept elsewhere", false, []client.Object{of("demo-proxy", keyless)}, "True Available", ""},
+		{"external etcd, nothing given", true, nil, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client, etcd", "GivenCertificatesMissing"},
+		{"external etcd, one not given", true, []client.Object{of("demo-etcd", keyless)}, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client", "GivenCertificatesMissing"},
+		{"external etcd, one broken", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", keyless)}, "False NotAvailable: secret default/demo-apiserver-etcd-client lacks tls.key", "CertificatesInvalid"},
+		{"external etcd, all given", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", pair)}, "True Available", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			kcp := testKCP(3)
+			if test.external {
+				kcp = external.DeepCopy()
+			}
+			w := newWorld(t, append(test.secrets, testCluster(), kcp)...)
+			p := w.settle()
+			got := told(w.kcp().Status.Conditions, upstream.KubeadmControlPlaneCertificatesAvailableCondition)
+			if !strings.HasPrefix(got, test.want) || strings.Contains(got, "True") && got != test.want {
+				t.Errorf("the condition is %q, want %q", got, test.want)
+			}
+			if held := strings.Contains(p.Reason, "Certificates"); held != (test.plan != "") || held && p.Reason != test.plan {
+				t.Errorf("the plan is %+v, want the reason %q", p, test.plan)
+			}
+		})
+	}
+}
+
+// TestKeyKeptElsewhere: what runs goes on without the authority's key, and nobody joins, because the
+// bootstrap provider refuses it.
+func TestKeyKeptElsewhere(t *testing.T) {
+	w := grown(t, 1)
+	s := w.secret("demo-ca")
+	delete(s.Data, "tls.key")
+	if err := w.client.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	w.readSecrets()
+	w.settle()
+	if got := told(w.kcp().Status.Conditions, upstream.KubeadmControlPlaneCertificatesAvailableCondition); got != "True Available" {
+		t.Errorf("CertificatesAvailable is %q", got)
+	}
+	if !conditions.IsTrue(w.kcp(), upstream.KubeadmControlPlaneAvailableCondition) {
+		t.Error("the control plane is not available")
+	}
+	// Nor does anybody when the status was lost.
+	kcp := w.kcp()
+	kcp.Status = controlplanev1.KubeadmControlPlaneStatus{}
+	if err := w.client.Status().Update(context.Background(), kcp); err != nil {
+		t.Fatal(err)
+	}
+	w.use(w.client)
+	w.scale(3)
+	if p := w.settle(); len(w.machineNames()) != 1 || p.Reason != "CertificatesMissing" || !strings.Contains(p.Message, "demo-ca lacks tls.key") {
+		t.Errorf("plan %+v, machines %v", p, w.machineNames())
+	}
+}
