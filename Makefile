@@ -17,6 +17,7 @@ CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 
 RUN  ?=
 SEED ?=
+FUZZTIME ?= 1m
 
 # Before a command: real etcd and kube-apiserver for tests, which without them are skipped and show nothing.
 WITH_ASSETS = assets=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4); \
@@ -73,6 +74,10 @@ etcd-agrees: programs ## scripted lives on real etcd processes and in the worlds
 .PHONY: model
 model: ## explore every state of small groups, with accidents and old looks; DEEP=1 goes further, for long
 	$(GO) run ./test/model $(if $(DEEP),-deep)
+
+.PHONY: fuzz
+fuzz: ## every fuzz function of the module, one after the other, FUZZTIME=1m each
+	GO=$(GO) FUZZTIME=$(FUZZTIME) ./hack/fuzz.sh
 
 .PHONY: mutate
 mutate: ## sabotage every rule and comparison of the decision core, one at a time

@@ -60,7 +60,7 @@ func (s *settings) add(fs *pflag.FlagSet) {
 		"Work on objects only whose label "+clusterv1.WatchLabel+" has this value. Several managers with a value each share a large management cluster.")
 	fs.BoolVar(&s.manager.EtcdForwardOnly, "etcd-forward-only", false,
 		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose networks use the same addresses.")
-	fs.IntVar(&s.manager.Concurrency, "concurrency", 10, "How many control planes are worked on at the same time.")
+	fs.IntVar(&s.manager.Concurrency, "concurrency", 100, "How many control planes are worked on at the same time.")
 	fs.DurationVar(&s.manager.SyncPeriod, "sync-period", 10*time.Minute, "After how long every object is looked at again although nothing was reported.")
 	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")
 	fs.IntVar(&s.burst, "kube-api-burst", 200, "Requests to the management cluster's API server in one burst.")

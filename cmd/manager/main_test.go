@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -177,6 +178,41 @@ func checkWebhooks(t *testing.T, s *settings, pod corev1.PodSpec) {
 	}
 	if mounts := pod.Containers[0].VolumeMounts; len(mounts) != 1 || mounts[0].MountPath != s.webhookCert || mounts[0].Name != pod.Volumes[0].Name {
 		t.Errorf("certificate in %s, mounted: %+v", s.webhookCert, mounts)
+	}
+}
+
+// TestAggregation: the manager has its own role and what infrastructure providers add to it.
+func TestAggregation(t *testing.T) {
+	var role rbacv1.ClusterRole
+	read(t, "rbac/aggregated_role.yaml", &role)
+	var binding rbacv1.ClusterRoleBinding
+	read(t, "rbac/role_binding.yaml", &binding)
+	if binding.RoleRef.Name != role.Name {
+		t.Errorf("bound is %s, aggregated is %s", binding.RoleRef.Name, role.Name)
+	}
+	var built struct {
+		Resources []string `json:"resources"`
+		Patches   []struct {
+			Patch  string            `json:"patch"`
+			Target map[string]string `json:"target"`
+		} `json:"patches"`
+	}
+	data, err := os.ReadFile("../../config/rbac/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, &built); err != nil {
+		t.Fatal(err)
+	}
+	var own rbacv1.ClusterRole
+	read(t, "rbac/role.yaml", &own)
+	for label := range role.AggregationRule.ClusterRoleSelectors[0].MatchLabels {
+		if len(built.Patches) != 1 || built.Patches[0].Target["name"] != own.Name || !strings.Contains(built.Patches[0].Patch, label) {
+			t.Errorf("role %s does not get the label %s: %+v", own.Name, label, built.Patches)
+		}
+	}
+	if !slices.Contains(built.Resources, "aggregated_role.yaml") {
+		t.Errorf("deployed are %v", built.Resources)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/conversion"
 	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/version"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=default.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -73,6 +74,11 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 	var all field.ErrorList
 	if wrong := checkReplicas(before, after); wrong != nil {
 		all = append(all, wrong)
+	}
+	if before == nil || before.Spec.Version != after.Spec.Version {
+		if _, err := version.Parse(after.Spec.Version); err != nil {
+			all = append(all, field.Invalid(field.NewPath("spec", "version"), after.Spec.Version, err.Error()))
+		}
 	}
 	naming := after.Spec.MachineNaming.Template
 	if before == nil || before.Spec.MachineNaming.Template != naming {

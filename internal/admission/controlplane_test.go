@@ -47,7 +47,8 @@ func TestControlPlane(t *testing.T) {
 		created, update string
 	}{
 		{"as it is", func(*spec) {}, "", ""},
-		{"no version", func(s *spec) { s.Version = "v1" }, "valid semantic version", "valid semantic version"},
+		{"no version", func(s *spec) { s.Version = "v1" }, "is not one like v1.36.3", "is not one like v1.36.3"},
+		{"a version that nothing has", func(s *spec) { s.Version = "v1.36.99999" }, "is not one like v1.36.3", "is not one like v1.36.3"},
 		{"a leap", func(s *spec) { s.Version = "v1.38.0" }, "", "spec.version"},
 		{"a way back", func(s *spec) { s.Version = "v1.35.4" }, "", ""},
 		{"another name of certificates", func(s *spec) { s.KubeadmConfigSpec.ClusterConfiguration.CertificatesDir = "/x" }, "", "certificatesDir"},

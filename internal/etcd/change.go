@@ -43,7 +43,7 @@ func (c *Cluster) MoveLeader(ctx context.Context, targets []Target, to uint64) e
 
 // RemoveMember removes the member with the ID. The order goes to one member after the other, the
 // leader first and the one that is to go last, 2 s each, and again until it is done, ctx ends or 10 s are
-// over. It is no error when there is no such member.
+// over. It is no error when there is no such member. Alarms that the member raised are disarmed.
 func (c *Cluster) RemoveMember(ctx context.Context, targets []Target, id uint64) error {
 	err := again(ctx, func(ctx context.Context) error {
 		answers := c.ask(ctx, targets)
@@ -53,7 +53,13 @@ func (c *Cluster) RemoveMember(ctx context.Context, targets []Target, id uint64)
 				_, err := pb.NewClusterClient(conn).MemberRemove(ctx, &pb.MemberRemoveRequest{ID: id})
 				return err
 			})
-			if err == nil || errors.Is(err, rpctypes.ErrMemberNotFound) {
+			if errors.Is(err, rpctypes.ErrMemberNotFound) {
+				err = nil
+			}
+			if err == nil && a.id() != id {
+				err = c.disarm(ctx, a.target, id, raised(answers, id))
+			}
+			if err == nil {
 				return nil
 			}
 		}

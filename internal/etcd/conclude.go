@@ -39,8 +39,21 @@ func conclude(answers []answer) Survey {
 			wrong = append(wrong, fmt.Sprintf("%s: %s", m.title(), m.Why))
 		}
 	}
+	wrong = append(wrong, strayAlarms(chosen, answers)...)
 	s.Why = sentence(wrong)
 	return s
+}
+
+// strayAlarms tells of active alarms of members that are not in the list: all members refuse writes for them, too.
+func strayAlarms(chosen *ballot, answers []answer) []string {
+	var stray []string
+	alarms, _ := reported(chosen.cluster, answers)
+	for _, id := range slices.Sorted(maps.Keys(alarms)) {
+		if !contains(chosen.list, id) {
+			stray = append(stray, fmt.Sprintf("the alarm %s of member %s, which is gone, is still active", strings.Join(alarms[id], " and "), FormatID(id)))
+		}
+	}
+	return stray
 }
 
 // count puts equal lists together. The first is the one to believe: the one that most voters who

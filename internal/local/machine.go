@@ -38,6 +38,8 @@ type machineReconciler struct {
 	}
 	builds *builds
 	claims *claims
+	// workload returns a client of a cluster itself; nil where there are none.
+	workload func(context.Context, client.ObjectKey) (client.Client, error)
 	// booted is when the host was: what ended before must be started again.
 	booted time.Time
 
@@ -175,7 +177,7 @@ func (r *machineReconciler) connect(ctx context.Context, lm *infrav1.LocalMachin
 			peers[c.pods] = c.address
 		}
 	}
-	if err := r.machines.SetPeers(lm.Name, peers); err != nil {
+	if err := r.machines.SetPeers(ctx, lm.Name, peers); err != nil {
 		return fmt.Errorf("setting the routes of machine %s: %w", lm.Name, err)
 	}
 	return nil
@@ -212,6 +214,7 @@ func (r *machineReconciler) delete(ctx context.Context, lm *infrav1.LocalMachine
 			mark(lm, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, fmt.Sprintf("the machine cannot be removed: %v", err)})
 			return ctrl.Result{}, fmt.Errorf("removing machine %s: %w", lm.Name, err)
 		}
+		r.forget(ctx, lm, of)
 	}
 	key := client.ObjectKeyFromObject(lm)
 	r.claims.drop(key)

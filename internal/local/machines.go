@@ -15,7 +15,7 @@ type machines interface {
 	Get(name string) (sandbox.Status, error)
 	List() ([]sandbox.Status, error)
 	Bootstrap(ctx context.Context, name string, userData []byte) error
-	SetPeers(name string, peers map[netip.Prefix]netip.Addr) error
+	SetPeers(ctx context.Context, name string, peers map[netip.Prefix]netip.Addr) error
 	Delete(ctx context.Context, name string) error
 	Changed() <-chan string
 }

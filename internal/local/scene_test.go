@@ -112,7 +112,7 @@ func (h *host) Bootstrap(_ context.Context, name string, data []byte) error {
 	return nil
 }
 
-func (h *host) SetPeers(name string, peers map[netip.Prefix]netip.Addr) error {
+func (h *host) SetPeers(_ context.Context, name string, peers map[netip.Prefix]netip.Addr) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.peers[name] = peers

@@ -40,6 +40,9 @@ type Options struct {
 	// Artifacts returns what runs on machines, made if it is not there, which may take minutes. It is called
 	// in the background, with the context of Setup.
 	Artifacts func(ctx context.Context, kubernetesVersion string) (*artifacts.Set, error)
+	// Workload returns a client of a cluster itself, which reads without a cache; nil: what clusters know of machines that are gone
+	// is left to them.
+	Workload func(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
 	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
 	WatchFilter string
 }
@@ -63,7 +66,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Option
 		client: mgr.GetClient(), machines: host, network: o.Network, endpoints: served, given: map[client.ObjectKey]netip.Addr{},
 	}
 	made := &machineReconciler{
-		client: mgr.GetClient(), machines: host, endpoints: served, claims: newClaims(o.Network), booted: booted, told: map[client.ObjectKey]bool{},
+		client: mgr.GetClient(), machines: host, endpoints: served, claims: newClaims(o.Network), booted: booted, told: map[client.ObjectKey]bool{}, workload: o.Workload,
 		builds: newBuilds(
 			func(version string) (*artifacts.Set, error) { return o.Artifacts(ctx, version) },
 			func() { send(ctx, w.built, client.ObjectKey{}) }),

@@ -17,5 +17,9 @@ type Embedded struct {
 }
 
 func addLocal(ctx context.Context, p *parts) error {
-	return local.Setup(ctx, p.mgr, p.opts.Embedded.Local, p.controller())
+	o := p.opts.Embedded.Local
+	if p.clusters != nil {
+		o.Workload = p.clusters.GetUncachedClient
+	}
+	return local.Setup(ctx, p.mgr, o, p.controller())
 }

@@ -36,7 +36,7 @@ type Options struct {
 	WatchFilter string
 	// EtcdForwardOnly reaches etcd's members by port-forwards through the clusters' API servers alone, never at their machines' addresses.
 	EtcdForwardOnly bool
-	// Concurrency is how many objects each controller works on at once; 0: 10.
+	// Concurrency is how many objects each controller works on at once; 0: 100.
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
 	SyncPeriod time.Duration
@@ -159,7 +159,7 @@ const (
 func (p *parts) controller() controller.Options {
 	n := p.opts.Concurrency
 	if n == 0 {
-		n = 10
+		n = 100
 	}
 	return controller.Options{
 		MaxConcurrentReconciles: n,

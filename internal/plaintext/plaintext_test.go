@@ -101,5 +101,13 @@ func FuzzShown(f *testing.F) {
 		for line := range strings.Lines(text) {
 			l.Redact([]byte(line))
 		}
+		if strings.ContainsFunc(text, func(r rune) bool { return r > 0x7f }) {
+			return // letters beyond ASCII that count as one of it in patterns
+		}
+		for _, r := range rules {
+			if !r.may(text, strings.ToLower(text)) && r.pattern.MatchString(text) {
+				t.Errorf("%q is passed over by the rule %s", text, r.pattern)
+			}
+		}
 	})
 }

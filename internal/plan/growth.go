@@ -84,6 +84,9 @@ func (s *state) begin() opinion {
 	if broken := s.with(failed); len(broken) > 0 {
 		return wait("InitFailed", "%s", troubles(broken))
 	}
+	if len(s.machines) > 0 && s.Cluster.Initializing != "" {
+		return wait("Initializing", "%s; %s", troubles(s.machines), s.Cluster.Initializing)
+	}
 	if len(s.machines) > 0 {
 		return wait("Initializing", "%s", troubles(s.machines))
 	}

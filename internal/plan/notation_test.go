@@ -15,7 +15,7 @@ import (
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, deleting,
 // external (etcd), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
-// api+ (it answers all the same), infra- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
+// api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
 // can machines be made), repairing (a machine was given up), seed=NAME (of the failure domains),
@@ -120,6 +120,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"alien":        func() { o.Strangers = append(o.Strangers, strangers(value, "it is controlled by Other other")...) },
 		"infra-":       func() { o.Cluster.Infrastructure = false },
 		"endpoint-":    func() { o.Cluster.Endpoint = "" },
+		"init-":        func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
 		"template-":    func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
 		"certs-":       func() { o.Cluster.MissingCertificates = strings.Split(value, ",") },
 		"api-":         func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },

@@ -127,6 +127,8 @@ type Cluster struct {
 	Reachable bool `json:"reachable"`
 	// Unreachable says why it does not; empty when Reachable.
 	Unreachable string `json:"unreachable,omitempty"`
+	// Initializing says what a reachable cluster still lacks to be initialized; empty: nothing, or it is not known.
+	Initializing string `json:"initializing,omitempty"`
 }
 
 // Kubeconfig is the state of the secret with which the cluster is reached.

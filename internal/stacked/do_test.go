@@ -196,7 +196,8 @@ func TestMissingTemplate(t *testing.T) {
 	if err == nil || w.kcp().Annotations[controlplanev1.LastMachineAnnotation] != "" {
 		t.Errorf("error is %v, number %q", err, w.kcp().Annotations[controlplanev1.LastMachineAnnotation])
 	}
-	// What was missing is looked for at every turn.
+	// What was missing is looked for every few seconds.
+	w.r.memories.of(kcpKey).slow.read = time.Now().Add(-slowMissing)
 	if err := w.client.Create(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}}); err != nil {
 		t.Fatal(err)
 	}

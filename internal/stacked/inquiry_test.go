@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +26,8 @@ type slowEtcd struct {
 	// silent: no member answers.
 	silent bool
 	asked  []time.Time
+	// moved is when the leader was moved for the first time.
+	moved time.Time
 }
 
 func (e *slowEtcd) Of(context.Context, *clusterv1.Cluster) (Quorum, error) { return e, nil }
@@ -40,6 +43,13 @@ func (e *slowEtcd) Survey(ctx context.Context, targets []etcd.Target) etcd.Surve
 		return etcd.Survey{Why: "no member told its list of members"}
 	}
 	return e.world.Survey(ctx, targets)
+}
+
+func (e *slowEtcd) MoveLeader(ctx context.Context, targets []etcd.Target, to uint64) error {
+	if e.moved.IsZero() {
+		e.moved = time.Now()
+	}
+	return e.world.MoveLeader(ctx, targets, to)
 }
 
 // slowWorld is a grown world whose etcd takes its time from now on, and whose controller is woken by surveys.
@@ -113,43 +123,34 @@ func TestSurveyHoldsNoWorker(t *testing.T) {
 	})
 }
 
-// TestRemovalRestsOnANewSurvey: the step waits for a survey that was begun after all else had become as it is.
-func TestRemovalRestsOnANewSurvey(t *testing.T) {
+// TestStepsAwayRestOnANewSurvey: the step waits for a survey that was begun after all else had become as it is.
+func TestStepsAwayRestOnANewSurvey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, e := slowWorld(t, 3)
 		w.scale(1)
-		var removed time.Time
-		w.intercept(interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			if removed.IsZero() {
-				removed = time.Now()
-			}
-			return c.Delete(ctx, o, options...)
-		}})
-		w.r.Quorums, w.r.wakes = e, make(chan event.GenericEvent)
-
-		// The first survey leads to the decision, the second is to confirm it.
-		w.drive(3 * time.Second)
-		if len(e.asked) != 2 || !removed.IsZero() {
-			t.Fatalf("asked %d times; deleted at %s", len(e.asked), removed)
+		// What etcd said last leads to the decision; now it is asked to confirm it.
+		w.drive(time.Second)
+		if len(e.asked) != 1 || !e.moved.IsZero() {
+			t.Fatalf("asked %d times; the leader moved at %s", len(e.asked), e.moved)
 		}
-		// While the second runs, another fact changes: what it will say counts for nothing.
+		// Meanwhile another fact changes: what etcd will say counts for nothing.
 		changed := time.Now()
 		worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "worker", Labels: map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name}}}
 		if err := w.client.Create(t.Context(), worker); err != nil {
 			t.Fatal(err)
 		}
 		w.drive(time.Minute)
-		if removed.IsZero() {
-			t.Fatalf("never deleted: %+v", w.kcp().Status.Plan)
+		if e.moved.IsZero() {
+			t.Fatalf("never moved: %+v", w.kcp().Status.Plan)
 		}
 		last := time.Time{}
 		for _, at := range e.asked {
-			if at.Before(removed) {
+			if at.Before(e.moved) {
 				last = at
 			}
 		}
-		if !last.After(changed) || removed.Sub(last) > e.takes+surveyAge {
-			t.Errorf("deleted at %s, on a survey of %s; a fact changed at %s", removed, last, changed)
+		if !last.After(changed) || e.moved.Sub(last) > e.takes+surveyAge {
+			t.Errorf("the leader moved at %s, on a survey of %s; a fact changed at %s", e.moved, last, changed)
 		}
 	})
 }
@@ -233,5 +234,53 @@ func TestRetryIsBounded(t *testing.T) {
 	got = append(got, m.retry().String())
 	if want := []string{"0s", "1s", "2s", "4s", "8s", "16s", "30s", "30s", "30s"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestMissingIsReadRarely: turns in quick succession do not read all secrets anew because one is missing.
+func TestMissingIsReadRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := testCluster()
+		cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{} // so that there is no kubeconfig
+		w := newWorld(t, cluster, testKCP(1))
+		reads := 0
+		w.intercept(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if _, secret := o.(*corev1.Secret); secret {
+				reads++
+			}
+			return c.Get(ctx, key, o, options...)
+		}})
+		w.settle()
+		settled := reads
+		for range 30 {
+			w.turn()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if again := reads - settled; again == 0 || again > 16 { // one look is 6 to 8 reads
+			t.Errorf("%d reads of secrets until the first wait, %d in 30 turns of 3 s", settled, again)
+		}
+		t.Logf("%d reads of secrets until the first wait", settled)
+	})
+}
+
+// TestKeysAreMadeByFew: of many control planes that are made at once, few make keys at the same time, and the others wait outside of workers.
+func TestKeysAreMadeByFew(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(1))
+	for range mostKeyMakers {
+		if !w.r.keys.begin() {
+			t.Fatal("nobody may make keys")
+		}
+	}
+	for range 5 {
+		if result := w.turn(); result.RequeueAfter != soonAfterConflict || len(w.names(&corev1.SecretList{})) > 0 {
+			t.Errorf("again after %s, secrets %v", result.RequeueAfter, w.names(&corev1.SecretList{}))
+		}
+	}
+	w.r.keys.end()
+	if w.turn(); len(w.names(&corev1.SecretList{})) == 0 {
+		t.Error("no keys were made when it could")
+	}
+	if w.r.keys.now != mostKeyMakers-1 {
+		t.Errorf("%d turns make keys", w.r.keys.now)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,9 +21,9 @@ import (
 
 // Kubeadm tells how far kubeadm is with the first machine of a cluster.
 type Kubeadm interface {
-	// Initialised reports whether all is written that others need to join. It is
+	// Initialised says what is not written yet of all that others need to join; empty: all is. It is
 	// asked only while the cluster's API server answers.
-	Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (bool, error)
+	Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (missing string, err error)
 	// Behind says in what kubeadm's files in the cluster are not as wanted.
 	Behind(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (KubeadmBehind, error)
 	// WritePermissions, WriteConfig and UpdateAddons bring them up to date.
@@ -42,18 +43,19 @@ type KubeadmBehind struct {
 // tokenPhase is the phase of kubeadm init that lets others join.
 const tokenPhase = "bootstrap-token"
 
-// kubeadm asks the cluster itself.
+// kubeadm asks the cluster itself, as the connection to it does; before there is one, as the secret says.
 type kubeadm struct {
-	secrets client.Reader
+	secrets  client.Reader
+	workload Workloads
 }
 
 // Initialised implements Kubeadm. kubeadm init writes the ConfigMap kubeadm-config
 // once the first control plane is up. Later, after all roles for joining
 // machines, it writes cluster-info, which they read first; a user may leave that phase out.
-func (k kubeadm) Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (bool, error) {
+func (k kubeadm) Initialised(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (string, error) {
 	set, err := k.client(ctx, cluster)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	return initialised(ctx, set, !skips(kcp, tokenPhase))
 }
@@ -124,10 +126,14 @@ func (k kubeadm) UpdateAddons(ctx context.Context, kcp *controlplanev1.KubeadmCo
 }
 
 func (k kubeadm) client(ctx context.Context, cluster *clusterv1.Cluster) (kubernetes.Interface, error) {
-	config, err := workloadConfig(ctx, k.secrets, cluster)
-	if err != nil {
-		return nil, err
+	config := k.workload.Config(client.ObjectKeyFromObject(cluster))
+	if config == nil {
+		var err error
+		if config, err = workloadConfig(ctx, k.secrets, cluster); err != nil {
+			return nil, err
+		}
 	}
+	config = rest.CopyConfig(config)
 	config.Timeout = 2 * time.Second
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -148,22 +154,25 @@ func wantedOf(kcp *controlplanev1.KubeadmControlPlane) kubeadmfiles.Wanted {
 	}
 }
 
-// initialised looks for what kubeadm init writes last.
-func initialised(ctx context.Context, set kubernetes.Interface, tokens bool) (bool, error) {
+// initialised looks for what kubeadm init writes last, and says what of it is missing.
+func initialised(ctx context.Context, set kubernetes.Interface, tokens bool) (string, error) {
 	wanted := [][2]string{{metav1.NamespaceSystem, "kubeadm-config"}}
 	if tokens {
 		wanted = append(wanted, [2]string{metav1.NamespacePublic, "cluster-info"})
 	}
 	for _, w := range wanted {
 		_, err := set.CoreV1().ConfigMaps(w[0]).Get(ctx, w[1], metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+			return "the endpoint answers 404 where an API server would know its kinds: it may be another server's", nil
+		}
 		if apierrors.IsNotFound(err) {
-			return false, nil
+			return fmt.Sprintf("kubeadm init has not written the ConfigMap %s in %s yet", w[1], w[0]), nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("reading ConfigMap %s/%s: %w", w[0], w[1], err)
+			return "", fmt.Errorf("reading ConfigMap %s/%s: %w", w[0], w[1], err)
 		}
 	}
-	return true, nil
+	return "", nil
 }
 
 // skips reports whether the user lets kubeadm init leave out a phase.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -25,6 +25,10 @@ type Workloads interface {
 	Want(key client.ObjectKey, busy bool)
 	// Forget ends the connection.
 	Forget(key client.ObjectKey)
+	// Own says which Nodes may belong to the control plane, besides those with its label.
+	Own(key client.ObjectKey, mine workload.Mine)
+	// Config returns how the cluster is reached; nil before it was connected for the first time.
+	Config(key client.ObjectKey) *rest.Config
 	// View returns what is known now, without waiting.
 	View(key client.ObjectKey) workload.View
 	// Dial returns a way to a port of a control plane's machine.
@@ -52,6 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if s.observed.Group.Begun == "" {
 		s.observed.Group.Begun = m.begun
 	}
+	r.Workload.Own(client.ObjectKeyFromObject(cluster), mineOf(slices.Concat(machines.ours, machines.strangers)...))
 	s.addWorkload(r.Workload.View(client.ObjectKeyFromObject(cluster)))
 	r.observeInit(ctx, s)
 	if err := r.observeKubeadm(ctx, s, m); err != nil {
@@ -73,7 +78,7 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 	age := slowTime
 	switch {
 	case moving, m.files.behind.Config != "", m.files.behind.Addons != "", m.files.behind.Permissions != "":
-		age = surveyAge
+		age = filesAge
 	case m.files.behind != KubeadmBehind{}, o.Etcd.Managed && !m.survey.Known:
 		age = surveyAgeRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
 	}
@@ -104,15 +109,20 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 	if o.Group.New && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
 		return
 	}
-	done, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
+	missing, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
 	if err != nil {
 		// An API server that has just come up may fail yet; the next turn asks again.
-		ctrl.LoggerFrom(ctx).V(1).Info("Could not see whether kubeadm has initialised the cluster", "error", err.Error())
+		missing = err.Error()
 	}
-	if done {
+	o.Cluster.Initializing = missing
+	if missing == "" {
 		o.Group.Initialized, o.Group.New = true, false
 	}
 }
+
+// filesAge is how long kubeadm's files in the cluster are believed while machines join or the files are behind.
+// What we write ourselves is read again at once.
+const filesAge = 10 * time.Second
 
 // surveys reports whether etcd's members are to be asked.
 func (s *scene) surveys() bool {

@@ -29,8 +29,11 @@ import (
 )
 
 // slowTime is how long the facts that change rarely are believed while all is
-// well. While something is missing they are read at every turn.
-const slowTime = 5 * time.Minute
+// well, and slowMissing while something is missing. What we write ourselves is read again at once.
+const (
+	slowTime    = 5 * time.Minute
+	slowMissing = 2 * time.Second
+)
 
 // slowFacts are facts that each cost a request and change rarely.
 type slowFacts struct {
@@ -55,7 +58,11 @@ type slowFacts struct {
 // fresh reports whether the facts may still be believed.
 func (f slowFacts) fresh(of string, now time.Time) bool {
 	well := len(f.missing) == 0 && len(f.given) == 0 && f.broken == "" && f.template == "" && f.kubeconfig.Exists
-	return well && f.of == of && now.Before(f.read.Add(slowTime))
+	believed := slowTime
+	if !well {
+		believed = slowMissing
+	}
+	return f.of == of && now.Before(f.read.Add(believed))
 }
 
 // reader reads the objects of the management cluster.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,6 +64,7 @@ type Reconciler struct {
 	memories memories
 	// handshakes with API servers that are asked for their certificates.
 	handshakes errgroup.Group
+	keys       keyMakers
 	// wakes brings about turns of control planes; nil: nobody listens.
 	wakes chan event.GenericEvent
 }
@@ -164,8 +166,8 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 	m.note(s)
 	failure := r.act(ctx, s, m, d)
 	switch {
-	case apierrors.IsConflict(failure):
-		// Decided on facts that are no longer true: nothing was done, and nothing is told.
+	case apierrors.IsConflict(failure), errors.Is(failure, errKeysWait):
+		// Decided on facts that are no longer true, or too early: nothing was done, and nothing is told.
 		return ctrl.Result{RequeueAfter: soonAfterConflict}, nil
 	case d.Step.Verb == plan.Finish && failure == nil:
 		r.announce(ctx, kcp, &controlplanev1.KubeadmControlPlane{Status: controlplanev1.KubeadmControlPlaneStatus{Plan: planStatus(d, nil)}}, d, nil)
@@ -190,7 +192,9 @@ func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
 	busy := s.busy()
 	m.resting = !busy && !acts(d.Step)
 	if len(s.machines) > 0 && (s.observed.Cluster.Kubeconfig.Exists || s.observed.Group.Deleting) {
-		r.Workload.Want(client.ObjectKeyFromObject(s.cluster), busy)
+		key := client.ObjectKeyFromObject(s.cluster)
+		r.Workload.Want(key, busy)
+		r.Workload.Own(key, mineOf(slices.Concat(s.machines, s.strangers)...)) // also where the connection is new
 	}
 }
 
@@ -252,6 +256,12 @@ func (r *Reconciler) confirm(ctx context.Context, s *scene, m *memory, d plan.De
 func (r *Reconciler) act(ctx context.Context, s *scene, m *memory, d plan.Decision) error {
 	if !acts(d.Step) {
 		return nil
+	}
+	if makesKeys(d.Step) {
+		if !r.keys.begin() {
+			return errKeysWait
+		}
+		defer r.keys.end()
 	}
 	fact := m.newest(s)
 	err := r.do(ctx, s, m, d.Step)

@@ -89,9 +89,13 @@ func TestNodesOf(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			found := nodesOf(all(made, test.machines), all(registered, test.nodes))
+			mine := mineOf(all(made, test.machines)...)
 			var got []string
 			for _, m := range slices.Sorted(maps.Keys(found)) {
 				got = append(got, m+":"+found[m].Name)
+				if node := found[m]; !mine.Names[node.Name] && !mine.ProviderIDs[node.Spec.ProviderID] && !mine.Addresses[workload.NormalAddress(nodeIP(node))] {
+					t.Errorf("Node %s, which belongs to machine %s, would be left out of the view", node.Name, m)
+				}
 			}
 			if text := strings.Join(got, " "); text != test.want {
 				t.Errorf("found %q, want %q", text, test.want)

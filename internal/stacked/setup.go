@@ -38,7 +38,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		r.Quorums = &quorums{secrets: r.APIReader}
 	}
 	if r.Kubeadm == nil {
-		r.Kubeadm = kubeadm{secrets: r.APIReader}
+		r.Kubeadm = kubeadm{secrets: r.APIReader, workload: r.Workload}
 	}
 	r.wakes = make(chan event.GenericEvent)
 	if err := register(metrics.Registry); err != nil {

@@ -102,18 +102,18 @@ func TestInitialised(t *testing.T) {
 		name    string
 		objects []runtime.Object
 		tokens  bool
-		want    bool
+		want    string
 	}{
-		{"nothing yet", nil, true, false},
-		{"the configuration alone", []runtime.Object{config}, true, false},
-		{"both", []runtime.Object{config, info}, true, true},
-		{"cluster-info alone", []runtime.Object{info}, true, false},
-		{"without the phase that lets others join", []runtime.Object{config}, false, true},
+		{"nothing yet", nil, true, "kubeadm init has not written the ConfigMap kubeadm-config in kube-system yet"},
+		{"the configuration alone", []runtime.Object{config}, true, "kubeadm init has not written the ConfigMap cluster-info in kube-public yet"},
+		{"both", []runtime.Object{config, info}, true, ""},
+		{"cluster-info alone", []runtime.Object{info}, true, "kubeadm init has not written the ConfigMap kubeadm-config in kube-system yet"},
+		{"without the phase that lets others join", []runtime.Object{config}, false, ""},
 	}
 	for _, test := range tests {
 		got, err := initialised(context.Background(), fake.NewClientset(test.objects...), test.tokens)
 		if err != nil || got != test.want {
-			t.Errorf("%s: %v, %v, want %v", test.name, got, err, test.want)
+			t.Errorf("%s: %q, %v, want %q", test.name, got, err, test.want)
 		}
 	}
 	kcp := testKCP(1)

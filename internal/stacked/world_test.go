@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
@@ -146,8 +147,10 @@ func (w *world) use(c client.Client) {
 // intercept lets the controller's requests pass through the given functions.
 func (w *world) intercept(f interceptor.Funcs) { w.use(interceptor.NewClient(w.client, f)) }
 
-func (w *world) Want(client.ObjectKey, bool) { defer w.locked()(); w.wanted++ }
-func (w *world) Forget(client.ObjectKey)     { defer w.locked()(); w.forgotten++ }
+func (w *world) Want(client.ObjectKey, bool)          { defer w.locked()(); w.wanted++ }
+func (w *world) Forget(client.ObjectKey)              { defer w.locked()(); w.forgotten++ }
+func (w *world) Own(client.ObjectKey, workload.Mine)  {}
+func (w *world) Config(client.ObjectKey) *rest.Config { return nil }
 func (w *world) View(client.ObjectKey) workload.View {
 	defer w.locked()()
 	return w.view
@@ -165,9 +168,12 @@ func (w *world) Events() <-chan event.GenericEvent { return w.changed }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (Quorum, error) {
 	return w, nil
 }
-func (w *world) Initialised(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (bool, error) {
+func (w *world) Initialised(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (string, error) {
 	defer w.locked()()
-	return w.init, nil
+	if !w.init {
+		return "kubeadm init has not finished", nil
+	}
+	return "", nil
 }
 
 // locked locks the world and returns how to unlock it.

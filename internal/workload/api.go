@@ -27,7 +27,7 @@ import (
 const (
 	// patience is how long one short request may take.
 	patience = 2 * time.Second
-	// listPatience is how long a list may take.
+	// listPatience is how long one page of a list may take.
 	listPatience = 10 * time.Second
 )
 
@@ -152,12 +152,12 @@ func failedChecks(body, otherwise string) string {
 func (a *api) nodes(b *book) *feed[*corev1.Node] {
 	return &feed[*corev1.Node]{
 		shelf: b.nodes,
-		read: func(ctx context.Context, o metav1.ListOptions) ([]*corev1.Node, string, error) {
+		read: func(ctx context.Context, o metav1.ListOptions) (page[*corev1.Node], error) {
 			list := &corev1.NodeList{}
 			if err := a.get("", "nodes", o).Do(ctx).Into(list); err != nil {
-				return nil, "", fmt.Errorf("listing Nodes: %w", err)
+				return page[*corev1.Node]{}, fmt.Errorf("listing Nodes: %w", err)
 			}
-			return pointers(list.Items), list.ResourceVersion, nil
+			return page[*corev1.Node]{pointers(list.Items), list.ResourceVersion, list.Continue}, nil
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return a.get("", "nodes", o).Watch(ctx)
@@ -170,12 +170,12 @@ func (a *api) pods(b *book) *feed[*corev1.Pod] {
 	return &feed[*corev1.Pod]{
 		selector: "tier=control-plane",
 		shelf:    b.pods,
-		read: func(ctx context.Context, o metav1.ListOptions) ([]*corev1.Pod, string, error) {
+		read: func(ctx context.Context, o metav1.ListOptions) (page[*corev1.Pod], error) {
 			list := &corev1.PodList{}
 			if err := a.get(metav1.NamespaceSystem, "pods", o).Do(ctx).Into(list); err != nil {
-				return nil, "", fmt.Errorf("listing the static pods of control planes: %w", err)
+				return page[*corev1.Pod]{}, fmt.Errorf("listing the static pods of control planes: %w", err)
 			}
-			return pointers(list.Items), list.ResourceVersion, nil
+			return page[*corev1.Pod]{pointers(list.Items), list.ResourceVersion, list.Continue}, nil
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return a.get(metav1.NamespaceSystem, "pods", o).Watch(ctx)

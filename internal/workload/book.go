@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -20,13 +21,13 @@ type book struct {
 	mu    sync.Mutex
 	view  View
 	stale bool // the view's lists are older than the shelves
-	nodes *shelf[*corev1.Node]
+	nodes *nodeShelf
 	pods  *shelf[*corev1.Pod]
 }
 
 func newBook(changed func()) *book {
 	b := &book{changed: changed, view: View{Why: "not connected yet", Since: time.Now()}}
-	b.nodes = &shelf[*corev1.Node]{book: b, trim: trimNode, items: map[string]*corev1.Node{}}
+	b.nodes = newNodeShelf(b)
 	b.pods = &shelf[*corev1.Pod]{book: b, trim: trimPod, items: map[string]*corev1.Pod{}}
 	return b
 }
@@ -79,12 +80,17 @@ type shelf[T metav1.Object] struct {
 	items map[string]T
 }
 
-// replace makes the objects all that there are.
-func (s *shelf[T]) replace(objects []T) {
-	fresh := make(map[string]T, len(objects))
-	for _, o := range objects {
-		s.trim(o)
-		fresh[o.GetName()] = o
+// replace makes the objects of all pages all that there are.
+func (s *shelf[T]) replace(pages iter.Seq2[[]T, error]) error {
+	fresh := map[string]T{}
+	for objects, err := range pages {
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			s.trim(o)
+			fresh[o.GetName()] = o
+		}
 	}
 	s.book.mu.Lock()
 	news := !maps.EqualFunc(s.items, fresh, same[T])
@@ -92,6 +98,7 @@ func (s *shelf[T]) replace(objects []T) {
 		s.items, s.book.stale = fresh, true
 	}
 	s.book.unlock(news)
+	return nil
 }
 
 func (s *shelf[T]) put(o T) {
@@ -128,14 +135,6 @@ func values[T any, P interface {
 	}
 	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(P(&a).GetName(), P(&b).GetName()) })
 	return out
-}
-
-func trimNode(n *corev1.Node) {
-	n.TypeMeta, n.ManagedFields, n.ResourceVersion = metav1.TypeMeta{}, nil, ""
-	n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil
-	for i := range n.Status.Conditions {
-		n.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
-	}
 }
 
 func trimPod(p *corev1.Pod) {

@@ -98,6 +98,14 @@ func (s *server) resource(w http.ResponseWriter, r *http.Request, kind, resource
 				items = append(items, o)
 			}
 		}
+		slices.SortFunc(items, func(a, b client.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
+		if limit, err := strconv.Atoi(r.URL.Query().Get("limit")); err == nil {
+			from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+			if from+limit < len(items) {
+				list["metadata"].(map[string]any)["continue"] = strconv.Itoa(from + limit)
+			}
+			items = items[from:min(from+limit, len(items))]
+		}
 		list["items"] = items
 		_ = json.NewEncoder(w).Encode(list)
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -16,18 +17,34 @@ import (
 const (
 	// watchSeconds is the least time for which a watch is asked; it ends in up to twice of it.
 	watchSeconds = 300
+	// pageSize is how many objects a page of a list has.
+	pageSize = 500
 	// shortWatch: one that ends earlier was not ended by time, and shortWatches of them in a row are not normal.
 	shortWatch   = time.Second
 	shortWatches = 3
 )
+
+// keeper holds objects of one kind.
+type keeper[T any] interface {
+	// replace makes the objects of all pages all that there are, unless a page is an error.
+	replace(pages iter.Seq2[[]T, error]) error
+	put(T)
+	remove(T)
+}
+
+// page is a part of a list: its objects, the version of the whole list, and where the next part begins, empty: nowhere.
+type page[T any] struct {
+	objects       []T
+	version, next string
+}
 
 // feed puts all objects of one kind on a shelf and keeps them up to date. client-go's reflector
 // does the same, but retries a lost connection by itself after up to 30 s and does not
 // tell that it is lost.
 type feed[T metav1.Object] struct {
 	selector string
-	shelf    *shelf[T]
-	read     func(context.Context, metav1.ListOptions) (objects []T, version string, err error)
+	shelf    keeper[T]
+	read     func(context.Context, metav1.ListOptions) (page[T], error)
 	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
 	// version is where the next watch begins.
@@ -36,15 +53,34 @@ type feed[T metav1.Object] struct {
 
 // list reads all objects.
 func (f *feed[T]) list(ctx context.Context) error {
+	err := f.shelf.replace(f.pages(ctx))
+	if apierrors.IsResourceExpired(err) {
+		// It took so long that the version of the first page is gone: once more, from the beginning.
+		err = f.shelf.replace(f.pages(ctx))
+	}
+	return err
+}
+
+// pages reads all objects, page by page, so that a large list is never decoded as a whole.
+func (f *feed[T]) pages(ctx context.Context) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		o := metav1.ListOptions{LabelSelector: f.selector, Limit: pageSize}
+		for {
+			p, err := f.readPage(ctx, o)
+			if err == nil {
+				f.version, o.Continue = p.version, p.next
+			}
+			if !yield(p.objects, err) || err != nil || p.next == "" {
+				return
+			}
+		}
+	}
+}
+
+func (f *feed[T]) readPage(ctx context.Context, o metav1.ListOptions) (page[T], error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	objects, version, err := f.read(ctx, metav1.ListOptions{LabelSelector: f.selector})
-	if err != nil {
-		return err
-	}
-	f.version = version
-	f.shelf.replace(objects)
-	return nil
+	return f.read(ctx, o)
 }
 
 // follow watches from where list ended, until something is wrong, and says what. A watch that

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -24,9 +25,10 @@ type View struct {
 	Why string
 	// Since is when Reachable became what it is.
 	Since time.Time
-	// Nodes are all Nodes, sorted by name, without what is large or changes without
-	// need: managed fields, resource versions, images, volumes, the times of heartbeats. They are the last known ones when
-	// the cluster is not reachable.
+	// Nodes are those that are labelled as control planes and those that Own names, sorted by name; all Nodes, where
+	// nobody has called Own. Of their metadata names, labels and times are kept, of their specs provider
+	// ID and taints, of their status addresses, the condition Ready and the versions. They are the last known ones when the cluster is
+	// not reachable.
 	Nodes []corev1.Node
 	// Pods are the static pods of control planes (in kube-system, labelled tier=control-plane), sorted by
 	// name; of their specs only the Node and the containers' names and images. The last known ones when the
@@ -120,6 +122,23 @@ func (c *Connections) Want(key client.ObjectKey, busy bool) {
 		}
 	}
 	conn.setBusy(busy)
+}
+
+// Own says which Nodes may belong to the cluster's control plane, besides those that are labelled so. Others
+// are not in the view any more, and their changes bring no events. The next View takes it into account.
+func (c *Connections) Own(key client.ObjectKey, mine Mine) {
+	if conn := c.get(key); conn != nil {
+		conn.book.nodes.own(mine)
+	}
+}
+
+// Config returns how the cluster is reached; nil before it was connected for the first time. It must not be changed.
+func (c *Connections) Config(key client.ObjectKey) *rest.Config {
+	conn := c.get(key)
+	if conn == nil {
+		return nil
+	}
+	return conn.kept()
 }
 
 // Forget ends the connection to the cluster, and drops its view.

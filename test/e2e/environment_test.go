@@ -70,7 +70,7 @@ func (e *environment) quorate(t *testing.T, args ...string) string {
 
 func (e *environment) try(args ...string) (string, error) {
 	c := exec.Command(e.binary, args...)
-	c.Env = append(os.Environ(), "QUORATE_STATE="+e.state)
+	c.Env = append(os.Environ(), "QUORATE_STATE="+e.state, "QUORATE_AUDIT=1")
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Run(); err != nil {

@@ -26,7 +26,7 @@ import (
 // kubectlAfterUpgrade: once v1.35.4 has become v1.36.3, kubectl logs, exec and port-forward work on every node. The certificates with which
 // API servers ask kubelets are of the newer kubeadm, and what they may do was bound by none of the machines, which all joined.
 func kubectlAfterUpgrade(t *testing.T, e *environment) {
-	const name = "romeo"
+	const name = "yankee"
 	e.up(t, name, "--replicas", "3", "--kubernetes-version", older)
 	before := e.machines(t, name)
 	e.kubectlWorks(t, name)
@@ -121,7 +121,7 @@ func handshake(address string) error {
 // forwardOnly: etcd's members are reached by port-forwards alone. A rollout, a deletion and scaling go on as ever, and permissions that
 // were lost, without which no member is reached, are made again; no connection is made to a machine's etcd.
 func forwardOnly(t *testing.T, e *environment) {
-	const name = "sierra"
+	const name = "zulu"
 	t.Setenv("QUORATE_ETCD_FORWARD_ONLY", "true")
 	e.restartDaemon(t)
 	t.Cleanup(func() { e.restartDaemon(t) }) // without the variable, which is unset after this test

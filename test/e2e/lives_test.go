@@ -43,6 +43,7 @@ func create(t *testing.T, e *environment) {
 	reportMemory(t, e)
 	reportIdle(t, e, "alpha")
 	e.takeDown(t, "alpha")
+	e.useRights(t, false)
 }
 
 // spreadOver verifies that no two machines share a failure domain.

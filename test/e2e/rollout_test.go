@@ -134,7 +134,10 @@ func (e *environment) change(t *testing.T, name string, f func(*controlplanev1.K
 }
 
 // repair: one dead machine of three is replaced by spec.autoRepair.
-func repair(t *testing.T, e *environment) { heal(t, e, "india", 3, 1) }
+func repair(t *testing.T, e *environment) {
+	heal(t, e, "india", 3, 1)
+	e.useRights(t, true)
+}
 
 // twoOfFive: two dead machines of five at once are.
 func twoOfFive(t *testing.T, e *environment) { heal(t, e, "juliett", 5, 2) }

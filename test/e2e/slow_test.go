@@ -58,6 +58,7 @@ func slowInfrastructure(t *testing.T, e *environment) {
 	settled := e.machines(t, name)
 	e.quorate(t, "up", "--network", e.network, "--name", name, "--replicas", "5", "--wait=false")
 	e.deleteJoining(t, name, settled, atOnce, asLearner, asVoter)
+	e.gone(t, name)
 	eventually(t, "five voters", 3*patience, e.quorumOf(t, name, 5))
 	eventually(t, "five healthy nodes", patience, e.healthy(t, name, 5))
 
@@ -66,12 +67,13 @@ func slowInfrastructure(t *testing.T, e *environment) {
 		kcp.Spec.Rollout.After = metav1.Now()
 	})
 	e.deleteJoining(t, name, settled, asLearner, asVoter)
-	eventually(t, "all machines are replaced", 5*patience, func() string {
+	eventually(t, "all machines are replaced", 6*patience, func() string {
 		if old := slices.DeleteFunc(e.machines(t, name), func(m string) bool { return !slices.Contains(settled, m) }); len(old) > 0 {
 			return fmt.Sprintf("%v are left", old)
 		}
 		return ""
 	})
+	e.gone(t, name)
 	eventually(t, "five voters", 3*patience, e.quorumOf(t, name, 5))
 	eventually(t, "five healthy nodes", patience, e.healthy(t, name, 5))
 	e.takeTime(t, name, 0)
@@ -122,6 +124,19 @@ func (e *environment) deleteJoining(t *testing.T, name string, settled []string,
 		deleteMachine(t, e, victim)
 		done = append(done, victim)
 	}
+}
+
+// gone waits until no machine is being deleted.
+func (e *environment) gone(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "the deleted machines are gone", 3*patience, func() string {
+		for _, m := range e.machineObjects(t, name) {
+			if !m.DeletionTimestamp.IsZero() {
+				return m.Name + " is there"
+			}
+		}
+		return ""
+	})
 }
 
 // joining is a machine, none of the others, that is in a stage of its join; empty: none is.

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -17,10 +19,26 @@ import (
 )
 
 func TestAdmission(t *testing.T) {
+	needAssets(t)
+	c := start(t, &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true})
+	t.Run("create", func(t *testing.T) { created(t, c) })
+	t.Run("create in v1beta1", func(t *testing.T) { createdOld(t, c) })
+	t.Run("update", func(t *testing.T) { updated(t, c) })
+	t.Run("scale", func(t *testing.T) { scaled(t, c) })
+	t.Run("made before the rules", func(t *testing.T) { ratcheted(t, c) })
+}
+
+func needAssets(t *testing.T) {
+	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true}
+}
+
+// start starts an API server, and returns its administrator's client.
+func start(t *testing.T, env *envtest.Environment) client.Client {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
 	t.Cleanup(func() { // also after a Start that failed half-way
 		if err := env.Stop(); err != nil {
 			t.Error(err)
@@ -34,11 +52,7 @@ func TestAdmission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("create", func(t *testing.T) { created(t, c) })
-	t.Run("create in v1beta1", func(t *testing.T) { createdOld(t, c) })
-	t.Run("update", func(t *testing.T) { updated(t, c) })
-	t.Run("scale", func(t *testing.T) { scaled(t, c) })
-	t.Run("made before the rules", func(t *testing.T) { ratcheted(t, c) })
+	return c
 }
 
 const controlPlane = `
@@ -75,22 +89,35 @@ metadata: {name: cp, namespace: default}
 spec: {template: {spec: {}}}
 `
 
+// row is a control plane that is to be created: in its manifest old is replaced by changed. A refusal says this.
+type row struct{ name, old, changed, refusal string }
+
+// sizes are numbers of machines. The schema and the webhook say the same of them.
+var sizes = []row{
+	{"three replicas", "", "", ""},
+	{"one replica", "replicas: 3", "replicas: 1", ""},
+	{"seven replicas", "replicas: 3", "replicas: 7", ""},
+	{"an even number", "replicas: 3", "replicas: 4", "replicas is 4: a control plane with stacked etcd needs an odd number"},
+	{"eight replicas", "replicas: 3", "replicas: 8", "replicas is 8: a control plane with stacked etcd needs an odd number"},
+	{"zero replicas", "replicas: 3", "replicas: 0", "replicas is 0: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
+	{"nine replicas", "replicas: 3", "replicas: 9", "replicas is 9: stacked etcd is supported with 1, 3, 5 or 7 members"},
+	{"many", "replicas: 3", "replicas: 101", "replicas is 101: stacked etcd is supported with 1, 3, 5 or 7 members"},
+	{"an even number with external etcd", "replicas: 3", "replicas: 4#external", ""},
+	{"nine with external etcd", "replicas: 3", "replicas: 9#external", ""},
+	{"zero with external etcd", "replicas: 3", "replicas: 0#external", "replicas is 0: at least one machine is needed; any number from 1 is accepted"},
+}
+
+// negative are numbers of machines that the API server refuses for every kind with a scale, before any webhook.
+var negative = []row{
+	{"less than zero", "replicas: 3", "replicas: -1", "replicas is -1: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
+	{"less than zero with external etcd", "replicas: 3", "replicas: -1#external", "replicas is -1: at least one machine is needed; any number from 1 is accepted"},
+}
+
 // created: what may be created, and what the refusal of the rest says.
 func created(t *testing.T, c client.Client) {
-	for _, row := range []struct{ name, old, changed, refusal string }{
-		{"three replicas", "", "", ""},
-		{"one replica", "replicas: 3", "replicas: 1", ""},
-		{"seven replicas", "replicas: 3", "replicas: 7", ""},
-		{"an even number", "replicas: 3", "replicas: 4", "replicas is 4: a control plane with stacked etcd needs an odd number"},
-		{"eight replicas", "replicas: 3", "replicas: 8", "replicas is 8: a control plane with stacked etcd needs an odd number"},
-		{"zero replicas", "replicas: 3", "replicas: 0", "replicas is 0: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
-		{"less than zero", "replicas: 3", "replicas: -1", "replicas is -1: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
-		{"nine replicas", "replicas: 3", "replicas: 9", "replicas is 9: stacked etcd is supported with 1, 3, 5 or 7 members"},
-		{"many", "replicas: 3", "replicas: 101", "replicas is 101: stacked etcd is supported with 1, 3, 5 or 7 members"},
-		{"an even number with external etcd", "replicas: 3", "replicas: 4#external", ""},
-		{"nine with external etcd", "replicas: 3", "replicas: 9#external", ""},
-		{"zero with external etcd", "replicas: 3", "replicas: 0#external", "replicas is 0: at least one machine is needed; any number from 1 is accepted"},
-		{"less than zero with external etcd", "replicas: 3", "replicas: -1#external", "replicas is -1: at least one machine is needed; any number from 1 is accepted"},
+	createRows(t, c, sizes)
+	createRows(t, c, negative)
+	createRows(t, c, []row{
 		{"upstream's rollout", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}", ""},
 		{"two surplus machines", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}", "maxSurge must be 0 or 1"},
 		{"joins one by one", "replicas: 3", "replicas: 3\n  joins: {maxParallel: 1}", ""},
@@ -98,7 +125,12 @@ func created(t *testing.T, c client.Client) {
 		{"no kubeadm configuration", "\n  kubeadmConfigSpec: {format: cloud-config}", "", ""},
 		{"no version", "version: v1.36.3", "", "spec.version: Required value"},
 		{"a version that is none", "version: v1.36.3", "version: latest", "version is latest: it must be of the form v1.36.3"},
-	} {
+	})
+}
+
+// createRows creates what each row makes of the control plane.
+func createRows(t *testing.T, c client.Client, rows []row) {
+	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			o := object(t, changed(controlPlane, row.old, row.changed))
 			wantRefusal(t, c.Create(context.Background(), o), row.refusal)

@@ -14,26 +14,37 @@ import (
 // as its number of machines does not become worse.
 func ratcheted(t *testing.T, c client.Client) {
 	withoutRules(t, c, func() {
-		for name, replicas := range map[string]string{"nine": "replicas: 9", "four": "replicas: 4", "none": "replicas: 0#external"} {
-			o := object(t, changed(controlPlane, "replicas: 3", replicas))
-			o.SetName(name)
-			create(t, c, o)
-			t.Cleanup(func() { remove(t, c, o) })
-		}
+		makeUnruly(t, c)
 	})
+	resize(t, c)
+}
+
+// makeUnruly makes control planes with numbers of machines that are not accepted.
+func makeUnruly(t *testing.T, c client.Client) {
+	t.Helper()
+	for name, replicas := range map[string]string{"nine": "replicas: 9", "four": "replicas: 4", "none": "replicas: 0#external"} {
+		o := object(t, changed(controlPlane, "replicas: 3", replicas))
+		o.SetName(name)
+		create(t, c, o)
+		t.Cleanup(func() { remove(t, c, o) })
+	}
+}
+
+// resize changes what was made before the rules.
+func resize(t *testing.T, c client.Client) {
 	for _, row := range []struct{ name, patch, refusal string }{
 		{"nine", `{"metadata":{"labels":{"a":"b"}}}`, ""},
 		{"nine", `{"spec":{"version":"v1.36.4"}}`, ""},
 		{"nine", `{"spec":{"replicas":11}}`, "replicas is 11: stacked etcd is supported with 1, 3, 5 or 7 members"},
 		{"nine", `{"spec":{"replicas":8}}`, "replicas is 8: a control plane with stacked etcd needs an odd number"},
-		{"nine", `{"spec":{"replicas":-1}}`, "replicas is -1"},
+		{"nine", `{"spec":{"replicas":-1}}`, "spec.replicas: Invalid value: -1"},
 		{"nine", `{"spec":{"replicas":7}}`, ""},
 		{"nine", `{"spec":{"replicas":9}}`, "replicas is 9: stacked etcd is supported with 1, 3, 5 or 7 members"},
 		{"four", `{"spec":{"version":"v1.36.4"}}`, ""},
 		{"four", `{"spec":{"replicas":2}}`, "replicas is 2"},
 		{"four", `{"spec":{"replicas":5}}`, ""},
 		{"none", `{"spec":{"version":"v1.36.4"}}`, ""},
-		{"none", `{"spec":{"replicas":-1}}`, "replicas is -1"},
+		{"none", `{"spec":{"replicas":-1}}`, "spec.replicas: Invalid value: -1"},
 		{"none", `{"spec":{"replicas":2}}`, ""},
 		{"none", `{"spec":{"replicas":0}}`, "replicas is 0"},
 	} {

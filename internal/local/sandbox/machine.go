@@ -291,13 +291,13 @@ func (h *Host) cut(ctx context.Context, name string, partitioned bool) error {
 
 // SetPeers makes the machine's routes to the pods of other machines exactly these: pod range to machine address.
 // A machine that does not run gets them when it starts.
-func (h *Host) SetPeers(name string, peers map[netip.Prefix]netip.Addr) error {
+func (h *Host) SetPeers(ctx context.Context, name string, peers map[netip.Prefix]netip.Addr) error {
 	for to, via := range peers {
 		if !to.IsValid() || !to.Addr().Is4() || !h.network.Contains(via) {
 			return fmt.Errorf("machine %s: peer %s via %s: must be an IPv4 range via an address in %s", name, to, via, h.network)
 		}
 	}
-	return h.with(context.Background(), name, func(f folder, r *record) error {
+	return h.with(ctx, name, func(f folder, r *record) error {
 		if !maps.Equal(r.Peers, peers) {
 			r.Peers = maps.Clone(peers)
 			if err := f.save(r); err != nil {

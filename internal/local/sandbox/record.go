@@ -56,7 +56,23 @@ func (f folder) load() (*record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", f.record(), err)
 	}
+	if err := r.check(filepath.Base(string(f))); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", f.record(), err)
+	}
 	return &r, nil
+}
+
+// check says whether a record is one of the machine, with what everything that is done with one relies on.
+func (r *record) check(name string) error {
+	switch {
+	case r.Spec.Name != name:
+		return fmt.Errorf("it is damaged: it is about machine %q", r.Spec.Name)
+	case !r.Spec.Address.Is4():
+		return fmt.Errorf("it is damaged: the address %s is none of IPv4", r.Spec.Address)
+	case r.Spec.PodCIDR.IsValid() && !r.Spec.PodCIDR.Addr().Is4():
+		return fmt.Errorf("it is damaged: the pod range %s is none of IPv4", r.Spec.PodCIDR)
+	}
+	return nil
 }
 
 // lockRetry is how often a lock that somebody else holds is tried.

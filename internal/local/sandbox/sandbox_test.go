@@ -289,11 +289,11 @@ func TestPartitionAndPeers(t *testing.T) {
 	ensure(t, h, tiny("one", 11))
 	ensure(t, h, tiny("two", 12))
 	pods := netip.MustParsePrefix("10.99.2.0/24")
-	if err := h.SetPeers("one", map[netip.Prefix]netip.Addr{pods: tiny("two", 12).Address, netip.MustParsePrefix("10.99.3.0/24"): tiny("", 13).Address}); err != nil {
+	if err := h.SetPeers(t.Context(), "one", map[netip.Prefix]netip.Addr{pods: tiny("two", 12).Address, netip.MustParsePrefix("10.99.3.0/24"): tiny("", 13).Address}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, h, "one", "ip route add 10.98.0.0/16 via 172.31.77.12")
-	if err := h.SetPeers("one", map[netip.Prefix]netip.Addr{pods: tiny("two", 12).Address}); err != nil {
+	if err := h.SetPeers(t.Context(), "one", map[netip.Prefix]netip.Addr{pods: tiny("two", 12).Address}); err != nil {
 		t.Fatal(err)
 	}
 	routes := run(t, h, "one", "ip route")

@@ -53,7 +53,7 @@ func (h *Host) List() ([]Status, error) {
 
 func (h *Host) statusOf(r *record) (Status, error) {
 	said := h.folder(r.Spec.Name).status()
-	s := Status{Spec: r.Spec, State: Dead, Partitioned: r.Partitioned, Problem: r.Problem, Bootstrap: Bootstrap(said.Bootstrap)}
+	s := Status{Spec: r.Spec, State: Dead, Partitioned: r.Partitioned, Problem: plaintext.Shown(r.Problem), Bootstrap: Bootstrap(said.Bootstrap)}
 	if r.Stopped {
 		s.State, s.Problem = Stopped, ""
 	}

@@ -1,0 +1,51 @@
+package rights
+
+import "maps"
+
+const (
+	bootstrap      = "bootstrap.cluster.x-k8s.io"
+	cluster        = "cluster.x-k8s.io"
+	controlPlane   = "controlplane.cluster.x-k8s.io"
+	events         = "events.k8s.io"
+	infrastructure = "infrastructure.cluster.x-k8s.io"
+)
+
+// rare are the grants of Quorate's role that the making and the repair of a control plane may go without, each with what
+// needs it. Every other grant is used by one of them.
+var rare = map[Right]string{
+	{"update", "", "secrets"}:   "a kubeconfig is written anew before its certificate ends",
+	{"patch", "", "secrets"}:    "a secret that lost its owner is owned again",
+	{"patch", events, "events"}: "an event that is repeated becomes one with a count",
+	{"update", controlPlane, "kubeadmcontrolplanes/finalizers"}: "asked for by the admission plugin OwnerReferencesPermissionEnforcement, where " +
+		"that is on, of whoever sets an owner reference that blocks the owner's deletion",
+	{"get", controlPlane, "kubeadmcontrolplanes"}: "the cache has not shown the control plane's last write",
+	{"get", cluster, "machines"}:                  "the cache has not shown a Machine that was just made",
+	{"patch", cluster, "machinehealthchecks"}:     "spec.autoRepair is changed",
+	{"delete", cluster, "machinehealthchecks"}:    "spec.autoRepair is taken away",
+	{"get", bootstrap, "kubeadmconfigs"}:          "the creation of a machine was cut short",
+	{"delete", bootstrap, "kubeadmconfigs"}:       "a machine whose creation was cut short is not wanted any more",
+	{"patch", bootstrap, "kubeadmconfigs"}:        "a machine is adopted, or labels in the spec are changed",
+	{"get", infrastructure, "*"}:                  "the creation of a machine was cut short",
+	{"delete", infrastructure, "*"}:               "a machine whose creation was cut short is not wanted any more",
+}
+
+// repairing are the grants that only the repair of a control plane uses, as a rule.
+var repairing = map[Right]string{
+	{"create", cluster, "machinehealthchecks"}: "spec.autoRepair",
+}
+
+// Expected returns those of unused grants that are to be used by a life of a control plane: by its making, or, with
+// repair, by its making and repair together.
+func Expected(unused []Right, repair bool) []Right {
+	excused := maps.Clone(rare)
+	if !repair {
+		maps.Copy(excused, repairing)
+	}
+	var left []Right
+	for _, u := range unused {
+		if _, ok := excused[u]; !ok {
+			left = append(left, u)
+		}
+	}
+	return left
+}
