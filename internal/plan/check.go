@@ -301,7 +301,7 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkEnough(o, gone); err != nil {
 		return err
 	}
-	if err := checkNobodyLeaves(o); err != nil && !isDead(o, gone) && mayVote(o, gone) {
+	if err := checkNobodyLeaves(o); err != nil && !isSilent(o, gone) {
 		return err // the quorum only gains when one goes whose voter is dead
 	}
 	return checkMembersGo(o, gone)
@@ -348,6 +348,11 @@ func checkStart(gone Machine) error {
 // known to for long.
 // It serves nobody, and does not count.
 func isDead(o Observed, m Machine) bool {
+	return m.Marked != "" && isSilent(o, m) && (o.Etcd.Managed || m.Node == "" || ails(m))
+}
+
+// isSilent: no voter that is or may be on the machine answers, or has been known to for long.
+func isSilent(o Observed, m Machine) bool {
 	for _, e := range o.Etcd.Members {
 		here := e.Machine == m.Name && !e.Learner || mayBeOn(o, e, m)
 		silent := e.Health == Unknown && !e.Since.IsZero() && o.Now.Sub(e.Since) >= 5*time.Minute
@@ -355,7 +360,7 @@ func isDead(o Observed, m Machine) bool {
 			return false
 		}
 	}
-	return m.Marked != "" && (o.Etcd.Managed || m.Node == "" || ails(m))
+	return true
 }
 
 // ails: a component of it is proven not to be healthy.
@@ -388,7 +393,7 @@ func isWhole(o Observed, m Machine) bool {
 		return true
 	}
 	for _, e := range o.Etcd.Members {
-		if e.Machine == m.Name && !e.Learner && e.Health == Healthy {
+		if e.Machine == m.Name && !e.Learner && e.Health == Healthy && len(e.Alarms) == 0 {
 			return true
 		}
 	}

@@ -155,12 +155,25 @@ func (s *state) takeAway(m *machine, reason, why string) opinion {
 			return wait("CannotSpare", "%s, but %s %s", why, m.Name, not)
 		}
 	}
-	if e := s.held(m); e != nil {
+	if e := s.leaderOn(m); e != nil {
 		if v := s.handOver(e, reason, why+"; "+m.Name+" goes"); v.decided {
 			return v
 		}
 	}
 	return do(Step{Verb: Delete, Machine: m.Name}, reason, "%s%s", why, s.edge(m))
+}
+
+// leaderOn is the leader, if a machine holds it, or may for all that is known; nil: it does not.
+func (s *state) leaderOn(m *machine) *Member {
+	if m.member != nil {
+		return m.member
+	}
+	for _, o := range s.orphans() {
+		if o.Leader && m.mayHold(o) {
+			return o
+		}
+	}
+	return nil
 }
 
 // edge warns when no voter may fail any more from the time at which the machine's own has

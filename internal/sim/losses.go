@@ -73,7 +73,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	l := w.without(gone)
 	staying, whole := w.mustStay(gone)
 	switch {
-	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner && (gone.marked == "" || w.isAsked(gone.member)):
+	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner && w.isAsked(gone.member):
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
 	case l.complete+l.held == 0:
 		w.blame("%s would leave no complete machine", s)
