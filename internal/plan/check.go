@@ -393,7 +393,7 @@ func isWhole(o Observed, m Machine) bool {
 		return true
 	}
 	for _, e := range o.Etcd.Members {
-		if e.Machine == m.Name && !e.Learner && e.Health == Healthy && len(e.Alarms) == 0 {
+		if e.Machine == m.Name && !e.Learner && e.Health == Healthy && !isCorrupt(e) {
 			return true
 		}
 	}

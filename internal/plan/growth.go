@@ -185,10 +185,8 @@ func (s *state) sound() opinion {
 	if text := s.ailing(); text != "" {
 		return wait("MemberUnhealthy", "etcd member %s; etcd takes no new member meanwhile", text)
 	}
-	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; len(m.Alarms) > 0 {
-			return wait("EtcdAlarm", "etcd member %s raises %s", m.label(), strings.Join(sorted(m.Alarms), ", "))
-		}
+	if v := s.alarm(); v.decided {
+		return v
 	}
 	// Who is outdated or marked is about to be replaced, broken or not.
 	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return m.Outdated != "" || m.Marked != "" })
@@ -196,6 +194,17 @@ func (s *state) sound() opinion {
 		return wait("MachineBroken", "%s", troubles(broken))
 	}
 	return pass("all that is there is healthy")
+}
+
+// alarm waits while a member raises an alarm: with NOSPACE etcd takes no writes, those of machines
+// that join among them.
+func (s *state) alarm() opinion {
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; len(m.Alarms) > 0 {
+			return wait("EtcdAlarm", "etcd member %s raises %s", m.label(), strings.Join(sorted(m.Alarms), ", "))
+		}
+	}
+	return pass("no member of etcd raises an alarm")
 }
 
 // create is the step that makes the next machine, or finishes the one that was begun.

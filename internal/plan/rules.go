@@ -219,6 +219,7 @@ var rules = []rule{
 		says: "What is broken and not for these rules to mend is named, for a person or a health check.",
 		gives: []Reason{
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
+			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
 			{"KubeadmUnusable", Wait, "no machine can join with kubeadm's own configuration as it is; a person must mend it"},
 			{"AddonsRefused", Wait, "an add-on cannot be brought to what is wanted; a person must change that"},

@@ -80,7 +80,7 @@ func (m *machine) need() int {
 		return 3
 	case old:
 		return 4
-	case m.broken():
+	case m.broken(), m.member != nil && len(m.member.Alarms) > 0:
 		return 5
 	}
 	return 6
@@ -159,6 +159,9 @@ func (m *machine) because(s *state) string {
 func waitForRepair(s *state) opinion {
 	if broken := s.with(failed, late, unhealthy, unknown); len(broken) > 0 {
 		return wait("MachineBroken", "%s", troubles(broken))
+	}
+	if v := s.alarm(); v.decided {
+		return v
 	}
 	v := s.matched()
 	switch c := s.Cluster; {

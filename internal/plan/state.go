@@ -239,8 +239,8 @@ func (s *state) health(m *machine) (Health, string) {
 		blame(Unhealthy, "etcd member "+m.member.ID+" is still a learner")
 	case m.member.Health != Healthy:
 		blame(m.member.Health, "etcd member "+m.member.ID+" is "+describe(m.member.Health, ""))
-	case len(m.member.Alarms) > 0:
-		blame(Unhealthy, "etcd member "+m.member.ID+" raises "+strings.Join(sorted(m.member.Alarms), ", "))
+	case !m.member.sound():
+		blame(Unhealthy, "etcd member "+m.member.ID+" raises "+corrupt)
 	}
 	return worst, strings.Join(why, ", ")
 }
