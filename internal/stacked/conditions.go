@@ -83,14 +83,14 @@ func entries(texts []string, separator string, most int) string {
 
 // groupConditions returns the conditions of the control plane for what was seen
 // and decided. machines carry their own conditions already.
-func (s *scene) groupConditions(d plan.Decision) []metav1.Condition {
+func (s *scene) groupConditions(d plan.Decision, failure error) []metav1.Condition {
 	all := []metav1.Condition{
 		s.initializedCondition(),
 		s.scalingUp(d),
 		s.scalingDown(d),
 		s.rollingOut(),
 		s.remediating(),
-		s.deleting(d),
+		s.deleting(d, failure),
 		s.aggregate(clusterv1.MachineReadyCondition, upstream.KubeadmControlPlaneMachinesReadyCondition,
 			upstream.KubeadmControlPlaneMachinesNotReadyReason, upstream.KubeadmControlPlaneMachinesReadyUnknownReason, upstream.KubeadmControlPlaneMachinesReadyReason, upstream.KubeadmControlPlaneMachinesReadyNoReplicasReason),
 		s.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
@@ -137,23 +137,39 @@ func (s *scene) wanted() int {
 }
 
 func (s *scene) scalingUp(d plan.Decision) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneScalingUpCondition
 	have, want := len(s.machines), s.wanted()
-	if have >= want {
-		message := ""
-		if text := s.observed.Cluster.Template; text != "" {
-			message = "No machine could be added: " + text
-		}
-		return condition(upstream.KubeadmControlPlaneScalingUpCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingUpReason, message)
+	switch {
+	case s.kcp.Spec.Replicas == nil:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "spec.replicas is not set")
+	case have < want:
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingUpReason, scaling("up", have, want, d))
 	}
-	return condition(upstream.KubeadmControlPlaneScalingUpCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingUpReason, scaling("up", have, want, d))
+	message := ""
+	if text := s.observed.Cluster.Template; text != "" {
+		message = "No machine could be added: " + text
+	}
+	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingUpReason, message)
 }
 
 func (s *scene) scalingDown(d plan.Decision) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneScalingDownCondition
 	have, want := len(s.machines), s.wanted()
-	if have <= want {
-		return condition(upstream.KubeadmControlPlaneScalingDownCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
+	switch {
+	case s.kcp.Spec.Replicas == nil:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "spec.replicas is not set")
+	case have <= want:
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
 	}
-	return condition(upstream.KubeadmControlPlaneScalingDownCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, scaling("down", have, want, d))
+	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, withLate(scaling("down", have, want, d), s.late()))
+}
+
+// withLate adds to a message, as a line of its own, what takes too long.
+func withLate(message, late string) string {
+	if late == "" {
+		return message
+	}
+	return message + "\n* " + late
 }
 
 // scaling says from how many machines to how many, and what that waits for.
@@ -190,15 +206,19 @@ func (s *scene) rollingOut() metav1.Condition {
 		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(s.machines), entries(texts, "\n", longestCondition-100)))
 }
 
-func (s *scene) deleting(d plan.Decision) metav1.Condition {
+// deleting says what the deletion of the control plane waits for. failure is how the step of this
+// turn failed, if it did.
+func (s *scene) deleting(d plan.Decision, failure error) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneDeletingCondition
 	switch o := s.observed; {
 	case !o.Group.Deleting:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotDeletingReason, "")
+	case failure != nil:
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingInternalErrorReason, d.Message+"; the last try failed: "+failure.Error())
 	case len(o.Workers) > 0:
 		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason, d.Message)
 	case len(o.Machines) > 0:
-		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, d.Message)
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, withLate(d.Message, s.late()))
 	}
 	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingDeletionCompletedReason, d.Message)
 }

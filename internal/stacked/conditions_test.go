@@ -158,7 +158,7 @@ func TestGroupConditions(t *testing.T) {
 			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
 		}},
 		{"out of reach for a moment: what was told stays", func(s *scene) {
-			s.kcp.Status.Conditions = s.groupConditions(waiting)
+			s.kcp.Status.Conditions = s.groupConditions(waiting, nil)
 			s.view.Reachable, s.view.Since = false, time.Now()
 			s.survey = etcd.Survey{}
 		}, waiting, map[string]string{
@@ -194,7 +194,7 @@ func TestGroupConditions(t *testing.T) {
 			s := fine()
 			test.change(s)
 			s = s.renewed()
-			all := s.groupConditions(test.d)
+			all := s.groupConditions(test.d, nil)
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
