@@ -359,12 +359,10 @@ func memberHealth(m plan.Member) (plan.Health, string) {
 	switch {
 	case len(m.Alarms) > 0:
 		return plan.Unhealthy, "raises the alarm " + strings.Join(m.Alarms, " and ")
-	case m.Name == "":
-		return plan.Unhealthy, "has not started yet"
+	case m.Name == "", m.Learner && m.Health != plan.Unhealthy:
+		return plan.Unhealthy, "is joining, and does not vote yet"
 	case m.Health == plan.Unhealthy:
 		return plan.Unhealthy, "does not answer, or follows no leader"
-	case m.Learner:
-		return plan.Unhealthy, "is a learner, and does not vote yet"
 	case m.Machine == "":
 		return plan.Unhealthy, "belongs to no machine"
 	case m.Health == plan.Unknown:
@@ -403,7 +401,9 @@ func (s *scene) justJoined(m plan.Member) bool {
 		return false
 	}
 	return slices.ContainsFunc(s.observed.Machines, func(on plan.Machine) bool {
-		return on.Name == m.Machine && (on.Node == "" || m.Health == plan.Unknown && s.isFresh(on.NodeSince))
+		// Of a voter that is on no known machine any that has no Node may be the one.
+		its := on.Name == m.Machine || m.Machine == ""
+		return its && !on.Deleting && (on.Node == "" || on.Name == m.Machine && m.Health == plan.Unknown && s.isFresh(on.NodeSince))
 	})
 }
 
