@@ -83,14 +83,14 @@ func entries(texts []string, separator string, most int) string {
 
 // groupConditions returns the conditions of the control plane for what was seen
 // and decided. machines carry their own conditions already.
-func (s *scene) groupConditions(d plan.Decision) []metav1.Condition {
+func (s *scene) groupConditions(d plan.Decision, failure error) []metav1.Condition {
 	all := []metav1.Condition{
 		s.initializedCondition(),
 		s.scalingUp(d),
 		s.scalingDown(d),
 		s.rollingOut(),
 		s.remediating(),
-		s.deleting(d),
+		s.deleting(d, failure),
 		s.aggregate(clusterv1.MachineReadyCondition, upstream.KubeadmControlPlaneMachinesReadyCondition,
 			upstream.KubeadmControlPlaneMachinesNotReadyReason, upstream.KubeadmControlPlaneMachinesReadyUnknownReason, upstream.KubeadmControlPlaneMachinesReadyReason, upstream.KubeadmControlPlaneMachinesReadyNoReplicasReason),
 		s.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
@@ -137,23 +137,39 @@ func (s *scene) wanted() int {
 }
 
 func (s *scene) scalingUp(d plan.Decision) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneScalingUpCondition
 	have, want := len(s.machines), s.wanted()
-	if have >= want {
-		message := ""
-		if text := s.observed.Cluster.Template; text != "" {
-			message = "No machine could be added: " + text
-		}
-		return condition(upstream.KubeadmControlPlaneScalingUpCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingUpReason, message)
+	switch {
+	case s.kcp.Spec.Replicas == nil:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "spec.replicas is not set")
+	case have < want:
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingUpReason, scaling("up", have, want, d))
 	}
-	return condition(upstream.KubeadmControlPlaneScalingUpCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingUpReason, scaling("up", have, want, d))
+	message := ""
+	if text := s.observed.Cluster.Template; text != "" {
+		message = "No machine could be added: " + text
+	}
+	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingUpReason, message)
 }
 
 func (s *scene) scalingDown(d plan.Decision) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneScalingDownCondition
 	have, want := len(s.machines), s.wanted()
-	if have <= want {
-		return condition(upstream.KubeadmControlPlaneScalingDownCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
+	switch {
+	case s.kcp.Spec.Replicas == nil:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "spec.replicas is not set")
+	case have <= want:
+		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
 	}
-	return condition(upstream.KubeadmControlPlaneScalingDownCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, scaling("down", have, want, d))
+	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, withLate(scaling("down", have, want, d), s.late()))
+}
+
+// withLate adds to a message, as a line of its own, what takes too long.
+func withLate(message, late string) string {
+	if late == "" {
+		return message
+	}
+	return message + "\n* " + late
 }
 
 // scaling says from how many machines to how many, and what that waits for.
@@ -190,15 +206,19 @@ func (s *scene) rollingOut() metav1.Condition {
 		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(s.machines), entries(texts, "\n", longestCondition-100)))
 }
 
-func (s *scene) deleting(d plan.Decision) metav1.Condition {
+// deleting says what the deletion of the control plane waits for. failure is how the step of this
+// turn failed, if it did.
+func (s *scene) deleting(d plan.Decision, failure error) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneDeletingCondition
 	switch o := s.observed; {
 	case !o.Group.Deleting:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotDeletingReason, "")
+	case failure != nil:
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingInternalErrorReason, d.Message+"; the last try failed: "+failure.Error())
 	case len(o.Workers) > 0:
 		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason, d.Message)
 	case len(o.Machines) > 0:
-		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, d.Message)
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, withLate(d.Message, s.late()))
 	}
 	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingDeletionCompletedReason, d.Message)
 }
@@ -288,103 +308,6 @@ func healthCondition(kind string, worst plan.Health, texts []string, good, bad, 
 		return condition(kind, metav1.ConditionFalse, bad, message)
 	}
 	return condition(kind, metav1.ConditionUnknown, unknown, message)
-}
-
-// etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.
-func (s *scene) etcdHealthy() metav1.Condition {
-	kind := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition
-	o := s.observed
-	switch {
-	case !o.Group.Initialized:
-		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, "The control plane is not initialized yet")
-	case !o.Etcd.Known && !o.Cluster.Reachable:
-		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterConnectionDownReason, o.Cluster.Unreachable)
-	case !o.Etcd.Known:
-		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, cmp.Or(o.Etcd.Why, "The members could not be listed"))
-	}
-	worst, texts := plan.Healthy, []string(nil)
-	blame := func(h plan.Health, format string, args ...any) {
-		worst = worse(worst, h)
-		texts = append(texts, "* "+fmt.Sprintf(format, args...))
-	}
-	if !o.Etcd.Agreed {
-		blame(plan.Unhealthy, "the members contradict one another, or the machines: %s", o.Etcd.Why)
-	}
-	has := map[string]bool{}
-	for _, m := range o.Etcd.Members {
-		has[m.Machine] = true
-		if health, why := memberHealth(m); health != plan.Healthy {
-			blame(health, "member %s: %s", memberTitle(m), why)
-		}
-	}
-	for _, m := range o.Machines {
-		if m.Node != "" && !m.Deleting && !has[m.Name] {
-			blame(plan.Unhealthy, "machine %s has no member", m.Name)
-		}
-	}
-	return healthCondition(kind, worst, texts, upstream.KubeadmControlPlaneEtcdClusterHealthyReason,
-		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)
-}
-
-// memberTitle names a member for people.
-func memberTitle(m plan.Member) string {
-	if name := cmp.Or(m.Machine, m.Name); name != "" {
-		return m.ID + " (" + name + ")"
-	}
-	return m.ID
-}
-
-// memberHealth says whether a member does what a member should, and what it does not.
-func memberHealth(m plan.Member) (plan.Health, string) {
-	switch {
-	case len(m.Alarms) > 0:
-		return plan.Unhealthy, "raises the alarm " + strings.Join(m.Alarms, " and ")
-	case m.Name == "":
-		return plan.Unhealthy, "has not started yet"
-	case m.Health == plan.Unhealthy:
-		return plan.Unhealthy, "does not answer, or follows no leader"
-	case m.Learner:
-		return plan.Unhealthy, "is a learner, and does not vote yet"
-	case m.Machine == "":
-		return plan.Unhealthy, "belongs to no machine"
-	case m.Health == plan.Unknown:
-		return plan.Unknown, "could not be asked"
-	}
-	return plan.Healthy, ""
-}
-
-// voters are those of the members that vote.
-func (s *scene) voters() []quorum.Voter {
-	var voters []quorum.Voter
-	for _, m := range s.observed.Etcd.Members {
-		if !m.Learner {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy})
-		}
-	}
-	return voters
-}
-
-// credited are the voters, those of machines that have just joined with the benefit of the doubt
-// for a moment: a learner that was just promoted answers within seconds, in every healthy join.
-func (s *scene) credited() []quorum.Voter {
-	var voters []quorum.Voter
-	for _, m := range s.observed.Etcd.Members {
-		if !m.Learner {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy || s.justJoined(m)})
-		}
-	}
-	return voters
-}
-
-// justJoined reports whether a member has been as it is for a moment only, and could not be expected
-// to answer before: its machine has no Node yet, or registered it a moment ago and was not asked.
-func (s *scene) justJoined(m plan.Member) bool {
-	if m.Since.IsZero() || !s.isFresh(m.Since) {
-		return false
-	}
-	return slices.ContainsFunc(s.observed.Machines, func(on plan.Machine) bool {
-		return on.Name == m.Machine && (on.Node == "" || m.Health == plan.Unknown && s.isFresh(on.NodeSince))
-	})
 }
 
 // available says whether the control plane serves: initialised, with its

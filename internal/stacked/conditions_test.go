@@ -143,7 +143,7 @@ func TestGroupConditions(t *testing.T) {
 		}},
 		{"a learner does not count as a voter", func(s *scene) { s.survey.Members[2].Learner = true }, waiting, map[string]string{
 			"Available":          "True Available: * 2 of 3 machines have all control plane components healthy",
-			"EtcdClusterHealthy": "False NotHealthy: * member 3 (m3): is a learner, and does not vote yet",
+			"EtcdClusterHealthy": "False NotHealthy: * member 3 (m3): is joining, and does not vote yet",
 		}},
 		{"alarm, stray and a machine without a member", func(s *scene) {
 			s.survey.Members[0].Alarms = []string{"NOSPACE"}
@@ -164,7 +164,7 @@ func TestGroupConditions(t *testing.T) {
 			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
 		}},
 		{"out of reach for a moment: what was told stays", func(s *scene) {
-			s.kcp.Status.Conditions = s.groupConditions(waiting)
+			s.kcp.Status.Conditions = s.groupConditions(waiting, nil)
 			s.view.Reachable, s.view.Since = false, time.Now()
 			s.survey = etcd.Survey{}
 		}, waiting, map[string]string{
@@ -200,7 +200,7 @@ func TestGroupConditions(t *testing.T) {
 			s := fine()
 			test.change(s)
 			s = s.renewed()
-			all := s.groupConditions(test.d)
+			all := s.groupConditions(test.d, nil)
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
@@ -231,11 +231,11 @@ func TestMachineConditions(t *testing.T) {
 			s.machines[0].Spec.InfrastructureRef.Kind = "LocalMachine"
 			s.view.Nodes = s.view.Nodes[1:]
 		}, map[string]string{
-			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for LocalMachine m1 to report spec.providerID", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for LocalMachine m1 to report spec.providerID",
-			"NodeKubeadmLabelsAndTaintsSet": "Unknown InspectionFailed: Waiting for LocalMachine m1 to report spec.providerID",
+			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for its Node", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for its Node",
+			"NodeKubeadmLabelsAndTaintsSet": "Unknown InspectionFailed: Waiting for its Node",
 		}},
 		{"no Node", func(s *scene) { s.machines[0].Status.NodeRef.Name = ""; s.view.Nodes = s.view.Nodes[1:] }, map[string]string{
-			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for a Node with spec.providerID local://m1 to exist",
+			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for its Node",
 		}},
 		{"the Node is gone", func(s *scene) { s.view.Nodes = s.view.Nodes[1:] }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Node m1 does not exist",
@@ -264,7 +264,7 @@ func TestMachineConditions(t *testing.T) {
 			"NodeKubeadmLabelsAndTaintsSet": "False Deleting: Machine is deleting",
 		}},
 		{"no member", func(s *scene) { s.survey.Members = s.survey.Members[1:] }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Etcd has no member for Node m1"}},
-		{"a learner", func(s *scene) { s.survey.Members[0].Learner = true }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is a learner, and does not vote yet"}},
+		{"a learner", func(s *scene) { s.survey.Members[0].Learner = true }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is joining, and does not vote yet"}},
 		{"nobody could ask the member", func(s *scene) { s.survey.Members[0].Health = plan.Unknown }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: Member 1 could not be asked"}},
 		{"members are not known", func(s *scene) { s.survey = etcd.Survey{Why: "silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: silence"}},
 		{"no label and no taint", func(s *scene) {

@@ -68,10 +68,8 @@ func (s *scene) missingNode(i int) string {
 		return "The machine failed: " + s.observed.Machines[i].Failed
 	case s.observed.Machines[i].Node != "":
 		return "Node " + s.observed.Machines[i].Node + " does not exist"
-	case m.Spec.ProviderID == "":
-		return "Waiting for " + m.Spec.InfrastructureRef.Kind + " " + m.Name + " to report spec.providerID"
 	}
-	return "Waiting for a Node with spec.providerID " + m.Spec.ProviderID + " to exist"
+	return "Waiting for its Node"
 }
 
 // blind says why nothing can be known of a machine's Node, and with which

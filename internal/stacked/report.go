@@ -124,7 +124,7 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	if s.observed.Group.Paused {
 		return // others may be moving the object
 	}
-	for _, c := range s.groupConditions(d) {
+	for _, c := range s.groupConditions(d, failure) {
 		conditions.Set(kcp, c)
 	}
 	status := &kcp.Status

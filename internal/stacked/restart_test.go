@@ -50,16 +50,16 @@ func TestRestartTellsNothing(t *testing.T) {
 // TestEtcdUnknownAtStart: the API server may be seen before etcd is.
 func TestEtcdUnknownAtStart(t *testing.T) {
 	s := fine()
-	s.kcp.Status.Conditions = s.groupConditions(waiting)
+	s.kcp.Status.Conditions = s.groupConditions(waiting, nil)
 	s.addEtcd(etcd.Survey{Why: "not asked yet"}, &memberTimes{}, s.observed.Now)
 	s.began = s.observed.Now
 	for _, kind := range []string{"Available", "EtcdClusterHealthy"} {
-		if got := told(s.groupConditions(waiting), kind); got != "absent" {
+		if got := told(s.groupConditions(waiting, nil), kind); got != "absent" {
 			t.Errorf("%s is told anew: %s", kind, got)
 		}
 	}
 	s.began = s.observed.Now.Add(-silence)
-	if got := told(s.groupConditions(waiting), "EtcdClusterHealthy"); got != "Unknown InspectionFailed: not asked yet" {
+	if got := told(s.groupConditions(waiting, nil), "EtcdClusterHealthy"); got != "Unknown InspectionFailed: not asked yet" {
 		t.Errorf("after the grace period it is %s", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestJustPromoted(t *testing.T) {
 			for i := range s.observed.Etcd.Members {
 				s.observed.Etcd.Members[i].Since = s.observed.Now.Add(-test.since)
 			}
-			if got := told(s.groupConditions(waiting), "Available"); got != test.want {
+			if got := told(s.groupConditions(waiting, nil), "Available"); got != test.want {
 				t.Errorf("Available is\n%s\nwant\n%s", got, test.want)
 			}
 		})

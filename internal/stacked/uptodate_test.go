@@ -91,7 +91,7 @@ func TestLongConditions(t *testing.T) {
 	if got := told(n.machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > longestDifferences+100 || !strings.Contains(got, "; ... and ") {
 		t.Errorf("UpToDate has %d bytes, and ends with %q", len(got), got[max(0, len(got)-80):])
 	}
-	for _, c := range n.groupConditions(plan.Decision{}) {
+	for _, c := range n.groupConditions(plan.Decision{}, nil) {
 		if len(c.Message) > longestCondition {
 			t.Errorf("%s has %d bytes", c.Type, len(c.Message))
 		}

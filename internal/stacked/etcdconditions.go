@@ -1,0 +1,111 @@
+package stacked
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+// etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.
+func (s *scene) etcdHealthy() metav1.Condition {
+	kind := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition
+	o := s.observed
+	switch {
+	case !o.Group.Initialized:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, "The control plane is not initialized yet")
+	case !o.Etcd.Known && !o.Cluster.Reachable:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterConnectionDownReason, o.Cluster.Unreachable)
+	case !o.Etcd.Known:
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, cmp.Or(o.Etcd.Why, "The members could not be listed"))
+	}
+	worst, texts := plan.Healthy, []string(nil)
+	blame := func(h plan.Health, format string, args ...any) {
+		worst = worse(worst, h)
+		texts = append(texts, "* "+fmt.Sprintf(format, args...))
+	}
+	if !o.Etcd.Agreed {
+		blame(plan.Unhealthy, "the members contradict one another, or the machines: %s", o.Etcd.Why)
+	}
+	has := map[string]bool{}
+	for _, m := range o.Etcd.Members {
+		has[m.Machine] = true
+		if health, why := memberHealth(m); health != plan.Healthy {
+			blame(health, "member %s: %s", memberTitle(m), why)
+		}
+	}
+	for _, m := range o.Machines {
+		if m.Node != "" && !m.Deleting && !has[m.Name] {
+			blame(plan.Unhealthy, "machine %s has no member", m.Name)
+		}
+	}
+	return healthCondition(kind, worst, texts, upstream.KubeadmControlPlaneEtcdClusterHealthyReason,
+		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)
+}
+
+// memberTitle names a member for people.
+func memberTitle(m plan.Member) string {
+	if name := cmp.Or(m.Machine, m.Name); name != "" {
+		return m.ID + " (" + name + ")"
+	}
+	return m.ID
+}
+
+// memberHealth says whether a member does what a member should, and what it does not.
+func memberHealth(m plan.Member) (plan.Health, string) {
+	switch {
+	case len(m.Alarms) > 0:
+		return plan.Unhealthy, "raises the alarm " + strings.Join(m.Alarms, " and ")
+	case m.Name == "", m.Learner && m.Health != plan.Unhealthy:
+		return plan.Unhealthy, "is joining, and does not vote yet"
+	case m.Health == plan.Unhealthy:
+		return plan.Unhealthy, "does not answer, or follows no leader"
+	case m.Machine == "":
+		return plan.Unhealthy, "belongs to no machine"
+	case m.Health == plan.Unknown:
+		return plan.Unknown, "could not be asked"
+	}
+	return plan.Healthy, ""
+}
+
+// voters are those of the members that vote.
+func (s *scene) voters() []quorum.Voter {
+	var voters []quorum.Voter
+	for _, m := range s.observed.Etcd.Members {
+		if !m.Learner {
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy})
+		}
+	}
+	return voters
+}
+
+// credited are the voters, those of machines that have just joined with the benefit of the doubt
+// for a moment: a learner that was just promoted answers within seconds, in every healthy join.
+func (s *scene) credited() []quorum.Voter {
+	var voters []quorum.Voter
+	for _, m := range s.observed.Etcd.Members {
+		if !m.Learner {
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy || s.justJoined(m)})
+		}
+	}
+	return voters
+}
+
+// justJoined reports whether a member has been as it is for a moment only, and could not be expected
+// to answer before: its machine has no Node yet, or registered it a moment ago and was not asked.
+func (s *scene) justJoined(m plan.Member) bool {
+	if m.Since.IsZero() || !s.isFresh(m.Since) {
+		return false
+	}
+	return slices.ContainsFunc(s.observed.Machines, func(on plan.Machine) bool {
+		// Of a voter that is on no known machine any that has no Node may be the one.
+		its := on.Name == m.Machine || m.Machine == ""
+		return its && !on.Deleting && (on.Node == "" || on.Name == m.Machine && m.Health == plan.Unknown && s.isFresh(on.NodeSince))
+	})
+}

@@ -1,0 +1,73 @@
+package stacked
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+)
+
+// From when on a deletion is said to take long, and a drain to be the reason.
+const (
+	lateDeletion = 15 * time.Minute
+	lateDrain    = 5 * time.Minute
+	mostLate     = 3 // names
+)
+
+// drainDelays are what Cluster API's core says of a drain that does not end, and what that is in short.
+var drainDelays = []struct{ says, short string }{
+	{"cannot evict pod as it would violate the pod's disruption budget.", "PodDisruptionBudgets"},
+	{"deletionTimestamp set, but still not removed from the Node", "Pods not terminating"},
+	{"failed to evict Pod", "Pod eviction errors"},
+	{"waiting for completion", "Pods not completed yet"},
+}
+
+// late says which machines are being deleted for more than 15 min, and what their drain waits for.
+// Empty: none is.
+func (s *scene) late() string {
+	var names []string
+	delays := map[string]bool{}
+	for _, m := range s.machines {
+		if m.DeletionTimestamp.IsZero() || s.observed.Now.Sub(m.DeletionTimestamp.Time) <= lateDeletion {
+			continue
+		}
+		names = append(names, m.Name)
+		for _, delay := range drainDelays {
+			delays[delay.short] = delays[delay.short] || s.drainsLong(m) && strings.Contains(conditions.GetMessage(m, clusterv1.MachineDeletingCondition), delay.says)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	verb := "is"
+	if len(names) > 1 {
+		verb = "are"
+	}
+	if more := len(names) - mostLate; more > 0 {
+		names = append(names[:mostLate], fmt.Sprintf("%d more", more))
+	}
+	text := fmt.Sprintf("%s %s being deleted for more than 15 min", strings.Join(names, ", "), verb)
+	var reasons []string
+	for _, delay := range drainDelays {
+		if delays[delay.short] {
+			reasons = append(reasons, delay.short)
+		}
+	}
+	if len(reasons) > 0 {
+		text += ", probably because of " + strings.Join(reasons, ", ")
+	}
+	return text
+}
+
+// drainsLong reports whether a Machine's Node is being drained for long.
+func (s *scene) drainsLong(m *clusterv1.Machine) bool {
+	c := conditions.Get(m, clusterv1.MachineDeletingCondition)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == clusterv1.MachineDeletingDrainingNodeReason &&
+		m.Status.Deletion != nil && !m.Status.Deletion.NodeDrainStartTime.IsZero() &&
+		s.observed.Now.Sub(m.Status.Deletion.NodeDrainStartTime.Time) > lateDrain
+}
