@@ -79,6 +79,10 @@ model: ## explore every state of small groups, with accidents and old looks; DEE
 fuzz: ## every fuzz function of the module, one after the other, FUZZTIME=1m each
 	GO=$(GO) FUZZTIME=$(FUZZTIME) ./hack/fuzz.sh
 
+.PHONY: write-points
+write-points: ## each write of the controller fails, loses its answer, is its last, or is not to be read yet
+	@set -o pipefail; GOGC=400 $(GO) test ./internal/stacked -run 'TestWritePoints$$' -count 1 -timeout 60m -v -args -all-writes | grep -vE '^ *(=== |--- |PASS|FAIL|ok )'
+
 .PHONY: mutate
 mutate: ## sabotage every rule and comparison of the decision core, one at a time
 	$(GO) run ./test/mutate
