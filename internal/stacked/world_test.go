@@ -73,7 +73,7 @@ var (
 	clusterKey = client.ObjectKey{Namespace: "default", Name: "demo"}
 )
 
-func testScheme(t *testing.T) *runtime.Scheme {
+func testScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
