@@ -41,7 +41,7 @@ func TestPruneArtifacts(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(record), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, record, fmt.Sprintf(`{"spec": {"name": "demo-cp-1", "artifacts": {"machine": %q}}, "stopped": true}`, machine))
+	write(t, record, fmt.Sprintf(`{"spec": {"name": "demo-cp-1", "address": "172.30.1.1", "artifacts": {"machine": %q}}, "stopped": true}`, machine))
 	if err := artifacts.AddUser(artifacts.Options{}, state); err != nil {
 		t.Fatal(err)
 	}
