@@ -45,8 +45,12 @@ func (e *environment) kubectlWorks(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	machines := e.machines(t, name)
 	nodes, asked := map[string]bool{}, 0
 	for _, p := range pods.Items {
+		if !slices.Contains(machines, p.Spec.NodeName) {
+			continue // of a machine that is gone; its pods are soon
+		}
 		nodes[p.Spec.NodeName] = true
 		kubectl := func(args ...string) string {
 			t.Helper()
@@ -70,8 +74,8 @@ func (e *environment) kubectlWorks(t *testing.T, name string) {
 		}
 	}
 	t.Logf("asked for the logs of %d pods on %d nodes", asked, len(nodes))
-	if want := len(e.machines(t, name)); len(nodes) != want {
-		t.Errorf("the pods are on the nodes %v, there are %d machines", nodes, want)
+	if len(nodes) != len(machines) {
+		t.Errorf("the pods are on the nodes %v, the machines are %v", nodes, machines)
 	}
 }
 
@@ -127,7 +131,7 @@ func forwardOnly(t *testing.T, e *environment) {
 	t.Cleanup(func() { e.restartDaemon(t) }) // without the variable, which is unset after this test
 	e.up(t, name, "--replicas", "3")
 	ctx, stop := context.WithCancel(context.Background())
-	direct := watchEtcdConnections(ctx)
+	direct := e.watchEtcdConnections(ctx)
 	before := e.machines(t, name)
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
 		kcp.Spec.Rollout.After = metav1.NewTime(time.Now().Truncate(time.Second))
@@ -179,16 +183,16 @@ func (e *environment) restartDaemon(t *testing.T) {
 	}
 }
 
-// watchEtcdConnections yields, once ctx has ended, to which addresses of machines this host had connections at etcd's port. Those
-// between machines are in the machines' own network namespaces.
-func watchEtcdConnections(ctx context.Context) <-chan []string {
+// watchEtcdConnections yields, once ctx has ended, to which addresses of machines the daemon had connections at etcd's port. The
+// command line looks for itself while it waits, by both ways.
+func (e *environment) watchEtcdConnections(ctx context.Context) <-chan []string {
 	result := make(chan []string, 1)
 	go func() {
 		seen := map[string]bool{}
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for ; ctx.Err() == nil; <-tick.C {
-			for _, remote := range remoteAddresses() {
+			for _, remote := range e.daemonConnections() {
 				if strings.HasPrefix(remote, "172.29.") && strings.HasSuffix(remote, ":2379") {
 					seen[remote] = true
 				}
@@ -203,23 +207,31 @@ func watchEtcdConnections(ctx context.Context) <-chan []string {
 	return result
 }
 
-// remoteAddresses are those of this host's TCP connections over IPv4.
-func remoteAddresses() []string {
-	text, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
+// daemonConnections are the remote addresses of the daemon's TCP connections over IPv4.
+func (e *environment) daemonConnections() []string {
+	pid, running := embed.Running(e.state)
+	if !running {
 		return nil
 	}
+	folder := fmt.Sprintf("/proc/%d/", pid)
+	open, _ := os.ReadDir(folder + "fd") // a daemon that has just ended has no connections
+	sockets := map[string]bool{}
+	for _, f := range open {
+		if target, err := os.Readlink(folder + "fd/" + f.Name()); err == nil {
+			sockets[target] = true
+		}
+	}
+	text, _ := os.ReadFile(folder + "net/tcp")
 	var all []string
 	for _, line := range strings.Split(string(text), "\n") {
 		f := strings.Fields(line)
 		var ip, port uint32
-		if len(f) < 3 {
+		if len(f) < 10 || !sockets["socket:["+f[9]+"]"] {
 			continue
 		}
-		if _, err := fmt.Sscanf(f[2], "%08X:%04X", &ip, &port); err != nil {
-			continue
+		if _, err := fmt.Sscanf(f[2], "%08X:%04X", &ip, &port); err == nil {
+			all = append(all, fmt.Sprintf("%d.%d.%d.%d:%d", byte(ip), byte(ip>>8), byte(ip>>16), byte(ip>>24), port))
 		}
-		all = append(all, fmt.Sprintf("%d.%d.%d.%d:%d", byte(ip), byte(ip>>8), byte(ip>>16), byte(ip>>24), port))
 	}
 	return all
 }
