@@ -36,6 +36,9 @@ func (m *machine) stillborn() bool {
 
 // cannotClear says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotClear(m *machine) string {
+	if s.Want.Refused.Reason != "" {
+		return "stays while the spec is refused"
+	}
 	if v := s.prepared(); v.decided && s.staying() <= s.Want.Replicas {
 		return "could not be replaced: " + v.decision.Message
 	}

@@ -73,8 +73,12 @@ func (f *fleet) Initialised(context.Context, *controlplanev1.KubeadmControlPlane
 	return "", nil
 }
 
-func (f *fleet) Behind(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (string, string, error) {
-	return "", "", nil
+func (f *fleet) Behind(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (KubeadmBehind, error) {
+	return KubeadmBehind{}, nil
+}
+
+func (f *fleet) WritePermissions(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
+	return nil
 }
 
 func (f *fleet) WriteConfig(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
