@@ -113,3 +113,16 @@ func TestOrphanBeingDeleted(t *testing.T) {
 		}
 	}
 }
+
+// TestLeavingIsNoContradiction: what a machine was made of does not matter any more once it is being
+// deleted; whose it is does.
+func TestLeavingIsNoContradiction(t *testing.T) {
+	m := made("m1 gone=held")
+	m.Spec.ClusterName, m.Spec.Version = "demo", "v1.20.0"
+	if got := contradiction(testKCP(3), "demo", m); got != "" {
+		t.Errorf("it leaves, and %s", got)
+	}
+	if got := contradiction(testKCP(3), "other", m); got == "" {
+		t.Error("another cluster's machine is no stranger")
+	}
+}
