@@ -70,6 +70,15 @@ func (w *world) ending() []string {
 	return lines
 }
 
+// lastNumber is the last number that a machine was given: one is lost only with a process,
+// or with the answer to having taken it.
+func (w *world) lastNumber() string {
+	if kcp := w.kcp(); kcp != nil {
+		return kcp.Annotations[controlplanev1.LastMachineAnnotation]
+	}
+	return ""
+}
+
 // carried tells what an object's metadata hold.
 func carried(o client.Object) string {
 	annotations := map[string]string{}

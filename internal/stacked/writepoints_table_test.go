@@ -49,6 +49,7 @@ func (r *row) outcomes(turn int) []outcome {
 type undisturbed struct {
 	writes []write
 	end    []string
+	number string // the last that a machine was given
 	turns  int
 }
 
@@ -60,7 +61,7 @@ func (l life) disturb(t *testing.T, starts map[int]saved) []*row {
 		if len(r.wrong) > 0 {
 			t.Fatalf("undisturbed: %v", r.wrong)
 		}
-		as = undisturbed{r.writes, r.ending(), r.turns}
+		as = undisturbed{r.writes, r.ending(), r.lastNumber(), r.turns}
 	})
 	t.Logf("undisturbed: %d writes, %d turns", len(as.writes), as.turns)
 	rows := rowsOf(l.name, as.writes)
@@ -86,6 +87,9 @@ func (l life) try(t *testing.T, starts map[int]saved, as undisturbed, at int, o 
 		r := l.live(t, starts, at, o, 2*as.turns+20)
 		if len(r.writes) <= at || r.writes[at] != as.writes[at] {
 			r.fault("the write that was to be disturbed is not the same")
+		}
+		if got := r.lastNumber(); got != as.number && (o == fails || o == stale) {
+			r.fault("the last number is %s, undisturbed %s", got, as.number)
 		}
 		wrong = strings.Join(append(r.wrong, difference(as.end, r.ending())), "\n")
 	})
