@@ -309,19 +309,7 @@ func checkDelete(o Observed, s Step) error {
 
 // checkEnough: as many stay as must, and of those that are replaced as many as are wanted whole.
 func checkEnough(o Observed, gone Machine) error {
-	staying, whole, held := 0, 0, 0
-	for _, m := range o.Machines {
-		switch {
-		case m.Name == gone.Name:
-		case !m.Deleting:
-			staying++
-			if isWhole(o, m) {
-				whole++
-			}
-		case m.Hook && isWhole(o, m) && servesAPI(m) && !apiBeside(o, m):
-			held++ // it stays until another API server is healthy
-		}
-	}
+	staying, whole, held := without(o, gone)
 	switch {
 	case gone.Deleting:
 		return fmt.Errorf("%s is being deleted already", gone.Name)
@@ -333,6 +321,24 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
 	}
 	return nil
+}
+
+// without counts, of the other machines, those that stay, how many of these have all their components, and those that
+// leave with all of theirs and are held until another API server is healthy.
+func without(o Observed, gone Machine) (staying, whole, held int) {
+	for _, m := range o.Machines {
+		switch {
+		case m.Name == gone.Name:
+		case !m.Deleting:
+			staying++
+			if isWhole(o, m) {
+				whole++
+			}
+		case m.Hook && isWhole(o, m) && servesAPI(m) && !apiBeside(o, m):
+			held++
+		}
+	}
+	return staying, whole, held
 }
 
 // checkStart: before anything is initialised only what is broken, or made of what

@@ -54,18 +54,9 @@ func (w *World) act(s plan.Step) error {
 		w.addons = w.saw
 	case plan.Create:
 		w.create(s)
-	case plan.Delete:
-		if h := w.named(s.Machine); h != nil && !h.deleting {
-			w.remember(s)
-			w.remove(h)
-		}
-	case plan.Adopt:
+	case plan.Delete, plan.Adopt, plan.ReleaseHook:
 		if h := w.named(s.Machine); h != nil {
-			h.disowned = false
-		}
-	case plan.ReleaseHook:
-		if h := w.named(s.Machine); h != nil {
-			w.release(h)
+			w.actOn(h, s)
 		}
 	case plan.MoveLeader, plan.RemoveMember:
 		return w.reconfigure(s)
@@ -75,6 +66,19 @@ func (w *World) act(s plan.Step) error {
 		return fmt.Errorf("no such step: %s", s)
 	}
 	return nil
+}
+
+// actOn carries out a step that is about a machine which is there.
+func (w *World) actOn(h *host, s plan.Step) {
+	switch {
+	case s.Verb == plan.Adopt:
+		h.disowned = false
+	case s.Verb == plan.ReleaseHook:
+		w.release(h)
+	case !h.deleting:
+		w.remember(s)
+		w.remove(h)
+	}
 }
 
 // reconfigure asks etcd for another leader, or for one member less.

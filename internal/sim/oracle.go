@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -206,12 +207,17 @@ func (w *World) judgeRelease(h *host) {
 	if !h.hook || w.lost() || !w.initialised {
 		return
 	}
-	if w.serving(h) && len(w.hosts) > 1 && !slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && (w.serving(o) || w.works(o)) }) {
+	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && (w.serving(o) || w.works(o)) })
+	if w.serving(h) && len(w.hosts) > 1 && !beside {
 		w.blame("the hook of %s is released, and no other API server answers", h.name)
 	}
-	if w.setup.External {
-		return
+	if !w.setup.External {
+		w.judgeVoterReleased(h)
 	}
+}
+
+// judgeVoterReleased: no member goes with the host, nor one that may yet be added and would be missed.
+func (w *World) judgeVoterReleased(h *host) {
 	if m := h.member; m != nil && !m.removed && slices.Contains(w.members, m) {
 		w.blame("the hook of %s is released, and its member is there", h.name)
 	}
@@ -270,19 +276,23 @@ func (w *World) judgeLoss(h *host) {
 	if w.ending() || h.forced || w.setup.Serial || !w.initialised {
 		return
 	}
-	left, all := 0, 0
+	if left, all := w.leftOf(m, h.released); left <= all/2 {
+		w.blame("%s went with a voter that the quorum needed: %d of %d are left", h.name, left, all)
+	}
+}
+
+// leftOf counts the voters but one: those that run or ran until a moment, and all, that one among them.
+func (w *World) leftOf(but *member, until time.Time) (left, all int) {
 	for _, x := range w.members {
 		if x.learner {
 			continue
 		}
 		all++
-		if x != m && (x.running || x.halted.After(h.released)) {
+		if x != but && (x.running || x.halted.After(until)) {
 			left++
 		}
 	}
-	if left <= all/2 {
-		w.blame("%s went with a voter that the quorum needed: %d of %d are left", h.name, left, all)
-	}
+	return left, all
 }
 
 // judgeTruth is asked all the time.

@@ -34,6 +34,8 @@ var lives = []struct {
 	{"takeover", takeover},
 	{"external", external},
 	{"examples", examples},
+	{"freeze-delete", freezeDelete},
+	{"status-lost", statusLost},
 	{"slow-infrastructure", slowInfrastructure},
 	{"kubectl-after-upgrade", kubectlAfterUpgrade},
 	{"forward-only", forwardOnly},
