@@ -178,7 +178,7 @@ func (s *state) judge(given Machine) *machine {
 	switch {
 	case m.Deleting:
 		m.standing, m.until = leaving, m.addsUntil()
-	case m.Failed != "" && (m.Node == "" || health != Healthy):
+	case m.Failed != "" && (m.Node == "" || health == Unhealthy):
 		m.standing, m.why = failed, "failed: "+m.Failed
 	case m.Node == "":
 		m.until = m.Created.Add(joinPatience)
