@@ -98,7 +98,9 @@ func TestLostStatus(t *testing.T) {
 				}
 				w.view = seen
 				w.forgetEtcd()
-				w.turn()
+				for range 4 {
+					w.turn() // the status is not written in turns that act
+				}
 				if !w.scene().observed.Group.Initialized {
 					t.Errorf("the cluster is not found again: %+v", w.kcp().Status.Plan)
 				}

@@ -54,7 +54,8 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	r.announce(ctx, s.kcp, after, d, failure)
 	setSpare(s)
 	setExpiry(after)
-	if equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
+	// After a step the next turn comes at once, and writes what both have to say.
+	if acts(d.Step) && failure == nil || equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
 		return kept
 	}
 	err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{}))

@@ -261,10 +261,13 @@ func (w *world) settle() controlplanev1.PlanStatus {
 	w.t.Helper()
 	for range 50 {
 		before := w.kcp()
-		w.turn()
+		result := w.turn()
 		after := w.kcp()
 		if after == nil {
 			return controlplanev1.PlanStatus{}
+		}
+		if result.RequeueAfter == soonAfterAct {
+			continue
 		}
 		if before.ResourceVersion == after.ResourceVersion && !actsIn(after.Status.Plan) {
 			return after.Status.Plan
