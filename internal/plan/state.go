@@ -331,7 +331,7 @@ func (s *state) again() time.Duration {
 		}
 		consider(s.mayRetry(m))
 		consider(m.Replaced.Add(s.Want.Repair.Healthy))
-		if e := s.held(m); e != nil && e.Health == Unknown {
+		if e := s.held(m); e != nil && e.Health == Unknown && !e.Since.IsZero() {
 			consider(e.answers())
 		}
 	}
