@@ -47,22 +47,25 @@ func buildMeanings(root, work string, all []meaning) (suite, error) {
 		worlds("-test.run", "^TestWorldsByName$"),
 		stories,
 		worlds("-test.run", "^TestWorlds$", "-steps=60000"),
+		{name: "model", binary: filepath.Join(work, "model.meaning"), dir: root, args: []string{"-quick", "-workers=1"}},
 		worlds("-test.run", sweeps),
-		worlds("-test.run", "^TestWorlds$", "-from=100000", "-steps=250000"),
-		{name: "model", binary: filepath.Join(work, "model.meaning"), dir: root, args: []string{"-quick"}},
+		worlds("-test.run", "^TestWorlds$", "-from=100000", "-steps=100000"),
 	}, nil
 }
 
 // catch runs the tests against one sabotage: the rows, and the others until one has seen it.
 func (s suite) catch(m *meaning) {
 	for _, st := range s {
-		if m.isSeen() || slices.Contains(m.by, st.name) {
+		if m.isSeen() || slices.Contains(m.by, st.name) || m.excuse == checkAlone && st.name != "rows" {
 			continue
 		}
 		if out, failed := st.run(m.number); failed {
 			m.by = append(m.by, st.name)
 			m.said = firstOf(out)
 		}
+	}
+	if m.number > 0 {
+		fmt.Printf("%-14s %s\n", strings.Join(m.by, " "), m)
 	}
 }
 
@@ -124,10 +127,8 @@ func reportMeanings(all []meaning, told bool) (caught, counted int) {
 	var listed []string
 	for i := range all {
 		m := &all[i]
-		by := strings.Join(m.by, " ")
-		fmt.Printf("%-14s %s\n", by, m)
 		if told {
-			fmt.Printf("%-14s   %s\n", "", m.said)
+			fmt.Printf("%s\n    %s\n", m, m.said)
 		}
 		switch {
 		case m.equal != "" && !m.isSeen():
