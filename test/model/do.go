@@ -82,6 +82,7 @@ func (g *group) do(s state, t step) state {
 		}
 	case releaseHook:
 		h.set(released)
+		h.clear(old)
 	case moveLeader:
 		if h != nil && s.leader != 0 && g.voter(h) && g.runs(h) {
 			s.leader = t.on
@@ -138,17 +139,4 @@ func (g *group) take(s *state, t step, h *host) {
 func (g *group) maySpare(s *state) bool {
 	running, all := g.voters(s)
 	return running-1 >= 1+(all-1)/2
-}
-
-// help is what a person does when nothing happens any more: one of what ails is deleted.
-func (g *group) help(s state) (move, bool) {
-	if s.marks&initialised != 0 && !g.reachable(&s) {
-		return move{}, false
-	}
-	for i := range s.n() {
-		if h := &s.hosts[i]; !h.has(deleting) && h.has(dark|stuck|marked) {
-			return move{what: "a person deletes", on: i + 1, to: g.do(s, step{verb: remove, on: int8(i) + 1}), fair: true}, true
-		}
-	}
-	return move{}, false
 }

@@ -1,17 +1,13 @@
 package main
 
-import (
-	"fmt"
-
-	"github.com/quorate/quorate/internal/plan"
-)
+import "fmt"
 
 // The judge holds decisions and states against the invariants, by the truth. It asks
 // neither the rules nor plan.Check.
 
 // judgeState is asked of every state.
 func (g *group) judgeState(s *state) string {
-	if g.replicas >= 3 && g.surge == 1 && s.faults <= 1 && s.marks&rested != 0 && !g.quorum(s) {
+	if g.replicas >= 3 && g.surge == 1 && s.faults+s.acts <= 1 && s.marks&rested != 0 && !g.quorum(s) {
 		return "the quorum is lost with a single failure"
 	}
 	if s.count(func(h *host) bool { return h.has(first) && !h.has(deleting) }) > 1 {
@@ -36,9 +32,7 @@ func (g *group) judgeLook(s *state, t step) string {
 	case removeMember:
 		return g.judgeLeader(s, t)
 	case releaseHook:
-		if h := &s.hosts[t.on-1]; !h.has(deleting) || g.member(h) && s.marks&initialised != 0 {
-			return "a hook is released and a member is still there"
-		}
+		return g.judgeRelease(s, &s.hosts[t.on-1])
 	case updateAddons:
 		if s.count(func(h *host) bool { return h.has(outdated) }) > 0 {
 			return "the addons become newer than a machine"
@@ -47,6 +41,55 @@ func (g *group) judgeLook(s *state, t step) string {
 		return "a step that has no place here"
 	}
 	return ""
+}
+
+// judgeRelease: nothing on a machine whose hook is released may cost the quorum any more.
+func (g *group) judgeRelease(s *state, h *host) string {
+	if !h.has(deleting) {
+		return "a hook is released of a machine that stays"
+	}
+	if s.marks&initialised == 0 {
+		return ""
+	}
+	if g.serving(h) && s.n() > 1 && s.count(func(o *host) bool { return o != h && (g.serving(o) || g.seems(o)) }) == 0 {
+		return "a hook is released and no other API server answers"
+	}
+	if g.member(h) {
+		return "a hook is released and a member is still there"
+	}
+	staying, all := g.ballot(s, nil)
+	if !g.external && staying > all/2 && g.mayYetVote(h) && staying <= (all+1)/2 {
+		return fmt.Sprintf("a hook is released of a machine that may yet join, and %d of %d voters would be left", staying, all+1)
+	}
+	return ""
+}
+
+// mayYetVote: kubeadm on a host may be about to add a member, or its learner to be promoted.
+func (g *group) mayYetVote(h *host) bool {
+	return !g.external && h.stage < voting && !h.has(stuck|removed|over)
+}
+
+// ballot counts the voters but one: those that run and stay, and all. Who goes with a machine whose
+// hook was released counts as gone already, and so does who may yet join on one.
+func (g *group) ballot(s *state, but *host) (staying, all int) {
+	for _, m := range s.strays {
+		if m&left != 0 && m&learns == 0 {
+			all++
+		}
+	}
+	s.each(func(_ int, h *host) {
+		switch {
+		case h == but:
+		case g.voter(h):
+			all++
+			if g.runs(h) && !h.has(released) {
+				staying++
+			}
+		case h.has(released) && g.mayYetVote(h):
+			all++
+		}
+	})
+	return staying, all
 }
 
 func (g *group) judgeCreate(s *state, t step) string {
@@ -74,17 +117,18 @@ func (g *group) judgeDelete(s *state, t step) string {
 		return ""
 	}
 	rest := *s
-	rest.hosts[t.on-1].set(deleting)
+	rest.hosts[t.on-1] = host{stage: coming, is: deleting | released}
 	stays := func(h *host) bool { return !h.has(deleting) }
 	works := func(h *host) bool { return stays(h) && g.seems(h) }
+	held := func(h *host) bool { return !stays(h) && !h.has(released) && g.seems(h) }
 	staying, working := rest.count(stays), rest.count(works)
 	must, whole := g.mustStay(&gone)
 	switch {
 	case gone.has(deleting):
 		return "a machine is deleted twice"
-	case s.count(func(h *host) bool { return h.has(deleting) && g.voter(h) }) > 0:
-		return "a machine is deleted while a voter leaves"
-	case working == 0:
+	case g.voter(&gone) && g.runs(&gone) && s.count(func(h *host) bool { return h.has(deleting) && !h.has(released) && g.voter(h) }) > 0:
+		return "a voter is deleted while another leaves"
+	case working+rest.count(held) == 0:
 		return "the last complete machine is deleted"
 	case staying < must:
 		return fmt.Sprintf("%d machines are left of %d", staying, g.replicas)
@@ -115,7 +159,7 @@ func (g *group) mustStay(gone *host) (staying, whole int) {
 }
 
 // judgeLeader: the voter that goes is not needed, does not lead while another could,
-// and does not go while another comes, if it lives.
+// and does not go while another comes, if it lives and stays.
 func (g *group) judgeLeader(s *state, t step) string {
 	if t.on <= 0 {
 		return g.judgeRemoval(s, t)
@@ -126,7 +170,8 @@ func (g *group) judgeLeader(s *state, t step) string {
 	case !g.voter(h) || !g.runs(h):
 	case s.leader == t.on && running > 1:
 		return "the leader goes while another could lead"
-	case s.count(g.learner) > 0:
+	case h.has(released): // it goes at any moment
+	case t.verb == removeMember && s.count(g.learner) > 0:
 		return "a voter goes while there is a learner"
 	}
 	return g.judgeRemoval(s, t)
@@ -137,20 +182,19 @@ func (g *group) judgeRemoval(s *state, t step) string {
 	if g.external || t.verb != remove && t.verb != removeMember {
 		return ""
 	}
-	running, all := g.voters(s)
-	before := running > all/2
-	if t.on < 0 {
-		if s.strays[-1-t.on]&learns == 0 {
-			all--
-		}
-	} else if h := &s.hosts[t.on-1]; g.voter(h) {
-		all--
-		if g.runs(h) {
-			running--
-		}
+	before, all := g.ballot(s, nil)
+	if before <= all/2 {
+		return ""
 	}
-	if before && running <= all/2 {
-		return fmt.Sprintf("a voter goes that the quorum needs: %d of %d would be left", running, all)
+	rest, staying := *s, 0
+	if t.on < 0 {
+		rest.strays[-1-t.on] = 0
+		staying, all = g.ballot(&rest, nil)
+	} else {
+		staying, all = g.ballot(&rest, &rest.hosts[t.on-1])
+	}
+	if staying <= all/2 {
+		return fmt.Sprintf("a voter goes that the quorum needs: %d of %d would be left", staying, all)
 	}
 	return ""
 }
@@ -158,11 +202,16 @@ func (g *group) judgeRemoval(s *state, t step) string {
 // judgeLoss is asked when a host goes: what it takes along was not needed, but for what
 // has stopped since its hook was released.
 func (g *group) judgeLoss(s *state, h *host) string {
-	if s.marks&initialised == 0 || !g.voter(h) || !g.runs(h) {
+	if s.marks&initialised == 0 || !g.voter(h) || !g.runs(h) || h.has(forced) || !g.quorum(s) {
 		return ""
 	}
 	_, all := g.voters(s)
 	left := s.count(g.voter) - 1
+	for _, m := range s.strays {
+		if m&torn != 0 && m&learns == 0 {
+			left++
+		}
+	}
 	if left <= all/2 {
 		return fmt.Sprintf("a machine goes with a voter that is needed: %d of %d are left", left, all)
 	}
@@ -174,13 +223,4 @@ func (g *group) asWanted(s *state) bool {
 	whole := s.count(func(h *host) bool { return g.works(h) && !h.has(outdated|deleting|marked) })
 	return s.marks&initialised != 0 && whole == g.replicas && s.n() == whole && s.spec == 0 &&
 		s.strays == [2]stray{} && (g.external || s.leader != 0)
-}
-
-// beyondHelp: nothing answers, and the decision says so.
-func (g *group) beyondHelp(s *state, d plan.Decision) bool {
-	switch d.Reason {
-	case "QuorumLost", "Unreachable", "EtcdUnknown", "NoLeader", "NoMachineLeft":
-		return s.marks&initialised != 0 && !g.reachable(s)
-	}
-	return false
 }

@@ -9,10 +9,11 @@ import (
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// The ages that matter: a moment, and longer than anybody is patient.
+// The ages that matter: a moment, longer than a machine should take, and longer than anybody is patient.
 const (
-	moment = time.Second
-	ages   = 2 * time.Hour
+	moment  = time.Second
+	quarter = 15 * time.Minute
+	ages    = 2 * time.Hour
 )
 
 func name(i int) string { return fmt.Sprintf("cp-%d", i+1) }
@@ -22,7 +23,7 @@ func (g *group) look(s *state) plan.Observed {
 	n := s.n()
 	o := plan.Observed{
 		Now:   now,
-		Group: plan.Group{Name: "cp", Initialized: s.marks&initialised != 0, New: s.marks&initialised == 0, LastMachine: n},
+		Group: plan.Group{Name: "cp", Initialized: s.marks&(initialised|forgotten) == initialised, New: s.marks&initialised == 0, LastMachine: n},
 		Want: plan.Want{
 			Replicas: g.replicas, Learners: true, Surge: g.surge, NameFormat: "cp-%s",
 			Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour},
@@ -43,10 +44,10 @@ func (g *group) look(s *state) plan.Observed {
 		o.Cluster.Addons = "they are old"
 	}
 	o.Machines = make([]plan.Machine, 0, n)
-	recent := false
+	age := ages
 	s.each(func(i int, h *host) {
-		recent = recent || h.stage < settling && !h.has(late)
-		o.Machines = append(o.Machines, g.machine(i, h, recent))
+		age = min(age, h.age())
+		o.Machines = append(o.Machines, g.machine(i, h, age, o.Cluster.Reachable))
 	})
 	if !g.external {
 		g.survey(s, &o)
@@ -58,14 +59,25 @@ func (g *group) reachable(s *state) bool {
 	return (g.external || s.leader != 0) && s.count(g.serving) > 0
 }
 
-// machine is what is seen of a host; recent: it is not older than one that was made a moment ago.
-func (g *group) machine(i int, h *host, recent bool) plan.Machine {
-	m := plan.Machine{
-		Name: name(i), Created: now.Add(-ages + time.Duration(i)*time.Minute),
-		Deleting: h.has(deleting), Hook: !h.has(released), HookDue: h.has(due) && !h.has(released),
+// age is how long a host has been there, as far as it matters: as long as anybody is patient, unless
+// it is on its way.
+func (h *host) age() time.Duration {
+	switch {
+	case h.stage >= settling:
+		return ages
+	case !h.has(late):
+		return time.Minute
+	case h.stage == coming && !h.has(over):
+		return quarter
 	}
-	if recent {
-		m.Created = now.Add(-time.Minute + time.Duration(i)*time.Second)
+	return ages
+}
+
+// machine is what is seen of a host that has been there for a while.
+func (g *group) machine(i int, h *host, age time.Duration, reachable bool) plan.Machine {
+	m := plan.Machine{
+		Name: name(i), Created: now.Add(-age + time.Duration(i)*time.Second), CannotJoin: g.cannotJoin(h),
+		Deleting: h.has(deleting), Hook: !h.has(released), HookDue: h.has(due) && !h.has(released),
 	}
 	if h.has(outdated) {
 		m.Outdated = "it is old"
@@ -76,10 +88,13 @@ func (g *group) machine(i int, h *host, recent bool) plan.Machine {
 	if h.stage < settling {
 		return m
 	}
-	lost := h.has(dark) && h.has(old|late)
-	m.Node, m.NodeReady, m.NodeSince = m.Name, !lost, now.Add(-ages)
-	if h.stage == settling && !h.has(late) {
-		m.NodeSince = now.Add(-moment)
+	m.Node = m.Name
+	lost := !reachable || h.has(dark) && h.has(old|late)
+	if reachable {
+		m.NodeReady, m.NodeSince = !lost, now.Add(-ages)
+		if h.stage == settling && !h.has(late) {
+			m.NodeSince = now.Add(-moment)
+		}
 	}
 	m.Components = components(h, lost)
 	if g.external {
@@ -88,49 +103,57 @@ func (g *group) machine(i int, h *host, recent bool) plan.Machine {
 	return m
 }
 
+// cannotJoin says why nothing on a host adds a member any more, as far as it can be known.
+func (g *group) cannotJoin(h *host) string {
+	switch {
+	case h.has(removed):
+		return "its member was removed"
+	case g.member(h) && h.stage >= syncing:
+		return "its etcd has run"
+	}
+	return ""
+}
+
+// components are what a host runs; those of one whose Node is lost are not known.
 func components(h *host, lost bool) []plan.Component {
 	health := plan.Healthy
-	switch {
-	case lost:
-		health = plan.Unhealthy
-	case h.stage == settling:
+	if lost || h.stage == settling {
 		health = plan.Unknown
 	}
 	all := []plan.Component{{Name: "etcd", Health: health}, {Name: "kube-apiserver", Health: health}, {Name: "kube-scheduler", Health: health}}
-	if h.has(down) && !h.has(dark) {
+	if !lost && h.has(down|removed) && !h.has(dark) {
 		all[0].Health, all[1].Health = plan.Unhealthy, plan.Unhealthy
 	}
 	return all
 }
 
+// asked: there is a way to ask a host's member; who left with the machine is not asked.
+func (g *group) asked(h *host) bool { return g.member(h) && h.stage >= syncing && !h.has(released) }
+
+// answers: a voter says that it is healthy.
+func (g *group) answers(s *state, h *host) bool {
+	return g.asked(h) && g.runs(h) && s.leader != 0
+}
+
 // survey is what etcd says of itself.
 func (g *group) survey(s *state, o *plan.Observed) {
-	if s.count(g.runs) == 0 {
+	answering := s.count(func(h *host) bool { return g.voter(h) && g.runs(h) && g.asked(h) })
+	if answering == 0 {
 		o.Etcd.Why = "no member answers"
 		return
 	}
-	o.Etcd.Known, o.Etcd.Agreed = true, true
+	_, all := g.voters(s)
+	o.Etcd.Known, o.Etcd.Agreed = true, s.leader != 0 && answering > all/2
 	s.each(func(i int, h *host) {
-		if !g.member(h) {
-			return
+		if g.member(h) {
+			o.Etcd.Members = append(o.Etcd.Members, g.seen(s, i, h))
 		}
-		e := plan.Member{ID: fmt.Sprintf("e%d", i+1), Machine: name(i), Learner: g.learner(h), Leader: int(s.leader) == i+1, Health: plan.Unhealthy, Since: now.Add(-moment)}
-		if h.stage >= syncing {
-			e.Name = name(i)
-		}
-		if g.runs(h) {
-			e.Health = plan.Healthy
-		}
-		if h.has(old) || g.voter(h) && g.runs(h) {
-			e.Since = now.Add(-ages)
-		}
-		o.Etcd.Members = append(o.Etcd.Members, e)
 	})
 	for k, m := range s.strays {
 		if m&left == 0 {
 			continue
 		}
-		e := plan.Member{ID: fmt.Sprintf("s%d", k), Learner: m&learns != 0, Health: plan.Unhealthy, Since: now.Add(-moment)}
+		e := plan.Member{ID: fmt.Sprintf("s%d", k), Learner: m&learns != 0, Since: now.Add(-moment)}
 		if m&named != 0 {
 			e.Name = fmt.Sprintf("gone-%d", k)
 		}
@@ -139,4 +162,22 @@ func (g *group) survey(s *state, o *plan.Observed) {
 		}
 		o.Etcd.Members = append(o.Etcd.Members, e)
 	}
+}
+
+// seen is what is known of a host's member.
+func (g *group) seen(s *state, i int, h *host) plan.Member {
+	e := plan.Member{ID: fmt.Sprintf("e%d", i+1), Machine: name(i), Learner: g.learner(h), Leader: int(s.leader) == i+1, Since: now.Add(-moment)}
+	if h.stage >= syncing {
+		e.Name = name(i)
+	}
+	switch {
+	case g.answers(s, h):
+		e.Health = plan.Healthy
+	case g.asked(h):
+		e.Health = plan.Unhealthy
+	}
+	if h.has(old) || g.voter(h) && g.answers(s, h) {
+		e.Since = now.Add(-ages)
+	}
+	return e
 }

@@ -1,73 +1,140 @@
 // Command model explores every state that small groups of machines can reach, with a few
 // accidents, and holds each decision of internal/plan against the invariants.
 //
-// It knows what hosts, members and a controller whose looks are old may do, one thing
+// It knows what hosts, members, users and a controller whose looks are old may do, one thing
 // after another in every order, without time and chance: how long something takes is
-// whether it has gone on before anybody loses patience. It does not know how the rules
-// decide, and it judges them by the truth. After the last accident the rules must
-// reach what is wanted from every state that has a quorum.
+// whether it has gone on before anybody loses patience. A machine whose hook was released
+// lives on until it goes: kubeadm on it goes on, and its voter votes. It does not know how the
+// rules decide, and it judges them by the truth. After the last accident, and without any
+// person, the rules must reach what is wanted from every state, or name a decision that only
+// a person may take and that is due.
 //
-// What the rules are spared: a machine that came without a Node for ten minutes does not
-// join any more, nor does one return whose hook was released while nothing of it answered;
-// a person deletes what is broken when nothing else happens any more; and in
-// groups of five, machines that come at once are of one age.
+// What is not explored: machines that come at once are of one age in groups of five;
+// where a group begins as wanted, how it came about is not looked at again; a member has
+// one machine, of which the address is known.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"time"
 )
 
 func main() {
-	faults := flag.Int("faults", 2, "how many accidents happen at most")
-	stale := flag.Int("stale", 2, "how many moves a look may be old")
-	deep := flag.Bool("deep", false, "all of that for groups of five as well: without, one accident, and looks one move old")
+	deep := flag.Bool("deep", false, "go further, for as long as -limit says")
+	quick := flag.Bool("quick", false, "a little only, for sabotaged rules; the first violation ends it")
 	only := flag.Int("replicas", 0, "explore groups of that many machines alone")
-	room := flag.Int("room", 30_000_000, "how many states of a group are explored at most")
+	limit := flag.Duration("limit", 0, "how long the whole may take: 5 minutes, with -deep 2 hours, if it is not given")
+	workers := flag.Int("workers", 2, "how many groups are explored at once")
 	flag.Parse()
-	states, violations := 0, 0
-	for _, g := range groups(*faults, *stale, *deep) {
-		if *only != 0 && *only != g.replicas {
-			continue
-		}
-		start := time.Now()
-		s := explore(&g, *room)
-		states, violations = states+len(s.states), violations+len(s.wrong)
-		fmt.Printf("%-58s %9d states %5d violations %5.0f s\n", &g, len(s.states), len(s.wrong), time.Since(start).Seconds())
-		for k, v := range s.wrong {
-			if k < 3 {
-				s.tell(os.Stdout, v)
-			}
-		}
-		if len(s.states) > *room {
-			fmt.Printf("not explored to the end: more than %d states\n", *room)
-			violations++
+	if *limit == 0 {
+		*limit = 5 * time.Minute
+		if *deep {
+			*limit = 2 * time.Hour
 		}
 	}
-	fmt.Printf("states %d violations %d\n", states, violations)
-	if violations > 0 {
+	r := run{until: time.Now().Add(*limit), quick: *quick}
+	r.all(groups(*deep, *quick, *only), *workers)
+	fmt.Printf("states %d violations %d\n", r.states, r.violations)
+	if r.cut > 0 {
+		fmt.Printf("the limit of %s was reached: %d groups were not explored to the end\n", *limit, r.cut)
+	}
+	if r.violations > 0 || r.cut > 0 && !*deep {
 		os.Exit(1)
 	}
 }
 
-// groups are those that are explored.
-func groups(faults, stale int, deep bool) []group {
-	var all []group
-	for _, external := range []bool{false, true} {
-		for _, replicas := range []int{1, 3, 5} {
-			for _, surge := range []int{1, 0} {
-				if surge == 0 && replicas < 3 {
-					continue // without one more at least three are needed
+// run is one exploration of several groups.
+type run struct {
+	until                   time.Time
+	quick                   bool
+	mutex                   sync.Mutex
+	states, violations, cut int
+}
+
+// all explores groups, several at a time.
+func (r *run) all(groups []group, workers int) {
+	work := make(chan *group)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for g := range work {
+				r.one(g)
+			}
+		})
+	}
+	for i := range groups {
+		work <- &groups[i]
+	}
+	close(work)
+	wg.Wait()
+}
+
+// one explores a group and says what came of it.
+func (r *run) one(g *group) {
+	start := time.Now()
+	s := explore(g, r.until)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.states, r.violations = r.states+len(s.states), r.violations+len(s.wrong)
+	end := ""
+	if s.cut {
+		r.cut++
+		end = ", NOT TO THE END"
+	}
+	fmt.Printf("%s: %d states%s, violations %d, %.0f s\n", g, len(s.states), end, len(s.wrong), time.Since(start).Seconds())
+	firsts, counts := s.kinds()
+	for k, v := range firsts {
+		fmt.Printf("%d times: %s\n", counts[kindOf(v.what)], strings.SplitN(v.what, "\n", 2)[0])
+		if k < 8 {
+			s.tell(os.Stdout, v)
+		}
+	}
+	if r.quick && len(s.wrong) > 0 {
+		os.Exit(1)
+	}
+}
+
+// groups are those that are explored, the largest first.
+func groups(deep, quick bool, only int) []group {
+	all := []group{
+		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, strips: true},
+		{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 1},
+		{replicas: 3, surge: 1, faults: 2, stale: 1, acts: 2, whole: true},
+		{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 1, reverts: true, slow: true, whole: true},
+		{replicas: 5, surge: 1, faults: 1, stale: 0, acts: 1, whole: true, tidy: true},
+		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, external: true, reverts: true, slow: true},
+		{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 1, external: true, reverts: true},
+		{replicas: 1, surge: 1, faults: 2, stale: 2, acts: 2, strips: true, reverts: true, slow: true},
+		{replicas: 1, surge: 1, faults: 2, stale: 2, acts: 2, external: true, reverts: true, slow: true},
+	}
+	switch {
+	case quick:
+		all = []group{
+			{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, strips: true},
+			{replicas: 3, surge: 1, faults: 1, acts: 1, strips: true, whole: true},
+			{replicas: 3, surge: 0, faults: 1, acts: 1, slow: true, whole: true},
+		}
+	case deep:
+		all = nil
+		for _, external := range []bool{false, true} {
+			for _, replicas := range []int{5, 3, 1} {
+				for surge := range 2 {
+					if surge == 1 || replicas > 1 {
+						all = append(all, group{replicas: replicas, surge: surge, external: external, faults: 2, stale: 2, acts: 2, strips: true, reverts: true, slow: true, whole: replicas > 3, tidy: replicas > 3})
+					}
 				}
-				g := group{replicas: replicas, surge: surge, external: external, faults: faults, stale: stale, tidy: replicas > 3}
-				if replicas > 3 && !deep {
-					g.faults, g.stale = min(faults, 1), min(stale, 1)
-				}
-				all = append(all, g)
 			}
 		}
 	}
-	return all
+	var chosen []group
+	for _, g := range all {
+		if only == 0 || only == g.replicas {
+			chosen = append(chosen, g)
+		}
+	}
+	return chosen
 }

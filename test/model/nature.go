@@ -43,20 +43,34 @@ func (g *group) nature(s state) moves {
 	quiet := len(all) == 0
 	g.wait(&all, s, quiet)
 	s.each(func(i int, h *host) {
-		if h.has(dark) && !h.has(released) { // else its infrastructure goes
-			to := s
-			to.hosts[i].clear(dark | marked | old)
-			switch {
-			case h.stage == up:
-				to.hosts[i].clear(late)
-			case h.stage == coming && h.has(late):
-				to.hosts[i].set(stuck) // kubeadm has given up
-			}
-			all.add(g, false, to, "returns", i+1)
-		}
+		g.comeBack(&all, s, i)
 	})
 	g.accidents(&all, s)
+	g.user(&all, s)
 	return all
+}
+
+// comeBack lets a host that was dark go on, whatever was decided of it meanwhile; and one that
+// boots take its time.
+func (g *group) comeBack(all *moves, s state, i int) {
+	switch h := s.hosts[i]; {
+	case h.has(dark):
+		s.hosts[i].clear(dark | marked | old)
+		switch {
+		case h.stage == up:
+			s.hosts[i].clear(late)
+		case h.stage == coming && h.has(over):
+			s.hosts[i].set(stuck) // kubeadm has given up
+		}
+		all.add(g, false, s, "returns", i+1)
+	case h.stage == coming && !h.has(late|stuck) && g.slow:
+		for k := range i + 1 { // who is older has been there longer
+			if s.hosts[k].stage == coming {
+				s.hosts[k].set(late)
+			}
+		}
+		all.add(g, false, s, "boots slowly", i+1)
+	}
 }
 
 // progress moves a host on as it comes up.
@@ -87,6 +101,9 @@ func (g *group) progress(all *moves, s state, i int) {
 	if next == settling {
 		s.hosts[i].clear(late | old)
 		g.initialise(&s, h.has(deleting), h.has(outdated))
+	}
+	if h.stage == coming {
+		s.hosts[i].clear(old)
 	}
 	all.add(g, true, s, "goes on", i+1)
 }
@@ -167,7 +184,7 @@ func (g *group) elect(all *moves, s state) {
 func (g *group) wait(all *moves, s state, quiet bool) {
 	seconds := s
 	s.each(func(i int, h *host) {
-		if h.has(dark|down) || h.has(stuck) && g.learner(h) {
+		if h.has(dark|down) || h.has(stuck) && g.learner(h) || h.has(released) && g.member(h) {
 			seconds.hosts[i].set(old)
 		}
 	})
@@ -182,6 +199,7 @@ func (g *group) wait(all *moves, s state, quiet bool) {
 	if !quiet || seconds != s {
 		return
 	}
+	g.check(all, s)
 	minutes := s
 	s.each(func(i int, h *host) {
 		if h.stage < settling && !h.has(stuck|dark) {
@@ -195,7 +213,15 @@ func (g *group) wait(all *moves, s state, quiet bool) {
 		all.add(g, true, minutes, "minutes pass", 0)
 		return
 	}
-	g.check(all, s)
+	hour := s
+	s.each(func(i int, h *host) {
+		if h.stage == coming {
+			hour.hosts[i].set(over)
+		}
+	})
+	if hour != s {
+		all.add(g, true, hour, "half an hour passes", 0)
+	}
 }
 
 // check marks what a health check marks, if it is not too much.
@@ -212,18 +238,56 @@ func (g *group) check(all *moves, s state) {
 	}
 }
 
+// user is what a user does: changes the spec once and back, deletes machines, takes their hooks
+// away, and loses the status.
+func (g *group) user(all *moves, s state) {
+	if s.marks&changed == 0 || g.reverts && s.marks&reverted == 0 {
+		all.add(g, false, g.change(s), "another spec is wanted", 0)
+	}
+	if int(s.acts) >= g.acts {
+		return
+	}
+	s.acts++
+	if s.marks&(initialised|forgotten) == initialised && !g.reachable(&s) {
+		to := s
+		to.marks |= forgotten
+		all.add(g, false, to, "status is lost", 0)
+	}
+	s.each(func(i int, h *host) {
+		to := s
+		if !h.has(deleting) {
+			to.hosts[i].set(deleting)
+			if h.stage < settling || h.has(dark) {
+				to.hosts[i].set(due)
+			}
+			all.add(g, false, to, "a user deletes", i+1)
+		}
+		if !h.has(released) && g.strips {
+			to.hosts[i].set(deleting | due | released | forced)
+			to.hosts[i].clear(old)
+			all.add(g, false, to, "a user deletes it and takes its hook away", i+1)
+		}
+	})
+}
+
+// change changes the spec, or changes it back: what was behind is wanted again.
+func (g *group) change(s state) state {
+	if s.marks&changed != 0 {
+		s.marks |= reverted
+	}
+	s.marks |= changed
+	if s.marks&initialised != 0 {
+		s.spec ^= kubeadmOld | addonsOld
+	}
+	s.each(func(i int, _ *host) { s.hosts[i].is ^= outdated })
+	if s.pending.verb != nothing {
+		s.pending.old = !s.pending.old
+	}
+	return s
+}
+
 // accidents are what at most a few of happen.
 func (g *group) accidents(all *moves, s state) {
-	if s.marks&changed == 0 {
-		to := s
-		to.marks |= changed
-		if s.marks&initialised != 0 {
-			to.spec = kubeadmOld | addonsOld
-		}
-		to.each(func(_ int, h *host) { h.set(outdated) })
-		to.pending.old = true
-		all.add(g, false, to, "another spec is wanted", 0)
-	}
 	if int(s.faults) >= g.faults {
 		return
 	}

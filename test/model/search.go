@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
+	"strings"
+	"time"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -13,6 +16,11 @@ type group struct {
 	external        bool
 	faults          int  // at most
 	stale           int  // moves that a look may be old
+	acts            int  // of a user at most: deletions, and losses of the status
+	strips          bool // a user takes hooks away as well
+	reverts         bool // the spec is changed back
+	slow            bool // machines may take long to boot
+	whole           bool // it is explored from when all is as wanted, and not from nothing
 	tidy            bool // machines that come are of one age
 }
 
@@ -22,7 +30,16 @@ func (g *group) String() string {
 	if g.external {
 		kind = "external"
 	}
-	return fmt.Sprintf("%d replicas, %s, surge %d, %d faults, looks %d old", g.replicas, kind, g.surge, g.faults, g.stale)
+	text := fmt.Sprintf("%d replicas, %s, surge %d: faults %d, looks %d old, a user's acts %d", g.replicas, kind, g.surge, g.faults, g.stale, g.acts)
+	for _, more := range []struct {
+		is   bool
+		text string
+	}{{g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}} {
+		if more.is {
+			text += ", " + more.text
+		}
+	}
+	return text
 }
 
 // A search is the set of all states of a group that were reached.
@@ -33,7 +50,8 @@ type search struct {
 	parents []int32
 	fair    []int32 // what becomes of it when nothing goes wrong any more; -1: nothing
 	wrong   []violation
-	room    int // for states; then the search gives up
+	until   time.Time // then the search ends
+	cut     bool      // it did
 }
 
 // A violation is an invariant that is broken on the way to a state or in it.
@@ -42,14 +60,35 @@ type violation struct {
 	what string
 }
 
-func explore(g *group, room int) *search {
-	s := &search{group: g, index: map[state]int32{}, room: room}
-	s.add(state{}, -1)
-	for i := int32(0); int(i) < len(s.states) && len(s.states) <= room; i++ {
+// explore visits what a group may become, as far as that is by the end of its time: what was
+// reached by then is judged, and how it ends if nothing more goes wrong.
+func explore(g *group, until time.Time) *search {
+	s := &search{group: g, index: map[state]int32{}, until: until}
+	s.add(g.begins(), -1)
+	for i := int32(0); int(i) < len(s.states); i++ {
+		if i%1024 == 0 && time.Now().After(until) {
+			s.cut = true
+			return s
+		}
 		s.visit(i)
 	}
-	if len(s.states) <= room {
-		s.converge()
+	s.converge()
+	return s
+}
+
+// begins is the state that a group is explored from.
+func (g *group) begins() state {
+	var s state
+	if g.whole {
+		for i := range g.replicas {
+			s.hosts[i].stage = up
+		}
+		s.hosts[0].set(first)
+		s.marks = initialised
+		if !g.external {
+			s.leader = 1
+		}
+		g.settle(&s)
 	}
 	return s
 }
@@ -87,7 +126,7 @@ func (s *search) visit(i int32) {
 		}
 		return
 	}
-	d, acts := s.decide(i)
+	o, d, acts := s.decide(i)
 	next := s.nature(t)
 	s.follow(i, next)
 	if acts {
@@ -100,10 +139,8 @@ func (s *search) visit(i int32) {
 	if s.asWanted(&t) {
 		return
 	}
-	if m, can := s.help(t); can {
-		s.fair[i] = s.add(m.to, i)
-	} else if !s.beyondHelp(&t, d) {
-		s.blame(i, "nothing happens any more, and nobody can help: "+d.String())
+	if !s.awaitsPerson(&t, o, d) {
+		s.blame(i, "nothing happens any more, and nobody is told what to decide: "+d.String())
 	}
 }
 
@@ -117,7 +154,7 @@ func (s *search) follow(i int32, next moves) {
 }
 
 // decide asks the rules, and reports whether they act.
-func (s *search) decide(i int32) (plan.Decision, bool) {
+func (s *search) decide(i int32) (plan.Observed, plan.Decision, bool) {
 	t := s.states[i]
 	o := s.look(&t)
 	d := plan.Next(o)
@@ -129,10 +166,10 @@ func (s *search) decide(i int32) (plan.Decision, bool) {
 		s.blame(i, fmt.Sprintf("%s: %s", d, what))
 	}
 	if t.pending.verb == nothing || t.pending.verb == unheard || t.pending.verb == create && t.n() == most {
-		return d, false
+		return o, d, false
 	}
 	s.fair[i] = s.add(t, i)
-	return d, true
+	return o, d, true
 }
 
 // converge follows every state to where it ends once nothing goes wrong any more: what
@@ -150,12 +187,47 @@ func (s *search) converge() {
 			at = s.next(at)
 		}
 		if at >= 0 && seen[at] == onWay {
-			s.blame(at, "it goes round in circles")
+			s.blame(at, s.circle(at))
 		}
 		for _, i := range way {
 			seen[i] = ends
 		}
 	}
+}
+
+// circle describes how a state becomes itself again.
+func (s *search) circle(from int32) string {
+	text := "it goes round in circles"
+	for at, n := from, 0; n < 20; n++ {
+		to := s.next(at)
+		text += fmt.Sprintf("\n    %-60s %s", &s.states[at], s.between(s.states[at], &s.states[to]))
+		if at = to; at == from {
+			break
+		}
+	}
+	return text
+}
+
+// number is what differs between violations of one kind.
+var number = regexp.MustCompile(`\d+`)
+
+// kinds returns the first violation of each kind, and how many there are of it.
+func (s *search) kinds() (firsts []violation, counts map[string]int) {
+	counts = map[string]int{}
+	for _, v := range s.wrong {
+		kind := kindOf(v.what)
+		if counts[kind]++; counts[kind] == 1 {
+			firsts = append(firsts, v)
+		}
+	}
+	return firsts, counts
+}
+
+func kindOf(what string) string {
+	if line, _, more := strings.Cut(what, "\n"); more {
+		what = line
+	}
+	return number.ReplaceAllString(what, "N")
 }
 
 // next is what a state becomes when nothing goes wrong any more.
@@ -199,9 +271,6 @@ func (s *search) between(a state, b *state) string {
 		if m.to == *b {
 			return "* " + m.String()
 		}
-	}
-	if m, can := s.help(a); can && m.to == *b {
-		return "* " + m.String()
 	}
 	return "* ?"
 }

@@ -9,6 +9,7 @@ type state struct {
 	strays [2]stray   // members whose host is gone
 	leader int8       // 1 + the index of a host; 0: nobody leads
 	faults uint8      // how many have happened
+	acts   uint8      // how many things a user has done
 	spec   spec
 	marks  mark // what is remembered of the group
 
@@ -27,6 +28,8 @@ const (
 	initialised mark = 1 << iota
 	rested           // all was as wanted once
 	changed          // the spec was changed
+	reverted         // and changed back
+	forgotten        // status was lost: that a cluster was initialised is found again
 )
 
 // spec is what does not follow the wanted spec yet.
@@ -71,6 +74,8 @@ const (
 	marked   // a health check wants it replaced
 	late     // it had minutes for what it has not done
 	old      // it had seconds for it
+	over     // it had half an hour to add its member
+	forced   // somebody took its hook away
 )
 
 // A stray is a member whose host is gone.
@@ -81,6 +86,7 @@ const (
 	learns                   // it is a learner
 	named                    // it has started once
 	oldOne                   // it has been left for a while
+	torn                     // somebody took the hook of its machine away
 )
 
 func (h *host) has(f flags) bool { return h.is&f != 0 }
@@ -177,19 +183,32 @@ func (s *state) tidy() {
 // after orders hosts: those that have come further first.
 func (h host) after(o host) bool { return h.stage > o.stage || h.stage == o.stage && h.is > o.is }
 
+// findAgain is what the controller finds by itself after its status was lost: the cluster, as soon
+// as it answers, or that nothing is left of it.
+func (g *group) findAgain(s *state) {
+	switch {
+	case s.marks&forgotten == 0:
+	case s.n() == 0:
+		s.marks &^= forgotten | initialised
+		s.leader, s.strays, s.spec = 0, [2]stray{}, 0
+	case g.reachable(s):
+		s.marks &^= forgotten
+	}
+}
+
 // settle ends a leadership that cannot go on, and notes when all is as wanted for once.
 func (g *group) settle(s *state) {
 	if g.tidy {
 		defer s.tidy()
 	}
+	if s.leader != 0 {
+		if h := &s.hosts[s.leader-1]; !g.voter(h) || !g.runs(h) || !g.quorum(s) {
+			s.leader = 0
+		}
+	}
+	g.findAgain(s)
 	if s.marks&rested == 0 && g.asWanted(s) {
 		s.marks |= rested
-	}
-	if s.leader == 0 {
-		return
-	}
-	if h := &s.hosts[s.leader-1]; !g.voter(h) || !g.runs(h) || !g.quorum(s) {
-		s.leader = 0
 	}
 }
 
@@ -205,6 +224,9 @@ func (g *group) drop(s *state, i int) {
 		}
 		if h.stage >= syncing {
 			m |= named
+		}
+		if h.has(forced) {
+			m |= torn
 		}
 		for k := range s.strays {
 			if s.strays[k] == 0 {
@@ -233,7 +255,7 @@ func (s *state) String() string {
 		for _, f := range []struct {
 			is   flags
 			text string
-		}{{outdated, "o"}, {dark, "x"}, {down, "d"}, {stuck, "#"}, {deleting, "!"}, {due, "!"}, {released, "-"}, {marked, "M"}, {removed, "(no member)"}, {late, "~"}} {
+		}{{outdated, "o"}, {dark, "x"}, {down, "d"}, {stuck, "#"}, {deleting, "!"}, {due, "!"}, {released, "-"}, {marked, "M"}, {removed, "(no member)"}, {late, "~"}, {over, "~"}, {forced, "f"}} {
 			if h.has(f.is) {
 				text += f.text
 			}
@@ -246,6 +268,9 @@ func (s *state) String() string {
 		if m&left != 0 {
 			text += fmt.Sprintf(" stray(learner %t, started %t)", m&learns != 0, m&named != 0)
 		}
+	}
+	if s.marks&forgotten != 0 {
+		text += " (status lost)"
 	}
 	return "[" + text + " ]"
 }

@@ -23,34 +23,82 @@ type stage struct {
 	binary string
 	dir    string
 	args   []string
+	aside  bool // it runs in a folder of its own, to which it writes
+}
+
+// compiler compiles with all sabotages of one kind.
+type compiler struct {
+	root, work, kind string
+	overlay          map[string]string
+}
+
+// list writes the overlay down.
+func (c *compiler) list() (string, error) {
+	text, err := json.Marshal(map[string]any{"Replace": c.overlay})
+	if err != nil {
+		return "", fmt.Errorf("writing the overlay: %w", err)
+	}
+	list := filepath.Join(c.work, c.kind+".json")
+	if err := os.WriteFile(list, text, 0o644); err != nil {
+		return "", fmt.Errorf("writing the overlay: %w", err)
+	}
+	return list, nil
+}
+
+// tests compiles the tests of packages.
+func (c *compiler) tests(packages ...string) error {
+	list, err := c.list()
+	if err != nil {
+		return err
+	}
+	for _, pkg := range packages {
+		if err := c.run("test", "-c", "-vet=off", "-overlay", list, "-o", c.binary(pkg), "./internal/"+pkg); err != nil {
+			return fmt.Errorf("compiling the tests of %s: %w", pkg, err)
+		}
+	}
+	return nil
+}
+
+// program compiles a program.
+func (c *compiler) program(name, pkg string) error {
+	list, err := c.list()
+	if err != nil {
+		return err
+	}
+	if err := c.run("build", "-overlay", list, "-o", c.binary(name), pkg); err != nil {
+		return fmt.Errorf("compiling %s: %w", pkg, err)
+	}
+	return nil
+}
+
+func (c *compiler) run(args ...string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = c.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+func (c *compiler) binary(name string) string { return filepath.Join(c.work, name+"."+c.kind) }
+
+// stage is a run of a package's tests.
+func (c *compiler) stage(name, pkg string, args ...string) stage {
+	return stage{name: name, binary: c.binary(pkg), dir: filepath.Join(c.root, "internal", pkg), args: args}
 }
 
 // build compiles the tests of what decides, and of what runs it.
 func build(root, work string, overlay map[string]string) (suite, error) {
-	text, err := json.Marshal(map[string]any{"Replace": overlay})
-	if err != nil {
-		return nil, fmt.Errorf("writing the overlay: %w", err)
-	}
-	list := filepath.Join(work, "overlay.json")
-	if err := os.WriteFile(list, text, 0o644); err != nil {
-		return nil, fmt.Errorf("writing the overlay: %w", err)
-	}
-	for _, pkg := range []string{"quorum", "plan", "sim"} {
-		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", list, "-o", filepath.Join(work, pkg+".test"), "./internal/"+pkg)
-		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("compiling the tests of %s: %w\n%s", pkg, err, out)
-		}
-	}
-	of := func(pkg, name string, args ...string) stage {
-		return stage{name, filepath.Join(work, pkg+".test"), filepath.Join(root, "internal", pkg), args}
+	c := compiler{root: root, work: work, kind: "signs", overlay: overlay}
+	if err := c.tests("quorum", "plan", "sim"); err != nil {
+		return nil, err
 	}
 	return suite{
-		of("quorum", "quorum", "-test.failfast"),
-		of("plan", "rows", "-test.failfast", "-test.run", "^(TestNext|TestCheck.*|TestExplain.*|TestRules.*|TestSpan)$"),
-		of("sim", "stories", "-test.failfast", "-test.run", "^TestStories$"),
-		of("plan", "order", "-test.failfast", "-test.run", "^TestOrder.*$"),
-		of("sim", "worlds", "-test.failfast", "-test.run", "^TestWorlds$", "-steps=70000"),
+		c.stage("quorum", "quorum", "-test.failfast"),
+		c.stage("rows", "plan", "-test.failfast", "-test.run", "^(TestNext|TestCheck.*|TestExplain.*|TestRules.*|TestSpan)$"),
+		c.stage("stories", "sim", "-test.failfast", "-test.run", "^TestStories$"),
+		c.stage("order", "plan", "-test.failfast", "-test.run", "^TestOrder.*$"),
+		c.stage("worlds", "sim", "-test.failfast", "-test.run", "^TestWorlds$", "-steps=70000"),
 	}, nil
 }
 
@@ -58,17 +106,30 @@ func build(root, work string, overlay map[string]string) (suite, error) {
 // failed first, and what it said.
 func (s suite) run(number int) (string, string) {
 	for _, st := range s {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		cmd := exec.CommandContext(ctx, st.binary, st.args...)
-		cmd.Dir = st.dir
-		cmd.Env = append(os.Environ(), fmt.Sprintf("MUTANT=%d", number))
-		out, err := cmd.CombinedOutput()
-		cancel()
-		if err != nil {
-			return st.name, strings.TrimSpace(string(out))
+		if out, failed := st.run(number); failed {
+			return st.name, out
 		}
 	}
 	return "", ""
+}
+
+// run runs one stage against a sabotage. It returns what it said, and whether it failed.
+func (st *stage) run(number int) (string, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, st.binary, st.args...)
+	cmd.Dir = st.dir
+	cmd.Env = append(os.Environ(), fmt.Sprintf("MUTANT=%d", number))
+	if st.aside {
+		dir, err := asideDir()
+		if err != nil {
+			return err.Error(), true
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		cmd.Dir = dir
+	}
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err != nil
 }
 
 // runAll runs the tests against every sabotage, several at a time.

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// sweeps are worlds in which one thing happens at every moment.
+const sweeps = "^Test(DeathAtEveryMoment|DeletionAtEveryMoment|RestartAtEveryMoment|EveryFate|DeathInARollout|ChangeAtEveryMoment|HangAtEveryMoment)$"
+
+// sabotageMeanings returns all sabotages of meaning, not yet tried.
+func sabotageMeanings(root string) ([]meaning, error) {
+	order, err := swaps(root)
+	if err != nil {
+		return nil, err
+	}
+	all := append(meanings(), order...)
+	renumber(all)
+	return all, nil
+}
+
+// buildMeanings compiles what is to catch them: what the rows, the worlds and the model say.
+func buildMeanings(root, work string, all []meaning) (suite, error) {
+	overlay := map[string]string{}
+	if err := overlayMeanings(filepath.Join(root, "internal/plan"), work, all, overlay); err != nil {
+		return nil, err
+	}
+	c := compiler{root: root, work: work, kind: "meaning", overlay: overlay}
+	if err := c.tests("plan", "sim"); err != nil {
+		return nil, err
+	}
+	if err := c.program("model", "./test/model"); err != nil {
+		return nil, err
+	}
+	worlds := func(args ...string) stage {
+		return c.stage("worlds", "sim", append([]string{"-test.failfast"}, args...)...)
+	}
+	stories := worlds("-test.run", "^TestStories$", "-update")
+	stories.aside = true // whether their invariants hold, and not whether they go as before
+	return suite{
+		c.stage("rows", "plan", "-test.failfast", "-test.run", "^(TestNext|TestCheck.*|TestExplain.*)$"),
+		worlds("-test.run", "^TestWorldsByName$"),
+		stories,
+		worlds("-test.run", "^TestWorlds$", "-steps=60000"),
+		{name: "model", binary: filepath.Join(work, "model.meaning"), dir: root, args: []string{"-quick", "-workers=1"}},
+		worlds("-test.run", sweeps),
+		worlds("-test.run", "^TestWorlds$", "-from=100000", "-steps=100000"),
+	}, nil
+}
+
+// catch runs the tests against one sabotage: the rows, and the others until one has seen it.
+func (s suite) catch(m *meaning) {
+	for _, st := range s {
+		if m.isSeen() || slices.Contains(m.by, st.name) || m.excuse == checkAlone && st.name != "rows" {
+			continue
+		}
+		if out, failed := st.run(m.number); failed {
+			m.by = append(m.by, st.name)
+			m.said = firstOf(out)
+		}
+	}
+	if m.number > 0 {
+		fmt.Printf("%-14s %s\n", strings.Join(m.by, " "), m)
+	}
+}
+
+// catchAll runs the tests against every sabotage, several at a time.
+func (s suite) catchAll(all []meaning, workers int) {
+	work := make(chan *meaning)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for m := range work {
+				s.catch(m)
+			}
+		})
+	}
+	for i := range all {
+		work <- &all[i]
+	}
+	close(work)
+	wg.Wait()
+}
+
+// firstOf is the first line of an output that says what is wrong.
+func firstOf(out string) string {
+	for line := range strings.Lines(out) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") {
+			return line[:min(len(line), 160)]
+		}
+	}
+	return ""
+}
+
+// runMeanings tries all sabotages of meaning and reports on them: how many were caught, of how many.
+func runMeanings(root, work string, workers, only int, told bool) (caught, counted int, err error) {
+	begun := time.Now()
+	all, err := sabotageMeanings(root)
+	if err != nil {
+		return 0, 0, err
+	}
+	tests, err := buildMeanings(root, work, all)
+	if err != nil {
+		return 0, 0, err
+	}
+	if only > 0 {
+		all = all[only-1 : only]
+	} else {
+		var none meaning
+		if tests.catch(&none); len(none.by) > 0 {
+			return 0, 0, fmt.Errorf("without any sabotage of meaning %s fail: %s", strings.Join(none.by, ", "), none.said)
+		}
+	}
+	tests.catchAll(all, workers)
+	caught, counted = reportMeanings(all, told)
+	fmt.Printf("sabotages of meaning: %s\n", time.Since(begun).Round(time.Second))
+	return caught, counted, nil
+}
+
+// reportMeanings prints what caught each sabotage, and lists those that no world and no model saw.
+func reportMeanings(all []meaning, told bool) (caught, counted int) {
+	var listed []string
+	for i := range all {
+		m := &all[i]
+		if told {
+			fmt.Printf("%s\n    %s\n", m, m.said)
+		}
+		switch {
+		case m.equal != "" && !m.isSeen():
+			listed = append(listed, fmt.Sprintf("EQUAL     %s: %s", m, m.equal))
+			continue
+		case m.isSeen():
+			caught++
+		case m.excuse != "" && len(m.by) > 0:
+			caught++
+			listed = append(listed, fmt.Sprintf("ROWS ONLY %s: %s", m, m.excuse))
+		case len(m.by) > 0:
+			listed = append(listed, fmt.Sprintf("UNSEEN    %s: rows only", m))
+		default:
+			listed = append(listed, fmt.Sprintf("SURVIVED  %s", m))
+		}
+		counted++
+	}
+	for _, line := range listed {
+		fmt.Println(line)
+	}
+	return caught, counted
+}
+
+// asideDir is a folder in which stories may be written down without changing those that are kept.
+func asideDir() (string, error) {
+	dir, err := os.MkdirTemp("", "mutate-stories")
+	if err != nil {
+		return "", fmt.Errorf("making a folder for stories: %w", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "testdata"), 0o755); err != nil {
+		return "", fmt.Errorf("making a folder for stories: %w", err)
+	}
+	return dir, nil
+}
