@@ -102,7 +102,7 @@ func (r *run) one(g *group) {
 func groups(deep, quick bool, only int) []group {
 	all := []group{
 		{replicas: 5, surge: 1, faults: 1, stale: 0, acts: 1, whole: true, tidy: true},
-		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, strips: true, slow: true},
+		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, strips: true, slow: true, whole: true},
 		{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 1, reverts: true, slow: true, whole: true},
 		{replicas: 3, surge: 1, faults: 2, stale: 0, acts: 1, whole: true},
 		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, strips: true, reverts: true, slow: true},
