@@ -98,18 +98,18 @@ func (r *run) one(g *group) {
 	}
 }
 
-// groups are those that are explored, the largest first.
+// groups are those that are explored, the largest last.
 func groups(deep, quick bool, only int) []group {
 	all := []group{
-		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, strips: true},
-		{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 1},
-		{replicas: 3, surge: 1, faults: 2, stale: 1, acts: 2, whole: true},
-		{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 1, reverts: true, slow: true, whole: true},
 		{replicas: 5, surge: 1, faults: 1, stale: 0, acts: 1, whole: true, tidy: true},
-		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, external: true, reverts: true, slow: true},
-		{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 1, external: true, reverts: true},
-		{replicas: 1, surge: 1, faults: 2, stale: 2, acts: 2, strips: true, reverts: true, slow: true},
+		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, strips: true, slow: true, whole: true},
+		{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 1, reverts: true, slow: true, whole: true},
+		{replicas: 3, surge: 1, faults: 2, stale: 0, acts: 1, whole: true},
+		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, strips: true, reverts: true, slow: true},
 		{replicas: 1, surge: 1, faults: 2, stale: 2, acts: 2, external: true, reverts: true, slow: true},
+		{replicas: 3, surge: 0, faults: 1, stale: 0, acts: 1, external: true, reverts: true, slow: true},
+		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, external: true, reverts: true},
+		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1},
 	}
 	switch {
 	case quick:

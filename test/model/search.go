@@ -60,8 +60,8 @@ type violation struct {
 	what string
 }
 
-// explore visits what a group may become, as far as that is by the end of its time: what was
-// reached by then is judged, and how it ends if nothing more goes wrong.
+// explore visits what a group may become. If its time ends before, what was reached by then was
+// judged, but not how it would go on.
 func explore(g *group, until time.Time) *search {
 	s := &search{group: g, index: map[state]int32{}, until: until}
 	s.add(g.begins(), -1)

@@ -1,7 +1,9 @@
 package main
 
 // likeAll are pairs of rules of which the order decides nothing.
-var likeAll = map[string]string{}
+var likeAll = map[string]string{
+	"provide before adopt": "provide passes while there are machines of others, adopt while there are none",
+}
 
 // likeRows are pairs of rules of which the order changes neither what is done nor when, but what
 // is said, which rows alone can see.

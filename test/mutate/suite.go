@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long tests may take: a sabotage that makes them endless is caught.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 // suite are the test binaries with all sabotages, the quickest to fail first.
 type suite []stage
