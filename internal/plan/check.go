@@ -334,7 +334,7 @@ func without(o Observed, gone Machine) (staying, whole, held int) {
 			if isWhole(o, m) {
 				whole++
 			}
-		case m.Hook && isWhole(o, m) && servesAPI(m) && !apiBeside(o, m):
+		case m.Hook && isWhole(o, m) && !apiBeside(o, m):
 			held++
 		}
 	}

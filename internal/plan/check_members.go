@@ -95,7 +95,7 @@ func checkRoom(o Observed) error {
 			continue
 		}
 		drained := m.Hook && !m.HookDue && len(o.Machines) < o.Want.Replicas
-		needed := m.Hook && m.HookDue && servesAPI(m) && !apiBeside(o, m)
+		needed := m.HookDue && servesAPI(m) && !apiBeside(o, m)
 		if !drained && !needed {
 			return fmt.Errorf("%s is leaving, and its voter with it: one change at a time", m.Name)
 		}
@@ -156,7 +156,7 @@ func worst(o Observed, but, going string) (alive, all int) {
 		}
 		for _, e := range o.Etcd.Members {
 			switch {
-			case e.Machine != m.Name || e.ID == but:
+			case e.Machine != m.Name:
 			case e.Learner:
 				all++
 			case e.Health == Healthy && !isCorrupt(e):

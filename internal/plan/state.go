@@ -124,7 +124,7 @@ func (s *state) displace() {
 		own[m.Machine] = m
 	}
 	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; own[m.Machine] != nil && own[m.Machine] != m && m.Health != Healthy {
+		if m := &s.Etcd.Members[i]; own[m.Machine] != nil && m.Health != Healthy {
 			m.Machine = ""
 		}
 	}
@@ -147,7 +147,7 @@ func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
 		switch {
 		case !m.released():
 		case m.member == nil && !m.mayAdd(s.Now):
-		case m.member == nil || m.member.Learner:
+		case m.member == nil:
 			lasting = append(lasting, quorum.Voter{ID: m.Name})
 		default:
 			lasting = append(quorum.Without(lasting, m.member.ID), quorum.Voter{ID: m.member.ID})
@@ -343,12 +343,7 @@ func (s *state) again() time.Duration {
 
 // since writes how long ago something was, coarse enough that a message changes
 // a few times only while it waits: whoever reports it writes it each time.
-func (s *state) since(t time.Time) string {
-	if t.IsZero() {
-		return span(0)
-	}
-	return span(s.Now.Sub(t))
-}
+func (s *state) since(t time.Time) string { return span(s.Now.Sub(t)) }
 
 // age writes exactly how long ago something was: for a step, which is told once.
 func (s *state) age(t time.Time) string { return s.Now.Sub(t).Round(time.Second).String() }
