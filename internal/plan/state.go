@@ -325,6 +325,15 @@ func (s *state) again() time.Duration {
 			}
 		}
 	}
+	s.repairMoments(consider)
+	if s.renewable() {
+		consider(s.Cluster.Kubeconfig.Expires.Add(-renewSoon))
+	}
+	return soonest
+}
+
+// repairMoments are when time alone may let a marked machine be replaced.
+func (s *state) repairMoments(consider func(time.Time)) {
 	for _, m := range s.marked() {
 		if m.member == nil && m.CannotJoin == "" {
 			consider(m.addsUntil())
@@ -335,10 +344,6 @@ func (s *state) again() time.Duration {
 			consider(e.answers())
 		}
 	}
-	if s.renewable() {
-		consider(s.Cluster.Kubeconfig.Expires.Add(-renewSoon))
-	}
-	return soonest
 }
 
 // since writes how long ago something was, coarse enough that a message changes

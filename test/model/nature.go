@@ -200,6 +200,11 @@ func (g *group) wait(all *moves, s state, quiet bool) {
 		return
 	}
 	g.check(all, s)
+	g.waitLong(all, s)
+}
+
+// waitLong lets the time of kubeadm pass, and then all in which a machine may still boot.
+func (g *group) waitLong(all *moves, s state) {
 	minutes := s
 	s.each(func(i int, h *host) {
 		if h.stage < settling && !h.has(stuck|dark) {
