@@ -85,7 +85,11 @@ write-points: ## each write of the controller fails, loses its answer, is its la
 
 .PHONY: mutate
 mutate: ## sabotage every rule and comparison of the decision core, one at a time
-	$(GO) run ./test/mutate
+	$(GO) run ./test/mutate -kind signs
+
+.PHONY: meaning
+meaning: ## sabotage what the rules mean: guards forgotten in one key or both, rules that change places; tells what sees it
+	$(GO) run ./test/mutate -kind meaning -v
 
 .PHONY: bench
 bench: ## speed and memory of the core and of the hot paths

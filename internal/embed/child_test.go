@@ -28,11 +28,11 @@ func newChild(t *testing.T, name string, argv ...string) *child {
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	// Long, for hosts that are busy with machines.
-	deadline := time.After(time.Minute)
+	deadline := time.After(4 * time.Minute)
 	for !condition() {
 		select {
 		case <-deadline:
-			t.Fatalf("in a minute not: %s", what)
+			t.Fatalf("in four minutes not: %s", what)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
