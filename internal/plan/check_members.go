@@ -304,6 +304,9 @@ func checkReleaseHook(o Observed, s Step) error {
 	if o.Group.New {
 		return nil
 	}
+	if !o.Group.Initialized {
+		return fmt.Errorf("whether a cluster runs on %s was not seen yet", m.Name)
+	}
 	if servesAPI(m) && !apiBeside(o, m) {
 		return fmt.Errorf("%s may run the only healthy API server", m.Name)
 	}

@@ -132,7 +132,7 @@ func finishRemovals(s *state) opinion {
 	if s.isNew() {
 		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and no cluster was made yet", due[0].Name)
 	}
-	if _, why := s.doubt(); why != "" && s.Etcd.Managed {
+	if reason, why := s.doubt(); why != "" && (s.Etcd.Managed || reason == "ClusterUnseen") {
 		return pass("%s: not before the facts are known", names(due))
 	}
 	var passedOver []string
