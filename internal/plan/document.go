@@ -45,7 +45,9 @@ func patience() string {
 | voters that do not answer, before the quorum counts as lost | %s |
 | a learner that has not started and that nobody waits for | %s |
 | a healthy learner that was not promoted | %s |
+| a silent voter on a marked machine, neither proven healthy nor dead, before it is replaced as a dead one is | %s |
 | a machine without a Node, before it is called late | %s |
+| a machine without a member, from its creation or its Node's registration, while kubeadm may still add one and its voter would be missed | %s |
 | a machine with a Node whose components are not all healthy, before it is called broken | %s |
-`, startPatience, turnPatience, provePatience, kubeadmPatience, promotePatience, joinPatience, upPatience)
+`, startPatience, turnPatience, provePatience, kubeadmPatience, promotePatience, silentPatience, joinPatience, addPatience, upPatience)
 }
