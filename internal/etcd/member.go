@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -133,6 +134,9 @@ func isEtcds(err error) bool {
 	return errors.As(rpctypes.Error(err), &known)
 }
 
+// ownPort is our end of a connection in an error: it is another with each try, and tells nobody anything.
+var ownPort = regexp.MustCompile(`\S+:\d+->`)
+
 // plain is an error in few words, without what gRPC wraps around it.
 func plain(err error) string {
 	if status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
@@ -150,5 +154,6 @@ func plain(err error) string {
 	}
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "no answer in time")
 	text = strings.TrimPrefix(text, "Error while dialing: ")
+	text = ownPort.ReplaceAllString(text, "")
 	return strings.TrimPrefix(text, "etcdserver: ")
 }
