@@ -53,7 +53,7 @@ func (s *state) ailing() string {
 	var texts []string
 	for i := range s.Etcd.Members {
 		if m := &s.Etcd.Members[i]; !m.Learner && m.Health != Healthy {
-			texts = append(texts, m.label()+" is "+describe(m.Health, ""))
+			texts = append(texts, m.label()+" is "+describe(m.Health, m.Why))
 		}
 	}
 	return strings.Join(texts, ", ")
@@ -280,7 +280,7 @@ func (s *state) missing(but *Member) string {
 	var texts []string
 	for i := range s.Etcd.Members {
 		if m := &s.Etcd.Members[i]; m != but && !m.Learner && !m.sound() {
-			texts = append(texts, m.label()+" is "+describe(m.Health, strings.Join(m.Alarms, ", ")))
+			texts = append(texts, m.label()+" is "+describe(m.Health, cmp.Or(strings.Join(m.Alarms, ", "), m.Why)))
 		}
 	}
 	if len(texts) == 0 {

@@ -226,8 +226,9 @@ type Member struct {
 	Machine string `json:"machine,omitempty"`
 	Learner bool   `json:"learner,omitempty"`
 	Leader  bool   `json:"leader,omitempty"`
-	// Health is what the member answered for itself.
+	// Health is what the member answered for itself, and Why what keeps it from being Healthy, in etcd's own words.
 	Health Health `json:"health,omitempty"`
+	Why    string `json:"why,omitempty"`
 	// Alarms are the active ones: NOSPACE, CORRUPT. Sorted.
 	Alarms []string `json:"alarms,omitempty"`
 	// Since is when it was first seen as it is now: in this list, learner or voter, with or without a name, with this health.

@@ -98,7 +98,7 @@ func (m *machine) last() int {
 func (s *state) cannotDelete(m *machine) string {
 	others := 0
 	for _, o := range s.machines {
-		held := s.isWhole(o) && s.servesAlone(o) != ""
+		held := o.health == Healthy && s.servesAlone(o) != ""
 		if o.Name != m.Name && (o.standing == complete || held) {
 			others++
 		}
@@ -111,12 +111,6 @@ func (s *state) cannotDelete(m *machine) string {
 		return s.cannotSpare(o)
 	}
 	return s.cannotGo(m)
-}
-
-// isWhole: its Node, its components and its voter are there and healthy, whether it stays or not.
-func (s *state) isWhole(m *machine) bool {
-	health, _ := s.health(m)
-	return health == Healthy
 }
 
 // held is the member that a machine holds, or of the voters that it may hold for all

@@ -41,23 +41,24 @@ const (
 	upPatience = 5 * time.Minute
 )
 
-// standing is how far a machine has come.
-type standing int
+// Standing is how far a machine has come.
+type Standing string
 
 const (
-	leaving   standing = iota // it is being deleted
-	failed                    // its bootstrap ended with an error
-	complete                  // its Node, its components and its voter are there and healthy
-	joining                   // it is on its way, and not late
-	late                      // it has no Node and should have one by now
-	unhealthy                 // something that it should run is proven to be broken
-	unknown                   // something that it should run is neither proven healthy nor broken
+	leaving   Standing = "Leaving"   // it is being deleted
+	failed    Standing = "Failed"    // its bootstrap ended with an error
+	complete  Standing = "Complete"  // its Node, its components and its voter are there and healthy
+	joining   Standing = "Joining"   // it is on its way, and not late
+	late      Standing = "Late"      // it has no Node and should have one by now
+	unhealthy Standing = "Unhealthy" // something that it should run is proven to be broken
+	unknown   Standing = "Unknown"   // something that it should run is neither proven healthy nor broken
 )
 
 // machine is an observed machine with what follows from the rest.
 type machine struct {
 	Machine
-	standing standing
+	standing Standing
+	health   Health    // that of its components and member together
 	member   *Member   // nil: none is known to run on it
 	why      string    // what is missing, unless it is complete
 	until    time.Time // when time alone may change its standing; zero or past: never
@@ -173,22 +174,22 @@ func sorted(names []string) []string {
 // judge finds out how far a machine has come.
 func (s *state) judge(given Machine) *machine {
 	m := &machine{Machine: given, member: s.memberOf(given.Name)}
-	health, why := s.health(m)
-	m.why = why
+	m.health, m.why = s.health(m)
+	why := m.why
 	switch {
 	case m.Deleting:
 		m.standing, m.until = leaving, m.addsUntil()
-	case m.Failed != "" && (m.Node == "" || health == Unhealthy):
+	case m.Failed != "" && (m.Node == "" || m.health == Unhealthy):
 		m.standing, m.why = failed, "failed: "+m.Failed
 	case m.Node == "":
 		m.until = m.Created.Add(joinPatience)
 		m.standing, m.why = s.onTheWay(m)
-	case health == Healthy:
+	case m.health == Healthy:
 		m.standing = complete
 	case s.Now.Before(m.NodeSince.Add(upPatience)):
 		m.standing, m.until = joining, m.NodeSince.Add(upPatience)
 		m.why = "has its node, not yet healthy: " + why
-	case health == Unhealthy:
+	case m.health == Unhealthy:
 		m.standing = unhealthy
 	default:
 		m.standing = unknown
@@ -197,7 +198,7 @@ func (s *state) judge(given Machine) *machine {
 }
 
 // onTheWay says what a machine without a Node is doing.
-func (s *state) onTheWay(m *machine) (standing, string) {
+func (s *state) onTheWay(m *machine) (Standing, string) {
 	switch {
 	case !s.Now.Before(m.until):
 		return late, "has not joined, " + s.since(m.Created) + " after its creation"
@@ -238,7 +239,7 @@ func (s *state) health(m *machine) (Health, string) {
 	case m.member.Learner:
 		blame(Unhealthy, "etcd member "+m.member.ID+" is still a learner")
 	case m.member.Health != Healthy:
-		blame(m.member.Health, "etcd member "+m.member.ID+" is "+describe(m.member.Health, ""))
+		blame(m.member.Health, "etcd member "+m.member.ID+" is "+describe(m.member.Health, m.member.Why))
 	case !m.member.sound():
 		blame(Unhealthy, "etcd member "+m.member.ID+" raises "+corrupt)
 	}
@@ -286,7 +287,7 @@ func (s *state) has(machine string) bool {
 }
 
 // with returns the machines that have one of these standings, the oldest first.
-func (s *state) with(these ...standing) []*machine {
+func (s *state) with(these ...Standing) []*machine {
 	var found []*machine
 	for _, m := range s.machines {
 		if slices.Contains(these, m.standing) {

@@ -338,11 +338,11 @@ func (s *scene) available() metav1.Condition {
 			remarks = append(remarks, text)
 		}
 	}
-	switch complete := s.complete(); {
-	case complete == 0:
+	switch healthy := s.healthy(); {
+	case healthy == 0:
 		lacks = append(lacks, "* no machine has all control plane components healthy")
-	case complete < len(o.Machines):
-		remarks = append(remarks, fmt.Sprintf("* %d of %d machines have all control plane components healthy", complete, len(o.Machines)))
+	case healthy < len(o.Machines):
+		remarks = append(remarks, fmt.Sprintf("* %d of %d machines have all control plane components healthy", healthy, len(o.Machines)))
 	}
 	if len(lacks) > 0 {
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, strings.Join(append(lacks, remarks...), "\n"))
@@ -350,24 +350,12 @@ func (s *scene) available() metav1.Condition {
 	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneAvailableReason, strings.Join(remarks, "\n"))
 }
 
-// complete returns how many machines have everything healthy that they should
-// run. An API server is no better than the etcd beside it.
-func (s *scene) complete() int {
-	member := map[string]plan.Member{}
-	for _, m := range s.observed.Etcd.Members {
-		member[m.Machine] = m
-	}
+// healthy returns on how many machines, whether they stay or leave, everything is healthy. An API
+// server is no better than the etcd beside it.
+func (s *scene) healthy() int {
 	n := 0
-	for _, m := range s.observed.Machines {
-		well := len(m.Components) > 0
-		for _, c := range m.Components {
-			well = well && c.Health == plan.Healthy
-		}
-		if well && s.observed.Etcd.Managed {
-			its := member[m.Name]
-			well = its.Health == plan.Healthy && !its.Learner
-		}
-		if well {
+	for _, m := range plan.Assess(s.observed).Machines {
+		if m.Health == plan.Healthy {
 			n++
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
@@ -34,10 +33,11 @@ func (s *scene) etcdHealthy() metav1.Condition {
 		blame(plan.Unhealthy, "the members contradict one another, or the machines: %s", o.Etcd.Why)
 	}
 	has := map[string]bool{}
-	for _, m := range o.Etcd.Members {
+	members := plan.Assess(o).Members
+	for i, m := range o.Etcd.Members {
 		has[m.Machine] = true
-		if health, why := memberHealth(m); health != plan.Healthy {
-			blame(health, "member %s: %s", memberTitle(m), why)
+		if is := members[i]; is.Health != plan.Healthy {
+			blame(is.Health, "member %s: %s", memberTitle(m), is.Why)
 		}
 	}
 	for _, m := range o.Machines {
@@ -57,42 +57,14 @@ func memberTitle(m plan.Member) string {
 	return m.ID
 }
 
-// memberHealth says whether a member does what a member should, and what it does not.
-func memberHealth(m plan.Member) (plan.Health, string) {
-	switch {
-	case len(m.Alarms) > 0:
-		return plan.Unhealthy, "raises the alarm " + strings.Join(m.Alarms, " and ")
-	case m.Name == "", m.Learner && m.Health != plan.Unhealthy:
-		return plan.Unhealthy, "is joining, and does not vote yet"
-	case m.Health == plan.Unhealthy:
-		return plan.Unhealthy, "does not answer, or follows no leader"
-	case m.Machine == "":
-		return plan.Unhealthy, "belongs to no machine"
-	case m.Health == plan.Unknown:
-		return plan.Unknown, "could not be asked"
-	}
-	return plan.Healthy, ""
-}
-
-// voters are those of the members that vote.
-func (s *scene) voters() []quorum.Voter {
-	var voters []quorum.Voter
-	for _, m := range s.observed.Etcd.Members {
-		if !m.Learner {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy})
-		}
-	}
-	return voters
-}
-
 // credited are the voters, those of machines that have just joined with the benefit of the doubt
 // for a moment: a learner that was just promoted answers within seconds, in every healthy join.
 func (s *scene) credited() []quorum.Voter {
-	var voters []quorum.Voter
-	for _, m := range s.observed.Etcd.Members {
-		if !m.Learner {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy || s.justJoined(m)})
-		}
+	voters := plan.Assess(s.observed).Voters
+	for i := range voters {
+		voters[i].Healthy = voters[i].Healthy || slices.ContainsFunc(s.observed.Etcd.Members, func(m plan.Member) bool {
+			return m.ID == voters[i].ID && s.justJoined(m)
+		})
 	}
 	return voters
 }

@@ -183,25 +183,7 @@ func (s *scene) busy() bool {
 	case !o.Cluster.Reachable:
 		return true
 	}
-	return !s.whole()
-}
-
-// whole reports whether every machine and every member is as it should be.
-func (s *scene) whole() bool {
-	o := s.observed
-	if s.complete() < len(o.Machines) || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Deleting }) {
-		return false
-	}
-	if !o.Etcd.Managed {
-		return true
-	}
-	if !o.Etcd.Known || !o.Etcd.Agreed || len(o.Etcd.Members) != len(o.Machines) {
-		return false
-	}
-	return !slices.ContainsFunc(o.Etcd.Members, func(m plan.Member) bool {
-		health, _ := memberHealth(m)
-		return health != plan.Healthy
-	})
+	return !plan.Assess(o).Settled(o.Etcd)
 }
 
 // How soon to look again. Objects, Nodes and Pods are watched; what is not are

@@ -203,12 +203,12 @@ func (s *scene) memberCondition(i int) metav1.Condition {
 	if !s.observed.Etcd.Known {
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, cmp.Or(s.observed.Etcd.Why, "The members of etcd are not known"))
 	}
-	for _, m := range s.observed.Etcd.Members {
+	members := plan.Assess(s.observed).Members
+	for j, m := range s.observed.Etcd.Members {
 		if m.Machine != facts.Name {
 			continue
 		}
-		health, why := memberHealth(m)
-		return healthCondition(kind, health, []string{"Member " + m.ID + " " + why}, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
+		return healthCondition(kind, members[j].Health, []string{"Member " + m.ID + " " + members[j].Why}, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
 			upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason)
 	}
 	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, "Etcd has no member for Node "+facts.Node)

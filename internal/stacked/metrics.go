@@ -65,7 +65,7 @@ func setSpare(s *scene) {
 		quorumSpare.DeleteLabelValues(s.kcp.Namespace, s.kcp.Name)
 		return
 	}
-	quorumSpare.WithLabelValues(s.kcp.Namespace, s.kcp.Name).Set(float64(quorum.Spare(s.voters())))
+	quorumSpare.WithLabelValues(s.kcp.Namespace, s.kcp.Name).Set(float64(quorum.Spare(plan.Assess(s.observed).Voters)))
 }
 
 // setExpiry tells when the first certificate of a control plane expires, where that is known.

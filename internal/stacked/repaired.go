@@ -2,7 +2,6 @@ package stacked
 
 import (
 	"context"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
@@ -11,7 +10,6 @@ import (
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/quorum"
 )
 
 // endRepair takes the note of a repair off the control plane once the repair is over. Create
@@ -104,18 +102,5 @@ func (s *scene) lastRetry(i int) bool {
 // only complete set of components.
 func (s *scene) costsQuorum(i int) bool {
 	o := s.observed
-	if !o.Group.Initialized || !o.Etcd.Managed || !o.Etcd.Known {
-		return false
-	}
-	name := o.Machines[i].Name
-	var voters []quorum.Voter
-	for _, m := range o.Etcd.Members {
-		if !m.Learner && m.Machine != name {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy})
-		}
-	}
-	others := slices.ContainsFunc(o.Machines, func(m plan.Machine) bool {
-		return m.Name != name && !m.Deleting && len(m.Components) > 0 && !slices.ContainsFunc(m.Components, func(c plan.Component) bool { return c.Health != plan.Healthy })
-	})
-	return !quorum.Has(voters) || !others
+	return o.Group.Initialized && o.Etcd.Managed && o.Etcd.Known && plan.Assess(o).Machines[i].Irreplaceable
 }

@@ -241,6 +241,7 @@ func (s *scene) addEtcd(survey etcd.Survey, since *memberTimes, now time.Time) {
 			Learner: m.Learner,
 			Leader:  m.Leader,
 			Health:  m.Health,
+			Why:     m.Why,
 			Alarms:  m.Alarms,
 		})
 	}

@@ -165,7 +165,23 @@ func (s Seen) machine(m *clusterv1.Machine) report.Machine {
 	s.addNode(&f, &out, m)
 	out.Components = f.Components
 	out.Waiting, out.Failed = report.Waiting(f)
+	if out.Waiting == "" {
+		out.Waiting = s.incomplete(m.Name)
+	}
 	return out
+}
+
+// incomplete says what a machine lacks in the eyes of the rules; empty: nothing, or they were not asked.
+func (s Seen) incomplete(name string) string {
+	if s.Observed == nil {
+		return ""
+	}
+	for _, m := range plan.Assess(*s.Observed).Machines {
+		if m.Name == name && !m.Complete() {
+			return m.Why
+		}
+	}
+	return ""
 }
 
 // addSandbox adds what the host knows of the machine.

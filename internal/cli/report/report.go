@@ -118,12 +118,7 @@ type Etcd struct {
 // NewEtcd counts the votes of what was observed.
 func NewEtcd(o plan.Etcd) Etcd {
 	e := Etcd{Managed: o.Managed, Known: o.Known, Why: o.Why, Members: o.Members}
-	var voters []quorum.Voter
-	for _, m := range o.Members {
-		if !m.Learner {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == plan.Healthy})
-		}
-	}
+	voters := plan.Assess(plan.Observed{Etcd: o}).Voters
 	if len(voters) == 0 {
 		return e
 	}

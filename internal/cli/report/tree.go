@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/quorate/quorate/internal/cli/screen"
@@ -173,7 +172,8 @@ func (e Etcd) branch() []screen.Line {
 	}
 	lines := []screen.Line{{{Text: "etcd  "}, {Text: e.Sentence(), Colour: colour}}}
 	rows := make([][]screen.Span, 0, len(e.Members))
-	for _, m := range e.Members {
+	assessed := plan.Assess(plan.Observed{Etcd: plan.Etcd{Members: e.Members}}).Members
+	for i, m := range e.Members {
 		leader, role := " ", "voter"
 		if m.Leader {
 			leader, role = "^", "leader"
@@ -182,7 +182,7 @@ func (e Etcd) branch() []screen.Line {
 			role = "learner"
 		}
 		rows = append(rows, []screen.Span{
-			{Text: leader + " " + memberName(m)}, {Text: m.ID, Colour: screen.Faint}, {Text: role}, health(m),
+			{Text: leader + " " + memberName(m)}, {Text: m.ID, Colour: screen.Faint}, {Text: role}, health(assessed[i]),
 		})
 	}
 	return append(lines, stems(screen.Columns(rows))...)
@@ -198,17 +198,14 @@ func memberName(m plan.Member) string {
 	return "(not started)"
 }
 
-func health(m plan.Member) screen.Span {
-	if len(m.Alarms) > 0 {
-		return screen.Span{Text: "alarm " + strings.Join(m.Alarms, ", "), Colour: screen.Bad}
-	}
-	switch m.Health {
-	case plan.Healthy:
+func health(m plan.MemberAssessment) screen.Span {
+	switch {
+	case m.Health == plan.Healthy:
 		return screen.Span{Text: "healthy", Colour: screen.Good}
-	case plan.Unhealthy:
-		return screen.Span{Text: "unhealthy", Colour: screen.Bad}
+	case m.Health == plan.Unknown, m.Fault == plan.FaultJoining:
+		return screen.Span{Text: oneLine(m.Why), Colour: screen.Doubt}
 	}
-	return screen.Span{Text: "not known", Colour: screen.Doubt}
+	return screen.Span{Text: oneLine(m.Why), Colour: screen.Bad}
 }
 
 func dash(s string) string {
