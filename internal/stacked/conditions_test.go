@@ -266,7 +266,9 @@ func TestMachineConditions(t *testing.T) {
 		{"no member", func(s *scene) { s.survey.Members = s.survey.Members[1:] }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Etcd has no member for Node m1"}},
 		{"a learner", func(s *scene) { s.survey.Members[0].Learner = true }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is joining, and does not vote yet"}},
 		{"nobody could ask the member", func(s *scene) { s.survey.Members[0].Health = plan.Unknown }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: Member 1 could not be asked"}},
-		{"etcd says why", func(s *scene) { s.survey.Members[0].Health, s.survey.Members[0].Why = plan.Unhealthy, "does not answer: connection refused" }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 does not answer: connection refused"}},
+		{"etcd says why", func(s *scene) {
+			s.survey.Members[0].Health, s.survey.Members[0].Why = plan.Unhealthy, "does not answer: connection refused"
+		}, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 does not answer: connection refused"}},
 		{"members are not known", func(s *scene) { s.survey = etcd.Survey{Why: "silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: silence"}},
 		{"no label and no taint", func(s *scene) {
 			s.view.Nodes[0].Labels, s.view.Nodes[0].Spec.Taints = nil, nil
