@@ -282,7 +282,7 @@ func (w *World) comeBack(h *host) {
 	if h.rebooted && h.stage < settling {
 		h.stuck = true
 	}
-	if m := h.member; m != nil && !m.removed && m.back.IsZero() && (m.hung || m.name != "") {
+	if m := h.member; m != nil && !m.removed && !w.now.Before(m.back) && (m.hung || m.name != "") {
 		w.run(m)
 	}
 }

@@ -199,6 +199,7 @@ func (w *World) changeHost(e Event, h *host) {
 	case DropMember:
 		if m != nil && !m.removed && w.mayRemove(m) == nil {
 			w.take(m)
+			w.struck = append(w.struck, m)
 		}
 	case Reidentify:
 		w.reidentify(h)

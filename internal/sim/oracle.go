@@ -141,7 +141,7 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 		w.judgeJoiners(m)
 	}
 	if w.named(m.host.name) == m.host && !m.host.deleting {
-		w.judgeStuck(m)
+		w.judgeStuck(m, fresh)
 	}
 }
 
@@ -243,9 +243,11 @@ func (w *World) judgeJoiners(m *member) {
 }
 
 // judgeStuck: what is removed of a machine that stays will never serve.
-func (w *World) judgeStuck(m *member) {
+func (w *World) judgeStuck(m *member, fresh bool) {
 	switch {
 	case m != m.host.member:
+	case fresh && !m.learner && w.answer(m) == plan.Healthy:
+		w.blame("the voter of %s is removed, which answers", m.host.name)
 	case w.isMissed(m.host):
 	case m.running && !m.learner:
 		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
@@ -267,7 +269,8 @@ func (w *World) hasLearner() bool {
 }
 
 // judgeLoss is asked when a host goes whose hook was released: what it takes along
-// must not have been needed. Voters that stopped since then are no fault of ours.
+// must not have been needed. Voters that stopped since then, or that a person removed, are no
+// fault of ours.
 func (w *World) judgeLoss(h *host) {
 	m := h.member
 	if m == nil || m.removed || m.learner || !m.running || !w.hasQuorum() {
@@ -290,6 +293,11 @@ func (w *World) leftOf(but *member, until time.Time) (left, all int) {
 		all++
 		if x != but && (x.running || x.halted.After(until)) {
 			left++
+		}
+	}
+	for _, x := range w.struck {
+		if !x.learner && x.halted.After(until) {
+			left, all = left+1, all+1
 		}
 	}
 	return left, all

@@ -38,6 +38,7 @@ type World struct {
 	hosts       []*host
 	members     []*member
 	memberCount int
+	struck      []*member // that a person removed by hand
 	leader      *member
 	leaderless  time.Time
 	script      []Event
@@ -157,7 +158,7 @@ func (w *World) happen() {
 		w.befall(e)
 	}
 	for _, m := range w.members {
-		if !m.back.IsZero() && !w.now.Before(m.back) {
+		if !m.back.IsZero() && !w.now.Before(m.back) && m.host.alive() {
 			w.tell("etcd on %s is back", m.host.name)
 			w.run(m)
 		}
