@@ -22,6 +22,9 @@ func Check(o Observed, d Decision) error {
 	if o.Group.Paused {
 		return errors.New("the group is paused: nothing may be done")
 	}
+	if o.Group.Deleting && o.Group.Orphaning {
+		return errors.New("the group is deleted without its machines: nothing may be done to them")
+	}
 	if o.Group.Deleting && len(o.Workers) == 0 {
 		return checkLast(o, d.Step)
 	}

@@ -25,6 +25,9 @@ func letGo(s *state) opinion {
 	if !s.Group.Deleting {
 		return pass("%s is not being deleted", s.Group.Name)
 	}
+	if s.Group.Orphaning {
+		return wait("Orphaning", "%s is being deleted without its machines, and the garbage collector has not taken it off all of them", s.Group.Name)
+	}
 	if len(s.Workers) > 0 {
 		if v := finishRemovals(s); v.decided {
 			return v

@@ -13,7 +13,7 @@ import (
 //
 //	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
 //
-// Wanted: replicas/domains, then words: new (not initialised), paused, deleting,
+// Wanted: replicas/domains, then words: new (not initialised), paused, deleting, orphaning,
 // external (etcd), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
@@ -100,6 +100,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		},
 		"paused":    func() { o.Group.Paused = true },
 		"deleting":  func() { o.Group.Deleting = true },
+		"orphaning": func() { o.Group.Orphaning = true },
 		"external":  func() { o.Etcd = Etcd{} },
 		"serial":    func() { o.Want.Learners = false },
 		"max":       func() { o.Want.MaxParallel = number },

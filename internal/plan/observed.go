@@ -28,6 +28,9 @@ type Group struct {
 	Name string `json:"name"`
 	// Deleting: the group itself is to go, and all its machines with it.
 	Deleting bool `json:"deleting,omitempty"`
+	// Orphaning: it goes without its machines (--cascade=orphan), from which the garbage
+	// collector takes the owner before it lets the group go.
+	Orphaning bool `json:"orphaning,omitempty"`
 	// Paused: a person holds the cluster or the group.
 	Paused bool `json:"paused,omitempty"`
 	// Initialized: a first machine once answered as API server. It never turns back.

@@ -17,6 +17,7 @@ var rules = []rule{
 		name: "let go",
 		says: "A group that is being deleted waits for the workers, keeping its quorum in order meanwhile; then all its machines go at once, and it follows.",
 		gives: []Reason{
+			{"Orphaning", Wait, "it is deleted without its machines (--cascade=orphan), and the garbage collector takes it off them first"},
 			{"WorkersRemain", Wait, "other machines of the cluster still need the control plane"},
 			{"MachineDeleting", MoveLeader, "while workers remain, as in finish removals"},
 			{"MachineDeleting", RemoveMember, "while workers remain, as in finish removals"},

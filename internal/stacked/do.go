@@ -2,15 +2,19 @@ package stacked
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/machine"
@@ -86,11 +90,31 @@ func (r *Reconciler) remove(ctx context.Context, s *scene, m *memory, step plan.
 			return err
 		}
 	}
+	if s.observed.Group.Deleting {
+		if err := r.stillOurs(ctx, s.kcp, target); err != nil {
+			return err
+		}
+	}
 	err := r.Client.Delete(ctx, target.DeepCopy(), client.Preconditions{UID: &target.UID})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Machine %s: %w", name, err)
 	}
 	m.expect(expectation{machine: name, uid: target.UID, deleted: true, since: time.Now()})
+	return nil
+}
+
+// stillOurs makes sure that a Machine was not left to nobody meanwhile: a cache may show a control plane
+// that is deleted without its dependents as one that the garbage collector is done with, and these as its own.
+func (r *Reconciler) stillOurs(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) error {
+	live := &clusterv1.Machine{}
+	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m), live)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("asking whose Machine %s is: %w", m.Name, err)
+	}
+	if err == nil && !metav1.IsControlledBy(live, kcp) {
+		resource := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}
+		return apierrors.NewConflict(resource, m.Name, errors.New("it is not the control plane's any more"))
+	}
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/controllers/external"
 	capiannotations "sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
@@ -164,6 +165,7 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 		Group: plan.Group{
 			Name:        kcp.Name,
 			Deleting:    !kcp.DeletionTimestamp.IsZero(),
+			Orphaning:   controllerutil.ContainsFinalizer(kcp, metav1.FinalizerOrphanDependents),
 			Paused:      ptr.Deref(cluster.Spec.Paused, false) || capiannotations.HasPaused(kcp),
 			Initialized: recordedInitialized(kcp),
 			LastMachine: lastMachine(kcp),
