@@ -95,7 +95,7 @@ func checkRoom(o Observed) error {
 			continue
 		}
 		drained := m.Hook && !m.HookDue && len(o.Machines) < o.Want.Replicas
-		needed := m.HookDue && servesAPI(m) && !apiBeside(o, m)
+		needed := m.HookDue && servesAPI(o, m) && !apiBeside(o, m)
 		if !drained && !needed {
 			return fmt.Errorf("%s is leaving, and its voter with it: one change at a time", m.Name)
 		}
@@ -103,14 +103,28 @@ func checkRoom(o Observed) error {
 	return nil
 }
 
-// servesAPI: its API server is not proven to be broken, as far as it has come.
-func servesAPI(m Machine) bool {
+// servesAPI: its API server may answer, as far as it has come. That it is not ready does not prove
+// that it does not; where etcd beside it is gone, or does not answer, it cannot.
+func servesAPI(o Observed, m Machine) bool {
+	if m.Node == "" {
+		return false
+	}
 	for _, c := range m.Components {
-		if c.Name == "kube-apiserver" && c.Health == Unhealthy {
-			return false
+		if c.Name == "kube-apiserver" && c.Health == Unhealthy && o.Etcd.Managed {
+			return mayHoldEtcd(o, m)
 		}
 	}
-	return m.Node != ""
+	return true
+}
+
+// mayHoldEtcd: a member that is not proven dead is on the machine, or may be.
+func mayHoldEtcd(o Observed, m Machine) bool {
+	for _, e := range o.Etcd.Members {
+		if (e.Machine == m.Name || mayBeOn(o, e, m)) && e.Health != Unhealthy {
+			return true
+		}
+	}
+	return false
 }
 
 // apiBeside: another machine, held by its hook or staying, runs an API server that is proven
@@ -144,7 +158,7 @@ func mayStillAdd(o Observed, m Machine) bool {
 }
 
 // worst counts the voters as they may turn out when all that leave and are held by nobody are
-// gone, but one member and with one more machine that goes; those proven healthy, and all.
+// gone, and those that no machine holds, but one member and with one more machine that goes; those proven healthy, and all.
 func worst(o Observed, but, going string) (alive, all int) {
 	alive, all = ballot(o, but)
 	for _, m := range o.Machines {
@@ -164,7 +178,25 @@ func worst(o Observed, but, going string) (alive, all int) {
 			}
 		}
 	}
+	for _, e := range o.Etcd.Members {
+		if e.Health == Healthy && !isCorrupt(e) && isAdrift(o, e) {
+			alive--
+		}
+	}
 	return alive, all
+}
+
+// isAdrift: the member is a voter, and can be on no machine of the list that something holds.
+func isAdrift(o Observed, e Member) bool {
+	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || len(o.Strangers) > 0 {
+		return false
+	}
+	for _, m := range o.Machines {
+		if mayBeOn(o, e, m) && (m.Hook || !m.Deleting) {
+			return false
+		}
+	}
+	return true
 }
 
 // checkNobodyLeaves: no voter is about to leave with its machine.
@@ -242,7 +274,7 @@ func checkRemoveMember(o Observed, s Step) error {
 // checkStuck allows a member to be removed whose machine is not being deleted:
 // because it has none, or never came to vote, and has had its time.
 func checkStuck(o Observed, m Member) error {
-	if m.Since.IsZero() || o.Now.Sub(m.Since) < 20*time.Second {
+	if m.Since.IsZero() || o.Now.Sub(m.Since) < 20*time.Second && !isDoomed(o, m) {
 		return fmt.Errorf("member %s has not had its 20 seconds", m.ID)
 	}
 	if m.Learner || m.Name == "" {
@@ -254,7 +286,10 @@ func checkStuck(o Observed, m Member) error {
 		}
 		return fmt.Errorf("member %s votes on %s, which stays", m.ID, m.Machine)
 	}
-	if m.Health == Unhealthy {
+	switch m.Health {
+	case Healthy:
+		return fmt.Errorf("member %s answers and votes: whose it is, a person must say", m.ID)
+	case Unhealthy:
 		return nil
 	}
 	for _, on := range o.Machines {
@@ -263,6 +298,25 @@ func checkStuck(o Observed, m Member) error {
 		}
 	}
 	return nil
+}
+
+// isDoomed: the member is a learner that nobody has placed, and of the machines that may still
+// add one, there being some, nothing holds any.
+func isDoomed(o Observed, e Member) bool {
+	if _, err := machineNamed(o, e.Machine); err == nil || !e.Learner {
+		return false
+	}
+	going := 0
+	for _, m := range o.Machines {
+		switch {
+		case !mayStillAdd(o, m), m.Node != "" && e.Name != "" && e.Name != m.Node:
+		case m.Hook || !m.Deleting:
+			return false
+		default:
+			going++
+		}
+	}
+	return going > 0
 }
 
 // livesOn: a member that answers is on the machine.
@@ -307,7 +361,7 @@ func checkReleaseHook(o Observed, s Step) error {
 	if !o.Group.Initialized {
 		return fmt.Errorf("whether a cluster runs on %s was not seen yet", m.Name)
 	}
-	if servesAPI(m) && !apiBeside(o, m) {
+	if servesAPI(o, m) && !apiBeside(o, m) {
 		return fmt.Errorf("%s may run the only healthy API server", m.Name)
 	}
 	if !o.Etcd.Managed {

@@ -169,13 +169,19 @@ func (s *state) vacancy() opinion {
 // matched waits while a member belongs to no machine and no machine that joins can own it.
 func (s *state) matched() opinion {
 	var orphans []string
+	advice := ""
 	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; !s.has(m.Machine) {
-			orphans = append(orphans, m.label())
+		m := &s.Etcd.Members[i]
+		if s.has(m.Machine) {
+			continue
+		}
+		orphans = append(orphans, m.label())
+		if m.answersAndVotes() {
+			advice = "; what answers and votes is left alone: a person gives its Machine back its labels, or removes the member"
 		}
 	}
 	if owners := len(s.mayOwn()); len(orphans) > owners {
-		return wait("MembersUnmatched", "no machine is known for etcd member %s, and %d could have one", strings.Join(orphans, ", "), owners)
+		return wait("MembersUnmatched", "no machine is known for etcd member %s, and %d could have one%s", strings.Join(orphans, ", "), owners, advice)
 	}
 	return pass("every member has its machine")
 }

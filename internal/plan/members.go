@@ -169,7 +169,7 @@ func (s *state) due() []*machine {
 // servesAlone says that a machine's API server is the only healthy one, while others could
 // serve in its place; empty: it is not, or there is no other machine.
 func (s *state) servesAlone(m *machine) string {
-	if m.released() || m.Node == "" || m.apiServer() == Unhealthy || len(s.machines) == 1 {
+	if m.released() || m.Node == "" || s.cannotServe(m) || len(s.machines) == 1 {
 		return ""
 	}
 	for _, o := range s.machines {
@@ -177,7 +177,17 @@ func (s *state) servesAlone(m *machine) string {
 			return ""
 		}
 	}
+	if m.apiServer() == Unhealthy {
+		return "may run the only API server that answers: its probe fails, and no other is known to be healthy"
+	}
 	return "runs the only API server that is known to be healthy"
+}
+
+// cannotServe: a machine's API server is not healthy, and etcd beside it is gone or dead. A probe
+// that fails is no proof by itself: an API server that comes up answers before it is ready.
+func (s *state) cannotServe(m *machine) bool {
+	e := s.held(m)
+	return m.apiServer() == Unhealthy && s.Etcd.Managed && (e == nil || e.Health == Unhealthy)
 }
 
 // apiServer is the health of the machine's kube-apiserver.
@@ -279,8 +289,13 @@ func (s *state) cannotSpare(m *Member) string {
 func (s *state) missing(but *Member) string {
 	var texts []string
 	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; m != but && !m.Learner && !m.sound() {
+		m := &s.Etcd.Members[i]
+		switch {
+		case m == but || m.Learner:
+		case !m.sound():
 			texts = append(texts, m.label()+" is "+describe(m.Health, cmp.Or(strings.Join(m.Alarms, ", "), m.Why)))
+		case !s.has(m.Machine):
+			texts = append(texts, "for "+m.label()+" no machine is known")
 		}
 	}
 	if len(texts) == 0 {
@@ -348,6 +363,11 @@ func removeStrays(s *state) opinion {
 		}
 		return s.takeOut(m, "StuckMember", "etcd member "+m.label()+" "+m.progress()+" for "+s.age(m.Since))
 	}
+	for _, m := range s.orphans() {
+		if m.answersAndVotes() {
+			later = append(later, m.label()+" answers and votes, and is left alone though no machine is known for it")
+		}
+	}
 	if len(later) > 0 {
 		return pass("%s", strings.Join(later, "; "))
 	}
@@ -397,6 +417,10 @@ func (s *state) stuckAt(m *Member) time.Time {
 func (s *state) lostAt(m *Member) time.Time {
 	owners := len(s.mayOwn())
 	switch {
+	case m.answersAndVotes():
+		return time.Time{} // its machine may only have lost its labels: a person decides
+	case m.Learner && s.isOfReleased(m):
+		return m.Since
 	case m.lives() && !m.Learner && len(s.those(func(o *machine) bool { return o.member == nil })) > 0:
 		return time.Time{} // a voter that lives is nobody's stray for its name or address alone
 	case owners == 0:
@@ -407,6 +431,25 @@ func (s *state) lostAt(m *Member) time.Time {
 		return m.Since.Add(turnPatience)
 	}
 	return m.Since.Add(kubeadmPatience)
+}
+
+// answersAndVotes: it serves the quorum, whatever is known of its machine.
+func (m *Member) answersAndVotes() bool { return m.Health == Healthy && !m.Learner }
+
+// isOfReleased reports whether a learner for which no machine is known can only be that of one
+// that nothing holds any more: promoted it would be a voter that goes at any moment.
+func (s *state) isOfReleased(e *Member) bool {
+	found := false
+	for _, m := range s.machines {
+		if m.member != nil || !m.mayHold(e) || !m.mayAdd(s.Now) {
+			continue
+		}
+		if !m.released() {
+			return false
+		}
+		found = true
+	}
+	return found
 }
 
 // lateAt is when a member is given up that joins on a machine.

@@ -70,7 +70,7 @@ type state struct {
 	Observed
 	machines []*machine
 	// voters are those of the list, as they answer now. lasting are the same as they will
-	// be when those are gone that leave and are held by nobody any more.
+	// be when those are gone that nothing holds: they leave, or have no machine.
 	voters, lasting []quorum.Voter
 	learners        []*Member
 	// twice says of which two members one machine seems to be the host; empty: of none.
@@ -106,7 +106,7 @@ func newState(o Observed) *state {
 		slices.SortFunc(m.Components, func(a, b Component) int { return cmp.Compare(a.Name, b.Name) })
 		s.machines[i] = s.judge(m)
 	}
-	s.lasting = s.withoutReleased(s.voters)
+	s.lasting = s.withoutHomeless(s.withoutReleased(s.voters))
 	return s
 }
 
@@ -152,6 +152,21 @@ func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
 			lasting = append(lasting, quorum.Voter{ID: m.Name})
 		default:
 			lasting = append(quorum.Without(lasting, m.member.ID), quorum.Voter{ID: m.member.ID})
+		}
+	}
+	return lasting
+}
+
+// withoutHomeless returns voters with those as dead that can be on no machine that stays: their
+// host may be one that nobody keeps any more, and go at any moment.
+func (s *state) withoutHomeless(voters []quorum.Voter) []quorum.Voter {
+	if len(s.Strangers) > 0 {
+		return voters // they may be on those
+	}
+	lasting := slices.Clone(voters)
+	for _, e := range s.orphans() {
+		if !slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.released() && m.member == nil && m.mayHold(e) }) {
+			lasting = append(quorum.Without(lasting, e.ID), quorum.Voter{ID: e.ID})
 		}
 	}
 	return lasting
