@@ -91,14 +91,16 @@ type Cluster struct {
 	mu      sync.Mutex
 	tls     *tls.Config
 	members map[string]*member
-	ends    ends
+	// silences are of the targets that did not answer their last question in time, by name.
+	silences map[string]*silence
+	ends     ends
 }
 
 // Open returns a Cluster whose members are asked with these credentials: the roots
 // that sign members' certificates, and a client certificate. ServerName is
 // ignored. Nothing is connected yet.
 func Open(credentials *tls.Config) *Cluster {
-	return &Cluster{tls: credentials, members: map[string]*member{}}
+	return &Cluster{tls: credentials, members: map[string]*member{}, silences: map[string]*silence{}}
 }
 
 // Use replaces the credentials. Where they are others than before, all
@@ -124,5 +126,8 @@ func (c *Cluster) closeAll() {
 	for name, m := range c.members {
 		m.close()
 		delete(c.members, name)
+	}
+	for name := range c.silences {
+		c.forgetSilence(name)
 	}
 }

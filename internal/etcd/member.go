@@ -89,6 +89,11 @@ func (c *Cluster) keepOnly(targets []Target) {
 			delete(c.members, name)
 		}
 	}
+	for name := range c.silences {
+		if !wanted[name] {
+			c.forgetSilence(name)
+		}
+	}
 }
 
 // close never fails in a way that anybody could act on.

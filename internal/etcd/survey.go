@@ -27,7 +27,8 @@ func (a answer) cluster() uint64 { return a.status.GetHeader().GetClusterId() }
 // follows tells whether the member knows a leader.
 func (a answer) follows() bool { return a.status.GetLeader() != 0 }
 
-// Survey asks all targets at the same time, each by itself, and takes about 2 s at most.
+// Survey asks all targets at the same time, each by itself, and takes about 2 s at most, and
+// half a second where those that do not answer did not the last time either.
 // Every member tells its own status and its own list, for which it needs no quorum. It closes
 // the clients of members that are not among the targets.
 func (c *Cluster) Survey(ctx context.Context, targets []Target) Survey {
@@ -37,8 +38,6 @@ func (c *Cluster) Survey(ctx context.Context, targets []Target) Survey {
 
 // ask puts the questions of a survey to all targets.
 func (c *Cluster) ask(ctx context.Context, targets []Target) []answer {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	answers := make([]answer, len(targets))
 	var all sync.WaitGroup
 	for i, t := range targets {
@@ -46,28 +45,31 @@ func (c *Cluster) ask(ctx context.Context, targets []Target) []answer {
 		if t.Dial == nil {
 			continue
 		}
-		all.Go(func() { c.askOne(ctx, &answers[i]) })
+		all.Go(func() { answers[i] = c.askOne(ctx, t) })
 	}
 	all.Wait()
 	return answers
 }
 
-func (c *Cluster) askOne(ctx context.Context, a *answer) {
-	a.err = c.try(ctx, a.target, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+// question asks one target for its status and its list.
+func (c *Cluster) question(ctx context.Context, t Target) answer {
+	a := answer{target: t}
+	a.err = c.try(ctx, t, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		// Status also tells the alarms. Asking for them by AlarmList would cost an
 		// entry in the log of all members each time, and needs quorum.
 		a.status, err = pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
 		return err
 	})
 	if a.err != nil || a.status.IsLearner {
-		return
+		return a
 	}
 	// The member's status stands without its list: the others' lists tell whether that matters.
-	_ = c.try(ctx, a.target, func(ctx context.Context, conn *grpc.ClientConn) error {
+	_ = c.try(ctx, t, func(ctx context.Context, conn *grpc.ClientConn) error {
 		response, err := pb.NewClusterClient(conn).MemberList(ctx, &pb.MemberListRequest{Linearizable: false})
 		if err == nil {
 			a.list = response.Members
 		}
 		return err
 	})
+	return a
 }

@@ -132,7 +132,8 @@ func (s *scene) unregistered(survey etcd.Survey, to dial, known []etcd.Target) [
 }
 
 // ask asks all members that can be asked. last is what they said before. It takes
-// about 2 s when one does not answer, twice that when one is met for the first time besides.
+// about 2 s when one does not answer, half a second when it did not the last time either, twice that when one is met
+// for the first time besides.
 func (s *scene) ask(ctx context.Context, quorum Quorum, to dial, last etcd.Survey) etcd.Survey {
 	targets := s.targets(to)
 	targets = append(targets, s.unregistered(last, to, targets)...)
