@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/quorate/quorate/internal/process"
 )
 
 // program is a child of the daemon.
@@ -146,7 +148,7 @@ func (c *child) once(ctx context.Context, out io.Writer) error {
 	if err := c.starter.start(cmd); err != nil {
 		return fmt.Errorf("starting %s: %w", c.path, err)
 	}
-	if err := writePID(c.pidFile(), cmd.Process.Pid); err != nil {
+	if err := record(c.pidFile(), cmd.Process.Pid); err != nil {
 		c.log.Error(err, "recording a child; a leftover of it would not be found", "child", c.name)
 	}
 	err := cmd.Wait()
@@ -178,20 +180,18 @@ func (c *child) pidFile() string { return filepath.Join(c.folder, c.name+".pid")
 
 // killLeftover ends a process of an earlier daemon that outlived it.
 func killLeftover(pidFile string) error {
-	pid, ok := readPID(pidFile)
+	left, ok := process.Read(pidFile)
 	if !ok {
 		return nil
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("killing process %d: %w", pid, err)
+	return left.End(context.Background(), 0, endGrace)
+}
+
+// record writes down which process a child or the daemon is, so that it is known again.
+func record(file string, pid int) error {
+	p, err := process.Identify(pid)
+	if err != nil {
+		return err
 	}
-	for deadline := time.Now().Add(endGrace); ; {
-		if _, ok := readPID(pidFile); !ok {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("process %d does not end after SIGKILL", pid)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	return writeFile(file, []byte(p.String()+"\n"))
 }

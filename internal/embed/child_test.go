@@ -1,7 +1,6 @@
 package embed
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/quorate/quorate/internal/process"
 )
 
 func newChild(t *testing.T, name string, argv ...string) *child {
@@ -43,19 +44,19 @@ func TestChildLivesAsLongAsItIsWanted(t *testing.T) {
 	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}
-	var first int
-	eventually(t, "it runs", func() bool { pid, ok := readPID(c.pidFile()); first = pid; return ok })
-	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+	var first process.ID
+	eventually(t, "it runs", func() (ok bool) { first, ok = process.Read(c.pidFile()); return ok })
+	if err := first.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	var second int
-	eventually(t, "it runs again", func() bool { pid, ok := readPID(c.pidFile()); second = pid; return ok && pid != first })
+	var second process.ID
+	eventually(t, "it runs again", func() (ok bool) { second, ok = process.Read(c.pidFile()); return ok && second != first })
 	if err := c.trouble(); err != nil {
 		t.Errorf("after one death: %v", err)
 	}
 	c.stop()
-	if err := syscall.Kill(second, 0); err == nil {
-		t.Errorf("process %d lives on", second)
+	if second.Alive() {
+		t.Errorf("process %s lives on", second)
 	}
 	if _, err := os.Stat(c.pidFile()); err == nil {
 		t.Error("its pid file is left")
@@ -69,11 +70,11 @@ func TestChildThatIgnoresItsEnd(t *testing.T) {
 	}
 	log := filepath.Join(c.folder, "stubborn.log")
 	eventually(t, "it is deaf", func() bool { return strings.Contains(tail(log, 5), "deaf") })
-	pid, _ := readPID(c.pidFile())
+	stubborn, _ := process.Read(c.pidFile())
 	began := time.Now()
 	c.stop()
-	if err := syscall.Kill(pid, 0); err == nil {
-		t.Errorf("process %d lives on", pid)
+	if stubborn.Alive() {
+		t.Errorf("process %s lives on", stubborn)
 	}
 	if took := time.Since(began); took < endGrace/2 {
 		t.Errorf("it was made to end after %s, without its %s", took, endGrace)
@@ -99,7 +100,7 @@ func TestLeftoverIsEnded(t *testing.T) {
 	if err := left.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := writePID(c.pidFile(), left.Process.Pid); err != nil {
+	if err := record(c.pidFile(), left.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
@@ -111,73 +112,5 @@ func TestLeftoverIsEnded(t *testing.T) {
 	case <-ended:
 	case <-time.After(10 * time.Second):
 		t.Fatal("the leftover lives on")
-	}
-}
-
-func TestPID(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pid")
-	if _, ok := readPID(file); ok {
-		t.Error("found a process without a file")
-	}
-	if err := writePID(file, os.Getpid()); err != nil {
-		t.Fatal(err)
-	}
-	if pid, ok := readPID(file); !ok || pid != os.Getpid() {
-		t.Errorf("process %d, %t; want this one", pid, ok)
-	}
-	started, err := startTime(os.Getpid())
-	if err != nil || started == 0 {
-		t.Fatalf("started at %d, %v", started, err)
-	}
-	for _, other := range []string{"", "x", "1", "1 1", "0 0"} {
-		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if pid, ok := readPID(file); ok {
-			t.Errorf("found process %d by %q", pid, other)
-		}
-	}
-}
-
-func TestEndedProcessIsNotFound(t *testing.T) {
-	cmd := exec.Command("/bin/true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "an ended process that nobody waited for counts as ended", func() bool {
-		_, err := startTime(cmd.Process.Pid)
-		return err != nil
-	})
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A process whose first thread has ended looks like an ended one, and still has its ports.
-func TestProcessLivesAsLongAsItsThreads(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "headless")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "its first thread has ended", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
-		return err == nil && strings.Contains(string(stat), ") Z ")
-	})
-	if _, err := startTime(cmd.Process.Pid); err != nil {
-		t.Errorf("while other threads live: %v", err)
-	}
-	if err := stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it has ended", func() bool {
-		_, err := startTime(cmd.Process.Pid)
-		return err != nil
-	})
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
 	}
 }

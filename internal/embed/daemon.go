@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/process"
 )
 
 // Files of the daemon in the state folder. The lock is held by a living daemon, startLock by whoever starts one.
@@ -63,7 +64,8 @@ func loadStatus(state string) status {
 
 // Running returns the process of an environment's daemon, and whether there is one.
 func Running(state string) (pid int, ok bool) {
-	return readPID(filepath.Join(state, daemonPID))
+	daemon, ok := process.Read(filepath.Join(state, daemonPID))
+	return daemon.PID, ok
 }
 
 // Start has a daemon run in the background for the state folder, and returns when the management plane is ready. It makes
@@ -204,48 +206,15 @@ func sameProgram(pid int, path string) bool {
 // Stop ends the daemon of a state folder with its management plane, in order if it can. Machines live on. Without a daemon
 // it does nothing.
 func Stop(ctx context.Context, state string) error {
-	pid, ok := Running(state)
+	daemon, ok := process.Read(filepath.Join(state, daemonPID))
 	if !ok {
 		return killChildren(state)
 	}
-	started, err := startTime(pid)
-	if err != nil {
-		return killChildren(state)
+	// It holds its lock until it has ended, which is later than the end of its pid file.
+	if err := daemon.End(ctx, stopLimit, endGrace); err != nil {
+		return fmt.Errorf("ending the daemon: %w", err)
 	}
-	for _, attempt := range []struct {
-		signal syscall.Signal
-		limit  time.Duration
-	}{{syscall.SIGTERM, stopLimit}, {syscall.SIGKILL, endGrace}} {
-		if err := syscall.Kill(pid, attempt.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("ending the daemon, process %d: %w", pid, err)
-		}
-		if waitGone(ctx, pid, started, attempt.limit) {
-			return killChildren(state)
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("waiting for the daemon, process %d, to end: %w", pid, ctx.Err())
-		}
-	}
-	return fmt.Errorf("the daemon, process %d, does not end after SIGKILL", pid)
-}
-
-// waitGone waits for the end of a process, not of its pid file: it holds its lock until then.
-func waitGone(ctx context.Context, pid int, started uint64, limit time.Duration) bool {
-	deadline := time.After(limit)
-	ticker := time.NewTicker(poll)
-	defer ticker.Stop()
-	for {
-		if now, err := startTime(pid); err != nil || now != started {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-deadline:
-			return false
-		case <-ticker.C:
-		}
-	}
+	return killChildren(state)
 }
 
 // killChildren ends what a killed daemon left, should its children not have died with it.

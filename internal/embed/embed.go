@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("%s: %w", o.State, ErrRunning)
 	}
 	defer func() { _ = lock.Close() }()
-	if err := errors.Join(status{Phase: "starting"}.save(o.State), writePID(filepath.Join(o.State, daemonPID), os.Getpid())); err != nil {
+	if err := errors.Join(status{Phase: "starting"}.save(o.State), record(filepath.Join(o.State, daemonPID), os.Getpid())); err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(filepath.Join(o.State, daemonPID)) }()

@@ -37,6 +37,7 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/process"
 )
 
 // limitMiB is how much memory the daemon and its children may take at rest, in MiB.
@@ -403,20 +404,20 @@ func (l *life) namespace(t *testing.T) {
 }
 
 // processes returns the daemon and its children by name.
-func (l *life) processes(t *testing.T) map[string]int {
+func (l *life) processes(t *testing.T) map[string]process.ID {
 	t.Helper()
-	daemon, ok := Running(l.o.State)
+	daemon, ok := process.Read(filepath.Join(l.o.State, daemonPID))
 	if !ok {
 		t.Fatal("no daemon runs")
 	}
-	out := map[string]int{"daemon": daemon}
+	out := map[string]process.ID{"daemon": daemon}
 	files, err := filepath.Glob(filepath.Join(l.o.State, "management/logs/*.pid"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if pid, ok := readPID(f); ok {
-			out[strings.TrimSuffix(filepath.Base(f), ".pid")] = pid
+		if p, ok := process.Read(f); ok {
+			out[strings.TrimSuffix(filepath.Base(f), ".pid")] = p
 		}
 	}
 	return out
@@ -428,8 +429,8 @@ func (l *life) memory(t *testing.T) {
 		t.Errorf("processes %v, want the daemon and three children", all)
 	}
 	var sum int
-	for name, pid := range all {
-		for line := range strings.Lines(string(readFile(t, fmt.Sprintf("/proc/%d/status", pid)))) {
+	for name, p := range all {
+		for line := range strings.Lines(string(readFile(t, fmt.Sprintf("/proc/%d/status", p.PID)))) {
 			if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 				kib, err := strconv.Atoi(strings.Fields(value)[0])
 				if err != nil {
@@ -449,12 +450,12 @@ func (l *life) memory(t *testing.T) {
 func (l *life) childDies(t *testing.T) {
 	before := l.processes(t)
 	for _, name := range []string{"etcd", "kube-apiserver"} {
-		if err := syscall.Kill(before[name], syscall.SIGKILL); err != nil {
+		if err := before[name].Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, name+" runs again", func() bool {
-			pid := l.processes(t)[name]
-			return pid != 0 && pid != before[name]
+			now, ok := l.processes(t)[name]
+			return ok && now != before[name]
 		})
 	}
 	l.answers(t)
@@ -472,14 +473,11 @@ func (l *life) answers(t *testing.T) {
 // daemonDies: its children go with it, and the next start goes on with the data.
 func (l *life) daemonDies(t *testing.T) {
 	before := l.processes(t)
-	if err := syscall.Kill(before["daemon"], syscall.SIGKILL); err != nil {
+	if err := before["daemon"].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for name, pid := range before {
-		eventually(t, name+" is gone", func() bool {
-			_, err := startTime(pid)
-			return err != nil
-		})
+	for name, p := range before {
+		eventually(t, name+" is gone", func() bool { return !p.Alive() })
 	}
 	if pid, ok := Running(l.o.State); ok {
 		t.Errorf("process %d is taken for the dead daemon", pid)
@@ -524,9 +522,9 @@ func (l *life) stop(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("stop: %.1f s", time.Since(began).Seconds())
-	for name, pid := range before {
-		if _, err := startTime(pid); err == nil {
-			t.Errorf("%s, process %d, lives on", name, pid)
+	for name, p := range before {
+		if p.Alive() {
+			t.Errorf("%s, process %s, lives on", name, p)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(l.o.State, daemonPID)); !errors.Is(err, fs.ErrNotExist) {

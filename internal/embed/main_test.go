@@ -3,10 +3,8 @@ package embed
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"testing"
 
@@ -28,18 +26,4 @@ func TestMain(m *testing.M) {
 	}
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(m.Run())
-}
-
-// Called with the argument headless, this program ends its first thread at once, and itself when standard input ends.
-// An init function runs on that thread.
-func init() {
-	if len(os.Args) != 2 || os.Args[1] != "headless" {
-		return
-	}
-	runtime.LockOSThread()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 }

@@ -3,20 +3,18 @@ package balancer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/quorate/quorate/internal/process"
 )
 
-// process is the configuration file of a process that is not started yet.
-func process(t *testing.T, backends ...Backend) (file string) {
+// configured is the configuration file of a process that is not started yet.
+func configured(t *testing.T, backends ...Backend) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "alpha.json")
 	if err := (Config{Listen: freeAddress(t), Backends: backends}).Save(file); err != nil {
@@ -49,7 +47,7 @@ func started(t *testing.T, file string) (ended chan struct{}) {
 func TestAProcessIsStartedFoundAndStopped(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	file := process(t)
+	file := configured(t)
 	if pid, ok := Running(file); ok {
 		t.Fatalf("process %d is found before there is one", pid)
 	}
@@ -95,7 +93,7 @@ func getsid(pid int) (int, error) {
 func TestTheEndOfAProcessIsNoticed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	file := process(t)
+	file := configured(t)
 	ended := started(t, file)
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
@@ -115,7 +113,7 @@ func TestTheEndOfAProcessIsNoticed(t *testing.T) {
 
 func TestAProcessThatDoesNotListenToSIGTERMIsKilled(t *testing.T) {
 	t.Parallel()
-	file := process(t)
+	file := configured(t)
 	if err := Start(context.Background(), os.Args[0], file); err != nil {
 		t.Fatal(err)
 	}
@@ -133,26 +131,22 @@ func TestAProcessThatDoesNotListenToSIGTERMIsKilled(t *testing.T) {
 
 func TestANumberThatPassedToAnotherProcessIsNotTakenForOurs(t *testing.T) {
 	t.Parallel()
-	file := process(t)
-	mark, err := markOf(os.Getpid())
+	file := configured(t)
+	me, err := process.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
+	later := me
+	later.Began++
 	for _, test := range []struct {
-		name, content string
-		want          bool
-	}{
-		{"ours", fmt.Sprintf("%d %s\n", os.Getpid(), mark), true},
-		{"another start", fmt.Sprintf("%d %s1\n", os.Getpid(), mark), false},
-		{"another boot", fmt.Sprintf("%d x%s\n", os.Getpid(), mark), false},
-		{"a number only", fmt.Sprintf("%d\n", os.Getpid()), false},
-		{"empty", "", false},
-	} {
+		content string
+		want    bool
+	}{{me.String(), true}, {later.String(), false}} {
 		if err := os.WriteFile(PIDFile(file), []byte(test.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := Running(file); ok != test.want {
-			t.Errorf("%s: found is %v, want %v", test.name, ok, test.want)
+			t.Errorf("%s: found is %v, want %v", test.content, ok, test.want)
 		}
 	}
 	if err := os.Remove(PIDFile(file)); err != nil { // this test's own number: nothing may stop it
@@ -160,24 +154,9 @@ func TestANumberThatPassedToAnotherProcessIsNotTakenForOurs(t *testing.T) {
 	}
 }
 
-func TestAProcessThatHasEndedAndIsNotReapedIsGone(t *testing.T) {
-	t.Parallel()
-	command := exec.Command("true")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer command.Wait()
-	if err := unix.Waitid(unix.P_PID, command.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		t.Fatal(err)
-	}
-	if mark, err := markOf(command.Process.Pid); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("mark %q, %v, want that there is no such process", mark, err)
-	}
-}
-
 func TestStartSaysWhyAProcessDoesNotServe(t *testing.T) {
 	t.Parallel()
-	first := process(t)
+	first := configured(t)
 	if err := Start(context.Background(), os.Args[0], first); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +178,7 @@ func TestStartSaysWhyAProcessDoesNotServe(t *testing.T) {
 
 func TestAProcessEndsWhenNobodyWantsIt(t *testing.T) {
 	t.Parallel()
-	file := process(t)
+	file := configured(t)
 	ended := started(t, file)
 	start := time.Now()
 	if err := os.Remove(file); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/process"
 	"golang.org/x/sys/unix"
 )
 
@@ -275,7 +276,7 @@ func (c *cgroups) kill(ctx context.Context, name string) error {
 		}
 		left := false
 		for _, pid := range pids {
-			if _, state, err := stat(pid); err != nil || state == 'Z' || state == 'X' {
+			if _, err := process.Identify(pid); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			left = true

@@ -25,7 +25,7 @@ func (h *Host) KillComponent(ctx context.Context, name, component string) error 
 		return fmt.Errorf("component %q: must be one of %s", component, strings.Join(Components(), ", "))
 	}
 	return h.with(ctx, name, func(_ folder, r *record) error {
-		if !r.Process.alive() {
+		if !r.Process.Alive() {
 			return fmt.Errorf("machine %s does not run", name)
 		}
 		groups, err := hostCgroups(h.ID())

@@ -29,7 +29,7 @@ func (h *Host) Exec(ctx context.Context, name string, argv []string, stdio Stdio
 	if err != nil {
 		return 0, err
 	}
-	if !r.Process.alive() {
+	if !r.Process.Alive() {
 		return 0, fmt.Errorf("machine %s does not run", name)
 	}
 	groups, err := hostCgroups(h.ID())

@@ -204,19 +204,6 @@ func TestLinkStore(t *testing.T) {
 	}
 }
 
-func TestProcessIsToldFromItsSuccessor(t *testing.T) {
-	me, err := identify(os.Getpid())
-	if err != nil || !me.alive() {
-		t.Fatalf("%+v, %v", me, err)
-	}
-	later, rebooted := me, me
-	later.Began++
-	rebooted.Boot = "another"
-	if later.alive() || rebooted.alive() || (process{}).alive() {
-		t.Error("another process with the same number is taken for it")
-	}
-}
-
 func TestLockFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "machine")
 	if err := os.Mkdir(dir, 0o700); err != nil {

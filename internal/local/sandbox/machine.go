@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/process"
 	"github.com/vishvananda/netlink"
 )
 
@@ -96,7 +97,7 @@ func (h *Host) records() ([]*record, error) {
 
 // run has the machine running; the caller holds its lock. Why it cannot is kept in the record.
 func (h *Host) run(ctx context.Context, f folder, r *record) error {
-	if r.Process.alive() {
+	if r.Process.Alive() {
 		return nil
 	}
 	err := h.powerOn(ctx, f, r)
@@ -174,7 +175,7 @@ func (h *Host) handOver(f folder, r *record, groups *cgroups) error {
 
 // finish records the process before it is let go, so that no machine runs that nobody knows of.
 func (h *Host) finish(ctx context.Context, f folder, r *record, l *launched) error {
-	r.Process = l.process
+	r.Process = l.ID
 	if err := f.save(r); err != nil {
 		return err
 	}
@@ -221,7 +222,7 @@ func (h *Host) powerOff(ctx context.Context, f folder, r *record) error {
 	if err := groups.kill(ctx, r.Spec.Name); err != nil {
 		return err
 	}
-	if err := r.Process.await(ctx); err != nil {
+	if err := r.Process.Wait(ctx); err != nil {
 		return err
 	}
 	if err := h.disconnect(r.Spec.Address); err != nil {
@@ -230,7 +231,7 @@ func (h *Host) powerOff(ctx context.Context, f folder, r *record) error {
 	if err := groups.remove(ctx, r.Spec.Name); err != nil {
 		return err
 	}
-	r.Process, r.Problem = process{}, ""
+	r.Process, r.Problem = process.ID{}, ""
 	return f.save(r)
 }
 
@@ -255,7 +256,7 @@ func (h *Host) Resume(ctx context.Context, name string) error { return h.freeze(
 
 func (h *Host) freeze(ctx context.Context, name string, frozen bool) error {
 	return h.with(ctx, name, func(f folder, r *record) error {
-		if !r.Process.alive() {
+		if !r.Process.Alive() {
 			return fmt.Errorf("machine %s does not run", name)
 		}
 		groups, err := hostCgroups(h.ID())
@@ -282,7 +283,7 @@ func (h *Host) cut(ctx context.Context, name string, partitioned bool) error {
 		if err := f.save(r); err != nil {
 			return err
 		}
-		if !r.Process.alive() {
+		if !r.Process.Alive() {
 			return nil
 		}
 		return h.setLink(r)
@@ -304,7 +305,7 @@ func (h *Host) SetPeers(ctx context.Context, name string, peers map[netip.Prefix
 				return err
 			}
 		}
-		if !r.Process.alive() {
+		if !r.Process.Alive() {
 			return nil
 		}
 		return inNetwork(r.Process.PID, func(n *netlink.Handle) error { return setPeers(n, r) })

@@ -14,109 +14,12 @@ import (
 	"syscall"
 
 	"github.com/quorate/quorate/internal/local/sandbox/guest"
-	"golang.org/x/sys/unix"
+	"github.com/quorate/quorate/internal/process"
 )
-
-// process is a process that can be told from any other, before or after it: numbers are used again, and
-// begin anew when the host is booted.
-type process struct {
-	PID int `json:"pid"`
-	// Began is when it began, in ticks since the host was booted.
-	Began uint64 `json:"began"`
-	// Boot is the kernel's name for this run of the host.
-	Boot string `json:"boot"`
-}
-
-// identify returns the process that has the number now.
-func identify(pid int) (process, error) {
-	began, _, err := stat(pid)
-	if err != nil {
-		return process{}, err
-	}
-	boot, err := bootID()
-	return process{PID: pid, Began: began, Boot: boot}, err
-}
-
-// alive tells whether the process still runs. One that has ended and that nobody has waited for does not.
-func (p process) alive() bool {
-	if p.PID == 0 {
-		return false
-	}
-	boot, err := bootID()
-	if err != nil || boot != p.Boot {
-		return false
-	}
-	began, state, err := stat(p.PID)
-	return err == nil && began == p.Began && state != 'Z' && state != 'X'
-}
-
-func bootID() (string, error) {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("reading the host's boot id: %w", err)
-	}
-	return strings.TrimSpace(string(data)), nil
-}
-
-// stat reads when a process began and its state.
-func stat(pid int) (began uint64, state byte, err error) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, 0, fmt.Errorf("reading about process %d: %w", pid, err)
-	}
-	// The second field is the name in parentheses, which may hold anything.
-	_, rest, _ := strings.Cut(string(data[max(strings.LastIndexByte(string(data), ')'), 0):]), " ")
-	fields := strings.Fields(rest)
-	const startTime = 22 - 3
-	if len(fields) <= startTime {
-		return 0, 0, fmt.Errorf("reading about process %d: it has %d fields", pid, len(fields))
-	}
-	began, err = strconv.ParseUint(fields[startTime], 10, 64)
-	if err != nil {
-		return 0, 0, fmt.Errorf("reading about process %d: %w", pid, err)
-	}
-	return began, fields[0][0], nil
-}
-
-// await returns when the process has ended.
-func (p process) await(ctx context.Context) error {
-	if p.PID == 0 { // a machine that was powered off has no process
-		return nil
-	}
-	fd, err := unix.PidfdOpen(p.PID, unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.ESRCH) || err == nil && !p.alive() {
-		if err == nil {
-			_ = unix.Close(fd)
-		}
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("watching process %d: %w", p.PID, err)
-	}
-	f := os.NewFile(uintptr(fd), "process "+strconv.Itoa(p.PID))
-	defer func() { _ = f.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
-	defer stop()
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("watching process %d: %w", p.PID, err)
-	}
-	err = raw.Read(func(fd uintptr) bool {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		return err == nil && n > 0
-	})
-	if ctx.Err() != nil {
-		return fmt.Errorf("waiting for the end of process %d: %w", p.PID, ctx.Err())
-	}
-	if err != nil {
-		return fmt.Errorf("watching process %d: %w", p.PID, err)
-	}
-	return nil
-}
 
 // launched is a machine's first process that waits for leave to go on.
 type launched struct {
-	process
+	process.ID
 	report *bufio.Reader
 	ends   []*os.File
 	leave  *os.File
@@ -171,7 +74,7 @@ func (l *launched) first(cmd *exec.Cmd) error {
 	if err != nil {
 		return fmt.Errorf("starting the first process: its number is %q", line)
 	}
-	l.process, err = identify(pid)
+	l.ID, err = process.Identify(pid)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/process"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,7 +30,7 @@ type record struct {
 	// Peers are routes to other machines' pods.
 	Peers map[netip.Prefix]netip.Addr `json:"peers,omitempty"`
 	// Process is the first process of the last start.
-	Process process `json:"process,omitzero"`
+	Process process.ID `json:"process,omitzero"`
 	// Problem is why the last start failed.
 	Problem string `json:"problem,omitempty"`
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/quorate/quorate/internal/process"
 )
 
 // testNetwork is none that a user's environment has by default.
@@ -187,10 +189,10 @@ func find(t *testing.T, h *Host, name, want string) []int {
 }
 
 // firstProcess is the one of a machine that runs.
-func firstProcess(t *testing.T, s Status) process {
+func firstProcess(t *testing.T, s Status) process.ID {
 	t.Helper()
-	p, err := identify(s.PID)
-	if err != nil || !p.alive() {
+	p, err := process.Identify(s.PID)
+	if err != nil || !p.Alive() {
 		t.Fatalf("the machine's first process is %+v, %v", p, err)
 	}
 	return p
@@ -210,7 +212,7 @@ func TestStopKeepsTheDisk(t *testing.T) {
 	if left := find(t, h, "one", "sleep"); len(left) > 0 {
 		t.Errorf("processes %v outlived the machine", left)
 	}
-	if first.alive() {
+	if first.Alive() {
 		t.Error("the first process lives")
 	}
 	if err := h.Ensure(t.Context(), tiny("one", 11)); err != nil {
@@ -362,7 +364,7 @@ func take(t *testing.T, h *Host) census {
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range processes {
 		pid, _ := strconv.Atoi(filepath.Base(p))
-		if _, state, err := stat(pid); err != nil || state == 'Z' {
+		if _, err := process.Identify(pid); err != nil {
 			continue
 		}
 		if root, _ := os.Readlink(filepath.Join(p, "root")); strings.HasPrefix(root, h.state) {
@@ -449,7 +451,7 @@ func TestTeardownFindsWhatHasNoFiles(t *testing.T) {
 	if err := h.Teardown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if first.alive() {
+	if first.Alive() {
 		t.Error("a machine without a record lives")
 	}
 	if entries, err := os.ReadDir(h.state); err != nil || len(entries) > 0 {

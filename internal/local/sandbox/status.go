@@ -57,7 +57,7 @@ func (h *Host) statusOf(r *record) (Status, error) {
 	if r.Stopped {
 		s.State, s.Problem = Stopped, ""
 	}
-	if !r.Process.alive() {
+	if !r.Process.Alive() {
 		if s.Bootstrap.Phase == BootstrapRunning {
 			// The machine itself says so as soon as it is powered on again.
 			s.Bootstrap.Phase = BootstrapFailed

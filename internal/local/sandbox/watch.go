@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quorate/quorate/internal/process"
 )
 
 // changes notices what happens to machines, whoever did it: files in their folders, through the kernel's
@@ -19,7 +21,7 @@ type changes struct {
 	cond    *sync.Cond
 	pending []string
 	watches map[int]watched // by the kernel's number
-	process map[string]process
+	process map[string]process.ID
 }
 
 type watched struct {
@@ -27,7 +29,7 @@ type watched struct {
 }
 
 func newChanges() *changes {
-	c := &changes{names: make(chan string), watches: map[int]watched{}, process: map[string]process{}}
+	c := &changes{names: make(chan string), watches: map[int]watched{}, process: map[string]process.ID{}}
 	c.cond = sync.NewCond(&c.mu)
 	return c
 }
@@ -79,7 +81,7 @@ func (c *changes) follow(h *Host, fd int, name string) {
 // awaitEnd tells of the machine when its first process ends.
 func (c *changes) awaitEnd(h *Host, name string) {
 	r, err := h.folder(name).load()
-	if err != nil || !r.Process.alive() {
+	if err != nil || !r.Process.Alive() {
 		return
 	}
 	c.mu.Lock()
@@ -90,7 +92,7 @@ func (c *changes) awaitEnd(h *Host, name string) {
 		return
 	}
 	go func() {
-		if r.Process.await(context.Background()) == nil {
+		if r.Process.Wait(context.Background()) == nil {
 			c.tell(name)
 		}
 	}()
