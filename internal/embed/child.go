@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/process"
 )
 
@@ -193,5 +194,5 @@ func record(file string, pid int) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(file, []byte(p.String()+"\n"))
+	return atomicfile.Write(file, []byte(p.String()+"\n"), 0o600)
 }

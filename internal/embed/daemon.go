@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/process"
 )
 
@@ -50,7 +51,7 @@ func (s status) save(state string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the daemon's status: %w", err)
 	}
-	return writeFile(filepath.Join(state, daemonStatus), data)
+	return atomicfile.Write(filepath.Join(state, daemonStatus), data, 0o600)
 }
 
 func loadStatus(state string) status {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
@@ -59,7 +60,7 @@ func (e Environment) Save(state string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the environment: %w", err)
 	}
-	return writeFile(filepath.Join(state, environmentFile), append(data, '\n'))
+	return atomicfile.Write(filepath.Join(state, environmentFile), append(data, '\n'), 0o600)
 }
 
 // merge returns the environment with what this start brings: nothing that never changes, all that may.
@@ -198,21 +199,4 @@ func (e Environment) complete() bool {
 		}
 	}
 	return true
-}
-
-// writeFile replaces a file, whole or not at all. It is for its owner only, as most hold keys or lead to them.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
 }

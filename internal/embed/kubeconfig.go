@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/kubeconfig"
 )
 
@@ -53,5 +54,5 @@ func writeKubeconfig(path, pki, certificate, server string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the kubeconfig of %s: %w", certificate, err)
 	}
-	return writeFile(path, data)
+	return atomicfile.Write(path, data, 0o600)
 }

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 // How long certificates live. One that a start finds with less than renewBefore left is issued anew; an authority that old
@@ -102,7 +104,7 @@ func ensurePKI(dir string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("encoding the key for service accounts: %w", err)
 	}
-	if err := writeFile(filepath.Join(dir, accountKey+".pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, accountKey+".pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600); err != nil {
 		return err
 	}
 	// The private key last: it is what says that both are there.
@@ -228,11 +230,11 @@ func writeKey(file string, key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return fmt.Errorf("encoding a key: %w", err)
 	}
-	return writeFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
+	return atomicfile.Write(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 func writeCert(file string, der []byte) error {
-	return writeFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return atomicfile.Write(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }
 
 func readCert(file string) (*x509.Certificate, error) {

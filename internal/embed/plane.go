@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 // plane is the API server with what stands beside it, as processes: etcd, and the part of kube-controller-manager that
@@ -54,7 +56,7 @@ func (p *plane) prepare() error {
 			return fmt.Errorf("creating a folder of the management plane: %w", err)
 		}
 	}
-	if err := errors.Join(ensurePKI(p.pki(), time.Now()), writeFile(p.auditPolicy(), []byte(auditPolicy))); err != nil {
+	if err := errors.Join(ensurePKI(p.pki(), time.Now()), atomicfile.Write(p.auditPolicy(), []byte(auditPolicy), 0o600)); err != nil {
 		return err
 	}
 	server := loopbackURL(p.ports.APIServer)

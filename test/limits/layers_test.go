@@ -13,7 +13,8 @@ import (
 // decides imports none of them. A new package gets its place here.
 var layers = [][]string{
 	{"api", "artifacts", "config"},
-	{"internal/quorum", "internal/version", "internal/process", "internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
+	{"internal/quorum", "internal/version", "internal/process", "internal/atomicfile"},
+	{"internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
 	{"internal/plan", "internal/cloudinit", "internal/hostcheck"},
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm"},
 	{"internal/stacked", "internal/local", "internal/admission"}, // the shells, each for its kinds

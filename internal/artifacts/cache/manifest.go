@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 // A Digest stands for content: 64 hexadecimal digits, or empty for none.
@@ -224,12 +226,7 @@ func (c *Cache) remember(folder string, m manifest) error {
 	if err != nil {
 		return err
 	}
-	file := c.stampFile(folder)
-	temporary := fmt.Sprintf("%s.%d", file, os.Getpid())
-	if err := os.WriteFile(temporary, []byte(stamp), 0o644); err != nil {
-		return fmt.Errorf("noting that a product is verified: %w", err)
-	}
-	if err := os.Rename(temporary, file); err != nil {
+	if err := atomicfile.WriteCached(c.stampFile(folder), []byte(stamp), 0o644); err != nil {
 		return fmt.Errorf("noting that a product is verified: %w", err)
 	}
 	return nil

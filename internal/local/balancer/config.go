@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
+
+	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 // Config is what one endpoint does. It is the content of the configuration file, as JSON.
@@ -88,16 +89,5 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
+	return atomicfile.WriteCached(path, append(text, '\n'), 0o600)
 }

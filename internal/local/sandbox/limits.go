@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/vishvananda/netlink"
 )
 
@@ -28,7 +28,7 @@ func (h *Host) raiseLimits() error {
 	if err != nil || before >= watchesWanted {
 		return err
 	}
-	if err := guest.WriteFile(h.formerLimit(), []byte(strconv.Itoa(before)), 0o600); err != nil {
+	if err := atomicfile.Write(h.formerLimit(), []byte(strconv.Itoa(before)), 0o600); err != nil {
 		return err
 	}
 	if err := os.WriteFile(watchLimitFile, []byte(strconv.Itoa(watchesWanted)), 0); err != nil {

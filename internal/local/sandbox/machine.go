@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/local/sandbox/guest"
 	"github.com/quorate/quorate/internal/process"
 	"github.com/vishvananda/netlink"
@@ -157,7 +158,7 @@ func (h *Host) handOver(f folder, r *record, groups *cgroups) error {
 	if err != nil {
 		return fmt.Errorf("writing what the machine is told: %w", err)
 	}
-	if err := guest.WriteFile(f.boot(), boot, 0o600); err != nil {
+	if err := atomicfile.Write(f.boot(), boot, 0o600); err != nil {
 		return err
 	}
 	// What was true before the power went is not true now.
@@ -170,7 +171,7 @@ func (h *Host) handOver(f folder, r *record, groups *cgroups) error {
 	if err != nil {
 		return fmt.Errorf("writing the machine's status: %w", err)
 	}
-	return guest.WriteFile(f.in(guest.StatusFile), data, 0o600)
+	return atomicfile.Write(f.in(guest.StatusFile), data, 0o600)
 }
 
 // finish records the process before it is let go, so that no machine runs that nobody knows of.
@@ -192,7 +193,7 @@ func (h *Host) Bootstrap(ctx context.Context, name string, userData []byte) erro
 		path := f.in(guest.UserDataFile)
 		_, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return guest.WriteFile(path, userData, 0o600)
+			return atomicfile.Write(path, userData, 0o600)
 		}
 		if err != nil {
 			return fmt.Errorf("looking for bootstrap data: %w", err)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/process"
 	"golang.org/x/sys/unix"
 )
@@ -41,7 +41,7 @@ func (f folder) save(r *record) error {
 	if err != nil {
 		return fmt.Errorf("writing the record of %s: %w", r.Spec.Name, err)
 	}
-	return guest.WriteFile(f.record(), append(data, '\n'), 0o600)
+	return atomicfile.Write(f.record(), append(data, '\n'), 0o600)
 }
 
 // load reads the record; ErrNotFound when there is none.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 )
 
 // The folder that host and machine share, as the machine sees it, and the files in it.
@@ -119,31 +118,4 @@ func readBoot(path string) (*Boot, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return &b, nil
-}
-
-// WriteFile writes a file so that a reader sees the old or the new content, never a part.
-func WriteFile(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		// Without it a power cut may leave an empty file under the final name.
-		err = f.Sync()
-	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 // machine is what the first process knows.
@@ -177,7 +179,7 @@ func (m *machine) update(change func(*Status)) error {
 	if err != nil {
 		return fmt.Errorf("writing the machine's status: %w", err)
 	}
-	return WriteFile(path, data, 0o600)
+	return atomicfile.Write(path, data, 0o600)
 }
 
 func (m *machine) ready() bool {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 // masquerade gives packets of pods the machine's own address where nobody knows the way back to a pod: at the host, at
@@ -20,7 +22,7 @@ const masquerade = `table ip quorate {
 func (m *machine) masquerade() error {
 	path := filepath.Join(runDir, "masquerade.nft")
 	rules := fmt.Sprintf(masquerade, m.boot.PodCIDR, m.boot.Network, m.boot.Gateway)
-	if err := WriteFile(path, []byte(rules), 0o644); err != nil {
+	if err := atomicfile.Write(path, []byte(rules), 0o644); err != nil {
 		return err
 	}
 	if out, err := m.output("nft", "-f", path); err != nil {

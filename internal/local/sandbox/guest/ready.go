@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 const containerdSocket = "/run/containerd/containerd.sock"
@@ -78,7 +80,7 @@ func (m *machine) importImages() error {
 			return fmt.Errorf("importing %s: %w: %s", filepath.Base(archive), err, strings.TrimSpace(out))
 		}
 	}
-	return WriteFile(importedFile, nil, 0o644)
+	return atomicfile.Write(importedFile, nil, 0o644)
 }
 
 // output runs a program to its end and returns what it printed.
