@@ -177,11 +177,12 @@ func (c *conn) work() {
 		c.t.Fatalf("beginning a request: %v", err)
 	}
 	go func() {
-		for {
+		pace := time.NewTicker(50 * time.Millisecond)
+		defer pace.Stop()
+		for ; ; <-pace.C {
 			if _, err := fmt.Fprint(c, "1\r\nx\r\n"); err != nil {
 				return
 			}
-			time.Sleep(50 * time.Millisecond)
 		}
 	}()
 }

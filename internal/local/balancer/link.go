@@ -43,19 +43,29 @@ func (l *link) close() {
 	_ = l.backend.Close()
 }
 
-// quiet reports whether nothing seems to be under way: the backend spoke last, and that a moment ago, or nobody has for
-// long. The kernel keeps these times; a connection that it knows nothing of is being closed, and quiet enough.
+// quiet reports whether nothing seems to be under way. A connection that the kernel knows nothing of is being closed, and quiet enough.
 func (l *link) quiet() bool {
+	asked, answered, open := l.idle()
+	return !open || quiet(asked, answered)
+}
+
+// idle is how long ago something was last sent to the backend and received from it, as the kernel keeps it, and whether it knows the connection.
+func (l *link) idle() (asked, answered time.Duration, open bool) {
 	raw, err := l.backend.SyscallConn()
 	if err != nil {
-		return true
+		return 0, 0, false
 	}
-	quiet := true
 	err = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO); err == nil {
-			asked, answered := time.Duration(info.Last_data_sent)*time.Millisecond, time.Duration(info.Last_data_recv)*time.Millisecond
-			quiet = answered >= answerIdle && answered < asked || min(asked, answered) >= drainIdle
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO)
+		if err != nil {
+			return
 		}
+		asked, answered, open = time.Duration(info.Last_data_sent)*time.Millisecond, time.Duration(info.Last_data_recv)*time.Millisecond, true
 	})
-	return err != nil || quiet
+	return asked, answered, open && err == nil
+}
+
+// quiet reports whether the backend spoke last, and that a moment ago, or nobody has for long.
+func quiet(asked, answered time.Duration) bool {
+	return answered >= answerIdle && answered < asked || min(asked, answered) >= drainIdle
 }

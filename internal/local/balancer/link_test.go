@@ -6,8 +6,32 @@ import (
 	"time"
 )
 
-// TestQuiet: a connection is quiet when the backend has answered and nothing was asked since.
+// TestQuiet: a connection is quiet when the backend has answered and nothing was asked since, or nobody said anything for long.
 func TestQuiet(t *testing.T) {
+	const justNow = answerIdle - time.Millisecond
+	for _, test := range []struct {
+		what            string
+		asked, answered time.Duration
+		want            bool
+	}{
+		{"a request that nobody has answered", 3 * answerIdle, 5 * answerIdle, false},
+		{"the first request, which nobody has answered", drainIdle - time.Millisecond, time.Hour, false},
+		{"a request and an answer in the same millisecond", answerIdle, answerIdle, false},
+		{"an answer of this moment, which may have a next part", 3 * answerIdle, justNow, false},
+		{"an answer a moment ago", 3 * answerIdle, answerIdle, true},
+		{"an answer long ago", time.Hour, drainIdle, true},
+		{"the next request", 0, answerIdle, false},
+		{"a request that nobody answers for long", drainIdle, time.Hour, true},
+		{"an answer to a request that was asked long ago, of which parts still come", time.Hour, 0, false},
+	} {
+		if got := quiet(test.asked, test.answered); got != test.want {
+			t.Errorf("%s: asked %s ago, answered %s ago, quiet %t", test.what, test.asked, test.answered, got)
+		}
+	}
+}
+
+// TestLinkQuiet: the kernel's times of a real connection tell the same.
+func TestLinkQuiet(t *testing.T) {
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -32,26 +56,26 @@ func TestQuiet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	say(near, far)
-	time.Sleep(3 * answerIdle)
-	if l.quiet() {
-		t.Error("a request that nobody has answered counts as over")
+	// becomes waits until the kernel's two times are as they should be after what was said.
+	becomes := func(what string, is func(asked, answered time.Duration) bool) {
+		t.Helper()
+		eventually(t, what, func() bool {
+			asked, answered, open := l.idle()
+			return open && is(asked, answered)
+		})
 	}
+	becomes("both times pass", func(asked, answered time.Duration) bool { return min(asked, answered) > answerIdle })
+	say(near, far)
+	becomes("the request is younger than the last answer", func(asked, answered time.Duration) bool { return asked < answered })
+	becomes("the request grows old", func(asked, answered time.Duration) bool { return asked > answerIdle && asked < answered })
 	say(far, near)
-	if l.quiet() {
-		t.Error("an answer of this moment may have a next part")
-	}
-	time.Sleep(3 * answerIdle)
-	if !l.quiet() {
-		t.Error("a request that was answered counts as under way")
-	}
+	becomes("the answer is younger than the request", func(asked, answered time.Duration) bool { return answered < asked })
+	eventually(t, "a request that was answered is over", l.quiet)
 	say(near, far)
-	if l.quiet() {
-		t.Error("the next request counts as over")
-	}
+	becomes("the next request is younger than the answer", func(asked, answered time.Duration) bool { return asked < answered })
 	eventually(t, "one that nobody answers for long is given up", l.quiet)
 	_ = near.Close()
-	if !l.quiet() {
-		t.Error("a connection that is closed counts as busy")
+	if _, _, open := l.idle(); open || !l.quiet() {
+		t.Errorf("a connection that is closed: open %t, quiet %t", open, l.quiet())
 	}
 }
