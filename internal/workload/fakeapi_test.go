@@ -43,7 +43,12 @@ type server struct {
 	log      []change
 	news     chan struct{} // closed at each change
 	cut      chan struct{} // closed to end all watches
-	requests []string
+	requests []request
+}
+
+type request struct {
+	path string
+	at   time.Time
 }
 
 type change struct {
@@ -64,7 +69,7 @@ func newServer(t *testing.T) *server {
 
 func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.requests = append(s.requests, r.URL.Path)
+	s.requests = append(s.requests, request{r.URL.Path, time.Now()})
 	allowed := r.Header.Get("Authorization") == "Bearer "+s.token
 	ready := s.ready
 	s.mu.Unlock()
@@ -220,10 +225,22 @@ func (s *server) counted() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts := map[string]int{}
-	for _, path := range s.requests {
-		counts[path]++
+	for _, r := range s.requests {
+		counts[r.path]++
 	}
 	return counts
+}
+
+// asked returns when a path was asked for so far.
+func (s *server) asked(path string) (at []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if r.path == path {
+			at = append(at, r.at)
+		}
+	}
+	return at
 }
 
 // kubeconfig is one for the server, reached at the address.
