@@ -31,6 +31,8 @@ func AddonsBehind(ctx context.Context, c kubernetes.Interface, want Wanted) (str
 			failures = append(failures, a.refusal())
 		case a.now != a.then:
 			behind = append(behind, fmt.Sprintf("%s is %s, %s wanted", a.name, a.now, a.then))
+		case a.outdated():
+			behind = append(behind, fmt.Sprintf("%s is %s, and %s", a.name, a.now, a.unfinished))
 		}
 	}
 	return strings.Join(behind, "; "), errors.Join(failures...)
@@ -44,7 +46,7 @@ func UpdateAddons(ctx context.Context, c kubernetes.Interface, want Wanted) erro
 		switch {
 		case a.refused != "":
 			failures = append(failures, a.refusal())
-		case a.now != a.then:
+		case a.outdated():
 			if err := a.write(ctx); err != nil {
 				failures = append(failures, fmt.Errorf("updating %s: %w", a.name, err))
 			}
@@ -56,12 +58,20 @@ func UpdateAddons(ctx context.Context, c kubernetes.Interface, want Wanted) erro
 // addon is one of kubeadm's add-ons: its image, the one that is wanted, and how that is written.
 type addon struct {
 	name, now, then string
+	// unfinished says what an earlier update left behind where the image is as wanted; empty: nothing.
+	unfinished string
 	// refused says why it stays as it is; empty: nothing speaks against it.
 	refused string
 	write   func(context.Context) error
 }
 
+// outdated reports whether something is to be written.
+func (a addon) outdated() bool { return a.now != a.then || a.unfinished != "" }
+
 func (a addon) refusal() error {
+	if a.now == a.then {
+		return &Refusal{why: fmt.Sprintf("%s is %s, and %s: %s", a.name, a.now, a.unfinished, a.refused)}
+	}
 	return &Refusal{why: fmt.Sprintf("%s stays %s, %s is wanted: %s", a.name, a.now, a.then, a.refused)}
 }
 

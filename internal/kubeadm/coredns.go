@@ -50,7 +50,12 @@ func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, e
 	}
 	main := find(deployment.Spec.Template.Spec.Containers, dnsName)
 	a := addon{name: dnsName, now: main.Image, then: dnsImage(main.Image, want)}
-	if a.now == a.then {
+	move := dnsMove{client: c, deployment: deployment, image: a.then}
+	// A move that was interrupted, and is no longer wanted, leaves pods that read the backup.
+	if a.now == a.then && move.reads(backupKey) {
+		a.unfinished = "its pods read the " + backupKey + " of an update that was interrupted"
+	}
+	if !a.outdated() {
 		return a, nil
 	}
 	from, to, why := dnsVersions(a.now, a.then)
@@ -58,7 +63,6 @@ func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, e
 		a.refused = why
 		return a, nil
 	}
-	move := dnsMove{client: c, deployment: deployment, image: a.then}
 	move.settings, err = c.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, dnsName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -67,6 +71,7 @@ func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, e
 		if from != to {
 			a.then = a.now
 		}
+		a.unfinished = ""
 	case err != nil:
 		return addon{}, err
 	default:

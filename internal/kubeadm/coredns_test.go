@@ -218,3 +218,59 @@ func TestDNSInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// TestDNSTakenBack interrupts a move after each of its writes, and the image of before is wanted again: its pods read what
+// it read, under the usual key, and find settings that they can read at any moment on the way back.
+func TestDNSTakenBack(t *testing.T) {
+	const image = "k8s.gcr.io/coredns:1.6.7"
+	for writes := range 4 {
+		for back := range 3 {
+			c := fake.NewClientset(dns(image, outdated)...)
+			interrupted(t, c, toTag("v1.8.4"), writes)
+			interrupted(t, c, toTag("1.6.7"), back)
+			now := dnsOf(t, c)
+			if read := map[string]string{"Corefile": now.corefile, "Corefile-backup": now.backup}[now.key]; now.image != image || read != outdated {
+				t.Errorf("after %d writes, and %d back, %s reads:\n%s", writes, back, now.image, read)
+			}
+			behind, err := AddonsBehind(t.Context(), c, toTag("1.6.7"))
+			if (behind != "") != (now.key != "Corefile") || err != nil {
+				t.Errorf("after %d writes, and %d back, %+v: behind %q, %v", writes, back, now, behind, err)
+			}
+			if err := UpdateAddons(t.Context(), c, toTag("1.6.7")); err != nil {
+				t.Fatalf("after %d writes, and %d back: %v", writes, back, err)
+			}
+			if now := dnsOf(t, c); now.image != image || now.key != "Corefile" || now.corefile != outdated {
+				t.Errorf("after %d writes it is taken back to %+v", writes, now)
+			}
+		}
+	}
+}
+
+// TestDNSTakenBackWithoutSettings: where the backup is gone as well, or the settings are somebody else's, nothing is written.
+func TestDNSTakenBackWithoutSettings(t *testing.T) {
+	const image = "registry.k8s.io/coredns/coredns:v1.11.1"
+	objects := dns(image, "")
+	objects[0].(*appsv1.Deployment).Spec.Template.Spec.Volumes[1].ConfigMap.Items[0].Key = "Corefile-backup"
+	objects[1].(*corev1.ConfigMap).Data = nil
+	c := fake.NewClientset(objects...)
+	if err := UpdateAddons(t.Context(), c, toTag("v1.11.1")); err == nil || !strings.Contains(err.Error(), "was interrupted: ConfigMap coredns has no Corefile") || count(c, "update") > 0 {
+		t.Errorf("%v, %v", err, c.Actions())
+	}
+	c = fake.NewClientset(objects[0])
+	if behind, err := AddonsBehind(t.Context(), c, toTag("v1.11.1")); behind != "" || err != nil {
+		t.Errorf("behind %q, %v", behind, err)
+	}
+}
+
+// interrupted updates the add-ons until so many writes are done.
+func interrupted(t *testing.T, c *fake.Clientset, want Wanted, writes int) {
+	t.Helper()
+	c.PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		writes--
+		return writes < 0, nil, errors.New("the API server is gone")
+	})
+	if err := UpdateAddons(t.Context(), c, want); err != nil && writes >= 0 {
+		t.Fatal(err)
+	}
+	c.ReactionChain = slices.Delete(c.ReactionChain, 0, 1)
+}
