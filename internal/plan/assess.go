@@ -143,3 +143,13 @@ func (m *machine) componentsHealthy() bool {
 	}
 	return len(m.Components) > 0
 }
+
+// Machine returns what the rules make of the machine of that name; the zero value: there is none.
+func (a Assessment) Machine(name string) MachineAssessment {
+	for _, m := range a.Machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return MachineAssessment{}
+}

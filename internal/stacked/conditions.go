@@ -194,7 +194,7 @@ func (s *scene) rollingOut() metav1.Condition {
 	var texts []string
 	n := 0
 	for _, m := range s.machines {
-		if c := conditions.Get(m, clusterv1.MachineUpToDateCondition); c != nil && c.Status == metav1.ConditionFalse {
+		if c := conditions.Get(m.Machine, clusterv1.MachineUpToDateCondition); c != nil && c.Status == metav1.ConditionFalse {
 			n++
 			texts = append(texts, "* "+m.Name+": "+c.Message)
 		}
@@ -228,7 +228,7 @@ func (s *scene) aggregate(from, to, issue, unknown, good, none string) metav1.Co
 	if len(s.machines) == 0 {
 		return condition(to, metav1.ConditionTrue, none, "")
 	}
-	sum, err := conditions.NewAggregateCondition(s.machines, from, conditions.TargetConditionType(to),
+	sum, err := conditions.NewAggregateCondition(s.objects(), from, conditions.TargetConditionType(to),
 		conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(
 			conditions.ComputeReasonFunc(conditions.GetDefaultComputeMergeReasonFunc(issue, unknown, good)),
 		)})
@@ -249,11 +249,11 @@ func (s *scene) components() metav1.Condition {
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason, o.Cluster.Unreachable)
 	}
 	worst, texts := plan.Healthy, []string(nil)
-	for i, m := range o.Machines {
-		if m.Deleting || s.machines[i].Spec.ProviderID == "" && m.Node == "" {
+	for _, m := range s.machines {
+		if m.facts.Deleting || m.Spec.ProviderID == "" && m.facts.Node == "" {
 			continue // nothing can be expected of it
 		}
-		for _, c := range m.Components {
+		for _, c := range m.facts.Components {
 			if c.Health != plan.Healthy {
 				worst = worse(worst, c.Health)
 				texts = append(texts, "* "+m.Name+": "+c.Name+": "+cmp.Or(c.Why, "not known"))

@@ -11,7 +11,6 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -43,14 +42,11 @@ func fine() *scene {
 // again reads the scene's facts anew, after the test has changed the objects.
 func (s *scene) renewed() *scene {
 	o := s.observed
-	n := newScene(s.kcp, s.cluster, s.machines, o.Workers, time.Now())
+	n := newScene(s.kcp, s.cluster, s.objects(), o.Workers, time.Now())
 	n.observed.Cluster.Template, n.lacking = o.Cluster.Template, s.lacking
 	for i, m := range s.machines {
-		part := drift.Machine{Machine: m}
-		if i < len(s.parts) {
-			part = s.parts[i]
-		}
-		n.parts = append(n.parts, part)
+		to := n.machines[i]
+		to.read, to.config, to.infrastructure, to.withdrawn = true, m.config, m.infrastructure, m.withdrawn
 	}
 	n.addWorkload(s.view)
 	n.addEtcd(s.survey, &memberTimes{}, time.Now())
@@ -121,7 +117,7 @@ func TestGroupConditions(t *testing.T) {
 		}},
 		{"it may be that of a machine that joins", func(s *scene) {
 			s.view.Nodes[2].Name = "new"
-			s.machines[2] = made("m3 ip=10.0.0.3")
+			s.machines[2].Machine = made("m3 ip=10.0.0.3")
 		}, waiting, map[string]string{"ControlPlaneComponentsHealthy": "True Healthy"}},
 		{"an API server fails", func(s *scene) { s.view.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
 			"Available":                     "True Available: * 2 of 3 machines have all control plane components healthy",
@@ -227,7 +223,7 @@ func TestMachineConditions(t *testing.T) {
 			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized",
 		}},
 		{"no provider ID", func(s *scene) {
-			s.machines[0] = made("m1")
+			s.machines[0].Machine = made("m1")
 			s.machines[0].Spec.InfrastructureRef.Kind = "LocalMachine"
 			s.view.Nodes = s.view.Nodes[1:]
 		}, map[string]string{
@@ -272,7 +268,7 @@ func TestMachineConditions(t *testing.T) {
 		{"members are not known", func(s *scene) { s.survey = etcd.Survey{Why: "silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: silence"}},
 		{"no label and no taint", func(s *scene) {
 			s.view.Nodes[0].Labels, s.view.Nodes[0].Spec.Taints = nil, nil
-			s.parts = []drift.Machine{{Machine: s.machines[0], Config: &bootstrapv1.KubeadmConfig{}}}
+			s.machines[0].config = &bootstrapv1.KubeadmConfig{}
 		}, map[string]string{
 			"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the label node-role.kubernetes.io/control-plane and the taint node-role.kubernetes.io/control-plane:NoSchedule",
 		}},
@@ -280,14 +276,14 @@ func TestMachineConditions(t *testing.T) {
 			s.view.Nodes[0].Spec.Taints = nil
 			config := &bootstrapv1.KubeadmConfig{}
 			config.Spec.InitConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
-			s.parts = []drift.Machine{{Machine: s.machines[0], Config: config}}
+			s.machines[0].config = config
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
 		{"no taint on a machine that joined so, whatever the spec says now", func(s *scene) {
 			s.view.Nodes[0].Spec.Taints = nil
 			config := &bootstrapv1.KubeadmConfig{}
 			config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
 			config.Spec.JoinConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
-			s.parts = []drift.Machine{{Machine: s.machines[0], Config: config}}
+			s.machines[0].config = config
 			s.kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Taints = nil
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
 		{"the Machine itself wants the taint", func(s *scene) {
@@ -300,7 +296,7 @@ func TestMachineConditions(t *testing.T) {
 		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
 		{"out of reach for a moment: what was told stays", func(s *scene) {
 			s.view.Reachable, s.view.Since = false, time.Now()
-			s.machines[0].Status.Conditions = s.machineConditions(0)
+			s.machines[0].Status.Conditions = s.machineConditions(s.machines[0])
 		}, map[string]string{
 			"APIServerPodHealthy": "absent", "EtcdMemberHealthy": "absent", "UpToDate": "True UpToDate",
 		}},
@@ -312,7 +308,8 @@ func TestMachineConditions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := fine()
 			test.change(s)
-			all := s.renewed().machineConditions(0)
+			n := s.renewed()
+			all := n.machineConditions(n.machines[0])
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
@@ -330,7 +327,7 @@ func TestEveryGateIsTold(t *testing.T) {
 			s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
 			s = s.renewed()
 		}
-		all := s.machineConditions(0)
+		all := s.machineConditions(s.machines[0])
 		for _, gate := range born(s.kcp, "demo").Machine.ReadinessGates {
 			if told(all, gate.ConditionType) == "absent" {
 				t.Errorf("external etcd %v: no condition for the gate %s", external, gate.ConditionType)

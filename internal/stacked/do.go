@@ -91,7 +91,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scene, m *memory, step plan.
 		}
 	}
 	if s.observed.Group.Deleting {
-		if err := r.stillOurs(ctx, s.kcp, target); err != nil {
+		if err := r.stillOurs(ctx, s.kcp, target.Machine); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) release(ctx context.Context, s *scene, m *memory, name stri
 	}
 	after := target.DeepCopy()
 	delete(after.Annotations, machine.Hook)
-	err := r.Client.Patch(ctx, after, client.MergeFrom(target))
+	err := r.Client.Patch(ctx, after, client.MergeFrom(target.Machine))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("releasing Machine %s: %w", name, err)
 	}
@@ -182,7 +182,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scene) error {
 }
 
 // machine returns the control plane's Machine of that name; nil if there is none.
-func (s *scene) machine(name string) *clusterv1.Machine {
+func (s *scene) machine(name string) *observedMachine {
 	for _, m := range s.machines {
 		if m.Name == name {
 			return m

@@ -139,39 +139,33 @@ func (e *expiries) only(machines []*clusterv1.Machine) {
 // observeExpiries adds when the certificates of the API servers expire, as far as they have
 // answered, and lets those be asked whose time it is.
 func (r *Reconciler) observeExpiries(ctx context.Context, s *scene, m *memory) {
-	m.expiries.only(s.machines)
-	s.ends = make([]time.Time, len(s.machines))
-	for i, target := range s.machines {
-		s.ends[i] = m.expiries.end(target.UID)
-		if s.mayAsk(i) && m.expiries.begin(target.UID, s.observed.Now) && !r.askExpiry(ctx, s, &m.expiries, i) {
+	m.expiries.only(s.objects())
+	for _, target := range s.machines {
+		target.certificateEnd = m.expiries.end(target.UID)
+		if s.mayAsk(target) && m.expiries.begin(target.UID, s.observed.Now) && !r.askExpiry(ctx, s, &m.expiries, target) {
 			m.expiries.putOff(target.UID, s.observed.Now)
 		}
 	}
 }
 
-// mayAsk reports whether the API server of the machine with this index is there to be asked.
-func (s *scene) mayAsk(i int) bool {
+// mayAsk reports whether the API server of a machine is there to be asked.
+func (s *scene) mayAsk(m *observedMachine) bool {
 	o := s.observed
 	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
 		return false
 	}
-	facts := o.Machines[i]
-	return !facts.Deleting && facts.Node != "" && slices.ContainsFunc(facts.Components, func(c plan.Component) bool {
+	return !m.facts.Deleting && m.facts.Node != "" && slices.ContainsFunc(m.facts.Components, func(c plan.Component) bool {
 		return c.Name == apiServer && c.Health == plan.Healthy
 	})
 }
 
 // askExpiry asks one API server in the background; false: too many are asked already.
-func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *expiries, i int) bool {
-	target, node := s.machines[i], s.observed.Machines[i].Node
-	ip := machine.InternalIP(target)
-	if n := s.nodes[target.Name]; n != nil {
-		ip = cmp.Or(nodeIP(n), ip)
+func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *expiries, target *observedMachine) bool {
+	node, ip := target.facts.Node, machine.InternalIP(target.Machine)
+	if target.node != nil {
+		ip = cmp.Or(nodeIP(target.node), ip)
 	}
-	port := machine.APIServerPort(nil)
-	if i < len(s.parts) {
-		port = machine.APIServerPort(s.parts[i].Config)
-	}
+	port := machine.APIServerPort(target.config)
 	dial := r.Workload.Dial(client.ObjectKeyFromObject(s.cluster), node, ip, port)
 	uid := target.UID
 	// The turn ends before the answer comes.
@@ -192,19 +186,19 @@ func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *expiries, i 
 // does: once, in the annotation from which the Machine's status and spec.rollout.before take it. What is there
 // stays. One that has changed since it was read is left to the next turn.
 func (r *Reconciler) recordExpiries(ctx context.Context, s *scene, m *memory) error {
-	for i, part := range s.parts {
-		if part.Config == nil || s.observed.Machines[i].Deleting {
+	for _, on := range s.machines {
+		if on.config == nil || on.facts.Deleting {
 			continue
 		}
-		_, recorded := part.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]
-		if !m.expiries.note(part.Machine.UID, recorded) || s.ends[i].IsZero() {
+		_, recorded := on.config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]
+		if !m.expiries.note(on.UID, recorded) || on.certificateEnd.IsZero() {
 			continue
 		}
-		after := part.Config.DeepCopy()
-		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, s.ends[i].UTC().Format(time.RFC3339))
-		err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(part.Config, client.MergeFromWithOptimisticLock{}))
+		after := on.config.DeepCopy()
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, on.certificateEnd.UTC().Format(time.RFC3339))
+		err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(on.config, client.MergeFromWithOptimisticLock{}))
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("recording when the certificates of Machine %s expire: %w", part.Machine.Name, err)
+			return fmt.Errorf("recording when the certificates of Machine %s expire: %w", on.Name, err)
 		}
 	}
 	return nil
@@ -230,16 +224,13 @@ func (s *scene) firstExpiry() controlplanev1.CertificateExpiryStatus {
 			first = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: machine, Component: component}
 		}
 	}
-	for i, m := range s.machines {
-		if s.observed.Machines[i].Deleting {
+	for _, m := range s.machines {
+		if m.facts.Deleting {
 			continue
 		}
-		end := time.Time{}
-		if i < len(s.ends) {
-			end = s.ends[i]
-		}
-		if end.IsZero() && i < len(s.parts) {
-			end = s.parts[i].CertificatesEnd()
+		end := m.certificateEnd
+		if end.IsZero() {
+			end = m.parts().CertificatesEnd()
 		}
 		look(end, m.Name, apiServer)
 	}

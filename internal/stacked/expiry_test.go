@@ -252,7 +252,7 @@ func TestWhichAPIServersAreAsked(t *testing.T) {
 	} {
 		s := fine()
 		test.change(&s.observed)
-		if got := s.mayAsk(0); got != test.want {
+		if got := s.mayAsk(s.machines[0]); got != test.want {
 			t.Errorf("%s: asked %t", name, got)
 		}
 	}

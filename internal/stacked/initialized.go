@@ -26,8 +26,8 @@ func initializing(kcp *controlplanev1.KubeadmControlPlane) bool {
 // to join before.
 func (s *scene) foundInitialized() {
 	group := &s.observed.Group
-	for i := range s.parts {
-		if config := s.parts[i].Config; config != nil && config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
+	for _, m := range s.machines {
+		if config := m.config; config != nil && config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
 			group.Initialized, group.New = true, false
 		}
 	}
@@ -47,7 +47,7 @@ func (s *scene) buildable() *controlplanev1.KubeadmControlPlane {
 	if refused := s.observed.Want.Refused; refused.Reason == "" || !refused.Replaceable {
 		return s.kcp
 	}
-	newest := newestVersion(s.machines)
+	newest := newestVersion(s.objects())
 	if newest == "" {
 		return s.kcp
 	}

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,24 +20,22 @@ import (
 
 // cannotJoin says why nothing on a machine will add a member to etcd any more; empty: it may,
 // for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
-func (s *scene) cannotJoin(i int) string {
-	m := s.machines[i]
+func (s *scene) cannotJoin(m *observedMachine) string {
 	switch {
-	case s.ranEtcd(i):
-		return "its etcd was started: there is pod etcd-" + s.nodes[m.Name].Name
-	case s.memberRemoved(i):
+	case s.ranEtcd(m.node):
+		return "its etcd was started: there is pod etcd-" + m.node.Name
+	case s.memberRemoved(m):
 		return "its etcd member " + m.Annotations[controlplanev1.MemberRemovedAnnotation] + " was removed"
-	case s.withdrawn[m.Name]:
+	case m.withdrawn:
 		return "it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"
-	case machine.BootstrapEnded(s.infrastructure(i)):
+	case machine.BootstrapEnded(m.infrastructure):
 		return "its bootstrap ended with an error, and is not tried again"
 	}
 	return ""
 }
 
-// ranEtcd reports whether the static pod of etcd was seen on a machine's Node.
-func (s *scene) ranEtcd(i int) bool {
-	node := s.nodes[s.machines[i].Name]
+// ranEtcd reports whether the static pod of etcd was seen on a machine's Node; nil: none is known.
+func (s *scene) ranEtcd(node *corev1.Node) bool {
 	if node == nil {
 		return false
 	}
@@ -58,13 +55,13 @@ func ofOtherNode(pod *corev1.Pod, node *corev1.Node) bool {
 
 // memberRemoved reports whether the member of a machine was removed: that was noted before, and
 // the members agree that it is gone. A machine that has a member all the same added it later.
-func (s *scene) memberRemoved(i int) bool {
-	id, e := s.machines[i].Annotations[controlplanev1.MemberRemovedAnnotation], s.observed.Etcd
+func (s *scene) memberRemoved(on *observedMachine) bool {
+	id, e := on.Annotations[controlplanev1.MemberRemovedAnnotation], s.observed.Etcd
 	if _, err := etcd.ParseID(id); err != nil || !e.Known || !e.Agreed {
 		return false
 	}
 	for _, m := range e.Members {
-		if m.ID == id || m.Machine == s.machines[i].Name {
+		if m.ID == id || m.Machine == on.Name {
 			return false
 		}
 	}
@@ -80,7 +77,7 @@ func (r *Reconciler) noteRemoval(ctx context.Context, s *scene, m *memory, step 
 	}
 	after := before.DeepCopy()
 	metav1.SetMetaDataAnnotation(&after.ObjectMeta, controlplanev1.MemberRemovedAnnotation, step.Member)
-	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before.Machine, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("noting the removal of member %s on Machine %s: %w", step.Member, before.Name, err)
 	}
 	s.replace(after)
@@ -91,9 +88,9 @@ func (r *Reconciler) noteRemoval(ctx context.Context, s *scene, m *memory, step 
 // withdrawBootstrap deletes the KubeadmConfig of a Machine that is being deleted and has no
 // bootstrap data yet. The bootstrap provider heeds the deletion of its own objects only: it would
 // still let the machine join, which could not be let go of before that is seen.
-func (r *Reconciler) withdrawBootstrap(ctx context.Context, s *scene, i int) error {
-	m, config := s.machines[i], s.parts[i].Config
-	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || !machine.HasHook(m) || !managesEtcd(s.kcp) ||
+func (r *Reconciler) withdrawBootstrap(ctx context.Context, s *scene, m *observedMachine) error {
+	config := m.config
+	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || !machine.HasHook(m.Machine) || !managesEtcd(s.kcp) ||
 		config == nil || !config.DeletionTimestamp.IsZero() || ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
 		return nil
 	}
@@ -107,8 +104,7 @@ func (r *Reconciler) withdrawBootstrap(ctx context.Context, s *scene, i int) err
 
 // checkConfigGone notes that a machine gets no bootstrap data any more: it is being deleted, has
 // none, and the API server has no KubeadmConfig for it. A cache may not show it yet.
-func (r reader) checkConfigGone(ctx context.Context, s *scene, i int) error {
-	m := s.machines[i]
+func (r reader) checkConfigGone(ctx context.Context, m *observedMachine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || ref.Kind != "KubeadmConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
 		return nil
@@ -116,20 +112,9 @@ func (r reader) checkConfigGone(ctx context.Context, s *scene, i int) error {
 	err := r.direct.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}, &bootstrapv1.KubeadmConfig{})
 	switch {
 	case apierrors.IsNotFound(err):
-		if s.withdrawn == nil {
-			s.withdrawn = map[string]bool{}
-		}
-		s.withdrawn[m.Name] = true
+		m.withdrawn = true
 	case err != nil:
 		return fmt.Errorf("asking whether KubeadmConfig %s is gone: %w", ref.Name, err)
 	}
 	return nil
-}
-
-// infrastructure returns the infrastructure machine of the machine with this index; nil: not known.
-func (s *scene) infrastructure(i int) *unstructured.Unstructured {
-	if i >= len(s.parts) {
-		return nil
-	}
-	return s.parts[i].Infrastructure
 }

@@ -55,13 +55,13 @@ func TestCannotJoin(t *testing.T) {
 		{"a note that is none", func(s *scene) { removed(s, "x y"); s.survey.Members = s.survey.Members[1:] }, ""},
 		{"kubeadm failed", func(s *scene) {
 			s.view.Pods = nil
-			s.parts[0].Infrastructure = bootstrapped("False", "BootstrapFailed")
+			s.machines[0].infrastructure = bootstrapped("False", "BootstrapFailed")
 		}, "its bootstrap ended with an error, and is not tried again"},
 		{"kubeadm runs", func(s *scene) {
 			s.view.Pods = nil
-			s.parts[0].Infrastructure = bootstrapped("False", "BootstrapRunning")
+			s.machines[0].infrastructure = bootstrapped("False", "BootstrapRunning")
 		}, ""},
-		{"it gets no bootstrap data", func(s *scene) { s.view.Pods = nil; s.withdrawn = map[string]bool{"m1": true} },
+		{"it gets no bootstrap data", func(s *scene) { s.view.Pods = nil; s.machines[0].withdrawn = true },
 			"it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"},
 	}
 	for _, test := range tests {
@@ -69,10 +69,6 @@ func TestCannotJoin(t *testing.T) {
 			s := fine().renewed()
 			test.change(s)
 			n := s.renewed()
-			for i := range s.parts {
-				n.parts[i].Infrastructure = s.parts[i].Infrastructure
-			}
-			n.withdrawn = s.withdrawn
 			n.addWorkload(s.view)
 			n.addEtcd(s.survey, &memberTimes{}, n.observed.Now)
 			if got := n.observed.Machines[0].CannotJoin; got != test.want {

@@ -37,7 +37,7 @@ func (s *scene) late() string {
 		}
 		names = append(names, m.Name)
 		for _, delay := range drainDelays {
-			delays[delay.short] = delays[delay.short] || s.drainsLong(m) && strings.Contains(conditions.GetMessage(m, clusterv1.MachineDeletingCondition), delay.says)
+			delays[delay.short] = delays[delay.short] || s.drainsLong(m.Machine) && strings.Contains(conditions.GetMessage(m, clusterv1.MachineDeletingCondition), delay.says)
 		}
 	}
 	if len(names) == 0 {

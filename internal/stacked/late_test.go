@@ -37,7 +37,7 @@ func TestLate(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := fine()
-			test.change(s.machines)
+			test.change(s.objects())
 			if got := s.late(); got != test.want {
 				t.Errorf("late: %q, want %q", got, test.want)
 			}

@@ -22,35 +22,35 @@ var podConditions = map[string]string{
 	"kube-scheduler":          upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
 }
 
-// machineConditions returns the conditions of the machine with this index.
-func (s *scene) machineConditions(i int) []metav1.Condition {
+// machineConditions returns the conditions of a machine.
+func (s *scene) machineConditions(m *observedMachine) []metav1.Condition {
 	var remote []metav1.Condition
-	for _, c := range s.observed.Machines[i].Components {
-		remote = append(remote, s.podCondition(i, c))
+	for _, c := range m.facts.Components {
+		remote = append(remote, s.podCondition(m, c))
 	}
-	remote = append(remote, s.nodeCondition(i))
+	remote = append(remote, s.nodeCondition(m))
 	if s.observed.Etcd.Managed {
-		remote = append(remote, s.memberCondition(i))
+		remote = append(remote, s.memberCondition(m))
 	}
-	return append(s.upToDate(i), s.unless(s.machines[i], remote)...)
+	return append(upToDate(m), s.unless(m.Machine, remote)...)
 }
 
 // upToDate says whether the machine is as the spec wants it, and in what it is not. Empty
 // where that was not looked at: what was said last stays, while all of them are deleted.
-func (s *scene) upToDate(i int) []metav1.Condition {
-	if i >= len(s.drifts) {
+func upToDate(m *observedMachine) []metav1.Condition {
+	if m.drift == nil {
 		return nil
 	}
-	kind, m := clusterv1.MachineUpToDateCondition, s.machines[i]
+	kind := clusterv1.MachineUpToDateCondition
 	kubelet := ""
 	if m.Status.NodeInfo != nil {
 		kubelet = m.Status.NodeInfo.KubeletVersion
 	}
 	switch {
-	case s.drifts[i].Outdated():
-		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, entries(s.drifts[i].Texts(), "; ", longestDifferences))}
-	case s.observed.Machines[i].Updating != "":
-		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+s.observed.Machines[i].Updating)}
+	case m.drift.Outdated():
+		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, entries(m.drift.Texts(), "; ", longestDifferences))}
+	case m.facts.Updating != "":
+		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+m.facts.Updating)}
 	case kubelet != "" && kubelet != m.Spec.Version:
 		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason,
 			fmt.Sprintf("* The kubelet has version %s, wanted %s", kubelet, m.Spec.Version))}
@@ -59,49 +59,47 @@ func (s *scene) upToDate(i int) []metav1.Condition {
 }
 
 // missingNode says what a machine without a Node waits for; empty when it has one.
-func (s *scene) missingNode(i int) string {
-	m := s.machines[i]
+func missingNode(m *observedMachine) string {
 	switch {
-	case s.nodes[m.Name] != nil:
+	case m.node != nil:
 		return ""
-	case s.observed.Machines[i].Failed != "":
-		return "The machine failed: " + s.observed.Machines[i].Failed
-	case s.observed.Machines[i].Node != "":
-		return "Node " + s.observed.Machines[i].Node + " does not exist"
+	case m.facts.Failed != "":
+		return "The machine failed: " + m.facts.Failed
+	case m.facts.Node != "":
+		return "Node " + m.facts.Node + " does not exist"
 	}
 	return "Waiting for its Node"
 }
 
 // blind says why nothing can be known of a machine's Node, and with which
 // reason that is told; both empty when something can. The reasons are the same words for all conditions.
-func (s *scene) blind(i int) (reason, why string) {
+func (s *scene) blind(m *observedMachine) (reason, why string) {
 	switch o := s.observed; {
 	case !o.Group.Initialized:
 		return clusterv1.InspectionFailedReason, "Waiting for the control plane to be initialized"
 	case !o.Cluster.Reachable:
 		return clusterv1.ConnectionDownReason, "The API server does not answer: " + o.Cluster.Unreachable
 	}
-	if why := s.missingNode(i); why != "" {
+	if why := missingNode(m); why != "" {
 		return clusterv1.InspectionFailedReason, why
 	}
 	return "", ""
 }
 
 // podCondition tells of one static pod.
-func (s *scene) podCondition(i int, c plan.Component) metav1.Condition {
+func (s *scene) podCondition(m *observedMachine, c plan.Component) metav1.Condition {
 	kind := podConditions[c.Name]
-	if s.observed.Machines[i].Deleting {
+	if m.facts.Deleting {
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDeletingReason, "Machine is deleting")
 	}
-	if reason, why := s.blind(i); why != "" {
+	if reason, why := s.blind(m); why != "" {
 		return condition(kind, metav1.ConditionUnknown, reason, why)
 	}
-	node := s.nodes[s.machines[i].Name]
-	pod := findPod(s.view.Pods, c.Name+"-"+node.Name)
+	pod := findPod(s.view.Pods, c.Name+"-"+m.node.Name)
 	switch {
 	case c.Health == plan.Healthy:
 		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachinePodRunningReason, "")
-	case nodeReady(node) == corev1.ConditionUnknown:
+	case nodeReady(m.node) == corev1.ConditionUnknown:
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachinePodInspectionFailedReason, c.Why)
 	case pod == nil:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDoesNotExistReason, "Pod does not exist")
@@ -140,20 +138,20 @@ func hasFailed(pod *corev1.Pod) bool {
 }
 
 // nodeCondition tells whether kubeadm's label and taint are on the Node.
-func (s *scene) nodeCondition(i int) metav1.Condition {
+func (s *scene) nodeCondition(m *observedMachine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
-	facts, node := s.observed.Machines[i], s.nodes[s.machines[i].Name]
-	if facts.Deleting && node == nil {
+	node := m.node
+	if m.facts.Deleting && node == nil {
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsDeletingReason, "Machine is deleting")
 	}
-	if reason, why := s.blind(i); why != "" {
+	if reason, why := s.blind(m); why != "" {
 		return condition(kind, metav1.ConditionUnknown, reason, why)
 	}
 	var missing []string
 	if _, ok := node.Labels[controlPlaneLabel]; !ok {
 		missing = append(missing, "label "+controlPlaneLabel)
 	}
-	if s.expectsTaint(i) && !hasTaint(node.Spec.Taints) {
+	if expectsTaint(m) && !hasTaint(node.Spec.Taints) {
 		missing = append(missing, fmt.Sprintf("taint %s:%s", controlPlaneLabel, corev1.TaintEffectNoSchedule))
 	}
 	if len(missing) > 0 {
@@ -166,16 +164,16 @@ func (s *scene) nodeCondition(i int) metav1.Condition {
 // expectsTaint reports whether the Node of a machine should have the taint of control planes: its
 // Machine says so, or kubeadm put it there, as the machine's own configuration told it. Who
 // changes the taints of the spec does not change the machines that are there.
-func (s *scene) expectsTaint(i int) bool {
-	if slices.ContainsFunc(s.machines[i].Spec.Taints, func(t clusterv1.MachineTaint) bool {
+func expectsTaint(m *observedMachine) bool {
+	if slices.ContainsFunc(m.Spec.Taints, func(t clusterv1.MachineTaint) bool {
 		return t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule
 	}) {
 		return true
 	}
-	if i >= len(s.parts) || s.parts[i].Config == nil {
+	if m.config == nil {
 		return false
 	}
-	spec := s.parts[i].Config.Spec
+	spec := m.config.Spec
 	given := spec.InitConfiguration.NodeRegistration.Taints
 	if spec.JoinConfiguration.ControlPlane != nil {
 		given = spec.JoinConfiguration.NodeRegistration.Taints
@@ -191,13 +189,13 @@ func hasTaint(taints []corev1.Taint) bool {
 }
 
 // memberCondition tells of the etcd member on the machine.
-func (s *scene) memberCondition(i int) metav1.Condition {
+func (s *scene) memberCondition(on *observedMachine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
-	facts := s.observed.Machines[i]
+	facts := on.facts
 	if facts.Deleting {
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberDeletingReason, "Machine is deleting")
 	}
-	if reason, why := s.blind(i); why != "" {
+	if reason, why := s.blind(on); why != "" {
 		return condition(kind, metav1.ConditionUnknown, reason, why)
 	}
 	if !s.observed.Etcd.Known {

@@ -59,8 +59,8 @@ func (s *scene) byNodeName(m etcd.Member, _ map[uint64]string) string {
 		}
 	}
 	for _, mach := range s.machines {
-		known := len(s.addresses(mach)) > 0
-		if s.nodes[mach.Name] == nil && s.atHost(mach, m.Name) && (s.serves(m, mach) || !known && s.oneAt(m) == "") {
+		known := len(mach.addresses()) > 0
+		if mach.node == nil && atHost(mach.Machine, m.Name) && (serves(m, mach) || !known && s.oneAt(m) == "") {
 			return mach.Name
 		}
 	}
@@ -71,7 +71,7 @@ func (s *scene) byNodeName(m etcd.Member, _ map[uint64]string) string {
 // machine has no Node yet: kubeadm lets etcd join before the kubelet.
 func (s *scene) byPeerAddress(m etcd.Member, _ map[uint64]string) string {
 	for _, mach := range s.machines {
-		if mayBe(m.Name, mach, s.nodes[mach.Name]) && s.serves(m, mach) {
+		if mayBe(m.Name, mach.Machine, mach.node) && serves(m, mach) {
 			return mach.Name
 		}
 	}
@@ -115,7 +115,7 @@ func (s *scene) contradicts(m etcd.Member, name string) string {
 		return ""
 	}
 	by, other := s.machine(name), s.machine(at)
-	if m.At == "" && len(s.addresses(by)) == 0 || !by.DeletionTimestamp.IsZero() || !other.DeletionTimestamp.IsZero() {
+	if m.At == "" && len(by.addresses()) == 0 || !by.DeletionTimestamp.IsZero() || !other.DeletionTimestamp.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("etcd member %s has the name %s, which is that of machine %s, and is found at machine %s (peer address %s): a person must see on which of them it runs",
@@ -127,7 +127,7 @@ func (s *scene) oneAt(m etcd.Member) string {
 	name := ""
 	for _, mach := range s.machines {
 		switch {
-		case !s.serves(m, mach):
+		case !serves(m, mach):
 		case name != "":
 			return ""
 		default:
@@ -138,18 +138,18 @@ func (s *scene) oneAt(m etcd.Member) string {
 }
 
 // serves reports whether one of the member's peer addresses is the machine's.
-func (s *scene) serves(m etcd.Member, on *clusterv1.Machine) bool {
-	return servesPeer(m.PeerURLs, s.addresses(on))
+func serves(m etcd.Member, on *observedMachine) bool {
+	return servesPeer(m.PeerURLs, on.addresses())
 }
 
-// addresses are the internal ones of a machine and its Node, as far as they are known.
-func (s *scene) addresses(of *clusterv1.Machine) []string {
+// addresses are the internal ones of the machine and its Node, as far as they are known.
+func (m *observedMachine) addresses() []string {
 	var all []string
-	if ip := machine.InternalIP(of); ip != "" {
+	if ip := machine.InternalIP(m.Machine); ip != "" {
 		all = append(all, ip)
 	}
-	if node := s.nodes[of.Name]; node != nil && nodeIP(node) != "" {
-		all = append(all, nodeIP(node))
+	if m.node != nil && nodeIP(m.node) != "" {
+		all = append(all, nodeIP(m.node))
 	}
 	return all
 }
@@ -158,11 +158,11 @@ func (s *scene) addresses(of *clusterv1.Machine) []string {
 func (s *scene) somebodys(name string) bool {
 	return slices.ContainsFunc(s.view.Nodes, func(n corev1.Node) bool { return n.Name == name }) ||
 		slices.ContainsFunc(s.observed.Machines, func(m plan.Machine) bool { return m.Node == name }) ||
-		slices.ContainsFunc(s.machines, func(m *clusterv1.Machine) bool { return s.atHost(m, name) })
+		slices.ContainsFunc(s.machines, func(m *observedMachine) bool { return atHost(m.Machine, name) })
 }
 
 // atHost reports whether the infrastructure gave the machine that host name.
-func (s *scene) atHost(m *clusterv1.Machine, name string) bool {
+func atHost(m *clusterv1.Machine, name string) bool {
 	return slices.ContainsFunc(m.Status.Addresses, func(a clusterv1.MachineAddress) bool {
 		return (a.Type == clusterv1.MachineHostName || a.Type == clusterv1.MachineInternalDNS) && a.Address == name
 	})

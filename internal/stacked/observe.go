@@ -159,7 +159,7 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 
 // newScene makes a scene of what the objects themselves say.
 func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string, now time.Time) *scene {
-	s := &scene{kcp: kcp, cluster: cluster, machines: ours}
+	s := &scene{kcp: kcp, cluster: cluster}
 	s.observed = plan.Observed{
 		Now: now,
 		Group: plan.Group{
@@ -186,6 +186,11 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 		Etcd:     plan.Etcd{Managed: managesEtcd(kcp)},
 		Workers:  workers,
 	}
+	for i, m := range ours {
+		facts := &s.observed.Machines[i]
+		facts.Name = m.Name
+		s.machines = append(s.machines, &observedMachine{Machine: m, facts: facts})
+	}
 	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		s.observed.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
 	}
@@ -209,9 +214,6 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 	s.refuseBeforeTopology()
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
 	want.Learners = v.Learners() && (gate || !said)
-	for i, m := range ours {
-		s.observed.Machines[i] = plan.Machine{Name: m.Name}
-	}
 	return s
 }
 
@@ -306,7 +308,7 @@ func (r reader) begun(ctx context.Context, s *scene, machines schema.GroupVersio
 			found = append(found, &clones.Items[i])
 		}
 	}
-	return firstOrphan(found, s.kcp, s.machines), nil
+	return firstOrphan(found, s.kcp, s.objects()), nil
 }
 
 // firstOrphan returns the first name, in order, of those objects that are the

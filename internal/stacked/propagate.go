@@ -18,13 +18,14 @@ import (
 // propagate writes into the objects of the machines what follows the control plane
 // without a rollout: labels, annotations, timeouts, taints and readiness gates.
 func (r *Reconciler) propagate(ctx context.Context, s *scene, m *memory) error {
-	for i, part := range s.parts {
-		if err := r.withdrawBootstrap(ctx, s, i); err != nil {
+	for _, on := range s.machines {
+		if err := r.withdrawBootstrap(ctx, s, on); err != nil {
 			return err
 		}
+		part := on.parts()
 		wanted := drift.InPlace(s.kcp, s.cluster.Name, part)
 		if wanted.Machine.Differs || !ownsCurrently(s.kcp, part.Machine) {
-			if err := r.propagateMachine(ctx, s, m, i, wanted.Machine); err != nil {
+			if err := r.propagateMachine(ctx, s, m, on, wanted.Machine); err != nil {
 				return err
 			}
 		}
@@ -51,8 +52,8 @@ func ownsCurrently(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine
 
 // propagateMachine writes a Machine. One that has changed since it was read is left
 // to the next turn, which its change brings about.
-func (r *Reconciler) propagateMachine(ctx context.Context, s *scene, m *memory, i int, wanted drift.MachineChange) error {
-	before := s.machines[i]
+func (r *Reconciler) propagateMachine(ctx context.Context, s *scene, m *memory, on *observedMachine, wanted drift.MachineChange) error {
+	before := on.Machine
 	after := before.DeepCopy()
 	if wanted.Metadata.Labels != nil {
 		after.Labels, after.Annotations = wanted.Metadata.Labels, wanted.Metadata.Annotations
@@ -69,7 +70,7 @@ func (r *Reconciler) propagateMachine(ctx context.Context, s *scene, m *memory, 
 	if err != nil {
 		return fmt.Errorf("writing Machine %s: %w", before.Name, err)
 	}
-	s.machines[i] = after
+	on.Machine = after
 	m.expect(expectation{machine: after.Name, uid: after.UID, version: after.ResourceVersion, since: time.Now()})
 	return nil
 }

@@ -87,16 +87,16 @@ type dial func(node, ip string) etcd.Target
 func (s *scene) targets(to dial) []etcd.Target {
 	var targets []etcd.Target
 	known := map[string]bool{}
-	for i, m := range s.machines {
-		name, ip := s.observed.Machines[i].Node, machine.InternalIP(m)
+	for _, m := range s.machines {
+		name, ip := m.facts.Node, machine.InternalIP(m.Machine)
 		if name == "" {
 			continue
 		}
-		if node := s.nodes[m.Name]; node != nil && nodeIP(node) != "" {
-			ip = nodeIP(node)
+		if m.node != nil && nodeIP(m.node) != "" {
+			ip = nodeIP(m.node)
 		}
 		known[name] = true
-		if facts := s.observed.Machines[i]; facts.Deleting && (!facts.Hook || facts.Name == s.left) {
+		if facts := m.facts; facts.Deleting && (!facts.Hook || facts.Name == s.left) {
 			continue // its member has left, and waiting for the answer of what is going costs up to 2 s
 		}
 		targets = append(targets, to(name, ip))
@@ -122,9 +122,9 @@ func (s *scene) unregistered(survey etcd.Survey, to dial, known []etcd.Target) [
 			continue
 		}
 		name := matched.of[member.ID]
-		for i, m := range s.machines {
-			if m.Name == name && s.observed.Machines[i].Node == "" {
-				targets = append(targets, to(member.Name, machine.InternalIP(m)))
+		for _, m := range s.machines {
+			if m.Name == name && m.facts.Node == "" {
+				targets = append(targets, to(member.Name, machine.InternalIP(m.Machine)))
 			}
 		}
 	}

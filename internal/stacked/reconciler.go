@@ -194,7 +194,7 @@ func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
 	if len(s.machines) > 0 && (s.observed.Cluster.Kubeconfig.Exists || s.observed.Group.Deleting) {
 		key := client.ObjectKeyFromObject(s.cluster)
 		r.Workload.Want(key, busy)
-		r.Workload.Own(key, mineOf(slices.Concat(s.machines, s.strangers)...)) // also where the connection is new
+		r.Workload.Own(key, mineOf(slices.Concat(s.objects(), s.strangers)...)) // also where the connection is new
 	}
 }
 

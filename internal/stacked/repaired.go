@@ -64,8 +64,8 @@ func (s *scene) lastRemediation() *replacement {
 // handBack takes OwnerRemediated off a Machine that nobody wants replaced any more. A health check
 // that finds it broken later, and withholds remediation, writes its own verdict only: a condition
 // that was left behind would get the machine deleted.
-func (s *scene) handBack(i int, m *clusterv1.Machine) {
-	if !m.DeletionTimestamp.IsZero() || s.observed.Machines[i].Marked != "" || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
+func handBack(on *observedMachine, m *clusterv1.Machine) {
+	if !m.DeletionTimestamp.IsZero() || on.facts.Marked != "" || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
 		return
 	}
 	if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
@@ -78,29 +78,29 @@ func (s *scene) handBack(i int, m *clusterv1.Machine) {
 
 // ownerRemediated tells of a marked machine what becomes of it. says is what the rules say of
 // those that are marked; failure is how the step of this turn failed, if it did.
-func (s *scene) ownerRemediated(i int, says string, d plan.Decision, failure error) metav1.Condition {
+func (s *scene) ownerRemediated(on *observedMachine, says string, d plan.Decision, failure error) metav1.Condition {
 	kind := clusterv1.MachineOwnerRemediatedCondition
-	m := s.observed.Machines[i]
+	m := on.facts
 	switch {
 	case m.Deleting:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
 	case failure != nil && d.Step.Verb == plan.Delete && d.Step.Machine == m.Name:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason, "It could not be deleted: "+failure.Error())
-	case s.observed.Group.Initialized && len(s.machines) <= 1, s.lastRetry(i), s.costsQuorum(i):
+	case s.observed.Group.Initialized && len(s.machines) <= 1, s.lastRetry(m), s.costsQuorum(m):
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason, says)
 	}
 	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
 }
 
 // lastRetry reports whether the limits forbid to replace a machine that replaced others.
-func (s *scene) lastRetry(i int) bool {
-	m, limits := s.observed.Machines[i], s.observed.Want.Repair
+func (s *scene) lastRetry(m *plan.Machine) bool {
+	limits := s.observed.Want.Repair
 	return limits.Most >= 0 && m.Retries >= limits.Most && s.observed.Now.Before(m.Replaced.Add(limits.Healthy))
 }
 
 // costsQuorum reports whether the others could not do without a machine: its member, or the
 // only complete set of components.
-func (s *scene) costsQuorum(i int) bool {
+func (s *scene) costsQuorum(m *plan.Machine) bool {
 	o := s.observed
-	return o.Group.Initialized && o.Etcd.Managed && o.Etcd.Known && plan.Assess(o).Machines[i].Irreplaceable
+	return o.Group.Initialized && o.Etcd.Managed && o.Etcd.Known && plan.Assess(o).Machine(m.Name).Irreplaceable
 }

@@ -92,17 +92,18 @@ func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d 
 	if slices.ContainsFunc(s.observed.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
 		says = s.verdict("remediate")
 	}
-	for i, before := range s.machines {
+	for _, on := range s.machines {
+		before := on.Machine
 		after := before.DeepCopy()
-		for _, c := range s.machineConditions(i) {
+		for _, c := range s.machineConditions(on) {
 			conditions.Set(after, c)
 		}
-		if s.observed.Machines[i].Marked != "" {
-			conditions.Set(after, s.ownerRemediated(i, says, d, failure))
+		if on.facts.Marked != "" {
+			conditions.Set(after, s.ownerRemediated(on, says, d, failure))
 		}
-		s.handBack(i, after)
+		handBack(on, after)
 		forgetDeprecated(after, deprecatedOfMachines)
-		s.machines[i] = after
+		on.Machine = after
 		if equality.Semantic.DeepEqual(before.Status, after.Status) {
 			continue
 		}
@@ -134,7 +135,7 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	if s.observed.Group.Initialized {
 		status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
-	status.Versions = versions(s.machines)
+	status.Versions = versions(s.objects())
 	status.Version = ""
 	if len(status.Versions) > 0 {
 		status.Version = status.Versions[0].Version
@@ -153,7 +154,7 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 // count returns how many machines have a condition that is true.
 func (s *scene) count(kind string) *int32 {
 	n := int32(0)
-	for _, m := range s.machines {
+	for _, m := range s.objects() {
 		if conditions.IsTrue(m, kind) {
 			n++
 		}

@@ -88,7 +88,7 @@ func TestJustPromoted(t *testing.T) {
 			s.survey.Members[1] = test.member
 			if !test.node {
 				s.view.Nodes = append(s.view.Nodes[:1:1], s.view.Nodes[2:]...)
-				s.machines[1] = made("m2 host=m2")
+				s.machines[1].Machine = made("m2 host=m2")
 			}
 			if test.node {
 				s.view.Nodes[1].CreationTimestamp = metav1.NewTime(time.Now().Add(-test.since))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -27,26 +29,15 @@ const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 type scene struct {
 	kcp     *controlplanev1.KubeadmControlPlane
 	cluster *clusterv1.Cluster
-	// machines are those of the control plane, the oldest first, as in observed.Machines.
-	machines []*clusterv1.Machine
+	// machines are those of the control plane, the oldest first.
+	machines []*observedMachine
 	// strangers are the cluster's control plane machines that are not ours, by name.
 	strangers []*clusterv1.Machine
-	// parts are the objects that each machine consists of, drifts in what each differs
-	// from what is wanted, both in the order of machines; empty before they were read.
-	parts  []drift.Machine
-	drifts []drift.Drift
-	// withdrawn are the names of machines that are being deleted without bootstrap data, and
-	// whose KubeadmConfig is proven to be gone.
-	withdrawn map[string]bool
-	// nodes are the Nodes by the name of their Machine.
-	nodes map[string]*corev1.Node
 	// view is what was seen of the workload cluster.
 	view workload.View
 	// survey is what etcd's members said, left a machine whose member was removed.
 	survey etcd.Survey
 	left   string
-	// ends are when the certificates of the machines' API servers expire, in the order of machines; zero: not known.
-	ends []time.Time
 	// lacking are what the cluster's certificates lack, in sentences; empty: nothing.
 	lacking []string
 	// retry is how long to wait before etcd's members, none of whom answered, are asked again; 0: they answered.
@@ -55,6 +46,39 @@ type scene struct {
 	began time.Time
 	// observed are the facts for the decision.
 	observed plan.Observed
+}
+
+// observedMachine is one machine of the control plane, as one turn saw it.
+type observedMachine struct {
+	*clusterv1.Machine
+	// config and infrastructure are the other objects that it consists of; nil: not known. read: they were looked for.
+	read           bool
+	config         *bootstrapv1.KubeadmConfig
+	infrastructure *unstructured.Unstructured
+	// facts are what a decision may know of it: the entry of observed.Machines.
+	facts *plan.Machine
+	// drift is in what it differs from what is wanted; nil: that was not looked at.
+	drift *drift.Drift
+	// withdrawn: it is being deleted without bootstrap data, and its KubeadmConfig is proven to be gone.
+	withdrawn bool
+	// node is its Node; nil: none is known.
+	node *corev1.Node
+	// certificateEnd is when the certificate of its API server expires; zero: not known.
+	certificateEnd time.Time
+}
+
+// parts are the objects that the machine consists of.
+func (m *observedMachine) parts() drift.Machine {
+	return drift.Machine{Machine: m.Machine, Config: m.config, Infrastructure: m.infrastructure}
+}
+
+// objects are the Machines themselves, in their order.
+func (s *scene) objects() []*clusterv1.Machine {
+	objects := make([]*clusterv1.Machine, len(s.machines))
+	for i, m := range s.machines {
+		objects[i] = m.Machine
+	}
+	return objects
 }
 
 // refuse notes why nothing is begun that the spec asks for. Of several reasons the first
@@ -68,30 +92,24 @@ func (s *scene) refuse(why plan.Refusal) {
 
 // replace puts a Machine that was written into the place of the one that was read.
 func (s *scene) replace(written *clusterv1.Machine) {
-	for i, m := range s.machines {
-		if m.Name != written.Name {
-			continue
-		}
-		s.machines[i] = written
-		if i < len(s.parts) {
-			s.parts[i].Machine = written
-		}
+	if m := s.machine(written.Name); m != nil {
+		m.Machine = written
 	}
 }
 
 // addWorkload adds what is known from the workload cluster: Nodes and static pods.
 func (s *scene) addWorkload(view workload.View) {
 	s.view = view
-	s.nodes = nodesOf(s.machines, view.Nodes)
+	nodes := nodesOf(s.objects(), view.Nodes)
 	s.observed.Cluster.Reachable = view.Reachable
 	if !view.Reachable {
 		s.observed.Cluster.Unreachable = cmp.Or(view.Why, "not connected yet")
 	}
-	for i, m := range s.machines {
-		facts := machineFacts(m, s.nodes[m.Name], view, s.observed.Etcd.Managed)
-		facts.Failed = machine.Failure(m, s.infrastructure(i), facts.Node != "")
-		s.observed.Machines[i] = facts
-		s.observed.Machines[i].CannotJoin = s.cannotJoin(i)
+	for _, m := range s.machines {
+		m.node = nodes[m.facts.Name]
+		*m.facts = machineFacts(m.Machine, m.node, view, s.observed.Etcd.Managed)
+		m.facts.Failed = machine.Failure(m.Machine, m.infrastructure, m.facts.Node != "")
+		m.facts.CannotJoin = s.cannotJoin(m)
 	}
 	s.addWants(s.observed.Now)
 }
@@ -249,8 +267,8 @@ func (s *scene) addEtcd(survey etcd.Survey, since *memberTimes, now time.Time) {
 	if survey.Known {
 		since.stamp(facts.Members, now)
 	}
-	for i := range s.machines {
-		s.observed.Machines[i].CannotJoin = s.cannotJoin(i)
+	for _, m := range s.machines {
+		m.facts.CannotJoin = s.cannotJoin(m)
 	}
 }
 
@@ -296,22 +314,21 @@ func servesPeer(peers, addresses []string) bool {
 // true, as far as that is on record. Kubernetes records most times in full seconds.
 func (s *scene) newestFact() time.Time {
 	times := []time.Time{s.kcp.CreationTimestamp.Time}
-	for i, m := range s.machines {
-		times = append(times, m.CreationTimestamp.Time)
-		if m.DeletionTimestamp != nil {
-			times = append(times, m.DeletionTimestamp.Time)
+	for _, m := range s.machines {
+		times = append(times, m.facts.NodeSince, m.CreationTimestamp.Time)
+		if gone := m.DeletionTimestamp; gone != nil {
+			times = append(times, gone.Time)
 		}
 		for _, c := range m.Status.Conditions {
 			if c.Type == clusterv1.MachineDeletingCondition {
 				times = append(times, c.LastTransitionTime.Time)
 			}
 		}
-		times = append(times, s.observed.Machines[i].NodeSince)
-	}
-	for _, node := range s.nodes {
-		for _, c := range node.Status.Conditions {
-			if c.Type == corev1.NodeReady {
-				times = append(times, c.LastTransitionTime.Time)
+		if m.node != nil {
+			for _, c := range m.node.Status.Conditions {
+				if c.Type == corev1.NodeReady {
+					times = append(times, c.LastTransitionTime.Time)
+				}
 			}
 		}
 	}

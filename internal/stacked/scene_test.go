@@ -310,7 +310,7 @@ func TestNewestFact(t *testing.T) {
 		}, 13},
 		{"its Node", func(s *scene) { s.observed.Machines[0].NodeSince = time.Unix(14, 0) }, 14},
 		{"its Node's readiness", func(s *scene) {
-			s.nodes = map[string]*corev1.Node{"m1": {Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: at(18)}}}}}
+			s.machines[0].node = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: at(18)}}}}
 		}, 18},
 		{"a pod", func(s *scene) {
 			s.view.Pods = []corev1.Pod{{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, LastTransitionTime: at(15)}}}}}

@@ -39,8 +39,9 @@ func TestUpToDate(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := fine()
-			test.change(s.machines[0])
-			if got := told(s.renewed().machineConditions(0), clusterv1.MachineUpToDateCondition); got != test.want {
+			test.change(s.machines[0].Machine)
+			n := s.renewed()
+			if got := told(n.machineConditions(n.machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
 				t.Errorf("UpToDate is\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -79,13 +80,13 @@ func TestLongConditions(t *testing.T) {
 	config := &bootstrapv1.KubeadmConfig{}
 	config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
 	n := s.renewed()
-	for i := range n.parts {
-		n.parts[i].Config = config
+	for _, m := range n.machines {
+		m.config = config
 	}
 	n.addWants(n.observed.Now)
-	for i := range n.machines {
-		for _, c := range n.machineConditions(i) {
-			conditions.Set(n.machines[i], c)
+	for _, m := range n.machines {
+		for _, c := range n.machineConditions(m) {
+			conditions.Set(m, c)
 		}
 	}
 	if got := told(n.machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > longestDifferences+100 || !strings.Contains(got, "; ... and ") {

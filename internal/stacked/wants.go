@@ -51,19 +51,18 @@ func (r replacement) String() string {
 
 // parts reads the objects that each machine consists of. What is gone is not known.
 func (r reader) parts(ctx context.Context, s *scene) error {
-	s.parts = make([]drift.Machine, len(s.machines))
-	for i, m := range s.machines {
-		s.parts[i] = drift.Machine{Machine: m}
+	for _, m := range s.machines {
+		m.read = true
 		if name := m.Spec.Bootstrap.ConfigRef.Name; name != "" {
 			config := &bootstrapv1.KubeadmConfig{}
 			err := r.objects.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, config)
 			switch {
 			case err == nil:
-				s.parts[i].Config = config
+				m.config = config
 			case !apierrors.IsNotFound(err):
 				return fmt.Errorf("reading KubeadmConfig %s: %w", name, err)
 			default:
-				if err := r.checkConfigGone(ctx, s, i); err != nil {
+				if err := r.checkConfigGone(ctx, m); err != nil {
 					return err
 				}
 			}
@@ -72,7 +71,7 @@ func (r reader) parts(ctx context.Context, s *scene) error {
 			infra, err := external.GetObjectFromContractVersionedRef(ctx, r.objects, ref, m.Namespace)
 			switch {
 			case err == nil:
-				s.parts[i].Infrastructure = infra
+				m.infrastructure = infra
 			case !apierrors.IsNotFound(err):
 				return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 			}
@@ -83,15 +82,17 @@ func (r reader) parts(ctx context.Context, s *scene) error {
 
 // addWants adds what is wanted of each machine that lives, and of whom it took the place.
 func (s *scene) addWants(now time.Time) {
-	s.drifts = make([]drift.Drift, len(s.parts))
-	for i, part := range s.parts {
-		facts := &s.observed.Machines[i]
-		s.drifts[i] = drift.Of(withGates(s.kcp), part, now)
-		facts.Outdated = cut(s.drifts[i].String(), longestDrift)
-		facts.Marked = mark(part.Machine)
-		facts.Gate = shutGate(s.kcp, part.Machine)
-		_, facts.Chosen = part.Machine.Annotations[clusterv1.DeleteMachineAnnotation]
-		if r := replacementIn(part.Machine.Annotations, upstream.RemediationForAnnotation); r != nil {
+	for _, m := range s.machines {
+		if !m.read {
+			continue
+		}
+		facts, found := m.facts, drift.Of(withGates(s.kcp), m.parts(), now)
+		m.drift = &found
+		facts.Outdated = cut(found.String(), longestDrift)
+		facts.Marked = mark(m.Machine)
+		facts.Gate = shutGate(s.kcp, m.Machine)
+		_, facts.Chosen = m.Annotations[clusterv1.DeleteMachineAnnotation]
+		if r := replacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {
 			facts.Replaced, facts.Retries = r.Timestamp.Time, r.Retries
 		}
 	}
