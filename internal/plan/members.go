@@ -14,6 +14,8 @@ func stopWithoutQuorum(s *state) opinion {
 	switch {
 	case !s.Etcd.Managed:
 		return pass("etcd is not on these machines")
+	case s.isNew():
+		return pass("nothing is initialised, and there is no quorum to lose")
 	case s.hasQuorum():
 		return pass("%s", s.strength())
 	case s.mayHaveQuorum():
