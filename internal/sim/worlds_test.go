@@ -4,6 +4,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,31 +31,68 @@ func TestWorlds(t *testing.T) {
 		}
 		return
 	}
-	total, failed, helped, n := 0, 0, 0, *from
-	for ; total < *steps; n++ {
-		took, err := Live(Random(n), nil)
-		total += took
-		if err == nil {
-			continue
-		}
-		if errors.As(err, &NeedsHelp{}) {
-			helped++
-		}
-		if *brief > 0 {
-			t.Errorf("seed %d: %v", n, err)
-			if failed++; failed == *brief {
-				break
-			}
-			continue
-		}
-		story := &Story{}
-		Live(Random(n), story)
-		t.Errorf("seed %d: %v\n%+v\n%s\ntell it again: make worlds SEED=%d", n, err, Random(n), story, n)
-		if failed++; failed == 5 {
-			break
-		}
+	r := &run{t: t, next: *from}
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(r.work)
 	}
-	fmt.Printf("%d worlds, %d steps; worlds in which somebody had to help: %d\n", n-*from, total, helped)
+	wg.Wait()
+	fmt.Printf("%d worlds, %d steps; worlds in which somebody had to help: %d\n", r.next-*from, r.total, r.helped)
+}
+
+// A run lets worlds live, several at a time, one after the other by their seeds.
+type run struct {
+	t                     *testing.T
+	mu                    sync.Mutex
+	next                  int64
+	total, failed, helped int
+}
+
+func (r *run) work() {
+	for {
+		n, more := r.take()
+		if !more {
+			return
+		}
+		took, err := Live(Random(n), nil)
+		r.note(n, took, err)
+	}
+}
+
+// take returns the next seed, unless enough steps were taken, or enough worlds failed.
+func (r *run) take() (int64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	most := 5
+	if *brief > 0 {
+		most = *brief
+	}
+	if r.total >= *steps || r.failed >= most {
+		return 0, false
+	}
+	r.next++
+	return r.next - 1, true
+}
+
+// note counts a world, and tells of it where it failed.
+func (r *run) note(n int64, took int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total += took
+	if err == nil {
+		return
+	}
+	r.failed++
+	if errors.As(err, &NeedsHelp{}) {
+		r.helped++
+	}
+	if *brief > 0 {
+		r.t.Errorf("seed %d: %v", n, err)
+		return
+	}
+	story := &Story{}
+	Live(Random(n), story)
+	r.t.Errorf("seed %d: %v\n%+v\n%s\ntell it again: make worlds SEED=%d", n, err, Random(n), story, n)
 }
 
 // BenchmarkWorlds measures steps a second, and a second of the processor's where the
