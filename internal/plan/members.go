@@ -435,6 +435,21 @@ func (s *state) lostAt(m *Member) time.Time {
 	return m.Since.Add(kubeadmPatience)
 }
 
+// withoutHomeless returns voters with those as dead that can be on no machine that stays: their
+// host may be one that nobody keeps any more, and go at any moment.
+func (s *state) withoutHomeless(voters []quorum.Voter) []quorum.Voter {
+	if len(s.Strangers) > 0 {
+		return voters // they may be on those
+	}
+	lasting := slices.Clone(voters)
+	for _, e := range s.orphans() {
+		if !slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.released() && m.member == nil && m.mayHold(e) }) {
+			lasting = append(quorum.Without(lasting, e.ID), quorum.Voter{ID: e.ID})
+		}
+	}
+	return lasting
+}
+
 // answersAndVotes: it serves the quorum, whatever is known of its machine.
 func (m *Member) answersAndVotes() bool { return m.Health == Healthy && !m.Learner }
 

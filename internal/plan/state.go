@@ -157,21 +157,6 @@ func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
 	return lasting
 }
 
-// withoutHomeless returns voters with those as dead that can be on no machine that stays: their
-// host may be one that nobody keeps any more, and go at any moment.
-func (s *state) withoutHomeless(voters []quorum.Voter) []quorum.Voter {
-	if len(s.Strangers) > 0 {
-		return voters // they may be on those
-	}
-	lasting := slices.Clone(voters)
-	for _, e := range s.orphans() {
-		if !slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.released() && m.member == nil && m.mayHold(e) }) {
-			lasting = append(quorum.Without(lasting, e.ID), quorum.Voter{ID: e.ID})
-		}
-	}
-	return lasting
-}
-
 // mayAdd reports whether kubeadm on a machine without a member may be about to add one.
 func (m *machine) mayAdd(now time.Time) bool {
 	return m.CannotJoin == "" && now.Before(m.addsUntil())
