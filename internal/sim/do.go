@@ -50,6 +50,8 @@ func (w *World) act(s plan.Step) error {
 		w.kubeconfig = true
 	case plan.WriteKubeadm:
 		w.kubeadm = w.saw
+	case plan.WritePermissions:
+		w.forbidden = false
 	case plan.UpdateAddons:
 		w.addons = w.saw
 	case plan.Create:
@@ -75,6 +77,7 @@ func (w *World) actOn(h *host, s plan.Step) {
 		h.disowned = false
 	case s.Verb == plan.ReleaseHook:
 		w.release(h)
+	case h.disowned && w.deleting: // that is asked for before a machine goes with its group
 	case !h.deleting:
 		w.remember(s)
 		w.remove(h)

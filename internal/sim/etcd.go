@@ -24,6 +24,7 @@ type member struct {
 	halted  time.Time // when it last stopped or stood still
 	back    time.Time // when it runs again by itself; zero: it is not a passing failure
 	removed bool
+	corrupt bool // its data differ from those of the others
 }
 
 // add puts a member into the list.

@@ -51,9 +51,9 @@ func (w *World) isNodeLost(h *host) bool {
 // cannotJoin says why nothing on a host will add a member any more, as far as it can be known.
 func (w *World) cannotJoin(h *host) string {
 	switch m := h.member; {
-	case m != nil && m.removed:
+	case m != nil && m.removed && !h.unnoted:
 		return "its member was removed"
-	case m != nil && m.name != "" && w.isPlaced(h):
+	case m != nil && !m.removed && m.name != "" && w.isPlaced(h):
 		return "its etcd has run"
 	case m == nil && w.setup.Reports && h.failed != "":
 		return "kubeadm failed: " + h.failed
@@ -143,12 +143,22 @@ func (w *World) survey(o *plan.Observed) {
 		if w.isPlaced(m.host) && w.isOurs(m.host) && slices.Contains(w.hosts, m.host) {
 			e.Machine = m.host.name
 		}
-		if w.lasts(Alarm, m.host.number) && m.running {
-			e.Alarms = []string{"NOSPACE"}
-		}
+		e.Alarms = w.alarms(m)
 		e.Since = w.sighted(e)
 		o.Etcd.Members = append(o.Etcd.Members, e)
 	}
+}
+
+// alarms are those that a member raises, sorted.
+func (w *World) alarms(m *member) []string {
+	var raised []string
+	if m.corrupt {
+		raised = append(raised, "CORRUPT")
+	}
+	if m.running && w.lasts(Alarm, m.host.number) {
+		raised = append(raised, "NOSPACE")
+	}
+	return raised
 }
 
 // isAsked: there is a way to ask a member: its Node is known, or it has started on a machine
@@ -158,10 +168,18 @@ func (w *World) isAsked(m *member) bool {
 	if !slices.Contains(w.hosts, h) || h.deleting && !h.hook || w.lasts(BlindMember, h.number) {
 		return false
 	}
+	if w.setup.Forwarded {
+		return w.isForwarded(h)
+	}
 	if h.nodeGone || !w.isOurs(h) && h.node.IsZero() {
 		return w.setup.Places && w.isOurs(h)
 	}
 	return !h.node.IsZero() || w.setup.Places && m.name != ""
+}
+
+// isForwarded: an API server and the kubelet of a host forward its ports, with leave to.
+func (w *World) isForwarded(h *host) bool {
+	return !h.node.IsZero() && !h.nodeGone && !w.isNodeLost(h) && !w.forbidden && w.reachable() && !w.lasts(BlindAPI, 0)
 }
 
 // answer is the health that a member answers for itself.
@@ -169,7 +187,7 @@ func (w *World) answer(m *member) plan.Health {
 	switch {
 	case !w.isAsked(m), m.name == "":
 		return plan.Unknown
-	case m.running && w.hasLeader():
+	case m.running && w.hasLeader() && !m.corrupt:
 		return plan.Healthy
 	}
 	return plan.Unhealthy

@@ -76,7 +76,9 @@ type host struct {
 	nodeGone bool      // somebody deleted its Node
 	hidden   time.Time // since when its machine has no labels
 	shown    time.Time // when it has them again
-	disowned bool      // its machine has no owner
+	disowned bool      // its machine has no owner, or not the group as it is now
+	freed    time.Time // when the garbage collector takes the owner off it; zero: never, or it has
+	unnoted  bool      // what we noted on its machine is not there
 	member   *member
 	knows    []*member // whom kubeadm asks: those who were there when it began
 }
@@ -93,7 +95,7 @@ func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
 
 // ails: it is not all that it should be, or somebody wants another in its place.
 func (h *host) ails() bool {
-	return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" || !h.silent.IsZero() || h.nodeGone || h.isHeadless()
+	return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" || !h.silent.IsZero() || h.nodeGone || h.isHeadless() || h.member != nil && h.member.corrupt
 }
 
 // isHeadless: it came up, and its etcd is stopped for good.

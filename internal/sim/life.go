@@ -27,6 +27,14 @@ func Live(s Setup, story *Story) (int, error) {
 
 func (w *World) live() (int, error) {
 	for n := 1; n <= mostSteps; n++ {
+		if w.now.Before(w.others) {
+			w.Advance(w.others)
+			w.judgeTruth()
+			if w.wrong != nil {
+				return n, w.wrong
+			}
+			continue
+		}
 		o, fresh := w.Look()
 		d := plan.Next(o)
 		w.told(d)

@@ -41,7 +41,7 @@ func (w *World) without(gone *host) left {
 // works: a host does what it is there for, as far as anybody can know.
 func (w *World) works(h *host) bool {
 	seen := h.alive() && !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))) || !h.alive() && w.now.Before(h.dead.Add(nodeLost))
-	return h.stage == up && seen && !h.sick && (w.setup.External || h.member.running)
+	return h.stage == up && seen && !h.sick && (w.setup.External || h.member.running && !h.member.corrupt)
 }
 
 // whole: it works, and has all that those of other specs have.
@@ -73,7 +73,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	l := w.without(gone)
 	staying, whole := w.mustStay(gone)
 	switch {
-	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner && w.isAsked(gone.member):
+	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner && w.answer(gone.member) == plan.Healthy:
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
 	case l.complete+l.held == 0:
 		w.blame("%s would leave no complete machine", s)
@@ -88,7 +88,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
-	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running
+	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running && !gone.member.corrupt
 	if gone.marked != "" && gone.member != nil && !w.isAsked(gone.member) {
 		serves = false // nobody can ask its voter, and who cannot be asked keeps others from joining
 	}

@@ -33,6 +33,20 @@ var named = []struct {
 		Script: []Event{{At: 10 * time.Minute, Kind: Freeze, N: 1, For: 8 * time.Minute}}}, 20 * time.Minute},
 	{"a frozen host comes back when its member is gone", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, Leave: time.Hour,
 		Script: []Event{{At: 10 * time.Minute, Kind: Freeze, N: 1, For: 20 * time.Minute}}}, 2 * time.Hour},
+	{"a machine loses its labels, and another is deleted meanwhile", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Hide, N: 2, For: time.Hour}, {At: 11 * time.Minute, Kind: DeleteMachine, N: 1}}}, 2 * time.Hour},
+	{"etcd is away everywhere, and comes back before a host does", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Outage, For: 9 * time.Minute}, {At: 10*time.Minute + 30*time.Second, Kind: Freeze, N: 1, For: time.Hour}}}, 2 * time.Hour},
+	{"data that differ from those of the others", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Corrupt, N: 1}, {At: 11 * time.Minute, Kind: DeleteMachine, N: 2}, {At: 12 * time.Minute, Kind: Mark, N: 1}}}, 30 * time.Minute},
+	{"etcd behind port-forwards that become forbidden", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, Forwarded: true,
+		Script: []Event{{At: 10 * time.Minute, Kind: Forbid}, {At: 10*time.Minute + time.Second, Kind: DeleteMachine, N: 2}, {At: 20 * time.Minute, Kind: Scale, N: 5}}}, 30 * time.Minute},
+	{"upstream's controller in between", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Upstream, For: 2 * time.Second}, {At: 10*time.Minute + 20*time.Second, Kind: Upstream, For: time.Minute}}}, 2 * time.Hour},
+	{"the group is made anew", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Recreate, For: 10 * time.Minute}, {At: 12 * time.Minute, Kind: DeleteMachine, N: 1}}}, time.Hour},
+	{"the group is deleted without its machines", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: OrphanGroup, For: 10 * time.Minute}, {At: 11 * time.Minute, Kind: DeleteMachine, N: 1}}}, time.Hour},
 }
 
 // TestWorldsByName lets the rules run worlds that are known by name, each with many seeds.

@@ -98,7 +98,7 @@ func (w *World) Observe() plan.Observed {
 	o := plan.Observed{
 		Now: w.now,
 		Group: plan.Group{
-			Name: "cp", Deleting: w.deleting, Paused: w.now.Before(w.pausedUntil),
+			Name: "cp", Deleting: w.deleting, Orphaning: w.orphaning, Paused: w.now.Before(w.pausedUntil),
 			Initialized: w.initialised, New: !w.initialised, LastMachine: w.last, Begun: w.begun,
 			Repairing: w.repairing != nil,
 		},
@@ -130,7 +130,7 @@ func (w *World) Observe() plan.Observed {
 		}
 		if h.disowned {
 			if !w.deleting && !o.Group.Paused {
-				o.Strangers = append(o.Strangers, plan.Stranger{Name: h.name})
+				o.Strangers = append(o.Strangers, plan.Stranger{Name: h.name, Against: h.against()})
 			}
 			continue
 		}

@@ -37,14 +37,18 @@ const (
 	Reidentify   Kind = "reidentify"    // machine N gets another member, the old one stays in the list
 	Hide         Kind = "hide"          // machine N has lost its labels, For a while
 	Disown       Kind = "disown"        // machine N has lost its owner
-	OrphanGroup  Kind = "orphan group"  // delete the group, and leave its machines
+	OrphanGroup  Kind = "orphan group"  // delete the group, and leave its machines, which takes the garbage collector For at most
+	Corrupt      Kind = "corrupt"       // the data of the member of machine N differ from then on
+	Forbid       Kind = "forbid"        // permissions in the cluster are gone, that of forwarding ports among them
+	Upstream     Kind = "upstream"      // upstream's controller runs in our place, For a while
+	Recreate     Kind = "recreate"      // the group is made anew; its machines name the one before as owner, For at most
 )
 
 // operations are the kinds of events that are drawn beside those of world.go.
 var operations = []Kind{
 	LoseStatus, LoseStatus, DeleteLeader, DeleteJoiner, DeleteMany, Unmark, SetSurge, SetParallel, SetDomains, SetRepair, Invalid, Invalid,
 	NoTemplate, NoAuthority, NoInfra, NoEndpoint, Alarm, BlindAPI, BlindMember, Silent, Silent, StopEtcd, DeleteNode, Trouble,
-	StripHook, DropMember, AddMember, Reidentify, Hide, Disown, OrphanGroup,
+	StripHook, DropMember, AddMember, Reidentify, Hide, Disown, OrphanGroup, Corrupt, Forbid, Upstream, Recreate,
 }
 
 // operation draws one of them.
@@ -113,7 +117,13 @@ func (w *World) operate(e Event) bool {
 	case AddMember:
 		w.addByHand(e.N%2 == 0)
 	case OrphanGroup:
-		w.orphan()
+		w.orphan(e.For)
+	case Upstream:
+		w.giveWay(e)
+	case Recreate:
+		w.recreate(e.For)
+	case Forbid:
+		w.forbidden = w.initialised
 	case DeleteLeader, DeleteJoiner, DeleteMany:
 		w.deleteSome(e)
 	default:
@@ -203,6 +213,10 @@ func (w *World) changeHost(e Event, h *host) {
 		}
 	case Reidentify:
 		w.reidentify(h)
+	case Corrupt:
+		if m != nil && m.running && !m.learner {
+			m.corrupt = true
+		}
 	}
 }
 
@@ -244,17 +258,6 @@ func (w *World) reidentify(h *host) {
 	w.run(h.member)
 }
 
-// orphan deletes the group, and leaves its machines to nobody.
-func (w *World) orphan() {
-	if w.deleting {
-		return
-	}
-	w.deleting, w.workersUntil = true, w.now.Add(time.Minute)
-	for _, h := range w.hosts {
-		h.disowned = true
-	}
-}
-
 // isOurs: a host's machine is the group's, and can be seen to be.
 func (w *World) isOurs(h *host) bool { return !h.disowned && h.hidden.IsZero() }
 
@@ -270,6 +273,9 @@ func (w *World) surge() int {
 func (w *World) addAround(o *plan.Observed) {
 	if w.lasts(Invalid, 0) {
 		o.Want.Refused = plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: not a version", Replaceable: w.replaceable}
+	}
+	if w.forbidden && w.reachable() {
+		o.Cluster.Permissions = "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing"
 	}
 	if w.lasts(NoTemplate, 0) {
 		o.Cluster.Template = "there is no template"

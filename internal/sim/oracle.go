@@ -42,6 +42,10 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 		if m := w.memberByID(s.Member); m != nil {
 			w.judgeRemoval(m, fresh)
 		}
+	case plan.MoveLeader:
+		if m := w.memberByID(s.Member); m != nil && m.corrupt && fresh {
+			w.blame("the leader becomes that of %s, whose data differ", m.host.name)
+		}
 	case plan.Finish:
 		if !w.deleting || slices.ContainsFunc(w.hosts, w.isOurs) {
 			w.blame("the group was let go, %d machines are left", len(w.hosts))
@@ -52,7 +56,10 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 // judgeGoing judges what lets a machine go, if there is one.
 func (w *World) judgeGoing(h *host, s plan.Step) {
 	switch {
-	case h == nil || w.ending():
+	case h == nil:
+	case w.orphaning:
+		w.blame("%s, which is left to nobody", s)
+	case w.ending():
 	case s.Verb == plan.Delete && !h.deleting:
 		w.judgeDelete(h, s)
 	case s.Verb == plan.ReleaseHook:
@@ -113,6 +120,8 @@ func (w *World) judgeJoin(s plan.Step) {
 		w.blame("%s would be machine %d of %d", s, staying+1, most)
 	case w.lost():
 		w.blame("%s without quorum", s)
+	case w.initialised && slices.ContainsFunc(w.members, func(m *member) bool { return w.alarms(m) != nil }):
+		w.blame("%s, while a member raises an alarm", s)
 	case w.initialised && w.kubeadm != w.spec:
 		w.blame("%s would join with kubeadm's configuration for spec %d, %d is wanted", s, w.kubeadm, w.spec)
 	}
@@ -176,7 +185,7 @@ func (w *World) ballot(but *member) (staying, all int) {
 			continue
 		}
 		all++
-		if m.running && !w.isDoomed(m.host) {
+		if m.running && !m.corrupt && !w.isDoomed(m.host) {
 			staying++
 		}
 	}
@@ -231,6 +240,9 @@ func (w *World) judgeVoterReleased(h *host) {
 func (w *World) judgeJoiners(m *member) {
 	if m.host.deleting && !m.host.hook {
 		return // it goes at any moment anyway, and then its vote counts against the others
+	}
+	if m.corrupt {
+		return // it counts as dead
 	}
 	if m.running && !m.learner && w.hasLearner() {
 		w.blame("the voter of %s is removed while there is a learner", m.host.name)
@@ -362,7 +374,7 @@ func (w *World) membersAsWanted() error {
 		return nil
 	}
 	for _, m := range w.members {
-		if m.learner || !m.running || w.named(m.host.name) != m.host {
+		if m.learner || !m.running || m.corrupt || w.named(m.host.name) != m.host {
 			return fmt.Errorf("the member of %s is not as it should be", m.host.name)
 		}
 	}

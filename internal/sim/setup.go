@@ -47,6 +47,8 @@ type Setup struct {
 	Reports bool
 	// Places: the machine of a member is known from its address, before its Node is.
 	Places bool
+	// Forwarded: etcd can be asked only by port-forwards through an API server.
+	Forwarded bool
 	// Fates are what happens to the machines as they come up, by their numbers.
 	Fates map[int]Fate
 	// Script is what people and accidents do, in the order of time.
@@ -208,6 +210,7 @@ func (s *Setup) drawTimes(r *rand.Rand) {
 	s.Drain = pick(r, 0, 0, 0, 5*time.Minute, time.Hour)
 	s.Leave = pick(r, 0, 0, time.Minute, 2*time.Minute, time.Hour)
 	s.NodeFirst = r.Intn(6) == 0
+	s.Forwarded = r.Intn(6) == 0
 	if r.Intn(12) == 0 {
 		s.Remains = map[int]bool{1 + r.Intn(8): true}
 	}

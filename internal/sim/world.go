@@ -18,9 +18,12 @@ type World struct {
 	replicas     int
 	deleting     bool
 	pausedUntil  time.Time
+	others       time.Time // until when upstream's controller runs in our place
 	refusedUntil time.Time
 	certificates bool
 	kubeconfig   bool
+	forbidden    bool // permissions in the cluster are missing, that of forwarding ports among them
+	orphaning    bool // the group goes without its machines, of which some still name it as their owner
 	initialised  bool
 	rested       bool // all was once as wanted
 	finished     bool
@@ -122,6 +125,7 @@ func (w *World) moments(at func(time.Time)) {
 		at(h.returns)
 		at(h.speaks)
 		at(h.shown)
+		at(h.freed)
 		if !h.silent.IsZero() {
 			at(h.silent.Add(nodeLost))
 		}
@@ -146,6 +150,7 @@ func (w *World) moments(at func(time.Time)) {
 		at(l.until)
 	}
 	at(w.pausedUntil)
+	at(w.others)
 	at(w.refusedUntil)
 	at(w.workersUntil)
 }
@@ -174,6 +179,7 @@ func (w *World) happen() {
 			w.age(h)
 		}
 	}
+	w.endOrphaning()
 	w.checkHealth()
 }
 
@@ -295,6 +301,9 @@ func (w *World) recover(h *host) {
 	}
 	if over(&h.shown) {
 		h.hidden = time.Time{}
+	}
+	if over(&h.freed) {
+		h.disowned = true
 	}
 	if over(&h.ready) {
 		h.unready = time.Time{}

@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// What happens to a group that changes hands: it is deleted without its machines, made anew, or
+// upstream's controller runs in our place for a while.
+
+// orphan deletes the group, and leaves its machines to nobody: the garbage collector takes the
+// owner off one after the other, and lets the group go then.
+func (w *World) orphan(most time.Duration) {
+	if w.deleting {
+		return
+	}
+	w.deleting, w.orphaning, w.workersUntil = true, true, w.now.Add(time.Minute)
+	for _, h := range w.hosts {
+		h.freed = w.now.Add(w.span(max(most, time.Second)))
+	}
+	w.endOrphaning()
+}
+
+// endOrphaning lets the group go when no machine names it any more.
+func (w *World) endOrphaning() {
+	for _, h := range w.hosts {
+		if w.orphaning && !h.disowned {
+			return
+		}
+	}
+	w.orphaning = false
+}
+
+// recreate makes the group anew, under the same name and with another UID, without what was
+// recorded of the one before. Until the garbage collector comes, the machines name that one.
+func (w *World) recreate(most time.Duration) {
+	if w.deleting || !w.initialised || len(w.hosts) == 0 {
+		return
+	}
+	w.restart()
+	w.forgot, w.begun, w.repairing, w.last = true, "", nil, 0
+	for _, h := range w.hosts {
+		w.last = max(w.last, h.number)
+		h.disowned, h.freed = true, w.now.Add(w.span(max(most, time.Second)))
+	}
+}
+
+// against is what contradicts the adoption of a host's machine.
+func (h *host) against() string {
+	if h.freed.IsZero() {
+		return ""
+	}
+	return "it is controlled by KubeadmControlPlane cp, which is another than today's"
+}
+
+// giveWay lets upstream's controller run in our place for a while: what we recorded is not there
+// afterwards, and a step of its own has been begun.
+func (w *World) giveWay(e Event) {
+	if w.deleting || !w.initialised || len(w.hosts) == 0 {
+		return
+	}
+	w.restart()
+	w.others, w.forgot, w.begun, w.repairing = w.now.Add(e.For), true, "", nil
+	staying := 0
+	for _, h := range w.hosts {
+		h.unnoted, h.replaced, h.retries, h.inARow = true, time.Time{}, 0, 0
+		if !h.deleting {
+			staying++
+		}
+	}
+	switch {
+	case !w.certificates || !w.hasLeader() && !w.setup.External:
+	case staying < w.replicas:
+		w.kubeadm = w.spec
+		h := &host{name: fmt.Sprintf("cp-x%da", len(w.hosts)), number: -w.moves - len(w.hosts), created: w.now, spec: w.spec, hook: true}
+		w.hosts = append(w.hosts, h)
+		w.enter(h, booting)
+	case staying > 1:
+		w.takeFirst()
+	}
+}
+
+// takeFirst deletes the first machine that can be spared, as upstream's controller does: it notes nowhere
+// that the member was removed.
+func (w *World) takeFirst() {
+	for _, h := range w.hosts {
+		m := h.member
+		if h.stage != up || h.deleting || m == nil || m.removed || m == w.leader || w.mayRemove(m) != nil || !m.running {
+			continue
+		}
+		w.remove(h)
+		h.drained = w.now
+		w.take(m)
+		w.struck = append(w.struck, m)
+		return
+	}
+}
