@@ -90,7 +90,7 @@ var rules = []rule{
 	},
 	{
 		name: "remove strays",
-		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes one learner at a time, and others wait for their turn.",
+		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes one learner at a time, and others wait for their turn. A voter that answers is left to a person, also where no machine is known for it: one may have lost its labels. It counts as gone where another may go. A learner that can only be that of a released machine is waited for by nobody.",
 		gives: []Reason{
 			{"StrayMember", MoveLeader, "a leader hands over before it leaves"},
 			{"StrayMember", RemoveMember, "it has no machine"},

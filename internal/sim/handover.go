@@ -72,7 +72,8 @@ func (w *World) giveWay(e Event) {
 	case !w.certificates || !w.hasLeader() && !w.setup.External:
 	case staying < w.replicas:
 		w.kubeadm = w.spec
-		h := &host{name: fmt.Sprintf("cp-x%da", len(w.hosts)), number: -w.moves - len(w.hosts), created: w.now, spec: w.spec, hook: true}
+		w.theirs++
+		h := &host{name: fmt.Sprintf("cp-x%da", w.theirs), number: -w.theirs, created: w.now, spec: w.spec, hook: true}
 		w.hosts = append(w.hosts, h)
 		w.enter(h, booting)
 	case staying > 1:

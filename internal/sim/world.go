@@ -28,6 +28,7 @@ type World struct {
 	rested       bool // all was once as wanted
 	finished     bool
 	workersUntil time.Time // zero: until the group is to go
+	theirs       int       // how many machines upstream's controller made
 	last         int       // the highest number that was put into a name
 	begun        string    // a creation that was cut short
 	begunSpec    int       // the spec that it was made of
