@@ -29,7 +29,7 @@ func letGo(s *state) opinion {
 		return wait("Orphaning", "%s is being deleted without its machines, and the garbage collector has not taken it off all of them", s.Group.Name)
 	}
 	if len(s.Workers) > 0 {
-		if v := finishRemovals(s); v.decided {
+		if v := finishRemovals(s); v.decided && (s.isNew() || s.hasQuorum()) {
 			return v
 		}
 		return wait("WorkersRemain", "%s of the cluster must go first: %s", count(len(s.Workers), "other machine"), strings.Join(s.Workers, ", "))
