@@ -93,7 +93,7 @@ meaning: ## sabotage what the rules mean: guards forgotten in one key or both, r
 
 .PHONY: bench
 bench: ## speed and memory of the core and of the hot paths
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/plan ./internal/sim ./internal/local/balancer ./internal/workload ./internal/stacked
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/plan ./internal/sim ./internal/balancer ./internal/workload ./internal/stacked
 
 .PHONY: e2e
 e2e: packages programs ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, slow-infrastructure, kubectl-after-upgrade, forward-only, down

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/sandbox/guest"
 )
 
 // commands maps the first argument to what it does with those that follow; the result is the exit code.

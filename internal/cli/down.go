@@ -25,8 +25,8 @@ import (
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/local"
-	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // down is one run of `quorate down`.

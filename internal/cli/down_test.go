@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 func TestRemoveState(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/embed"
-	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // loadEnvironment reads the environment of --state.

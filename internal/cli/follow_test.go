@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 func fixed(path string) func() (string, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/manifest"
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/hostcheck"
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // checkHost says what this host lacks for what is wanted, and finds quorate-node. Nothing is changed.

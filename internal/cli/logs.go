@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/embed"
-	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // machineLogs are the logs of a machine's own processes; all other components are containers.

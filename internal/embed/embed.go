@@ -26,8 +26,8 @@ import (
 
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/local"
-	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // Options are an environment's, as whoever starts it wishes. All but State may be left out: what an existing environment

@@ -14,7 +14,7 @@ import (
 
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/atomicfile"
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // Environment is what stays the same for the life of a state folder, and what the daemon was last started with. It is

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
-	"github.com/quorate/quorate/internal/local/balancer"
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/balancer"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // backends are the machines of the control plane that could serve: they run and can be reached. Whether an API server answers on

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
-	"github.com/quorate/quorate/internal/local/balancer"
+	"github.com/quorate/quorate/internal/balancer"
 )
 
 // askAgain is how often a LocalCluster asks whether an address that another one had is free.

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
-	"github.com/quorate/quorate/internal/local/balancer"
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/balancer"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 func TestAClusterGetsAnEndpoint(t *testing.T) {

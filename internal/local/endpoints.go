@@ -15,7 +15,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/local/balancer"
+	"github.com/quorate/quorate/internal/balancer"
 )
 
 // endpoints has one balancer process for each LocalCluster. The processes outlive this one.

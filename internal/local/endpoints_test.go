@@ -18,7 +18,7 @@ import (
 	"github.com/vishvananda/netns"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/local/balancer"
+	"github.com/quorate/quorate/internal/balancer"
 )
 
 // addressBook remembers which addresses the host was given.

@@ -20,7 +20,7 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cloudinit"
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // life is a cluster that is provisioned, with machines.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/netip"
 
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // machines is what this package uses of a *sandbox.Host.

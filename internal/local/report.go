@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
-	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // sandboxProblem is why a machine is not there to be used; nil: it is.

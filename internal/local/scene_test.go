@@ -29,8 +29,8 @@ import (
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
-	"github.com/quorate/quorate/internal/local/balancer"
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/balancer"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // TestMain lets this test binary stand for quorate-node, so that endpoints are real processes.

@@ -25,8 +25,8 @@ import (
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
-	"github.com/quorate/quorate/internal/local/balancer"
-	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/balancer"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // wired is the provider in a manager, over a real API server and real endpoint processes; machines are in memory, and

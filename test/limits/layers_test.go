@@ -16,8 +16,9 @@ var layers = [][]string{
 	{"internal/quorum", "internal/version", "internal/process", "internal/atomicfile"},
 	{"internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
 	{"internal/plan", "internal/cloudinit", "internal/hostcheck"},
-	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm"},
-	{"internal/stacked", "internal/local", "internal/admission"}, // the shells, each for its kinds
+	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer"},
+	{"internal/stacked", "internal/admission", "internal/sandbox"},
+	{"internal/local"},
 	{"internal/manager"},
 	{"internal/embed"},
 	{"internal/cli"},
@@ -81,11 +82,11 @@ func TestUpward(t *testing.T) {
 		wrong         bool
 	}{
 		{"internal/stacked/a.go", "internal/plan", false},
-		{"internal/local/a.go", "internal/local/sandbox/guest", false},
-		{"cmd/node/main.go", "internal/local/sandbox", false},
+		{"internal/local/a.go", "internal/sandbox/guest", false},
+		{"cmd/node/main.go", "internal/sandbox", false},
 		{"internal/stacked/a.go", "internal/local", true},
-		{"internal/stacked/a.go", "internal/local/sandbox", true},
-		{"internal/local/sandbox/guest/a.go", "internal/stacked", true},
+		{"internal/stacked/a.go", "internal/sandbox", true},
+		{"internal/sandbox/guest/a.go", "internal/stacked", true},
 		{"internal/drift/a.go", "internal/stacked", true},
 		{"internal/kubeadm/a.go", "internal/workload", true},
 		{"internal/manager/a.go", "internal/cli/facts", true},

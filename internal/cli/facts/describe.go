@@ -12,9 +12,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/sandbox"
 	"github.com/quorate/quorate/internal/workload"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
 	"github.com/quorate/quorate/internal/process"
+	"github.com/quorate/quorate/internal/sandbox/guest"
 )
 
 // launched is a machine's first process that waits for leave to go on.

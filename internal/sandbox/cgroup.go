@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
 	"github.com/quorate/quorate/internal/process"
+	"github.com/quorate/quorate/internal/sandbox/guest"
 	"golang.org/x/sys/unix"
 )
 

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/sandbox/guest"
 )
 
 // Host is one environment of machines on this host. It holds no state of its own beside the state folder: any

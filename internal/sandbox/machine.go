@@ -13,8 +13,8 @@ import (
 	"slices"
 
 	"github.com/quorate/quorate/internal/atomicfile"
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
 	"github.com/quorate/quorate/internal/process"
+	"github.com/quorate/quorate/internal/sandbox/guest"
 	"github.com/vishvananda/netlink"
 )
 

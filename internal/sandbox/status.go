@@ -3,8 +3,8 @@ package sandbox
 import (
 	"encoding/json"
 
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
 	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/sandbox/guest"
 )
 
 // status reads what the machine says of itself; the zero value when it has said nothing, or nothing that can be read. Others are

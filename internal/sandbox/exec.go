@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/sandbox/guest"
 )
 
 // adminConfig is where kubeadm leaves the administrator's access on a control plane machine.
