@@ -95,7 +95,7 @@ func (s *state) doubt() (string, string) {
 	if len(s.machines) == 0 {
 		data := "its data is gone unless there is a copy"
 		if !s.Etcd.Managed {
-			data = "its data is in the external etcd, but nobody is left to be joined"
+			data = "its data is in the external etcd; to Cluster API it stays initialised, so that a new machine would join, and nobody is left to be joined; docs/operating.md tells how a first one is made again"
 		}
 		return "NoMachineLeft", "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
 	}

@@ -79,7 +79,7 @@ var rules = []rule{
 		says: "While facts are missing or contradict one another, nothing is done that depends on them.",
 		gives: []Reason{
 			{"ClusterUnseen", Wait, "nothing tells whether the machines hold a cluster, and it was not seen yet: after an adoption, a move, a restored backup"},
-			{"NoMachineLeft", Wait, "all machines of an initialised group are gone, and its data with them"},
+			{"NoMachineLeft", Wait, "all machines of an initialised group are gone, and its data with them; or, with external etcd, whoever could be joined"},
 			{"Unreachable", Wait, "the API server does not answer, or not completely"},
 			{"PermissionsMissing", WritePermissions, "without them port-forwards are forbidden, and with them perhaps the way to etcd"},
 			{"EtcdUnknown", Wait, "the list of etcd's members could not be read"},
