@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/artifacts/cache"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/embed"
 )
 
@@ -53,7 +54,7 @@ func TestPruneArtifacts(t *testing.T) {
 			args = []string{"--dry-run"}
 		}
 		out, errors, code := run(t, "", append([]string{"artifacts", "prune"}, args...)...)
-		if code != exitOK || errors != "" || !strings.Contains(out, want) {
+		if code != command.ExitOK || errors != "" || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, %q, want %q in %q", code, errors, want, out)
 		}
 		if got := there(); fmt.Sprint(got) != fmt.Sprint(stays) {
@@ -66,7 +67,7 @@ func TestPruneArtifacts(t *testing.T) {
 
 	// What cannot be known is not removed.
 	write(t, filepath.Join(state, "environment.json"), "{")
-	if _, errors, code := run(t, "", "artifacts", "prune"); code != exitFailed || !strings.Contains(errors, "environment.json") {
+	if _, errors, code := run(t, "", "artifacts", "prune"); code != command.ExitFailed || !strings.Contains(errors, "environment.json") {
 		t.Errorf("of a broken environment: exit code %d, %q", code, errors)
 	}
 	if err := os.RemoveAll(state); err != nil {

@@ -1,6 +1,6 @@
-// Package cli is quorate's command line, one file a command. It knows what
-// people ask for and how they are told; the work is done by the packages
-// below it, and what is drawn is made by report and screen.
+// Package cli is quorate's command line: the table of contents of all commands, each in a package of its own. These know
+// what people ask for and how they are told; the work is done by the packages below, and what is drawn is made by
+// report and screen.
 package cli
 
 import (
@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -20,111 +18,47 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/quorate/quorate/internal/artifacts"
-	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/cli/access"
+	"github.com/quorate/quorate/internal/cli/artifact"
+	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/down"
+	"github.com/quorate/quorate/internal/cli/machine"
+	"github.com/quorate/quorate/internal/cli/status"
+	"github.com/quorate/quorate/internal/cli/up"
 	"github.com/quorate/quorate/internal/plaintext"
 )
 
-// Exit codes of the command line.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitHost        = 3
-	exitTimeout     = 4
-	exitInterrupted = 130
-)
-
-const exitCodes = `Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the host lacks something (root, a program, room, a port, the daemon),
-4 the time given was over before all was done, 130 interrupted. 'shell' and 'kubectl' end with the code of what they ran.`
-
-const defaultState = "/var/lib/quorate"
-
-// exitError is an error that ends the program with a code of its own. Without an error nothing is printed.
-type exitError struct {
-	code int
-	err  error
-}
-
-// Error is what is printed.
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-// Unwrap is the error itself.
-func (e *exitError) Unwrap() error { return e.err }
-
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &exitError{exitUsage, err}
-}
-
-func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
-
-func host(err error) error { return &exitError{exitHost, err} }
-
-// Streams are what a command reads and writes.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-}
-
-// app is what all commands share.
+// app is one run of the program.
 type app struct {
-	Streams
-	// environment reads a variable of the process's environment.
-	environment func(string) string
-	// state is the folder of --state.
-	state string
+	command.Invocation
 	// begun: flags and arguments were good, and the command itself runs.
 	begun bool
 }
 
 // Main runs one command line until it is done or ctx ends, and returns the
 // program's exit code. Errors are written to the stream for errors, each as one line.
-func Main(ctx context.Context, args []string, streams Streams, environment func(string) string) int {
+func Main(ctx context.Context, args []string, streams command.Streams, environment func(string) string) int {
 	quiet()
-	a := &app{Streams: streams, environment: environment}
+	a := &app{Invocation: command.Invocation{Streams: streams, Environment: environment}}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitOK
+		return command.ExitOK
 	}
-	code := a.exitCode(ctx, err)
-	var coded *exitError
+	code := command.ExitCode(ctx, a.begun, err)
+	var coded *command.ExitError
 	switch isCoded := errors.As(err, &coded); {
-	case isCoded && coded.err == nil:
+	case isCoded && coded.Err == nil:
 		return code
 	case isCoded: // it says all there is to say
-	case code == exitUsage:
+	case code == command.ExitUsage:
 		err = errors.New(strings.Join(strings.Fields(err.Error()), " "))
-	case code == exitInterrupted:
+	case code == command.ExitInterrupted:
 		err = errors.New("interrupted")
 	}
 	_, _ = fmt.Fprintf(a.Err, "quorate: %s\n", plaintext.Visible(err.Error()))
 	return code
-}
-
-// exitCode is the code of an error that a command ended with.
-func (a *app) exitCode(ctx context.Context, err error) int {
-	var coded *exitError
-	switch {
-	case errors.As(err, &coded):
-		return coded.code
-	case !a.begun:
-		return exitUsage
-	case ctx.Err() != nil:
-		return exitInterrupted
-	case errors.Is(err, artifacts.ErrDiskFull), errors.Is(err, artifacts.ErrNoGo), errors.Is(err, syscall.EADDRINUSE):
-		return exitHost
-	}
-	return exitFailed
 }
 
 // quiet keeps libraries from writing among what is meant for people. The daemon has a log of its own.
@@ -145,7 +79,7 @@ On one Linux host, 'quorate up' makes a real one: machines made of namespaces, o
 containerd, kubelet, kube-apiserver and etcd, and beside them a management plane with Cluster API and
 Quorate's controllers. All of it lies under one folder, and 'quorate down' leaves nothing behind.
 
-` + exitCodes,
+` + command.ExitCodes,
 		Example: `  quorate up                      # a control plane of three machines, called demo
   quorate status --watch          # its machines, its quorum, what happens next
   quorate explain                 # why that happens next
@@ -155,38 +89,35 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if a.state == "" { // not the working folder, which may be anybody's
-				return errors.New("--state is empty: the path of a folder would be accepted, for example " + defaultState)
+			if a.State == "" { // not the working folder, which may be anybody's
+				return errors.New("--state is empty: the path of a folder would be accepted, for example " + command.DefaultState)
 			}
 			a.begun = true
-			abs, err := filepath.Abs(a.state)
+			abs, err := filepath.Abs(a.State)
 			if err != nil {
 				return fmt.Errorf("making --state absolute: %w", err)
 			}
-			a.state = abs
+			a.State = abs
 			return nil
 		},
 	}
-	state := a.environment("QUORATE_STATE")
+	state := a.Environment("QUORATE_STATE")
 	if state == "" {
-		state = defaultState
+		state = command.DefaultState
 	}
-	root.PersistentFlags().StringVar(&a.state, "state", state, "folder of the environment: machines, management plane, logs (environment variable QUORATE_STATE)")
+	root.PersistentFlags().StringVar(&a.State, "state", state, "folder of the environment: machines, management plane, logs (environment variable QUORATE_STATE)")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %q", flagError(err), cmd.CommandPath()+" --help")
+		return command.Usagef("%w; see %q", flagError(err), cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(
-		a.upCommand(), a.statusCommand(), a.explainCommand(), a.kubeconfigCommand(), a.kubectlCommand(),
-		a.logsCommand(), a.machineCommand(), a.shellCommand(), a.downCommand(),
-		a.artifactsCommand(), a.daemonCommand(), a.versionCommand(),
-	)
+	root.AddCommand(up.Command(&a.Invocation), down.Command(&a.Invocation), artifact.Command(&a.Invocation), a.daemonCommand(), a.versionCommand())
+	for _, commands := range []func(*command.Invocation) []*cobra.Command{status.Commands, access.Commands, machine.Commands} {
+		root.AddCommand(commands(&a.Invocation)...)
+	}
 	return root
 }
-
-func (a *app) newScreen() *screen.Screen { return screen.New(a.Out, a.environment) }
 
 // flagError says what a flag would accept instead.
 func flagError(err error) error {
@@ -199,16 +130,10 @@ func flagError(err error) error {
 		"int32":    "a whole number",
 		"duration": "a duration such as 90s or 10m",
 		"bool":     "true or false",
-		"format":   strings.Join(formats, ", "),
+		"format":   strings.Join(command.Formats, ", "),
 	}[invalid.GetFlag().Value.Type()]
 	if !known {
 		return err
 	}
 	return fmt.Errorf("--%s is %q: %s would be accepted", invalid.GetFlag().Name, invalid.GetValue(), accepted)
-}
-
-// fileOf is the file that a stream is, if it is one.
-func fileOf(stream any) (*os.File, bool) {
-	f, is := stream.(*os.File)
-	return f, is
 }

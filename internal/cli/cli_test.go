@@ -16,7 +16,19 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/command"
 )
+
+func newApp() *app {
+	return &app{Invocation: command.Invocation{Environment: func(string) string { return "" }}}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // run is one command line in an empty state folder. It returns what was written to both streams, and the exit code.
 func run(t *testing.T, in string, args ...string) (out, errors string, code int) {
@@ -29,7 +41,7 @@ func run(t *testing.T, in string, args ...string) (out, errors string, code int)
 		}
 		return ""
 	}
-	code = Main(t.Context(), args, Streams{In: strings.NewReader(in), Out: &o, Err: &e}, environment)
+	code = Main(t.Context(), args, command.Streams{In: strings.NewReader(in), Out: &o, Err: &e}, environment)
 	if _, err := os.Stat(state); err == nil {
 		t.Errorf("%q made the state folder", args)
 	}
@@ -38,62 +50,61 @@ func run(t *testing.T, in string, args ...string) (out, errors string, code int)
 
 // Bad input ends with its own exit code and one line that says what would be accepted, and changes nothing.
 func TestBadInput(t *testing.T) {
-	manifest, lonely := filepath.Join(t.TempDir(), "bad.yaml"), filepath.Join(t.TempDir(), "lonely.yaml")
+	manifest, lonely := filepath.Join(t.TempDir(), "bad.yaml"), filepath.Join("up", "testdata", "lonely.yaml")
 	write(t, manifest, "apiVersion: v1\nkind: ConfigMap\n")
-	write(t, lonely, lonelyControlPlane)
 	for _, tt := range []struct {
 		args string
 		code int
 		want string
 	}{
-		{"upp", exitUsage, `unknown command "upp" for "quorate" Did you mean this? up`},
-		{"up --replicas 4", exitUsage, "--replicas is 4: an even number"},
-		{"up --replicas nine", exitUsage, `--replicas is "nine": a whole number would be accepted`},
-		{"up --bogus", exitUsage, `unknown flag: --bogus; see "quorate up --help"`},
-		{"up --name A", exitUsage, `--name is "A": lower-case letters`},
-		{"up --kubernetes-version v1.2.3", exitUsage, "v1.36.3 or v1.35.4 would be accepted"},
-		{"up --failure-domains a,a", exitUsage, `--failure-domains has "a" twice`},
-		{"up --network 10.0.0.0/30", exitUsage, `--network is "10.0.0.0/30": an IPv4 range from /8 to /22`},
-		{"up --network fd00::/16", exitUsage, "--network is"},
-		{"up --kubernetes-version v9.9.9", exitUsage, `--kubernetes-version is "v9.9.9": v1.36.3 or v1.35.4 would be accepted`},
-		{"up --timeout 0s", exitUsage, "--timeout is 0s: more than 0"},
-		{"up --timeout 1m --wait=false", exitUsage, "--timeout and --wait=false exclude each other"},
-		{"up -o yaml", exitUsage, "--output is for --dry-run"},
-		{"up --dry-run -o table", exitUsage, "yaml or json would be accepted"},
-		{"up --dry-run -o xml", exitUsage, `--output is "xml": table, json, yaml would be accepted`},
-		{"up -f x.yaml --replicas 3", exitUsage, "--replicas and -f exclude each other"},
-		{"up -f nowhere.yaml", exitUsage, "-f: open nowhere.yaml: no such file"},
-		{"up -f " + manifest, exitUsage, "bad.yaml, document 1 has no metadata.name"},
-		{"up -f " + lonely, exitUsage, "spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
-		{"up demo", exitUsage, `"quorate up" takes no argument, and "demo" was given`},
-		{"status a b", exitUsage, `"b" is one argument too many for "quorate status"`},
-		{"status --watch -o json", exitUsage, "--watch and --output json exclude each other"},
-		{"status", exitHost, "there is no environment in"},
-		{"explain", exitHost, "`quorate up` makes one"},
-		{"explain --observed -o table", exitUsage, "json or yaml would be accepted"},
-		{"kubeconfig", exitHost, "there is no environment"},
-		{"kubeconfig demo --management", exitUsage, "NAME (demo) and --management exclude each other"},
-		{"kubeconfig --management", exitHost, "there is no environment"},
-		{"kubectl get nodes", exitUsage, "is given after --"},
-		{"kubectl a b -- get nodes", exitUsage, "is given after --"},
-		{"kubectl -- get nodes", exitHost, "there is no environment"},
-		{"logs", exitUsage, "the name of one machine, or --daemon"},
-		{"logs m --daemon", exitUsage, "--daemon takes no machine"},
-		{"logs --daemon", exitHost, "there is no environment"},
-		{"machine frob", exitUsage, `there is no "quorate machine frob"`},
-		{"machine stop", exitUsage, `"quorate machine stop" needs MACHINE`},
-		{"machine kill-component m", exitUsage, "MACHINE and COMPONENT would be accepted"},
-		{"machine kill-component m x", exitUsage, `COMPONENT is "x": etcd, kube-apiserver`},
-		{"machine list", exitHost, "there is no environment"},
-		{"shell", exitUsage, `"quorate shell" needs MACHINE`},
-		{"shell m ls", exitUsage, "a command is given after --: quorate shell m -- ls"},
-		{"logs m --tail -7", exitUsage, "--tail is -7: 0 or more would be accepted"},
-		{"down demo --timeout 0s", exitUsage, "--timeout is 0s: more than 0 would be accepted"},
-		{"down --state=", exitUsage, "--state is empty: the path of a folder would be accepted"},
-		{"down demo --all", exitUsage, "NAME (demo) and --all exclude each other"},
-		{"artifacts frob", exitUsage, `there is no "quorate artifacts frob"`},
-		{"artifacts build v1.0.0", exitUsage, `VERSION is "v1.0.0"`},
-		{"version x", exitUsage, "takes no argument"},
+		{"upp", command.ExitUsage, `unknown command "upp" for "quorate" Did you mean this? up`},
+		{"up --replicas 4", command.ExitUsage, "--replicas is 4: an even number"},
+		{"up --replicas nine", command.ExitUsage, `--replicas is "nine": a whole number would be accepted`},
+		{"up --bogus", command.ExitUsage, `unknown flag: --bogus; see "quorate up --help"`},
+		{"up --name A", command.ExitUsage, `--name is "A": lower-case letters`},
+		{"up --kubernetes-version v1.2.3", command.ExitUsage, "v1.36.3 or v1.35.4 would be accepted"},
+		{"up --failure-domains a,a", command.ExitUsage, `--failure-domains has "a" twice`},
+		{"up --network 10.0.0.0/30", command.ExitUsage, `--network is "10.0.0.0/30": an IPv4 range from /8 to /22`},
+		{"up --network fd00::/16", command.ExitUsage, "--network is"},
+		{"up --kubernetes-version v9.9.9", command.ExitUsage, `--kubernetes-version is "v9.9.9": v1.36.3 or v1.35.4 would be accepted`},
+		{"up --timeout 0s", command.ExitUsage, "--timeout is 0s: more than 0"},
+		{"up --timeout 1m --wait=false", command.ExitUsage, "--timeout and --wait=false exclude each other"},
+		{"up -o yaml", command.ExitUsage, "--output is for --dry-run"},
+		{"up --dry-run -o table", command.ExitUsage, "yaml or json would be accepted"},
+		{"up --dry-run -o xml", command.ExitUsage, `--output is "xml": table, json, yaml would be accepted`},
+		{"up -f x.yaml --replicas 3", command.ExitUsage, "--replicas and -f exclude each other"},
+		{"up -f nowhere.yaml", command.ExitUsage, "-f: open nowhere.yaml: no such file"},
+		{"up -f " + manifest, command.ExitUsage, "bad.yaml, document 1 has no metadata.name"},
+		{"up -f " + lonely, command.ExitUsage, "spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
+		{"up demo", command.ExitUsage, `"quorate up" takes no argument, and "demo" was given`},
+		{"status a b", command.ExitUsage, `"b" is one argument too many for "quorate status"`},
+		{"status --watch -o json", command.ExitUsage, "--watch and --output json exclude each other"},
+		{"status", command.ExitHost, "there is no environment in"},
+		{"explain", command.ExitHost, "`quorate up` makes one"},
+		{"explain --observed -o table", command.ExitUsage, "json or yaml would be accepted"},
+		{"kubeconfig", command.ExitHost, "there is no environment"},
+		{"kubeconfig demo --management", command.ExitUsage, "NAME (demo) and --management exclude each other"},
+		{"kubeconfig --management", command.ExitHost, "there is no environment"},
+		{"kubectl get nodes", command.ExitUsage, "is given after --"},
+		{"kubectl a b -- get nodes", command.ExitUsage, "is given after --"},
+		{"kubectl -- get nodes", command.ExitHost, "there is no environment"},
+		{"logs", command.ExitUsage, "the name of one machine, or --daemon"},
+		{"logs m --daemon", command.ExitUsage, "--daemon takes no machine"},
+		{"logs --daemon", command.ExitHost, "there is no environment"},
+		{"machine frob", command.ExitUsage, `there is no "quorate machine frob"`},
+		{"machine stop", command.ExitUsage, `"quorate machine stop" needs MACHINE`},
+		{"machine kill-component m", command.ExitUsage, "MACHINE and COMPONENT would be accepted"},
+		{"machine kill-component m x", command.ExitUsage, `COMPONENT is "x": etcd, kube-apiserver`},
+		{"machine list", command.ExitHost, "there is no environment"},
+		{"shell", command.ExitUsage, `"quorate shell" needs MACHINE`},
+		{"shell m ls", command.ExitUsage, "a command is given after --: quorate shell m -- ls"},
+		{"logs m --tail -7", command.ExitUsage, "--tail is -7: 0 or more would be accepted"},
+		{"down demo --timeout 0s", command.ExitUsage, "--timeout is 0s: more than 0 would be accepted"},
+		{"down --state=", command.ExitUsage, "--state is empty: the path of a folder would be accepted"},
+		{"down demo --all", command.ExitUsage, "NAME (demo) and --all exclude each other"},
+		{"artifacts frob", command.ExitUsage, `there is no "quorate artifacts frob"`},
+		{"artifacts build v1.0.0", command.ExitUsage, `VERSION is "v1.0.0"`},
+		{"version x", command.ExitUsage, "takes no argument"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			out, errors, code := run(t, "", strings.Fields(tt.args)...)
@@ -123,17 +134,17 @@ func TestExitCodes(t *testing.T) {
 		begun bool
 		want  int
 	}{
-		{errors.New("x"), t.Context(), true, exitFailed},
-		{errors.New("x"), t.Context(), false, exitUsage},
-		{usagef("x"), t.Context(), true, exitUsage},
-		{fmt.Errorf("doing: %w", usagef("x")), ended, true, exitUsage},
-		{fmt.Errorf("building etcd: %w", artifacts.ErrDiskFull), t.Context(), true, exitHost},
-		{fmt.Errorf("building etcd: %w", artifacts.ErrNoGo), t.Context(), true, exitHost},
-		{fmt.Errorf("port 2379: %w", syscall.EADDRINUSE), t.Context(), true, exitHost},
-		{errors.New("x"), ended, true, exitInterrupted},
-		{&exitError{exitTimeout, errTimeout}, t.Context(), true, exitTimeout},
+		{errors.New("x"), t.Context(), true, command.ExitFailed},
+		{errors.New("x"), t.Context(), false, command.ExitUsage},
+		{command.Usagef("x"), t.Context(), true, command.ExitUsage},
+		{fmt.Errorf("doing: %w", command.Usagef("x")), ended, true, command.ExitUsage},
+		{fmt.Errorf("building etcd: %w", artifacts.ErrDiskFull), t.Context(), true, command.ExitHost},
+		{fmt.Errorf("building etcd: %w", artifacts.ErrNoGo), t.Context(), true, command.ExitHost},
+		{fmt.Errorf("port 2379: %w", syscall.EADDRINUSE), t.Context(), true, command.ExitHost},
+		{errors.New("x"), ended, true, command.ExitInterrupted},
+		{&command.ExitError{Code: command.ExitTimeout, Err: command.ErrTimeout}, t.Context(), true, command.ExitTimeout},
 	} {
-		if got := (&app{begun: tt.begun}).exitCode(tt.ctx, tt.err); got != tt.want {
+		if got := command.ExitCode(tt.ctx, tt.begun, tt.err); got != tt.want {
 			t.Errorf("%v: exit code %d, want %d", tt.err, got, tt.want)
 		}
 	}
@@ -141,7 +152,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestDryRun(t *testing.T) {
 	out, errors, code := run(t, "", "up", "--dry-run", "--workers", "2", "--kubernetes-version", "1.35.4", "--failure-domains", "p,o")
-	if code != exitOK || errors != "" {
+	if code != command.ExitOK || errors != "" {
 		t.Fatalf("exit code %d, errors %q", code, errors)
 	}
 	for _, want := range []string{"# The control plane.", "kind: KubeadmControlPlane", "version: v1.35.4", "  failureDomains:\n  - o\n  - p\n", "kind: MachineDeployment", "mode: nftables"} {
@@ -151,7 +162,7 @@ func TestDryRun(t *testing.T) {
 	}
 	// What is printed can be applied again, through standard input.
 	again, errors, code := run(t, out, "up", "-f", "-", "--dry-run", "-o", "yaml")
-	if code != exitOK || errors != "" {
+	if code != command.ExitOK || errors != "" {
 		t.Fatalf("from standard input: exit code %d, errors %q", code, errors)
 	}
 	if strings.Count(again, "\n---\n") != strings.Count(out, "\n---\n") || strings.Count(out, "\n---\n") != 6 {
@@ -166,7 +177,7 @@ func TestVersionAsData(t *testing.T) {
 	} {
 		out, _, code := run(t, "", "version", "-o", output)
 		var v versions
-		if err := unmarshal([]byte(out), &v); err != nil || code != exitOK || len(v.Kubernetes) == 0 || v.Go == "" {
+		if err := unmarshal([]byte(out), &v); err != nil || code != command.ExitOK || len(v.Kubernetes) == 0 || v.Go == "" {
 			t.Errorf("%s: exit code %d, %v, %+v", output, code, err, v)
 		}
 	}
@@ -179,9 +190,9 @@ func TestErrorsAndDataAreSafeToShow(t *testing.T) {
 	if strings.ContainsAny(errors, "\x1b\u009b\x7f") || !strings.Contains(errors, "^[[2J") {
 		t.Errorf("errors are %q", errors)
 	}
-	for _, f := range []format{"json", "yaml"} {
+	for _, f := range []command.Format{"json", "yaml"} {
 		var out bytes.Buffer
-		if err := (&app{Streams: Streams{Out: &out}}).data(f, map[string]string{"name": evil}); err != nil {
+		if err := (&command.Invocation{Streams: command.Streams{Out: &out}}).Data(f, map[string]string{"name": evil}); err != nil {
 			t.Fatal(err)
 		}
 		var back map[string]string
@@ -193,7 +204,7 @@ func TestErrorsAndDataAreSafeToShow(t *testing.T) {
 
 // Every command that does something says how it is used, with an example that names it.
 func TestEveryCommandHasHelp(t *testing.T) {
-	a := &app{environment: func(string) string { return "" }}
+	a := newApp()
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		if cmd.Hidden {
@@ -226,7 +237,7 @@ func TestCompletion(t *testing.T) {
 	} {
 		args := append([]string{cobra.ShellCompRequestCmd}, strings.Split(tt.args, " ")...)
 		out, _, code := run(t, "", args...)
-		if code != exitOK || !strings.Contains(out, tt.want) {
+		if code != command.ExitOK || !strings.Contains(out, tt.want) {
 			t.Errorf("%q: exit code %d, %q, want %q in it", tt.args, code, out, tt.want)
 		}
 	}

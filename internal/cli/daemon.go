@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/embed"
 )
 
@@ -13,16 +14,16 @@ func (a *app) daemonCommand() *cobra.Command {
 		Use:    "daemon",
 		Short:  "Run the management plane in the foreground",
 		Hidden: true,
-		Args:   noArguments,
+		Args:   command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needRoot(); err != nil {
+			if err := command.NeedRoot(); err != nil {
 				return err
 			}
-			node, err := nodeBinary()
+			node, err := command.NodeBinary()
 			if err != nil {
 				return err
 			}
-			return embed.Run(cmd.Context(), embed.Options{State: a.state, NodeBinary: node, Verbosity: verbosity, Audit: a.environment("QUORATE_AUDIT") != ""})
+			return embed.Run(cmd.Context(), embed.Options{State: a.State, NodeBinary: node, Verbosity: verbosity, Audit: a.Environment("QUORATE_AUDIT") != ""})
 		},
 	}
 	cmd.Flags().IntVarP(&verbosity, "verbosity", "v", 0, "level of detail of the log, 0 to 5")

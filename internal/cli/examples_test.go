@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/command"
 )
 
 // aside is what is not for quorate in a line: a comment, what goes on after a pipe or into a file.
@@ -44,7 +45,7 @@ func TestExamples(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk((&app{environment: func(string) string { return "" }}).root())
+	walk(newApp().root())
 	if tried < 40 {
 		t.Errorf("only %d examples were found", tried)
 	}
@@ -54,7 +55,7 @@ func tryExample(t *testing.T, words []string) {
 	if words[0] != "quorate" {
 		t.Fatalf("it runs %s", words[0])
 	}
-	cmd, args, err := (&app{environment: func(string) string { return "" }}).root().Find(words[1:])
+	cmd, args, err := newApp().root().Find(words[1:])
 	if err == nil {
 		err = cmd.ParseFlags(args)
 	}
@@ -66,7 +67,7 @@ func tryExample(t *testing.T, words []string) {
 	}
 	switch cmd.Name() {
 	case "up":
-		if out, errors, code := run(t, "", append(slices.Clone(words[1:]), "--dry-run")...); code != exitOK || out == "" {
+		if out, errors, code := run(t, "", append(slices.Clone(words[1:]), "--dry-run")...); code != command.ExitOK || out == "" {
 			t.Errorf("exit code %d, %s", code, errors)
 		}
 	case "shell":

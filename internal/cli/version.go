@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/command"
 )
 
 // versions is what `quorate version` says.
@@ -19,12 +20,12 @@ type versions struct {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	var output format
+	var output command.Format
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of quorate, and those of Kubernetes that it can make",
 		Example: "  quorate version -o json",
-		Args:    noArguments,
+		Args:    command.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			v := versions{Quorate: "unknown", Kubernetes: artifacts.Versions()}
 			if info, ok := debug.ReadBuildInfo(); ok {
@@ -36,7 +37,7 @@ func (a *app) versionCommand() *cobra.Command {
 				}
 			}
 			if output != "table" {
-				return a.data(output, v)
+				return a.Data(output, v)
 			}
 			text := "quorate " + v.Quorate
 			if v.Revision != "" {
@@ -46,6 +47,6 @@ func (a *app) versionCommand() *cobra.Command {
 			return err
 		},
 	}
-	output.addTo(cmd)
+	output.AddTo(cmd)
 	return cmd
 }

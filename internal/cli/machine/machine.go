@@ -1,4 +1,5 @@
-package cli
+// Package machine is what is done with one machine of this host: `quorate machine`, `quorate logs` and `quorate shell`.
+package machine
 
 import (
 	"context"
@@ -9,9 +10,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/sandbox"
 )
+
+// app is the commands of this package.
+type app struct{ *command.Invocation }
+
+// Commands are `quorate logs`, `quorate machine` and `quorate shell`.
+func Commands(i *command.Invocation) []*cobra.Command {
+	a := &app{i}
+	return []*cobra.Command{a.logsCommand(), a.machineCommand(), a.shellCommand()}
+}
 
 func (a *app) machineCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -55,8 +66,8 @@ func (a *app) machineVerbCommand(v machineVerb) *cobra.Command {
 		Use:               v.name + " MACHINE...",
 		Short:             v.short,
 		Example:           "  quorate machine " + v.name + " demo-cp-2",
-		Args:              leastArguments(1, "MACHINE"),
-		ValidArgsFunction: a.complete(0, a.machineNames),
+		Args:              command.LeastArguments(1, "MACHINE"),
+		ValidArgsFunction: a.Complete(0, a.MachineNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.findMachines(args)
 			if err != nil {
@@ -66,7 +77,7 @@ func (a *app) machineVerbCommand(v machineVerb) *cobra.Command {
 				if err := v.do(h, cmd.Context(), name); err != nil {
 					return fmt.Errorf("%s %s: %w", v.name, name, err)
 				}
-				a.newScreen().Printf("%s %s", name, v.done)
+				a.NewScreen().Printf("%s %s", name, v.done)
 			}
 			return nil
 		},
@@ -93,7 +104,7 @@ func (a *app) killComponentCommand() *cobra.Command {
 			if len(args) == 1 {
 				return sandbox.Components(), cobra.ShellCompDirectiveNoFileComp
 			}
-			return a.complete(1, a.machineNames)(cmd, args, prefix)
+			return a.Complete(1, a.MachineNames)(cmd, args, prefix)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.findMachines(args[:1])
@@ -103,7 +114,7 @@ func (a *app) killComponentCommand() *cobra.Command {
 			if err := h.KillComponent(cmd.Context(), args[0], args[1]); err != nil {
 				return fmt.Errorf("killing %s in %s: %w", args[1], args[0], err)
 			}
-			a.newScreen().Printf("%s of %s killed", args[1], args[0])
+			a.NewScreen().Printf("%s of %s killed", args[1], args[0])
 			return nil
 		},
 	}
@@ -111,10 +122,10 @@ func (a *app) killComponentCommand() *cobra.Command {
 
 // findMachines opens the host and makes sure that all machines exist, so that nothing is done when one does not.
 func (a *app) findMachines(names []string) (*sandbox.Host, error) {
-	if err := needRoot(); err != nil {
+	if err := command.NeedRoot(); err != nil {
 		return nil, err
 	}
-	h, err := a.machines()
+	h, err := a.Machines()
 	if err != nil {
 		return nil, err
 	}
@@ -140,31 +151,21 @@ func (a *app) noMachine(h *sandbox.Host, name string, err error) error {
 		names = append(names, m.Name)
 	}
 	if len(names) == 0 {
-		return usagef("there is no machine %q, nor any other; `quorate up` makes them", name)
+		return command.Usagef("there is no machine %q, nor any other; `quorate up` makes them", name)
 	}
-	return usagef("there is no machine %q; there is %s", name, strings.Join(names, ", "))
-}
-
-// leastArguments refuses fewer arguments than that.
-func leastArguments(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return fmt.Errorf("%q needs %s; see %q", cmd.CommandPath(), what, cmd.CommandPath()+" --help")
-		}
-		return nil
-	}
+	return command.Usagef("there is no machine %q; there is %s", name, strings.Join(names, ", "))
 }
 
 func (a *app) machineListCommand() *cobra.Command {
-	var output format
+	var output command.Format
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the machines of this host",
 		Example: `  quorate machine list
   quorate machine list -o json`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			h, err := a.machines()
+			h, err := a.Machines()
 			if err != nil {
 				return err
 			}
@@ -173,13 +174,13 @@ func (a *app) machineListCommand() *cobra.Command {
 				return fmt.Errorf("listing machines: %w", err)
 			}
 			if output != "table" {
-				return a.data(output, list)
+				return a.Data(output, list)
 			}
-			a.newScreen().Show(machineTable(list))
+			a.NewScreen().Show(machineTable(list))
 			return nil
 		},
 	}
-	output.addTo(cmd)
+	output.AddTo(cmd)
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package cli
+package up
 
 import (
 	"context"
@@ -9,14 +9,12 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
 )
 
 const (
-	// lookEvery is how often a cluster is looked at while somebody waits for it.
-	lookEvery = 500 * time.Millisecond
 	// stuckFor is how long nothing may be under way beside machines that failed before waiting ends: a controller
 	// may be about to replace them.
 	stuckFor = 20 * time.Second
@@ -25,15 +23,15 @@ const (
 // waitFor draws how a cluster comes up until it has, cannot, or the time is over.
 func (b *bringUp) waitFor(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, command.ErrTimeout)
 	defer cancel()
-	w := watcher{app: b.app, screen: b.screen, client: c, key: key}
-	last, err := w.watch(ctx, w.up)
+	w := watcher{Watcher: command.Watcher{Invocation: b.Invocation, Screen: b.screen, Client: c, Key: key}}
+	last, err := w.Watch(ctx, w.up)
 	b.screen.Settle()
 	if err != nil {
 		return b.explain(ctx, key, last, err)
 	}
-	if w.looks == 1 && !b.changed {
+	if w.Looks == 1 && !b.changed {
 		return b.finish(ctx, c, key, "is already up")
 	}
 	b.screen.Print(screen.Line{
@@ -44,54 +42,13 @@ func (b *bringUp) waitFor(ctx context.Context, c client.Client, key client.Objec
 	return b.finish(ctx, c, key, "is up")
 }
 
-var (
-	errTimeout = errors.New("the time is over")
-	errStuck   = errors.New("a machine failed")
-)
+var errStuck = errors.New("a machine failed")
 
-// watcher looks at one cluster again and again.
+// watcher looks at one cluster that comes up.
 type watcher struct {
-	*app
-	screen *screen.Screen
-	client client.Client
-	key    client.ObjectKey
-	// looks is how often the cluster was looked at.
-	looks int
+	command.Watcher
 	// stuck is since when machines that failed are all that is missing.
 	stuck time.Time
-}
-
-// watch looks until done says so. It returns what was seen last.
-func (w *watcher) watch(ctx context.Context, done func(report.Cluster) (bool, error)) (report.Cluster, error) {
-	again := time.NewTicker(lookEvery)
-	defer again.Stop()
-	var last report.Cluster
-	for {
-		seen, err := w.look(ctx, w.client, w.key)
-		if err == nil {
-			last = facts.Describe(seen)
-			w.looks++
-			ok, err := done(last)
-			if !ok || w.looks > 1 {
-				w.screen.Draw(last.Progress(time.Now()))
-			}
-			if ok || err != nil {
-				return last, err
-			}
-		} else if !transient(err) {
-			return last, err
-		}
-		select {
-		case <-ctx.Done():
-			return last, context.Cause(ctx)
-		case <-again.C:
-		}
-	}
-}
-
-// transient says whether looking again may help: the daemon may be coming back.
-func transient(err error) bool {
-	return !errors.Is(err, facts.ErrNoCluster)
 }
 
 // up says whether the cluster is as wanted, or never will be by itself.
@@ -128,8 +85,8 @@ func onlyFailed(c report.Cluster) bool {
 // explain makes an error of what is missing.
 func (b *bringUp) explain(ctx context.Context, key client.ObjectKey, last report.Cluster, err error) error {
 	switch {
-	case errors.Is(err, errTimeout):
-		return &exitError{exitTimeout, fmt.Errorf("after %s cluster %s is not up: %s; the work goes on, `quorate status %s --watch` shows it",
+	case errors.Is(err, command.ErrTimeout):
+		return &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf("after %s cluster %s is not up: %s; the work goes on, `quorate status %s --watch` shows it",
 			b.timeout, key.Name, last.Missing(), key.Name)}
 	case errors.Is(err, errStuck):
 		var failed []string

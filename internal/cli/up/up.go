@@ -1,4 +1,6 @@
-package cli
+// Package up is `quorate up`: it checks what is asked for, brings the management plane up, applies what makes a cluster,
+// and waits until that is as wanted.
+package up
 
 import (
 	"context"
@@ -15,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/manifest"
 	"github.com/quorate/quorate/internal/embed"
 )
 
 // up is one run of `quorate up`: what its flags say, and what follows from them.
 type up struct {
-	*app
+	*command.Invocation
 	cluster manifest.Cluster
 	domains string
 	files   []string
@@ -29,7 +32,7 @@ type up struct {
 	wait    bool
 	timeout time.Duration
 	dryRun  bool
-	output  format
+	output  command.Format
 	// given says whether a flag was on the command line.
 	given func(flag string) bool
 
@@ -39,8 +42,9 @@ type up struct {
 	prefix netip.Prefix
 }
 
-func (a *app) upCommand() *cobra.Command {
-	u := &up{app: a}
+// Command is `quorate up`.
+func Command(a *command.Invocation) *cobra.Command {
+	u := &up{Invocation: a}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Make a cluster on this host, or bring one to the size that is asked for",
@@ -66,7 +70,7 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
   quorate up --auto-repair                           # machines that break are replaced
   quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
   quorate up --dry-run -o yaml --workers 2           # only print the manifests`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.given = func(flag string) bool { return cmd.Flags().Changed(flag) }
 			return u.run(cmd.Context())
@@ -94,17 +98,10 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
 	return cmd
 }
 
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%q takes no argument, and %q was given; see %q", cmd.CommandPath(), args[0], cmd.CommandPath()+" --help")
-	}
-	return nil
-}
-
 // run goes from what can be checked without changing anything to what changes most.
 func (u *up) run(ctx context.Context) error {
 	if err := u.check(); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	if u.dryRun {
 		return u.print()
@@ -113,10 +110,10 @@ func (u *up) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bringUp{up: u, nodeBinary: node, screen: u.newScreen(), begun: time.Now()}
+	b := &bringUp{up: u, nodeBinary: node, screen: u.NewScreen(), begun: time.Now()}
 	err = b.run(ctx)
 	if ctx.Err() != nil && err != nil {
-		return &exitError{exitInterrupted, errors.New(b.whatGoesOn())}
+		return &command.ExitError{Code: command.ExitInterrupted, Err: errors.New(b.whatGoesOn())}
 	}
 	return err
 }
@@ -130,7 +127,7 @@ func (u *up) check() error {
 		return u.readFiles()
 	}
 	u.cluster.FailureDomains = manifest.Domains(u.domains)
-	u.cluster.Version = withV(u.cluster.Version)
+	u.cluster.Version = command.WithV(u.cluster.Version)
 	return u.cluster.Check(u.accepted())
 }
 
@@ -180,7 +177,7 @@ func (u *up) readFiles() error {
 	}
 	// What is not in the files may have been applied before; that is looked up once the management plane runs. Where there is
 	// no environment nothing was: then it is known before anything is built or started.
-	_, err := embed.Load(u.state)
+	_, err := embed.Load(u.State)
 	maybe := !errors.Is(err, fs.ErrNotExist)
 	return manifest.CheckObjects(u.objects, u.accepted(), func(manifest.Reference) (bool, error) { return maybe, nil })
 }
@@ -221,7 +218,7 @@ func (u *up) printDocument(d manifest.Document) error {
 		if err != nil {
 			return err
 		}
-		return u.data("json", o)
+		return u.Data("json", o)
 	}
 	return manifest.Write(u.Out, []manifest.Document{d})
 }
@@ -243,12 +240,4 @@ func (u *up) versions() []string {
 }
 
 // accepted are the versions of Kubernetes that machines can have: those that are pinned, and those that the environment was made with.
-func (u *up) accepted() []string { return artifacts.Options{Made: embed.Made(u.state)}.Versions() }
-
-// withV writes a version as Kubernetes does: v1.36.3.
-func withV(version string) string {
-	if version != "" && version[0] >= '0' && version[0] <= '9' {
-		return "v" + version
-	}
-	return version
-}
+func (u *up) accepted() []string { return artifacts.Options{Made: embed.Made(u.State)}.Versions() }

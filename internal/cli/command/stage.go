@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/cli/screen"
 )
 
-// stage runs one part of the work and keeps a line about it, with the time that it took.
-func stage(s *screen.Screen, name string, do func() (string, error)) error {
+// Stage runs one part of the work and keeps a line about it, with the time that it took.
+func Stage(s *screen.Screen, name string, do func() (string, error)) error {
 	begun := time.Now()
 	if s.Live() {
 		s.Draw([]screen.Row{{Key: name, Line: screen.Line{{Text: "· "}, {Text: name}}}})
@@ -31,8 +31,8 @@ func stage(s *screen.Screen, name string, do func() (string, error)) error {
 	return nil
 }
 
-// ticker draws rows again every now and then, so that durations run on while nothing is reported.
-type ticker struct {
+// Ticker draws rows again every now and then, so that durations run on while nothing is reported.
+type Ticker struct {
 	screen *screen.Screen
 	mutex  sync.Mutex
 	rows   map[string]tickerRow
@@ -50,13 +50,14 @@ type tickerRow struct {
 	done  bool
 }
 
-func newTicker(s *screen.Screen) *ticker {
-	t := &ticker{screen: s, rows: map[string]tickerRow{}, ends: make(chan struct{}), ended: make(chan struct{})}
+// NewTicker draws until Stop.
+func NewTicker(s *screen.Screen) *Ticker {
+	t := &Ticker{screen: s, rows: map[string]tickerRow{}, ends: make(chan struct{}), ended: make(chan struct{})}
 	go t.run()
 	return t
 }
 
-func (t *ticker) run() {
+func (t *Ticker) run() {
 	defer close(t.ended)
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
@@ -72,18 +73,19 @@ func (t *ticker) run() {
 	}
 }
 
-func (t *ticker) stop() {
+// Stop ends the drawing.
+func (t *Ticker) Stop() {
 	close(t.ends)
 	<-t.ended
 }
 
-// say replaces the only row by a text.
-func (t *ticker) say(text string) {
+// Say replaces the only row by a text.
+func (t *Ticker) Say(text string) {
 	t.set("", screen.Line{{Text: "  " + text}}, time.Now(), false)
 }
 
-// product reports an artifact. Only what takes time is worth a row.
-func (t *ticker) product(p artifacts.Progress) {
+// Product reports an artifact. Only what takes time is worth a row.
+func (t *Ticker) Product(p artifacts.Progress) {
 	name := "  " + p.Product + " " + p.Version + "  "
 	line := screen.Line{{Text: name}, {Text: string(p.Phase)}}
 	if p.Detail != "" {
@@ -98,13 +100,13 @@ func (t *ticker) product(p artifacts.Progress) {
 }
 
 // remove takes a row away.
-func (t *ticker) remove(key string) {
+func (t *Ticker) remove(key string) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	delete(t.rows, key)
 }
 
-func (t *ticker) set(key string, line screen.Line, begun time.Time, done bool) {
+func (t *Ticker) set(key string, line screen.Line, begun time.Time, done bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	row, known := t.rows[key]
@@ -116,7 +118,7 @@ func (t *ticker) set(key string, line screen.Line, begun time.Time, done bool) {
 	t.draw()
 }
 
-func (t *ticker) draw() {
+func (t *Ticker) draw() {
 	keys := make([]string, 0, len(t.rows))
 	for k := range t.rows {
 		keys = append(keys, k)

@@ -1,4 +1,4 @@
-package cli
+package machine
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/sandbox"
@@ -36,7 +37,7 @@ would act on are not shown.`,
   quorate logs demo-cp-2 --component bootstrap
   quorate logs demo-cp-2 --component etcd --tail 50 -f
   quorate logs --daemon -f           # of the management plane`,
-		ValidArgsFunction: a.complete(1, a.machineNames),
+		ValidArgsFunction: a.Complete(1, a.MachineNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case lines < -1:
@@ -82,11 +83,11 @@ func (a *app) copyLog(ctx context.Context, log logFile, lines int, follow bool) 
 }
 
 func (a *app) daemonLog() (logFile, error) {
-	if _, err := a.loadEnvironment(); err != nil {
+	if _, err := a.LoadEnvironment(); err != nil {
 		return logFile{}, err
 	}
 	var lines plaintext.Lines
-	return logFile{plain: lines.Redact, current: there(embed.LogPath(a.state))}, nil
+	return logFile{plain: lines.Redact, current: there(embed.LogPath(a.State))}, nil
 }
 
 func there(path string) func() (string, error) {
@@ -97,7 +98,7 @@ func there(path string) func() (string, error) {
 }
 
 func (a *app) machineLog(name, component string) (logFile, error) {
-	h, err := a.machines()
+	h, err := a.Machines()
 	if err != nil {
 		return logFile{}, err
 	}
@@ -152,7 +153,7 @@ const podLogs = "disk/var/log/pods"
 
 // newestLog finds the newest log of a container by its name.
 func newestLog(m machineFiles, container string) (string, error) {
-	files, err := m.glob(filepath.Join(podLogs, "*", globQuote(container), "*.log"))
+	files, err := m.glob(filepath.Join(podLogs, "*", command.GlobQuote(container), "*.log"))
 	if err != nil {
 		return "", fmt.Errorf("looking for logs of %s: %w", container, err)
 	}
@@ -170,10 +171,6 @@ func newestLog(m machineFiles, container string) (string, error) {
 		return "", fmt.Errorf("%w: there is no container %q; there is %s", fs.ErrNotExist, container, strings.Join(containers(m), ", "))
 	}
 	return newest, nil
-}
-
-func globQuote(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
 // containers are the names that have logs, after those of the machine itself.

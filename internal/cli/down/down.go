@@ -1,4 +1,5 @@
-package cli
+// Package down is `quorate down`: it deletes one cluster, or all that an environment has.
+package down
 
 import (
 	"bufio"
@@ -18,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/manifest"
 	"github.com/quorate/quorate/internal/cli/removal"
@@ -31,15 +33,16 @@ import (
 
 // down is one run of `quorate down`.
 type down struct {
-	*app
+	*command.Invocation
 	all     bool
 	yes     bool
 	timeout time.Duration
 	screen  *screen.Screen
 }
 
-func (a *app) downCommand() *cobra.Command {
-	d := &down{app: a}
+// Command is `quorate down`.
+func Command(a *command.Invocation) *cobra.Command {
+	d := &down{Invocation: a}
 	cmd := &cobra.Command{
 		Use:   "down [NAME]",
 		Short: "Delete a cluster, or the whole environment",
@@ -53,17 +56,17 @@ does not ask.`,
 		Example: `  quorate down demo    # one cluster
   quorate down         # everything
   quorate down --all   # everything, without a question`,
-		Args:              oneArgumentAtMost,
-		ValidArgsFunction: a.complete(1, a.clusterNames),
+		Args:              command.OneArgumentAtMost,
+		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d.screen = a.newScreen()
+			d.screen = a.NewScreen()
 			if d.all && len(args) > 0 {
-				return usagef("NAME (%s) and --all exclude each other", args[0])
+				return command.Usagef("NAME (%s) and --all exclude each other", args[0])
 			}
 			if d.timeout <= 0 {
-				return usagef("--timeout is %s: more than 0 would be accepted, for example 10m", d.timeout)
+				return command.Usagef("--timeout is %s: more than 0 would be accepted, for example 10m", d.timeout)
 			}
-			if err := needRoot(); err != nil {
+			if err := command.NeedRoot(); err != nil {
 				return err
 			}
 			if len(args) > 0 {
@@ -80,18 +83,18 @@ does not ask.`,
 
 // cluster deletes one cluster. One that is not there is gone already.
 func (d *down) cluster(ctx context.Context, name string) error {
-	e, err := d.loadEnvironment()
+	e, err := d.LoadEnvironment()
 	if err != nil {
 		return err
 	}
 	if err := d.ensureDaemon(ctx, e); err != nil {
 		return err
 	}
-	c, err := d.connect()
+	c, err := d.Connect()
 	if err != nil {
 		return err
 	}
-	keys, err := list(ctx, c)
+	keys, err := command.Clusters(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,7 @@ func (d *down) cluster(ctx context.Context, name string) error {
 		return nil
 	}
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	return d.delete(ctx, c, key)
 }
@@ -113,15 +116,15 @@ func (d *down) cluster(ctx context.Context, name string) error {
 // ensureDaemon has the daemon run, which does the work; one that is coming up is waited for.
 func (d *down) ensureDaemon(ctx context.Context, e embed.Environment) error {
 	start := func() (string, error) {
-		ticker := newTicker(d.screen)
-		defer ticker.stop()
-		return "started", embed.Start(ctx, embed.Options{State: d.state, NodeBinary: e.NodeBinary}, ticker.say)
+		ticker := command.NewTicker(d.screen)
+		defer ticker.Stop()
+		return "started", embed.Start(ctx, embed.Options{State: d.State, NodeBinary: e.NodeBinary}, ticker.Say)
 	}
-	if _, running := embed.Running(d.state); running {
+	if _, running := embed.Running(d.State); running {
 		_, err := start()
 		return err
 	}
-	return stage(d.screen, "management plane", start)
+	return command.Stage(d.screen, "management plane", start)
 }
 
 func (d *down) delete(ctx context.Context, c client.Client, key client.ObjectKey) error {
@@ -133,17 +136,17 @@ func (d *down) delete(ctx context.Context, c client.Client, key client.ObjectKey
 	if len(ended) > 0 {
 		d.screen.Printf("%s", removal.Sentence(ended))
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, d.timeout, errTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, d.timeout, command.ErrTimeout)
 	defer cancel()
-	w := watcher{app: d.app, screen: d.screen, client: c, key: key}
-	last, err := w.watch(limited, func(report.Cluster) (bool, error) { return false, nil })
+	w := command.Watcher{Invocation: d.Invocation, Screen: d.screen, Client: c, Key: key}
+	last, err := w.Watch(limited, func(report.Cluster) (bool, error) { return false, nil })
 	switch {
 	case errors.Is(err, facts.ErrNoCluster):
-	case errors.Is(err, errTimeout):
-		return &exitError{exitTimeout, fmt.Errorf("after %s cluster %s is not gone: %d machines are left; the work goes on, `quorate status %s --watch` shows it",
+	case errors.Is(err, command.ErrTimeout):
+		return &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf("after %s cluster %s is not gone: %d machines are left; the work goes on, `quorate status %s --watch` shows it",
 			d.timeout, key.Name, len(last.Machines()), key.Name)}
 	case ctx.Err() != nil:
-		return &exitError{exitInterrupted, fmt.Errorf("interrupted; cluster %s is deleted in the background, `quorate status --watch` shows it", key.Name)}
+		return &command.ExitError{Code: command.ExitInterrupted, Err: fmt.Errorf("interrupted; cluster %s is deleted in the background, `quorate status --watch` shows it", key.Name)}
 	default:
 		return err
 	}
@@ -172,7 +175,7 @@ func (d *down) deleteRest(ctx context.Context, c client.Client, key client.Objec
 			return fmt.Errorf("deleting %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	if err := os.Remove(d.kubeconfigPath(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(d.KubeconfigPath(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the kubeconfig: %w", err)
 	}
 	return nil
@@ -180,17 +183,17 @@ func (d *down) deleteRest(ctx context.Context, c client.Client, key client.Objec
 
 // environment takes everything down. A part that fails does not keep the others from being tried.
 func (d *down) environment(ctx context.Context) error {
-	if err := checkState(d.state); err != nil {
-		return usage(err)
+	if err := checkState(d.State); err != nil {
+		return command.Usage(err)
 	}
-	e, err := embed.Load(d.state)
+	e, err := embed.Load(d.State)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.screen.Print(screen.Line{{Text: err.Error() + "; going on with what is found", Colour: screen.Doubt}})
 	}
 	if !e.Network.IsValid() {
 		e.Network = embed.DefaultNetwork
 	}
-	h, err := sandbox.Open(d.state, e.Network, e.NodeBinary)
+	h, err := sandbox.Open(d.State, e.Network, e.NodeBinary)
 	if err != nil {
 		return err
 	}
@@ -204,15 +207,15 @@ func (d *down) environment(ctx context.Context) error {
 		do   func() (string, error)
 	}{
 		// First who would make again what the others remove.
-		{"daemon", func() (string, error) { return "stopped", embed.Stop(ctx, d.state) }},
-		{"endpoints", func() (string, error) { return "gone", local.Teardown(ctx, d.state) }},
+		{"daemon", func() (string, error) { return "stopped", embed.Stop(ctx, d.State) }},
+		{"endpoints", func() (string, error) { return "gone", local.Teardown(ctx, d.State) }},
 		{"machines", func() (string, error) { return "gone", h.Teardown(ctx) }},
-		{"files", func() (string, error) { return d.state + " removed", removeState(d.state) }},
+		{"files", func() (string, error) { return d.State + " removed", removeState(d.State) }},
 	} {
 		if part.name == "files" && len(errs) > 0 {
 			break // they say what is left
 		}
-		if err := stage(d.screen, part.name, part.do); err != nil {
+		if err := command.Stage(d.screen, part.name, part.do); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", part.name, err))
 		}
 	}
@@ -224,7 +227,7 @@ func (d *down) environment(ctx context.Context) error {
 
 // confirm asks on a terminal before several clusters go at once.
 func (d *down) confirm(h *sandbox.Host) bool {
-	in, is := fileOf(d.In)
+	in, is := command.FileOf(d.In)
 	if d.all || d.yes || !is || !term.IsTerminal(int(in.Fd())) {
 		return true
 	}
@@ -251,7 +254,7 @@ var stateMarks = []string{"environment.json", "start.lock"}
 
 // stateFiles are what an environment keeps in its state folder, the marks last. What else is there is not ours to remove.
 var stateFiles = append([]string{
-	".environment.json-*", "daemon.*", ".daemon.*", "network.lock", "management", "machines", "endpoints", kubeconfigFolder,
+	".environment.json.*", "daemon.*", ".daemon.*", "network.lock", "management", "machines", "endpoints", command.KubeconfigFolder,
 }, stateMarks...)
 
 // checkState refuses a folder that is no environment's: what has our names there is somebody else's.
@@ -272,7 +275,7 @@ func checkState(state string) error {
 // removeState removes an environment's files, and the folder, if nothing else is in it.
 func removeState(state string) error {
 	for _, pattern := range stateFiles {
-		found, err := filepath.Glob(filepath.Join(globQuote(state), pattern))
+		found, err := filepath.Glob(filepath.Join(command.GlobQuote(state), pattern))
 		if err != nil {
 			return fmt.Errorf("looking for %s: %w", pattern, err)
 		}

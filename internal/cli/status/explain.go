@@ -1,14 +1,15 @@
-package cli
+package status
 
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 )
 
 func (a *app) explainCommand() *cobra.Command {
 	var observed bool
-	var output format
+	var output command.Format
 	cmd := &cobra.Command{
 		Use:   "explain [NAME]",
 		Short: "Show what every rule says about a control plane now, with its numbers",
@@ -20,20 +21,20 @@ replayed.`,
 		Example: `  quorate explain
   quorate explain demo -o json
   quorate explain demo --observed -o json >observed.json    # for a bug report`,
-		Args:              oneArgumentAtMost,
-		ValidArgsFunction: a.complete(1, a.clusterNames),
+		Args:              command.OneArgumentAtMost,
+		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if observed && output == "table" {
 				if cmd.Flags().Changed("output") {
-					return usagef("--observed and --output table exclude each other: json or yaml would be accepted")
+					return command.Usagef("--observed and --output table exclude each other: json or yaml would be accepted")
 				}
 				output = "json"
 			}
-			c, err := a.management()
+			c, err := a.Management()
 			if err != nil {
 				return err
 			}
-			key, err := a.choose(cmd.Context(), c, args)
+			key, err := a.Choose(cmd.Context(), c, args)
 			if err != nil {
 				return err
 			}
@@ -45,13 +46,13 @@ replayed.`,
 				e.Observed = nil
 			}
 			if output == "table" {
-				a.newScreen().Show(e.Table())
+				a.NewScreen().Show(e.Table())
 				return nil
 			}
-			return a.data(output, e)
+			return a.Data(output, e)
 		},
 	}
 	cmd.Flags().BoolVar(&observed, "observed", false, "add what the rules looked at")
-	output.addTo(cmd)
+	output.AddTo(cmd)
 	return cmd
 }

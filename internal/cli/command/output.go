@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bytes"
@@ -11,36 +11,38 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// format is how a command's result is written: table, json or yaml.
-type format string
+// Format is how a command's result is written: table, json or yaml.
+type Format string
 
-var formats = []string{"table", "json", "yaml"}
+// Formats are the names of all.
+var Formats = []string{"table", "json", "yaml"}
 
-// String is the format's name.
-func (f *format) String() string { return string(*f) }
+// String is the Format's name.
+func (f *Format) String() string { return string(*f) }
 
 // Set accepts a format by its name.
-func (f *format) Set(s string) error {
-	if !slices.Contains(formats, s) {
-		return fmt.Errorf("%s would be accepted", strings.Join(formats, ", "))
+func (f *Format) Set(s string) error {
+	if !slices.Contains(Formats, s) {
+		return fmt.Errorf("%s would be accepted", strings.Join(Formats, ", "))
 	}
-	*f = format(s)
+	*f = Format(s)
 	return nil
 }
 
 // Type is what help shows.
-func (f *format) Type() string { return "format" }
+func (f *Format) Type() string { return "format" }
 
-func (f *format) addTo(cmd *cobra.Command) {
+// AddTo gives a command the flag --output, a table by default.
+func (f *Format) AddTo(cmd *cobra.Command) {
 	*f = "table"
 	cmd.Flags().VarP(f, "output", "o", "table, json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return formats, cobra.ShellCompDirectiveNoFileComp
+		return Formats, cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
-// data writes a value as JSON or YAML.
-func (a *app) data(f format, v any) error {
+// Data writes a value as JSON or YAML.
+func (a *Invocation) Data(f Format, v any) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	raw = escaped(raw)
 	if err == nil && f == "yaml" {
@@ -67,3 +69,11 @@ func escaped(encoded []byte) []byte {
 }
 
 func isC1(r rune) bool { return r >= 0x7f && r <= 0x9f }
+
+// WithV writes a version as Kubernetes does: v1.36.3.
+func WithV(version string) string {
+	if version != "" && version[0] >= '0' && version[0] <= '9' {
+		return "v" + version
+	}
+	return version
+}

@@ -1,4 +1,4 @@
-package cli
+package machine
 
 import (
 	"bytes"
@@ -163,5 +163,38 @@ func TestLogsAreSafeToShow(t *testing.T) {
 	log.current = func() (string, error) { return "logs/containerd.log", nil }
 	if err := log.copyTo(t.Context(), &out, -1, false); err == nil || strings.Contains(out.String(), "of the host") {
 		t.Errorf("a link to the host's files is followed: %v, %q", err, out.String())
+	}
+}
+
+func TestNewestLog(t *testing.T) {
+	h, err := sandbox.Open(t.TempDir(), netip.MustParsePrefix("172.30.0.0/16"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Dir(h.Logs("m"))
+	pods, m := filepath.Join(folder, podLogs), machineFiles{h, "m"}
+	if err := os.MkdirAll(pods, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newestLog(m, "etcd"); err == nil || !strings.Contains(err.Error(), "init, bootstrap, containerd, kubelet") {
+		t.Errorf("error is %v", err)
+	}
+	for i, f := range []string{"kube-system_etcd-m_1/etcd/0.log", "kube-system_etcd-m_1/etcd/1.log", "kube-system_kube-proxy-x_2/kube-proxy/0.log"} {
+		path := filepath.Join(pods, f)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, "x")
+		when := time.Date(2026, 3, 1, 12, i, 0, 0, time.UTC)
+		if err := os.Chtimes(path, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := newestLog(m, "etcd")
+	if err != nil || !strings.HasSuffix(got, "etcd/1.log") {
+		t.Errorf("newest is %q, %v", got, err)
+	}
+	if _, err := newestLog(m, "*"); err == nil || !strings.Contains(err.Error(), "etcd, kube-proxy") {
+		t.Errorf("error is %v", err)
 	}
 }

@@ -1,13 +1,13 @@
-package cli
+package up
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,65 +19,18 @@ import (
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/manifest"
 	"github.com/quorate/quorate/internal/manager"
 )
-
-const lonelyControlPlane = `
-apiVersion: controlplane.cluster.x-k8s.io/v1beta2
-kind: KubeadmControlPlane
-metadata: {name: cp}
-spec:
-  replicas: 3
-  version: v1.36.3
-  machineTemplate:
-    spec:
-      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: nowhere}
-`
-
-// What touches machines is refused to everybody but root, before anything is made.
-func TestNeedsRoot(t *testing.T) {
-	for _, args := range []string{"up", "down", "down demo", "machine stop m", "machine kill-component m etcd", "shell m", "daemon"} {
-		t.Run(args, func(t *testing.T) {
-			state := filepath.Join(t.TempDir(), "state")
-			var out, errors strings.Builder
-			var code int
-			asNobody(t, func() {
-				code = Main(t.Context(), append(strings.Fields(args), "--state", state), Streams{Out: &out, Err: &errors}, func(string) string { return "" })
-			})
-			if code != exitHost || errors.String() != "quorate: machines need root: run this as root, for example with sudo\n" {
-				t.Errorf("exit code %d, errors %q", code, errors.String())
-			}
-			if _, err := os.Stat(state); !os.IsNotExist(err) || out.Len() > 0 {
-				t.Errorf("the state folder: %v; output %q", err, out.String())
-			}
-		})
-	}
-}
-
-// asNobody does something with the rights of a user that is not root.
-func asNobody(t *testing.T, do func()) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		if err := syscall.Seteuid(65534); err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := syscall.Seteuid(0); err != nil {
-				t.Fatal(err)
-			}
-		}()
-	}
-	do()
-}
 
 // The range of addresses that --network asks for is compared with what the host has.
 func TestRangeInUse(t *testing.T) {
 	none := func(string) string { return "" }
 	u := &up{
-		app:     &app{environment: none, state: filepath.Join(t.TempDir(), "state")},
-		cluster: manifest.Cluster{Version: artifacts.Versions()[0]},
-		prefix:  netip.MustParsePrefix("127.3.0.0/16"),
+		Invocation: &command.Invocation{Environment: none, State: filepath.Join(t.TempDir(), "state")},
+		cluster:    manifest.Cluster{Version: artifacts.Versions()[0]},
+		prefix:     netip.MustParsePrefix("127.3.0.0/16"),
 	}
 	t.Setenv("QUORATE_CACHE", t.TempDir())
 	err := lacking(u.lacks(t.Context()))
@@ -86,8 +39,8 @@ func TestRangeInUse(t *testing.T) {
 			t.Errorf("error is %v, want %q in it", err, want)
 		}
 	}
-	if a := (&app{begun: true}); a.exitCode(t.Context(), err) != exitHost {
-		t.Errorf("exit code %d, want %d", a.exitCode(t.Context(), err), exitHost)
+	if code := command.ExitCode(t.Context(), true, err); code != command.ExitHost {
+		t.Errorf("exit code %d, want %d", code, command.ExitHost)
 	}
 }
 
@@ -123,7 +76,11 @@ func TestImpossibleIsNotApplied(t *testing.T) {
 	foreign.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.example.org", Kind: "Other", Name: "x"}
 	template := &infrav1.LocalMachineTemplate{}
 	template.Namespace, template.Name = "default", "nowhere"
-	lonely, err := manifest.Parse(strings.NewReader(lonelyControlPlane), "test")
+	raw, err := os.ReadFile("testdata/lonely.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lonely, err := manifest.Parse(bytes.NewReader(raw), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,23 +92,23 @@ func TestImpossibleIsNotApplied(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"name in use", nil, []client.Object{foreign}, nil, exitUsage, `name "demo" is in use by a cluster that was not made by`},
-		{"template missing", lonely, nil, nil, exitUsage, "is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
-		{"template applied before", lonely, []client.Object{template}, nil, exitOK, ""},
-		{"no answer", lonely, nil, errors.New("connection refused"), exitFailed, "connection refused"},
-		{"no answer about a name", nil, nil, errors.New("connection refused"), exitFailed, "connection refused"},
+		{"name in use", nil, []client.Object{foreign}, nil, command.ExitUsage, `name "demo" is in use by a cluster that was not made by`},
+		{"template missing", lonely, nil, nil, command.ExitUsage, "is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
+		{"template applied before", lonely, []client.Object{template}, nil, command.ExitOK, ""},
+		{"no answer", lonely, nil, errors.New("connection refused"), command.ExitFailed, "connection refused"},
+		{"no answer about a name", nil, nil, errors.New("connection refused"), command.ExitFailed, "connection refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := &bringUp{up: &up{app: &app{begun: true}, objects: tt.files, given: func(string) bool { return false }}}
+			b := &bringUp{up: &up{Invocation: &command.Invocation{}, objects: tt.files, given: func(string) bool { return false }}}
 			b.cluster = manifest.Cluster{Name: "demo", Namespace: "default", Replicas: 3, Version: artifacts.Versions()[0]}
 			steps, err := b.todo(t.Context(), readOnly(t, tt.broken, tt.objects...))
-			if tt.code == exitOK {
+			if tt.code == command.ExitOK {
 				if err != nil || len(steps) != len(tt.files) {
 					t.Errorf("%d steps, %v", len(steps), err)
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) || b.exitCode(t.Context(), err) != tt.code {
+			if err == nil || !strings.Contains(err.Error(), tt.want) || command.ExitCode(t.Context(), true, err) != tt.code {
 				t.Errorf("error is %v, want %q with exit code %d", err, tt.want, tt.code)
 			}
 		})

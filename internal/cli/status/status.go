@@ -1,4 +1,5 @@
-package cli
+// Package status is what shows how clusters are: `quorate status`, and why, `quorate explain`. It reads and changes nothing.
+package status
 
 import (
 	"context"
@@ -8,14 +9,24 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
 )
 
+// app is the commands of this package.
+type app struct{ *command.Invocation }
+
+// Commands are `quorate status` and `quorate explain`.
+func Commands(i *command.Invocation) []*cobra.Command {
+	a := &app{i}
+	return []*cobra.Command{a.statusCommand(), a.explainCommand()}
+}
+
 func (a *app) statusCommand() *cobra.Command {
 	var watch bool
-	var output format
+	var output command.Format
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show a cluster: machines, etcd's quorum, what happens next and why",
@@ -25,11 +36,11 @@ Without a name, all clusters are shown.`,
 		Example: `  quorate status
   quorate status demo --watch
   quorate status demo -o json | jq .etcd.canStand`,
-		Args:              oneArgumentAtMost,
-		ValidArgsFunction: a.complete(1, a.clusterNames),
+		Args:              command.OneArgumentAtMost,
+		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watch && output != "table" {
-				return usagef("--watch and --output %s exclude each other", output)
+				return command.Usagef("--watch and --output %s exclude each other", output)
 			}
 			if watch {
 				return a.watchStatus(cmd.Context(), args)
@@ -42,28 +53,28 @@ Without a name, all clusters are shown.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "redraw it until interrupted")
-	output.addTo(cmd)
+	output.AddTo(cmd)
 	return cmd
 }
 
 // readStatus reads the cluster that is named, or all.
 func (a *app) readStatus(ctx context.Context, args []string) ([]report.Cluster, error) {
-	c, err := a.management()
+	c, err := a.Management()
 	if err != nil {
 		return nil, err
 	}
-	h, err := a.machines()
+	h, err := a.Machines()
 	if err != nil {
 		return nil, err
 	}
-	keys, err := list(ctx, c)
+	keys, err := command.Clusters(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if len(args) > 0 {
 		key, err := facts.Choose(args[0], keys)
 		if err != nil {
-			return nil, usage(err)
+			return nil, command.Usage(err)
 		}
 		keys = []client.ObjectKey{key}
 	}
@@ -82,15 +93,15 @@ func (a *app) readStatus(ctx context.Context, args []string) ([]report.Cluster, 
 }
 
 // printStatus writes one object for a name, and a list of all without one.
-func (a *app) printStatus(output format, args []string, clusters []report.Cluster) error {
+func (a *app) printStatus(output command.Format, args []string, clusters []report.Cluster) error {
 	switch {
 	case output == "table":
-		a.newScreen().Show(trees(clusters))
+		a.NewScreen().Show(trees(clusters))
 		return nil
 	case len(args) > 0 && len(clusters) == 1:
-		return a.data(output, clusters[0])
+		return a.Data(output, clusters[0])
 	}
-	return a.data(output, clusters)
+	return a.Data(output, clusters)
 }
 
 func trees(clusters []report.Cluster) []screen.Line {
@@ -112,7 +123,7 @@ func (a *app) watchStatus(ctx context.Context, args []string) error {
 	if _, err := a.readStatus(ctx, args); err != nil {
 		return err
 	}
-	s := a.newScreen()
+	s := a.NewScreen()
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {

@@ -1,10 +1,11 @@
-package cli
+package up
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/hostcheck"
 )
 
@@ -17,8 +18,8 @@ func TestLacking(t *testing.T) {
 		{What: "nft", Why: "services", Fix: "apt-get install runc nftables"},
 		{What: "overlayfs", Why: "disks", Fix: "modprobe overlay"},
 	})
-	var coded *exitError
-	if !errors.As(err, &coded) || coded.code != exitHost {
+	var coded *command.ExitError
+	if !errors.As(err, &coded) || coded.Code != command.ExitHost {
 		t.Fatalf("error %v has not the exit code of what a host lacks", err)
 	}
 	first, rest, _ := strings.Cut(err.Error(), "\n")

@@ -1,13 +1,14 @@
-package cli
+package up
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/manifest"
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/hostcheck"
@@ -16,25 +17,25 @@ import (
 
 // checkHost says what this host lacks for what is wanted, and finds quorate-node. Nothing is changed.
 func (u *up) checkHost(ctx context.Context) (nodePath string, err error) {
-	if err := needRoot(); err != nil {
+	if err := command.NeedRoot(); err != nil {
 		return "", err
 	}
 	if err := lacking(u.lacks(ctx)); err != nil {
 		return "", err
 	}
-	return nodeBinary()
+	return command.NodeBinary()
 }
 
 // lacks asks for less where an environment runs: the room that its machines take is theirs already.
 func (u *up) lacks(ctx context.Context) []hostcheck.Lack {
-	if _, running := embed.Running(u.state); running {
+	if _, running := embed.Running(u.State); running {
 		return hostcheck.Missing()
 	}
 	options := u.options("")
-	plan := hostcheck.Plan{State: u.state, Machines: u.machineCount(), Network: u.prefix, Bridge: "qrt-" + sandbox.ID(u.state)}
+	plan := hostcheck.Plan{State: u.State, Machines: u.machineCount(), Network: u.prefix, Bridge: "qrt-" + sandbox.ID(u.State)}
 	if !plan.Network.IsValid() {
 		plan.Network = embed.DefaultNetwork
-		if e, err := embed.Load(u.state); err == nil {
+		if e, err := embed.Load(u.State); err == nil {
 			plan.Network = e.Network
 		}
 	}
@@ -61,7 +62,7 @@ func lacking(lacks []hostcheck.Lack) error {
 	var what, fixes []string
 	for _, l := range lacks {
 		what = append(what, l.What)
-		if !contains(fixes, l.Fix) {
+		if !slices.Contains(fixes, l.Fix) {
 			fixes = append(fixes, l.Fix)
 		}
 	}
@@ -69,13 +70,5 @@ func lacking(lacks []hostcheck.Lack) error {
 	for _, l := range lacks {
 		text += fmt.Sprintf("\n  %s: %s", l.What, l.Why)
 	}
-	return host(errors.New(text))
-}
-
-// needRoot is for commands that touch machines.
-func needRoot() error {
-	if os.Geteuid() != 0 {
-		return host(errors.New("machines need root: run this as root, for example with sudo"))
-	}
-	return nil
+	return command.HostLacks(errors.New(text))
 }

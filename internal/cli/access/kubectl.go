@@ -1,4 +1,4 @@
-package cli
+package access
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 )
 
@@ -27,18 +28,18 @@ code. For the management plane use: kubectl --kubeconfig <(quorate kubeconfig --
 			}
 			return nil
 		},
-		ValidArgsFunction: a.complete(1, a.clusterNames),
+		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := cmd.ArgsLenAtDash()
-			c, err := a.management()
+			c, err := a.Management()
 			if err != nil {
 				return err
 			}
-			key, err := a.choose(cmd.Context(), c, args[:at])
+			key, err := a.Choose(cmd.Context(), c, args[:at])
 			if err != nil {
 				return err
 			}
-			kubeconfig, err := a.writeKubeconfig(cmd.Context(), c, key)
+			kubeconfig, err := a.WriteKubeconfig(cmd.Context(), c, key)
 			if errors.Is(err, facts.ErrNoKubeconfig) {
 				return fmt.Errorf("%w: `quorate status %s` shows how far it is", err, key.Name)
 			}
@@ -51,7 +52,7 @@ code. For the management plane use: kubectl --kubeconfig <(quorate kubeconfig --
 }
 
 func (a *app) runKubectl(cmd *cobra.Command, kubeconfig string, args []string) error {
-	e, err := a.loadEnvironment()
+	e, err := a.LoadEnvironment()
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (a *app) runKubectl(cmd *cobra.Command, kubeconfig string, args []string) e
 	err = kubectl.Run()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) && ended.Exited() {
-		return &exitError{code: ended.ExitCode()}
+		return &command.ExitError{Code: ended.ExitCode()}
 	}
 	if err != nil {
 		return fmt.Errorf("running kubectl: %w", err)

@@ -1,4 +1,4 @@
-package cli
+package up
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
@@ -34,26 +35,26 @@ type bringUp struct {
 func (b *bringUp) run(ctx context.Context) error {
 	options := b.options(b.nodeBinary)
 	if err := embed.Check(options); err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	if err := b.checkRunning(ctx); err != nil {
 		return err
 	}
 	first := append([]string{options.Kubernetes}, b.needed()...)
-	if err := stage(b.screen, "artifacts", func() (string, error) { return b.ensureArtifacts(ctx, options, first) }); err != nil {
+	if err := command.Stage(b.screen, "artifacts", func() (string, error) { return b.ensureArtifacts(ctx, options, first) }); err != nil {
 		return err
 	}
-	if err := stage(b.screen, "management plane", func() (string, error) { return b.startDaemon(ctx, options) }); err != nil {
+	if err := command.Stage(b.screen, "management plane", func() (string, error) { return b.startDaemon(ctx, options) }); err != nil {
 		return err
 	}
-	c, err := b.connect()
+	c, err := b.Connect()
 	if err != nil {
 		return err
 	}
 	if err := b.ensureLater(ctx, c, options, first); err != nil {
 		return err
 	}
-	if err := stage(b.screen, "manifests", func() (string, error) { return b.apply(ctx, c) }); err != nil {
+	if err := command.Stage(b.screen, "manifests", func() (string, error) { return b.apply(ctx, c) }); err != nil {
 		return err
 	}
 	if !b.wait {
@@ -71,10 +72,10 @@ func (b *bringUp) run(ctx context.Context) error {
 
 // options are the environment's; what an existing one was made with is asked for again.
 func (u *up) options(nodeBinary string) embed.Options {
-	o := embed.Options{State: u.state, Network: u.prefix, NodeBinary: nodeBinary}
-	o.Artifacts.Prebuilt = u.environment("QUORATE_ARTIFACTS")
-	if e, err := embed.Load(u.state); err == nil {
-		o.Kubernetes, o.Artifacts.Cache, o.Artifacts.Made = e.Kubernetes, e.Cache, embed.Made(u.state)
+	o := embed.Options{State: u.State, Network: u.prefix, NodeBinary: nodeBinary}
+	o.Artifacts.Prebuilt = u.Environment("QUORATE_ARTIFACTS")
+	if e, err := embed.Load(u.State); err == nil {
+		o.Kubernetes, o.Artifacts.Cache, o.Artifacts.Made = e.Kubernetes, e.Cache, embed.Made(u.State)
 		if o.Artifacts.Prebuilt == "" {
 			o.Artifacts.Prebuilt = e.Prebuilt
 		}
@@ -89,10 +90,10 @@ func (u *up) options(nodeBinary string) embed.Options {
 
 // checkRunning finds what is impossible before anything is built or started, if there is a management plane to ask.
 func (b *bringUp) checkRunning(ctx context.Context) error {
-	if _, running := embed.Running(b.state); !running {
+	if _, running := embed.Running(b.State); !running {
 		return nil
 	}
-	c, err := b.connect()
+	c, err := b.Connect()
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (b *bringUp) checkRunning(ctx context.Context) error {
 // needed are the versions that the machines are known to need before a management plane is asked. In an environment that exists, the
 // cluster may exist too, and keeps its version unless another is asked for.
 func (u *up) needed() []string {
-	if _, err := embed.Load(u.state); err == nil && u.objects == nil && !u.given("kubernetes-version") {
+	if _, err := embed.Load(u.State); err == nil && u.objects == nil && !u.given("kubernetes-version") {
 		return nil
 	}
 	return u.versions()
@@ -122,17 +123,17 @@ func (b *bringUp) ensureLater(ctx context.Context, c client.Client, o embed.Opti
 	if len(later) == 0 {
 		return nil
 	}
-	return stage(b.screen, "artifacts", func() (string, error) { return b.ensureArtifacts(ctx, o, later) })
+	return command.Stage(b.screen, "artifacts", func() (string, error) { return b.ensureArtifacts(ctx, o, later) })
 }
 
 // ensureArtifacts builds what is missing of versions.
 func (b *bringUp) ensureArtifacts(ctx context.Context, o embed.Options, versions []string) (string, error) {
-	ticker := newTicker(b.screen)
-	defer ticker.stop()
-	o.Artifacts.Progress = ticker.product
+	ticker := command.NewTicker(b.screen)
+	defer ticker.Stop()
+	o.Artifacts.Progress = ticker.Product
 	var done []string
 	for _, v := range versions {
-		if contains(done, v) {
+		if slices.Contains(done, v) {
 			continue
 		}
 		if _, err := artifacts.Ensure(ctx, o.Artifacts, v); err != nil {
@@ -149,13 +150,13 @@ func (b *bringUp) ensureArtifacts(ctx context.Context, o embed.Options, versions
 
 func (b *bringUp) startDaemon(ctx context.Context, o embed.Options) (string, error) {
 	b.started = true
-	ticker := newTicker(b.screen)
-	defer ticker.stop()
-	o.Artifacts.Progress = ticker.product
-	if err := embed.Start(ctx, o, ticker.say); err != nil {
+	ticker := command.NewTicker(b.screen)
+	defer ticker.Stop()
+	o.Artifacts.Progress = ticker.Product
+	if err := embed.Start(ctx, o, ticker.Say); err != nil {
 		return "", err
 	}
-	config, err := embed.RESTConfig(b.state)
+	config, err := embed.RESTConfig(b.State)
 	if err != nil {
 		return "", err
 	}
@@ -164,11 +165,11 @@ func (b *bringUp) startDaemon(ctx context.Context, o embed.Options) (string, err
 
 // finish writes the kubeconfig and says what to do next.
 func (b *bringUp) finish(ctx context.Context, c client.Client, key client.ObjectKey, how string) error {
-	path, err := b.writeKubeconfig(ctx, c, key)
+	path, err := b.WriteKubeconfig(ctx, c, key)
 	if err != nil {
 		return err
 	}
-	seen, err := b.look(ctx, c, key)
+	seen, err := b.Look(ctx, c, key)
 	if err != nil {
 		return err
 	}

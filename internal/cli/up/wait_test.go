@@ -1,16 +1,11 @@
-package cli
+package up
 
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/quorate/quorate/internal/cli/report"
 )
-
-var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-func timeStep(i int) time.Duration { return time.Duration(i) * time.Minute }
 
 func TestOnlyFailed(t *testing.T) {
 	ready, waits, failed := report.Machine{}, report.Machine{Waiting: "kubeadm"}, report.Machine{Waiting: "x", Failed: true}

@@ -1,4 +1,4 @@
-package cli
+package machine
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/sandbox"
 )
 
@@ -22,14 +23,14 @@ kubelet's containers. What is printed is passed on as it is, also what a termina
   quorate shell demo-cp-1 -- kubectl get nodes`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return leastArguments(1, "MACHINE")(cmd, args)
+				return command.LeastArguments(1, "MACHINE")(cmd, args)
 			}
 			if at := cmd.ArgsLenAtDash(); len(args) > 1 && at != 1 {
 				return fmt.Errorf("a command is given after --: quorate shell %s -- %s", args[0], args[1])
 			}
 			return nil
 		},
-		ValidArgsFunction: a.complete(1, a.machineNames),
+		ValidArgsFunction: a.Complete(1, a.MachineNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.findMachines(args[:1])
 			if err != nil {
@@ -40,15 +41,15 @@ kubelet's containers. What is printed is passed on as it is, also what a termina
 			if len(argv) == 0 {
 				argv = []string{"/bin/bash", "-l"}
 			}
-			in, inIs := fileOf(a.In)
-			out, outIs := fileOf(a.Out)
+			in, inIs := command.FileOf(a.In)
+			out, outIs := command.FileOf(a.Out)
 			stdio.TTY = inIs && outIs && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 			code, err := h.Exec(cmd.Context(), args[0], argv, stdio)
 			if err != nil {
 				return fmt.Errorf("running %s in %s: %w", argv[0], args[0], err)
 			}
 			if code != 0 {
-				return &exitError{code: code}
+				return &command.ExitError{Code: code}
 			}
 			return nil
 		},

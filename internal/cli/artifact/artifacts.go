@@ -1,4 +1,5 @@
-package cli
+// Package artifact is `quorate artifacts`: what machines are made of, listed, built and pruned.
+package artifact
 
 import (
 	"context"
@@ -14,9 +15,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/embed"
 )
+
+// app is the commands of this package.
+type app struct{ *command.Invocation }
+
+// Command is `quorate artifacts`.
+func Command(i *command.Invocation) *cobra.Command { return (&app{i}).artifactsCommand() }
 
 func (a *app) artifactsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -52,14 +60,14 @@ type artifactSet struct {
 }
 
 func (a *app) artifactsListCommand() *cobra.Command {
-	var output format
+	var output command.Format
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the versions of Kubernetes that can be had, and which are built",
 		Example: "  quorate artifacts list -o yaml",
-		Args:    noArguments,
+		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options := artifacts.Options{Prebuilt: a.environment("QUORATE_ARTIFACTS")}
+			options := artifacts.Options{Prebuilt: a.Environment("QUORATE_ARTIFACTS")}
 			sets := []artifactSet{}
 			for _, v := range artifacts.Versions() {
 				s, err := artifactsOf(cmd.Context(), options, v)
@@ -69,7 +77,7 @@ func (a *app) artifactsListCommand() *cobra.Command {
 				sets = append(sets, s)
 			}
 			if output != "table" {
-				return a.data(output, sets)
+				return a.Data(output, sets)
 			}
 			folder, err := options.CacheFolder()
 			if err != nil {
@@ -78,11 +86,11 @@ func (a *app) artifactsListCommand() *cobra.Command {
 			if options.Prebuilt != "" {
 				folder = options.Prebuilt
 			}
-			a.newScreen().Show(artifactsTable(sets, folder))
+			a.NewScreen().Show(artifactsTable(sets, folder))
 			return nil
 		},
 	}
-	output.addTo(cmd)
+	output.AddTo(cmd)
 	return cmd
 }
 
@@ -155,19 +163,19 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
   quorate artifacts build v1.36.3 v1.35.4`,
 		Args: func(_ *cobra.Command, args []string) error {
 			for _, v := range args {
-				if !slices.Contains(artifacts.Versions(), withV(v)) {
+				if !slices.Contains(artifacts.Versions(), command.WithV(v)) {
 					return fmt.Errorf("VERSION is %q: %v would be accepted", v, artifacts.Versions())
 				}
 			}
 			return nil
 		},
-		ValidArgsFunction: a.complete(0, func(context.Context) []string { return artifacts.Versions() }),
+		ValidArgsFunction: a.Complete(0, func(context.Context) []string { return artifacts.Versions() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = artifacts.Versions()[:1]
 			}
 			for _, v := range args {
-				if err := a.buildArtifacts(cmd.Context(), withV(v)); err != nil {
+				if err := a.buildArtifacts(cmd.Context(), command.WithV(v)); err != nil {
 					return err
 				}
 			}
@@ -177,11 +185,11 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
 }
 
 func (a *app) buildArtifacts(ctx context.Context, version string) error {
-	s := a.newScreen()
-	return stage(s, "artifacts", func() (string, error) {
-		ticker := newTicker(s)
-		defer ticker.stop()
-		options := artifacts.Options{Prebuilt: a.environment("QUORATE_ARTIFACTS"), Progress: ticker.product}
+	s := a.NewScreen()
+	return command.Stage(s, "artifacts", func() (string, error) {
+		ticker := command.NewTicker(s)
+		defer ticker.Stop()
+		options := artifacts.Options{Prebuilt: a.Environment("QUORATE_ARTIFACTS"), Progress: ticker.Product}
 		begun := time.Now()
 		set, err := artifacts.Ensure(ctx, options, version)
 		if err != nil {
@@ -201,7 +209,7 @@ any more. What the environment of --state, or any other that takes its artifacts
 'quorate down', whether its machines run or not; so does what is being built at the moment. Prebuilt artifacts are not touched.`,
 		Example: `  quorate artifacts prune --dry-run    # only say what would go
   quorate artifacts prune`,
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pruneArtifacts(cmd.Context(), dryRun) },
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be removed and change nothing")
@@ -221,7 +229,7 @@ func (a *app) pruneArtifacts(ctx context.Context, dryRun bool) error {
 		rows = append(rows, []screen.Span{{Text: p.Folder}, {Text: p.Bytes.String()}})
 		all.Bytes += p.Bytes
 	}
-	s := a.newScreen()
+	s := a.NewScreen()
 	s.Print(screen.Columns(rows)...)
 	if err != nil {
 		return fmt.Errorf("pruning the artifacts: %w", err)
@@ -245,10 +253,10 @@ func (a *app) usedArtifacts(o artifacts.Options) ([]artifacts.Set, error) {
 		return nil, err
 	}
 	var used []artifacts.Set
-	for _, state := range append(users, a.state) { // who made it may be of a time when users were not noted
+	for _, state := range append(users, a.State) { // who made it may be of a time when users were not noted
 		sets, err := embed.Used(state)
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, host(fmt.Errorf("%s, which may use the artifacts, belongs to root: run this as root, for example with sudo", state))
+			return nil, command.HostLacks(fmt.Errorf("%s, which may use the artifacts, belongs to root: run this as root, for example with sudo", state))
 		}
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package cli
+package up
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/manifest"
 )
 
@@ -41,7 +42,7 @@ func (b *bringUp) todo(ctx context.Context, c client.Client) ([]manifest.Step, e
 		}
 	}
 	steps, err := b.cluster.Steps(existing, b.given)
-	return steps, usage(err)
+	return steps, command.Usage(err)
 }
 
 // todoFiles applies the user's objects, once it is known that whatever they refer to is there.
@@ -56,7 +57,7 @@ func (b *bringUp) todoFiles(ctx context.Context, c client.Client) ([]manifest.St
 		if failed != nil {
 			return nil, err // nobody knows yet whether the objects are good
 		}
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
 	steps := make([]manifest.Step, 0, len(b.objects))
 	for _, o := range b.objects {
@@ -154,7 +155,7 @@ func applyObject(ctx context.Context, c client.Client, o *unstructured.Unstructu
 	case meta.IsNoMatchError(err) && trial:
 		return nil // its kind may be among what is applied before it
 	case meta.IsNoMatchError(err):
-		return usagef("%s %s: %w", o.GetKind(), o.GetName(), err)
+		return command.Usagef("%s %s: %w", o.GetKind(), o.GetName(), err)
 	case err != nil:
 		return fmt.Errorf("looking up the kind %s: %w", o.GetKind(), err)
 	}
@@ -174,7 +175,7 @@ func refusal(o *unstructured.Unstructured, err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsConflict(err):
-		return usagef("%s %s: %s", o.GetKind(), o.GetName(), reasons(err))
+		return command.Usagef("%s %s: %s", o.GetKind(), o.GetName(), reasons(err))
 	}
 	return fmt.Errorf("applying %s %s: %w", o.GetKind(), o.GetName(), err)
 }
@@ -198,6 +199,6 @@ func reasons(err error) string {
 
 // isRefused says whether an error is about what was asked for.
 func isRefused(err error) bool {
-	var coded *exitError
-	return errors.As(err, &coded) && coded.code == exitUsage
+	var coded *command.ExitError
+	return errors.As(err, &coded) && coded.Code == command.ExitUsage
 }

@@ -1,0 +1,184 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/sandbox"
+)
+
+// LoadEnvironment reads the environment of --state.
+func (a *Invocation) LoadEnvironment() (embed.Environment, error) {
+	e, err := embed.Load(a.State)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return e, HostLacks(fmt.Errorf("there is no environment in %s: `quorate up` makes one", a.State))
+	case errors.Is(err, fs.ErrPermission):
+		return e, HostLacks(fmt.Errorf("%s belongs to root: run this as root, for example with sudo", a.State))
+	}
+	return e, err
+}
+
+// Management connects to the management plane, which must run.
+func (a *Invocation) Management() (client.Client, error) {
+	if _, err := a.LoadEnvironment(); err != nil {
+		return nil, err
+	}
+	if _, running := embed.Running(a.State); !running {
+		return nil, HostLacks(fmt.Errorf("the daemon of %s does not run: `quorate up` starts it again, and `quorate logs --daemon` shows its end", a.State))
+	}
+	return a.Connect()
+}
+
+// Connect makes a client of the management plane, without asking whether that runs.
+func (a *Invocation) Connect() (client.Client, error) {
+	config, err := embed.RESTConfig(a.State)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: manager.Scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the management plane: %w", err)
+	}
+	return c, nil
+}
+
+// Machines opens the machines of the environment.
+func (a *Invocation) Machines() (*sandbox.Host, error) {
+	e, err := a.LoadEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.Open(a.State, e.Network, e.NodeBinary)
+}
+
+// Clusters returns all clusters.
+func Clusters(ctx context.Context, c client.Client) ([]client.ObjectKey, error) {
+	keys, err := facts.List(ctx, c)
+	if starting(err) {
+		return nil, HostLacks(errors.New("the management plane does not answer; it may be starting, and `quorate logs --daemon` shows how far it is"))
+	}
+	return keys, err
+}
+
+// starting says whether an error is what a management plane answers that does not serve all kinds yet.
+func starting(err error) bool {
+	var undiscovered *apiutil.ErrResourceDiscoveryFailed
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		errors.As(err, &undiscovered) || meta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err)
+}
+
+// Choose finds the cluster that the arguments name; none: the only one there is.
+func (a *Invocation) Choose(ctx context.Context, c client.Client, args []string) (client.ObjectKey, error) {
+	keys, err := Clusters(ctx, c)
+	if err != nil {
+		return client.ObjectKey{}, err
+	}
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	key, err := facts.Choose(name, keys)
+	return key, Usage(err)
+}
+
+// Look reads everything about one cluster but its next decision.
+func (a *Invocation) Look(ctx context.Context, c client.Client, key client.ObjectKey) (facts.Seen, error) {
+	h, err := a.Machines()
+	if err != nil {
+		return facts.Seen{}, err
+	}
+	return facts.See(ctx, c, h, key)
+}
+
+// NodeBinary finds quorate-node: beside this program, else in PATH.
+func NodeBinary() (string, error) {
+	const name = "quorate-node"
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding this program's own file: %w", err)
+	}
+	if self, err = filepath.EvalSymlinks(self); err != nil {
+		return "", fmt.Errorf("finding this program's own file: %w", err)
+	}
+	beside := filepath.Join(filepath.Dir(self), name)
+	if _, err := os.Stat(beside); err == nil {
+		return beside, nil
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", HostLacks(fmt.Errorf("%s is neither beside %s nor in PATH: `make build` makes it, and it must be installed with quorate", name, self))
+	}
+	return filepath.Abs(path)
+}
+
+// Complete offers names for an argument; those that were given already are left out.
+func (a *Invocation) Complete(most int, names func(context.Context) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if most > 0 && len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+		defer cancel()
+		var found []string
+		for _, n := range names(ctx) {
+			if strings.HasPrefix(n, prefix) && !slices.Contains(args, n) {
+				found = append(found, n)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// ClusterNames are for completion: what cannot be found out is left out.
+func (a *Invocation) ClusterNames(ctx context.Context) []string {
+	c, err := a.Management()
+	if err != nil {
+		return nil
+	}
+	keys, err := facts.List(ctx, c)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(facts.Names(keys), ", ")
+}
+
+// MachineNames are for completion: what cannot be found out is left out.
+func (a *Invocation) MachineNames(context.Context) []string {
+	h, err := a.Machines()
+	if err != nil {
+		return nil
+	}
+	list, err := h.List()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, s := range list {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// GlobQuote makes a pattern that a name alone matches.
+func GlobQuote(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}

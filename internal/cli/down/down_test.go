@@ -1,0 +1,63 @@
+package down
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRemoveState(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state[1]") // not to be taken for a pattern
+	for _, f := range []string{"environment.json", "daemon.log", "daemon.log.1", "daemon.pid", ".environment.json.1", ".daemon.status.1", "start.lock", "machines/m/machine.json", "management/pki/ca.key", "endpoints/demo.json", "kubeconfig/demo"} {
+		path := filepath.Join(state, f)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, "x")
+	}
+	theirs := filepath.Join(state, "thesis.txt")
+	write(t, theirs, "years of work")
+	if err := removeState(state); err == nil || !strings.Contains(err.Error(), "thesis.txt, which quorate did not make") {
+		t.Errorf("error is %v", err)
+	}
+	entries, err := os.ReadDir(state)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v are left, want thesis.txt alone; %v", entries, err)
+	}
+	if err := os.Remove(theirs); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it may be repeated
+		if err := removeState(state); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(state); err == nil {
+		t.Error("the state folder is left")
+	}
+}
+
+func TestCheckState(t *testing.T) {
+	state := t.TempDir()
+	for _, missing := range []string{filepath.Join(state, "gone"), state} {
+		if err := checkState(missing); err != nil {
+			t.Errorf("a folder that is not there, or empty: %v", err)
+		}
+	}
+	write(t, filepath.Join(state, "machines"), "a list of engines")
+	if err := checkState(state); err == nil || !strings.Contains(err.Error(), "has no environment.json and no start.lock") {
+		t.Errorf("somebody else's folder: %v", err)
+	}
+	write(t, filepath.Join(state, "start.lock"), "")
+	if err := checkState(state); err != nil {
+		t.Errorf("an environment that is half gone: %v", err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
