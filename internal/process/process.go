@@ -65,11 +65,21 @@ func Read(file string) (ID, bool) {
 	if err != nil {
 		return ID{}, false
 	}
-	p, err := Parse(string(text))
+	p, err := Parse(withBoot(string(text)))
 	if err != nil || !p.Alive() {
 		return ID{}, false
 	}
 	return p, true
+}
+
+// withBoot adds today's boot to an identity without one, as an earlier version of Quorate wrote it for the processes
+// of a management plane, which an update must go on to know.
+func withBoot(text string) string {
+	fields := strings.Fields(text)
+	if boot, err := bootID(); err == nil && len(fields) == 2 {
+		return fields[0] + " " + boot + " " + fields[1]
+	}
+	return text
 }
 
 // String is the identity as one line for a file: number, boot, start time.

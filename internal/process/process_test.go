@@ -233,3 +233,24 @@ func TestEndingStopsWithItsContext(t *testing.T) {
 		t.Errorf("it gave %v", err)
 	}
 }
+
+// TestReadWithoutBoot: what an earlier version wrote is known after an update.
+func TestReadWithoutBoot(t *testing.T) {
+	me, err := Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	for text, want := range map[string]bool{
+		fmt.Sprintf("%d %d\n", me.PID, me.Began):   true,
+		fmt.Sprintf("%d %d\n", me.PID, me.Began+1): false,
+		fmt.Sprintf("%d\n", me.PID):                false,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := Read(file); ok != want || ok && p != me {
+			t.Errorf("%q is %v, %t", text, p, ok)
+		}
+	}
+}
