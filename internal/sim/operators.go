@@ -194,7 +194,6 @@ func (w *World) mayHide() bool { return !w.setup.External && w.initialised && !w
 
 // changeHost is what happens to what runs on a host.
 func (w *World) changeHost(e Event, h *host) {
-	m := h.member
 	switch e.Kind {
 	case Alarm, BlindMember:
 		w.prolong(e, e.N)
@@ -202,21 +201,29 @@ func (w *World) changeHost(e Event, h *host) {
 		if !h.node.IsZero() && h.alive() && h.silent.IsZero() {
 			h.silent, h.speaks = w.now, w.now.Add(e.For)
 		}
+	case Reidentify:
+		w.reidentify(h)
+	default:
+		if h.member != nil {
+			w.changeMember(e, h.member)
+		}
+	}
+}
+
+// changeMember is what happens to a host's etcd.
+func (w *World) changeMember(e Event, m *member) {
+	switch e.Kind {
 	case StopEtcd:
-		if m != nil && m.running && h.stage == up {
+		if m.running && m.host.stage == up {
 			w.stop(m)
 		}
 	case DropMember:
-		if m != nil && !m.removed && w.mayRemove(m) == nil {
+		if !m.removed && w.mayRemove(m) == nil {
 			w.take(m)
 			w.struck = append(w.struck, m)
 		}
-	case Reidentify:
-		w.reidentify(h)
 	case Corrupt:
-		if m != nil && m.running && !m.learner {
-			m.corrupt = true
-		}
+		m.corrupt = m.corrupt || m.running && !m.learner
 	}
 }
 
