@@ -19,7 +19,8 @@ func (w *World) without(gone *host) left {
 		switch {
 		case h == gone:
 		case h.deleting:
-			if h.hook && h.member != nil && !h.member.removed && !h.member.learner {
+			// One that cannot be seen counts as gone already, which judgeVoter holds to.
+			if h.hook && h.hidden.IsZero() && h.member != nil && !h.member.removed && !h.member.learner {
 				l.going = h
 			}
 			if h.hook && w.works(h) {
