@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -146,7 +145,7 @@ func (r *Reconciler) adoptMachine(ctx context.Context, s *scene, m *memory, befo
 	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("adopting Machine %s: %w", before.Name, err)
 	}
-	m.expect(expectation{machine: after.Name, uid: after.UID, version: after.ResourceVersion, since: time.Now()})
+	m.writes.ExpectMachine(after)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/quorum"
 )
@@ -161,7 +162,7 @@ func (s *scene) scalingDown(d plan.Decision) metav1.Condition {
 	case have <= want:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
 	}
-	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, withLate(scaling("down", have, want, d), s.late()))
+	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, withLate(scaling("down", have, want, d), machine.LateDeletions(s.objects(), s.observed.Now)))
 }
 
 // withLate adds to a message, as a line of its own, what takes too long.
@@ -218,7 +219,7 @@ func (s *scene) deleting(d plan.Decision, failure error) metav1.Condition {
 	case len(o.Workers) > 0:
 		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason, d.Message)
 	case len(o.Machines) > 0:
-		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, withLate(d.Message, s.late()))
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, withLate(d.Message, machine.LateDeletions(s.objects(), s.observed.Now)))
 	}
 	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingDeletionCompletedReason, d.Message)
 }

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -35,7 +36,7 @@ func fine() *scene {
 	}
 	s := newScene(kcp, testCluster(), machines, nil, time.Now())
 	s.addWorkload(view)
-	s.addEtcd(survey, &memberTimes{}, time.Now())
+	s.addEtcd(survey, &group.MemberTimes{}, time.Now())
 	return s
 }
 
@@ -49,7 +50,7 @@ func (s *scene) renewed() *scene {
 		to.read, to.config, to.infrastructure, to.withdrawn = true, m.config, m.infrastructure, m.withdrawn
 	}
 	n.addWorkload(s.view)
-	n.addEtcd(s.survey, &memberTimes{}, time.Now())
+	n.addEtcd(s.survey, &group.MemberTimes{}, time.Now())
 	return n
 }
 

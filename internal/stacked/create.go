@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -48,7 +48,7 @@ func (r *Reconciler) create(ctx context.Context, s *scene, m *memory, step plan.
 		return err
 	}
 	m.begun = ""
-	m.expect(expectation{machine: step.Machine, since: time.Now()})
+	m.writes.Expect(group.Write{Machine: step.Machine})
 	if _, replaces := s.kcp.Annotations[upstream.RemediationInProgressAnnotation]; replaces {
 		return r.annotate(ctx, s, m, map[string]string{upstream.RemediationInProgressAnnotation: ""})
 	}
@@ -194,4 +194,14 @@ func (r *Reconciler) make(ctx context.Context, kcp *controlplanev1.KubeadmContro
 		}
 	}
 	return fmt.Errorf("%w by one that does not belong to KubeadmControlPlane %s", errNameTaken, kcp.Name)
+}
+
+// lastMachine reads the highest number that was ever put into a machine's name.
+// One that cannot be read counts as none: the machines that exist are counted besides.
+func lastMachine(kcp *controlplanev1.KubeadmControlPlane) int {
+	n, err := strconv.Atoi(kcp.Annotations[controlplanev1.LastMachineAnnotation])
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
 }

@@ -9,11 +9,15 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/version"
 )
 
 // kind is the kind that owns everything made here.
 const kind = "KubeadmControlPlane"
+
+// metrics are those of all control planes of the kind.
+const metrics group.Metrics = kind
 
 // kubeletLocalMode is the feature gate of kubeadm with which a joining kubelet
 // talks to the API server of its own machine. It is on by default from

@@ -17,6 +17,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -65,7 +66,7 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 		m.files = filesBehind{}
 		return r.Kubeadm.WriteConfig(ctx, s.buildable(), s.cluster)
 	case plan.WritePermissions:
-		m.files, m.surveyed = filesBehind{}, time.Time{} // members that were out of reach may answer now
+		m.files, m.surveys.At = filesBehind{}, time.Time{} // members that were out of reach may answer now
 		return r.Kubeadm.WritePermissions(ctx, s.buildable(), s.cluster)
 	case plan.UpdateAddons:
 		m.files = filesBehind{}
@@ -99,7 +100,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scene, m *memory, step plan.
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Machine %s: %w", name, err)
 	}
-	m.expect(expectation{machine: name, uid: target.UID, deleted: true, since: time.Now()})
+	m.writes.Expect(group.Write{Machine: name, UID: target.UID, Deleted: true})
 	return nil
 }
 
@@ -130,7 +131,7 @@ func (r *Reconciler) release(ctx context.Context, s *scene, m *memory, name stri
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("releasing Machine %s: %w", name, err)
 	}
-	m.expect(expectation{machine: name, uid: target.UID, released: true, since: time.Now()})
+	m.writes.Expect(group.Write{Machine: name, UID: target.UID, Released: true})
 	return nil
 }
 
@@ -145,7 +146,7 @@ func (r *Reconciler) changeMembers(ctx context.Context, s *scene, m *memory, ste
 	if err != nil {
 		return err
 	}
-	m.dropSurvey()
+	m.surveys.Drop()
 	if step.Verb == plan.RemoveMember {
 		if err := r.noteRemoval(ctx, s, m, step); err != nil {
 			return err

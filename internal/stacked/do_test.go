@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -48,9 +49,9 @@ func TestCreate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.ContainsFunc(first.expected, func(e expectation) bool { return e.machine == "demo-cp-1" && e.uid == "" }) ||
-		!slices.ContainsFunc(first.expected, func(e expectation) bool { return e.machine == "" && e.version != "" }) {
-		t.Errorf("expected is %+v, want the Machine and the number", first.expected)
+	if !slices.ContainsFunc(first.writes.Awaited, func(e group.Write) bool { return e.Machine == "demo-cp-1" && e.UID == "" }) ||
+		!slices.ContainsFunc(first.writes.Awaited, func(e group.Write) bool { return e.Machine == "" && e.Version != "" }) {
+		t.Errorf("expected is %+v, want the Machine and the number", first.writes.Awaited)
 	}
 	if got := w.objects(); got != "[demo-cp-1] [demo-cp-1] [demo-cp-1]" {
 		t.Fatalf("made %s", got)
@@ -221,16 +222,16 @@ func TestRemoveAndRelease(t *testing.T) {
 	if w.machine("demo-cp-1").DeletionTimestamp.IsZero() {
 		t.Fatal("the Machine is not being deleted")
 	}
-	if !slices.ContainsFunc(m.expected, func(e expectation) bool { return e.deleted && e.uid == s.machines[0].UID }) {
-		t.Errorf("expected is %+v, want the deletion", m.expected)
+	if !slices.ContainsFunc(m.writes.Awaited, func(e group.Write) bool { return e.Deleted && e.UID == s.machines[0].UID }) {
+		t.Errorf("expected is %+v, want the deletion", m.writes.Awaited)
 	}
 	for range 2 {
 		if err := w.r.do(ctx, s, m, plan.Step{Verb: plan.ReleaseHook, Machine: "demo-cp-1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.ContainsFunc(m.expected, func(e expectation) bool { return e.released && e.uid == s.machines[0].UID }) {
-		t.Errorf("expected is %+v, want the release", m.expected)
+	if !slices.ContainsFunc(m.writes.Awaited, func(e group.Write) bool { return e.Released && e.UID == s.machines[0].UID }) {
+		t.Errorf("expected is %+v, want the release", m.writes.Awaited)
 	}
 	w.bury()
 	if got := w.machineNames(); len(got) != 0 {

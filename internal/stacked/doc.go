@@ -1,8 +1,8 @@
 // Package stacked is the controller of the kind KubeadmControlPlane: a thin
 // shell around the decisions of package plan.
 //
-// It knows how the facts of a control plane are read (observe.go), how one step
-// is carried out (do.go) and how both are told to people (report.go). It does
+// It knows how the facts of a control plane are read (look.go and observe.go; scene.go holds them), how one step
+// is carried out (do.go and create.go) and how both are told to people (report.go and conditions.go). It does
 // not know which step comes next, nor why: that is plan's. It knows no etcd
 // protocol, no certificates and no connections either; it asks the packages
 // etcd, certs and workload.

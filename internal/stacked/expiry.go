@@ -163,7 +163,7 @@ func (s *scene) mayAsk(m *observedMachine) bool {
 func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *expiries, target *observedMachine) bool {
 	node, ip := target.facts.Node, machine.InternalIP(target.Machine)
 	if target.node != nil {
-		ip = cmp.Or(nodeIP(target.node), ip)
+		ip = cmp.Or(machine.NodeIP(target.node), ip)
 	}
 	port := machine.APIServerPort(target.config)
 	dial := r.Workload.Dial(client.ObjectKeyFromObject(s.cluster), node, ip, port)

@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -80,13 +81,13 @@ func lookOnce(ctx context.Context, c client.Reader, s *scene, patience time.Dura
 	defer q.Forget(client.ObjectKeyFromObject(s.cluster))
 	quorum, err := q.Of(ctx, s.cluster)
 	if err != nil {
-		s.addEtcd(etcd.Survey{Why: err.Error()}, &memberTimes{}, time.Now())
+		s.addEtcd(etcd.Survey{Why: err.Error()}, &group.MemberTimes{}, time.Now())
 		return
 	}
 	survey := s.ask(ctx, quorum, func(node, ip string) etcd.Target {
 		return etcd.Target{Name: node, Dial: workload.Dial(config, node, ip, etcdPort)}
 	}, etcd.Survey{})
-	s.addEtcd(survey, &memberTimes{}, time.Now())
+	s.addEtcd(survey, &group.MemberTimes{}, time.Now())
 }
 
 // workloadConfig reads how the managed cluster is reached.

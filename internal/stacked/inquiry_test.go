@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 )
 
 // slowEtcd takes its time to answer, and then says what the world says.
@@ -106,7 +107,7 @@ func TestSurveyHoldsNoWorker(t *testing.T) {
 		for i := 1; i < len(e.asked); i++ {
 			pauses = append(pauses, e.asked[i].Sub(e.asked[i-1])-e.takes)
 		}
-		if len(pauses) < 15 || !slices.IsSorted(pauses[:5]) || slices.Max(pauses) > surveyRetryMax+time.Second || pauses[0] > 2*time.Second {
+		if len(pauses) < 15 || !slices.IsSorted(pauses[:5]) || slices.Max(pauses) > group.SurveyRetryMax+time.Second || pauses[0] > 2*time.Second {
 			t.Errorf("%d surveys, with pauses of %v", len(e.asked), pauses)
 		}
 
@@ -117,8 +118,8 @@ func TestSurveyHoldsNoWorker(t *testing.T) {
 		w.mu.Unlock()
 		begun := time.Now()
 		w.drive(5 * time.Second)
-		if len(e.asked) == 0 || e.asked[0].Sub(begun) > 100*time.Millisecond || w.r.memories.of(kcpKey).retry() != 0 {
-			t.Errorf("asked %v after a change at %s; again after %s", e.asked, begun, w.r.memories.of(kcpKey).retry())
+		if len(e.asked) == 0 || e.asked[0].Sub(begun) > 100*time.Millisecond || w.r.memories.of(kcpKey).surveys.Retry() != 0 {
+			t.Errorf("asked %v after a change at %s; again after %s", e.asked, begun, w.r.memories.of(kcpKey).surveys.Retry())
 		}
 	})
 }
@@ -149,7 +150,7 @@ func TestStepsAwayRestOnANewSurvey(t *testing.T) {
 				last = at
 			}
 		}
-		if !last.After(changed) || e.moved.Sub(last) > e.takes+surveyAge {
+		if !last.After(changed) || e.moved.Sub(last) > e.takes+group.SurveyAge {
 			t.Errorf("the leader moved at %s, on a survey of %s; a fact changed at %s", e.moved, last, changed)
 		}
 	})
@@ -210,31 +211,17 @@ func TestForgottenWhileAsked(t *testing.T) {
 		w, _ := slowWorld(t, 1)
 		w.forgetEtcd()
 		w.once()
-		running := w.r.memories.of(kcpKey).inquiry
+		running := w.r.memories.of(kcpKey).surveys.Running()
 		if running == nil {
 			t.Fatal("no survey runs")
 		}
 		w.r.forget(kcpKey)
-		<-running.done
+		<-running
 		synctest.Wait()
 		if w.forgotten != 3 { // the connection and etcd's, and etcd's once more
 			t.Errorf("forgotten %d times", w.forgotten)
 		}
 	})
-}
-
-func TestRetryIsBounded(t *testing.T) {
-	m := &memory{}
-	var got []string
-	for n := range 8 {
-		m.unanswered = n
-		got = append(got, m.retry().String())
-	}
-	m.unanswered = 1 << 40
-	got = append(got, m.retry().String())
-	if want := []string{"0s", "1s", "2s", "4s", "8s", "16s", "30s", "30s", "30s"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
 }
 
 // TestMissingIsReadRarely: turns in quick succession do not read all secrets anew because one is missing.

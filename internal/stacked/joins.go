@@ -3,7 +3,6 @@ package stacked
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,7 +80,7 @@ func (r *Reconciler) noteRemoval(ctx context.Context, s *scene, m *memory, step 
 		return fmt.Errorf("noting the removal of member %s on Machine %s: %w", step.Member, before.Name, err)
 	}
 	s.replace(after)
-	m.expect(expectation{machine: after.Name, uid: after.UID, version: after.ResourceVersion, since: time.Now()})
+	m.writes.ExpectMachine(after)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -70,7 +71,7 @@ func TestCannotJoin(t *testing.T) {
 			test.change(s)
 			n := s.renewed()
 			n.addWorkload(s.view)
-			n.addEtcd(s.survey, &memberTimes{}, n.observed.Now)
+			n.addEtcd(s.survey, &group.MemberTimes{}, n.observed.Now)
 			if got := n.observed.Machines[0].CannotJoin; got != test.want {
 				t.Errorf("cannot join because %q, want %q", got, test.want)
 			}

@@ -15,6 +15,7 @@ import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -61,7 +62,7 @@ func TestKubeadmUnusable(t *testing.T) {
 		t.Errorf("a rollout begins: %+v", p)
 	}
 	w.unusable = ""
-	w.r.memories.of(kcpKey).files.read = metav1.Now().Add(-surveyAgeRest)
+	w.r.memories.of(kcpKey).files.read = metav1.Now().Add(-group.SurveyAgeAtRest)
 	if p := w.live(); p.Step != string(plan.Nothing) {
 		t.Errorf("it ends with %+v", p)
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -45,7 +46,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if err != nil {
 		return nil, 0, err
 	}
-	if wait, err := r.unseen(ctx, m, kcp, slices.Concat(machines.ours, machines.strangers), time.Now()); err != nil || wait > 0 {
+	if wait, err := m.writes.Unseen(ctx, r.APIReader, kcp, slices.Concat(machines.ours, machines.strangers), time.Now()); err != nil || wait > 0 {
 		return nil, wait, err
 	}
 	s, err := from.gather(ctx, kcp, cluster, machines, &m.slow, time.Now())
@@ -79,8 +80,8 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 	switch {
 	case moving, m.files.behind.Config != "", m.files.behind.Addons != "", m.files.behind.Permissions != "":
 		age = filesAge
-	case m.files.behind != KubeadmBehind{}, o.Etcd.Managed && !m.survey.Known:
-		age = surveyAgeRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
+	case m.files.behind != KubeadmBehind{}, o.Etcd.Managed && !m.surveys.Last.Known:
+		age = group.SurveyAgeAtRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
 	}
 	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
 		behind, err := r.Kubeadm.Behind(ctx, s.buildable(), s.cluster)
@@ -135,17 +136,17 @@ func (s *scene) surveys() bool {
 }
 
 // observeEtcd adds what etcd says, and has it asked unless that was done a moment ago. The error is
-// errSurveyRuns while the answers are not there.
+// group.ErrSurveyRuns while the answers are not there.
 func (r *Reconciler) observeEtcd(ctx context.Context, s *scene, m *memory) error {
 	if !s.surveys() {
-		m.dropSurvey()
+		m.surveys.Drop()
 		return nil
 	}
 	s.left = m.left
 	around := s.around()
-	m.take()
-	if !m.usable(around, time.Now()) {
-		if err := r.surveyed(ctx, s, m, around, ""); err != nil {
+	m.surveys.Take()
+	if !m.surveys.Usable(around, time.Now()) {
+		if err := m.surveys.Renew(ctx, r.asker(s), around, ""); err != nil {
 			return err
 		}
 	}
@@ -156,8 +157,8 @@ func (r *Reconciler) observeEtcd(ctx context.Context, s *scene, m *memory) error
 // useSurvey adds the newest survey.
 func (s *scene) useSurvey(m *memory) {
 	s.observed.Now = time.Now()
-	s.retry = m.retry()
-	s.addEtcd(m.survey, &m.since, s.observed.Now)
+	s.retry = m.surveys.Retry()
+	s.addEtcd(m.surveys.Last, &m.since, s.observed.Now)
 }
 
 // around writes all facts but etcd's and the time, to tell whether any has changed.

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -54,11 +55,11 @@ func TestMatch(t *testing.T) {
 					test.members[i].ID = uint64(i + 1)
 				}
 			}
-			s.addEtcd(etcd.Survey{Known: true, Agreed: true, Members: test.members}, &memberTimes{}, time.Now())
+			s.addEtcd(etcd.Survey{Known: true, Agreed: true, Members: test.members}, &group.MemberTimes{}, time.Now())
 			matched := s.match(test.members)
 			var got []string
 			for _, m := range test.members {
-				on := matched.of[m.ID]
+				on := matched.Hosts[m.ID]
 				if on == "" {
 					on = "-"
 				}
@@ -90,7 +91,7 @@ func TestOwnNames(t *testing.T) {
 	for i := range survey.Members {
 		survey.Members[i].Name = fmt.Sprintf("etcd-%d", i)
 	}
-	s.addEtcd(survey, &memberTimes{}, time.Now())
+	s.addEtcd(survey, &group.MemberTimes{}, time.Now())
 	d := plan.Next(s.observed)
 	if d.Step.Verb != plan.Nothing {
 		t.Errorf("decided %s; members %+v", d, s.observed.Etcd.Members)
@@ -100,9 +101,9 @@ func TestOwnNames(t *testing.T) {
 // TestMachineMissingFromOneLook: a voter whose Machine a person has unlabelled has its 20 seconds.
 func TestMachineMissingFromOneLook(t *testing.T) {
 	w := grown(t, 3)
-	seen := w.r.memories.of(kcpKey).since.seen
+	seen := w.r.memories.of(kcpKey).since.Seen
 	for id, s := range seen {
-		s.since = s.since.Add(-time.Hour)
+		s.Since = s.Since.Add(-time.Hour)
 		seen[id] = s
 	}
 	m := w.machine("demo-cp-2")

@@ -7,8 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/group"
 )
 
 // memory is what is kept of one control plane between turns. Turns of one
@@ -19,20 +18,12 @@ type memory struct {
 	// began is when the control plane was first looked at by this process.
 	began time.Time
 	// since is since when each member is as it is.
-	since memberTimes
-	// survey is what etcd said last, when it had said so, what else was known when it was
-	// asked, the step that this was to confirm, and whether nothing was under way.
-	survey            etcd.Survey
-	surveyed          time.Time
-	around, confirmed string
-	resting           bool
-	// unanswered counts surveys in a row that nobody answered.
-	unanswered int
-	// inquiry is the survey that runs; nil: none does.
-	inquiry *inquiry
+	since group.MemberTimes
+	// surveys are what etcd said last, and what it is being asked.
+	surveys group.Surveys
 	// objects and members tell when facts changed that nobody dates: what is wanted
 	// and which Machines there are; which members there are and who leads.
-	objects, members changes
+	objects, members group.Changes
 	// slow are the facts that are read rarely.
 	slow slowFacts
 	// files are kubeadm's in the cluster.
@@ -44,8 +35,8 @@ type memory struct {
 	begun string
 	// left is the machine whose member was removed last: it need not be asked any more.
 	left string
-	// expected are own writes that the cache has not shown yet.
-	expected []expectation
+	// writes are own ones that the cache has not shown yet.
+	writes group.Writes
 }
 
 // filesBehind is what was said of kubeadm's files in the cluster, for which spec, and when.
@@ -83,56 +74,6 @@ func (m *memories) forget(key client.ObjectKey) *memory {
 	return dropped
 }
 
-// memberTimes remembers since when each member is as it is.
-type memberTimes struct {
-	seen map[string]sighting
-}
-
-// sighting is how a member looked, and since when.
-type sighting struct {
-	learner, named bool
-	// placed: its machine is known. One that is missing from one look only is looked at anew.
-	placed bool
-	health plan.Health
-	since  time.Time
-}
-
-// is reports whether a member looks the same in both, whenever that was.
-func (s sighting) is(other sighting) bool {
-	s.since = other.since
-	return s == other
-}
-
-// stamp writes into each member since when it is as it is. Members that are no
-// longer in the list are forgotten: an ID that returns is new.
-func (t *memberTimes) stamp(members []plan.Member, now time.Time) {
-	seen := make(map[string]sighting, len(members))
-	for i := range members {
-		m := &members[i]
-		s := sighting{learner: m.Learner, named: m.Name != "", placed: m.Machine != "", health: m.Health, since: now}
-		if old, ok := t.seen[m.ID]; ok && old.is(s) {
-			s.since = old.since
-		}
-		seen[m.ID] = s
-		m.Since = s.since
-	}
-	t.seen = seen
-}
-
-// changes tells when something last changed, as it was seen.
-type changes struct {
-	seen string
-	at   time.Time
-}
-
-// look compares with what was seen last. What is seen first has not changed.
-func (c *changes) look(now string, at time.Time) {
-	if c.seen != "" && c.seen != now {
-		c.at = at
-	}
-	c.seen = now
-}
-
 // note remembers when the facts changed that nobody dates.
 func (m *memory) note(s *scene) {
 	o := s.observed
@@ -140,7 +81,7 @@ func (m *memory) note(s *scene) {
 	for _, machine := range o.Machines {
 		objects += " " + machine.Name
 	}
-	m.objects.look(objects, o.Now)
+	m.objects.Look(objects, o.Now)
 	if !o.Etcd.Known {
 		return
 	}
@@ -148,14 +89,14 @@ func (m *memory) note(s *scene) {
 	for _, member := range o.Etcd.Members {
 		members += fmt.Sprint(" ", member.ID, member.Leader)
 	}
-	m.members.look(members, o.Now)
+	m.members.Look(members, o.Now)
 }
 
 // newest returns the newest of the times at which facts became true, those on
 // record and those that were only seen.
 func (m *memory) newest(s *scene) time.Time {
 	newest := s.newestFact()
-	for _, at := range []time.Time{m.objects.at, m.members.at} {
+	for _, at := range []time.Time{m.objects.At, m.members.At} {
 		if at.After(newest) {
 			newest = at
 		}

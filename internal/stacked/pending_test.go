@@ -10,6 +10,7 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
 )
 
 func TestTopologyPending(t *testing.T) {
@@ -101,7 +102,7 @@ func TestUpdating(t *testing.T) {
 			if test.condition != nil {
 				m.Status.Conditions = []metav1.Condition{*test.condition}
 			}
-			if got := updating(m); got != test.want {
+			if got := machine.Updating(m); got != test.want {
 				t.Errorf("updating: %q, want %q", got, test.want)
 			}
 			s := newScene(testKCP(3), testCluster(), []*clusterv1.Machine{m}, nil, time.Now())

@@ -3,7 +3,6 @@ package stacked
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +70,7 @@ func (r *Reconciler) propagateMachine(ctx context.Context, s *scene, m *memory, 
 		return fmt.Errorf("writing Machine %s: %w", before.Name, err)
 	}
 	on.Machine = after
-	m.expect(expectation{machine: after.Name, uid: after.UID, version: after.ResourceVersion, since: time.Now()})
+	m.writes.ExpectMachine(after)
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,8 +91,8 @@ func (s *scene) targets(to dial) []etcd.Target {
 		if name == "" {
 			continue
 		}
-		if m.node != nil && nodeIP(m.node) != "" {
-			ip = nodeIP(m.node)
+		if m.node != nil && machine.NodeIP(m.node) != "" {
+			ip = machine.NodeIP(m.node)
 		}
 		known[name] = true
 		if facts := m.facts; facts.Deleting && (!facts.Hook || facts.Name == s.left) {
@@ -104,7 +103,7 @@ func (s *scene) targets(to dial) []etcd.Target {
 	for i := range s.view.Nodes {
 		node := &s.view.Nodes[i]
 		if _, controls := node.Labels[controlPlaneLabel]; controls && !known[node.Name] {
-			targets = append(targets, to(node.Name, nodeIP(node)))
+			targets = append(targets, to(node.Name, machine.NodeIP(node)))
 		}
 	}
 	slices.SortFunc(targets, func(a, b etcd.Target) int { return strings.Compare(a.Name, b.Name) })
@@ -121,7 +120,7 @@ func (s *scene) unregistered(survey etcd.Survey, to dial, known []etcd.Target) [
 		if member.Name == "" || slices.ContainsFunc(known, func(t etcd.Target) bool { return t.Name == member.Name }) {
 			continue
 		}
-		name := matched.of[member.ID]
+		name := matched.Hosts[member.ID]
 		for _, m := range s.machines {
 			if m.Name == name && m.facts.Node == "" {
 				targets = append(targets, to(member.Name, machine.InternalIP(m.Machine)))
@@ -146,10 +145,3 @@ func (s *scene) ask(ctx context.Context, quorum Quorum, to dial, last etcd.Surve
 	}
 	return survey
 }
-
-// How old a survey may be that a decision stands on: while something is under
-// way, and at rest while nothing else has changed either.
-const (
-	surveyAge     = time.Second
-	surveyAgeRest = 25 * time.Second
-)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -147,8 +148,8 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 	m := r.memories.of(client.ObjectKeyFromObject(kcp))
 	m.cluster = client.ObjectKeyFromObject(cluster)
 	s, unseen, err := r.observe(ctx, kcp, cluster, m)
-	if errors.Is(err, errSurveyRuns) {
-		return ctrl.Result{RequeueAfter: surveyLimit}, nil // its end comes as an event
+	if errors.Is(err, group.ErrSurveyRuns) {
+		return ctrl.Result{RequeueAfter: group.SurveyTimeout}, nil // its end comes as an event
 	}
 	if err != nil || unseen > 0 {
 		return ctrl.Result{RequeueAfter: unseen}, err
@@ -156,8 +157,8 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 	d := decide(ctx, s)
 	if acts(d.Step) {
 		d, err = r.confirm(ctx, s, m, d)
-		if errors.Is(err, errSurveyRuns) {
-			return ctrl.Result{RequeueAfter: surveyLimit}, nil
+		if errors.Is(err, group.ErrSurveyRuns) {
+			return ctrl.Result{RequeueAfter: group.SurveyTimeout}, nil
 		}
 		if err != nil {
 			return ctrl.Result{}, err
@@ -190,7 +191,7 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 // connection to the cluster as soon as there can be one.
 func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
 	busy := s.busy()
-	m.resting = !busy && !acts(d.Step)
+	m.surveys.AtRest = !busy && !acts(d.Step)
 	if len(s.machines) > 0 && (s.observed.Cluster.Kubeconfig.Exists || s.observed.Group.Deleting) {
 		key := client.ObjectKeyFromObject(s.cluster)
 		r.Workload.Want(key, busy)
@@ -232,17 +233,10 @@ func (r *Reconciler) confirm(ctx context.Context, s *scene, m *memory, d plan.De
 	if !changesQuorum(d.Step) || !s.surveys() {
 		return d, nil
 	}
-	around, step := s.around(), d.Step.String()
-	if m.confirms(step, around, time.Now()) {
-		m.confirmed = "" // for one step only
-		return d, nil
+	renewed, err := m.surveys.Confirm(ctx, r.asker(s), s.around(), d.Step.String())
+	if err != nil || !renewed {
+		return d, err
 	}
-	for !m.confirms(step, around, time.Now()) { // what still ran may have been another survey
-		if err := r.surveyed(ctx, s, m, around, step); err != nil {
-			return d, err
-		}
-	}
-	m.confirmed = ""
 	s.useSurvey(m)
 	now := decide(ctx, s)
 	if now.Step != d.Step && acts(now.Step) {
@@ -266,7 +260,7 @@ func (r *Reconciler) act(ctx context.Context, s *scene, m *memory, d plan.Decisi
 	fact := m.newest(s)
 	err := r.do(ctx, s, m, d.Step)
 	delay := time.Since(fact)
-	countStep(d, delay, err)
+	metrics.Step(d, delay, err)
 	if err == nil {
 		ctrl.LoggerFrom(ctx).Info("Did", "step", d.Step.String(), "reason", d.Reason, "since_fact", delay.Round(time.Millisecond).String())
 	}
@@ -276,13 +270,9 @@ func (r *Reconciler) act(ctx context.Context, s *scene, m *memory, d plan.Decisi
 // forget drops all that is kept of a control plane and its cluster.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	if m := r.memories.forget(key); m != nil {
-		if m.inquiry != nil {
-			m.inquiry.forgotten.Store(true)
-		}
-		m.dropSurvey()
+		m.surveys.Forget()
 		r.Workload.Forget(m.cluster)
 		r.Quorums.Forget(m.cluster)
 	}
-	quorumSpare.DeleteLabelValues(key.Namespace, key.Name)
-	certificateExpiry.DeleteLabelValues(key.Namespace, key.Name)
+	metrics.Forget(key)
 }

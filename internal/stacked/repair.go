@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/quorum"
@@ -53,7 +54,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scene, m *memory, values m
 		return fmt.Errorf("writing annotations of KubeadmControlPlane %s: %w", s.kcp.Name, err)
 	}
 	s.kcp = after
-	m.expect(expectation{version: after.ResourceVersion, since: time.Now()})
+	m.writes.Expect(group.Write{Version: after.ResourceVersion})
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
@@ -52,8 +52,9 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	after := s.kcp.DeepCopy()
 	s.describe(after, d, failure)
 	r.announce(ctx, s.kcp, after, d, failure)
-	setSpare(s)
-	setExpiry(after)
+	key := client.ObjectKeyFromObject(s.kcp)
+	metrics.Spare(key, s.observed)
+	metrics.Expiry(key, after.Status.CertificateExpiry.Date.Time)
 	// After a step the next turn comes at once, and writes what both have to say.
 	if acts(d.Step) && failure == nil || equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
 		return kept
@@ -62,7 +63,7 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	if err != nil {
 		return errors.Join(kept, fmt.Errorf("writing the status of KubeadmControlPlane %s: %w", s.kcp.Name, err))
 	}
-	m.expect(expectation{version: after.ResourceVersion, since: time.Now()})
+	m.writes.Expect(group.Write{Version: after.ResourceVersion})
 	return kept
 }
 
@@ -114,7 +115,7 @@ func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d 
 		if err != nil {
 			return fmt.Errorf("writing the conditions of Machine %s: %w", before.Name, err)
 		}
-		m.expect(expectation{machine: after.Name, uid: after.UID, version: after.ResourceVersion, since: time.Now()})
+		m.writes.ExpectMachine(after)
 	}
 	return nil
 }

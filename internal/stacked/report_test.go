@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -85,7 +86,7 @@ func TestRequestsAtRest(t *testing.T) {
 		// A Node reports and a Machine is resynced meanwhile: nothing that matters has changed.
 		w.turn()
 		passed += result.RequeueAfter
-		m.surveyed = m.surveyed.Add(-result.RequeueAfter)
+		m.surveys.At = m.surveys.At.Add(-result.RequeueAfter)
 		m.slow.read = m.slow.read.Add(-result.RequeueAfter)
 	}
 	if perMinute := float64(q.n.Load()) / minutes; perMinute > 2 {
@@ -112,7 +113,7 @@ func TestSurveysWhileBusy(t *testing.T) {
 	for range 10 {
 		w.turn()
 	}
-	if passed := time.Since(began); w.surveys > 1+int(passed/surveyAge) {
+	if passed := time.Since(began); w.surveys > 1+int(passed/group.SurveyAge) {
 		t.Errorf("asked etcd %d times within %v", w.surveys, passed)
 	}
 }
@@ -122,7 +123,7 @@ func TestChangeAtRest(t *testing.T) {
 	w := grown(t, 3)
 	m := w.r.memories.of(kcpKey)
 	w.turn()
-	m.surveyed = m.surveyed.Add(-10 * time.Second)
+	m.surveys.At = m.surveys.At.Add(-10 * time.Second)
 	w.surveys = 0
 	if w.turn(); w.surveys != 0 {
 		t.Errorf("asked etcd %d times although nothing has changed", w.surveys)

@@ -12,6 +12,7 @@ import (
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -51,7 +52,7 @@ func TestRestartTellsNothing(t *testing.T) {
 func TestEtcdUnknownAtStart(t *testing.T) {
 	s := fine()
 	s.kcp.Status.Conditions = s.groupConditions(waiting, nil)
-	s.addEtcd(etcd.Survey{Why: "not asked yet"}, &memberTimes{}, s.observed.Now)
+	s.addEtcd(etcd.Survey{Why: "not asked yet"}, &group.MemberTimes{}, s.observed.Now)
 	s.began = s.observed.Now
 	for _, kind := range []string{"Available", "EtcdClusterHealthy"} {
 		if got := told(s.groupConditions(waiting, nil), kind); got != "absent" {

@@ -20,6 +20,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -273,7 +274,7 @@ func TestMark(t *testing.T) {
 	} {
 		m := made("m")
 		test.make(m)
-		if got := mark(m); got != test.want {
+		if got := machine.Marked(m); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -291,7 +292,7 @@ func TestGates(t *testing.T) {
 				m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status)})
 			}
 		}
-		if got := shutGate(kcp, m); got != test.want {
+		if got := machine.ShutGate(m, kcp.Spec.MachineTemplate.Spec.ReadinessGates); got != test.want {
 			t.Errorf("good %q, bad %q: %q, want %q", test.good, test.bad, got, test.want)
 		}
 	}

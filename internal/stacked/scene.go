@@ -2,8 +2,6 @@ package stacked
 
 import (
 	"cmp"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +14,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -100,7 +99,7 @@ func (s *scene) replace(written *clusterv1.Machine) {
 // addWorkload adds what is known from the workload cluster: Nodes and static pods.
 func (s *scene) addWorkload(view workload.View) {
 	s.view = view
-	nodes := nodesOf(s.objects(), view.Nodes)
+	nodes := machine.Nodes(s.objects(), view.Nodes)
 	s.observed.Cluster.Reachable = view.Reachable
 	if !view.Reachable {
 		s.observed.Cluster.Unreachable = cmp.Or(view.Why, "not connected yet")
@@ -124,7 +123,7 @@ func machineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, s
 		Deleting: !m.DeletionTimestamp.IsZero(),
 		Hook:     machine.HasHook(m),
 		HookDue:  machine.HookDue(m),
-		Updating: updating(m),
+		Updating: machine.Updating(m),
 	}
 	if node == nil {
 		facts.Components = unknownComponents(stacked, "the machine has no Node")
@@ -165,97 +164,22 @@ func nodeReady(node *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// nodesOf finds each machine's Node: by the reference on the Machine, else by
-// provider ID, else by a name or an address that the infrastructure gave the
-// machine. Waiting for the reference alone would cost the time that the core
-// controllers need to set it.
-func nodesOf(machines []*clusterv1.Machine, nodes []corev1.Node) map[string]*corev1.Node {
-	found := map[string]*corev1.Node{}
-	taken := map[string]bool{}
-	for _, same := range []func(*clusterv1.Machine, *corev1.Node) bool{byReference, byProviderID, byName, byAddress} {
-		for _, m := range machines {
-			if found[m.Name] != nil {
-				continue
-			}
-			for i := range nodes {
-				if node := &nodes[i]; !taken[node.Name] && same(m, node) {
-					found[m.Name], taken[node.Name] = node, true
-					break
-				}
-			}
-		}
-	}
-	return found
-}
-
-func byReference(m *clusterv1.Machine, node *corev1.Node) bool {
-	return m.Status.NodeRef.Name == node.Name
-}
-
-func byProviderID(m *clusterv1.Machine, node *corev1.Node) bool {
-	return m.Status.NodeRef.Name == "" && m.Spec.ProviderID != "" && m.Spec.ProviderID == node.Spec.ProviderID
-}
-
-func byName(m *clusterv1.Machine, node *corev1.Node) bool {
-	if m.Status.NodeRef.Name != "" || contradict(m, node) {
-		return false
-	}
-	if m.Name == node.Name {
-		return true
-	}
-	return slices.ContainsFunc(m.Status.Addresses, func(a clusterv1.MachineAddress) bool {
-		return (a.Type == clusterv1.MachineHostName || a.Type == clusterv1.MachineInternalDNS) && a.Address == node.Name
-	})
-}
-
-func byAddress(m *clusterv1.Machine, node *corev1.Node) bool {
-	if m.Status.NodeRef.Name != "" || contradict(m, node) {
-		return false
-	}
-	return slices.ContainsFunc(m.Status.Addresses, func(a clusterv1.MachineAddress) bool {
-		return a.Type == clusterv1.MachineInternalIP && sameAddress(a.Address, nodeIP(node))
-	})
-}
-
-// contradict reports whether both name a provider ID and these differ: then a
-// name or an address that agrees is left from an earlier machine.
-func contradict(m *clusterv1.Machine, node *corev1.Node) bool {
-	return m.Spec.ProviderID != "" && node.Spec.ProviderID != "" && m.Spec.ProviderID != node.Spec.ProviderID
-}
-
-// nodeIP returns the Node's first internal address; empty when it has none.
-func nodeIP(node *corev1.Node) string {
-	for _, a := range node.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			return a.Address
-		}
-	}
-	return ""
-}
-
-// sameAddress compares addresses, not their spelling.
-func sameAddress(a, b string) bool {
-	x, errX := netip.ParseAddr(a)
-	y, errY := netip.ParseAddr(b)
-	return errX == nil && errY == nil && x.Unmap() == y.Unmap()
-}
-
 // addEtcd adds what etcd's members said, and since when each is as it is.
-func (s *scene) addEtcd(survey etcd.Survey, since *memberTimes, now time.Time) {
+func (s *scene) addEtcd(survey etcd.Survey, since *group.MemberTimes, now time.Time) {
 	s.survey = survey
 	facts := &s.observed.Etcd
 	facts.Known, facts.Agreed, facts.Why = survey.Known, survey.Agreed, survey.Why
 	matched := s.match(survey.Members)
-	if matched.contradiction != "" {
+	if matched.Contradiction != "" {
 		facts.Agreed = false
-		facts.Why = strings.Trim(matched.contradiction+"; "+facts.Why, "; ")
+		facts.Why = strings.Trim(matched.Contradiction+"; "+facts.Why, "; ")
 	}
 	facts.Members = make([]plan.Member, 0, len(survey.Members))
 	for _, m := range survey.Members {
 		facts.Members = append(facts.Members, plan.Member{
 			ID:      etcd.FormatID(m.ID),
 			Name:    m.Name,
-			Machine: matched.of[m.ID],
+			Machine: matched.Hosts[m.ID],
 			Learner: m.Learner,
 			Leader:  m.Leader,
 			Health:  m.Health,
@@ -265,49 +189,11 @@ func (s *scene) addEtcd(survey etcd.Survey, since *memberTimes, now time.Time) {
 	}
 	slices.SortFunc(facts.Members, func(a, b plan.Member) int { return cmp.Compare(a.ID, b.ID) })
 	if survey.Known {
-		since.stamp(facts.Members, now)
+		since.Stamp(facts.Members, now)
 	}
 	for _, m := range s.machines {
 		m.facts.CannotJoin = s.cannotJoin(m)
 	}
-}
-
-// mayBe reports whether a member of that name may run on a machine whose address
-// it has. Addresses are given out again: a name that is not the machine's own
-// belongs to an earlier one.
-func mayBe(name string, m *clusterv1.Machine, node *corev1.Node) bool {
-	switch {
-	case name == "":
-		return true
-	case node != nil:
-		return false
-	}
-	hostnames := 0
-	for _, a := range m.Status.Addresses {
-		if a.Type == clusterv1.MachineHostName || a.Type == clusterv1.MachineInternalDNS {
-			hostnames++
-			if a.Address == name {
-				return true
-			}
-		}
-	}
-	return hostnames == 0 || m.Name == name
-}
-
-// servesPeer reports whether one of the peer URLs lies on one of the addresses.
-func servesPeer(peers, addresses []string) bool {
-	for _, peer := range peers {
-		u, err := url.Parse(peer)
-		if err != nil {
-			continue
-		}
-		for _, a := range addresses {
-			if sameAddress(u.Hostname(), a) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // newestFact returns when the newest of the facts that decisions wait for became

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -88,12 +89,12 @@ func TestNodesOf(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			found := nodesOf(all(made, test.machines), all(registered, test.nodes))
+			found := machine.Nodes(all(made, test.machines), all(registered, test.nodes))
 			mine := mineOf(all(made, test.machines)...)
 			var got []string
 			for _, m := range slices.Sorted(maps.Keys(found)) {
 				got = append(got, m+":"+found[m].Name)
-				if node := found[m]; !mine.Names[node.Name] && !mine.ProviderIDs[node.Spec.ProviderID] && !mine.Addresses[workload.NormalAddress(nodeIP(node))] {
+				if node := found[m]; !mine.Names[node.Name] && !mine.ProviderIDs[node.Spec.ProviderID] && !mine.Addresses[workload.NormalAddress(machine.NodeIP(node))] {
 					t.Errorf("Node %s, which belongs to machine %s, would be left out of the view", node.Name, m)
 				}
 			}
@@ -224,13 +225,13 @@ func TestMemberTimes(t *testing.T) {
 		{"the same there", &placed, 8},
 		{"its machine is missing from one look", &voter, 10},
 	}
-	times := &memberTimes{}
+	times := &group.MemberTimes{}
 	for i, test := range tests {
 		members := []plan.Member{}
 		if test.member != nil {
 			members = append(members, *test.member)
 		}
-		times.stamp(members, at(i))
+		times.Stamp(members, at(i))
 		if test.member != nil && !members[0].Since.Equal(at(test.want)) {
 			t.Errorf("%s: since %d, want %d", test.name, members[0].Since.Unix(), test.want)
 		}
@@ -239,7 +240,7 @@ func TestMemberTimes(t *testing.T) {
 
 func TestAddEtcdSortsAndTimes(t *testing.T) {
 	s := newScene(testKCP(3), testCluster(), nil, nil, time.Now())
-	times := &memberTimes{}
+	times := &group.MemberTimes{}
 	s.addEtcd(etcd.Survey{Known: true, Members: []etcd.Member{{ID: 0xb}, {ID: 0xa}}}, times, time.Unix(5, 0))
 	if got := s.observed.Etcd.Members; got[0].ID != "a" || got[1].ID != "b" || got[0].Since.Unix() != 5 {
 		t.Errorf("members are %+v", got)

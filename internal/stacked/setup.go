@@ -16,11 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 )
 
@@ -41,7 +42,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		r.Kubeadm = kubeadm{secrets: r.APIReader, workload: r.Workload}
 	}
 	r.wakes = make(chan event.GenericEvent)
-	if err := register(metrics.Registry); err != nil {
+	if err := group.RegisterMetrics(runtimemetrics.Registry); err != nil {
 		return err
 	}
 	r.handshakes.SetLimit(expiriesAtOnce)

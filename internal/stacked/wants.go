@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,11 +13,11 @@ import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
 )
@@ -89,8 +88,8 @@ func (s *scene) addWants(now time.Time) {
 		facts, found := m.facts, drift.Of(withGates(s.kcp), m.parts(), now)
 		m.drift = &found
 		facts.Outdated = cut(found.String(), longestDrift)
-		facts.Marked = mark(m.Machine)
-		facts.Gate = shutGate(s.kcp, m.Machine)
+		facts.Marked = machine.Marked(m.Machine)
+		facts.Gate = machine.ShutGate(m.Machine, s.kcp.Spec.MachineTemplate.Spec.ReadinessGates)
 		_, facts.Chosen = m.Annotations[clusterv1.DeleteMachineAnnotation]
 		if r := replacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {
 			facts.Replaced, facts.Retries = r.Timestamp.Time, r.Retries
@@ -107,36 +106,6 @@ func withGates(kcp *controlplanev1.KubeadmControlPlane) *controlplanev1.KubeadmC
 	kcp = kcp.DeepCopy()
 	setFeatureGates(&kcp.Spec.KubeadmConfigSpec, kcp.Spec.Version)
 	return kcp
-}
-
-// mark says why a machine is to be replaced: a health check found it broken and left
-// it to its owner, or a person asks for it. Empty: it is not.
-func mark(m *clusterv1.Machine) string {
-	if _, asked := m.Annotations[clusterv1.RemediateMachineAnnotation]; asked {
-		return "the annotation " + clusterv1.RemediateMachineAnnotation + " asks for it"
-	}
-	if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) || !conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
-		return ""
-	}
-	verdict := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
-	if verdict.Message == "" {
-		return verdict.Reason
-	}
-	return strings.ReplaceAll(verdict.Message, "\n", "; ")
-}
-
-// shutGate names the first of the user's readiness gates that a machine does not pass.
-func shutGate(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) string {
-	for _, gate := range kcp.Spec.MachineTemplate.Spec.ReadinessGates {
-		passed := conditions.IsTrue(m, gate.ConditionType)
-		if gate.Polarity == clusterv1.NegativePolarityCondition {
-			passed = conditions.IsFalse(m, gate.ConditionType)
-		}
-		if !passed {
-			return gate.ConditionType
-		}
-	}
-	return ""
 }
 
 // surge is how many machines more than wanted a rollout may have.

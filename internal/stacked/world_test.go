@@ -249,10 +249,10 @@ func (w *world) turn() ctrl.Result {
 			w.t.Fatalf("turn failed: %v", err)
 		}
 		m := w.r.memories.kept[kcpKey]
-		if m == nil || m.inquiry == nil {
+		if m == nil || m.surveys.Running() == nil {
 			return result
 		}
-		<-m.inquiry.done // which brings about the next turn
+		<-m.surveys.Running() // which brings about the next turn
 	}
 }
 
@@ -381,7 +381,7 @@ func (w *world) appear(name string) {
 }
 
 // forgetEtcd lets what etcd said last be too old.
-func (w *world) forgetEtcd() { w.r.memories.of(kcpKey).surveyed = time.Time{} }
+func (w *world) forgetEtcd() { w.r.memories.of(kcpKey).surveys.At = time.Time{} }
 
 func testNode(name string) corev1.Node {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now(), Labels: map[string]string{controlPlaneLabel: ""}}}

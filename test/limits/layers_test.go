@@ -17,6 +17,7 @@ var layers = [][]string{
 	{"internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
 	{"internal/plan", "internal/cloudinit", "internal/hostcheck"},
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer"},
+	{"internal/group"},
 	{"internal/stacked", "internal/admission", "internal/sandbox"},
 	{"internal/local"},
 	{"internal/manager"},

@@ -16,6 +16,7 @@ import (
 // reconciles is a turn or a shell; a new one gets its place here.
 var roles = struct{ decisions, turns, shells []string }{
 	decisions: []string{"internal/quorum", "internal/version", "internal/drift", "internal/plan"},
+	turns:     []string{"internal/group"},
 	shells:    []string{"internal/stacked", "internal/local", "internal/admission"},
 }
 

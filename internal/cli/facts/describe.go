@@ -257,19 +257,12 @@ func (s Seen) addNode(f *report.Facts, out *report.Machine, m *clusterv1.Machine
 	}
 }
 
-// node finds the machine's Node: by its reference, its provider's ID or its name.
+// node finds the machine's Node; nil: none is known.
 func (s Seen) node(m *clusterv1.Machine) *corev1.Node {
 	if !s.View.Reachable {
 		return nil
 	}
-	for i := range s.View.Nodes {
-		n := &s.View.Nodes[i]
-		sameID := m.Spec.ProviderID != "" && n.Spec.ProviderID == m.Spec.ProviderID
-		if n.Name == m.Status.NodeRef.Name || sameID || n.Name == m.Name {
-			return n
-		}
-	}
-	return nil
+	return machine.Nodes([]*clusterv1.Machine{m}, s.View.Nodes)[m.Name]
 }
 
 // message is what a condition says while it is not as it should be: not true, or, of Deleting, true.

@@ -1,7 +1,7 @@
-package stacked
+package machine
 
 import (
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,7 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-func TestLate(t *testing.T) {
+func TestLateDeletions(t *testing.T) {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-d)) }
 	going := func(m *clusterv1.Machine, since, drained time.Duration, message string) {
 		at := ago(since)
@@ -36,27 +36,14 @@ func TestLate(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := fine()
-			test.change(s.objects())
-			if got := s.late(); got != test.want {
+			machines := []*clusterv1.Machine{{}, {}, {}}
+			for i, m := range machines {
+				m.Name = fmt.Sprintf("m%d", i+1)
+			}
+			test.change(machines)
+			if got := LateDeletions(machines, time.Now()); got != test.want {
 				t.Errorf("late: %q, want %q", got, test.want)
 			}
 		})
-	}
-}
-
-// TestUpstreamsReasons: alerts on the words of upstream's controller go on working.
-func TestUpstreamsReasons(t *testing.T) {
-	s := fine()
-	s.kcp.Spec.Replicas = nil
-	for _, kind := range []string{"ScalingUp", "ScalingDown"} {
-		if got := told(s.renewed().groupConditions(waiting, nil), kind); got != "Unknown WaitingForReplicasSet: spec.replicas is not set" {
-			t.Errorf("%s is %s", kind, got)
-		}
-	}
-	s = fine()
-	s.kcp.DeletionTimestamp = &longAgo
-	if got := told(s.renewed().groupConditions(waiting, errors.New("refused")), "Deleting"); got != "True InternalError: the reason to wait; the last try failed: refused" {
-		t.Errorf("Deleting is %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package stacked
+package machine
 
 import (
 	"fmt"
@@ -26,18 +26,18 @@ var drainDelays = []struct{ says, short string }{
 	{"waiting for completion", "Pods not completed yet"},
 }
 
-// late says which machines are being deleted for more than 15 min, and what their drain waits for.
+// LateDeletions says which Machines are being deleted for more than 15 min, and what their drain waits for.
 // Empty: none is.
-func (s *scene) late() string {
+func LateDeletions(machines []*clusterv1.Machine, now time.Time) string {
 	var names []string
 	delays := map[string]bool{}
-	for _, m := range s.machines {
-		if m.DeletionTimestamp.IsZero() || s.observed.Now.Sub(m.DeletionTimestamp.Time) <= lateDeletion {
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() || now.Sub(m.DeletionTimestamp.Time) <= lateDeletion {
 			continue
 		}
 		names = append(names, m.Name)
 		for _, delay := range drainDelays {
-			delays[delay.short] = delays[delay.short] || s.drainsLong(m.Machine) && strings.Contains(conditions.GetMessage(m, clusterv1.MachineDeletingCondition), delay.says)
+			delays[delay.short] = delays[delay.short] || drainsLong(m, now) && strings.Contains(conditions.GetMessage(m, clusterv1.MachineDeletingCondition), delay.says)
 		}
 	}
 	if len(names) == 0 {
@@ -65,9 +65,9 @@ func (s *scene) late() string {
 }
 
 // drainsLong reports whether a Machine's Node is being drained for long.
-func (s *scene) drainsLong(m *clusterv1.Machine) bool {
+func drainsLong(m *clusterv1.Machine, now time.Time) bool {
 	c := conditions.Get(m, clusterv1.MachineDeletingCondition)
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == clusterv1.MachineDeletingDrainingNodeReason &&
 		m.Status.Deletion != nil && !m.Status.Deletion.NodeDrainStartTime.IsZero() &&
-		s.observed.Now.Sub(m.Status.Deletion.NodeDrainStartTime.Time) > lateDrain
+		now.Sub(m.Status.Deletion.NodeDrainStartTime.Time) > lateDrain
 }
