@@ -49,20 +49,32 @@ func (l *link) quiet() bool {
 	return !open || quiet(asked, answered)
 }
 
-// idle is how long ago something was last sent to the backend and received from it, as the kernel keeps it, and whether it knows the connection.
+// idle is how long ago something was last asked and answered, as the kernel keeps it, and whether it knows the connection. What the client
+// has sent counts as asked from its arrival on, also before it is passed on to the backend, which takes its time on a busy host.
 func (l *link) idle() (asked, answered time.Duration, open bool) {
-	raw, err := l.backend.SyscallConn()
-	if err != nil {
+	client, ok := kernelInfo(l.client)
+	if !ok {
 		return 0, 0, false
 	}
+	backend, ok := kernelInfo(l.backend)
+	if !ok {
+		return 0, 0, false
+	}
+	asked = time.Duration(min(client.Last_data_recv, backend.Last_data_sent)) * time.Millisecond
+	return asked, time.Duration(backend.Last_data_recv) * time.Millisecond, true
+}
+
+// kernelInfo is what the kernel knows of a connection; false: nothing, because it is closed.
+func kernelInfo(c *net.TCPConn) (info *unix.TCPInfo, open bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, false
+	}
+	var failed error
 	err = raw.Control(func(fd uintptr) {
-		info, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO)
-		if err != nil {
-			return
-		}
-		asked, answered, open = time.Duration(info.Last_data_sent)*time.Millisecond, time.Duration(info.Last_data_recv)*time.Millisecond, true
+		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO)
 	})
-	return asked, answered, open && err == nil
+	return info, err == nil && failed == nil
 }
 
 // quiet reports whether the backend spoke last, and that a moment ago, or nobody has for long.

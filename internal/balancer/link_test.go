@@ -32,21 +32,9 @@ func TestQuiet(t *testing.T) {
 
 // TestLinkQuiet: the kernel's times of a real connection tell the same.
 func TestLinkQuiet(t *testing.T) {
-	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	near, err := net.DialTCP("tcp", nil, listener.Addr().(*net.TCPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := listener.AcceptTCP()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = far.Close() }()
-	l := &link{backend: near}
+	client, ours := pair(t)
+	near, far := pair(t)
+	l := &link{client: ours, backend: near}
 	say := func(from, to net.Conn) {
 		t.Helper()
 		if _, err := from.Write([]byte("x")); err != nil {
@@ -74,8 +62,34 @@ func TestLinkQuiet(t *testing.T) {
 	say(near, far)
 	becomes("the next request is younger than the answer", func(asked, answered time.Duration) bool { return asked < answered })
 	eventually(t, "one that nobody answers for long is given up", l.quiet)
+	say(far, near)
+	eventually(t, "the answer is over", l.quiet)
+	if _, err := client.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	becomes("a request that has come and is not passed on yet is younger than the answer", func(asked, answered time.Duration) bool { return asked < answered })
 	_ = near.Close()
 	if _, _, open := l.idle(); open || !l.quiet() {
 		t.Errorf("a connection that is closed: open %t, quiet %t", open, l.quiet())
 	}
+}
+
+// pair is both ends of a connection.
+func pair(t *testing.T) (near, far *net.TCPConn) {
+	t.Helper()
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	near, err = net.DialTCP("tcp", nil, listener.Addr().(*net.TCPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err = listener.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	return near, far
 }
