@@ -24,7 +24,8 @@ type member struct {
 	halted  time.Time // when it last stopped or stood still
 	back    time.Time // when it runs again by itself; zero: it is not a passing failure
 	removed bool
-	corrupt bool // its data differ from those of the others
+	corrupt bool      // its data differ from those of the others
+	mute    time.Time // since when nobody can ask it
 }
 
 // add puts a member into the list.

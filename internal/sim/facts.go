@@ -20,6 +20,9 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 	if w.setup.Reports {
 		m.Failed = h.failed
 	}
+	if w.lasts(Update, h.number) {
+		m.Updating = "kubelet v1.36.3"
+	}
 	if m.Failed == "" && w.lasts(Trouble, h.number) {
 		m.Failed = "the provider does not answer"
 	}

@@ -95,8 +95,11 @@ func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
 
 // ails: it is not all that it should be, or somebody wants another in its place.
 func (h *host) ails() bool {
-	return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" || !h.silent.IsZero() || h.nodeGone || h.isHeadless() || h.member != nil && h.member.corrupt
+	return h.broken() || h.sick || !h.unready.IsZero() || h.marked != "" || !h.silent.IsZero() || h.nodeGone || h.isHeadless() || h.isCorrupt()
 }
+
+// isCorrupt: its member has other data than the others.
+func (h *host) isCorrupt() bool { return h.member != nil && h.member.corrupt && !h.member.removed }
 
 // isHeadless: it came up, and its etcd is stopped for good.
 func (h *host) isHeadless() bool {

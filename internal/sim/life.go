@@ -41,6 +41,10 @@ func (w *World) live() (int, error) {
 		if err := plan.Check(o, d); err != nil {
 			w.blame("Check refuses %s: %v", d, err)
 		}
+		w.judgeSeen(o, d)
+		if fresh {
+			w.judgeOrder(d)
+		}
 		w.judgeStep(d.Step, fresh || w.blinded)
 		if err := w.Do(d); err != nil {
 			w.tell("%v", err)
@@ -72,6 +76,8 @@ func (w *World) proceed(d plan.Decision, fresh bool) (bool, error) {
 	}
 	if w.isBad(w.spec) && w.tired() {
 		w.correct() // what is broken is replaced again and again
+		w.Advance(w.now.Add(time.Second))
+		return false, nil
 	}
 	if d.Again > 0 {
 		w.Advance(w.now.Add(d.Again))

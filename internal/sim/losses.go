@@ -74,7 +74,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	l := w.without(gone)
 	staying, whole := w.mustStay(gone)
 	switch {
-	case l.going != nil && gone.member != nil && !gone.member.removed && gone.member.running && !gone.member.learner && w.answer(gone.member) == plan.Healthy:
+	case l.going != nil && w.mayAnswer(gone):
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
 	case l.complete+l.held == 0:
 		w.blame("%s would leave no complete machine", s)
@@ -90,7 +90,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
 	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running && !gone.member.corrupt
-	if gone.marked != "" && gone.member != nil && !w.isAsked(gone.member) {
+	if gone.marked != "" && gone.member != nil && w.isMute(gone.member) {
 		serves = false // nobody can ask its voter, and who cannot be asked keeps others from joining
 	}
 	old, marked := gone.spec != w.spec, gone.marked != ""

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // named are worlds in which rules once waited for one another, or lost a quorum. Each ends
@@ -47,6 +49,15 @@ var named = []struct {
 		Script: []Event{{At: 10 * time.Minute, Kind: Recreate, For: 10 * time.Minute}, {At: 12 * time.Minute, Kind: DeleteMachine, N: 1}}}, time.Hour},
 	{"the group is deleted without its machines", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
 		Script: []Event{{At: 10 * time.Minute, Kind: OrphanGroup, For: 10 * time.Minute}, {At: 11 * time.Minute, Kind: DeleteMachine, N: 1}}}, time.Hour},
+	{"a dead machine is replaced while the spec is refused", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Invalid, N: 1, For: time.Hour}, {At: 11 * time.Minute, Kind: Kill, N: 2}}}, 2 * time.Hour},
+	{"a voter that is silent for a moment is not dead", Setup{Seed: 9, Replicas: 5, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, Boot: 25 * time.Minute,
+		Script: []Event{{At: 2 * time.Hour, Kind: DeleteMachine, N: 2}, {At: 2*time.Hour + 40*time.Second, Kind: BlindMember, N: 3, For: 4 * time.Minute}, {At: 2*time.Hour + 41*time.Second, Kind: Mark, N: 3}}}, 3 * time.Hour},
+	{"a member that is given time holds up no other", Setup{Seed: 9, Replicas: 7, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: time.Hour, Kind: ForceDelete, N: 5}, {At: time.Hour + 12*time.Second, Kind: ForceDelete, N: 2}}}, 2 * time.Hour},
+	{"one that broke too often holds up no other", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: plan.RepairLimits{Most: 0, Healthy: 10 * time.Hour},
+		Script: []Event{{At: 10 * time.Minute, Kind: Kill, N: 2}, {At: 20 * time.Minute, Kind: Scale, N: 5}, {At: 30 * time.Minute, Kind: Kill, N: 4},
+			{At: 31 * time.Minute, Kind: Kill, N: 6}, {At: 3 * time.Hour, Kind: SetRepair, N: 3}}}, 2 * time.Hour},
 }
 
 // TestWorldsByName lets the rules run worlds that are known by name, each with many seeds.

@@ -130,7 +130,7 @@ func (w *World) Observe() plan.Observed {
 		}
 		if h.disowned {
 			if !w.deleting && !o.Group.Paused {
-				o.Strangers = append(o.Strangers, plan.Stranger{Name: h.name, Against: h.against()})
+				o.Strangers = append(o.Strangers, w.strange(h))
 			}
 			continue
 		}

@@ -96,6 +96,9 @@ func (w *World) judgeCreate(s plan.Step, fresh bool) {
 	case fresh:
 		w.judgeJoin(s)
 	}
+	if fresh && w.begun != "" && s.Machine != w.begun && w.named(w.begun) == nil {
+		w.blame("%s, and %s was begun and is left as it is", s, w.begun)
+	}
 	if w.named(s.Machine) == nil && s.Number <= w.last && s.Machine != w.begun {
 		w.blame("%s has a number that was used", s)
 	}
@@ -120,11 +123,28 @@ func (w *World) judgeJoin(s plan.Step) {
 		w.blame("%s would be machine %d of %d", s, staying+1, most)
 	case w.lost():
 		w.blame("%s without quorum", s)
-	case w.initialised && slices.ContainsFunc(w.members, func(m *member) bool { return w.alarms(m) != nil }):
-		w.blame("%s, while a member raises an alarm", s)
+	case w.setup.Serial && slices.ContainsFunc(w.hosts, w.isJoining):
+		w.blame("%s, while another joins as a voter", s)
+	case slices.ContainsFunc(w.hosts, w.isBroken):
+		w.blame("%s, beside a machine that is broken and that nobody replaces", s)
+	case w.initialised && w.forbidden:
+		w.blame("%s would join without the permissions that its certificates rely on", s)
+	case !s.Init && w.isUnsound() != "":
+		w.blame("%s, while %s: etcd may take no new member", s, w.isUnsound())
 	case w.initialised && w.kubeadm != w.spec:
 		w.blame("%s would join with kubeadm's configuration for spec %d, %d is wanted", s, w.kubeadm, w.spec)
 	}
+}
+
+// isJoining: a host that stays is on its way to a vote, and not late.
+func (w *World) isJoining(h *host) bool {
+	votes := h.member != nil && !h.member.learner && w.answer(h.member) == plan.Healthy
+	return !votes && !h.deleting && w.isOurs(h) && w.mayYetVote(h) && w.now.Sub(h.created) < 9*time.Minute
+}
+
+// isBroken: a machine that stays came up long ago and is proven broken, and nobody wants another in its place.
+func (w *World) isBroken(h *host) bool {
+	return h.stage == up && h.sick && h.alive() && !h.deleting && h.marked == "" && h.spec == w.spec && w.isOurs(h) && h.silent.IsZero() && w.now.Sub(h.node) > 6*time.Minute
 }
 
 // lost: the group has a quorum to lose, and has lost it.
@@ -357,6 +377,9 @@ func (w *World) AsWanted() error {
 	}
 	if staying != w.replicas {
 		return fmt.Errorf("%d machines of %d", staying, w.replicas)
+	}
+	if w.initialised && (w.forbidden || !w.kubeconfig) {
+		return fmt.Errorf("permissions are missing: %t, the kubeconfig is there: %t", w.forbidden, w.kubeconfig)
 	}
 	if w.initialised && (w.kubeadm != w.spec || w.addons != w.spec) {
 		return fmt.Errorf("kubeadm's configuration is for spec %d, the addons are of %d, %d is wanted", w.kubeadm, w.addons, w.spec)

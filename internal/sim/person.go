@@ -56,6 +56,9 @@ func (w *World) awaitsPerson() bool {
 	if d.Step.Verb == plan.Nothing && w.fitButForNodes() {
 		return true
 	}
+	if d.Step.Verb != plan.Wait && !slices.ContainsFunc(w.hosts, w.isKept) {
+		return false // who says that all is as wanted tells nobody
+	}
 	for _, p := range personalDecisions {
 		if (p.reasons == nil || slices.Contains(p.reasons, d.Reason)) && p.truth(w, said.String()) {
 			return true
@@ -102,7 +105,7 @@ func (w *World) isLost(string) bool {
 	}
 	proven := 0
 	for _, m := range w.members {
-		if !m.learner && w.answer(m) == plan.Healthy {
+		if !m.learner && !m.corrupt && w.answer(m) == plan.Healthy {
 			proven++
 		}
 	}
@@ -123,6 +126,9 @@ func (w *World) isOverLimits(h *host) bool {
 func (w *World) isOnlyOne(h *host) bool {
 	return !h.deleting && h.marked != "" && w.without(h).complete == 0
 }
+
+// isKept: it works, and is not replaced although somebody wants that; its own condition says why.
+func (w *World) isKept(h *host) bool { return !h.deleting && h.marked != "" && w.works(h) }
 
 // isNodeless: it never came as far as its Node.
 func (h *host) isNodeless() bool { return h.node.IsZero() && h.broken() }

@@ -105,6 +105,28 @@ func TestHangAtEveryMoment(t *testing.T) {
 	}
 }
 
+// TestTheDeadGoFirst: who lives and who is dead could go at the same moment, because a pause has
+// just ended: as machines that are being deleted, that are marked, and as members without a machine.
+func TestTheDeadGoFirst(t *testing.T) {
+	first := func(at time.Duration, kind Kind, n int) Event {
+		return Event{At: at, Kind: kind, N: n, For: 7 * time.Minute}
+	}
+	for _, events := range [][]Event{
+		{first(0, Kill, 3), first(10*time.Second, Pause, 0), first(20*time.Second, DeleteMachine, 2), first(21*time.Second, DeleteMachine, 3)},
+		{first(0, Kill, 3), first(10*time.Second, Pause, 0), first(20*time.Second, Mark, 2), first(21*time.Second, Mark, 3)},
+		{first(0, Pause, 0), first(time.Second, ForceDelete, 3), first(2*time.Second, Hide, 2)},
+	} {
+		for seed := range int64(40) {
+			s := Setup{Seed: seed, Replicas: 5, Domains: abc, Surge: 1, Places: seed%2 == 0, Checks: true, Repair: always}
+			for _, e := range events {
+				e.At += time.Hour
+				s.Script = append(s.Script, e)
+			}
+			live(t, s)
+		}
+	}
+}
+
 // TestLenientEtcd runs random worlds with an etcd that takes a new member while a voter is away.
 func TestLenientEtcd(t *testing.T) {
 	for seed := range int64(2000) {

@@ -172,6 +172,9 @@ func (w *World) happen() {
 	for _, h := range w.hosts {
 		w.recover(h)
 	}
+	for _, m := range w.members {
+		w.hear(m)
+	}
 	for changed := true; changed; {
 		changed = false
 		w.elect()
@@ -191,7 +194,7 @@ func (w *World) befall(e Event) {
 		return
 	}
 	w.upset()
-	if w.operate(e) {
+	if w.operate(e) || w.befallSeldom(e) {
 		return
 	}
 	switch e.Kind {

@@ -21,17 +21,24 @@ var (
 // TestWorlds lets the rules run many random worlds, in which much goes wrong, and
 // holds every step against the truth. A world that fails is told as a story;
 // -seed tells it again.
-func TestWorlds(t *testing.T) {
+func TestWorlds(t *testing.T) { run(t, Random, *steps) }
+
+// TestUncommonWorlds runs a quarter as many worlds in which happens what seldom does, beside all else.
+func TestUncommonWorlds(t *testing.T) { run(t, Uncommon, *steps/4) }
+
+// run lets worlds live that are made of seeds, several at a time.
+func run(t *testing.T, setup func(seed int64) Setup, steps int) {
+	t.Helper()
 	if *seed >= 0 {
 		story := &Story{}
-		_, err := Live(Random(*seed), story)
-		t.Logf("seed %d: %+v\n%s", *seed, Random(*seed), story)
+		_, err := Live(setup(*seed), story)
+		t.Logf("seed %d: %+v\n%s", *seed, setup(*seed), story)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	r := &run{t: t, next: *from}
+	r := &course{t: t, setup: setup, steps: steps, next: *from}
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(r.work)
@@ -40,34 +47,36 @@ func TestWorlds(t *testing.T) {
 	fmt.Printf("%d worlds, %d steps; worlds in which somebody had to help: %d\n", r.next-*from, r.total, r.helped)
 }
 
-// A run lets worlds live, several at a time, one after the other by their seeds.
-type run struct {
+// A course takes seeds one after the other, and counts what became of their worlds.
+type course struct {
 	t                     *testing.T
+	setup                 func(seed int64) Setup
+	steps                 int
 	mu                    sync.Mutex
 	next                  int64
 	total, failed, helped int
 }
 
-func (r *run) work() {
+func (r *course) work() {
 	for {
 		n, more := r.take()
 		if !more {
 			return
 		}
-		took, err := Live(Random(n), nil)
+		took, err := Live(r.setup(n), nil)
 		r.note(n, took, err)
 	}
 }
 
 // take returns the next seed, unless enough steps were taken, or enough worlds failed.
-func (r *run) take() (int64, bool) {
+func (r *course) take() (int64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	most := 5
 	if *brief > 0 {
 		most = *brief
 	}
-	if r.total >= *steps || r.failed >= most {
+	if r.total >= r.steps || r.failed >= most {
 		return 0, false
 	}
 	r.next++
@@ -75,7 +84,7 @@ func (r *run) take() (int64, bool) {
 }
 
 // note counts a world, and tells of it where it failed.
-func (r *run) note(n int64, took int, err error) {
+func (r *course) note(n int64, took int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.total += took
@@ -91,8 +100,8 @@ func (r *run) note(n int64, took int, err error) {
 		return
 	}
 	story := &Story{}
-	Live(Random(n), story)
-	r.t.Errorf("seed %d: %v\n%+v\n%s\ntell it again: make worlds SEED=%d", n, err, Random(n), story, n)
+	Live(r.setup(n), story)
+	r.t.Errorf("seed %d: %v\n%+v\n%s\ntell it again: go test ./internal/sim -run '%s$' -args -seed %d", n, err, r.setup(n), story, r.t.Name(), n)
 }
 
 // BenchmarkWorlds measures steps a second, and a second of the processor's where the

@@ -1,0 +1,369 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// What is due comes first: where the truth leaves no doubt that something urgent can be done, it is
+// done before anything else is, and nobody waits with it.
+
+// beforeAll are steps that come before whatever is due.
+var beforeAll = []plan.Verb{plan.Generate, plan.WriteKubeconfig, plan.Adopt}
+
+// judgeSeen holds a step against what was seen: whatever was hidden may be the worst.
+func (w *World) judgeSeen(o plan.Observed, d plan.Decision) {
+	s := d.Step
+	if w.ending() || !w.initialised || o.Group.New || s.Verb == plan.Wait || s.Verb == plan.Nothing || slices.Contains(beforeAll, s.Verb) {
+		return
+	}
+	external := w.setup.External
+	if !o.Cluster.Reachable && !(external && s.Verb == plan.ReleaseHook) {
+		w.blame("%s, and the API server does not answer", s)
+	}
+	if external || s.Verb == plan.WritePermissions {
+		return
+	}
+	proven, all := 0, 0
+	for _, e := range o.Etcd.Members {
+		if !e.Learner {
+			all++
+			if e.Health == plan.Healthy && !slices.Contains(e.Alarms, "CORRUPT") {
+				proven++
+			}
+		}
+	}
+	switch {
+	case !o.Etcd.Known || !o.Etcd.Agreed:
+		w.blame("%s, and the members are not known, or do not agree", s)
+	case proven <= all/2:
+		w.blame("%s, and %d of %d voters are proven healthy", s, proven, all)
+	}
+}
+
+// judgeBeside: while somebody else controls a machine of the control plane, only what goes already
+// goes on, and a wait names that machine.
+func (w *World) judgeBeside(d plan.Decision) {
+	if !w.isClaimed() {
+		return
+	}
+	switch d.Step.Verb {
+	case plan.MoveLeader, plan.ReleaseHook:
+	case plan.RemoveMember:
+		if m := w.memberByID(d.Step.Member); m != nil && !m.host.deleting {
+			w.blame("%s, beside a machine of somebody else", d.Step)
+		}
+	case plan.Wait:
+		if d.Reason != "CannotAdopt" && d.Reason != "QuorumLost" && d.Reason != "QuorumUnproven" {
+			w.blame("%s: a machine of somebody else is what a person must decide about", d)
+		}
+	default:
+		w.blame("%s, beside a machine of somebody else", d.Step)
+	}
+}
+
+// judgeOrder asks of a decision on the truth whether something was due instead.
+func (w *World) judgeOrder(d plan.Decision) {
+	if w.deleting || !w.initialised || w.forgot || w.now.Before(w.pausedUntil) {
+		return
+	}
+	w.judgeBeside(d)
+	w.judgeLiving(d.Step)
+	if slices.Contains(beforeAll, d.Step.Verb) {
+		return
+	}
+	w.judgeLeisure(d)
+	if !w.isAllOurs() {
+		w.judgeDue(d)
+		return
+	}
+	if !w.kubeconfig && w.isReplaceable() {
+		w.blame("%s, and there is no kubeconfig", d)
+	}
+	w.judgeDue(d)
+}
+
+// judgeDue: the quorum is cleared of what can only cost it, before anything else is done.
+func (w *World) judgeDue(d plan.Decision) {
+	if !w.isClear() {
+		return
+	}
+	removes := d.Step.Verb == plan.MoveLeader || d.Step.Verb == plan.RemoveMember || d.Step.Verb == plan.ReleaseHook
+	if h := w.dueToGo(); h != nil && !removes {
+		w.blame("%s, and %s could go, which is being deleted", d, h.name)
+	}
+	if !w.isAllOurs() || removes {
+		return
+	}
+	if m := w.dueStray(); m != nil {
+		w.blame("%s, and the member %s could be removed, whose machine is gone", d, m.id)
+	}
+	if h := w.dueForRepair(); h != nil && (d.Step.Verb != plan.Delete || w.named(d.Step.Machine) == nil || w.named(d.Step.Machine).marked == "") {
+		w.blame("%s, and %s could be replaced, which is dead and marked", d, h.name)
+	}
+	if h := w.dueToClear(); h != nil && d.Step.Verb != plan.Delete {
+		w.blame("%s, and %s could be taken away, which never came up and is outdated", d, h.name)
+	}
+	if d.Step.Verb == plan.Wait && w.dueToGrow() {
+		w.blame("%s, and another could join", d)
+	}
+	if d.Step.Verb == plan.Wait && w.dueToTend() {
+		w.blame("%s, and nothing keeps permissions, kubeadm's configuration and addons from being brought up to date", d)
+	}
+}
+
+// judgeLiving: nobody who lives and votes goes before one who does not, if that one could go as well.
+func (w *World) judgeLiving(s plan.Step) {
+	m := w.memberByID(s.Member)
+	if s.Verb == plan.RemoveMember && m != nil && w.answer(m) != plan.Unhealthy && m.running && !m.learner && !w.isDoomed(m.host) {
+		for _, x := range w.members {
+			if x != m && !x.learner && w.isDeadBeside(x, m.host.deleting) {
+				w.blame("%s, and the member %s is dead and could go", s, x.id)
+			}
+		}
+		for _, h := range w.hosts {
+			if m.host.deleting && h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h) && h.node.IsZero() && h.member != nil && h.member.removed {
+				w.blame("%s, and %s could go, which has no member", s, h.name)
+			}
+		}
+	}
+	gone := w.named(s.Machine)
+	if s.Verb != plan.Delete || gone == nil || gone.marked == "" || !w.isOwn(gone) || !w.mayAnswer(gone) || !w.isClear() {
+		return
+	}
+	if h := w.dueForRepair(); h != nil && h != gone {
+		w.blame("%s, and %s is dead", s, h.name)
+	}
+}
+
+// isDeadBeside: a voter is proven dead, or missed for long, and could be removed: because its machine
+// is being deleted, or is gone.
+func (w *World) isDeadBeside(m *member, deleting bool) bool {
+	if healthy, all := w.proven(m); m.running || healthy <= all/2 {
+		return false
+	}
+	h := m.host
+	if deleting {
+		due := h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h) && w.isOwn(h)
+		return due && w.answer(m) == plan.Unhealthy && w.without(h).complete > 0
+	}
+	seen := w.seen[m.id]
+	nobody := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() && !w.isOwn(h) || !h.deleting && h.stage < up })
+	return !slices.Contains(w.hosts, h) && !nobody && !w.hasLearner() && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Minute
+}
+
+// judgeLeisure: what can wait is done when no machine is too many, and none changes.
+func (w *World) judgeLeisure(d plan.Decision) {
+	staying, updating := 0, false
+	for _, h := range w.hosts {
+		if !h.deleting && w.isOurs(h) {
+			staying++
+			updating = updating || w.lasts(Update, h.number)
+		}
+	}
+	gone := w.named(d.Step.Machine)
+	serves := gone != nil && gone.marked == "" && gone.stage == up && w.now.Sub(gone.node) > 5*time.Minute
+	switch {
+	case d.Step.Verb == plan.UpdateAddons && staying > w.replicas:
+		w.blame("%s, and %d machines are there for %d", d, staying, w.replicas)
+	case updating && (d.Step.Verb == plan.UpdateAddons || d.Step.Verb == plan.Delete && serves || d.Step.Verb == plan.Create && staying >= w.replicas):
+		w.blame("%s, while somebody changes a machine in place", d)
+	}
+}
+
+// isAllOurs: every machine of the control plane is the group's, and can be seen to be.
+func (w *World) isAllOurs() bool {
+	return !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isOurs(h) })
+}
+
+// isClear: the API server and etcd answer, everybody knows whose each member is, and most voters
+// are proven healthy.
+func (w *World) isClear() bool {
+	if w.setup.External || !w.reachable() || w.lasts(BlindAPI, 0) || w.now.Before(w.refusedUntil) {
+		return false
+	}
+	for _, h := range w.hosts {
+		if !h.hidden.IsZero() {
+			return false
+		}
+	}
+	answering := 0
+	voters := 0
+	for _, m := range w.members {
+		if m.learner {
+			continue
+		}
+		voters++
+		if m.running && w.isAsked(m) {
+			answering++
+		}
+	}
+	proven, all := w.proven(nil)
+	return w.hasLeader() && answering > voters/2 && proven > all/2
+}
+
+// proven counts the voters but one: those proven healthy, and all.
+func (w *World) proven(but *member) (healthy, all int) {
+	for _, m := range w.members {
+		if m.learner || m == but {
+			continue
+		}
+		all++
+		if !m.corrupt && w.answer(m) == plan.Healthy {
+			healthy++
+		}
+	}
+	return healthy, all
+}
+
+// isUnsound says why etcd may take no new member; empty: it may.
+func (w *World) isUnsound() string {
+	if w.setup.External {
+		return ""
+	}
+	for _, m := range w.members {
+		switch {
+		case len(w.alarms(m)) > 0:
+			return "the member " + m.id + " raises an alarm"
+		case !m.learner && w.answer(m) != plan.Healthy:
+			return "the voter " + m.id + " is not proven healthy"
+		}
+	}
+	return ""
+}
+
+// isQuiet: nobody is on the way to a vote, and nobody leaves who would be missed.
+func (w *World) isQuiet(but *host) bool {
+	if w.hasLearner() {
+		return false
+	}
+	for _, h := range w.hosts {
+		if h != but && (w.isDoomed(h) || !h.deleting && (h.stage < up || h.broken() || !w.works(h) || w.isNewAndSilent(h))) {
+			return false
+		}
+	}
+	return true
+}
+
+// isNewAndSilent: a host came up a moment ago, and nobody can tell that its voter is healthy.
+func (w *World) isNewAndSilent(h *host) bool {
+	return w.now.Sub(h.node) < 6*time.Minute && h.member != nil && w.answer(h.member) != plan.Healthy
+}
+
+// isOwn: a host has its own member, which is known to be its, and no other is or may be on it.
+func (w *World) isOwn(h *host) bool {
+	m := h.member
+	return m != nil && !m.removed && w.isPlaced(h) && !slices.ContainsFunc(w.members, func(x *member) bool { return x != m && x.host == h })
+}
+
+// dueToGo is a machine that is being deleted and of which a person could tell that it may go; nil: none.
+func (w *World) dueToGo() *host {
+	for _, h := range w.hosts {
+		if !h.deleting || !w.isOwn(h) || !w.isOurs(h) || h.member.learner {
+			continue
+		}
+		healthy, all := w.proven(h.member)
+		if healthy <= all/2 {
+			continue
+		}
+		if w.isDoomed(h) {
+			return h
+		}
+		beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !w.isDoomed(o) && w.isOurs(o) && w.works(o) })
+		dead := w.answer(h.member) == plan.Unhealthy
+		if h.hook && !w.now.Before(h.drained) && beside && (dead || w.isQuiet(h)) {
+			return h
+		}
+	}
+	return nil
+}
+
+// dueStray is a member whose machine is gone for long, and that could be removed; nil: none.
+func (w *World) dueStray() *member {
+	for _, m := range w.members {
+		seen := w.seen[m.id]
+		if slices.Contains(w.hosts, m.host) || seen.since.IsZero() || w.now.Sub(seen.since) < 25*time.Second {
+			continue
+		}
+		healthy, all := w.proven(m)
+		alone := slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isOwn(h) })
+		if m.learner && w.now.Sub(seen.since) >= 5*time.Minute || !m.learner && healthy > all/2 && w.isQuiet(nil) && !alone {
+			return m
+		}
+	}
+	return nil
+}
+
+// dueForRepair is a marked machine whose voter is dead, and that could be replaced; nil: none.
+func (w *World) dueForRepair() *host {
+	if !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable {
+		return nil
+	}
+	for _, h := range w.hosts {
+		if h.marked == "" || h.deleting || w.inARow(h) > 0 || !w.isOwn(h) || h.member.learner {
+			continue
+		}
+		healthy, all := w.proven(h.member)
+		if w.answer(h.member) == plan.Unhealthy && healthy > all/2 && w.without(h).complete > 0 {
+			return h
+		}
+	}
+	return nil
+}
+
+// dueToClear is an outdated machine that never came up, on which there is no member, and without which
+// nobody would be missed; nil: none.
+func (w *World) dueToClear() *host {
+	healthy, all := w.proven(nil)
+	if w.lasts(Invalid, 0) || !w.isReplaceable() || healthy <= (all+1)/2 || slices.ContainsFunc(w.hosts, w.isDoomed) {
+		return nil
+	}
+	for _, m := range w.members {
+		if !slices.Contains(w.hosts, m.host) || m != m.host.member || !w.isPlaced(m.host) {
+			return nil
+		}
+	}
+	for _, h := range w.hosts {
+		if h.spec != w.spec && !h.deleting && h.node.IsZero() && h.member == nil && w.without(h).complete > 0 {
+			return h
+		}
+	}
+	return nil
+}
+
+// dueToTend: something in the cluster is behind, and no machine is on the way or goes, whatever is broken.
+func (w *World) dueToTend() bool {
+	behind := w.forbidden || w.kubeadm != w.spec || w.addons != w.spec
+	if !behind || w.lasts(Invalid, 0) || len(w.hosts) != w.replicas || len(w.members) != w.replicas {
+		return false
+	}
+	for _, h := range w.hosts {
+		if h.deleting || h.spec != w.spec || h.stage != up || w.now.Sub(h.node) < 6*time.Minute || !w.isOwn(h) || h.member.learner || w.lasts(Update, h.number) {
+			return false
+		}
+	}
+	return true
+}
+
+// dueToGrow: another machine could join at once.
+func (w *World) dueToGrow() bool {
+	s := w.setup
+	if s.Serial || s.MaxParallel > 0 || w.replicas%2 == 0 || w.lasts(Invalid, 0) || !w.isReplaceable() || w.isUnsound() != "" || len(w.hosts) >= w.replicas {
+		return false
+	}
+	whole := 0
+	for _, h := range w.hosts {
+		if h.deleting || h.marked != "" || h.spec != w.spec || h.failed != "" || !h.alive() || w.lasts(Trouble, h.number) {
+			return false
+		}
+		switch {
+		case h.stage == up && w.isOwn(h) && w.works(h):
+			whole++
+		case h.stage == up || !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.created) >= 9*time.Minute:
+			return false
+		}
+	}
+	return whole > 0 && !slices.ContainsFunc(w.members, func(m *member) bool { return !slices.Contains(w.hosts, m.host) || m != m.host.member })
+}

@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"math/rand"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// What happens seldom. Random draws none of it, so that its worlds stay as they are; Uncommon
+// adds it to them.
+const (
+	Claim        Kind = "claim"         // machine N, by somebody else, For a while; then it has no owner
+	Update       Kind = "update"        // somebody changes machine N in place, For a while
+	NoKubeconfig Kind = "no kubeconfig" // somebody deletes its secret
+)
+
+var uncommon = []Kind{Claim, Update, NoKubeconfig}
+
+// Uncommon makes of a seed the Setup that Random makes, and adds what happens seldom.
+func Uncommon(seed int64) Setup {
+	s := Random(seed)
+	r := rand.New(rand.NewSource(^seed))
+	s.Sturdy = false
+	events := s.Script
+	for range 1 + r.Intn(3) {
+		e := Event{Kind: uncommon[r.Intn(len(uncommon))], N: 1 + r.Intn(5), At: time.Duration(r.Intn(1200)) * time.Second, For: randomSpan(r)}
+		events = append(events, e)
+	}
+	s.Script = inOrder(events...)
+	return s
+}
+
+// befallSeldom is what happens seldom. It reports whether the event was such a one.
+func (w *World) befallSeldom(e Event) bool {
+	switch {
+	case !slices.Contains(uncommon, e.Kind):
+		return false
+	case e.Kind == NoKubeconfig:
+		w.tell("somebody deletes the kubeconfig")
+		w.kubeconfig = false
+		return true
+	}
+	if h := w.number(e.N); h != nil {
+		w.tell("%s: %s for %s", h.name, e.Kind, e.For)
+		h.disowned = h.disowned || e.Kind == Claim
+		w.prolong(e, e.N)
+	}
+	return true
+}
+
+// isClaimed: somebody else controls a machine of the control plane, and the controller looks for such.
+func (w *World) isClaimed() bool {
+	return !w.deleting && slices.ContainsFunc(w.hosts, func(h *host) bool {
+		return h.hidden.IsZero() && h.disowned && w.lasts(Claim, h.number)
+	})
+}
+
+// strange is what is seen of a machine that is not the group's.
+func (w *World) strange(h *host) plan.Stranger {
+	s := plan.Stranger{Name: h.name, Against: h.against()}
+	if w.lasts(Claim, h.number) {
+		s.Against = "it is controlled by Other other"
+	}
+	return s
+}
+
+// isMute: nobody could ask a member for long, and who cannot be asked counts as dead at last.
+func (w *World) isMute(m *member) bool {
+	return !w.isAsked(m) && !m.mute.IsZero() && w.now.Sub(m.mute) >= 5*time.Minute
+}
+
+// mayAnswer: a host's voter runs, and nothing proves or lets it count as dead.
+func (w *World) mayAnswer(h *host) bool {
+	m := h.member
+	return m != nil && !m.removed && m.running && !m.learner && w.answer(m) != plan.Unhealthy && !w.isMute(m)
+}
+
+// hear notes since when nobody can ask a member.
+func (w *World) hear(m *member) {
+	switch muted := !w.isAsked(m); {
+	case !muted:
+		m.mute = time.Time{}
+	case m.mute.IsZero():
+		m.mute = w.now
+	}
+}
