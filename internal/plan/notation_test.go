@@ -27,7 +27,7 @@ import (
 // x a component is not healthy, X two   ? one is not known     - none are known
 // o is outdated   M is marked   C was chosen   N its Node is not ready   G a gate is not passed
 // =30m it replaced another 30 min ago   #2 which was the third in a row
-// A its API server is not healthy   P the provider says that something failed   J it cannot add a
+// A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   U somebody changes it in place
 // F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone
 //
@@ -40,7 +40,7 @@ var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FPJUAoMCNG-]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lux?*AK])*)$`)
-	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#]\d|!!|!-|.`)
+	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#]\d|!!|!-|A\?|.`)
 )
 
 func parse(line string) (Observed, error) {
@@ -225,6 +225,9 @@ func parseMachine(word string, etcd bool) (Machine, error) {
 			for i := range m.Components {
 				if m.Components[i].Name == "kube-apiserver" {
 					m.Components[i].Health = Unhealthy
+					if k == "A?" {
+						m.Components[i].Health = Unknown
+					}
 				}
 			}
 		case '!':
