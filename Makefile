@@ -88,8 +88,8 @@ mutate: ## sabotage every rule and comparison of the decision core, one at a tim
 	$(GO) run ./test/mutate -kind signs
 
 .PHONY: meaning
-meaning: ## sabotage what the rules mean: guards forgotten in one key or both, rules that change places; tells what sees it
-	$(GO) run ./test/mutate -kind meaning -v
+meaning: ## sabotage what the rules mean: guards forgotten in one key or both, rules that change places; tells what sees it; ONLY=REGEXP chooses
+	$(GO) run ./test/mutate -kind meaning -v -only '$(ONLY)'
 
 .PHONY: bench
 bench: ## speed and memory of the core and of the hot paths

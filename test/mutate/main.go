@@ -19,18 +19,20 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
 func main() {
 	all := flag.Bool("v", false, "show every sabotage, not only those that nobody caught")
-	only := flag.Int("only", 0, "run the sabotage of this number alone, and show what the tests say")
+	only := flag.String("only", "", "run the sabotage of this number alone, and show what the tests say; of meaning, those that a regular expression matches")
+	compare := flag.Bool("compare", false, "let nothing be sabotaged, and tell where sabotages of meaning would have decided otherwise")
 	workers := flag.Int("workers", 2, "how many run at once")
 	stages := flag.String("stages", "quorum,rows,stories,order,worlds", "which tests to run, to see what they catch alone")
 	kind := flag.String("kind", "signs,meaning", "which sabotages: of single signs, of meaning")
 	flag.Parse()
-	o := options{*all, *only, *workers, *stages, *kind}
+	o := options{*all, *only, *workers, *stages, *kind, *compare}
 	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -40,9 +42,10 @@ func main() {
 // options are what is run.
 type options struct {
 	all          bool
-	only         int
+	only         string
 	workers      int
 	stages, kind string
+	compare      bool
 }
 
 // run sabotages the module that the working folder belongs to.
@@ -59,14 +62,14 @@ func (o options) run() error {
 	caught, tried := 0, 0
 	if strings.Contains(o.kind, "signs") {
 		mutants, err := o.signs(root, work)
-		if err != nil || o.only > 0 {
+		if err != nil || o.only != "" {
 			return err
 		}
 		caught, tried = report(mutants, o.all)
 	}
 	if strings.Contains(o.kind, "meaning") {
-		c, n, err := runMeanings(root, work, o.workers, o.only, o.all)
-		if err != nil {
+		c, n, err := o.meanings(root, work)
+		if err != nil || o.compare {
 			return err
 		}
 		caught, tried = caught+c, tried+n
@@ -98,9 +101,13 @@ func (o options) signs(root, work string) ([]mutant, error) {
 	if by, out := suite.run(0); by != "" {
 		return nil, fmt.Errorf("without any sabotage %s fails:\n%s", by, out)
 	}
-	if o.only > 0 {
-		by, out := suite.run(o.only)
-		fmt.Printf("%s\ncaught by %q\n%s\n", mutants[o.only-1], by, out)
+	if o.only != "" {
+		n, err := strconv.Atoi(o.only)
+		if err != nil || n < 1 || n > len(mutants) {
+			return nil, fmt.Errorf("-only %s: a number from 1 to %d is wanted", o.only, len(mutants))
+		}
+		by, out := suite.run(n)
+		fmt.Printf("%s\ncaught by %q\n%s\n", mutants[n-1], by, out)
 		return nil, nil
 	}
 	suite.runAll(mutants, o.workers)

@@ -163,14 +163,14 @@ func overlayMeanings(dir, work string, all []meaning, overlay map[string]string)
 		}
 	}
 	var order strings.Builder
-	order.WriteString("\nfunc init() {\n\tswitch activeMutant {\n")
+	order.WriteString("\nfunc init() { reorder(activeMutant) }\n\nfunc reorder(n int) {\n\tswitch n {\n")
 	for _, m := range all {
 		if m.swap > 0 {
 			fmt.Fprintf(&order, "\tcase %d:\n\t\trules[%d], rules[%d] = rules[%d], rules[%d]\n", m.number, m.swap-1, m.swap, m.swap, m.swap-1)
 		}
 	}
 	order.WriteString("\t}\n}\n")
-	return put(work, "meaning", filepath.Join(dir, "mutant.go"), fmt.Sprintf(support, "plan")+order.String(), overlay)
+	return put(work, "meaning", filepath.Join(dir, "mutant.go"), fmt.Sprintf(support, "plan")+comparing+order.String(), overlay)
 }
 
 // rewrite is a file with the changed functions in it.
@@ -210,6 +210,11 @@ func (s *source) rewrite(name string, src []byte, clones map[*ast.FuncDecl][]clo
 	}
 	b.Write(src[at:])
 	b.WriteString(after.String())
+	if next := "func Next(o Observed) Decision {"; strings.Contains(b.String(), next) {
+		with := strings.Replace(b.String(), next, next+"\n\tif compared > 0 {\n\t\treturn compare(o)\n\t}", 1)
+		b.Reset()
+		b.WriteString(with)
+	}
 	text, err := format.Source(b.Bytes())
 	if err != nil {
 		return "", fmt.Errorf("a sabotage of %s is no Go: %w", filepath.Base(name), err)
