@@ -245,6 +245,9 @@ func checkJoin(o Observed) error {
 			return fmt.Errorf("member %s raises %v: no member may be added", m.ID, m.Alarms)
 		}
 	}
+	if err := checkNobodyLost(o); err != nil {
+		return err
+	}
 	if err := checkRoom(o); err != nil && all > 1 {
 		return err // the last voter cannot leave before another has joined
 	}
@@ -306,6 +309,9 @@ func checkDelete(o Observed, s Step) error {
 	}
 	if err := checkNobodyLeaves(o); err != nil && !isSilent(o, gone) {
 		return err // the quorum only gains when one goes whose voter is dead
+	}
+	if err := checkNobodyLost(o); err != nil && gone.Marked == "" {
+		return err // only what is to be replaced goes beside a voter that a person decides about
 	}
 	return checkMembersGo(o, gone)
 }

@@ -199,6 +199,16 @@ func isAdrift(o Observed, e Member) bool {
 	return true
 }
 
+// checkNobodyLost: no voter answers of which the machine can be none of the list that something holds.
+func checkNobodyLost(o Observed) error {
+	for _, e := range o.Etcd.Members {
+		if e.Health == Healthy && isAdrift(o, e) {
+			return fmt.Errorf("member %s answers and votes, and is on no known machine: a person decides about it first", e.ID)
+		}
+	}
+	return nil
+}
+
 // checkNobodyLeaves: no voter is about to leave with its machine.
 func checkNobodyLeaves(o Observed) error {
 	for _, m := range o.Machines {

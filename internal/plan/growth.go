@@ -100,6 +100,9 @@ func (s *state) mayJoin() opinion {
 	if v := s.vacancy(); v.decided {
 		return v
 	}
+	if v := s.placed(); v.decided {
+		return v
+	}
 	if v := s.matched(); v.decided {
 		return v
 	}
@@ -169,19 +172,13 @@ func (s *state) vacancy() opinion {
 // matched waits while a member belongs to no machine and no machine that joins can own it.
 func (s *state) matched() opinion {
 	var orphans []string
-	advice := ""
 	for i := range s.Etcd.Members {
-		m := &s.Etcd.Members[i]
-		if s.has(m.Machine) {
-			continue
-		}
-		orphans = append(orphans, m.label())
-		if m.answersAndVotes() {
-			advice = "; what answers and votes is left alone: a person gives its Machine back its labels, or removes the member"
+		if m := &s.Etcd.Members[i]; !s.has(m.Machine) {
+			orphans = append(orphans, m.label())
 		}
 	}
 	if owners := len(s.mayOwn()); len(orphans) > owners {
-		return wait("MembersUnmatched", "no machine is known for etcd member %s, and %d could have one%s", strings.Join(orphans, ", "), owners, advice)
+		return wait("MembersUnmatched", "no machine is known for etcd member %s, and %d could have one", strings.Join(orphans, ", "), owners)
 	}
 	return pass("every member has its machine")
 }

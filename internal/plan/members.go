@@ -438,16 +438,32 @@ func (s *state) lostAt(m *Member) time.Time {
 // withoutHomeless returns voters with those as dead that can be on no machine that stays: their
 // host may be one that nobody keeps any more, and go at any moment.
 func (s *state) withoutHomeless(voters []quorum.Voter) []quorum.Voter {
-	if len(s.Strangers) > 0 {
-		return voters // they may be on those
-	}
 	lasting := slices.Clone(voters)
-	for _, e := range s.orphans() {
-		if !slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.released() && m.member == nil && m.mayHold(e) }) {
-			lasting = append(quorum.Without(lasting, e.ID), quorum.Voter{ID: e.ID})
-		}
+	for _, e := range s.homeless() {
+		lasting = append(quorum.Without(lasting, e.ID), quorum.Voter{ID: e.ID})
 	}
 	return lasting
+}
+
+// homeless are the voters that can be on no machine that stays.
+func (s *state) homeless() []*Member {
+	if len(s.Strangers) > 0 {
+		return nil // they may be on those
+	}
+	return slices.DeleteFunc(s.orphans(), func(e *Member) bool {
+		return slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.released() && m.member == nil && m.mayHold(e) })
+	})
+}
+
+// placed waits while a voter that answers can be on no machine that stays: a person decides about
+// it, and before that nothing goes or joins that could as well wait.
+func (s *state) placed() opinion {
+	for _, e := range s.homeless() {
+		if e.answersAndVotes() {
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: a person gives its Machine back its labels, or removes the member", e.label())
+		}
+	}
+	return pass("every voter that answers has its machine")
 }
 
 // answersAndVotes: it serves the quorum, whatever is known of its machine.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,6 +61,18 @@ func (s *state) cannotReplace(m *machine) string {
 		return fmt.Sprintf("still votes, and goes when all others are there: %d of %d are", s.staying(), s.Want.Replicas)
 	}
 	return ""
+}
+
+// kept waits while a marked machine stays.
+func (s *state) kept() opinion {
+	var texts []string
+	for _, m := range s.marked() {
+		texts = append(texts, fmt.Sprintf("%s is to be replaced (%s), and %s", m.Name, m.Marked, cmp.Or(s.cannotReplace(m), "may go")))
+	}
+	if len(texts) > 0 {
+		return wait("CannotReplace", "%s", strings.Join(texts, "; "))
+	}
+	return pass("no machine is marked to be replaced")
 }
 
 // serves reports whether a machine, broken as it may be, still does something for

@@ -154,6 +154,9 @@ func (s *state) unfit() string {
 // leader has handed over.
 func (s *state) takeAway(m *machine, reason, why string) opinion {
 	if !s.isNew() {
+		if v := s.placed(); v.decided && m.Marked == "" {
+			return v
+		}
 		if not := s.cannotDelete(m); not != "" {
 			return wait("CannotSpare", "%s, but %s %s", why, m.Name, not)
 		}

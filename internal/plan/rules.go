@@ -90,7 +90,7 @@ var rules = []rule{
 	},
 	{
 		name: "remove strays",
-		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes one learner at a time, and others wait for their turn. A voter that answers is left to a person, also where no machine is known for it: one may have lost its labels. It counts as gone where another may go. A learner that can only be that of a released machine is waited for by nobody.",
+		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes one learner at a time, and others wait for their turn. A voter that answers is left to a person, also where no machine is known for it: one may have lost its labels. It counts as gone where another may go, and until a person has decided nothing joins, is rolled out or scaled down. A learner that can only be that of a released machine is waited for by nobody.",
 		gives: []Reason{
 			{"StrayMember", MoveLeader, "a leader hands over before it leaves"},
 			{"StrayMember", RemoveMember, "it has no machine"},
@@ -201,6 +201,7 @@ var rules = []rule{
 			{"ScalingDown", Delete, "more machines than wanted"},
 			{"MachineUnknown", Wait, "what is not known to be broken is not deleted for it"},
 			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
+			{"MembersUnmatched", Wait, "a voter that answers belongs to no machine, and a person decides about it"},
 		},
 		decide: scaleDown,
 	},
@@ -217,11 +218,12 @@ var rules = []rule{
 	},
 	{
 		name: "wait for repair",
-		says: "What is broken and not for these rules to mend is named, for a person or a health check.",
+		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go.",
 		gives: []Reason{
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
+			{"CannotReplace", Wait, "a machine is marked to be replaced, and the others cannot live without it, or it broke too often"},
 			{"KubeadmUnusable", Wait, "no machine can join with kubeadm's own configuration as it is; a person must mend it"},
 			{"AddonsRefused", Wait, "an add-on cannot be brought to what is wanted; a person must change that"},
 		},

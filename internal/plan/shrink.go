@@ -157,13 +157,16 @@ func waitForRepair(s *state) opinion {
 	if v := s.alarm(); v.decided {
 		return v
 	}
-	v := s.matched()
+	for _, check := range []func() opinion{s.placed, s.matched, s.kept} {
+		if v := check(); v.decided {
+			return v
+		}
+	}
 	switch c := s.Cluster; {
-	case v.decided:
 	case c.KubeadmUnusable != "":
 		return wait("KubeadmUnusable", "%s", c.KubeadmUnusable)
 	case c.AddonsRefused != "":
 		return wait("AddonsRefused", "%s", c.AddonsRefused)
 	}
-	return v
+	return pass("every member has its machine")
 }

@@ -19,8 +19,7 @@ func (w *World) without(gone *host) left {
 		switch {
 		case h == gone:
 		case h.deleting:
-			// One that cannot be seen counts as gone already, which judgeVoter holds to.
-			if h.hook && h.hidden.IsZero() && h.member != nil && !h.member.removed && !h.member.learner {
+			if h.hook && h.member != nil && !h.member.removed && !h.member.learner {
 				l.going = h
 			}
 			if h.hook && w.works(h) {

@@ -56,7 +56,7 @@ func (w *World) awaitsPerson() bool {
 	if d.Step.Verb == plan.Nothing && w.fitButForNodes() {
 		return true
 	}
-	if d.Step.Verb != plan.Wait && !slices.ContainsFunc(w.hosts, w.isKept) {
+	if d.Step.Verb != plan.Wait {
 		return false // who says that all is as wanted tells nobody
 	}
 	for _, p := range personalDecisions {
@@ -126,9 +126,6 @@ func (w *World) isOverLimits(h *host) bool {
 func (w *World) isOnlyOne(h *host) bool {
 	return !h.deleting && h.marked != "" && w.without(h).complete == 0
 }
-
-// isKept: it works, and is not replaced although somebody wants that; its own condition says why.
-func (w *World) isKept(h *host) bool { return !h.deleting && h.marked != "" && w.works(h) }
 
 // isNodeless: it never came as far as its Node.
 func (h *host) isNodeless() bool { return h.node.IsZero() && h.broken() }
