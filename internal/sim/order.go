@@ -124,7 +124,7 @@ func (w *World) judgeLiving(s plan.Step) {
 			}
 		}
 		for _, h := range w.hosts {
-			if m.host.deleting && h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h) && h.node.IsZero() && h.member != nil && h.member.removed {
+			if m.host.deleting && w.isPlaced(m.host) && !w.hasUnplaced() && h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h) && h.node.IsZero() && h.member != nil && h.member.removed {
 				w.blame("%s, and %s could go, which has no member", s, h.name)
 			}
 		}
@@ -136,6 +136,11 @@ func (w *World) judgeLiving(s plan.Step) {
 	if h := w.dueForRepair(); h != nil && h != gone {
 		w.blame("%s, and %s is dead", s, h.name)
 	}
+}
+
+// hasUnplaced: of some member nobody can tell on which machine it runs.
+func (w *World) hasUnplaced() bool {
+	return slices.ContainsFunc(w.members, func(m *member) bool { return !slices.Contains(w.hosts, m.host) || !w.isPlaced(m.host) })
 }
 
 // isDeadBeside: a voter is proven dead, or missed for long, and could be removed: because its machine

@@ -55,7 +55,7 @@ func (s suite) differences(m *meaning) ([]difference, error) {
 		}
 		cmd := exec.Command(st.binary, st.args...)
 		cmd.Dir = st.dir
-		cmd.Env = append(os.Environ(), fmt.Sprintf("COMPARED=%d", m.number))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("COMPARED=%d", m.number), "GOMAXPROCS=1") // one world after another
 		out, err := cmd.StderrPipe()
 		if err != nil {
 			return nil, fmt.Errorf("listening to %s: %w", st.binary, err)
