@@ -78,6 +78,18 @@ type Verdict struct {
 	Because string `json:"because,omitempty"`
 }
 
+// Acts reports whether the step writes anything.
+func (s Step) Acts() bool { return s.Verb != Nothing && s.Verb != Wait }
+
+// ChangesQuorum reports whether the step takes a member, or what it stands on,
+// away or gives it another role.
+func (s Step) ChangesQuorum() bool {
+	return s.Verb == MoveLeader || s.Verb == RemoveMember || s.Verb == Delete
+}
+
+// MakesKeys reports whether the step makes private keys.
+func (s Step) MakesKeys() bool { return s.Verb == Generate || s.Verb == WriteKubeconfig }
+
 // String writes the step in a few words: "Create demo-cp-2 in a",
 // "RemoveMember 1a2b (demo-cp-3)".
 func (s Step) String() string {

@@ -27,6 +27,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -391,9 +392,9 @@ func TestAdoptionSeen(t *testing.T) {
 	if unseen(w.machine(alone[0])) {
 		t.Error("the Machine as it is after the adoption will not do")
 	}
-	list, err := reader{objects: w.client, direct: w.client}.list(context.Background(), s.kcp, "demo")
-	if err != nil || len(list.ours) != 1 || len(list.strangers) != 2 {
-		t.Errorf("ours %d, strangers %d, %v", len(list.ours), len(list.strangers), err)
+	list, err := group.ListMachines(context.Background(), w.client, s.kcp, "demo")
+	if err != nil || len(list.Ours) != 1 || len(list.Others) != 2 {
+		t.Errorf("ours %d, strangers %d, %v", len(list.Ours), len(list.Others), err)
 	}
 	w.intercept(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, options ...client.ListOption) error {
 		err := c.List(ctx, l, options...)

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/quorum"
@@ -60,7 +61,7 @@ const (
 
 // condition is short for what every condition here consists of.
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: cut(message, longestCondition)}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: group.Cut(message, longestCondition)}
 }
 
 // entries joins texts to at most so many bytes. What does not fit is left out as a whole, and counted.

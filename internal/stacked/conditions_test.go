@@ -1,7 +1,6 @@
 package stacked
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -347,15 +346,5 @@ func TestVersions(t *testing.T) {
 	got := versions(machines)
 	if len(got) != 2 || got[0].Version != "v1.9.0" || got[0].Replicas != 1 || got[1].Version != "v1.36.3" || got[1].Replicas != 2 {
 		t.Errorf("versions are %+v", got)
-	}
-}
-
-func TestCut(t *testing.T) {
-	long := strings.Repeat("ä", 400)
-	if got := cut(long, 512); len(got) > 512 || !strings.HasSuffix(got, "ä...") {
-		t.Errorf("cut to %d bytes: ...%q", len(got), got[len(got)-8:])
-	}
-	if got := cut("short", 512); got != "short" {
-		t.Errorf("cut %q", got)
 	}
 }

@@ -26,17 +26,6 @@ import (
 // to the next turn.
 const memberTime = 8 * time.Second
 
-// acts reports whether a step writes anything.
-func acts(step plan.Step) bool {
-	return step.Verb != plan.Nothing && step.Verb != plan.Wait
-}
-
-// changesQuorum reports whether a step takes a member, or what it stands on,
-// away or gives it another role.
-func changesQuorum(step plan.Step) bool {
-	return step.Verb == plan.MoveLeader || step.Verb == plan.RemoveMember || step.Verb == plan.Delete
-}
-
 // do carries out one step. Each may be repeated without harm.
 func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step) error {
 	switch step.Verb {

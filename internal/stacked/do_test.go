@@ -300,13 +300,13 @@ func TestConfirm(t *testing.T) {
 	w := grown(t, 3)
 	w.scale(1)
 	s := w.scene()
-	d := decide(context.Background(), s)
+	d := group.Decide(context.Background(), s.observed, s.kcp.Status.Plan)
 	for d.Step.Verb != plan.Delete { // the leader hands over first
 		if err := w.r.do(context.Background(), s, w.r.memories.of(kcpKey), d.Step); err != nil {
 			t.Fatal(err)
 		}
 		s = w.scene()
-		d = decide(context.Background(), s)
+		d = group.Decide(context.Background(), s.observed, s.kcp.Status.Plan)
 	}
 	same, err := w.r.confirm(context.Background(), s, w.r.memories.of(kcpKey), d)
 	if err != nil || same.Step != d.Step {
@@ -315,7 +315,7 @@ func TestConfirm(t *testing.T) {
 	w.members[0].Health = plan.Unhealthy
 	w.members[1].Health = plan.Unhealthy
 	now, err := w.r.confirm(context.Background(), s, w.r.memories.of(kcpKey), d)
-	if err != nil || acts(now.Step) {
+	if err != nil || now.Step.Acts() {
 		t.Errorf("the quorum is gone, and the step is still %v, %v", now, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -271,34 +270,5 @@ func TestWhichAPIServersAreAsked(t *testing.T) {
 		if got := s.mayAsk(s.machines[0]); got != test.want {
 			t.Errorf("%s: asked %t", name, got)
 		}
-	}
-
-	var e expiries
-	now := time.Now()
-	away := errors.New("no answer")
-	waits := []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour, time.Hour}
-	for i, wait := range waits {
-		if !e.begin("m", now) || e.begin("m", now) {
-			t.Fatalf("try %d: want one at a time", i)
-		}
-		e.done("m", time.Time{}, away, now)
-		if now = now.Add(wait); e.begin("m", now.Add(-time.Second)) {
-			t.Errorf("try %d: asked again before %s", i, wait)
-		}
-	}
-	tomorrow := inDays(1)
-	e.begin("m", now)
-	e.done("m", tomorrow, nil, now)
-	if e.begin("m", now.Add(23*time.Hour)) || !e.begin("m", now.Add(24*time.Hour)) {
-		t.Error("who has answered is not asked once a day")
-	}
-	e.done("m", time.Time{}, away, now)
-	if !e.end("m").Equal(tomorrow) {
-		t.Error("a date that was known is forgotten")
-	}
-	e.only(nil)
-	e.done("m", inDays(2), nil, now)
-	if !e.end("m").IsZero() {
-		t.Error("something is known of a Machine that is gone")
 	}
 }

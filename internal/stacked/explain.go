@@ -43,7 +43,7 @@ func Observe(ctx context.Context, c client.Reader, key client.ObjectKey, options
 		return plan.Observed{}, fmt.Errorf("reading Cluster %s: %w", owner, err)
 	}
 	from := reader{objects: c, direct: c}
-	machines, err := from.list(ctx, kcp, cluster.Name)
+	machines, err := group.ListMachines(ctx, c, kcp, cluster.Name)
 	if err != nil {
 		return plan.Observed{}, err
 	}

@@ -42,11 +42,11 @@ type Workloads interface {
 // write is not to be seen yet, it returns how long to wait for it instead.
 func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, m *memory) (*scene, time.Duration, error) {
 	from := reader{objects: r.Client, direct: r.APIReader}
-	machines, err := from.list(ctx, kcp, cluster.Name)
+	machines, err := group.ListMachines(ctx, r.Client, kcp, cluster.Name)
 	if err != nil {
 		return nil, 0, err
 	}
-	if wait, err := m.writes.Unseen(ctx, r.APIReader, kcp, slices.Concat(machines.ours, machines.strangers), time.Now()); err != nil || wait > 0 {
+	if wait, err := m.writes.Unseen(ctx, r.APIReader, kcp, slices.Concat(machines.Ours, machines.Others), time.Now()); err != nil || wait > 0 {
 		return nil, wait, err
 	}
 	s, err := from.gather(ctx, kcp, cluster, machines, &m.slow, time.Now())
@@ -57,7 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	if s.observed.Group.Begun == "" {
 		s.observed.Group.Begun = m.begun
 	}
-	r.Workload.Own(client.ObjectKeyFromObject(cluster), mineOf(slices.Concat(machines.ours, machines.strangers)...))
+	r.Workload.Own(client.ObjectKeyFromObject(cluster), group.Mine(slices.Concat(machines.Ours, machines.Others)...))
 	s.addWorkload(r.Workload.View(client.ObjectKeyFromObject(cluster)))
 	r.observeInit(ctx, s)
 	if err := r.observeKubeadm(ctx, s, m); err != nil {
@@ -205,7 +205,7 @@ func (s *scene) again(d plan.Decision) time.Duration {
 	o := s.observed
 	soon := soonAtRest
 	switch {
-	case acts(d.Step):
+	case d.Step.Acts():
 		soon = soonAfterAct
 	case o.Group.Paused:
 		return 0

@@ -29,7 +29,7 @@ type memory struct {
 	// files are kubeadm's in the cluster.
 	files filesBehind
 	// expiries are when the certificates of the API servers expire.
-	expiries expiries
+	expiries group.Expiries
 	// begun is the name of a machine whose number was taken, and of which something,
 	// or nothing, could be made; empty: none. Without it each failure would cost a number.
 	begun string

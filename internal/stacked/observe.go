@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +23,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
@@ -72,75 +72,23 @@ type reader struct {
 	objects, direct client.Reader
 }
 
-// machineList are the Machines of a cluster.
-type machineList struct {
-	// ours are those of the control plane, the oldest first.
-	ours []*clusterv1.Machine
-	// strangers are the cluster's other control plane machines, by name.
-	strangers []*clusterv1.Machine
-	// workers are the names of all others, sorted.
-	workers []string
-}
-
-// list returns the Machines of the cluster.
-func (r reader) list(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster string) (machineList, error) {
-	all := &clusterv1.MachineList{}
-	err := r.objects.List(ctx, all, client.InNamespace(kcp.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
-	if err != nil {
-		return machineList{}, fmt.Errorf("listing the Machines of cluster %s: %w", cluster, err)
-	}
-	var list machineList
-	for i := range all.Items {
-		m := &all.Items[i]
-		switch {
-		case !machine.IsControlPlane(m):
-			list.workers = append(list.workers, m.Name)
-		case metav1.IsControlledBy(m, kcp):
-			list.ours = append(list.ours, m)
-		default:
-			list.strangers = append(list.strangers, m)
-		}
-	}
-	slices.SortFunc(list.ours, machine.Compare)
-	slices.SortFunc(list.strangers, func(a, b *clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
-	slices.Sort(list.workers)
-	return list, nil
-}
-
-// pools returns the names of the cluster's MachinePools; none where that kind is not installed.
-func (r reader) pools(ctx context.Context, namespace, cluster string) ([]string, error) {
-	all := &clusterv1.MachinePoolList{}
-	err := r.objects.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing the MachinePools of cluster %s: %w", cluster, err)
-	}
-	var names []string
-	for i := range all.Items {
-		names = append(names, all.Items[i].Name)
-	}
-	return names, nil
-}
-
 // gather reads all that the management cluster knows. The workload cluster's part
 // is added by addWorkload and addEtcd.
-func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, machines machineList, slow *slowFacts, now time.Time) (*scene, error) {
+func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, machines group.Machines, slow *slowFacts, now time.Time) (*scene, error) {
 	deleting := !kcp.DeletionTimestamp.IsZero()
 	if deleting {
-		pools, err := r.pools(ctx, kcp.Namespace, cluster.Name)
+		pools, err := group.ListMachinePools(ctx, r.objects, kcp.Namespace, cluster.Name)
 		if err != nil {
 			return nil, err
 		}
-		machines.workers = append(machines.workers, pools...)
-		slices.Sort(machines.workers)
+		machines.Workers = append(machines.Workers, pools...)
+		slices.Sort(machines.Workers)
 	}
-	s := newScene(kcp, cluster, machines.ours, machines.workers, now)
+	s := newScene(kcp, cluster, machines.Ours, machines.Workers, now)
 	if s.observed.Group.Paused || deleting {
 		return s, nil
 	}
-	err := r.addStrangers(ctx, s, machines.strangers)
+	err := r.addStrangers(ctx, s, machines.Others)
 	if err == nil {
 		err = r.addSlow(ctx, s, slow, now)
 	}
@@ -151,7 +99,7 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 		return nil, err
 	}
 	s.foundInitialized()
-	if len(machines.ours) < s.observed.Want.Replicas+s.observed.Want.Surge {
+	if len(machines.Ours) < s.observed.Want.Replicas+s.observed.Want.Surge {
 		s.observed.Group.Begun, err = r.begun(ctx, s, slow.machines)
 	}
 	return s, err
@@ -169,7 +117,7 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 			Paused:      ptr.Deref(cluster.Spec.Paused, false) || capiannotations.HasPaused(kcp),
 			Initialized: recordedInitialized(kcp),
 			LastMachine: lastMachine(kcp),
-			Repairing:   replacementIn(kcp.Annotations, upstream.RemediationInProgressAnnotation) != nil,
+			Repairing:   group.ReplacementIn(kcp.Annotations, upstream.RemediationInProgressAnnotation) != nil,
 		},
 		Want: plan.Want{
 			Replicas:    int(ptr.Deref(kcp.Spec.Replicas, 1)),

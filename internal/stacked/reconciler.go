@@ -2,7 +2,6 @@ package stacked
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,9 +23,6 @@ import (
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
-
-// checkFailed is the reason to wait when a decision broke an invariant: a defect of ours.
-const checkFailed = "CheckFailed"
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -121,11 +117,11 @@ func (r *Reconciler) owner(ctx context.Context, kcp *controlplanev1.KubeadmContr
 func (r *Reconciler) standAside(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, reason, message string) error {
 	d := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: reason, Message: message}
 	after := kcp.DeepCopy()
-	after.Status.Plan = planStatus(d, nil)
+	after.Status.Plan = group.PlanStatus(d, nil)
 	if after.Status.Plan == kcp.Status.Plan {
 		return nil
 	}
-	r.announce(ctx, kcp, after, d, nil)
+	group.Announce(ctx, r.Recorder, kcp, kcp.Status.Plan, d, nil)
 	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(kcp)); err != nil {
 		return fmt.Errorf("writing the status of KubeadmControlPlane %s: %w", kcp.Name, err)
 	}
@@ -154,8 +150,8 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 	if err != nil || unseen > 0 {
 		return ctrl.Result{RequeueAfter: unseen}, err
 	}
-	d := decide(ctx, s)
-	if acts(d.Step) {
+	d := group.Decide(ctx, s.observed, s.kcp.Status.Plan)
+	if d.Step.Acts() {
 		d, err = r.confirm(ctx, s, m, d)
 		if errors.Is(err, group.ErrSurveyRuns) {
 			return ctrl.Result{RequeueAfter: group.SurveyTimeout}, nil
@@ -171,7 +167,7 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 		// Decided on facts that are no longer true, or too early: nothing was done, and nothing is told.
 		return ctrl.Result{RequeueAfter: soonAfterConflict}, nil
 	case d.Step.Verb == plan.Finish && failure == nil:
-		r.announce(ctx, kcp, &controlplanev1.KubeadmControlPlane{Status: controlplanev1.KubeadmControlPlaneStatus{Plan: planStatus(d, nil)}}, d, nil)
+		group.Announce(ctx, r.Recorder, kcp, kcp.Status.Plan, d, nil)
 		return ctrl.Result{}, nil
 	}
 	err = r.report(ctx, s, m, d, failure)
@@ -191,37 +187,12 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 // connection to the cluster as soon as there can be one.
 func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
 	busy := s.busy()
-	m.surveys.AtRest = !busy && !acts(d.Step)
+	m.surveys.AtRest = !busy && !d.Step.Acts()
 	if len(s.machines) > 0 && (s.observed.Cluster.Kubeconfig.Exists || s.observed.Group.Deleting) {
 		key := client.ObjectKeyFromObject(s.cluster)
 		r.Workload.Want(key, busy)
-		r.Workload.Own(key, mineOf(slices.Concat(s.objects(), s.strangers)...)) // also where the connection is new
+		r.Workload.Own(key, group.Mine(slices.Concat(s.objects(), s.strangers)...)) // also where the connection is new
 	}
-}
-
-// decide asks the core, and has its answer checked. What breaks an invariant is not done.
-func decide(ctx context.Context, s *scene) plan.Decision {
-	d := plan.Next(s.observed)
-	if err := plan.Check(s.observed, d); err != nil {
-		return refused(ctx, s, d, err)
-	}
-	return d
-}
-
-// refused logs a decision that breaks an invariant, with all that it was made
-// from, and waits instead.
-func refused(ctx context.Context, s *scene, d plan.Decision, err error) plan.Decision {
-	instead := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: checkFailed,
-		Message: fmt.Sprintf("%s is not safe: %v; this is a defect of Quorate", d.Step, err)}
-	if s.kcp.Status.Plan == planStatus(instead, nil) {
-		return instead // it was logged when it was new
-	}
-	facts, failed := json.Marshal(s.observed)
-	if failed != nil {
-		facts = []byte(failed.Error())
-	}
-	ctrl.LoggerFrom(ctx).Error(err, "A decision breaks an invariant and is not carried out: this is a defect of Quorate", "decision", d.String(), "observed", string(facts))
-	return instead
 }
 
 // confirm holds a step that takes from the quorum against facts that are as new
@@ -230,7 +201,7 @@ func refused(ctx context.Context, s *scene, d plan.Decision, err error) plan.Dec
 // counts only where all else is as it was when etcd was asked: the step never rests on a survey
 // that is older than the other facts.
 func (r *Reconciler) confirm(ctx context.Context, s *scene, m *memory, d plan.Decision) (plan.Decision, error) {
-	if !changesQuorum(d.Step) || !s.surveys() {
+	if !d.Step.ChangesQuorum() || !s.surveys() {
 		return d, nil
 	}
 	renewed, err := m.surveys.Confirm(ctx, r.asker(s), s.around(), d.Step.String())
@@ -238,8 +209,8 @@ func (r *Reconciler) confirm(ctx context.Context, s *scene, m *memory, d plan.De
 		return d, err
 	}
 	s.useSurvey(m)
-	now := decide(ctx, s)
-	if now.Step != d.Step && acts(now.Step) {
+	now := group.Decide(ctx, s.observed, s.kcp.Status.Plan)
+	if now.Step != d.Step && now.Step.Acts() {
 		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: soonAfterConflict,
 			Message: fmt.Sprintf("%s was the next step until etcd was asked once more; now it is %s", d.Step, now.Step)}, nil
 	}
@@ -248,10 +219,10 @@ func (r *Reconciler) confirm(ctx context.Context, s *scene, m *memory, d plan.De
 
 // act carries a step out, counts it and logs it.
 func (r *Reconciler) act(ctx context.Context, s *scene, m *memory, d plan.Decision) error {
-	if !acts(d.Step) {
+	if !d.Step.Acts() {
 		return nil
 	}
-	if makesKeys(d.Step) {
+	if d.Step.MakesKeys() {
 		if !r.keys.begin() {
 			return errKeysWait
 		}

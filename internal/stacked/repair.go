@@ -32,7 +32,7 @@ const (
 // noteRepair writes down that a machine is given up to be replaced, before it is
 // deleted: the one that takes its place shall know.
 func (r *Reconciler) noteRepair(ctx context.Context, s *scene, m *memory, step plan.Step) error {
-	given := replacement{Machine: step.Machine, Timestamp: metav1.NewTime(time.Now().UTC().Truncate(time.Second)), Retries: step.Retry}
+	given := group.Replacement{Machine: step.Machine, Timestamp: metav1.NewTime(time.Now().UTC().Truncate(time.Second)), Retries: step.Retry}
 	return r.annotate(ctx, s, m, map[string]string{upstream.RemediationInProgressAnnotation: given.String()})
 }
 
@@ -62,7 +62,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scene, m *memory, values m
 // and not replaced yet, or machines that are marked.
 func (s *scene) repairs() []string {
 	var texts []string
-	if given := replacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation); given != nil {
+	if given := group.ReplacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation); given != nil {
 		texts = append(texts, "* "+given.Machine+" was given up, and is to be replaced")
 	}
 	for _, m := range s.observed.Machines {

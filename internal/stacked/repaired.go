@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -28,7 +29,7 @@ func (s *scene) staleRepair(d plan.Decision) bool {
 	if _, noted := s.kcp.Annotations[upstream.RemediationInProgressAnnotation]; !noted || d.Step.Repair {
 		return false
 	}
-	given := replacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation)
+	given := group.ReplacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation)
 	if given == nil {
 		return true
 	}
@@ -37,7 +38,7 @@ func (s *scene) staleRepair(d plan.Decision) bool {
 		if m.DeletionTimestamp.IsZero() {
 			staying++
 		}
-		made := replacementIn(m.Annotations, upstream.RemediationForAnnotation)
+		made := group.ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
 		if made != nil && made.Machine == given.Machine && made.Timestamp.Equal(&given.Timestamp) {
 			return true
 		}
@@ -47,13 +48,13 @@ func (s *scene) staleRepair(d plan.Decision) bool {
 
 // lastRemediation returns the repair that goes on, else the newest that one of the machines
 // was made for; nil: none is known.
-func (s *scene) lastRemediation() *replacement {
-	last := replacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation)
+func (s *scene) lastRemediation() *group.Replacement {
+	last := group.ReplacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation)
 	if last != nil {
 		return last
 	}
 	for _, m := range s.machines {
-		made := replacementIn(m.Annotations, upstream.RemediationForAnnotation)
+		made := group.ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
 		if made != nil && (last == nil || last.Timestamp.Before(&made.Timestamp)) {
 			last = made
 		}

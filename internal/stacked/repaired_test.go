@@ -19,6 +19,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -150,8 +151,8 @@ func TestRepairEnds(t *testing.T) {
 
 func TestStaleRepair(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1000, 0).UTC())
-	given := replacement{Machine: "m2", Timestamp: at}
-	earlier := replacement{Machine: "m2", Timestamp: metav1.NewTime(at.Add(-time.Hour))}
+	given := group.Replacement{Machine: "m2", Timestamp: at}
+	earlier := group.Replacement{Machine: "m2", Timestamp: metav1.NewTime(at.Add(-time.Hour))}
 	tests := []struct {
 		name     string
 		value    string
@@ -191,9 +192,9 @@ func TestStaleRepair(t *testing.T) {
 }
 
 func TestLastRemediation(t *testing.T) {
-	older := replacement{Machine: "m1", Timestamp: metav1.NewTime(time.Unix(1000, 0).UTC())}
-	newer := replacement{Machine: "m2", Timestamp: metav1.NewTime(time.Unix(2000, 0).UTC()), Retries: 1}
-	running := replacement{Machine: "m3", Timestamp: metav1.NewTime(time.Unix(1500, 0).UTC())}
+	older := group.Replacement{Machine: "m1", Timestamp: metav1.NewTime(time.Unix(1000, 0).UTC())}
+	newer := group.Replacement{Machine: "m2", Timestamp: metav1.NewTime(time.Unix(2000, 0).UTC()), Retries: 1}
+	running := group.Replacement{Machine: "m3", Timestamp: metav1.NewTime(time.Unix(1500, 0).UTC())}
 	s := fine()
 	if got := s.lastRemediation(); got != nil {
 		t.Errorf("none, and told %+v", got)

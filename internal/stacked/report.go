@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +14,6 @@ import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -23,13 +21,6 @@ import (
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
-)
-
-// The most bytes that the fields of status.plan, and the note of an event, may have.
-const (
-	longestStep    = 512
-	longestMessage = 4096
-	longestNote    = 1024
 )
 
 // report tells what was seen, decided and done: on the Machines, on the control
@@ -51,12 +42,12 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	}
 	after := s.kcp.DeepCopy()
 	s.describe(after, d, failure)
-	r.announce(ctx, s.kcp, after, d, failure)
+	group.Announce(ctx, r.Recorder, s.kcp, s.kcp.Status.Plan, d, failure)
 	key := client.ObjectKeyFromObject(s.kcp)
 	metrics.Spare(key, s.observed)
 	metrics.Expiry(key, after.Status.CertificateExpiry.Date.Time)
 	// After a step the next turn comes at once, and writes what both have to say.
-	if acts(d.Step) && failure == nil || equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
+	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
 		return kept
 	}
 	err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(s.kcp, client.MergeFromWithOptimisticLock{}))
@@ -123,7 +114,7 @@ func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d 
 // describe writes what was seen and decided into a control plane's status.
 func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decision, failure error) {
 	conditions.Set(kcp, s.paused())
-	kcp.Status.Plan = planStatus(d, failure)
+	kcp.Status.Plan = group.PlanStatus(d, failure)
 	if s.observed.Group.Paused {
 		return // others may be moving the object
 	}
@@ -181,48 +172,4 @@ func versions(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
 		return cmp.Or(version.Compare(x, y), cmp.Compare(a.Version, b.Version))
 	})
 	return list
-}
-
-// planStatus is a decision as the status tells it, and how its step failed, if it did.
-func planStatus(d plan.Decision, failure error) controlplanev1.PlanStatus {
-	message := d.Message
-	if failure != nil {
-		message += "; the last try failed: " + failure.Error()
-	}
-	return controlplanev1.PlanStatus{
-		Step:    cut(d.Step.String(), longestStep),
-		Rule:    d.Rule,
-		Reason:  d.Reason,
-		Message: cut(message, longestMessage),
-	}
-}
-
-// cut shortens a text to at most so many bytes.
-func cut(text string, most int) string {
-	const more = "..."
-	if len(text) <= most {
-		return text
-	}
-	end := most - len(more)
-	for end > 0 && text[end]&0xC0 == 0x80 { // not in the middle of a character
-		end--
-	}
-	return text[:end] + more
-}
-
-// announce tells of a decision once, when it is new, and of a failure when it is another one.
-func (r *Reconciler) announce(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane, d plan.Decision, failure error) {
-	log := ctrl.LoggerFrom(ctx)
-	was, is := before.Status.Plan, after.Status.Plan
-	if was.Step != is.Step || was.Rule != is.Rule || was.Reason != is.Reason {
-		log.Info("Decided", "step", is.Step, "rule", d.Rule, "reason", d.Reason, "message", d.Message)
-		kind := corev1.EventTypeNormal
-		if d.Reason == checkFailed {
-			kind = corev1.EventTypeWarning
-		}
-		r.Recorder.Eventf(before, nil, kind, d.Reason, string(d.Step.Verb), "%s", cut(is.Step+": "+d.Message, longestNote))
-	}
-	if failure != nil && was.Message != is.Message {
-		r.Recorder.Eventf(before, nil, corev1.EventTypeWarning, "StepFailed", string(d.Step.Verb), "%s", cut(is.Step+": "+failure.Error(), longestNote))
-	}
 }

@@ -373,19 +373,6 @@ func TestBrokenSecret(t *testing.T) {
 	}
 }
 
-// TestRefused: a decision that breaks an invariant is told and not carried out.
-func TestRefused(t *testing.T) {
-	s := fine()
-	d := refused(context.Background(), s, plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: "m1"}, Rule: "scale down"}, errors.New("invariant 4"))
-	s.kcp.Status.Plan = planStatus(d, nil)
-	if again := refused(context.Background(), s, plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: "m1"}, Rule: "scale down"}, errors.New("invariant 4")); again != d {
-		t.Errorf("decided %+v at first, then %+v", d, again)
-	}
-	if acts(d.Step) || d.Reason != checkFailed || !strings.Contains(d.Message, "invariant 4") || !strings.Contains(d.Message, "Delete m1") {
-		t.Errorf("decided %+v", d)
-	}
-}
-
 func TestAgain(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -20,6 +20,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -197,7 +198,7 @@ func TestRepair(t *testing.T) {
 	if c := conditions.Get(w.machine("demo-cp-2"), clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason {
 		t.Errorf("OwnerRemediated says %+v", c)
 	}
-	given := replacementIn(w.kcp().Annotations, upstream.RemediationInProgressAnnotation)
+	given := group.ReplacementIn(w.kcp().Annotations, upstream.RemediationInProgressAnnotation)
 	if given == nil || given.Machine != "demo-cp-2" || given.Retries != 0 || time.Since(given.Timestamp.Time) > time.Minute {
 		t.Fatalf("the control plane remembers %+v", given)
 	}
@@ -210,7 +211,7 @@ func TestRepair(t *testing.T) {
 	if got := w.machineNames(); !slices.Equal(got, []string{"demo-cp-1", "demo-cp-3", "demo-cp-4"}) {
 		t.Errorf("machines %v", got)
 	}
-	if got := replacementIn(w.machine("demo-cp-4").Annotations, upstream.RemediationForAnnotation); got == nil || *got != *given {
+	if got := group.ReplacementIn(w.machine("demo-cp-4").Annotations, upstream.RemediationForAnnotation); got == nil || *got != *given {
 		t.Errorf("demo-cp-4 took the place of %+v, want %+v", got, given)
 	}
 	kcp := w.kcp()
@@ -225,7 +226,7 @@ func TestRepair(t *testing.T) {
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Remediation.MaxRetry = ptr.To[int32](1) })
 	w.ail("demo-cp-4")
 	w.live()
-	if got := replacementIn(w.machine("demo-cp-5").Annotations, upstream.RemediationForAnnotation); got == nil || got.Machine != "demo-cp-4" || got.Retries != 1 {
+	if got := group.ReplacementIn(w.machine("demo-cp-5").Annotations, upstream.RemediationForAnnotation); got == nil || got.Machine != "demo-cp-4" || got.Retries != 1 {
 		t.Errorf("demo-cp-5 took the place of %+v", got)
 	}
 	w.ail("demo-cp-5")

@@ -90,7 +90,7 @@ func TestNodesOf(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			found := machine.Nodes(all(made, test.machines), all(registered, test.nodes))
-			mine := mineOf(all(made, test.machines)...)
+			mine := group.Mine(all(made, test.machines)...)
 			var got []string
 			for _, m := range slices.Sorted(maps.Keys(found)) {
 				got = append(got, m+":"+found[m].Name)

@@ -2,12 +2,10 @@ package stacked
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
@@ -17,36 +15,11 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
 )
-
-// replacement is what the annotations remediation-in-progress, on a control plane,
-// and remediation-for, on the machine that takes another's place, hold: upstream's
-// form, so that either controller goes on with what the other began.
-type replacement struct {
-	Machine   string      `json:"machine"`
-	Timestamp metav1.Time `json:"timestamp"`
-	Retries   int         `json:"retryCount"`
-}
-
-// replacementIn reads such an annotation; nil when there is none that can be read.
-func replacementIn(annotations map[string]string, name string) *replacement {
-	var r replacement
-	if json.Unmarshal([]byte(annotations[name]), &r) != nil || r.Machine == "" {
-		return nil
-	}
-	return &r
-}
-
-func (r replacement) String() string {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return ""
-	}
-	return string(text)
-}
 
 // parts reads the objects that each machine consists of. What is gone is not known.
 func (r reader) parts(ctx context.Context, s *scene) error {
@@ -87,11 +60,11 @@ func (s *scene) addWants(now time.Time) {
 		}
 		facts, found := m.facts, drift.Of(withGates(s.kcp), m.parts(), now)
 		m.drift = &found
-		facts.Outdated = cut(found.String(), longestDrift)
+		facts.Outdated = group.Cut(found.String(), longestDrift)
 		facts.Marked = machine.Marked(m.Machine)
 		facts.Gate = machine.ShutGate(m.Machine, s.kcp.Spec.MachineTemplate.Spec.ReadinessGates)
 		_, facts.Chosen = m.Annotations[clusterv1.DeleteMachineAnnotation]
-		if r := replacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {
+		if r := group.ReplacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {
 			facts.Replaced, facts.Retries = r.Timestamp.Time, r.Retries
 		}
 	}

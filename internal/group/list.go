@@ -1,0 +1,68 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/machine"
+)
+
+// Machines are the Machines of a cluster.
+type Machines struct {
+	// Ours are those that the group controls, the oldest first.
+	Ours []*clusterv1.Machine
+	// Others are the cluster's other control plane machines, by name.
+	Others []*clusterv1.Machine
+	// Workers are the names of all others, sorted.
+	Workers []string
+}
+
+// ListMachines returns the Machines of the cluster that the group's object belongs to.
+func ListMachines(ctx context.Context, from client.Reader, of client.Object, cluster string) (Machines, error) {
+	all := &clusterv1.MachineList{}
+	err := from.List(ctx, all, client.InNamespace(of.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	if err != nil {
+		return Machines{}, fmt.Errorf("listing the Machines of cluster %s: %w", cluster, err)
+	}
+	var list Machines
+	for i := range all.Items {
+		m := &all.Items[i]
+		switch {
+		case !machine.IsControlPlane(m):
+			list.Workers = append(list.Workers, m.Name)
+		case metav1.IsControlledBy(m, of):
+			list.Ours = append(list.Ours, m)
+		default:
+			list.Others = append(list.Others, m)
+		}
+	}
+	slices.SortFunc(list.Ours, machine.Compare)
+	slices.SortFunc(list.Others, func(a, b *clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(list.Workers)
+	return list, nil
+}
+
+// ListMachinePools returns the names of the cluster's MachinePools; none where that kind is not installed.
+func ListMachinePools(ctx context.Context, from client.Reader, namespace, cluster string) ([]string, error) {
+	all := &clusterv1.MachinePoolList{}
+	err := from.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the MachinePools of cluster %s: %w", cluster, err)
+	}
+	var names []string
+	for i := range all.Items {
+		names = append(names, all.Items[i].Name)
+	}
+	return names, nil
+}
