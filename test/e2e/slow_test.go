@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,18 +44,27 @@ func slowInfrastructure(t *testing.T, e *environment) {
 	ctx, stop := context.WithCancel(context.Background())
 	writes, done := newWriter(c), make(chan struct{})
 	go func() { defer close(done); writes.run(ctx) }()
-	defer func() {
+	end := sync.OnceFunc(func() {
 		stop()
 		<-done
 		t.Logf("FIGURE writes while joining machines were deleted and lived on for %s: %s", goesAfter, writes)
-		if lost := writes.lost(context.Background(), t); lost > 0 {
-			t.Errorf("%d acknowledged writes are lost", lost)
-		}
-		if writes.gap > longestGap {
-			t.Errorf("for %s no write was acknowledged: the quorum was lost", writes.gap)
-		}
-	}()
+	})
+	defer end()
+	e.deleteWhatJoins(t, name)
+	end()
+	if lost := writes.lost(context.Background(), t); lost > 0 {
+		t.Errorf("%d acknowledged writes are lost", lost)
+	}
+	if writes.gap > longestGap {
+		t.Errorf("for %s no write was acknowledged: the quorum was lost", writes.gap)
+	}
+	e.takeTime(t, name, 0)
+	e.takeDown(t, name)
+}
 
+// deleteWhatJoins scales and rolls a control plane while people delete the machines that join.
+func (e *environment) deleteWhatJoins(t *testing.T, name string) {
+	t.Helper()
 	settled := e.machines(t, name)
 	e.quorate(t, "up", "--network", e.network, "--name", name, "--replicas", "5", "--wait=false")
 	e.deleteJoining(t, name, settled, atOnce, asLearner, asVoter)
@@ -76,8 +86,6 @@ func slowInfrastructure(t *testing.T, e *environment) {
 	e.gone(t, name)
 	eventually(t, "five voters", 3*patience, e.quorumOf(t, name, 5))
 	eventually(t, "five healthy nodes", patience, e.healthy(t, name, 5))
-	e.takeTime(t, name, 0)
-	e.takeDown(t, name)
 }
 
 // takeTime has the machines of a cluster, those that come too, live on for so long once they are deleted.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -53,17 +52,29 @@ func (w *writer) run(ctx context.Context) {
 		w.gap = max(w.gap, time.Since(last))
 		last = time.Now()
 	}
+	w.gap = max(w.gap, time.Since(last))
 }
 
-// lost counts the acknowledged writes that cannot be read any more.
+// lost counts the acknowledged writes that cannot be read any more. The cluster must still be there.
 func (w *writer) lost(ctx context.Context, t *testing.T) int {
 	t.Helper()
 	if len(w.acknowledged) == 0 {
 		t.Fatal("no write was acknowledged")
 	}
+	there := map[string]bool{}
+	eventually(t, "what was written is read", patience, func() string {
+		all, err := w.client.CoreV1().ConfigMaps("default").List(ctx, listAll)
+		if err != nil {
+			return err.Error()
+		}
+		for _, c := range all.Items {
+			there[c.Name] = true
+		}
+		return ""
+	})
 	lost := 0
 	for _, name := range w.acknowledged {
-		if _, err := w.client.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		if !there[name] {
 			lost++
 		}
 	}
