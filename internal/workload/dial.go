@@ -26,6 +26,11 @@ type way func(context.Context) (net.Conn, error)
 // it is tried first. A port-forward opens even where nobody listens behind it: one
 // that brings nothing counts as failed, and the next call begins with the other way. With Options.ForwardOnly there is
 // no direct way.
+//
+// An error tells whether it is about who listens on the port: one of which errors.As finds a method WayFailed() bool that
+// returns true is not. The API server or the kubelet did not open or carry on the port-forward, and the address was not
+// tried. That the port refused the kubelet, or that the address refused or did not answer, tells about the port. A
+// connection has a method Relayed() bool: whether it is a port-forward, on which others may be silent than the port.
 func (c *Connections) Dial(key client.ObjectKey, node, nodeIP string, port int) func(context.Context) (net.Conn, error) {
 	if c.options.ForwardOnly {
 		nodeIP = ""
@@ -53,6 +58,7 @@ type ways struct {
 
 func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP string, port int) (net.Conn, error) {
 	var first, second way
+	var tried atomic.Bool // the address
 	if config != nil {
 		first = func(ctx context.Context) (net.Conn, error) {
 			conn, err := forwardToNode(ctx, config, node, port)
@@ -61,6 +67,7 @@ func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP strin
 	}
 	if nodeIP != "" {
 		second = func(ctx context.Context) (net.Conn, error) {
+			tried.Store(true)
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(nodeIP, strconv.Itoa(port)))
 			return w.learn(conn, err, node, false)
 		}
@@ -69,10 +76,14 @@ func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP strin
 		first, second = second, first
 	}
 	conn, err := race(ctx, first, second)
-	if err != nil {
-		return nil, fmt.Errorf("reaching port %d on Node %s: %w", port, node, err)
+	if err == nil {
+		return conn, nil
 	}
-	return conn, nil
+	err = fmt.Errorf("reaching port %d on Node %s: %w", port, node, err)
+	if !tried.Load() {
+		return nil, wayError{err}
+	}
+	return nil, err
 }
 
 func (w *ways) prefersDirect(node string) bool {
@@ -95,15 +106,19 @@ func (w *ways) learn(conn net.Conn, err error, node string, forwarded bool) (net
 	if err != nil {
 		return nil, err
 	}
-	return &witness{Conn: conn, verdict: func(good bool) { w.prefer(node, good != forwarded) }}, nil
+	return &witness{Conn: conn, forwarded: forwarded, verdict: func(good bool) { w.prefer(node, good != forwarded) }}, nil
 }
 
 // witness is a connection that says once whether it brought anything: with its first byte, or when it ends without.
 type witness struct {
 	net.Conn
-	said    atomic.Bool
-	verdict func(good bool)
+	forwarded bool
+	said      atomic.Bool
+	verdict   func(good bool)
 }
+
+// Relayed reports whether the connection goes through the API server and the kubelet.
+func (w *witness) Relayed() bool { return w.forwarded }
 
 // Read implements net.Conn.
 func (w *witness) Read(p []byte) (int, error) {

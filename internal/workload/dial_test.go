@@ -38,6 +38,19 @@ type forwarder struct {
 	hang chan struct{}
 
 	requests, websockets atomic.Int32
+
+	mu sync.Mutex
+	// conns are the connections to the kubelet.
+	conns []net.Conn
+}
+
+// dropAll ends all connections to the kubelet, as when it is killed.
+func (f *forwarder) dropAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, conn := range f.conns {
+		_ = conn.Close()
+	}
 }
 
 func (f *forwarder) serve(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +146,14 @@ func newEcho(t *testing.T) *echo {
 // behind makes the server forward ports.
 func (f *forwarder) behind(t *testing.T, s *server) {
 	t.Helper()
-	f.kubelet = httptest.NewServer(http.HandlerFunc(f.forward))
+	f.kubelet = httptest.NewUnstartedServer(http.HandlerFunc(f.forward))
+	f.kubelet.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.conns = append(f.conns, conn)
+		return ctx
+	}
+	f.kubelet.Start()
 	t.Cleanup(f.kubelet.CloseClientConnections)
 	s.more = f.serve
 }

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +23,16 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	streamspdy "k8s.io/streaming/pkg/httpstream/spdy"
 )
+
+// wayError is a failure of who stands between us and a port, the API server, the kubelet or the network: it proves nothing
+// about who listens there.
+type wayError struct{ error }
+
+// Unwrap returns what failed.
+func (e wayError) Unwrap() error { return e.error }
+
+// WayFailed tells whoever dials that nothing is known of who listens on the port.
+func (wayError) WayFailed() bool { return true }
 
 // tunnelled is the protocol of port-forwards inside a websocket.
 const tunnelled = "SPDY/3.1+" + portforward.PortForwardProtocolV1Name
@@ -102,17 +114,20 @@ func openStreams(tunnel httpstream.Connection, port int) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the stream for data: %w", err)
 	}
-	c := &forwarded{data: data, tunnel: tunnel, ended: make(chan struct{})}
+	c := &forwarded{port: port, data: data, tunnel: tunnel, ended: make(chan struct{})}
 	go c.listen(failures)
 	return c, nil
 }
 
 // forwarded is one connection through the API server.
 type forwarded struct {
+	port   int
 	data   io.ReadWriteCloser
 	tunnel httpstream.Connection
 
 	close sync.Once
+	// closed: the end is our own doing.
+	closed atomic.Bool
 	// ended is closed when the other end has said why it failed, or that it did not.
 	ended chan struct{}
 	// why is what it said; it is written before ended is closed.
@@ -124,8 +139,8 @@ func (c *forwarded) listen(failures io.Reader) {
 	defer close(c.ended)
 	text, err := io.ReadAll(io.LimitReader(failures, 4<<10))
 	if err == nil && len(text) > 0 {
-		c.why = errors.New(string(text))
-		_ = c.Close() // the reason is told by Read
+		c.why = kubeletsReason(string(text), c.port)
+		_ = c.end() // the reason is told by Read
 	}
 }
 
@@ -135,22 +150,61 @@ func (c *forwarded) Read(p []byte) (int, error) {
 	if n > 0 || err == nil {
 		return n, err
 	}
+	return 0, c.explain(err)
+}
+
+// explain says why the connection ended.
+func (c *forwarded) explain(err error) error {
+	if c.closed.Load() {
+		return err
+	}
 	// The reason may come a moment after the end.
+	limit := time.NewTimer(100 * time.Millisecond)
+	defer limit.Stop()
 	select {
 	case <-c.ended:
-		if c.why != nil {
-			return 0, c.why
-		}
-	case <-time.After(100 * time.Millisecond):
+	case <-limit.C:
+		return wayError{fmt.Errorf("the port-forward ended without a reason: %w", err)}
 	}
-	return 0, err
+	if c.why != nil {
+		return c.why
+	}
+	// A tunnel that breaks is closed before its streams end; one of which the port hung up stays open.
+	select {
+	case <-c.tunnel.CloseChan():
+		return wayError{fmt.Errorf("the port-forward broke off: %w", err)}
+	default:
+		return err
+	}
+}
+
+// kubeletsReason is the error of a port-forward that the kubelet opened and could not carry out. It is the port's own only where
+// that refused the connection, which runtimes tell with the address: "dial tcp4 127.0.0.1:2379: connect: connection
+// refused" (containerd, CRI-O), "connect(5, AF=2 127.0.0.1:2379, 16): Connection refused" (socat).
+func kubeletsReason(text string, port int) error {
+	refused := regexp.MustCompile(fmt.Sprintf(`(?i):%d\b.*connection refused`, port))
+	if refused.MatchString(text) {
+		return errors.New(text)
+	}
+	return wayError{errors.New(text)}
 }
 
 // Write implements net.Conn.
-func (c *forwarded) Write(p []byte) (int, error) { return c.data.Write(p) }
+func (c *forwarded) Write(p []byte) (int, error) {
+	n, err := c.data.Write(p)
+	if err != nil {
+		err = c.explain(err)
+	}
+	return n, err
+}
 
 // Close implements net.Conn.
 func (c *forwarded) Close() error {
+	c.closed.Store(true)
+	return c.end()
+}
+
+func (c *forwarded) end() error {
 	var err error
 	c.close.Do(func() { err = c.tunnel.Close() })
 	return err
