@@ -191,11 +191,13 @@ func absence(m Member, answers []answer) (plan.Health, string) {
 		switch {
 		case a.target.Name != m.Name || a.target.Dial == nil:
 			continue
+		case a.err != nil && unreached(a.err):
+			return plan.Unknown, noAnswer(a.err)
 		case a.err != nil && refusal(a.err) != "":
 			// It lives: who is not believed by it cannot call it dead.
-			return plan.Unknown, "does not answer: " + plain(a.err)
+			return plan.Unknown, noAnswer(a.err)
 		case a.err != nil:
-			return plan.Unhealthy, "does not answer: " + plain(a.err)
+			return plan.Unhealthy, noAnswer(a.err)
 		default:
 			// Somebody of that name answers, with the data of another member.
 			return plan.Unhealthy, "in its place answers member " + FormatID(a.id())
@@ -238,11 +240,21 @@ func silent(answers []answer) []string {
 		switch {
 		case a.target.Dial == nil:
 			out = append(out, a.target.Name+": there is no way to ask it")
+		case a.err != nil && unreached(a.err):
+			out = append(out, a.target.Name+": "+noAnswer(a.err))
 		case a.err != nil:
-			out = append(out, a.target.Name+" does not answer: "+plain(a.err))
+			out = append(out, a.target.Name+" "+noAnswer(a.err))
 		}
 	}
 	return out
+}
+
+// noAnswer says why a member did not answer.
+func noAnswer(err error) string {
+	if unreached(err) {
+		return "there was no way to ask it: " + plain(err)
+	}
+	return "does not answer: " + plain(err)
 }
 
 // fingerprint is equal for equal lists of one cluster.

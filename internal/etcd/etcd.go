@@ -24,6 +24,11 @@ type Target struct {
 	Name string
 	// Dial opens a connection to the member's client port; TLS is spoken over it.
 	// nil: there is no way to ask the member.
+	//
+	// Its errors, and those of its connections, count as the member's own, unless errors.As finds one with a method
+	// WayFailed() bool that returns true: somebody between did not answer, and nothing is known of the member. A
+	// connection with a method Relayed() bool that returns true goes through others: silence on it
+	// is the member's own only where it was opened for the question.
 	Dial func(context.Context) (net.Conn, error)
 }
 
@@ -60,8 +65,9 @@ type Member struct {
 	// Leader: it is the one that the others follow.
 	Leader bool
 	// Health is Healthy when the member itself answered, follows a leader and reports no
-	// error; Unhealthy when it was asked and did not; Unknown when there was no way to
-	// ask it, or when it refused our certificate. NOSPACE is an alarm and no illness: such a member still votes. CORRUPT is both.
+	// error; Unhealthy when it was asked and did not, or its port refused; Unknown when there was no way to
+	// ask it, when the way failed (a port-forward that the API server or the kubelet did not open proves nothing about
+	// etcd), or when it refused our certificate. NOSPACE is an alarm and no illness: such a member still votes. CORRUPT is both.
 	Health plan.Health
 	// Why is what keeps it from being Healthy; empty when it is.
 	Why string

@@ -32,6 +32,8 @@ type member struct {
 	dial atomic.Pointer[func(context.Context) (net.Conn, error)]
 	// proven: the member has answered on this connection.
 	proven atomic.Bool
+	// dialled is the newest connection, or the attempt at it.
+	dialled atomic.Pointer[dialling]
 }
 
 // member returns the client of the target, new or kept.
@@ -51,7 +53,7 @@ func (c *Cluster) member(t Target) (*member, error) {
 	own.ServerName = t.Name
 	// etcd's own client would dial once more for every Status, retry by itself and log to stderr.
 	conn, err := grpc.NewClient("passthrough:///"+t.Name,
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return (*m.dial.Load())(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return m.open(ctx) }),
 		grpc.WithTransportCredentials(telling{dating{credentials.NewTLS(own), func(end time.Time) { c.ends.note(t.Name, end) }}}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
@@ -101,8 +103,9 @@ func (m *member) close() { _ = m.conn.Close() }
 
 // try makes one call, which must be safe to repeat. A connection that was good may have
 // died since without notice, which says nothing about the member: then a
-// new one is tried at once.
+// new one is tried at once. Where the way to the member failed, the error is an unreachedError.
 func (c *Cluster) try(ctx context.Context, t Target, call func(context.Context, *grpc.ClientConn) error) error {
+	begun := time.Now()
 	for {
 		m, err := c.member(t)
 		if err != nil {
@@ -115,7 +118,7 @@ func (c *Cluster) try(ctx context.Context, t Target, call func(context.Context, 
 		}
 		c.drop(m)
 		if !m.proven.Load() || ctx.Err() != nil {
-			return err
+			return m.blame(err, begun)
 		}
 	}
 }
@@ -144,6 +147,9 @@ var ownPort = regexp.MustCompile(`\S+:\d+->`)
 
 // plain is an error in few words, without what gRPC wraps around it.
 func plain(err error) string {
+	if unreached(err) {
+		return strings.ReplaceAll(err.Error(), context.DeadlineExceeded.Error(), "no answer in time")
+	}
 	if status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer within %s", patience)
 	}

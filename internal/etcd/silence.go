@@ -13,35 +13,39 @@ const briefly = 500 * time.Millisecond
 type silence struct {
 	// cancel ends the question that the target is being asked; nil: it is asked nothing.
 	cancel context.CancelFunc
+	// err is what the last question that has ended failed with.
+	err error
 }
 
 // askOne asks one target, for as long as patience if it answered the last time.
 func (c *Cluster) askOne(ctx context.Context, t Target) answer {
 	background, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	s, busy := c.askSilent(t.Name, cancel)
+	s, last := c.askSilent(t.Name, cancel)
 	if s != nil {
-		return c.askBriefly(ctx, background, t, s)
+		return c.askBriefly(ctx, background, t, s, last)
 	}
 	defer cancel()
-	if busy {
-		return unanswered(t)
+	if last != nil {
+		return answer{target: t, err: last}
 	}
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	begun := time.Now()
 	a := c.question(ctx, t)
 	if a.err != nil && time.Since(begun) >= patience {
-		c.noteSilence(t.Name)
+		c.noteSilence(t.Name, a.err)
 	}
 	return a
 }
 
-// askBriefly asks a target that was silent, and returns before it has answered if that takes longer than briefly.
-func (c *Cluster) askBriefly(ctx, background context.Context, t Target, s *silence) answer {
+// askBriefly asks a target that was silent, and returns the last question's error before it has answered if that
+// takes longer than briefly.
+func (c *Cluster) askBriefly(ctx, background context.Context, t Target, s *silence, last error) answer {
 	came := make(chan answer, 1)
 	go func() {
 		a := c.question(background, t)
-		c.endQuestion(t.Name, s, a.err != nil && background.Err() != nil)
+		silent := a.err != nil && background.Err() != nil
+		c.endQuestion(t.Name, s, silent, a.err)
 		came <- a
 	}()
 	limit := time.NewTimer(briefly)
@@ -52,44 +56,41 @@ func (c *Cluster) askBriefly(ctx, background context.Context, t Target, s *silen
 	case <-limit.C:
 	case <-ctx.Done():
 	}
-	return unanswered(t)
+	return answer{target: t, err: last}
 }
 
-// unanswered is what a target says that does not answer.
-func unanswered(t Target) answer { return answer{target: t, err: context.DeadlineExceeded} }
-
-// askSilent begins a question to a target if it was silent; s is nil if it was not. busy: it was, and has not
-// answered the question before this one either, which still runs.
-func (c *Cluster) askSilent(name string, cancel context.CancelFunc) (s *silence, busy bool) {
+// askSilent begins a question to a target if it was silent, of which last is the error; both are nil if it was not. s
+// alone is nil if it was, and has not answered the question before this one either, which still runs.
+func (c *Cluster) askSilent(name string, cancel context.CancelFunc) (s *silence, last error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s = c.silences[name]
 	switch {
 	case s == nil:
-		return nil, false
+		return nil, nil
 	case s.cancel != nil:
-		return nil, true
+		return nil, s.err
 	}
 	s.cancel = cancel
-	return s, false
+	return s, s.err
 }
 
 // endQuestion ends a question that askSilent began.
-func (c *Cluster) endQuestion(name string, s *silence, silent bool) {
+func (c *Cluster) endQuestion(name string, s *silence, silent bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.cancel()
-	s.cancel = nil
+	s.cancel, s.err = nil, err
 	if !silent && c.silences[name] == s {
 		delete(c.silences, name)
 	}
 }
 
-func (c *Cluster) noteSilence(name string) {
+func (c *Cluster) noteSilence(name string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.silences[name] == nil {
-		c.silences[name] = &silence{}
+		c.silences[name] = &silence{err: err}
 	}
 }
 
