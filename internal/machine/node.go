@@ -8,6 +8,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
+// NodeLabel is on the Node of every control plane that kubeadm made.
+const NodeLabel = "node-role.kubernetes.io/control-plane"
+
 // Nodes finds each Machine's Node, by the name of the Machine: by the reference on the Machine,
 // else by provider ID, else by a name or an address that the infrastructure gave the
 // Machine. Waiting for the reference alone would cost the time that the core
@@ -97,4 +100,24 @@ func Addresses(m *clusterv1.Machine, node *corev1.Node) []netip.Addr {
 		}
 	}
 	return all
+}
+
+// NodeReady returns the Node's own Ready condition; empty before it was ever set.
+func NodeReady(node *corev1.Node) corev1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// FindPod returns the static pod of that name; nil if there is none.
+func FindPod(pods []corev1.Pod, name string) *corev1.Pod {
+	for i := range pods {
+		if pods[i].Name == name {
+			return &pods[i]
+		}
+	}
+	return nil
 }

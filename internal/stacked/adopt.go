@@ -26,9 +26,9 @@ import (
 // addStrangers adds the control plane machines that are not ours, and what contradicts
 // their adoption.
 func (r reader) addStrangers(ctx context.Context, s *scene, strangers []*clusterv1.Machine) error {
-	s.strangers = strangers
+	s.Others = strangers
 	for _, m := range strangers {
-		against := contradiction(s.kcp, s.cluster.Name, m)
+		against := contradiction(s.kcp, s.Cluster.Name, m)
 		if against == "" {
 			name := m.Spec.Bootstrap.ConfigRef.Name
 			err := r.objects.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, &bootstrapv1.KubeadmConfig{})
@@ -41,7 +41,7 @@ func (r reader) addStrangers(ctx context.Context, s *scene, strangers []*cluster
 				return fmt.Errorf("reading KubeadmConfig %s: %w", name, err)
 			}
 		}
-		s.observed.Strangers = append(s.observed.Strangers, plan.Stranger{Name: m.Name, Against: against})
+		s.Facts.Strangers = append(s.Facts.Strangers, plan.Stranger{Name: m.Name, Against: against})
 	}
 	return nil
 }
@@ -117,8 +117,8 @@ func (r *Reconciler) adopt(ctx context.Context, s *scene, m *memory, name string
 		return fmt.Errorf("reading the KubeadmConfig of Machine %s: %w", name, err)
 	}
 	m.slow = slowFacts{}
-	if err := certs.TakeOver(ctx, r.APIReader, r.Client, s.cluster, config, controllerRef(s.kcp)); err != nil {
-		return fmt.Errorf("adopting the secrets of cluster %s: %w", s.cluster.Name, err)
+	if err := certs.TakeOver(ctx, r.APIReader, r.Client, s.Cluster, config, controllerRef(s.kcp)); err != nil {
+		return fmt.Errorf("adopting the secrets of cluster %s: %w", s.Cluster.Name, err)
 	}
 	// The Machine stays the controller of its KubeadmConfig; only the labels say whose both are.
 	after := config.DeepCopy()
@@ -168,13 +168,13 @@ func (r *Reconciler) remains(ctx context.Context, kcp *controlplanev1.KubeadmCon
 func (s *scene) identified(labels map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, labels)
-	maps.Copy(all, drift.Identity(s.kcp, s.cluster.Name))
+	maps.Copy(all, drift.Identity(s.kcp, s.Cluster.Name))
 	return all
 }
 
 // stranger returns the control plane machine of that name that is not ours; nil if there is none.
 func (s *scene) stranger(name string) *clusterv1.Machine {
-	for _, m := range s.strangers {
+	for _, m := range s.Others {
 		if m.Name == name {
 			return m
 		}

@@ -193,10 +193,10 @@ func TestAdoption(t *testing.T) {
 			t.Errorf("no event of the adoption of %s in\n%s", name, heard)
 		}
 	}
-	if !w.scene().observed.Group.Initialized {
+	if !w.scene().Facts.Group.Initialized {
 		t.Error("nothing was seen of the cluster, although it is known to be initialised")
 	}
-	if got := w.scene().observed.Cluster.Kubeconfig; got.Foreign || got.Expires.IsZero() {
+	if got := w.scene().Facts.Cluster.Kubeconfig; got.Foreign || got.Expires.IsZero() {
 		t.Errorf("the kubeconfig is %+v: nobody will renew it", got)
 	}
 	// Names at random say nothing of the numbers of those to come.
@@ -386,7 +386,7 @@ func TestAdoptionSeen(t *testing.T) {
 		wait, err := m.writes.Unseen(context.Background(), w.r.APIReader, w.kcp(), machines, time.Now())
 		return err != nil || wait > 0
 	}
-	if !unseen(s.strangers...) {
+	if !unseen(s.Others...) {
 		t.Error("the Machine as it was before the adoption will do")
 	}
 	if unseen(w.machine(alone[0])) {
@@ -401,7 +401,7 @@ func TestAdoptionSeen(t *testing.T) {
 		if machines, ok := l.(*clusterv1.MachineList); ok {
 			for i := range machines.Items {
 				if machines.Items[i].Name == alone[0] {
-					machines.Items[i] = *s.strangers[0]
+					machines.Items[i] = *s.Others[0]
 				}
 			}
 		}
@@ -425,7 +425,7 @@ func TestAdoptionBeforeTheClusterAnswers(t *testing.T) {
 	if p := w.settle(); p.Reason != "Unreachable" || !strings.Contains(p.Message, "connection refused") {
 		t.Errorf("it ends with %+v", p)
 	}
-	if o := w.scene().observed; len(o.Machines) != 3 || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Deleting }) || o.Group.New {
+	if o := w.scene().Facts; len(o.Machines) != 3 || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Deleting }) || o.Group.New {
 		t.Errorf("observed %+v", o)
 	}
 	// A machine that goes meanwhile is held until its member is known, and let go then.

@@ -23,17 +23,17 @@ import (
 const silence = 30 * time.Second
 
 // isFresh reports whether something was first looked at, or lost, only a moment ago.
-func (s *scene) isFresh(since time.Time) bool { return s.observed.Now.Sub(since) < silence }
+func (s *scene) isFresh(since time.Time) bool { return s.Facts.Now.Sub(since) < silence }
 
 // keeps reports whether a condition that comes from the workload cluster stays as it was last
 // told of an object: the cluster is out of reach, and only for a moment, or the process has
 // just started and has not seen it yet. What was never told is told.
 func (s *scene) keeps(kind string, of conditions.Getter) bool {
-	o := s.observed
+	o := s.Facts
 	if !o.Group.Initialized || !conditions.Has(of, kind) {
 		return false
 	}
-	if !o.Cluster.Reachable && (s.isFresh(s.view.Since) || s.isFresh(s.began)) {
+	if !o.Cluster.Reachable && (s.isFresh(s.View.Since) || s.isFresh(s.began)) {
 		return true
 	}
 	return ofEtcd[kind] && o.Etcd.Managed && !o.Etcd.Known && s.isFresh(s.began)
@@ -98,25 +98,25 @@ func (s *scene) groupConditions(d plan.Decision, failure error) []metav1.Conditi
 		s.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
 			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason, upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
 	}
-	if !s.observed.Group.Deleting {
+	if !s.Facts.Group.Deleting {
 		all = append(all, s.certificates())
 	}
 	remote := []metav1.Condition{s.components(), s.available()}
-	if s.observed.Etcd.Managed {
+	if s.Facts.Etcd.Managed {
 		remote = append(remote, s.etcdHealthy())
 	}
 	return append(all, s.unless(s.kcp, remote)...)
 }
 
 func (s *scene) paused() metav1.Condition {
-	if s.observed.Group.Paused {
+	if s.Facts.Group.Paused {
 		return condition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "The Cluster's spec.paused or the annotation "+clusterv1.PausedAnnotation+" is set")
 	}
 	return condition(clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
 }
 
 func (s *scene) initializedCondition() metav1.Condition {
-	if s.observed.Group.Initialized {
+	if s.Facts.Group.Initialized {
 		return condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneInitializedReason, "")
 	}
 	return condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotInitializedReason, "")
@@ -132,15 +132,15 @@ func (s *scene) certificates() metav1.Condition {
 
 // wanted is how many machines there shall be.
 func (s *scene) wanted() int {
-	if s.observed.Group.Deleting {
+	if s.Facts.Group.Deleting {
 		return 0
 	}
-	return s.observed.Want.Replicas
+	return s.Facts.Want.Replicas
 }
 
 func (s *scene) scalingUp(d plan.Decision) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneScalingUpCondition
-	have, want := len(s.machines), s.wanted()
+	have, want := len(s.Machines), s.wanted()
 	switch {
 	case s.kcp.Spec.Replicas == nil:
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "spec.replicas is not set")
@@ -148,7 +148,7 @@ func (s *scene) scalingUp(d plan.Decision) metav1.Condition {
 		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingUpReason, scaling("up", have, want, d))
 	}
 	message := ""
-	if text := s.observed.Cluster.Template; text != "" {
+	if text := s.Facts.Cluster.Template; text != "" {
 		message = "No machine could be added: " + text
 	}
 	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingUpReason, message)
@@ -156,14 +156,14 @@ func (s *scene) scalingUp(d plan.Decision) metav1.Condition {
 
 func (s *scene) scalingDown(d plan.Decision) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneScalingDownCondition
-	have, want := len(s.machines), s.wanted()
+	have, want := len(s.Machines), s.wanted()
 	switch {
 	case s.kcp.Spec.Replicas == nil:
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "spec.replicas is not set")
 	case have <= want:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
 	}
-	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, withLate(scaling("down", have, want, d), machine.LateDeletions(s.objects(), s.observed.Now)))
+	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, withLate(scaling("down", have, want, d), machine.LateDeletions(s.Objects(), s.Facts.Now)))
 }
 
 // withLate adds to a message, as a line of its own, what takes too long.
@@ -195,7 +195,7 @@ func (s *scene) remediating() metav1.Condition {
 func (s *scene) rollingOut() metav1.Condition {
 	var texts []string
 	n := 0
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if c := conditions.Get(m.Machine, clusterv1.MachineUpToDateCondition); c != nil && c.Status == metav1.ConditionFalse {
 			n++
 			texts = append(texts, "* "+m.Name+": "+c.Message)
@@ -205,14 +205,14 @@ func (s *scene) rollingOut() metav1.Condition {
 		return condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRollingOutReason, "")
 	}
 	return condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRollingOutReason,
-		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(s.machines), entries(texts, "\n", longestCondition-100)))
+		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(s.Machines), entries(texts, "\n", longestCondition-100)))
 }
 
 // deleting says what the deletion of the control plane waits for. failure is how the step of this
 // turn failed, if it did.
 func (s *scene) deleting(d plan.Decision, failure error) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneDeletingCondition
-	switch o := s.observed; {
+	switch o := s.Facts; {
 	case !o.Group.Deleting:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotDeletingReason, "")
 	case failure != nil:
@@ -220,17 +220,17 @@ func (s *scene) deleting(d plan.Decision, failure error) metav1.Condition {
 	case len(o.Workers) > 0:
 		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason, d.Message)
 	case len(o.Machines) > 0:
-		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, withLate(d.Message, machine.LateDeletions(s.objects(), s.observed.Now)))
+		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, withLate(d.Message, machine.LateDeletions(s.Objects(), s.Facts.Now)))
 	}
 	return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingDeletionCompletedReason, d.Message)
 }
 
 // aggregate sums one condition of the machines up, as all of Cluster API does.
 func (s *scene) aggregate(from, to, issue, unknown, good, none string) metav1.Condition {
-	if len(s.machines) == 0 {
+	if len(s.Machines) == 0 {
 		return condition(to, metav1.ConditionTrue, none, "")
 	}
-	sum, err := conditions.NewAggregateCondition(s.objects(), from, conditions.TargetConditionType(to),
+	sum, err := conditions.NewAggregateCondition(s.Objects(), from, conditions.TargetConditionType(to),
 		conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(
 			conditions.ComputeReasonFunc(conditions.GetDefaultComputeMergeReasonFunc(issue, unknown, good)),
 		)})
@@ -243,7 +243,7 @@ func (s *scene) aggregate(from, to, issue, unknown, good, none string) metav1.Co
 // components says which control plane components are not healthy, and where.
 func (s *scene) components() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneControlPlaneComponentsHealthyCondition
-	o := s.observed
+	o := s.Facts
 	switch {
 	case !o.Group.Initialized:
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason, "The control plane is not initialized yet")
@@ -251,11 +251,11 @@ func (s *scene) components() metav1.Condition {
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason, o.Cluster.Unreachable)
 	}
 	worst, texts := plan.Healthy, []string(nil)
-	for _, m := range s.machines {
-		if m.facts.Deleting || m.Spec.ProviderID == "" && m.facts.Node == "" {
+	for _, m := range s.Machines {
+		if m.Facts.Deleting || m.Spec.ProviderID == "" && m.Facts.Node == "" {
 			continue // nothing can be expected of it
 		}
-		for _, c := range m.facts.Components {
+		for _, c := range m.Facts.Components {
 			if c.Health != plan.Healthy {
 				worst = worse(worst, c.Health)
 				texts = append(texts, "* "+m.Name+": "+c.Name+": "+cmp.Or(c.Why, "not known"))
@@ -274,16 +274,16 @@ func (s *scene) components() metav1.Condition {
 // those of machines whose Node is not known yet.
 func (s *scene) strayNodes() []string {
 	taken := map[string]bool{}
-	for _, m := range s.observed.Machines {
+	for _, m := range s.Facts.Machines {
 		if m.Node == "" {
 			return nil
 		}
 		taken[m.Node] = true
 	}
 	var names []string
-	for i := range s.view.Nodes {
-		node := &s.view.Nodes[i]
-		if _, controls := node.Labels[controlPlaneLabel]; controls && !taken[node.Name] {
+	for i := range s.View.Nodes {
+		node := &s.View.Nodes[i]
+		if _, controls := node.Labels[machine.NodeLabel]; controls && !taken[node.Name] {
 			names = append(names, node.Name)
 		}
 	}
@@ -316,7 +316,7 @@ func healthCondition(kind string, worst plan.Health, texts []string, good, bad, 
 // certificates, a quorum of etcd, and one machine on which everything runs.
 func (s *scene) available() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneAvailableCondition
-	o := s.observed
+	o := s.Facts
 	switch {
 	case !o.Group.Initialized:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, "The control plane is not initialized yet")
@@ -356,7 +356,7 @@ func (s *scene) available() metav1.Condition {
 // server is no better than the etcd beside it.
 func (s *scene) healthy() int {
 	n := 0
-	for _, m := range plan.Assess(s.observed).Machines {
+	for _, m := range plan.Assess(s.Facts).Machines {
 		if m.Health == plan.Healthy {
 			n++
 		}

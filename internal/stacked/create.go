@@ -57,7 +57,7 @@ func (r *Reconciler) create(ctx context.Context, s *scene, m *memory, step plan.
 
 // createObjects makes what a machine consists of, and what is not there yet.
 func (r *Reconciler) createObjects(ctx context.Context, s *scene, template *unstructured.Unstructured, step plan.Step) error {
-	if _, err := r.adoptTemplate(ctx, template, s.cluster); err != nil {
+	if _, err := r.adoptTemplate(ctx, template, s.Cluster); err != nil {
 		return err
 	}
 	infrastructure, err := r.clone(ctx, s, template, step.Machine)
@@ -65,11 +65,11 @@ func (r *Reconciler) createObjects(ctx context.Context, s *scene, template *unst
 		return err
 	}
 	wanted := s.buildable()
-	config := desiredConfig(wanted, s.cluster.Name, step.Machine, step.Init)
+	config := desiredConfig(wanted, s.Cluster.Name, step.Machine, step.Init)
 	if err := r.make(ctx, s.kcp, config); err != nil {
 		return fmt.Errorf("creating KubeadmConfig %s: %w", step.Machine, err)
 	}
-	made := desiredMachine(wanted, s.cluster.Name, step.Machine, step.Domain)
+	made := desiredMachine(wanted, s.Cluster.Name, step.Machine, step.Domain)
 	made.Spec.InfrastructureRef = infrastructure
 	made.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: bootstrapv1.GroupVersion.Group,
@@ -144,7 +144,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, template *unstructured.U
 // clone makes the infrastructure machine from its template.
 func (r *Reconciler) clone(ctx context.Context, s *scene, template *unstructured.Unstructured, name string) (clusterv1.ContractVersionedObjectReference, error) {
 	owner := ownerRef(s.kcp)
-	carries := born(s.kcp, s.cluster.Name).Infrastructure
+	carries := born(s.kcp, s.Cluster.Name).Infrastructure
 	made, err := external.GenerateTemplate(&external.GenerateTemplateInput{
 		Template: template,
 		TemplateRef: &corev1.ObjectReference{
@@ -155,7 +155,7 @@ func (r *Reconciler) clone(ctx context.Context, s *scene, template *unstructured
 		},
 		Namespace:   s.kcp.Namespace,
 		Name:        name,
-		ClusterName: s.cluster.Name,
+		ClusterName: s.Cluster.Name,
 		OwnerRef:    &owner,
 		Labels:      carries.Labels,
 		Annotations: carries.Annotations,

@@ -41,25 +41,25 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 		return r.changeMembers(ctx, s, m, step)
 	case plan.Generate:
 		m.slow = slowFacts{}
-		if err := certs.Generate(ctx, r.Client, s.cluster, &s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, controllerRef(s.kcp)); err != nil {
-			return fmt.Errorf("generating the certificate authorities of cluster %s: %w", s.cluster.Name, err)
+		if err := certs.Generate(ctx, r.Client, s.Cluster, &s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, controllerRef(s.kcp)); err != nil {
+			return fmt.Errorf("generating the certificate authorities of cluster %s: %w", s.Cluster.Name, err)
 		}
 		return nil
 	case plan.WriteKubeconfig:
 		m.slow = slowFacts{}
-		if err := certs.WriteKubeconfig(ctx, r.Client, s.cluster, controllerRef(s.kcp)); err != nil {
-			return fmt.Errorf("writing the kubeconfig of cluster %s: %w", s.cluster.Name, err)
+		if err := certs.WriteKubeconfig(ctx, r.Client, s.Cluster, controllerRef(s.kcp)); err != nil {
+			return fmt.Errorf("writing the kubeconfig of cluster %s: %w", s.Cluster.Name, err)
 		}
 		return nil
 	case plan.WriteKubeadm:
 		m.files = filesBehind{}
-		return r.Kubeadm.WriteConfig(ctx, s.buildable(), s.cluster)
+		return r.Kubeadm.WriteConfig(ctx, s.buildable(), s.Cluster)
 	case plan.WritePermissions:
 		m.files, m.surveys.At = filesBehind{}, time.Time{} // members that were out of reach may answer now
-		return r.Kubeadm.WritePermissions(ctx, s.buildable(), s.cluster)
+		return r.Kubeadm.WritePermissions(ctx, s.buildable(), s.Cluster)
 	case plan.UpdateAddons:
 		m.files = filesBehind{}
-		return r.Kubeadm.UpdateAddons(ctx, s.buildable(), s.cluster)
+		return r.Kubeadm.UpdateAddons(ctx, s.buildable(), s.Cluster)
 	case plan.Finish:
 		return r.finish(ctx, s)
 	case plan.Nothing, plan.Wait:
@@ -71,7 +71,7 @@ func (r *Reconciler) do(ctx context.Context, s *scene, m *memory, step plan.Step
 // remove deletes a Machine. Its hook holds it until its member is gone.
 func (r *Reconciler) remove(ctx context.Context, s *scene, m *memory, step plan.Step) error {
 	name := step.Machine
-	target := s.machine(name)
+	target := s.Machine(name)
 	if target == nil {
 		return fmt.Errorf("deleting Machine %s: it is not one of %s", name, s.kcp.Name)
 	}
@@ -80,7 +80,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scene, m *memory, step plan.
 			return err
 		}
 	}
-	if s.observed.Group.Deleting {
+	if s.Facts.Group.Deleting {
 		if err := r.stillOurs(ctx, s.kcp, target.Machine); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (r *Reconciler) stillOurs(ctx context.Context, kcp *controlplanev1.KubeadmC
 
 // release takes the hook off a Machine that is being deleted.
 func (r *Reconciler) release(ctx context.Context, s *scene, m *memory, name string) error {
-	target := s.machine(name)
+	target := s.Machine(name)
 	if target == nil {
 		return fmt.Errorf("releasing Machine %s: it is not one of %s", name, s.kcp.Name)
 	}
@@ -131,7 +131,7 @@ func (r *Reconciler) changeMembers(ctx context.Context, s *scene, m *memory, ste
 	if err != nil {
 		return err
 	}
-	quorum, err := r.Quorums.Of(ctx, s.cluster)
+	quorum, err := r.Quorums.Of(ctx, s.Cluster)
 	if err != nil {
 		return err
 	}
@@ -143,9 +143,9 @@ func (r *Reconciler) changeMembers(ctx context.Context, s *scene, m *memory, ste
 	}
 	ctx, cancel := context.WithTimeout(ctx, memberTime)
 	defer cancel()
-	to := r.dial(s.cluster)
-	targets := s.targets(to)
-	targets = append(targets, s.unregistered(s.survey, to, targets)...)
+	to := r.dial(s.Cluster)
+	targets := s.Targets(to)
+	targets = append(targets, s.Unregistered(s.Survey, to, targets)...)
 	if step.Verb == plan.MoveLeader {
 		if err := quorum.MoveLeader(ctx, targets, id); err != nil {
 			return fmt.Errorf("moving the leadership of etcd to member %s: %w", step.Member, err)
@@ -171,18 +171,8 @@ func (r *Reconciler) finish(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// machine returns the control plane's Machine of that name; nil if there is none.
-func (s *scene) machine(name string) *observedMachine {
-	for _, m := range s.machines {
-		if m.Name == name {
-			return m
-		}
-	}
-	return nil
-}
-
 // dial returns the way to a cluster's etcd.
-func (r *Reconciler) dial(cluster *clusterv1.Cluster) dial {
+func (r *Reconciler) dial(cluster *clusterv1.Cluster) group.Dial {
 	key := client.ObjectKeyFromObject(cluster)
 	return func(node, ip string) etcd.Target {
 		return etcd.Target{Name: node, Dial: r.Workload.Dial(key, node, ip, etcdPort)}

@@ -222,7 +222,7 @@ func TestRemoveAndRelease(t *testing.T) {
 	if w.machine("demo-cp-1").DeletionTimestamp.IsZero() {
 		t.Fatal("the Machine is not being deleted")
 	}
-	if !slices.ContainsFunc(m.writes.Awaited, func(e group.Write) bool { return e.Deleted && e.UID == s.machines[0].UID }) {
+	if !slices.ContainsFunc(m.writes.Awaited, func(e group.Write) bool { return e.Deleted && e.UID == s.Machines[0].UID }) {
 		t.Errorf("expected is %+v, want the deletion", m.writes.Awaited)
 	}
 	for range 2 {
@@ -230,7 +230,7 @@ func TestRemoveAndRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.ContainsFunc(m.writes.Awaited, func(e group.Write) bool { return e.Released && e.UID == s.machines[0].UID }) {
+	if !slices.ContainsFunc(m.writes.Awaited, func(e group.Write) bool { return e.Released && e.UID == s.Machines[0].UID }) {
 		t.Errorf("expected is %+v, want the release", m.writes.Awaited)
 	}
 	w.bury()
@@ -261,7 +261,7 @@ func TestDeleteIsOfThatMachine(t *testing.T) {
 	if err := w.r.do(context.Background(), s, &memory{}, plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"}); err != nil {
 		t.Fatal(err)
 	}
-	if asked == nil || *asked != s.machines[0].UID {
+	if asked == nil || *asked != s.Machines[0].UID {
 		t.Errorf("deleted whatever has the name: the precondition is %v", asked)
 	}
 }
@@ -300,13 +300,13 @@ func TestConfirm(t *testing.T) {
 	w := grown(t, 3)
 	w.scale(1)
 	s := w.scene()
-	d := group.Decide(context.Background(), s.observed, s.kcp.Status.Plan)
+	d := group.Decide(context.Background(), s.Facts, s.kcp.Status.Plan)
 	for d.Step.Verb != plan.Delete { // the leader hands over first
 		if err := w.r.do(context.Background(), s, w.r.memories.of(kcpKey), d.Step); err != nil {
 			t.Fatal(err)
 		}
 		s = w.scene()
-		d = group.Decide(context.Background(), s.observed, s.kcp.Status.Plan)
+		d = group.Decide(context.Background(), s.Facts, s.kcp.Status.Plan)
 	}
 	same, err := w.r.confirm(context.Background(), s, w.r.memories.of(kcpKey), d)
 	if err != nil || same.Step != d.Step {

@@ -15,7 +15,7 @@ import (
 // etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.
 func (s *scene) etcdHealthy() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition
-	o := s.observed
+	o := s.Facts
 	switch {
 	case !o.Group.Initialized:
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, "The control plane is not initialized yet")
@@ -60,9 +60,9 @@ func memberTitle(m plan.Member) string {
 // credited are the voters, those of machines that have just joined with the benefit of the doubt
 // for a moment: a learner that was just promoted answers within seconds, in every healthy join.
 func (s *scene) credited() []quorum.Voter {
-	voters := plan.Assess(s.observed).Voters
+	voters := plan.Assess(s.Facts).Voters
 	for i := range voters {
-		voters[i].Healthy = voters[i].Healthy || slices.ContainsFunc(s.observed.Etcd.Members, func(m plan.Member) bool {
+		voters[i].Healthy = voters[i].Healthy || slices.ContainsFunc(s.Facts.Etcd.Members, func(m plan.Member) bool {
 			return m.ID == voters[i].ID && s.justJoined(m)
 		})
 	}
@@ -75,7 +75,7 @@ func (s *scene) justJoined(m plan.Member) bool {
 	if m.Since.IsZero() || !s.isFresh(m.Since) {
 		return false
 	}
-	return slices.ContainsFunc(s.observed.Machines, func(on plan.Machine) bool {
+	return slices.ContainsFunc(s.Facts.Machines, func(on plan.Machine) bool {
 		// Of a voter that is on no known machine any that has no Node may be the one.
 		its := on.Name == m.Machine || m.Machine == ""
 		return its && !on.Deleting && (on.Node == "" || on.Name == m.Machine && m.Health == plan.Unknown && s.isFresh(on.NodeSince))

@@ -32,34 +32,34 @@ const apiServer = "kube-apiserver"
 // observeExpiries adds when the certificates of the API servers expire, as far as they have
 // answered, and lets those be asked whose time it is.
 func (r *Reconciler) observeExpiries(ctx context.Context, s *scene, m *memory) {
-	m.expiries.Only(s.objects())
-	for _, target := range s.machines {
-		target.certificateEnd = m.expiries.End(target.UID)
-		if s.mayAsk(target) && m.expiries.Begin(target.UID, s.observed.Now) && !r.askExpiry(ctx, s, &m.expiries, target) {
-			m.expiries.PutOff(target.UID, s.observed.Now)
+	m.expiries.Only(s.Objects())
+	for _, target := range s.Machines {
+		target.CertificateEnd = m.expiries.End(target.UID)
+		if s.mayAsk(target) && m.expiries.Begin(target.UID, s.Facts.Now) && !r.askExpiry(ctx, s, &m.expiries, target) {
+			m.expiries.PutOff(target.UID, s.Facts.Now)
 		}
 	}
 }
 
 // mayAsk reports whether the API server of a machine is there to be asked.
-func (s *scene) mayAsk(m *observedMachine) bool {
-	o := s.observed
+func (s *scene) mayAsk(m *group.Machine) bool {
+	o := s.Facts
 	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
 		return false
 	}
-	return !m.facts.Deleting && m.facts.Node != "" && slices.ContainsFunc(m.facts.Components, func(c plan.Component) bool {
+	return !m.Facts.Deleting && m.Facts.Node != "" && slices.ContainsFunc(m.Facts.Components, func(c plan.Component) bool {
 		return c.Name == apiServer && c.Health == plan.Healthy
 	})
 }
 
 // askExpiry asks one API server in the background; false: too many are asked already.
-func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *group.Expiries, target *observedMachine) bool {
-	node, ip := target.facts.Node, machine.InternalIP(target.Machine)
-	if target.node != nil {
-		ip = cmp.Or(machine.NodeIP(target.node), ip)
+func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *group.Expiries, target *group.Machine) bool {
+	node, ip := target.Facts.Node, machine.InternalIP(target.Machine)
+	if target.Node != nil {
+		ip = cmp.Or(machine.NodeIP(target.Node), ip)
 	}
-	port := machine.APIServerPort(target.config)
-	dial := r.Workload.Dial(client.ObjectKeyFromObject(s.cluster), node, ip, port)
+	port := machine.APIServerPort(kubeadmConfig(target))
+	dial := r.Workload.Dial(client.ObjectKeyFromObject(s.Cluster), node, ip, port)
 	uid := target.UID
 	// The turn ends before the answer comes.
 	ctx = context.WithoutCancel(ctx)
@@ -79,17 +79,17 @@ func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *group.Expiri
 // does: once, in the annotation from which the Machine's status and spec.rollout.before take it. What is there
 // stays. One that has changed since it was read is left to the next turn.
 func (r *Reconciler) recordExpiries(ctx context.Context, s *scene, m *memory) error {
-	for _, on := range s.machines {
-		if on.config == nil || on.facts.Deleting {
+	for _, on := range s.Machines {
+		if kubeadmConfig(on) == nil || on.Facts.Deleting {
 			continue
 		}
-		_, recorded := on.config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]
-		if !m.expiries.Note(on.UID, recorded) || on.certificateEnd.IsZero() {
+		_, recorded := kubeadmConfig(on).Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]
+		if !m.expiries.Note(on.UID, recorded) || on.CertificateEnd.IsZero() {
 			continue
 		}
-		after := on.config.DeepCopy()
-		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, on.certificateEnd.UTC().Format(time.RFC3339))
-		err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(on.config, client.MergeFromWithOptimisticLock{}))
+		after := kubeadmConfig(on).DeepCopy()
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, on.CertificateEnd.UTC().Format(time.RFC3339))
+		err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(kubeadmConfig(on), client.MergeFromWithOptimisticLock{}))
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("recording when the certificates of Machine %s expire: %w", on.Name, err)
 		}
@@ -100,9 +100,9 @@ func (r *Reconciler) recordExpiries(ctx context.Context, s *scene, m *memory) er
 // describeExpiry writes into the status which certificate expires first. While the cluster or its etcd does not
 // answer, what was last known stays.
 func (s *scene) describeExpiry(status *controlplanev1.KubeadmControlPlaneStatus) {
-	o := s.observed
+	o := s.Facts
 	switch {
-	case len(s.machines) == 0:
+	case len(s.Machines) == 0:
 		status.CertificateExpiry = controlplanev1.CertificateExpiryStatus{}
 	case !o.Group.Deleting && o.Cluster.Reachable && (o.Etcd.Known || !o.Etcd.Managed):
 		status.CertificateExpiry = s.firstExpiry()
@@ -117,18 +117,18 @@ func (s *scene) firstExpiry() controlplanev1.CertificateExpiryStatus {
 			first = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: machine, Component: component}
 		}
 	}
-	for _, m := range s.machines {
-		if m.facts.Deleting {
+	for _, m := range s.Machines {
+		if m.Facts.Deleting {
 			continue
 		}
-		end := m.certificateEnd
+		end := m.CertificateEnd
 		if end.IsZero() {
-			end = m.parts().CertificatesEnd()
+			end = partsOf(m).CertificatesEnd()
 		}
 		look(end, m.Name, apiServer)
 	}
-	for _, member := range s.survey.Members {
-		look(member.CertificateEnd, cmp.Or(s.machineOf(member), member.Name), "etcd")
+	for _, member := range s.Survey.Members {
+		look(member.CertificateEnd, cmp.Or(s.MachineOf(member), member.Name), "etcd")
 	}
 	return first
 }

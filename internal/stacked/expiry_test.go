@@ -190,7 +190,7 @@ func TestRolloutBeforeCertificatesExpire(t *testing.T) {
 	w.forgetEnds()
 	eventually(t, "a fourth machine", func() bool { w.settle(); return len(w.machineNames()) == 4 })
 	s := w.scene()
-	for i, m := range s.observed.Machines {
+	for i, m := range s.Facts.Machines {
 		if outdated := strings.Contains(m.Outdated, "certificatesExpiryDays"); outdated != (m.Name == "demo-cp-2") {
 			t.Errorf("%s (%d): outdated: %q", m.Name, i, m.Outdated)
 		}
@@ -266,8 +266,8 @@ func TestWhichAPIServersAreAsked(t *testing.T) {
 		"not running":     {func(o *plan.Observed) { o.Machines[0].Components[1].Health = plan.Unhealthy }, false},
 	} {
 		s := fine()
-		test.change(&s.observed)
-		if got := s.mayAsk(s.machines[0]); got != test.want {
+		test.change(&s.Facts)
+		if got := s.mayAsk(s.Machines[0]); got != test.want {
 			t.Errorf("%s: asked %t", name, got)
 		}
 	}

@@ -56,13 +56,13 @@ func Observe(ctx context.Context, c client.Reader, key client.ObjectKey, options
 		patience = 5 * time.Second
 	}
 	lookOnce(ctx, c, s, patience)
-	s.observed.Now = time.Now()
-	return s.observed, nil
+	s.Facts.Now = time.Now()
+	return s.Facts, nil
 }
 
 // lookOnce adds what the managed cluster and its etcd say.
 func lookOnce(ctx context.Context, c client.Reader, s *scene, patience time.Duration) {
-	config, err := workloadConfig(ctx, c, s.cluster)
+	config, err := workloadConfig(ctx, c, s.Cluster)
 	if err != nil {
 		s.addWorkload(workload.View{Why: err.Error()})
 		return
@@ -74,20 +74,20 @@ func lookOnce(ctx context.Context, c client.Reader, s *scene, patience time.Dura
 		view = workload.View{Why: err.Error()}
 	}
 	s.addWorkload(view)
-	if !s.surveys() {
+	if !s.Surveys() {
 		return
 	}
 	q := &quorums{secrets: c}
-	defer q.Forget(client.ObjectKeyFromObject(s.cluster))
-	quorum, err := q.Of(ctx, s.cluster)
+	defer q.Forget(client.ObjectKeyFromObject(s.Cluster))
+	quorum, err := q.Of(ctx, s.Cluster)
 	if err != nil {
-		s.addEtcd(etcd.Survey{Why: err.Error()}, &group.MemberTimes{}, time.Now())
+		s.AddEtcd(etcd.Survey{Why: err.Error()}, &group.MemberTimes{}, time.Now())
 		return
 	}
-	survey := s.ask(ctx, quorum, func(node, ip string) etcd.Target {
+	survey := s.Ask(ctx, quorum, func(node, ip string) etcd.Target {
 		return etcd.Target{Name: node, Dial: workload.Dial(config, node, ip, etcdPort)}
 	}, etcd.Survey{})
-	s.addEtcd(survey, &group.MemberTimes{}, time.Now())
+	s.AddEtcd(survey, &group.MemberTimes{}, time.Now())
 }
 
 // workloadConfig reads how the managed cluster is reached.

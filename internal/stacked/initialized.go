@@ -25,9 +25,9 @@ func initializing(kcp *controlplanev1.KubeadmControlPlane) bool {
 // foundInitialized finds again from the machines that a cluster was initialised: none is made
 // to join before.
 func (s *scene) foundInitialized() {
-	group := &s.observed.Group
-	for _, m := range s.machines {
-		if config := m.config; config != nil && config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
+	group := &s.Facts.Group
+	for _, m := range s.Machines {
+		if config := kubeadmConfig(m); config != nil && config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
 			group.Initialized, group.New = true, false
 		}
 	}
@@ -35,7 +35,7 @@ func (s *scene) foundInitialized() {
 
 // recordInitialized writes down, where a move and a backup keep it, that a cluster was initialised.
 func (r *Reconciler) recordInitialized(ctx context.Context, s *scene, m *memory) error {
-	if _, recorded := s.kcp.Annotations[controlplanev1.InitializedAnnotation]; recorded || !s.observed.Group.Initialized || s.observed.Group.Deleting {
+	if _, recorded := s.kcp.Annotations[controlplanev1.InitializedAnnotation]; recorded || !s.Facts.Group.Initialized || s.Facts.Group.Deleting {
 		return nil
 	}
 	return r.annotate(ctx, s, m, map[string]string{controlplanev1.InitializedAnnotation: "true", controlplanev1.InitializingAnnotation: ""})
@@ -44,10 +44,10 @@ func (r *Reconciler) recordInitialized(ctx context.Context, s *scene, m *memory)
 // buildable returns the control plane as machines of it can be made now: where its version is
 // refused, with the newest that its machines have, so that a broken one can be replaced.
 func (s *scene) buildable() *controlplanev1.KubeadmControlPlane {
-	if refused := s.observed.Want.Refused; refused.Reason == "" || !refused.Replaceable {
+	if refused := s.Facts.Want.Refused; refused.Reason == "" || !refused.Replaceable {
 		return s.kcp
 	}
-	newest := newestVersion(s.objects())
+	newest := newestVersion(s.Objects())
 	if newest == "" {
 		return s.kcp
 	}

@@ -101,7 +101,7 @@ func TestLostStatus(t *testing.T) {
 				for range 4 {
 					w.turn() // the status is not written in turns that act
 				}
-				if !w.scene().observed.Group.Initialized {
+				if !w.scene().Facts.Group.Initialized {
 					t.Errorf("the cluster is not found again: %+v", w.kcp().Status.Plan)
 				}
 				if _, recorded := w.kcp().Annotations[controlplanev1.InitializedAnnotation]; !recorded || !ptr.Deref(w.kcp().Status.Initialization.ControlPlaneInitialized, false) {
@@ -153,7 +153,7 @@ func TestRefusedSpecStillRepairs(t *testing.T) {
 		t.Errorf("the replacement has version %s, the others v1.36.3", v)
 	}
 	said := false
-	for _, v := range plan.Explain(w.scene().observed) {
+	for _, v := range plan.Explain(w.scene().Facts) {
 		said = said || v.Rule == "refuse" && strings.Contains(v.Because+v.Decision.Message, "v1.39.0")
 	}
 	if !said {

@@ -15,14 +15,14 @@ import (
 func (r *Reconciler) asker(s *scene) group.Asker {
 	return group.Asker{
 		Ask: func(ctx context.Context, last etcd.Survey) etcd.Survey {
-			quorum, err := r.Quorums.Of(ctx, s.cluster)
+			quorum, err := r.Quorums.Of(ctx, s.Cluster)
 			if err != nil {
 				return etcd.Survey{Why: err.Error()}
 			}
-			return s.ask(ctx, quorum, r.dial(s.cluster), last)
+			return s.Ask(ctx, quorum, r.dial(s.Cluster), last)
 		},
 		Ended:     func(ctx context.Context) { r.wake(ctx, client.ObjectKeyFromObject(s.kcp)) },
-		Forgotten: func() { r.Quorums.Forget(client.ObjectKeyFromObject(s.cluster)) },
+		Forgotten: func() { r.Quorums.Forget(client.ObjectKeyFromObject(s.Cluster)) },
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -12,65 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// cannotJoin says why nothing on a machine will add a member to etcd any more; empty: it may,
-// for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
-func (s *scene) cannotJoin(m *observedMachine) string {
-	switch {
-	case s.ranEtcd(m.node):
-		return "its etcd was started: there is pod etcd-" + m.node.Name
-	case s.memberRemoved(m):
-		return "its etcd member " + m.Annotations[controlplanev1.MemberRemovedAnnotation] + " was removed"
-	case m.withdrawn:
-		return "it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"
-	case machine.BootstrapEnded(m.infrastructure):
-		return "its bootstrap ended with an error, and is not tried again"
-	}
-	return ""
-}
-
-// ranEtcd reports whether the static pod of etcd was seen on a machine's Node; nil: none is known.
-func (s *scene) ranEtcd(node *corev1.Node) bool {
-	if node == nil {
-		return false
-	}
-	pod := findPod(s.view.Pods, "etcd-"+node.Name)
-	return pod != nil && pod.Spec.NodeName == node.Name && !ofOtherNode(pod, node)
-}
-
-// ofOtherNode reports whether a static pod is left from an earlier Node of the same name.
-func ofOtherNode(pod *corev1.Pod, node *corev1.Node) bool {
-	for _, owner := range pod.OwnerReferences {
-		if owner.Kind == "Node" && owner.UID != node.UID {
-			return true
-		}
-	}
-	return false
-}
-
-// memberRemoved reports whether the member of a machine was removed: that was noted before, and
-// the members agree that it is gone. A machine that has a member all the same added it later.
-func (s *scene) memberRemoved(on *observedMachine) bool {
-	id, e := on.Annotations[controlplanev1.MemberRemovedAnnotation], s.observed.Etcd
-	if _, err := etcd.ParseID(id); err != nil || !e.Known || !e.Agreed {
-		return false
-	}
-	for _, m := range e.Members {
-		if m.ID == id || m.Machine == on.Name {
-			return false
-		}
-	}
-	return true
-}
-
 // noteRemoval notes on the Machine which of its members is about to be removed. It is done first:
 // a process that dies after the removal would leave no trace of it.
 func (r *Reconciler) noteRemoval(ctx context.Context, s *scene, m *memory, step plan.Step) error {
-	before := s.machine(step.Machine)
+	before := s.Machine(step.Machine)
 	if before == nil || before.Annotations[controlplanev1.MemberRemovedAnnotation] == step.Member {
 		return nil
 	}
@@ -79,7 +28,7 @@ func (r *Reconciler) noteRemoval(ctx context.Context, s *scene, m *memory, step 
 	if err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(before.Machine, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("noting the removal of member %s on Machine %s: %w", step.Member, before.Name, err)
 	}
-	s.replace(after)
+	s.Replace(after)
 	m.writes.ExpectMachine(after)
 	return nil
 }
@@ -87,8 +36,8 @@ func (r *Reconciler) noteRemoval(ctx context.Context, s *scene, m *memory, step 
 // withdrawBootstrap deletes the KubeadmConfig of a Machine that is being deleted and has no
 // bootstrap data yet. The bootstrap provider heeds the deletion of its own objects only: it would
 // still let the machine join, which could not be let go of before that is seen.
-func (r *Reconciler) withdrawBootstrap(ctx context.Context, s *scene, m *observedMachine) error {
-	config := m.config
+func (r *Reconciler) withdrawBootstrap(ctx context.Context, s *scene, m *group.Machine) error {
+	config := kubeadmConfig(m)
 	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || !machine.HasHook(m.Machine) || !managesEtcd(s.kcp) ||
 		config == nil || !config.DeletionTimestamp.IsZero() || ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
 		return nil
@@ -103,7 +52,7 @@ func (r *Reconciler) withdrawBootstrap(ctx context.Context, s *scene, m *observe
 
 // checkConfigGone notes that a machine gets no bootstrap data any more: it is being deleted, has
 // none, and the API server has no KubeadmConfig for it. A cache may not show it yet.
-func (r reader) checkConfigGone(ctx context.Context, m *observedMachine) error {
+func (r reader) checkConfigGone(ctx context.Context, m *group.Machine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || ref.Kind != "KubeadmConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
 		return nil
@@ -111,7 +60,7 @@ func (r reader) checkConfigGone(ctx context.Context, m *observedMachine) error {
 	err := r.direct.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}, &bootstrapv1.KubeadmConfig{})
 	switch {
 	case apierrors.IsNotFound(err):
-		m.withdrawn = true
+		m.Withdrawn = true
 	case err != nil:
 		return fmt.Errorf("asking whether KubeadmConfig %s is gone: %w", ref.Name, err)
 	}

@@ -30,39 +30,39 @@ func bootstrapped(status, reason string) *unstructured.Unstructured {
 
 func TestCannotJoin(t *testing.T) {
 	removed := func(s *scene, id string) {
-		s.view.Pods = nil
-		s.machines[0].Annotations = map[string]string{controlplanev1.MemberRemovedAnnotation: id}
+		s.View.Pods = nil
+		s.Machines[0].Annotations = map[string]string{controlplanev1.MemberRemovedAnnotation: id}
 	}
 	tests := []struct {
 		name   string
 		change func(*scene)
 		want   string
 	}{
-		{"nothing is known", func(s *scene) { s.view.Pods = nil }, ""},
+		{"nothing is known", func(s *scene) { s.View.Pods = nil }, ""},
 		{"its etcd was seen", func(*scene) {}, "its etcd was started: there is pod etcd-m1"},
-		{"and is not seen now", func(s *scene) { s.view.Reachable = false }, "its etcd was started: there is pod etcd-m1"},
-		{"its Node is gone", func(s *scene) { s.view.Nodes = s.view.Nodes[1:] }, ""},
+		{"and is not seen now", func(s *scene) { s.View.Reachable = false }, "its etcd was started: there is pod etcd-m1"},
+		{"its Node is gone", func(s *scene) { s.View.Nodes = s.View.Nodes[1:] }, ""},
 		{"a pod on an earlier Node of that name", func(s *scene) {
-			s.view.Pods[0].OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "m1", UID: "earlier"}}
+			s.View.Pods[0].OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "m1", UID: "earlier"}}
 		}, ""},
-		{"its member was removed", func(s *scene) { removed(s, "1"); s.survey.Members = s.survey.Members[1:] }, "its etcd member 1 was removed"},
+		{"its member was removed", func(s *scene) { removed(s, "1"); s.Survey.Members = s.Survey.Members[1:] }, "its etcd member 1 was removed"},
 		{"its member was to be removed, and is still there", func(s *scene) { removed(s, "1") }, ""},
-		{"it was removed, and nobody tells", func(s *scene) { removed(s, "1"); s.survey.Members, s.survey.Known = nil, false }, ""},
+		{"it was removed, and nobody tells", func(s *scene) { removed(s, "1"); s.Survey.Members, s.Survey.Known = nil, false }, ""},
 		{"it was removed, and the members disagree", func(s *scene) {
 			removed(s, "1")
-			s.survey.Members, s.survey.Agreed = s.survey.Members[1:], false
+			s.Survey.Members, s.Survey.Agreed = s.Survey.Members[1:], false
 		}, ""},
 		{"it was removed, and another came", func(s *scene) { removed(s, "9") }, ""},
-		{"a note that is none", func(s *scene) { removed(s, "x y"); s.survey.Members = s.survey.Members[1:] }, ""},
+		{"a note that is none", func(s *scene) { removed(s, "x y"); s.Survey.Members = s.Survey.Members[1:] }, ""},
 		{"kubeadm failed", func(s *scene) {
-			s.view.Pods = nil
-			s.machines[0].infrastructure = bootstrapped("False", "BootstrapFailed")
+			s.View.Pods = nil
+			s.Machines[0].Infrastructure = bootstrapped("False", "BootstrapFailed")
 		}, "its bootstrap ended with an error, and is not tried again"},
 		{"kubeadm runs", func(s *scene) {
-			s.view.Pods = nil
-			s.machines[0].infrastructure = bootstrapped("False", "BootstrapRunning")
+			s.View.Pods = nil
+			s.Machines[0].Infrastructure = bootstrapped("False", "BootstrapRunning")
 		}, ""},
-		{"it gets no bootstrap data", func(s *scene) { s.view.Pods = nil; s.machines[0].withdrawn = true },
+		{"it gets no bootstrap data", func(s *scene) { s.View.Pods = nil; s.Machines[0].Withdrawn = true },
 			"it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"},
 	}
 	for _, test := range tests {
@@ -70,12 +70,12 @@ func TestCannotJoin(t *testing.T) {
 			s := fine().renewed()
 			test.change(s)
 			n := s.renewed()
-			n.addWorkload(s.view)
-			n.addEtcd(s.survey, &group.MemberTimes{}, n.observed.Now)
-			if got := n.observed.Machines[0].CannotJoin; got != test.want {
+			n.addWorkload(s.View)
+			n.AddEtcd(s.Survey, &group.MemberTimes{}, n.Facts.Now)
+			if got := n.Facts.Machines[0].CannotJoin; got != test.want {
 				t.Errorf("cannot join because %q, want %q", got, test.want)
 			}
-			if got := n.observed.Machines[1].CannotJoin; got != "" && !strings.Contains(got, "etcd-m2") {
+			if got := n.Facts.Machines[1].CannotJoin; got != "" && !strings.Contains(got, "etcd-m2") {
 				t.Errorf("m2 cannot join because %q", got)
 			}
 		})
@@ -99,7 +99,7 @@ func TestRemovalIsNotedFirst(t *testing.T) {
 	if got := w.machine("demo-cp-2").Annotations[controlplanev1.MemberRemovedAnnotation]; got != "2" {
 		t.Fatalf("before the removal %q is noted, want 2", got)
 	}
-	if got := w.scene().observed.Machines[1].CannotJoin; got != "" {
+	if got := w.scene().Facts.Machines[1].CannotJoin; got != "" {
 		t.Errorf("its member is there, and it cannot join: %s", got)
 	}
 	w.failChange = nil
@@ -112,7 +112,7 @@ func TestRemovalIsNotedFirst(t *testing.T) {
 		t.Fatalf("members are %v: %+v", w.members, w.kcp().Status.Plan)
 	}
 	w.use(w.client)
-	if got := w.scene().observed.Machines[1].CannotJoin; got != "its etcd member 2 was removed" {
+	if got := w.scene().Facts.Machines[1].CannotJoin; got != "its etcd member 2 was removed" {
 		t.Errorf("its member is gone, and it cannot join because %q", got)
 	}
 }
@@ -140,7 +140,7 @@ func TestBootstrapIsWithdrawn(t *testing.T) {
 			if apierrors.IsNotFound(err) == data {
 				t.Errorf("its KubeadmConfig: %v", err)
 			}
-			facts := w.scene().observed.Machines
+			facts := w.scene().Facts.Machines
 			at := 1
 			if facts[1].Name != m.Name {
 				at = 2

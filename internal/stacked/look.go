@@ -2,7 +2,6 @@ package stacked
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"slices"
@@ -54,8 +53,8 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 		return nil, 0, err
 	}
 	s.began = m.began
-	if s.observed.Group.Begun == "" {
-		s.observed.Group.Begun = m.begun
+	if s.Facts.Group.Begun == "" {
+		s.Facts.Group.Begun = m.begun
 	}
 	r.Workload.Own(client.ObjectKeyFromObject(cluster), group.Mine(slices.Concat(machines.Ours, machines.Others)...))
 	s.addWorkload(r.Workload.View(client.ObjectKeyFromObject(cluster)))
@@ -70,7 +69,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 // observeKubeadm finds out whether kubeadm's files in the cluster are behind. They are
 // asked for when a machine is outdated or missing, when the spec has changed, and now and then.
 func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) error {
-	o := &s.observed
+	o := &s.Facts
 	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable || len(o.Strangers) > 0 {
 		return nil
 	}
@@ -84,10 +83,10 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 		age = group.SurveyAgeAtRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
 	}
 	if m.files.of != of || o.Now.Sub(m.files.read) >= age {
-		behind, err := r.Kubeadm.Behind(ctx, s.buildable(), s.cluster)
+		behind, err := r.Kubeadm.Behind(ctx, s.buildable(), s.Cluster)
 		if err != nil && moving {
 			// Machines that join with an old configuration would be as old themselves.
-			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", s.cluster.Name, err)
+			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", s.Cluster.Name, err)
 		}
 		if err == nil {
 			m.files = filesBehind{behind: behind, of: of, read: o.Now}
@@ -101,7 +100,7 @@ func (r *Reconciler) observeKubeadm(ctx context.Context, s *scene, m *memory) er
 
 // observeInit finds out whether the first machine has initialised the cluster. It never turns back.
 func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
-	o := &s.observed
+	o := &s.Facts
 	if o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
 		return
 	}
@@ -110,7 +109,7 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 	if o.Group.New && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
 		return
 	}
-	missing, err := r.Kubeadm.Initialised(ctx, s.kcp, s.cluster)
+	missing, err := r.Kubeadm.Initialised(ctx, s.kcp, s.Cluster)
 	if err != nil {
 		// An API server that has just come up may fail yet; the next turn asks again.
 		missing = err.Error()
@@ -125,25 +124,15 @@ func (r *Reconciler) observeInit(ctx context.Context, s *scene) {
 // What we write ourselves is read again at once.
 const filesAge = 10 * time.Second
 
-// surveys reports whether etcd's members are to be asked.
-func (s *scene) surveys() bool {
-	o := s.observed
-	if !o.Etcd.Managed || !o.Group.Initialized || o.Group.Paused {
-		return false
-	}
-	// Of a group that goes as a whole, members are left alone.
-	return !o.Group.Deleting || len(o.Workers) > 0
-}
-
 // observeEtcd adds what etcd says, and has it asked unless that was done a moment ago. The error is
 // group.ErrSurveyRuns while the answers are not there.
 func (r *Reconciler) observeEtcd(ctx context.Context, s *scene, m *memory) error {
-	if !s.surveys() {
+	if !s.Surveys() {
 		m.surveys.Drop()
 		return nil
 	}
-	s.left = m.left
-	around := s.around()
+	s.Left = m.left
+	around := s.Around()
 	m.surveys.Take()
 	if !m.surveys.Usable(around, time.Now()) {
 		if err := m.surveys.Renew(ctx, r.asker(s), around, ""); err != nil {
@@ -156,35 +145,9 @@ func (r *Reconciler) observeEtcd(ctx context.Context, s *scene, m *memory) error
 
 // useSurvey adds the newest survey.
 func (s *scene) useSurvey(m *memory) {
-	s.observed.Now = time.Now()
-	s.retry = m.surveys.Retry()
-	s.addEtcd(m.surveys.Last, &m.since, s.observed.Now)
-}
-
-// around writes all facts but etcd's and the time, to tell whether any has changed.
-func (s *scene) around() string {
-	o := s.observed
-	o.Now, o.Etcd = time.Time{}, plan.Etcd{}
-	text, err := json.Marshal(o)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-// busy reports whether something is under way, or wrong, that only etcd or a new
-// look would tell the end of.
-func (s *scene) busy() bool {
-	o := s.observed
-	switch {
-	case o.Group.Paused:
-		return false
-	case !o.Group.Initialized, o.Group.Deleting:
-		return len(o.Machines) > 0
-	case !o.Cluster.Reachable:
-		return true
-	}
-	return !plan.Assess(o).Settled(o.Etcd)
+	s.Facts.Now = time.Now()
+	s.Retry = m.surveys.Retry()
+	s.AddEtcd(m.surveys.Last, &m.since, s.Facts.Now)
 }
 
 // How soon to look again. Objects, Nodes and Pods are watched; what is not are
@@ -202,7 +165,7 @@ const (
 
 // again returns when to look again after a decision.
 func (s *scene) again(d plan.Decision) time.Duration {
-	o := s.observed
+	o := s.Facts
 	soon := soonAtRest
 	switch {
 	case d.Step.Acts():
@@ -213,12 +176,12 @@ func (s *scene) again(d plan.Decision) time.Duration {
 		soon = soonMissing
 	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
 		soon = soonInit
-	case s.surveys() && s.busy():
+	case s.Surveys() && s.Busy():
 		soon = soonBusy
-		if o.Now.Sub(s.newestFact()) > longWithoutNew {
+		if o.Now.Sub(s.NewestFact(s.kcp)) > longWithoutNew {
 			soon = soonLongBusy
 		}
-		soon = max(soon, s.retry)
+		soon = max(soon, s.Retry)
 	}
 	if d.Again > 0 {
 		soon = min(soon, d.Again)

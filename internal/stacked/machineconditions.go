@@ -11,6 +11,8 @@ import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -23,13 +25,13 @@ var podConditions = map[string]string{
 }
 
 // machineConditions returns the conditions of a machine.
-func (s *scene) machineConditions(m *observedMachine) []metav1.Condition {
+func (s *scene) machineConditions(m *group.Machine) []metav1.Condition {
 	var remote []metav1.Condition
-	for _, c := range m.facts.Components {
+	for _, c := range m.Facts.Components {
 		remote = append(remote, s.podCondition(m, c))
 	}
 	remote = append(remote, s.nodeCondition(m))
-	if s.observed.Etcd.Managed {
+	if s.Facts.Etcd.Managed {
 		remote = append(remote, s.memberCondition(m))
 	}
 	return append(upToDate(m), s.unless(m.Machine, remote)...)
@@ -37,8 +39,8 @@ func (s *scene) machineConditions(m *observedMachine) []metav1.Condition {
 
 // upToDate says whether the machine is as the spec wants it, and in what it is not. Empty
 // where that was not looked at: what was said last stays, while all of them are deleted.
-func upToDate(m *observedMachine) []metav1.Condition {
-	if m.drift == nil {
+func upToDate(m *group.Machine) []metav1.Condition {
+	if m.Drift == nil {
 		return nil
 	}
 	kind := clusterv1.MachineUpToDateCondition
@@ -47,10 +49,10 @@ func upToDate(m *observedMachine) []metav1.Condition {
 		kubelet = m.Status.NodeInfo.KubeletVersion
 	}
 	switch {
-	case m.drift.Outdated():
-		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, entries(m.drift.Texts(), "; ", longestDifferences))}
-	case m.facts.Updating != "":
-		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+m.facts.Updating)}
+	case m.Drift.Outdated():
+		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, entries(m.Drift.Texts(), "; ", longestDifferences))}
+	case m.Facts.Updating != "":
+		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+m.Facts.Updating)}
 	case kubelet != "" && kubelet != m.Spec.Version:
 		return []metav1.Condition{condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason,
 			fmt.Sprintf("* The kubelet has version %s, wanted %s", kubelet, m.Spec.Version))}
@@ -59,22 +61,22 @@ func upToDate(m *observedMachine) []metav1.Condition {
 }
 
 // missingNode says what a machine without a Node waits for; empty when it has one.
-func missingNode(m *observedMachine) string {
+func missingNode(m *group.Machine) string {
 	switch {
-	case m.node != nil:
+	case m.Node != nil:
 		return ""
-	case m.facts.Failed != "":
-		return "The machine failed: " + m.facts.Failed
-	case m.facts.Node != "":
-		return "Node " + m.facts.Node + " does not exist"
+	case m.Facts.Failed != "":
+		return "The machine failed: " + m.Facts.Failed
+	case m.Facts.Node != "":
+		return "Node " + m.Facts.Node + " does not exist"
 	}
 	return "Waiting for its Node"
 }
 
 // blind says why nothing can be known of a machine's Node, and with which
 // reason that is told; both empty when something can. The reasons are the same words for all conditions.
-func (s *scene) blind(m *observedMachine) (reason, why string) {
-	switch o := s.observed; {
+func (s *scene) blind(m *group.Machine) (reason, why string) {
+	switch o := s.Facts; {
 	case !o.Group.Initialized:
 		return clusterv1.InspectionFailedReason, "Waiting for the control plane to be initialized"
 	case !o.Cluster.Reachable:
@@ -87,19 +89,19 @@ func (s *scene) blind(m *observedMachine) (reason, why string) {
 }
 
 // podCondition tells of one static pod.
-func (s *scene) podCondition(m *observedMachine, c plan.Component) metav1.Condition {
+func (s *scene) podCondition(m *group.Machine, c plan.Component) metav1.Condition {
 	kind := podConditions[c.Name]
-	if m.facts.Deleting {
+	if m.Facts.Deleting {
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDeletingReason, "Machine is deleting")
 	}
 	if reason, why := s.blind(m); why != "" {
 		return condition(kind, metav1.ConditionUnknown, reason, why)
 	}
-	pod := findPod(s.view.Pods, c.Name+"-"+m.node.Name)
+	pod := machine.FindPod(s.View.Pods, c.Name+"-"+m.Node.Name)
 	switch {
 	case c.Health == plan.Healthy:
 		return condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachinePodRunningReason, "")
-	case nodeReady(m.node) == corev1.ConditionUnknown:
+	case machine.NodeReady(m.Node) == corev1.ConditionUnknown:
 		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachinePodInspectionFailedReason, c.Why)
 	case pod == nil:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDoesNotExistReason, "Pod does not exist")
@@ -109,16 +111,6 @@ func (s *scene) podCondition(m *observedMachine, c plan.Component) metav1.Condit
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodFailedReason, c.Why)
 	}
 	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodProvisioningReason, c.Why)
-}
-
-// findPod returns the static pod of that name; nil if there is none.
-func findPod(pods []corev1.Pod, name string) *corev1.Pod {
-	for i := range pods {
-		if pods[i].Name == name {
-			return &pods[i]
-		}
-	}
-	return nil
 }
 
 // hasFailed reports whether a container of a pod ended with an error, rather than not having come up yet.
@@ -138,21 +130,21 @@ func hasFailed(pod *corev1.Pod) bool {
 }
 
 // nodeCondition tells whether kubeadm's label and taint are on the Node.
-func (s *scene) nodeCondition(m *observedMachine) metav1.Condition {
+func (s *scene) nodeCondition(m *group.Machine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
-	node := m.node
-	if m.facts.Deleting && node == nil {
+	node := m.Node
+	if m.Facts.Deleting && node == nil {
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsDeletingReason, "Machine is deleting")
 	}
 	if reason, why := s.blind(m); why != "" {
 		return condition(kind, metav1.ConditionUnknown, reason, why)
 	}
 	var missing []string
-	if _, ok := node.Labels[controlPlaneLabel]; !ok {
-		missing = append(missing, "label "+controlPlaneLabel)
+	if _, ok := node.Labels[machine.NodeLabel]; !ok {
+		missing = append(missing, "label "+machine.NodeLabel)
 	}
 	if expectsTaint(m) && !hasTaint(node.Spec.Taints) {
-		missing = append(missing, fmt.Sprintf("taint %s:%s", controlPlaneLabel, corev1.TaintEffectNoSchedule))
+		missing = append(missing, fmt.Sprintf("taint %s:%s", machine.NodeLabel, corev1.TaintEffectNoSchedule))
 	}
 	if len(missing) > 0 {
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsNotSetReason,
@@ -164,16 +156,16 @@ func (s *scene) nodeCondition(m *observedMachine) metav1.Condition {
 // expectsTaint reports whether the Node of a machine should have the taint of control planes: its
 // Machine says so, or kubeadm put it there, as the machine's own configuration told it. Who
 // changes the taints of the spec does not change the machines that are there.
-func expectsTaint(m *observedMachine) bool {
+func expectsTaint(m *group.Machine) bool {
 	if slices.ContainsFunc(m.Spec.Taints, func(t clusterv1.MachineTaint) bool {
-		return t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule
+		return t.Key == machine.NodeLabel && t.Effect == corev1.TaintEffectNoSchedule
 	}) {
 		return true
 	}
-	if m.config == nil {
+	if kubeadmConfig(m) == nil {
 		return false
 	}
-	spec := m.config.Spec
+	spec := kubeadmConfig(m).Spec
 	given := spec.InitConfiguration.NodeRegistration.Taints
 	if spec.JoinConfiguration.ControlPlane != nil {
 		given = spec.JoinConfiguration.NodeRegistration.Taints
@@ -184,25 +176,25 @@ func expectsTaint(m *observedMachine) bool {
 // hasTaint reports whether the taint of control planes is among those given.
 func hasTaint(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(t corev1.Taint) bool {
-		return t.Key == controlPlaneLabel && t.Effect == corev1.TaintEffectNoSchedule
+		return t.Key == machine.NodeLabel && t.Effect == corev1.TaintEffectNoSchedule
 	})
 }
 
 // memberCondition tells of the etcd member on the machine.
-func (s *scene) memberCondition(on *observedMachine) metav1.Condition {
+func (s *scene) memberCondition(on *group.Machine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
-	facts := on.facts
+	facts := on.Facts
 	if facts.Deleting {
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberDeletingReason, "Machine is deleting")
 	}
 	if reason, why := s.blind(on); why != "" {
 		return condition(kind, metav1.ConditionUnknown, reason, why)
 	}
-	if !s.observed.Etcd.Known {
-		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, cmp.Or(s.observed.Etcd.Why, "The members of etcd are not known"))
+	if !s.Facts.Etcd.Known {
+		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, cmp.Or(s.Facts.Etcd.Why, "The members of etcd are not known"))
 	}
-	members := plan.Assess(s.observed).Members
-	for j, m := range s.observed.Etcd.Members {
+	members := plan.Assess(s.Facts).Members
+	for j, m := range s.Facts.Etcd.Members {
 		if m.Machine != facts.Name {
 			continue
 		}

@@ -55,8 +55,8 @@ func TestMatch(t *testing.T) {
 					test.members[i].ID = uint64(i + 1)
 				}
 			}
-			s.addEtcd(etcd.Survey{Known: true, Agreed: true, Members: test.members}, &group.MemberTimes{}, time.Now())
-			matched := s.match(test.members)
+			s.AddEtcd(etcd.Survey{Known: true, Agreed: true, Members: test.members}, &group.MemberTimes{}, time.Now())
+			matched := s.Match(test.members)
 			var got []string
 			for _, m := range test.members {
 				on := matched.Hosts[m.ID]
@@ -68,7 +68,7 @@ func TestMatch(t *testing.T) {
 			if text := strings.Join(got, " "); text != test.want {
 				t.Errorf("found %q, want %q", text, test.want)
 			}
-			if e := s.observed.Etcd; e.Agreed != (test.contradiction == "") || e.Why != test.contradiction {
+			if e := s.Facts.Etcd; e.Agreed != (test.contradiction == "") || e.Why != test.contradiction {
 				t.Errorf("agreed %t, because %q\nwant %q", e.Agreed, e.Why, test.contradiction)
 			}
 		})
@@ -87,14 +87,14 @@ func TestOwnNames(t *testing.T) {
 	}
 	w.forgetEtcd()
 	s := w.scene()
-	survey := s.survey
+	survey := s.Survey
 	for i := range survey.Members {
 		survey.Members[i].Name = fmt.Sprintf("etcd-%d", i)
 	}
-	s.addEtcd(survey, &group.MemberTimes{}, time.Now())
-	d := plan.Next(s.observed)
+	s.AddEtcd(survey, &group.MemberTimes{}, time.Now())
+	d := plan.Next(s.Facts)
 	if d.Step.Verb != plan.Nothing {
-		t.Errorf("decided %s; members %+v", d, s.observed.Etcd.Members)
+		t.Errorf("decided %s; members %+v", d, s.Facts.Etcd.Members)
 	}
 }
 

@@ -76,7 +76,7 @@ func (m *memories) forget(key client.ObjectKey) *memory {
 
 // note remembers when the facts changed that nobody dates.
 func (m *memory) note(s *scene) {
-	o := s.observed
+	o := s.Facts
 	objects := fmt.Sprint("generation ", s.kcp.Generation)
 	for _, machine := range o.Machines {
 		objects += " " + machine.Name
@@ -95,7 +95,7 @@ func (m *memory) note(s *scene) {
 // newest returns the newest of the times at which facts became true, those on
 // record and those that were only seen.
 func (m *memory) newest(s *scene) time.Time {
-	newest := s.newestFact()
+	newest := s.NewestFact(s.kcp)
 	for _, at := range []time.Time{m.objects.At, m.members.At} {
 		if at.After(newest) {
 			newest = at

@@ -85,7 +85,7 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 		slices.Sort(machines.Workers)
 	}
 	s := newScene(kcp, cluster, machines.Ours, machines.Workers, now)
-	if s.observed.Group.Paused || deleting {
+	if s.Facts.Group.Paused || deleting {
 		return s, nil
 	}
 	err := r.addStrangers(ctx, s, machines.Others)
@@ -99,16 +99,15 @@ func (r reader) gather(ctx context.Context, kcp *controlplanev1.KubeadmControlPl
 		return nil, err
 	}
 	s.foundInitialized()
-	if len(machines.Ours) < s.observed.Want.Replicas+s.observed.Want.Surge {
-		s.observed.Group.Begun, err = r.begun(ctx, s, slow.machines)
+	if len(machines.Ours) < s.Facts.Want.Replicas+s.Facts.Want.Surge {
+		s.Facts.Group.Begun, err = r.begun(ctx, s, slow.machines)
 	}
 	return s, err
 }
 
 // newScene makes a scene of what the objects themselves say.
 func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string, now time.Time) *scene {
-	s := &scene{kcp: kcp, cluster: cluster}
-	s.observed = plan.Observed{
+	s := &scene{kcp: kcp, Observation: group.Observe(cluster, ours, plan.Observed{
 		Now: now,
 		Group: plan.Group{
 			Name:        kcp.Name,
@@ -130,34 +129,28 @@ func newScene(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 		Cluster: plan.Cluster{
 			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
 		},
-		Machines: make([]plan.Machine, len(ours)),
-		Etcd:     plan.Etcd{Managed: managesEtcd(kcp)},
-		Workers:  workers,
-	}
-	for i, m := range ours {
-		facts := &s.observed.Machines[i]
-		facts.Name = m.Name
-		s.machines = append(s.machines, &observedMachine{Machine: m, facts: facts})
-	}
+		Etcd:    plan.Etcd{Managed: managesEtcd(kcp)},
+		Workers: workers,
+	})}
 	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
-		s.observed.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
+		s.Facts.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
 	}
-	want := &s.observed.Want
+	want := &s.Facts.Want
 	var err error
 	if want.NameFormat, err = machine.NameFormat(kcp.Spec.MachineNaming.Template, kcp.Name, cluster.Name); err != nil {
-		s.refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
+		s.Refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
 	}
 	if want.Replicas < 1 {
-		s.refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas)})
+		s.Refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas)})
 	}
-	group := &s.observed.Group
-	group.New = !group.Initialized && initializing(kcp) && !othersMade(want.NameFormat, group.LastMachine, ours)
+	g := &s.Facts.Group
+	g.New = !g.Initialized && initializing(kcp) && !othersMade(want.NameFormat, g.LastMachine, ours)
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
-		s.refuse(plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: " + err.Error(), Replaceable: true})
+		s.Refuse(plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: " + err.Error(), Replaceable: true})
 	}
 	if text := leap(kcp.Spec.Version, ours); text != "" {
-		s.refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
+		s.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
 	s.refuseBeforeTopology()
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
@@ -179,28 +172,28 @@ func domains(cluster *clusterv1.Cluster) []string {
 
 // addSlow adds the facts that are read rarely.
 func (r reader) addSlow(ctx context.Context, s *scene, slow *slowFacts, now time.Time) error {
-	of := fmt.Sprintf("%s %s %d", s.kcp.UID, s.cluster.UID, s.kcp.Generation)
+	of := fmt.Sprintf("%s %s %d", s.kcp.UID, s.Cluster.UID, s.kcp.Generation)
 	if !slow.fresh(of, now) {
 		*slow = slowFacts{of: of, read: now}
 		if err := r.readSlow(ctx, s, slow); err != nil {
 			return err
 		}
 	}
-	facts := &s.observed.Cluster
+	facts := &s.Facts.Cluster
 	facts.MissingCertificates, facts.Kubeconfig, facts.Template = slow.missing, slow.kubeconfig, slow.template
 	s.lacking = slow.lacking()
-	if s.observed.Group.Initialized || len(s.machines) > 0 {
+	if s.Facts.Group.Initialized || len(s.Machines) > 0 {
 		facts.MissingCertificates = append(slices.Clone(slow.missing), s.keysElsewhere(slow)...)
 	}
 	switch {
-	case slow.broken != "" && !s.observed.Group.Initialized:
-		s.refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: slow.broken})
+	case slow.broken != "" && !s.Facts.Group.Initialized:
+		s.Refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: slow.broken})
 	case slow.broken != "":
 		// What runs goes on without it; but nobody may join.
 		facts.MissingCertificates = append(slices.Clone(facts.MissingCertificates), slow.broken)
 	case len(slow.given) > 0:
-		s.refuse(plan.Refusal{Reason: "GivenCertificatesMissing",
-			Message: fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", s.cluster.Name, strings.Join(slow.given, ", "))})
+		s.Refuse(plan.Refusal{Reason: "GivenCertificatesMissing",
+			Message: fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", s.Cluster.Name, strings.Join(slow.given, ", "))})
 	}
 	return nil
 }
@@ -208,9 +201,9 @@ func (r reader) addSlow(ctx context.Context, s *scene, slow *slowFacts, now time
 // readSlow reads the facts that are read rarely.
 func (r reader) readSlow(ctx context.Context, s *scene, slow *slowFacts) error {
 	config := &s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
-	found, err := certs.Read(ctx, r.direct, s.cluster, config, controllerRef(s.kcp))
+	found, err := certs.Read(ctx, r.direct, s.Cluster, config, controllerRef(s.kcp))
 	if err != nil {
-		return fmt.Errorf("looking for the secrets of cluster %s: %w", s.cluster.Name, err)
+		return fmt.Errorf("looking for the secrets of cluster %s: %w", s.Cluster.Name, err)
 	}
 	slow.missing, slow.given, slow.broken, slow.kubeconfig = found.Missing, found.Given, found.Broken, found.Kubeconfig
 	slow.keyless, slow.disowned = found.Keyless, found.Disowned
@@ -237,7 +230,7 @@ func (r reader) template(ctx context.Context, kcp *controlplanev1.KubeadmControl
 // there is a KubeadmConfig or an infrastructure machine of ours that no Machine
 // has taken over. Of several the first by name.
 func (r reader) begun(ctx context.Context, s *scene, machines schema.GroupVersionKind) (string, error) {
-	ours := []client.ListOption{client.InNamespace(s.kcp.Namespace), client.MatchingLabels(drift.Identity(s.kcp, s.cluster.Name))}
+	ours := []client.ListOption{client.InNamespace(s.kcp.Namespace), client.MatchingLabels(drift.Identity(s.kcp, s.Cluster.Name))}
 	configs := &bootstrapv1.KubeadmConfigList{}
 	if err := r.objects.List(ctx, configs, ours...); err != nil {
 		return "", fmt.Errorf("listing the KubeadmConfigs of %s: %w", s.kcp.Name, err)
@@ -256,7 +249,7 @@ func (r reader) begun(ctx context.Context, s *scene, machines schema.GroupVersio
 			found = append(found, &clones.Items[i])
 		}
 	}
-	return firstOrphan(found, s.kcp, s.objects()), nil
+	return firstOrphan(found, s.kcp, s.Objects()), nil
 }
 
 // firstOrphan returns the first name, in order, of those objects that are the

@@ -13,14 +13,14 @@ import (
 // topology: it would be done twice. Upstream repairs nothing meanwhile either, and makes no
 // replacement; a first machine is made all the same.
 func (s *scene) refuseBeforeTopology() {
-	topology := s.cluster.Spec.Topology
-	if !topology.IsDefined() || len(s.machines) == 0 {
+	topology := s.Cluster.Spec.Topology
+	if !topology.IsDefined() || len(s.Machines) == 0 {
 		return
 	}
 	// An upgrade over several minor versions is one step after another.
-	next := cmp.Or(s.cluster.Annotations[clusterv1.ClusterTopologyUpgradeStepAnnotation], topology.Version)
+	next := cmp.Or(s.Cluster.Annotations[clusterv1.ClusterTopologyUpgradeStepAnnotation], topology.Version)
 	if has := s.kcp.Spec.Version; has != next && has != topology.Version {
-		s.refuse(plan.Refusal{Reason: "TopologyPending",
-			Message: fmt.Sprintf("spec.version is %s, and the topology of cluster %s brings %s next", has, s.cluster.Name, next)})
+		s.Refuse(plan.Refusal{Reason: "TopologyPending",
+			Message: fmt.Sprintf("spec.version is %s, and the topology of cluster %s brings %s next", has, s.Cluster.Name, next)})
 	}
 }

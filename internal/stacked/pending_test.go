@@ -38,7 +38,7 @@ func TestTopologyPending(t *testing.T) {
 			if test.at != "" {
 				cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeStepAnnotation: test.at}
 			}
-			r := newScene(kcp, cluster, all(made, test.machines), nil, time.Now()).observed.Want.Refused
+			r := newScene(kcp, cluster, all(made, test.machines), nil, time.Now()).Facts.Want.Refused
 			got := ""
 			if r.Reason != "" {
 				got = r.Reason + ": " + r.Message
@@ -106,8 +106,8 @@ func TestUpdating(t *testing.T) {
 				t.Errorf("updating: %q, want %q", got, test.want)
 			}
 			s := newScene(testKCP(3), testCluster(), []*clusterv1.Machine{m}, nil, time.Now())
-			s.addWorkload(s.view)
-			if got := s.observed.Machines[0].Updating; got != test.want {
+			s.addWorkload(s.View)
+			if got := s.Facts.Machines[0].Updating; got != test.want {
 				t.Errorf("the facts say %q, want %q", got, test.want)
 			}
 		})

@@ -12,17 +12,18 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group"
 )
 
 // propagate writes into the objects of the machines what follows the control plane
 // without a rollout: labels, annotations, timeouts, taints and readiness gates.
 func (r *Reconciler) propagate(ctx context.Context, s *scene, m *memory) error {
-	for _, on := range s.machines {
+	for _, on := range s.Machines {
 		if err := r.withdrawBootstrap(ctx, s, on); err != nil {
 			return err
 		}
-		part := on.parts()
-		wanted := drift.InPlace(s.kcp, s.cluster.Name, part)
+		part := partsOf(on)
+		wanted := drift.InPlace(s.kcp, s.Cluster.Name, part)
 		if wanted.Machine.Differs || !ownsCurrently(s.kcp, part.Machine) {
 			if err := r.propagateMachine(ctx, s, m, on, wanted.Machine); err != nil {
 				return err
@@ -51,7 +52,7 @@ func ownsCurrently(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine
 
 // propagateMachine writes a Machine. One that has changed since it was read is left
 // to the next turn, which its change brings about.
-func (r *Reconciler) propagateMachine(ctx context.Context, s *scene, m *memory, on *observedMachine, wanted drift.MachineChange) error {
+func (r *Reconciler) propagateMachine(ctx context.Context, s *scene, m *memory, on *group.Machine, wanted drift.MachineChange) error {
 	before := on.Machine
 	after := before.DeepCopy()
 	if wanted.Metadata.Labels != nil {

@@ -3,8 +3,6 @@ package stacked
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/machine"
 )
 
 // etcdPort is where kubeadm lets etcd serve its clients.
@@ -75,73 +72,4 @@ func (q *quorums) Forget(key client.ObjectKey) {
 		c.Close()
 		delete(q.open, key)
 	}
-}
-
-// dial returns a way to the etcd of a Node.
-type dial func(node, ip string) etcd.Target
-
-// targets returns the members that can be asked: on the Nodes of the machines,
-// and on every other Node that calls itself a control plane, because a member
-// whose Machine is gone may still run there.
-func (s *scene) targets(to dial) []etcd.Target {
-	var targets []etcd.Target
-	known := map[string]bool{}
-	for _, m := range s.machines {
-		name, ip := m.facts.Node, machine.InternalIP(m.Machine)
-		if name == "" {
-			continue
-		}
-		if m.node != nil && machine.NodeIP(m.node) != "" {
-			ip = machine.NodeIP(m.node)
-		}
-		known[name] = true
-		if facts := m.facts; facts.Deleting && (!facts.Hook || facts.Name == s.left) {
-			continue // its member has left, and waiting for the answer of what is going costs up to 2 s
-		}
-		targets = append(targets, to(name, ip))
-	}
-	for i := range s.view.Nodes {
-		node := &s.view.Nodes[i]
-		if _, controls := node.Labels[controlPlaneLabel]; controls && !known[node.Name] {
-			targets = append(targets, to(node.Name, machine.NodeIP(node)))
-		}
-	}
-	slices.SortFunc(targets, func(a, b etcd.Target) int { return strings.Compare(a.Name, b.Name) })
-	return targets
-}
-
-// unregistered returns further targets: members that have started on machines
-// whose Node is not registered yet. kubeadm lets etcd join before the kubelet,
-// and a voter that nobody can ask counts as failed.
-func (s *scene) unregistered(survey etcd.Survey, to dial, known []etcd.Target) []etcd.Target {
-	var targets []etcd.Target
-	matched := s.match(survey.Members)
-	for _, member := range survey.Members {
-		if member.Name == "" || slices.ContainsFunc(known, func(t etcd.Target) bool { return t.Name == member.Name }) {
-			continue
-		}
-		name := matched.Hosts[member.ID]
-		for _, m := range s.machines {
-			if m.Name == name && m.facts.Node == "" {
-				targets = append(targets, to(member.Name, machine.InternalIP(m.Machine)))
-			}
-		}
-	}
-	return targets
-}
-
-// ask asks all members that can be asked. last is what they said before. It takes
-// about 2 s when one does not answer, half a second when it did not the last time either, twice that when one is met
-// for the first time besides.
-func (s *scene) ask(ctx context.Context, quorum Quorum, to dial, last etcd.Survey) etcd.Survey {
-	targets := s.targets(to)
-	targets = append(targets, s.unregistered(last, to, targets)...)
-	if len(targets) == 0 {
-		return etcd.Survey{Why: "no Node of a control plane is known"}
-	}
-	survey := quorum.Survey(ctx, targets)
-	if more := s.unregistered(survey, to, targets); len(more) > 0 {
-		survey = quorum.Survey(ctx, append(targets, more...))
-	}
-	return survey
 }

@@ -150,7 +150,7 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 	if err != nil || unseen > 0 {
 		return ctrl.Result{RequeueAfter: unseen}, err
 	}
-	d := group.Decide(ctx, s.observed, s.kcp.Status.Plan)
+	d := group.Decide(ctx, s.Facts, s.kcp.Status.Plan)
 	if d.Step.Acts() {
 		d, err = r.confirm(ctx, s, m, d)
 		if errors.Is(err, group.ErrSurveyRuns) {
@@ -186,12 +186,12 @@ func (r *Reconciler) turn(ctx context.Context, kcp *controlplanev1.KubeadmContro
 // prepare keeps what the next turn needs to know of this one, and asks for a
 // connection to the cluster as soon as there can be one.
 func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
-	busy := s.busy()
+	busy := s.Busy()
 	m.surveys.AtRest = !busy && !d.Step.Acts()
-	if len(s.machines) > 0 && (s.observed.Cluster.Kubeconfig.Exists || s.observed.Group.Deleting) {
-		key := client.ObjectKeyFromObject(s.cluster)
+	if len(s.Machines) > 0 && (s.Facts.Cluster.Kubeconfig.Exists || s.Facts.Group.Deleting) {
+		key := client.ObjectKeyFromObject(s.Cluster)
 		r.Workload.Want(key, busy)
-		r.Workload.Own(key, group.Mine(slices.Concat(s.objects(), s.strangers)...)) // also where the connection is new
+		r.Workload.Own(key, group.Mine(slices.Concat(s.Objects(), s.Others)...)) // also where the connection is new
 	}
 }
 
@@ -201,15 +201,15 @@ func (r *Reconciler) prepare(s *scene, m *memory, d plan.Decision) {
 // counts only where all else is as it was when etcd was asked: the step never rests on a survey
 // that is older than the other facts.
 func (r *Reconciler) confirm(ctx context.Context, s *scene, m *memory, d plan.Decision) (plan.Decision, error) {
-	if !d.Step.ChangesQuorum() || !s.surveys() {
+	if !d.Step.ChangesQuorum() || !s.Surveys() {
 		return d, nil
 	}
-	renewed, err := m.surveys.Confirm(ctx, r.asker(s), s.around(), d.Step.String())
+	renewed, err := m.surveys.Confirm(ctx, r.asker(s), s.Around(), d.Step.String())
 	if err != nil || !renewed {
 		return d, err
 	}
 	s.useSurvey(m)
-	now := group.Decide(ctx, s.observed, s.kcp.Status.Plan)
+	now := group.Decide(ctx, s.Facts, s.kcp.Status.Plan)
 	if now.Step != d.Step && now.Step.Acts() {
 		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: soonAfterConflict,
 			Message: fmt.Sprintf("%s was the next step until etcd was asked once more; now it is %s", d.Step, now.Step)}, nil

@@ -65,7 +65,7 @@ func (s *scene) repairs() []string {
 	if given := group.ReplacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation); given != nil {
 		texts = append(texts, "* "+given.Machine+" was given up, and is to be replaced")
 	}
-	for _, m := range s.observed.Machines {
+	for _, m := range s.Facts.Machines {
 		if m.Marked != "" {
 			texts = append(texts, "* "+m.Name+": "+m.Marked)
 		}
@@ -75,7 +75,7 @@ func (s *scene) repairs() []string {
 
 // verdict is what a rule says of what was observed.
 func (s *scene) verdict(rule string) string {
-	for _, v := range plan.Explain(s.observed) {
+	for _, v := range plan.Explain(s.Facts) {
 		if v.Rule == rule {
 			return v.Because + v.Decision.Message
 		}
@@ -86,7 +86,7 @@ func (s *scene) verdict(rule string) string {
 // healthCheck keeps the MachineHealthCheck that the control plane wants: there is one
 // while spec.autoRepair is, and one machine can be spared.
 func (r *Reconciler) healthCheck(ctx context.Context, s *scene) error {
-	want := desiredHealthCheck(s.kcp, s.cluster.Name)
+	want := desiredHealthCheck(s.kcp, s.Cluster.Name)
 	has := &clusterv1.MachineHealthCheck{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.kcp), has)
 	switch {

@@ -34,7 +34,7 @@ func (s *scene) staleRepair(d plan.Decision) bool {
 		return true
 	}
 	staying := 0
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m.DeletionTimestamp.IsZero() {
 			staying++
 		}
@@ -43,7 +43,7 @@ func (s *scene) staleRepair(d plan.Decision) bool {
 			return true
 		}
 	}
-	return staying >= s.observed.Want.Replicas
+	return staying >= s.Facts.Want.Replicas
 }
 
 // lastRemediation returns the repair that goes on, else the newest that one of the machines
@@ -53,7 +53,7 @@ func (s *scene) lastRemediation() *group.Replacement {
 	if last != nil {
 		return last
 	}
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		made := group.ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
 		if made != nil && (last == nil || last.Timestamp.Before(&made.Timestamp)) {
 			last = made
@@ -65,8 +65,8 @@ func (s *scene) lastRemediation() *group.Replacement {
 // handBack takes OwnerRemediated off a Machine that nobody wants replaced any more. A health check
 // that finds it broken later, and withholds remediation, writes its own verdict only: a condition
 // that was left behind would get the machine deleted.
-func handBack(on *observedMachine, m *clusterv1.Machine) {
-	if !m.DeletionTimestamp.IsZero() || on.facts.Marked != "" || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
+func handBack(on *group.Machine, m *clusterv1.Machine) {
+	if !m.DeletionTimestamp.IsZero() || on.Facts.Marked != "" || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
 		return
 	}
 	if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
@@ -79,15 +79,15 @@ func handBack(on *observedMachine, m *clusterv1.Machine) {
 
 // ownerRemediated tells of a marked machine what becomes of it. says is what the rules say of
 // those that are marked; failure is how the step of this turn failed, if it did.
-func (s *scene) ownerRemediated(on *observedMachine, says string, d plan.Decision, failure error) metav1.Condition {
+func (s *scene) ownerRemediated(on *group.Machine, says string, d plan.Decision, failure error) metav1.Condition {
 	kind := clusterv1.MachineOwnerRemediatedCondition
-	m := on.facts
+	m := on.Facts
 	switch {
 	case m.Deleting:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
 	case failure != nil && d.Step.Verb == plan.Delete && d.Step.Machine == m.Name:
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason, "It could not be deleted: "+failure.Error())
-	case s.observed.Group.Initialized && len(s.machines) <= 1, s.lastRetry(m), s.costsQuorum(m):
+	case s.Facts.Group.Initialized && len(s.Machines) <= 1, s.lastRetry(m), s.costsQuorum(m):
 		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason, says)
 	}
 	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
@@ -95,13 +95,13 @@ func (s *scene) ownerRemediated(on *observedMachine, says string, d plan.Decisio
 
 // lastRetry reports whether the limits forbid to replace a machine that replaced others.
 func (s *scene) lastRetry(m *plan.Machine) bool {
-	limits := s.observed.Want.Repair
-	return limits.Most >= 0 && m.Retries >= limits.Most && s.observed.Now.Before(m.Replaced.Add(limits.Healthy))
+	limits := s.Facts.Want.Repair
+	return limits.Most >= 0 && m.Retries >= limits.Most && s.Facts.Now.Before(m.Replaced.Add(limits.Healthy))
 }
 
 // costsQuorum reports whether the others could not do without a machine: its member, or the
 // only complete set of components.
 func (s *scene) costsQuorum(m *plan.Machine) bool {
-	o := s.observed
+	o := s.Facts
 	return o.Group.Initialized && o.Etcd.Managed && o.Etcd.Known && plan.Assess(o).Machine(m.Name).Irreplaceable
 }

@@ -183,7 +183,7 @@ func TestStaleRepair(t *testing.T) {
 				last.Annotations = map[string]string{upstream.RemediationForAnnotation: test.of}
 			}
 			s := newScene(kcp, testCluster(), machines, nil, time.Now())
-			s.addWorkload(s.view)
+			s.addWorkload(s.View)
 			if got := s.staleRepair(test.d); got != test.want {
 				t.Errorf("stale: %t, want %t", got, test.want)
 			}
@@ -199,9 +199,9 @@ func TestLastRemediation(t *testing.T) {
 	if got := s.lastRemediation(); got != nil {
 		t.Errorf("none, and told %+v", got)
 	}
-	s.machines[0].Annotations = map[string]string{upstream.RemediationForAnnotation: newer.String()}
-	s.machines[1].Annotations = map[string]string{upstream.RemediationForAnnotation: older.String()}
-	s.machines[2].Annotations = map[string]string{upstream.RemediationForAnnotation: "{"}
+	s.Machines[0].Annotations = map[string]string{upstream.RemediationForAnnotation: newer.String()}
+	s.Machines[1].Annotations = map[string]string{upstream.RemediationForAnnotation: older.String()}
+	s.Machines[2].Annotations = map[string]string{upstream.RemediationForAnnotation: "{"}
 	if got := s.lastRemediation(); got == nil || got.String() != newer.String() {
 		t.Errorf("the newest on the machines is %v, told %v", newer, got)
 	}

@@ -28,7 +28,7 @@ import (
 // what could not be kept up does not stop the report.
 func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Decision, failure error) error {
 	var kept error
-	if !s.observed.Group.Paused {
+	if !s.Facts.Group.Paused {
 		if err := r.recordInitialized(ctx, s, m); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 	s.describe(after, d, failure)
 	group.Announce(ctx, r.Recorder, s.kcp, s.kcp.Status.Plan, d, failure)
 	key := client.ObjectKeyFromObject(s.kcp)
-	metrics.Spare(key, s.observed)
+	metrics.Spare(key, s.Facts)
 	metrics.Expiry(key, after.Status.CertificateExpiry.Date.Time)
 	// After a step the next turn comes at once, and writes what both have to say.
 	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(s.kcp.Status, after.Status) {
@@ -61,11 +61,11 @@ func (r *Reconciler) report(ctx context.Context, s *scene, m *memory, d plan.Dec
 // keep writes what follows the control plane without a step: who owns the machine template, what the
 // machines carry, whose the cluster's secrets are, when certificates expire, and the health check.
 func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
-	if s.observed.Group.Deleting || len(s.observed.Strangers) > 0 {
+	if s.Facts.Group.Deleting || len(s.Facts.Strangers) > 0 {
 		return nil
 	}
-	if m.slow.owned != nil && s.cluster.UID != "" {
-		owned, err := r.adoptTemplate(ctx, m.slow.owned, s.cluster)
+	if m.slow.owned != nil && s.Cluster.UID != "" {
+		owned, err := r.adoptTemplate(ctx, m.slow.owned, s.Cluster)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
@@ -81,16 +81,16 @@ func (r *Reconciler) keep(ctx context.Context, s *scene, m *memory) error {
 // since it was read is left to the next turn, which its change brings about.
 func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d plan.Decision, failure error) error {
 	says := ""
-	if slices.ContainsFunc(s.observed.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
+	if slices.ContainsFunc(s.Facts.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
 		says = s.verdict("remediate")
 	}
-	for _, on := range s.machines {
+	for _, on := range s.Machines {
 		before := on.Machine
 		after := before.DeepCopy()
 		for _, c := range s.machineConditions(on) {
 			conditions.Set(after, c)
 		}
-		if on.facts.Marked != "" {
+		if on.Facts.Marked != "" {
 			conditions.Set(after, s.ownerRemediated(on, says, d, failure))
 		}
 		handBack(on, after)
@@ -115,7 +115,7 @@ func (r *Reconciler) reportMachines(ctx context.Context, s *scene, m *memory, d 
 func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decision, failure error) {
 	conditions.Set(kcp, s.paused())
 	kcp.Status.Plan = group.PlanStatus(d, failure)
-	if s.observed.Group.Paused {
+	if s.Facts.Group.Paused {
 		return // others may be moving the object
 	}
 	for _, c := range s.groupConditions(d, failure) {
@@ -123,16 +123,16 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 	}
 	status := &kcp.Status
 	status.ObservedGeneration = kcp.Generation
-	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: machine.Labels(s.cluster.Name)})
-	if s.observed.Group.Initialized {
+	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: machine.Labels(s.Cluster.Name)})
+	if s.Facts.Group.Initialized {
 		status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
-	status.Versions = versions(s.objects())
+	status.Versions = versions(s.Objects())
 	status.Version = ""
 	if len(status.Versions) > 0 {
 		status.Version = status.Versions[0].Version
 	}
-	status.Replicas = ptr.To(int32(len(s.machines)))
+	status.Replicas = ptr.To(int32(len(s.Machines)))
 	status.ReadyReplicas = s.count(clusterv1.MachineReadyCondition)
 	status.AvailableReplicas = s.count(clusterv1.MachineAvailableCondition)
 	status.UpToDateReplicas = s.count(clusterv1.MachineUpToDateCondition)
@@ -146,7 +146,7 @@ func (s *scene) describe(kcp *controlplanev1.KubeadmControlPlane, d plan.Decisio
 // count returns how many machines have a condition that is true.
 func (s *scene) count(kind string) *int32 {
 	n := int32(0)
-	for _, m := range s.objects() {
+	for _, m := range s.Objects() {
 		if conditions.IsTrue(m, kind) {
 			n++
 		}

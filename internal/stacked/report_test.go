@@ -384,27 +384,27 @@ func TestAgain(t *testing.T) {
 		{"the core asks for an earlier look", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second}, time.Second},
 		{"and not for a later one", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, soonAtRest},
 		{"after a step", func(*scene) {}, acting, soonAfterAct},
-		{"a learner", func(s *scene) { s.observed.Etcd.Members[0].Learner = true }, waiting, soonBusy},
+		{"a learner", func(s *scene) { s.Facts.Etcd.Members[0].Learner = true }, waiting, soonBusy},
 		{"a learner, and nothing new for long", func(s *scene) {
-			s.observed.Etcd.Members[0].Learner = true
-			s.observed.Now = time.Now().Add(time.Hour)
+			s.Facts.Etcd.Members[0].Learner = true
+			s.Facts.Now = time.Now().Add(time.Hour)
 		}, waiting, soonLongBusy},
-		{"a machine that is being deleted", func(s *scene) { s.observed.Machines[0].Deleting = true }, waiting, soonBusy},
-		{"a component that is not healthy", func(s *scene) { s.observed.Machines[0].Components[0].Health = plan.Unhealthy }, waiting, soonBusy},
-		{"fewer members than machines", func(s *scene) { s.observed.Etcd.Members = s.observed.Etcd.Members[1:] }, waiting, soonBusy},
-		{"members that are not known", func(s *scene) { s.observed.Etcd.Known = false }, waiting, soonBusy},
-		{"members that disagree", func(s *scene) { s.observed.Etcd.Agreed = false }, waiting, soonBusy},
-		{"out of reach", func(s *scene) { s.observed.Cluster.Reachable = false }, waiting, soonBusy},
-		{"the first machine's API server answers", func(s *scene) { s.observed.Group.Initialized = false }, waiting, soonInit},
-		{"the first machine comes up", func(s *scene) { s.observed.Group.Initialized, s.observed.Cluster.Reachable = false, false }, waiting, soonAtRest},
-		{"somebody else's machine", func(s *scene) { s.observed.Strangers = []plan.Stranger{{}} }, waiting, soonMissing},
-		{"something must be given", func(s *scene) { s.refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, soonMissing},
-		{"paused", func(s *scene) { s.observed.Group.Paused = true }, waiting, 0},
-		{"the whole group goes", func(s *scene) { s.observed.Group.Deleting = true }, waiting, soonAtRest},
+		{"a machine that is being deleted", func(s *scene) { s.Facts.Machines[0].Deleting = true }, waiting, soonBusy},
+		{"a component that is not healthy", func(s *scene) { s.Facts.Machines[0].Components[0].Health = plan.Unhealthy }, waiting, soonBusy},
+		{"fewer members than machines", func(s *scene) { s.Facts.Etcd.Members = s.Facts.Etcd.Members[1:] }, waiting, soonBusy},
+		{"members that are not known", func(s *scene) { s.Facts.Etcd.Known = false }, waiting, soonBusy},
+		{"members that disagree", func(s *scene) { s.Facts.Etcd.Agreed = false }, waiting, soonBusy},
+		{"out of reach", func(s *scene) { s.Facts.Cluster.Reachable = false }, waiting, soonBusy},
+		{"the first machine's API server answers", func(s *scene) { s.Facts.Group.Initialized = false }, waiting, soonInit},
+		{"the first machine comes up", func(s *scene) { s.Facts.Group.Initialized, s.Facts.Cluster.Reachable = false, false }, waiting, soonAtRest},
+		{"somebody else's machine", func(s *scene) { s.Facts.Strangers = []plan.Stranger{{}} }, waiting, soonMissing},
+		{"something must be given", func(s *scene) { s.Refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, soonMissing},
+		{"paused", func(s *scene) { s.Facts.Group.Paused = true }, waiting, 0},
+		{"the whole group goes", func(s *scene) { s.Facts.Group.Deleting = true }, waiting, soonAtRest},
 	}
 	for _, test := range tests {
 		s := fine()
-		for _, m := range s.machines {
+		for _, m := range s.Machines {
 			m.CreationTimestamp = metav1.Now()
 		}
 		test.change(s)

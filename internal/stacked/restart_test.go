@@ -52,14 +52,14 @@ func TestRestartTellsNothing(t *testing.T) {
 func TestEtcdUnknownAtStart(t *testing.T) {
 	s := fine()
 	s.kcp.Status.Conditions = s.groupConditions(waiting, nil)
-	s.addEtcd(etcd.Survey{Why: "not asked yet"}, &group.MemberTimes{}, s.observed.Now)
-	s.began = s.observed.Now
+	s.AddEtcd(etcd.Survey{Why: "not asked yet"}, &group.MemberTimes{}, s.Facts.Now)
+	s.began = s.Facts.Now
 	for _, kind := range []string{"Available", "EtcdClusterHealthy"} {
 		if got := told(s.groupConditions(waiting, nil), kind); got != "absent" {
 			t.Errorf("%s is told anew: %s", kind, got)
 		}
 	}
-	s.began = s.observed.Now.Add(-silence)
+	s.began = s.Facts.Now.Add(-silence)
 	if got := told(s.groupConditions(waiting, nil), "EtcdClusterHealthy"); got != "Unknown InspectionFailed: not asked yet" {
 		t.Errorf("after the grace period it is %s", got)
 	}
@@ -83,20 +83,20 @@ func TestJustPromoted(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := fine()
-			s.machines = s.machines[:2]
-			s.survey.Members = s.survey.Members[:2]
+			s.Machines = s.Machines[:2]
+			s.Survey.Members = s.Survey.Members[:2]
 			test.member.ID, test.member.Name = 2, "m2"
-			s.survey.Members[1] = test.member
+			s.Survey.Members[1] = test.member
 			if !test.node {
-				s.view.Nodes = append(s.view.Nodes[:1:1], s.view.Nodes[2:]...)
-				s.machines[1].Machine = made("m2 host=m2")
+				s.View.Nodes = append(s.View.Nodes[:1:1], s.View.Nodes[2:]...)
+				s.Machines[1].Machine = made("m2 host=m2")
 			}
 			if test.node {
-				s.view.Nodes[1].CreationTimestamp = metav1.NewTime(time.Now().Add(-test.since))
+				s.View.Nodes[1].CreationTimestamp = metav1.NewTime(time.Now().Add(-test.since))
 			}
 			s = s.renewed()
-			for i := range s.observed.Etcd.Members {
-				s.observed.Etcd.Members[i].Since = s.observed.Now.Add(-test.since)
+			for i := range s.Facts.Etcd.Members {
+				s.Facts.Etcd.Members[i].Since = s.Facts.Now.Add(-test.since)
 			}
 			if got := told(s.groupConditions(waiting, nil), "Available"); got != test.want {
 				t.Errorf("Available is\n%s\nwant\n%s", got, test.want)

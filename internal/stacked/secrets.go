@@ -30,7 +30,7 @@ func (f slowFacts) lacking() []string {
 func (s *scene) keysElsewhere(f *slowFacts) []string {
 	var all []string
 	for _, purpose := range f.keyless {
-		all = append(all, fmt.Sprintf("%s (secret %s/%s-%s lacks tls.key)", purpose, s.kcp.Namespace, s.cluster.Name, purpose))
+		all = append(all, fmt.Sprintf("%s (secret %s/%s-%s lacks tls.key)", purpose, s.kcp.Namespace, s.Cluster.Name, purpose))
 	}
 	return all
 }
@@ -44,13 +44,13 @@ func (r *Reconciler) ownSecrets(ctx context.Context, s *scene, m *memory) error 
 	// The garbage collector takes the owner off what shall outlive it: put on again, it would go with it.
 	err := r.remains(ctx, s.kcp)
 	if err == nil {
-		err = certs.Own(ctx, r.APIReader, r.Client, s.cluster, m.slow.disowned, controllerRef(s.kcp))
+		err = certs.Own(ctx, r.APIReader, r.Client, s.Cluster, m.slow.disowned, controllerRef(s.kcp))
 	}
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("keeping the secrets of cluster %s: %w", s.cluster.Name, err)
+		return fmt.Errorf("keeping the secrets of cluster %s: %w", s.Cluster.Name, err)
 	}
 	m.slow.disowned = nil
 	return nil

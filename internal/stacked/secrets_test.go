@@ -119,7 +119,7 @@ func TestUsersSecretsStayTheirs(t *testing.T) {
 	if got := owners(w.secret("demo-proxy")); got != "ExternalSecret/proxy*" {
 		t.Errorf("demo-proxy is owned by %s", got)
 	}
-	if got := owners(w.secret("demo-kubeconfig")); got != "" || !w.scene().observed.Cluster.Kubeconfig.Foreign {
+	if got := owners(w.secret("demo-kubeconfig")); got != "" || !w.scene().Facts.Cluster.Kubeconfig.Foreign {
 		t.Errorf("the user's kubeconfig is owned by %q", got)
 	}
 }
@@ -131,11 +131,11 @@ func TestOwnerlessKubeconfigIsRenewed(t *testing.T) {
 	before := w.secret("demo-kubeconfig").Data["value"]
 	w.readSecrets()
 	s := w.scene()
-	if k := s.observed.Cluster.Kubeconfig; k.Foreign || k.Expires.IsZero() {
+	if k := s.Facts.Cluster.Kubeconfig; k.Foreign || k.Expires.IsZero() {
 		t.Fatalf("the kubeconfig without owner is %+v", k)
 	}
-	s.observed.Now = s.observed.Cluster.Kubeconfig.Expires.Add(-time.Hour)
-	d := plan.Next(s.observed)
+	s.Facts.Now = s.Facts.Cluster.Kubeconfig.Expires.Add(-time.Hour)
+	d := plan.Next(s.Facts)
 	if d.Step.Verb != plan.WriteKubeconfig || d.Reason != "KubeconfigExpiring" {
 		t.Fatalf("an hour before its end: %s", d)
 	}

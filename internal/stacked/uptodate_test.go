@@ -39,9 +39,9 @@ func TestUpToDate(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := fine()
-			test.change(s.machines[0].Machine)
+			test.change(s.Machines[0].Machine)
 			n := s.renewed()
-			if got := told(n.machineConditions(n.machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
+			if got := told(n.machineConditions(n.Machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
 				t.Errorf("UpToDate is\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -80,16 +80,16 @@ func TestLongConditions(t *testing.T) {
 	config := &bootstrapv1.KubeadmConfig{}
 	config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
 	n := s.renewed()
-	for _, m := range n.machines {
-		m.config = config
+	for _, m := range n.Machines {
+		m.Bootstrap = config
 	}
-	n.addWants(n.observed.Now)
-	for _, m := range n.machines {
+	n.addWants(n.Facts.Now)
+	for _, m := range n.Machines {
 		for _, c := range n.machineConditions(m) {
 			conditions.Set(m, c)
 		}
 	}
-	if got := told(n.machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > longestDifferences+100 || !strings.Contains(got, "; ... and ") {
+	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > longestDifferences+100 || !strings.Contains(got, "; ... and ") {
 		t.Errorf("UpToDate has %d bytes, and ends with %q", len(got), got[max(0, len(got)-80):])
 	}
 	for _, c := range n.groupConditions(plan.Decision{}, nil) {

@@ -23,14 +23,14 @@ import (
 
 // parts reads the objects that each machine consists of. What is gone is not known.
 func (r reader) parts(ctx context.Context, s *scene) error {
-	for _, m := range s.machines {
-		m.read = true
+	for _, m := range s.Machines {
+		m.Read = true
 		if name := m.Spec.Bootstrap.ConfigRef.Name; name != "" {
 			config := &bootstrapv1.KubeadmConfig{}
 			err := r.objects.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, config)
 			switch {
 			case err == nil:
-				m.config = config
+				m.Bootstrap = config
 			case !apierrors.IsNotFound(err):
 				return fmt.Errorf("reading KubeadmConfig %s: %w", name, err)
 			default:
@@ -43,7 +43,7 @@ func (r reader) parts(ctx context.Context, s *scene) error {
 			infra, err := external.GetObjectFromContractVersionedRef(ctx, r.objects, ref, m.Namespace)
 			switch {
 			case err == nil:
-				m.infrastructure = infra
+				m.Infrastructure = infra
 			case !apierrors.IsNotFound(err):
 				return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 			}
@@ -54,12 +54,12 @@ func (r reader) parts(ctx context.Context, s *scene) error {
 
 // addWants adds what is wanted of each machine that lives, and of whom it took the place.
 func (s *scene) addWants(now time.Time) {
-	for _, m := range s.machines {
-		if !m.read {
+	for _, m := range s.Machines {
+		if !m.Read {
 			continue
 		}
-		facts, found := m.facts, drift.Of(withGates(s.kcp), m.parts(), now)
-		m.drift = &found
+		facts, found := m.Facts, drift.Of(withGates(s.kcp), partsOf(m), now)
+		m.Drift = &found
 		facts.Outdated = group.Cut(found.String(), longestDrift)
 		facts.Marked = machine.Marked(m.Machine)
 		facts.Gate = machine.ShutGate(m.Machine, s.kcp.Spec.MachineTemplate.Spec.ReadinessGates)

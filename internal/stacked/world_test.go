@@ -384,8 +384,8 @@ func (w *world) appear(name string) {
 func (w *world) forgetEtcd() { w.r.memories.of(kcpKey).surveys.At = time.Time{} }
 
 func testNode(name string) corev1.Node {
-	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now(), Labels: map[string]string{controlPlaneLabel: ""}}}
-	node.Spec.Taints = []corev1.Taint{{Key: controlPlaneLabel, Effect: corev1.TaintEffectNoSchedule}}
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now(), Labels: map[string]string{machine.NodeLabel: ""}}}
+	node.Spec.Taints = []corev1.Taint{{Key: machine.NodeLabel, Effect: corev1.TaintEffectNoSchedule}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return node
 }

@@ -1,0 +1,108 @@
+package group
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
+)
+
+// Surveyor asks the members of one etcd cluster. *etcd.Cluster is one.
+type Surveyor interface {
+	// Survey asks every target by itself what it knows.
+	Survey(ctx context.Context, targets []etcd.Target) etcd.Survey
+}
+
+// Match says on which machine each member of etcd runs or will run.
+func (o *Observation) Match(members []etcd.Member) etcd.Matching {
+	hosts := make([]etcd.Host, len(o.Machines))
+	for i, m := range o.Machines {
+		hosts[i] = etcd.Host{
+			Name:       m.Name,
+			Node:       m.Facts.Node,
+			Registered: m.Node != nil,
+			Names:      machine.HostNames(m.Machine),
+			Addresses:  machine.Addresses(m.Machine, m.Node),
+			Leaving:    !m.DeletionTimestamp.IsZero(),
+		}
+	}
+	nodes := make([]string, len(o.View.Nodes))
+	for i := range o.View.Nodes {
+		nodes[i] = o.View.Nodes[i].Name
+	}
+	return etcd.Match(members, hosts, nodes)
+}
+
+// MachineOf returns the name of the machine that one member runs or will run on.
+func (o *Observation) MachineOf(m etcd.Member) string { return o.Match([]etcd.Member{m}).Hosts[m.ID] }
+
+// Dial returns a way to the etcd of a Node.
+type Dial func(node, ip string) etcd.Target
+
+// Targets returns the members that can be asked: on the Nodes of the machines,
+// and on every other Node that calls itself a control plane, because a member
+// whose Machine is gone may still run there.
+func (o *Observation) Targets(to Dial) []etcd.Target {
+	var targets []etcd.Target
+	known := map[string]bool{}
+	for _, m := range o.Machines {
+		name, ip := m.Facts.Node, machine.InternalIP(m.Machine)
+		if name == "" {
+			continue
+		}
+		if m.Node != nil && machine.NodeIP(m.Node) != "" {
+			ip = machine.NodeIP(m.Node)
+		}
+		known[name] = true
+		if facts := m.Facts; facts.Deleting && (!facts.Hook || facts.Name == o.Left) {
+			continue // its member has left, and waiting for the answer of what is going costs up to 2 s
+		}
+		targets = append(targets, to(name, ip))
+	}
+	for i := range o.View.Nodes {
+		node := &o.View.Nodes[i]
+		if _, controls := node.Labels[machine.NodeLabel]; controls && !known[node.Name] {
+			targets = append(targets, to(node.Name, machine.NodeIP(node)))
+		}
+	}
+	slices.SortFunc(targets, func(a, b etcd.Target) int { return strings.Compare(a.Name, b.Name) })
+	return targets
+}
+
+// Unregistered returns further targets: members that have started on machines
+// whose Node is not registered yet. kubeadm lets etcd join before the kubelet,
+// and a voter that nobody can ask counts as failed.
+func (o *Observation) Unregistered(survey etcd.Survey, to Dial, known []etcd.Target) []etcd.Target {
+	var targets []etcd.Target
+	matched := o.Match(survey.Members)
+	for _, member := range survey.Members {
+		if member.Name == "" || slices.ContainsFunc(known, func(t etcd.Target) bool { return t.Name == member.Name }) {
+			continue
+		}
+		name := matched.Hosts[member.ID]
+		for _, m := range o.Machines {
+			if m.Name == name && m.Facts.Node == "" {
+				targets = append(targets, to(member.Name, machine.InternalIP(m.Machine)))
+			}
+		}
+	}
+	return targets
+}
+
+// Ask asks all members that can be asked. last is what they said before. It takes
+// about 2 s when one does not answer, half a second when it did not the last time either, twice that when one is met
+// for the first time besides.
+func (o *Observation) Ask(ctx context.Context, quorum Surveyor, to Dial, last etcd.Survey) etcd.Survey {
+	targets := o.Targets(to)
+	targets = append(targets, o.Unregistered(last, to, targets)...)
+	if len(targets) == 0 {
+		return etcd.Survey{Why: "no Node of a control plane is known"}
+	}
+	survey := quorum.Survey(ctx, targets)
+	if more := o.Unregistered(survey, to, targets); len(more) > 0 {
+		survey = quorum.Survey(ctx, append(targets, more...))
+	}
+	return survey
+}

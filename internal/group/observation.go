@@ -1,0 +1,323 @@
+package group
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// Observation is what one turn saw of a group: the facts for the decision, and the objects they
+// were read from, for the report and the step. It holds no client.
+type Observation struct {
+	Cluster *clusterv1.Cluster
+	// Machines are those of the group, the oldest first.
+	Machines []*Machine
+	// Others are the cluster's control plane machines that are not the group's, by name.
+	Others []*clusterv1.Machine
+	// View is what was seen of the workload cluster.
+	View workload.View
+	// Survey is what etcd's members said, Left a machine whose member was removed.
+	Survey etcd.Survey
+	Left   string
+	// Retry is how long to wait before etcd's members, none of whom answered, are asked again; 0: they answered.
+	Retry time.Duration
+	// Facts are what a decision may depend on.
+	Facts plan.Observed
+}
+
+// Machine is one machine of a group, as one turn saw it.
+type Machine struct {
+	*clusterv1.Machine
+	// Bootstrap and Infrastructure are the other objects that it consists of; nil: not known. Read: they were looked for.
+	Read           bool
+	Bootstrap      client.Object
+	Infrastructure *unstructured.Unstructured
+	// Facts are what a decision may know of it: the entry of Observation.Facts.Machines.
+	Facts *plan.Machine
+	// Drift is in what it differs from what is wanted; nil: that was not looked at.
+	Drift *drift.Drift
+	// Withdrawn: it is being deleted without bootstrap data, and its bootstrap object is proven to be gone.
+	Withdrawn bool
+	// Node is its Node; nil: none is known.
+	Node *corev1.Node
+	// CertificateEnd is when the certificate of its API server expires; zero: not known.
+	CertificateEnd time.Time
+}
+
+// Observe begins an observation with a group's Machines, the oldest first. facts are what is known of the group
+// itself; those of its machines are added.
+func Observe(cluster *clusterv1.Cluster, ours []*clusterv1.Machine, facts plan.Observed) *Observation {
+	o := &Observation{Cluster: cluster, Facts: facts}
+	o.Facts.Machines = make([]plan.Machine, len(ours))
+	for i, m := range ours {
+		o.Facts.Machines[i].Name = m.Name
+		o.Machines = append(o.Machines, &Machine{Machine: m, Facts: &o.Facts.Machines[i]})
+	}
+	return o
+}
+
+// Objects are the Machines themselves, in their order.
+func (o *Observation) Objects() []*clusterv1.Machine {
+	objects := make([]*clusterv1.Machine, len(o.Machines))
+	for i, m := range o.Machines {
+		objects[i] = m.Machine
+	}
+	return objects
+}
+
+// Machine returns the group's machine of that name; nil if there is none.
+func (o *Observation) Machine(name string) *Machine {
+	for _, m := range o.Machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// Refuse notes why nothing is begun that the spec asks for. Of several reasons the first
+// is told; where one of them keeps machines from being made, none is made.
+func (o *Observation) Refuse(why plan.Refusal) {
+	refused := &o.Facts.Want.Refused
+	if refused.Reason == "" || refused.Replaceable && !why.Replaceable {
+		*refused = why
+	}
+}
+
+// Replace puts a Machine that was written into the place of the one that was read.
+func (o *Observation) Replace(written *clusterv1.Machine) {
+	if m := o.Machine(written.Name); m != nil {
+		m.Machine = written
+	}
+}
+
+// AddWorkload adds what is known from the workload cluster: Nodes and static pods.
+func (o *Observation) AddWorkload(view workload.View) {
+	o.View = view
+	nodes := machine.Nodes(o.Objects(), view.Nodes)
+	o.Facts.Cluster.Reachable = view.Reachable
+	if !view.Reachable {
+		o.Facts.Cluster.Unreachable = cmp.Or(view.Why, "not connected yet")
+	}
+	for _, m := range o.Machines {
+		m.Node = nodes[m.Facts.Name]
+		*m.Facts = MachineFacts(m.Machine, m.Node, view, o.Facts.Etcd.Managed)
+		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Node != "")
+		m.Facts.CannotJoin = o.cannotJoin(m)
+	}
+}
+
+// MachineFacts returns what a decision may know of a machine.
+func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, stacked bool) plan.Machine {
+	facts := plan.Machine{
+		Name:     m.Name,
+		Domain:   m.Spec.FailureDomain,
+		Created:  m.CreationTimestamp.Time,
+		Node:     machine.NodeName(m),
+		Deleting: !m.DeletionTimestamp.IsZero(),
+		Hook:     machine.HasHook(m),
+		HookDue:  machine.HookDue(m),
+		Updating: machine.Updating(m),
+	}
+	if node == nil {
+		facts.Components = unknownComponents(stacked, "the machine has no Node")
+		return facts
+	}
+	facts.Node = node.Name
+	facts.NodeSince = node.CreationTimestamp.Time
+	ready := machine.NodeReady(node)
+	facts.NodeReady = ready == corev1.ConditionTrue && view.Reachable
+	switch {
+	case !view.Reachable:
+		facts.Components = unknownComponents(stacked, "the API server is not reachable")
+	case ready == corev1.ConditionUnknown:
+		// The kubelet is silent: what its pods last said may be long over.
+		facts.Components = unknownComponents(stacked, "Node "+node.Name+" does not report")
+	default:
+		facts.Components = machine.Components(node.Name, view.Pods, stacked)
+	}
+	return facts
+}
+
+// unknownComponents are the components of a machine of which nothing can be known.
+func unknownComponents(stacked bool, why string) []plan.Component {
+	components := machine.Components("", nil, stacked)
+	for i := range components {
+		components[i].Health, components[i].Why = plan.Unknown, why
+	}
+	return components
+}
+
+// AddEtcd adds what etcd's members said, and since when each is as it is.
+func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
+	o.Survey = survey
+	facts := &o.Facts.Etcd
+	facts.Known, facts.Agreed, facts.Why = survey.Known, survey.Agreed, survey.Why
+	matched := o.Match(survey.Members)
+	if matched.Contradiction != "" {
+		facts.Agreed = false
+		facts.Why = strings.Trim(matched.Contradiction+"; "+facts.Why, "; ")
+	}
+	facts.Members = make([]plan.Member, 0, len(survey.Members))
+	for _, m := range survey.Members {
+		facts.Members = append(facts.Members, plan.Member{
+			ID:      etcd.FormatID(m.ID),
+			Name:    m.Name,
+			Machine: matched.Hosts[m.ID],
+			Learner: m.Learner,
+			Leader:  m.Leader,
+			Health:  m.Health,
+			Why:     m.Why,
+			Alarms:  m.Alarms,
+		})
+	}
+	slices.SortFunc(facts.Members, func(a, b plan.Member) int { return cmp.Compare(a.ID, b.ID) })
+	if survey.Known {
+		since.Stamp(facts.Members, now)
+	}
+	for _, m := range o.Machines {
+		m.Facts.CannotJoin = o.cannotJoin(m)
+	}
+}
+
+// NewestFact returns when the newest of the facts of a group's object that decisions wait for became
+// true, as far as that is on record. Kubernetes records most times in full seconds.
+func (o *Observation) NewestFact(of client.Object) time.Time {
+	times := []time.Time{of.GetCreationTimestamp().Time}
+	for _, m := range o.Machines {
+		times = append(times, m.Facts.NodeSince, m.CreationTimestamp.Time)
+		if gone := m.DeletionTimestamp; gone != nil {
+			times = append(times, gone.Time)
+		}
+		for _, c := range m.Status.Conditions {
+			if c.Type == clusterv1.MachineDeletingCondition {
+				times = append(times, c.LastTransitionTime.Time)
+			}
+		}
+		if m.Node != nil {
+			for _, c := range m.Node.Status.Conditions {
+				if c.Type == corev1.NodeReady {
+					times = append(times, c.LastTransitionTime.Time)
+				}
+			}
+		}
+	}
+	for _, pod := range o.View.Pods {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady {
+				times = append(times, c.LastTransitionTime.Time)
+			}
+		}
+	}
+	for _, m := range o.Facts.Etcd.Members {
+		times = append(times, m.Since)
+	}
+	if o.Cluster != nil {
+		for _, c := range o.Cluster.Status.Conditions {
+			if c.Type == clusterv1.ClusterInfrastructureReadyCondition {
+				times = append(times, c.LastTransitionTime.Time)
+			}
+		}
+	}
+	return slices.MaxFunc(times, func(a, b time.Time) int { return a.Compare(b) })
+}
+
+// cannotJoin says why nothing on a machine will add a member to etcd any more; empty: it may,
+// for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
+func (o *Observation) cannotJoin(m *Machine) string {
+	switch {
+	case o.ranEtcd(m.Node):
+		return "its etcd was started: there is pod etcd-" + m.Node.Name
+	case o.memberRemoved(m):
+		return "its etcd member " + m.Annotations[controlplanev1.MemberRemovedAnnotation] + " was removed"
+	case m.Withdrawn:
+		return "it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"
+	case machine.BootstrapEnded(m.Infrastructure):
+		return "its bootstrap ended with an error, and is not tried again"
+	}
+	return ""
+}
+
+// ranEtcd reports whether the static pod of etcd was seen on a machine's Node; nil: none is known.
+func (o *Observation) ranEtcd(node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	pod := machine.FindPod(o.View.Pods, "etcd-"+node.Name)
+	return pod != nil && pod.Spec.NodeName == node.Name && !ofOtherNode(pod, node)
+}
+
+// ofOtherNode reports whether a static pod is left from an earlier Node of the same name.
+func ofOtherNode(pod *corev1.Pod, node *corev1.Node) bool {
+	for _, owner := range pod.OwnerReferences {
+		if owner.Kind == "Node" && owner.UID != node.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// memberRemoved reports whether the member of a machine was removed: that was noted before, and
+// the members agree that it is gone. A machine that has a member all the same added it later.
+func (o *Observation) memberRemoved(on *Machine) bool {
+	id, e := on.Annotations[controlplanev1.MemberRemovedAnnotation], o.Facts.Etcd
+	if _, err := etcd.ParseID(id); err != nil || !e.Known || !e.Agreed {
+		return false
+	}
+	for _, m := range e.Members {
+		if m.ID == id || m.Machine == on.Name {
+			return false
+		}
+	}
+	return true
+}
+
+// Surveys reports whether etcd's members are to be asked.
+func (o *Observation) Surveys() bool {
+	f := o.Facts
+	if !f.Etcd.Managed || !f.Group.Initialized || f.Group.Paused {
+		return false
+	}
+	// Of a group that goes as a whole, members are left alone.
+	return !f.Group.Deleting || len(f.Workers) > 0
+}
+
+// Around writes all facts but etcd's and the time, to tell whether any has changed.
+func (o *Observation) Around() string {
+	f := o.Facts
+	f.Now, f.Etcd = time.Time{}, plan.Etcd{}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Busy reports whether something is under way, or wrong, that only etcd or a new
+// look would tell the end of.
+func (o *Observation) Busy() bool {
+	f := o.Facts
+	switch {
+	case f.Group.Paused:
+		return false
+	case !f.Group.Initialized, f.Group.Deleting:
+		return len(f.Machines) > 0
+	case !f.Cluster.Reachable:
+		return true
+	}
+	return !plan.Assess(f).Settled(f.Etcd)
+}
