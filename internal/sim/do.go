@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -46,6 +47,7 @@ func (w *World) act(s plan.Step) error {
 	switch s.Verb {
 	case plan.Generate:
 		w.certificates = true
+		w.lasting = slices.DeleteFunc(w.lasting, func(l lasting) bool { return l.kind == NoAuthority })
 	case plan.WriteKubeconfig:
 		w.kubeconfig = true
 	case plan.WriteKubeadm:

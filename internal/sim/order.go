@@ -140,7 +140,9 @@ func (w *World) judgeLiving(s plan.Step) {
 
 // hasUnplaced: of some member nobody can tell on which machine it runs.
 func (w *World) hasUnplaced() bool {
-	return slices.ContainsFunc(w.members, func(m *member) bool { return !slices.Contains(w.hosts, m.host) || !w.isPlaced(m.host) })
+	return slices.ContainsFunc(w.members, func(m *member) bool {
+		return !slices.Contains(w.hosts, m.host) || m.host.member != m || !w.isOurs(m.host) || !w.isPlaced(m.host)
+	})
 }
 
 // isDeadBeside: a voter is proven dead, or missed for long, and could be removed: because its machine
