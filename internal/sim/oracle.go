@@ -119,6 +119,8 @@ func (w *World) judgeJoin(s plan.Step) {
 		}
 	}
 	switch {
+	case !w.setup.External && w.replicas%2 == 0:
+		w.blame("%s, and %d machines are wanted, which etcd does not stand better than one fewer", s, w.replicas)
 	case staying >= most:
 		w.blame("%s would be machine %d of %d", s, staying+1, most)
 	case w.lost():

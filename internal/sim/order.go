@@ -75,6 +75,9 @@ func (w *World) judgeOrder(d plan.Decision) {
 		return
 	}
 	w.judgeLeisure(d)
+	if m := w.dueDead(); m != nil && d.Step.Verb == plan.Wait {
+		w.blame("%s, and the member %s could be removed, which is dead and has no machine", d, m.id)
+	}
 	if !w.isAllOurs() {
 		w.judgeDue(d)
 		return
@@ -188,13 +191,13 @@ func (w *World) isAllOurs() bool {
 // isClear: the API server and etcd answer, everybody knows whose each member is, and most voters
 // are proven healthy.
 func (w *World) isClear() bool {
+	return w.isSeen() && !slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.hidden.IsZero() })
+}
+
+// isSeen: the API server and etcd answer, and most voters are proven healthy.
+func (w *World) isSeen() bool {
 	if w.setup.External || !w.reachable() || w.lasts(BlindAPI, 0) || w.now.Before(w.refusedUntil) {
 		return false
-	}
-	for _, h := range w.hosts {
-		if !h.hidden.IsZero() {
-			return false
-		}
 	}
 	answering := 0
 	voters := 0
@@ -297,6 +300,23 @@ func (w *World) dueStray() *member {
 		healthy, all := w.proven(m)
 		alone := slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isOwn(h) })
 		if m.learner && w.now.Sub(seen.since) >= 5*time.Minute || !m.learner && healthy > all/2 && w.isQuiet(nil) && !alone {
+			return m
+		}
+	}
+	return nil
+}
+
+// dueDead is a voter that is proven dead for long, and of which the machine has lost its labels,
+// whatever else is under way; nil: none.
+func (w *World) dueDead() *member {
+	if !w.isSeen() || slices.ContainsFunc(w.hosts, func(h *host) bool { return h.disowned }) {
+		return nil
+	}
+	for _, m := range w.members {
+		healthy, all := w.proven(m)
+		seen := w.seen[m.id]
+		dead := slices.Contains(w.hosts, m.host) && !m.host.hidden.IsZero() && !m.learner && w.answer(m) == plan.Unhealthy
+		if dead && healthy > all/2 && !seen.since.IsZero() && w.now.Sub(seen.since) >= 50*time.Second {
 			return m
 		}
 	}
