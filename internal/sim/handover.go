@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,7 +35,7 @@ func (w *World) endOrphaning() {
 // recreate makes the group anew, under the same name and with another UID, without what was
 // recorded of the one before. Until the garbage collector comes, the machines name that one.
 func (w *World) recreate(most time.Duration) {
-	if w.deleting || !w.initialised || len(w.hosts) == 0 {
+	if w.deleting || !w.initialised || !w.hasVisible() {
 		return
 	}
 	w.restart()
@@ -43,6 +44,11 @@ func (w *World) recreate(most time.Duration) {
 		w.last = max(w.last, h.number)
 		h.disowned, h.freed = true, w.now.Add(w.span(max(most, time.Second)))
 	}
+}
+
+// hasVisible: a machine is there and has its labels, so that nobody takes the cluster for one that was never made.
+func (w *World) hasVisible() bool {
+	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() })
 }
 
 // against is what contradicts the adoption of a host's machine.
@@ -56,7 +62,7 @@ func (h *host) against() string {
 // giveWay lets upstream's controller run in our place for a while: what we recorded is not there
 // afterwards, and a step of its own has been begun.
 func (w *World) giveWay(e Event) {
-	if w.deleting || !w.initialised || len(w.hosts) == 0 {
+	if w.deleting || !w.initialised || !w.hasVisible() {
 		return
 	}
 	w.restart()

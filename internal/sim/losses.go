@@ -19,7 +19,8 @@ func (w *World) without(gone *host) left {
 		switch {
 		case h == gone:
 		case h.deleting:
-			if h.hook && h.member != nil && !h.member.removed && !h.member.learner {
+			// Beside one that cannot be seen only what is to be replaced goes: its voter counts as gone, which judgeVoter holds to.
+			if h.hook && (h.hidden.IsZero() || gone.marked == "") && h.member != nil && !h.member.removed && !h.member.learner {
 				l.going = h
 			}
 			if h.hook && w.works(h) {

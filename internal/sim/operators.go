@@ -100,7 +100,7 @@ func (w *World) operate(e Event) bool {
 	}
 	switch e.Kind {
 	case LoseStatus:
-		if len(w.hosts) == 0 || slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() }) {
+		if len(w.hosts) == 0 || w.hasVisible() {
 			w.forgot = true
 		}
 	case SetSurge, SetParallel, SetDomains, SetRepair:

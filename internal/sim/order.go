@@ -120,7 +120,7 @@ func (w *World) judgeDue(d plan.Decision) {
 // judgeLiving: nobody who lives and votes goes before one who does not, if that one could go as well.
 func (w *World) judgeLiving(s plan.Step) {
 	m := w.memberByID(s.Member)
-	if s.Verb == plan.RemoveMember && m != nil && w.answer(m) != plan.Unhealthy && m.running && !m.learner && !w.isDoomed(m.host) {
+	if s.Verb == plan.RemoveMember && m != nil && w.answer(m) == plan.Healthy && !m.learner && !w.isDoomed(m.host) {
 		for _, x := range w.members {
 			if x != m && !x.learner && w.isDeadBeside(x, m.host.deleting) {
 				w.blame("%s, and the member %s is dead and could go", s, x.id)
