@@ -76,6 +76,8 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	switch {
 	case l.going != nil && w.mayAnswer(gone):
 		w.blame("%s, while the voter of %s leaves", s, l.going.name)
+	case gone.marked == "" && w.adrift() != "":
+		w.blame("%s, and a person must decide about the voter %s first", s, w.adrift())
 	case l.complete+l.held == 0:
 		w.blame("%s would leave no complete machine", s)
 	case l.staying < staying:

@@ -125,6 +125,8 @@ func (w *World) judgeJoin(s plan.Step) {
 		w.blame("%s would be machine %d of %d", s, staying+1, most)
 	case w.lost():
 		w.blame("%s without quorum", s)
+	case w.adrift() != "":
+		w.blame("%s, and a person must decide about the voter %s first", s, w.adrift())
 	case w.setup.Serial && slices.ContainsFunc(w.hosts, w.isJoining):
 		w.blame("%s, while another joins as a voter", s)
 	case slices.ContainsFunc(w.hosts, w.isBroken):
@@ -207,7 +209,7 @@ func (w *World) ballot(but *member) (staying, all int) {
 			continue
 		}
 		all++
-		if m.running && !m.corrupt && !w.isDoomed(m.host) {
+		if m.running && !m.corrupt && !w.isDoomed(m.host) && !w.isAdrift(m) {
 			staying++
 		}
 	}
@@ -217,6 +219,25 @@ func (w *World) ballot(but *member) (staying, all int) {
 		}
 	}
 	return staying, all
+}
+
+// isAdrift: a voter runs on a host whose machine has lost its labels, and for all that can be known on none
+// that stays: it counts as gone, and a person decides about it.
+func (w *World) isAdrift(m *member) bool {
+	hidden := !m.learner && slices.Contains(w.hosts, m.host) && !m.host.hidden.IsZero()
+	return hidden && !slices.ContainsFunc(w.hosts, func(h *host) bool {
+		return h.disowned || h.hidden.IsZero() && !w.isDoomed(h) && h.node.IsZero() && !w.isOwn(h)
+	})
+}
+
+// adrift names a voter that answers and is adrift; empty: there is none.
+func (w *World) adrift() string {
+	for _, m := range w.members {
+		if w.isAdrift(m) && w.answer(m) == plan.Healthy {
+			return m.id
+		}
+	}
+	return ""
 }
 
 // isDoomed: nothing holds a host any more, and it goes at any moment.

@@ -103,6 +103,9 @@ func (w *World) judgeDue(d plan.Decision) {
 	if m := w.dueStray(); m != nil {
 		w.blame("%s, and the member %s could be removed, whose machine is gone", d, m.id)
 	}
+	if m := w.dueLearner(); m != nil {
+		w.blame("%s, and the learner %s could be removed, which goes with its machine", d, m.id)
+	}
 	if h := w.dueForRepair(); h != nil && (d.Step.Verb != plan.Delete || w.named(d.Step.Machine) == nil || w.named(d.Step.Machine).marked == "") {
 		w.blame("%s, and %s could be replaced, which is dead and marked", d, h.name)
 	}
@@ -300,6 +303,19 @@ func (w *World) dueStray() *member {
 		healthy, all := w.proven(m)
 		alone := slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isOwn(h) })
 		if m.learner && w.now.Sub(seen.since) >= 5*time.Minute || !m.learner && healthy > all/2 && w.isQuiet(nil) && !alone {
+			return m
+		}
+	}
+	return nil
+}
+
+// dueLearner is a learner that can only be that of a machine which nothing holds any more; nil: none.
+func (w *World) dueLearner() *member {
+	for _, m := range w.members {
+		h, seen := m.host, w.seen[m.id]
+		known := m.learner && slices.Contains(w.hosts, h) && w.isDoomed(h) && !w.isPlaced(h) && w.cannotJoin(h) == "" && w.now.Sub(h.created) < 25*time.Minute
+		other := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !w.isOwn(o) })
+		if known && !other && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Second {
 			return m
 		}
 	}
