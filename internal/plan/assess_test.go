@@ -17,6 +17,12 @@ func TestAssess(t *testing.T) {
 				line += ", needed"
 			}
 			lines = append(lines, because(line, m.Why))
+			if a.Machine(m.Name) != m {
+				t.Errorf("Machine(%s) is %+v", m.Name, a.Machine(m.Name))
+			}
+		}
+		if none := a.Machine("nobody"); none != (MachineAssessment{}) {
+			t.Errorf("Machine(nobody) is %+v", none)
 		}
 		for _, m := range a.Members {
 			lines = append(lines, because(fmt.Sprintf("%-6s %-9s %s", m.ID, word(m.Health), m.Fault), m.Why))
