@@ -106,8 +106,8 @@ func (c *cgroups) dirs(name string) []string {
 	return dirs
 }
 
-// make makes the machine's groups and returns what its first process needs to know of them.
-func (c *cgroups) make(name string) (guest.Cgroups, error) {
+// make makes the machine's groups with their limits, and returns what its first process needs to know of them.
+func (c *cgroups) make(name string, limits Resources) (guest.Cgroups, error) {
 	g := guest.Cgroups{Unified: c.unified}
 	for i, dir := range c.dirs(name) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -125,9 +125,11 @@ func (c *cgroups) make(name string) (guest.Cgroups, error) {
 		}
 	}
 	if c.unified {
-		return g, handDown(c.hierarchies[0].mount, c.group)
+		if err := handDown(c.hierarchies[0].mount, c.group); err != nil {
+			return g, err
+		}
 	}
-	return g, nil
+	return g, c.limit(name, limits)
 }
 
 // fillCpuset gives groups all CPUs and memory nodes of their parents: on v1 a new group has none, and takes no process.

@@ -117,7 +117,7 @@ func TestUnifiedGroup(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	g, err := c.make("one")
+	g, err := c.make("one", Resources{})
 	if err != nil {
 		t.Fatal(err)
 	}

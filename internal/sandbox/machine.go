@@ -19,7 +19,8 @@ import (
 )
 
 // Ensure makes the machine and has it running, unless it was stopped on purpose. It may be repeated, also after
-// the host was booted. It does not wait until the machine is Ready: see Changed.
+// the host was booted. Where the host has not got the resources of a machine that is to be made, the error is a
+// *NotFreeError, and nothing is made. It does not wait until the machine is Ready: see Changed.
 func (h *Host) Ensure(ctx context.Context, spec Spec) error {
 	if err := h.check(spec); err != nil {
 		return err
@@ -55,22 +56,25 @@ func (h *Host) claim(ctx context.Context, s Spec) (folder, error) {
 		return "", err
 	}
 	defer unlock()
+	if _, err := f.load(); !errors.Is(err, ErrNotFound) {
+		return f, err
+	}
 	others, err := h.records()
 	if err != nil {
 		return "", err
 	}
 	for _, o := range others {
-		if o.Spec.Name != s.Name && o.Spec.Address == s.Address {
+		if o.Spec.Address == s.Address {
 			return "", fmt.Errorf("machine %s: address %s belongs to machine %s", s.Name, s.Address, o.Spec.Name)
 		}
+	}
+	if err := h.room(s.Resources, others); err != nil {
+		return "", fmt.Errorf("machine %s: %w", s.Name, err)
 	}
 	for _, dir := range []string{string(f), f.logs(), f.shared()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", fmt.Errorf("making the machine's folder: %w", err)
 		}
-	}
-	if _, err := f.load(); !errors.Is(err, ErrNotFound) {
-		return f, err
 	}
 	return f, f.save(&record{Spec: s})
 }
@@ -147,7 +151,7 @@ func (h *Host) powerOn(ctx context.Context, f folder, r *record) error {
 
 // handOver writes what the machine's first process reads.
 func (h *Host) handOver(f folder, r *record, groups *cgroups) error {
-	mine, err := groups.make(r.Spec.Name)
+	mine, err := groups.make(r.Spec.Name, r.Spec.Resources)
 	if err != nil {
 		return err
 	}

@@ -169,6 +169,9 @@ func (h *Host) check(s Spec) error {
 	if s.Artifacts.Machine != "" && !s.PodCIDR.IsValid() {
 		return fmt.Errorf("machine %s: pod range: must be given for a machine that runs containers", s.Name)
 	}
+	if s.Resources.MilliCPU < 0 || s.Resources.Memory < 0 {
+		return fmt.Errorf("machine %s: resources %+v: must not be negative", s.Name, s.Resources)
+	}
 	if strings.HasPrefix(h.state+"/", "/usr/") {
 		return fmt.Errorf("state folder %s: must not lie below /usr, which machines share", h.state)
 	}

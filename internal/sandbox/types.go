@@ -26,6 +26,8 @@ type Spec struct {
 	PodCIDR netip.Prefix `json:"podCIDR"`
 	// Artifacts are the programs and images that the machine comes with.
 	Artifacts artifacts.Set `json:"artifacts"`
+	// Resources are its limits. They are the same for the machine's whole life, and are set before anything runs in it.
+	Resources Resources `json:"resources,omitzero"`
 }
 
 // State is what a machine is doing.
