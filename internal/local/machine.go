@@ -149,6 +149,7 @@ func (r *machineReconciler) normal(ctx context.Context, lm *infrav1.LocalMachine
 	}
 	lm.Status.PodCIDR = s.PodCIDR.String()
 	lm.Status.FailureDomain = s.FailureDomain
+	lm.Status.Resources = resourcesOf(s.Resources)
 	if s.Ready {
 		lm.Status.Initialization.Provisioned = ptr.To(true)
 	}

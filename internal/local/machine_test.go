@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -379,6 +380,74 @@ func TestAMachineThatCannotBeStarted(t *testing.T) {
 	s.machine("one")
 	if a := s.host.all["one"].Address; a != netip.MustParseAddr("172.30.1.1") {
 		t.Errorf("each try took another address: %s", a)
+	}
+}
+
+func TestResourcesOfAMachine(t *testing.T) {
+	c, lc := aCluster("alpha")
+	m, lm := aMachine("one", "alpha")
+	lm.Spec.Resources = infrav1.LocalMachineResources{CPU: ptr.To(resource.MustParse("1.5")), Memory: ptr.To(resource.MustParse("2Gi"))}
+	s := newScene(t, provisioned(c), lc, m, lm)
+
+	// The host has not got that much. It is asked again, without an error.
+	for _, test := range []struct {
+		missing sandbox.NotFreeError
+		want    string
+	}{
+		{sandbox.NotFreeError{Resource: "memory", Wanted: 2 << 30, Host: 3<<30 + 1, Promised: 1536 << 20},
+			"spec.resources.memory is 2Gi, and 1536Mi is free on this host: 3Gi is available, of which 1536Mi is promised to other machines"},
+		{sandbox.NotFreeError{Resource: "cpu", Wanted: 1500, Host: 2000, Promised: 1000},
+			"spec.resources.cpu is 1500m, and 1 is free on this host: 2 is the host's, of which 1 is promised to other machines"},
+		{sandbox.NotFreeError{Resource: "memory", Wanted: 2 << 30, Host: 1 << 30, Promised: 2 << 30}, "and 0 is free on this host"},
+	} {
+		s.host.refusing = fmt.Errorf("machine one: %w", &test.missing)
+		result, err := s.settle(s.machines, "one")
+		if err != nil || result.RequeueAfter != askAgain {
+			t.Errorf("result %+v, %v, want again after %s", result, err, askAgain)
+		}
+		got := get[infrav1.LocalMachine](s, "one")
+		wantCondition(t, got, clusterv1.ReadyCondition, "False ResourcesNotFree "+test.want)
+		if got.Status.Resources != (infrav1.LocalMachineResources{}) {
+			t.Errorf("resources of no machine: %+v", got.Status.Resources)
+		}
+	}
+
+	s.host.refusing = nil
+	got := s.machine("one")
+	if limits := s.host.all["one"].Resources; limits != (sandbox.Resources{MilliCPU: 1500, Memory: 2 << 30}) {
+		t.Errorf("limits %+v", limits)
+	}
+	if r := got.Status.Resources; r.CPU == nil || r.CPU.String() != "1500m" || r.Memory == nil || r.Memory.String() != "2Gi" {
+		t.Errorf("status %+v", r)
+	}
+	// What a machine was made with stays, whatever its object says.
+	edit(s, "one", func(lm *infrav1.LocalMachine) { lm.Spec.Resources = infrav1.LocalMachineResources{} })
+	if r := s.machine("one").Status.Resources; r.CPU == nil || r.Memory == nil {
+		t.Errorf("status %+v", r)
+	}
+}
+
+func TestLimitsOfSpecs(t *testing.T) {
+	quantity := func(text string) *resource.Quantity {
+		if text == "" {
+			return nil
+		}
+		return ptr.To(resource.MustParse(text))
+	}
+	for _, test := range []struct {
+		cpu, memory string
+		want        sandbox.Resources
+	}{
+		{"", "", sandbox.Resources{}},
+		{"0.25", "", sandbox.Resources{MilliCPU: 250}},
+		{"", "1G", sandbox.Resources{Memory: 1e9}},
+		{"10E", "100E", sandbox.Resources{MilliCPU: mostCPUs * 1000, Memory: mostMemory}},
+	} {
+		lm := &infrav1.LocalMachine{}
+		lm.Spec.Resources = infrav1.LocalMachineResources{CPU: quantity(test.cpu), Memory: quantity(test.memory)}
+		if got := limitsOf(lm); got != test.want {
+			t.Errorf("%q, %q: %+v, want %+v", test.cpu, test.memory, got, test.want)
+		}
 	}
 }
 

@@ -78,12 +78,16 @@ func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine
 	}
 	return r.start(ctx, lm, sandbox.Spec{
 		Name: lm.Name, Cluster: mine.cluster, FailureDomain: of.machine.Spec.FailureDomain,
-		Address: mine.address, PodCIDR: mine.pods, Artifacts: *set,
+		Address: mine.address, PodCIDR: mine.pods, Artifacts: *set, Resources: limitsOf(lm),
 	})
 }
 
 func (r *machineReconciler) start(ctx context.Context, lm *infrav1.LocalMachine, spec sandbox.Spec) (*sandbox.Status, ctrl.Result, *problem, error) {
-	if err := r.machines.Ensure(ctx, spec); err != nil {
+	err := r.machines.Ensure(ctx, spec)
+	if missing, ok := errors.AsType[*sandbox.NotFreeError](err); ok {
+		return nil, ctrl.Result{RequeueAfter: askAgain}, notFree(lm, missing), nil
+	}
+	if err != nil {
 		return nil, ctrl.Result{}, &problem{infrav1.NotStartedReason, err.Error()}, fmt.Errorf("starting machine %s: %w", lm.Name, err)
 	}
 	s, err := r.machines.Get(lm.Name)

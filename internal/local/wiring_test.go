@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -309,5 +312,71 @@ func (w *wired) refuses() {
 	template.Spec.Template.Spec.ProviderID = "local://x"
 	if err := w.client.Update(ctx, template); err == nil || !strings.Contains(err.Error(), "each machine gets its own") {
 		w.t.Errorf("a template with one identity for all machines gave %v", err)
+	}
+	w.refusesResources()
+}
+
+// refusesResources tries resources that no machine can have, in a template and on a machine, and a machine whose resources change.
+func (w *wired) refusesResources() {
+	ctx := context.Background()
+	object := func(kind, name, spec string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		text := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":"default","name":%q},"spec":%s}`, infrav1.GroupVersion, kind, name, spec)
+		if err := o.UnmarshalJSON([]byte(text)); err != nil {
+			w.t.Fatal(err)
+		}
+		return o
+	}
+	for spec, want := range map[string]string{
+		`{"cpu":"99m"}`:                     "spec.resources.cpu: Invalid value: cpu must be at least 100m",
+		`{"cpu":0}`:                         "cpu must be at least 100m",
+		`{"cpu":"-1"}`:                      "cpu must be at least 100m",
+		`{"memory":"767Mi"}`:                "spec.resources.memory: Invalid value: memory must be at least 768Mi, which a control plane made by kubeadm needs",
+		`{"memory":700000000}`:              "memory must be at least 768Mi",
+		`{"memory":"plenty"}`:               "spec.resources.memory",
+		`{}`:                                "spec.resources",
+		`{"cpu":"100m","memory":805306368}`: "",
+		`{"cpu":1}`:                         "",
+		`{"memory":"1024Mi","cpu":"1000m"}`: "",
+		`{"memory":"2G"}`:                   "",
+	} {
+		for kind, o := range map[string]*unstructured.Unstructured{
+			"machine":  object("LocalMachine", "limited", `{"resources":`+spec+`}`),
+			"template": object("LocalMachineTemplate", "limited", `{"template":{"spec":{"resources":`+spec+`}}}`),
+		} {
+			err := w.client.Create(ctx, o, client.DryRunAll)
+			if (err != nil) != (want != "") || err != nil && !strings.Contains(strings.ReplaceAll(err.Error(), `"object": `, ""), want) {
+				w.t.Errorf("a %s with %s gave %v", kind, spec, err)
+			}
+		}
+	}
+	for name, resources := range map[string]string{"limited": `{"memory":"1024Mi","cpu":"1000m"}`, "unlimited": ""} {
+		o := object("LocalMachine", name, map[bool]string{true: `{}`, false: `{"resources":` + resources + `}`}[resources == ""])
+		if err := w.client.Create(ctx, o); err != nil {
+			w.t.Fatal(err)
+		}
+		for patch, want := range map[string]string{
+			`{"memory":"1Gi","cpu":1}`: map[string]string{"unlimited": "cannot change"}[name],
+			`{"memory":"2Gi"}`:         "spec.resources.memory cannot change: make another machine, from another template",
+			`{"cpu":"2"}`:              "spec.resources.cpu cannot change",
+			`null`:                     map[string]string{"limited": "cannot change"}[name],
+		} {
+			data := []byte(`{"spec":{"providerID":"local://` + name + `","resources":` + patch + `}}`)
+			err := w.client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.MergePatchType, data), client.DryRunAll)
+			if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+				w.t.Errorf("%s: changing resources to %s gave %v", name, patch, err)
+			}
+		}
+		if err := w.client.Delete(ctx, o); err != nil {
+			w.t.Error(err)
+		}
+	}
+	template := object("LocalMachineTemplate", "limited", `{"template":{"spec":{"resources":{"cpu":"1"}}}}`)
+	if err := w.client.Create(ctx, template); err != nil {
+		w.t.Fatal(err)
+	}
+	data := []byte(`{"spec":{"template":{"spec":{"resources":{"cpu":"2"}}}}}`)
+	if err := w.client.Patch(ctx, template, client.RawPatch(types.MergePatchType, data)); err != nil {
+		w.t.Errorf("a template that asks for other resources: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -33,6 +34,31 @@ type LocalMachineSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
+
+	// resources are what the machine may use of its host. Without them it may use everything. They are the same for the
+	// machine's whole life: other resources are given to other machines, made from another template. cpu must be at least 100m,
+	// memory at least 768Mi.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !isQuantity(string(self.cpu)) || quantity(string(self.cpu)).compareTo(quantity('100m')) >= 0",message="cpu must be at least 100m",fieldPath=".cpu"
+	// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !isQuantity(string(self.memory)) || quantity(string(self.memory)).compareTo(quantity('768Mi')) >= 0",message="memory must be at least 768Mi, which a control plane made by kubeadm needs",fieldPath=".memory"
+	Resources LocalMachineResources `json:"resources,omitempty,omitzero"`
+}
+
+// LocalMachineResources are limits of the machine's cgroup. A machine is made only while the host has that much which is not
+// promised to other machines of the environment, but nothing is set aside for it. The kubelet on the machine does not know of the
+// limits: it reports the host's CPUs and memory as the Node's capacity.
+//
+// +kubebuilder:validation:MinProperties=1
+type LocalMachineResources struct {
+	// cpu is how much CPU time the machine may use: 2 is that of two CPUs, 500m half of one's.
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+
+	// memory is how much memory all that runs on the machine may use, together with the files that the kernel keeps in memory for
+	// it. Whoever needs more when nothing is left to take back is killed. kubeadm's control plane holds 350 to 420 MB that
+	// cannot be taken back, and needs its programs' files beside.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
 // LocalMachineStatus is what was observed.
@@ -64,6 +90,10 @@ type LocalMachineStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	PodCIDR string `json:"podCIDR,omitempty"`
+
+	// resources are the limits that the machine was made with; none: it may use all that its host has.
+	// +optional
+	Resources LocalMachineResources `json:"resources,omitempty,omitzero"`
 }
 
 // +kubebuilder:object:root=true
@@ -75,11 +105,16 @@ type LocalMachineStatus struct {
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']"
 // +kubebuilder:printcolumn:name="ProviderID",type="string",JSONPath=".spec.providerID"
+// +kubebuilder:printcolumn:name="CPU",type="string",JSONPath=".status.resources.cpu",priority=10
+// +kubebuilder:printcolumn:name="Memory",type="string",JSONPath=".status.resources.memory",priority=10
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Why",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=10
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 
 // LocalMachine is one machine made of namespaces on this host.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.spec) && has(self.spec.resources) && has(self.spec.resources.cpu) ? has(oldSelf.spec) && has(oldSelf.spec.resources) && has(oldSelf.spec.resources.cpu) && quantity(string(self.spec.resources.cpu)).compareTo(quantity(string(oldSelf.spec.resources.cpu))) == 0 : !(has(oldSelf.spec) && has(oldSelf.spec.resources) && has(oldSelf.spec.resources.cpu))",message="spec.resources.cpu cannot change: make another machine, from another template"
+// +kubebuilder:validation:XValidation:rule="has(self.spec) && has(self.spec.resources) && has(self.spec.resources.memory) ? has(oldSelf.spec) && has(oldSelf.spec.resources) && has(oldSelf.spec.resources.memory) && quantity(string(self.spec.resources.memory)).compareTo(quantity(string(oldSelf.spec.resources.memory))) == 0 : !(has(oldSelf.spec) && has(oldSelf.spec.resources) && has(oldSelf.spec.resources.memory))",message="spec.resources.memory cannot change: make another machine, from another template"
 type LocalMachine struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.

@@ -31,6 +31,8 @@ const (
 	BuildingReason = "Building"
 	// NotBuiltReason: what runs on the machine cannot be had.
 	NotBuiltReason = "NotBuilt"
+	// ResourcesNotFreeReason: the host has not got what spec.resources asks for; the message says what is free. It is asked again.
+	ResourcesNotFreeReason = "ResourcesNotFree"
 	// StartingReason: the machine was started, and containerd does not answer yet.
 	StartingReason = "Starting"
 	// NotStartedReason: the machine could not be started.
