@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/screen"
@@ -190,17 +191,37 @@ func machineTable(list []sandbox.Status) []screen.Line {
 	}
 	var rows [][]screen.Span
 	header := []screen.Span{}
-	for _, h := range []string{"NAME", "CLUSTER", "DOMAIN", "ADDRESS", "KUBERNETES", "STATE", "BOOTSTRAP"} {
+	limited := slices.ContainsFunc(list, func(m sandbox.Status) bool { return m.Resources != sandbox.Resources{} })
+	for _, h := range []string{"NAME", "CLUSTER", "DOMAIN", "ADDRESS", "KUBERNETES", "STATE", "BOOTSTRAP", "LIMITS"} {
+		if h == "LIMITS" && !limited {
+			continue
+		}
 		header = append(header, screen.Span{Text: h, Colour: screen.Strong})
 	}
 	rows = append(rows, header)
 	for _, m := range list {
-		rows = append(rows, []screen.Span{
+		row := []screen.Span{
 			{Text: m.Name}, {Text: dash(m.Cluster)}, {Text: dash(m.FailureDomain)}, {Text: m.Address.String()},
 			{Text: dash(m.Artifacts.Kubernetes)}, machineState(m), {Text: dash(m.Bootstrap.Phase)},
-		})
+		}
+		if limited {
+			row = append(row, screen.Span{Text: dash(limits(m.Resources))})
+		}
+		rows = append(rows, row)
 	}
 	return screen.Columns(rows)
+}
+
+// limits are what a machine may use of the host; empty: everything.
+func limits(r sandbox.Resources) string {
+	var parts []string
+	if r.MilliCPU > 0 {
+		parts = append(parts, "cpu "+resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI).String())
+	}
+	if r.Memory > 0 {
+		parts = append(parts, "memory "+resource.NewQuantity(r.Memory, resource.BinarySI).String())
+	}
+	return strings.Join(parts, ", ")
 }
 
 func machineState(m sandbox.Status) screen.Span {
