@@ -28,7 +28,7 @@ type Target struct {
 	// Its errors, and those of its connections, count as the member's own, unless errors.As finds one with a method
 	// WayFailed() bool that returns true: somebody between did not answer, and nothing is known of the member. A
 	// connection with a method Relayed() bool that returns true goes through others: silence on it
-	// is the member's own only where it was opened for the question.
+	// is the member's own only where it was opened for the question, and half a second before that was given up.
 	Dial func(context.Context) (net.Conn, error)
 }
 

@@ -117,7 +117,8 @@ func (c *Cluster) try(ctx context.Context, t Target, call func(context.Context, 
 			return err
 		}
 		c.drop(m)
-		if !m.proven.Load() || ctx.Err() != nil {
+		// The member's own end may say that time is up a moment before ours does.
+		if !m.proven.Load() || ctx.Err() != nil || status.Code(err) == codes.DeadlineExceeded {
 			return m.blame(err, begun)
 		}
 	}

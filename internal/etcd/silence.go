@@ -3,6 +3,9 @@ package etcd
 import (
 	"context"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // briefly is how long a survey waits for a member that did not answer its last question within patience. The member
@@ -44,7 +47,8 @@ func (c *Cluster) askBriefly(ctx, background context.Context, t Target, s *silen
 	came := make(chan answer, 1)
 	go func() {
 		a := c.question(background, t)
-		silent := a.err != nil && background.Err() != nil
+		// The member's own end of the connection may say first that time is up.
+		silent := a.err != nil && (background.Err() != nil || status.Code(a.err) == codes.DeadlineExceeded)
 		c.endQuestion(t.Name, s, silent, a.err)
 		came <- a
 	}()

@@ -86,7 +86,7 @@ func (m *member) blame(err error, begun time.Time) error {
 	switch {
 	case d.failed != nil:
 		return unreachedError{d.failed}
-	case d.relays && d.opened.Before(begun):
+	case d.relays && (d.opened.Before(begun) || time.Since(d.opened) < briefly):
 		return unreachedError{errRelay}
 	default:
 		return err
