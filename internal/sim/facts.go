@@ -92,6 +92,9 @@ func (w *World) components(h *host) []plan.Component {
 	if h.sick {
 		all[3].Health, all[3].Why = plan.Unhealthy, "CrashLoopBackOff"
 	}
+	if w.hasPoorAPI(h) {
+		all[1].Health, all[1].Why = plan.Unhealthy, "its probe does not succeed"
+	}
 	if w.setup.External {
 		return all[1:]
 	}

@@ -109,7 +109,7 @@ func (h *host) isHeadless() bool {
 
 // serving: its API server could answer.
 func (w *World) serving(h *host) bool {
-	if h.stage < settling || !h.alive() {
+	if h.stage < settling || !h.alive() || w.lasts(APIDown, h.number) {
 		return false
 	}
 	return w.setup.External || h.member != nil && h.member.running

@@ -42,7 +42,7 @@ func (w *World) without(gone *host) left {
 // works: a host does what it is there for, as far as anybody can know.
 func (w *World) works(h *host) bool {
 	seen := h.alive() && !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))) || !h.alive() && w.now.Before(h.dead.Add(nodeLost))
-	return h.stage == up && seen && !h.sick && (w.setup.External || h.member.running && !h.member.corrupt)
+	return h.stage == up && seen && !h.sick && !w.hasPoorAPI(h) && (w.setup.External || h.member.running && !h.member.corrupt)
 }
 
 // whole: it works, and has all that those of other specs have.

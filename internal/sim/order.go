@@ -271,6 +271,11 @@ func (w *World) isOwn(h *host) bool {
 	return m != nil && !m.removed && w.isPlaced(h) && !slices.ContainsFunc(w.members, func(x *member) bool { return x != m && x.host == h })
 }
 
+// isIdle: it is known that the API server of a host cannot answer, because etcd beside it is dead.
+func (w *World) isIdle(h *host) bool {
+	return h.stage == up && h.alive() && h.silent.IsZero() && !h.nodeGone && w.isOwn(h) && w.answer(h.member) == plan.Unhealthy && !h.member.running
+}
+
 // dueToGo is a machine that is being deleted and of which a person could tell that it may go; nil: none.
 func (w *World) dueToGo() *host {
 	for _, h := range w.hosts {
@@ -284,7 +289,9 @@ func (w *World) dueToGo() *host {
 		if w.isDoomed(h) {
 			return h
 		}
-		beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !w.isDoomed(o) && w.isOurs(o) && w.works(o) })
+		beside := slices.ContainsFunc(w.hosts, func(o *host) bool {
+			return o != h && !w.isDoomed(o) && w.isOurs(o) && (w.works(o) || w.isIdle(h) && w.serving(o))
+		})
 		dead := w.answer(h.member) == plan.Unhealthy
 		if h.hook && !w.now.Before(h.drained) && beside && (dead || w.isQuiet(h)) {
 			return h

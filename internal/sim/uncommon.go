@@ -14,9 +14,11 @@ const (
 	Claim        Kind = "claim"         // machine N, by somebody else, For a while; then it has no owner
 	Update       Kind = "update"        // somebody changes machine N in place, For a while
 	NoKubeconfig Kind = "no kubeconfig" // somebody deletes its secret
+	APIDown      Kind = "api down"      // the API server of machine N does not answer, For a while; etcd beside it does
+	APIUnready   Kind = "api unready"   // the API server of machine N answers, and its probe fails, For a while
 )
 
-var uncommon = []Kind{Claim, Update, NoKubeconfig}
+var uncommon = []Kind{Claim, Update, NoKubeconfig, APIDown, APIUnready}
 
 // Uncommon makes of a seed the Setup that Random makes, and adds what happens seldom.
 func Uncommon(seed int64) Setup {
@@ -48,6 +50,11 @@ func (w *World) befallSeldom(e Event) bool {
 		w.prolong(e, e.N)
 	}
 	return true
+}
+
+// hasPoorAPI: the API server of a host does not answer, or its probe fails.
+func (w *World) hasPoorAPI(h *host) bool {
+	return w.lasts(APIDown, h.number) || w.lasts(APIUnready, h.number)
 }
 
 // isClaimed: somebody else controls a machine of the control plane, and the controller looks for such.
