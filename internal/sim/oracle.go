@@ -180,7 +180,7 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 
 // judgeVoterless: without a member the voters are a majority that stay, if they were before.
 func (w *World) judgeVoterless(m *member, fresh bool, what string) {
-	before, all := w.voters()
+	before, all := w.votersOrHung()
 	if fresh {
 		before, all = w.ballot(nil)
 	}
@@ -192,13 +192,25 @@ func (w *World) judgeVoterless(m *member, fresh bool, what string) {
 		running, all = w.ballot(m)
 	} else if !m.learner {
 		all--
-		if m.running {
+		if m.running || m.hung {
 			running--
 		}
 	}
 	if running <= all/2 {
 		w.blame("%s leaves %d of %d voters", what, running, all)
 	}
+}
+
+// votersOrHung counts the voters that run or stand still, and all: of who stands still since a look was
+// taken neither whoever looked nor etcd can know.
+func (w *World) votersOrHung() (running, all int) {
+	running, all = w.voters()
+	for _, m := range w.members {
+		if !m.learner && m.hung {
+			running++
+		}
+	}
+	return running, all
 }
 
 // ballot counts the voters but one: those that run and stay, and all. Who goes with a machine
@@ -214,7 +226,7 @@ func (w *World) ballot(but *member) (staying, all int) {
 		}
 	}
 	for _, h := range w.hosts {
-		if w.isDoomed(h) && w.mayYetVote(h) {
+		if w.isDoomed(h) && w.mayYetVote(h) && h.hidden.IsZero() { // of one that cannot be seen nobody can know
 			all++
 		}
 	}
@@ -304,6 +316,7 @@ func (w *World) judgeStuck(m *member, fresh bool) {
 	case fresh && !m.learner && w.answer(m) == plan.Healthy:
 		w.blame("the voter of %s is removed, which answers", m.host.name)
 	case w.isMissed(m.host):
+	case m.corrupt: // it counts as dead
 	case m.running && !m.learner:
 		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
 	case m.host.broken():
