@@ -128,7 +128,7 @@ func (s *state) irreplaceable(m *machine) bool {
 	if m.member != nil {
 		voters = quorum.Without(voters, m.member.ID)
 	}
-	if s.Etcd.Managed && s.Etcd.Known && !quorum.Has(voters) {
+	if s.Etcd.Known && !quorum.Has(voters) { // known is only what is on these machines
 		return true
 	}
 	return len(s.those(func(o *machine) bool { return o != m && o.componentsHealthy() })) == 0
