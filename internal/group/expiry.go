@@ -82,7 +82,7 @@ func (e *Expiries) PutOff(uid types.UID, now time.Time) {
 	}
 }
 
-// end is when the certificate of a Machine's API server expires; zero: not known.
+// End is when the certificate of a Machine's API server expires; zero: not known.
 func (e *Expiries) End(uid types.UID) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,9 +16,9 @@ const (
 	surveyWait = 100 * time.Millisecond
 	// SurveyTimeout is how long a survey may take at most, with reading the credentials for it.
 	SurveyTimeout = 10 * time.Second
-	// surveyRetryMin and SurveyRetryMax are how long after a survey that nobody answered the next begins: each
-	// time twice as long.
+	// surveyRetryMin is how long after a survey that nobody answered the next begins; each time twice as long.
 	surveyRetryMin = time.Second
+	// SurveyRetryMax is how long that is at most.
 	SurveyRetryMax = 30 * time.Second
 	// SurveyAge is how old a survey may be that a decision stands on, while something is under way.
 	SurveyAge = time.Second

@@ -91,10 +91,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
-	serves := w.works(gone) || gone.member != nil && !gone.member.learner && gone.member.running && !gone.member.corrupt
-	if gone.marked != "" && gone.member != nil && w.isMute(gone.member) {
-		serves = false // nobody can ask its voter, and who cannot be asked keeps others from joining
-	}
+	serves := w.serves(gone)
 	old, marked := gone.spec != w.spec, gone.marked != ""
 	switch {
 	case marked && !serves, !marked && old && !serves && gone.node.IsZero():
@@ -105,6 +102,15 @@ func (w *World) mustStay(gone *host) (staying, whole int) {
 		return w.replicas - 1, w.replicas - 1 + w.surge()
 	}
 	return w.replicas, 0
+}
+
+// serves: a machine does something for the cluster that would be missed.
+func (w *World) serves(h *host) bool {
+	m := h.member
+	if h.marked != "" && m != nil && w.isMute(m) {
+		return false // nobody can ask its voter, and who cannot be asked keeps others from joining
+	}
+	return w.works(h) || m != nil && !m.learner && m.running && !m.corrupt
 }
 
 // judgeRepair: not more often than the user allows.

@@ -100,9 +100,7 @@ func (w *World) operate(e Event) bool {
 	}
 	switch e.Kind {
 	case LoseStatus:
-		if len(w.hosts) == 0 || w.hasVisible() {
-			w.forgot = true
-		}
+		w.forgot = w.forgot || len(w.hosts) == 0 || w.hasVisible()
 	case SetSurge, SetParallel, SetDomains, SetRepair:
 		w.set(e)
 	case Invalid, NoTemplate, NoInfra, NoEndpoint, BlindAPI:

@@ -106,18 +106,7 @@ func (w *World) judgeCreate(s plan.Step, fresh bool) {
 
 // judgeJoin: no more than may be, with a quorum, and with the configuration that is wanted.
 func (w *World) judgeJoin(s plan.Step) {
-	staying, most := 0, w.replicas
-	for _, h := range w.hosts {
-		switch {
-		case h.deleting, w.isMissed(h):
-			continue
-		case h.spec != w.spec:
-			most = w.replicas + w.surge()
-		}
-		if h.name != s.Machine {
-			staying++
-		}
-	}
+	staying, most := w.room(s.Machine)
 	switch {
 	case !w.setup.External && w.replicas%2 == 0:
 		w.blame("%s, and %d machines are wanted, which etcd does not stand better than one fewer", s, w.replicas)
@@ -131,6 +120,31 @@ func (w *World) judgeJoin(s plan.Step) {
 		w.blame("%s, while another joins as a voter", s)
 	case slices.ContainsFunc(w.hosts, w.isBroken):
 		w.blame("%s, beside a machine that is broken and that nobody replaces", s)
+	default:
+		w.judgeJoinFiles(s)
+	}
+}
+
+// room counts the machines that stay, but one, and how many there may be.
+func (w *World) room(but string) (staying, most int) {
+	most = w.replicas
+	for _, h := range w.hosts {
+		switch {
+		case h.deleting, w.isMissed(h):
+			continue
+		case h.spec != w.spec:
+			most = w.replicas + w.surge()
+		}
+		if h.name != but {
+			staying++
+		}
+	}
+	return staying, most
+}
+
+// judgeJoinFiles: a machine joins with permissions and configuration as they are wanted, and where etcd takes it.
+func (w *World) judgeJoinFiles(s plan.Step) {
+	switch {
 	case w.initialised && w.forbidden:
 		w.blame("%s would join without the permissions that its certificates rely on", s)
 	case !s.Init && w.isUnsound() != "":

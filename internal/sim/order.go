@@ -20,23 +20,28 @@ func (w *World) judgeSeen(o plan.Observed, d plan.Decision) {
 		return
 	}
 	external := w.setup.External
-	if !o.Cluster.Reachable && !(external && s.Verb == plan.ReleaseHook) {
+	if !o.Cluster.Reachable && (!external || s.Verb != plan.ReleaseHook) {
 		w.blame("%s, and the API server does not answer", s)
 	}
-	if external || s.Verb == plan.WritePermissions {
-		return
+	if !external && s.Verb != plan.WritePermissions {
+		w.judgeSeenQuorum(o.Etcd, s)
 	}
+}
+
+// judgeSeenQuorum holds a step against what was seen of etcd.
+func (w *World) judgeSeenQuorum(etcd plan.Etcd, s plan.Step) {
 	proven, all := 0, 0
-	for _, e := range o.Etcd.Members {
-		if !e.Learner {
-			all++
-			if e.Health == plan.Healthy && !slices.Contains(e.Alarms, "CORRUPT") {
-				proven++
-			}
+	for _, e := range etcd.Members {
+		if e.Learner {
+			continue
+		}
+		all++
+		if e.Health == plan.Healthy && !slices.Contains(e.Alarms, "CORRUPT") {
+			proven++
 		}
 	}
 	switch {
-	case !o.Etcd.Known || !o.Etcd.Agreed:
+	case !etcd.Known || !etcd.Agreed:
 		w.blame("%s, and the members are not known, or do not agree", s)
 	case proven <= all/2:
 		w.blame("%s, and %d of %d voters are proven healthy", s, proven, all)
@@ -106,6 +111,11 @@ func (w *World) judgeDue(d plan.Decision) {
 	if m := w.dueLearner(); m != nil {
 		w.blame("%s, and the learner %s could be removed, which goes with its machine", d, m.id)
 	}
+	w.judgeDueMachines(d)
+}
+
+// judgeDueMachines: machines that serve nobody are replaced, and missing ones made, before what can wait.
+func (w *World) judgeDueMachines(d plan.Decision) {
 	if h := w.dueForRepair(); h != nil && (d.Step.Verb != plan.Delete || w.named(d.Step.Machine) == nil || w.named(d.Step.Machine).marked == "") {
 		w.blame("%s, and %s could be replaced, which is dead and marked", d, h.name)
 	}
@@ -122,18 +132,8 @@ func (w *World) judgeDue(d plan.Decision) {
 
 // judgeLiving: nobody who lives and votes goes before one who does not, if that one could go as well.
 func (w *World) judgeLiving(s plan.Step) {
-	m := w.memberByID(s.Member)
-	if s.Verb == plan.RemoveMember && m != nil && w.answer(m) == plan.Healthy && !m.learner && !w.isDoomed(m.host) {
-		for _, x := range w.members {
-			if x != m && !x.learner && w.isDeadBeside(x, m.host.deleting) {
-				w.blame("%s, and the member %s is dead and could go", s, x.id)
-			}
-		}
-		for _, h := range w.hosts {
-			if m.host.deleting && w.isPlaced(m.host) && !w.hasUnplaced() && h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h) && h.node.IsZero() && h.member != nil && h.member.removed {
-				w.blame("%s, and %s could go, which has no member", s, h.name)
-			}
-		}
+	if m := w.memberByID(s.Member); s.Verb == plan.RemoveMember && m != nil && w.answer(m) == plan.Healthy && !m.learner && !w.isDoomed(m.host) {
+		w.judgeLivingMember(m, s)
 	}
 	gone := w.named(s.Machine)
 	if s.Verb != plan.Delete || gone == nil || gone.marked == "" || !w.isOwn(gone) || !w.mayAnswer(gone) || !w.isClear() {
@@ -142,6 +142,28 @@ func (w *World) judgeLiving(s plan.Step) {
 	if h := w.dueForRepair(); h != nil && h != gone {
 		w.blame("%s, and %s is dead", s, h.name)
 	}
+}
+
+// judgeLivingMember: before a member that lives and votes goes, so do the dead, and machines without one.
+func (w *World) judgeLivingMember(m *member, s plan.Step) {
+	for _, x := range w.members {
+		if x != m && !x.learner && w.isDeadBeside(x, m.host.deleting) {
+			w.blame("%s, and the member %s is dead and could go", s, x.id)
+		}
+	}
+	if !m.host.deleting || !w.isPlaced(m.host) || w.hasUnplaced() {
+		return
+	}
+	for _, h := range w.hosts {
+		if w.waitsForHook(h) && h.node.IsZero() && h.member != nil && h.member.removed {
+			w.blame("%s, and %s could go, which has no member", s, h.name)
+		}
+	}
+}
+
+// waitsForHook: a machine of ours is being deleted, is drained, and is held by its hook alone.
+func (w *World) waitsForHook(h *host) bool {
+	return h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h)
 }
 
 // hasUnplaced: of some member nobody can tell on which machine it runs.
@@ -159,12 +181,16 @@ func (w *World) isDeadBeside(m *member, deleting bool) bool {
 	}
 	h := m.host
 	if deleting {
-		due := h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h) && w.isOwn(h)
-		return due && w.answer(m) == plan.Unhealthy && w.without(h).complete > 0
+		return w.waitsForHook(h) && w.isOwn(h) && w.answer(m) == plan.Unhealthy && w.without(h).complete > 0
 	}
+	return !slices.Contains(w.hosts, h) && w.isNobodys(m)
+}
+
+// isNobodys: a member whose machine is gone can be on no other, and was seen for long.
+func (w *World) isNobodys(m *member) bool {
 	seen := w.seen[m.id]
 	nobody := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() && !w.isOwn(h) || !h.deleting && h.stage < up })
-	return !slices.Contains(w.hosts, h) && !nobody && !w.hasLearner() && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Minute
+	return !nobody && !w.hasLearner() && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Minute
 }
 
 // judgeLeisure: what can wait is done when no machine is too many, and none changes.
@@ -176,14 +202,25 @@ func (w *World) judgeLeisure(d plan.Decision) {
 			updating = updating || w.lasts(Update, h.number)
 		}
 	}
-	gone := w.named(d.Step.Machine)
-	serves := gone != nil && gone.marked == "" && gone.stage == up && w.now.Sub(gone.node) > 5*time.Minute
-	switch {
-	case d.Step.Verb == plan.UpdateAddons && staying > w.replicas:
+	if d.Step.Verb == plan.UpdateAddons && staying > w.replicas {
 		w.blame("%s, and %d machines are there for %d", d, staying, w.replicas)
-	case updating && (d.Step.Verb == plan.UpdateAddons || d.Step.Verb == plan.Delete && serves || d.Step.Verb == plan.Create && staying >= w.replicas):
+	} else if updating && w.isLeisure(d.Step, staying) {
 		w.blame("%s, while somebody changes a machine in place", d)
 	}
+}
+
+// isLeisure: a step can wait while somebody changes a machine in place.
+func (w *World) isLeisure(s plan.Step, staying int) bool {
+	switch s.Verb {
+	case plan.UpdateAddons:
+		return true
+	case plan.Create:
+		return staying >= w.replicas
+	case plan.Delete:
+		gone := w.named(s.Machine)
+		return gone != nil && gone.marked == "" && gone.stage == up && w.now.Sub(gone.node) > 5*time.Minute
+	}
+	return false
 }
 
 // isAllOurs: every machine of the control plane is the group's, and can be seen to be.
@@ -286,18 +323,20 @@ func (w *World) dueToGo() *host {
 		if healthy <= all/2 {
 			continue
 		}
-		if w.isDoomed(h) {
-			return h
-		}
-		beside := slices.ContainsFunc(w.hosts, func(o *host) bool {
-			return o != h && !w.isDoomed(o) && w.isOurs(o) && (w.works(o) || w.isIdle(h) && w.serving(o))
-		})
-		dead := w.answer(h.member) == plan.Unhealthy
-		if h.hook && !w.now.Before(h.drained) && beside && (dead || w.isQuiet(h)) {
+		if w.isDoomed(h) || w.mayGo(h) {
 			return h
 		}
 	}
 	return nil
+}
+
+// mayGo: of a machine that is being deleted a person could tell that its hook may be released.
+func (w *World) mayGo(h *host) bool {
+	beside := slices.ContainsFunc(w.hosts, func(o *host) bool {
+		return o != h && !w.isDoomed(o) && w.isOurs(o) && (w.works(o) || w.isIdle(h) && w.serving(o))
+	})
+	dead := w.answer(h.member) == plan.Unhealthy
+	return h.hook && !w.now.Before(h.drained) && beside && (dead || w.isQuiet(h))
 }
 
 // dueStray is a member whose machine is gone for long, and that could be removed; nil: none.
@@ -405,15 +444,23 @@ func (w *World) dueToGrow() bool {
 	}
 	whole := 0
 	for _, h := range w.hosts {
-		if h.deleting || h.marked != "" || h.spec != w.spec || h.failed != "" || !h.alive() || w.lasts(Trouble, h.number) {
-			return false
-		}
 		switch {
-		case h.stage == up && w.isOwn(h) && w.works(h):
-			whole++
-		case h.stage == up || !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.created) >= 9*time.Minute:
+		case w.holdsUpGrowth(h):
 			return false
+		case h.stage == up:
+			whole++
 		}
 	}
 	return whole > 0 && !slices.ContainsFunc(w.members, func(m *member) bool { return !slices.Contains(w.hosts, m.host) || m != m.host.member })
+}
+
+// holdsUpGrowth: a machine is neither whole nor on its way, or not to stay.
+func (w *World) holdsUpGrowth(h *host) bool {
+	switch {
+	case h.deleting, h.marked != "", h.spec != w.spec, h.failed != "", !h.alive(), w.lasts(Trouble, h.number):
+		return true
+	case h.stage == up:
+		return !w.isOwn(h) || !w.works(h)
+	}
+	return !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.created) >= 9*time.Minute
 }
