@@ -108,10 +108,7 @@ func (w *World) operate(e Event) bool {
 		w.prolong(e, 0)
 		w.replaceable = e.N == 1
 	case NoAuthority:
-		if w.initialised {
-			w.tell("%s for %s", e.Kind, e.For)
-			w.prolong(e, 0)
-		}
+		w.loseAuthority(e)
 	case AddMember:
 		w.addByHand(e.N%2 == 0)
 	case OrphanGroup:
@@ -129,6 +126,14 @@ func (w *World) operate(e Event) bool {
 	}
 	w.tell("%s %d", e.Kind, e.N)
 	return true
+}
+
+// loseAuthority takes the authorities of a cluster away for a while.
+func (w *World) loseAuthority(e Event) {
+	if w.initialised {
+		w.tell("%s for %s", e.Kind, e.For)
+		w.prolong(e, 0)
+	}
 }
 
 // set changes what the user wants.
