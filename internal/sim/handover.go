@@ -9,6 +9,18 @@ import (
 // What happens to a group that changes hands: it is deleted without its machines, made anew, or
 // upstream's controller runs in our place for a while.
 
+// changeHands is what happens to a group that changes hands.
+func (w *World) changeHands(e Event) {
+	switch e.Kind {
+	case OrphanGroup:
+		w.orphan(e.For)
+	case Upstream:
+		w.giveWay(e)
+	case Recreate:
+		w.recreate(e.For)
+	}
+}
+
 // orphan deletes the group, and leaves its machines to nobody: the garbage collector takes the
 // owner off one after the other, and lets the group go then.
 func (w *World) orphan(most time.Duration) {

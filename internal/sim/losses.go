@@ -89,9 +89,19 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	w.judgeVoter(gone, s)
 }
 
+// stillServes: a host works, or its voter does. Of a marked one whose voter nobody can ask it does not count:
+// who cannot be asked keeps others from joining.
+func (w *World) stillServes(h *host) bool {
+	m := h.member
+	if h.marked != "" && m != nil && w.isMute(m) {
+		return false
+	}
+	return w.works(h) || m != nil && !m.learner && m.running && !m.corrupt
+}
+
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
-	serves := w.serves(gone)
+	serves := w.stillServes(gone)
 	old, marked := gone.spec != w.spec, gone.marked != ""
 	switch {
 	case marked && !serves, !marked && old && !serves && gone.node.IsZero():
@@ -102,15 +112,6 @@ func (w *World) mustStay(gone *host) (staying, whole int) {
 		return w.replicas - 1, w.replicas - 1 + w.surge()
 	}
 	return w.replicas, 0
-}
-
-// serves: a machine does something for the cluster that would be missed.
-func (w *World) serves(h *host) bool {
-	m := h.member
-	if h.marked != "" && m != nil && w.isMute(m) {
-		return false // nobody can ask its voter, and who cannot be asked keeps others from joining
-	}
-	return w.works(h) || m != nil && !m.learner && m.running && !m.corrupt
 }
 
 // judgeRepair: not more often than the user allows.

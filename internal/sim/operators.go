@@ -111,12 +111,8 @@ func (w *World) operate(e Event) bool {
 		w.loseAuthority(e)
 	case AddMember:
 		w.addByHand(e.N%2 == 0)
-	case OrphanGroup:
-		w.orphan(e.For)
-	case Upstream:
-		w.giveWay(e)
-	case Recreate:
-		w.recreate(e.For)
+	case OrphanGroup, Upstream, Recreate:
+		w.changeHands(e)
 	case Forbid:
 		w.forbidden = w.initialised
 	case DeleteLeader, DeleteJoiner, DeleteMany:

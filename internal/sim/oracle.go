@@ -106,7 +106,7 @@ func (w *World) judgeCreate(s plan.Step, fresh bool) {
 
 // judgeJoin: no more than may be, with a quorum, and with the configuration that is wanted.
 func (w *World) judgeJoin(s plan.Step) {
-	staying, most := w.room(s.Machine)
+	staying, most := w.room(s)
 	switch {
 	case !w.setup.External && w.replicas%2 == 0:
 		w.blame("%s, and %d machines are wanted, which etcd does not stand better than one fewer", s, w.replicas)
@@ -116,17 +116,13 @@ func (w *World) judgeJoin(s plan.Step) {
 		w.blame("%s without quorum", s)
 	case w.adrift() != "":
 		w.blame("%s, and a person must decide about the voter %s first", s, w.adrift())
-	case w.setup.Serial && slices.ContainsFunc(w.hosts, w.isJoining):
-		w.blame("%s, while another joins as a voter", s)
-	case slices.ContainsFunc(w.hosts, w.isBroken):
-		w.blame("%s, beside a machine that is broken and that nobody replaces", s)
 	default:
-		w.judgeJoinFiles(s)
+		w.judgeCompany(s)
 	}
 }
 
-// room counts the machines that stay, but one, and how many there may be.
-func (w *World) room(but string) (staying, most int) {
+// room is how many machines stay beside one that is made, and how many there may be.
+func (w *World) room(s plan.Step) (staying, most int) {
 	most = w.replicas
 	for _, h := range w.hosts {
 		switch {
@@ -135,16 +131,20 @@ func (w *World) room(but string) (staying, most int) {
 		case h.spec != w.spec:
 			most = w.replicas + w.surge()
 		}
-		if h.name != but {
+		if h.name != s.Machine {
 			staying++
 		}
 	}
 	return staying, most
 }
 
-// judgeJoinFiles: a machine joins with permissions and configuration as they are wanted, and where etcd takes it.
-func (w *World) judgeJoinFiles(s plan.Step) {
+// judgeCompany: nobody joins beside who joins as a voter, is broken or not healthy, nor before what it needs.
+func (w *World) judgeCompany(s plan.Step) {
 	switch {
+	case w.setup.Serial && slices.ContainsFunc(w.hosts, w.isJoining):
+		w.blame("%s, while another joins as a voter", s)
+	case slices.ContainsFunc(w.hosts, w.isBroken):
+		w.blame("%s, beside a machine that is broken and that nobody replaces", s)
 	case w.initialised && w.forbidden:
 		w.blame("%s would join without the permissions that its certificates rely on", s)
 	case !s.Init && w.isUnsound() != "":
@@ -176,6 +176,9 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 	}
 	if fresh || w.mayRemove(m) == nil {
 		w.judgeVoterless(m, fresh, "removing the member of "+m.host.name)
+	}
+	if fresh && m.host.deleting && m.host.hook && w.isOurs(m.host) && w.isAlone(m.host) {
+		w.blame("the member beside the only API server that answers is removed, on %s", m.host.name)
 	}
 	running, _ := w.voters()
 	if !m.learner && m.running {
@@ -285,13 +288,18 @@ func (w *World) judgeRelease(h *host) {
 	if !h.hook || w.lost() || !w.initialised {
 		return
 	}
-	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && (w.serving(o) || w.works(o)) })
-	if w.serving(h) && len(w.hosts) > 1 && !beside {
+	if w.isAlone(h) {
 		w.blame("the hook of %s is released, and no other API server answers", h.name)
 	}
 	if !w.setup.External {
 		w.judgeVoterReleased(h)
 	}
+}
+
+// isAlone: of several hosts only this one's API server answers.
+func (w *World) isAlone(h *host) bool {
+	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && (w.serving(o) || w.works(o)) })
+	return w.serving(h) && len(w.hosts) > 1 && !beside
 }
 
 // judgeVoterReleased: no member goes with the host, nor one that may yet be added and would be missed.

@@ -16,22 +16,28 @@ var beforeAll = []plan.Verb{plan.Generate, plan.WriteKubeconfig, plan.Adopt}
 // judgeSeen holds a step against what was seen: whatever was hidden may be the worst.
 func (w *World) judgeSeen(o plan.Observed, d plan.Decision) {
 	s := d.Step
-	if w.ending() || !w.initialised || o.Group.New || s.Verb == plan.Wait || s.Verb == plan.Nothing || slices.Contains(beforeAll, s.Verb) {
+	if w.ending() || !w.initialised || o.Group.New || !s.Acts() || slices.Contains(beforeAll, s.Verb) {
 		return
 	}
 	external := w.setup.External
 	if !o.Cluster.Reachable && (!external || s.Verb != plan.ReleaseHook) {
 		w.blame("%s, and the API server does not answer", s)
 	}
-	if !external && s.Verb != plan.WritePermissions {
-		w.judgeSeenQuorum(o.Etcd, s)
+	if external || s.Verb == plan.WritePermissions {
+		return
+	}
+	proven, all := seenVoters(o)
+	switch {
+	case !o.Etcd.Known || !o.Etcd.Agreed:
+		w.blame("%s, and the members are not known, or do not agree", s)
+	case proven <= all/2:
+		w.blame("%s, and %d of %d voters are proven healthy", s, proven, all)
 	}
 }
 
-// judgeSeenQuorum holds a step against what was seen of etcd.
-func (w *World) judgeSeenQuorum(etcd plan.Etcd, s plan.Step) {
-	proven, all := 0, 0
-	for _, e := range etcd.Members {
+// seenVoters counts the voters that are seen: those that are proven healthy, and all.
+func seenVoters(o plan.Observed) (proven, all int) {
+	for _, e := range o.Etcd.Members {
 		if e.Learner {
 			continue
 		}
@@ -40,12 +46,7 @@ func (w *World) judgeSeenQuorum(etcd plan.Etcd, s plan.Step) {
 			proven++
 		}
 	}
-	switch {
-	case !etcd.Known || !etcd.Agreed:
-		w.blame("%s, and the members are not known, or do not agree", s)
-	case proven <= all/2:
-		w.blame("%s, and %d of %d voters are proven healthy", s, proven, all)
-	}
+	return proven, all
 }
 
 // judgeBeside: while somebody else controls a machine of the control plane, only what goes already
@@ -102,21 +103,27 @@ func (w *World) judgeDue(d plan.Decision) {
 	if h := w.dueToGo(); h != nil && !removes {
 		w.blame("%s, and %s could go, which is being deleted", d, h.name)
 	}
-	if !w.isAllOurs() || removes {
-		return
+	if w.isAllOurs() && !removes {
+		w.judgeDueMembers(d)
+		w.judgeDueMachines(d)
 	}
+}
+
+// judgeDueMembers: members that nobody keeps are removed first.
+func (w *World) judgeDueMembers(d plan.Decision) {
 	if m := w.dueStray(); m != nil {
 		w.blame("%s, and the member %s could be removed, whose machine is gone", d, m.id)
 	}
 	if m := w.dueLearner(); m != nil {
 		w.blame("%s, and the learner %s could be removed, which goes with its machine", d, m.id)
 	}
-	w.judgeDueMachines(d)
 }
 
-// judgeDueMachines: machines that serve nobody are replaced, and missing ones made, before what can wait.
+// judgeDueMachines: then machines are replaced and taken away, then others join, and then the rest.
 func (w *World) judgeDueMachines(d plan.Decision) {
-	if h := w.dueForRepair(); h != nil && (d.Step.Verb != plan.Delete || w.named(d.Step.Machine) == nil || w.named(d.Step.Machine).marked == "") {
+	gone := w.named(d.Step.Machine)
+	repairs := d.Step.Verb == plan.Delete && gone != nil && gone.marked != ""
+	if h := w.dueForRepair(); h != nil && !repairs {
 		w.blame("%s, and %s could be replaced, which is dead and marked", d, h.name)
 	}
 	if h := w.dueToClear(); h != nil && d.Step.Verb != plan.Delete {
@@ -132,7 +139,8 @@ func (w *World) judgeDueMachines(d plan.Decision) {
 
 // judgeLiving: nobody who lives and votes goes before one who does not, if that one could go as well.
 func (w *World) judgeLiving(s plan.Step) {
-	if m := w.memberByID(s.Member); s.Verb == plan.RemoveMember && m != nil && w.answer(m) == plan.Healthy && !m.learner && !w.isDoomed(m.host) {
+	m := w.memberByID(s.Member)
+	if s.Verb == plan.RemoveMember && m != nil && w.answer(m) == plan.Healthy && !m.learner && !w.isDoomed(m.host) {
 		w.judgeLivingMember(m, s)
 	}
 	gone := w.named(s.Machine)
@@ -144,7 +152,7 @@ func (w *World) judgeLiving(s plan.Step) {
 	}
 }
 
-// judgeLivingMember: before a member that lives and votes goes, so do the dead, and machines without one.
+// judgeLivingMember: a voter that answers is removed before none that is dead, and before no machine without one.
 func (w *World) judgeLivingMember(m *member, s plan.Step) {
 	for _, x := range w.members {
 		if x != m && !x.learner && w.isDeadBeside(x, m.host.deleting) {
@@ -155,14 +163,14 @@ func (w *World) judgeLivingMember(m *member, s plan.Step) {
 		return
 	}
 	for _, h := range w.hosts {
-		if w.waitsForHook(h) && h.node.IsZero() && h.member != nil && h.member.removed {
+		if w.isDrained(h) && h.node.IsZero() && h.member != nil && h.member.removed {
 			w.blame("%s, and %s could go, which has no member", s, h.name)
 		}
 	}
 }
 
-// waitsForHook: a machine of ours is being deleted, is drained, and is held by its hook alone.
-func (w *World) waitsForHook(h *host) bool {
+// isDrained: a machine is being deleted, and waits for our hook alone.
+func (w *World) isDrained(h *host) bool {
 	return h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h)
 }
 
@@ -181,13 +189,13 @@ func (w *World) isDeadBeside(m *member, deleting bool) bool {
 	}
 	h := m.host
 	if deleting {
-		return w.waitsForHook(h) && w.isOwn(h) && w.answer(m) == plan.Unhealthy && w.without(h).complete > 0
+		return w.isDrained(h) && w.isOwn(h) && w.answer(m) == plan.Unhealthy && w.without(h).complete > 0
 	}
-	return !slices.Contains(w.hosts, h) && w.isNobodys(m)
+	return !slices.Contains(w.hosts, h) && w.isMissedLong(m)
 }
 
-// isNobodys: a member whose machine is gone can be on no other, and was seen for long.
-func (w *World) isNobodys(m *member) bool {
+// isMissedLong: a member was seen as it is for long, and nobody is there who could be its machine.
+func (w *World) isMissedLong(m *member) bool {
 	seen := w.seen[m.id]
 	nobody := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() && !w.isOwn(h) || !h.deleting && h.stage < up })
 	return !nobody && !w.hasLearner() && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Minute
@@ -202,25 +210,24 @@ func (w *World) judgeLeisure(d plan.Decision) {
 			updating = updating || w.lasts(Update, h.number)
 		}
 	}
-	if d.Step.Verb == plan.UpdateAddons && staying > w.replicas {
+	switch {
+	case d.Step.Verb == plan.UpdateAddons && staying > w.replicas:
 		w.blame("%s, and %d machines are there for %d", d, staying, w.replicas)
-	} else if updating && w.isLeisure(d.Step, staying) {
+	case updating && w.canWait(d.Step, staying):
 		w.blame("%s, while somebody changes a machine in place", d)
 	}
 }
 
-// isLeisure: a step can wait while somebody changes a machine in place.
-func (w *World) isLeisure(s plan.Step, staying int) bool {
+// canWait: a step neither repairs nor fills up.
+func (w *World) canWait(s plan.Step, staying int) bool {
+	gone := w.named(s.Machine)
 	switch s.Verb {
 	case plan.UpdateAddons:
 		return true
-	case plan.Create:
-		return staying >= w.replicas
 	case plan.Delete:
-		gone := w.named(s.Machine)
 		return gone != nil && gone.marked == "" && gone.stage == up && w.now.Sub(gone.node) > 5*time.Minute
 	}
-	return false
+	return s.Verb == plan.Create && staying >= w.replicas
 }
 
 // isAllOurs: every machine of the control plane is the group's, and can be seen to be.
@@ -320,23 +327,19 @@ func (w *World) dueToGo() *host {
 			continue
 		}
 		healthy, all := w.proven(h.member)
-		if healthy <= all/2 {
-			continue
-		}
-		if w.isDoomed(h) || w.mayGo(h) {
+		if healthy > all/2 && (w.isDoomed(h) || w.mayGo(h)) {
 			return h
 		}
 	}
 	return nil
 }
 
-// mayGo: of a machine that is being deleted a person could tell that its hook may be released.
+// mayGo: a machine waits for our hook alone, another serves in its place, and nobody would miss its voter.
 func (w *World) mayGo(h *host) bool {
 	beside := slices.ContainsFunc(w.hosts, func(o *host) bool {
 		return o != h && !w.isDoomed(o) && w.isOurs(o) && (w.works(o) || w.isIdle(h) && w.serving(o))
 	})
-	dead := w.answer(h.member) == plan.Unhealthy
-	return h.hook && !w.now.Before(h.drained) && beside && (dead || w.isQuiet(h))
+	return w.isDrained(h) && beside && (w.answer(h.member) == plan.Unhealthy || w.isQuiet(h))
 }
 
 // dueStray is a member whose machine is gone for long, and that could be removed; nil: none.
@@ -445,22 +448,19 @@ func (w *World) dueToGrow() bool {
 	whole := 0
 	for _, h := range w.hosts {
 		switch {
-		case w.holdsUpGrowth(h):
+		case h.marked != "" || h.spec != w.spec || w.lasts(Trouble, h.number):
 			return false
-		case h.stage == up:
+		case h.stage == up && !h.deleting && w.isOwn(h) && w.works(h) && h.alive() && h.failed == "":
 			whole++
+		case !w.isComing(h):
+			return false
 		}
 	}
 	return whole > 0 && !slices.ContainsFunc(w.members, func(m *member) bool { return !slices.Contains(w.hosts, m.host) || m != m.host.member })
 }
 
-// holdsUpGrowth: a machine is neither whole nor on its way, or not to stay.
-func (w *World) holdsUpGrowth(h *host) bool {
-	switch {
-	case h.deleting, h.marked != "", h.spec != w.spec, h.failed != "", !h.alive(), w.lasts(Trouble, h.number):
-		return true
-	case h.stage == up:
-		return !w.isOwn(h) || !w.works(h)
-	}
-	return !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.created) >= 9*time.Minute
+// isComing: a host is on its way, and not late.
+func (w *World) isComing(h *host) bool {
+	late := !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.created) >= 9*time.Minute
+	return h.stage < up && !h.deleting && !late && h.failed == "" && h.alive()
 }
