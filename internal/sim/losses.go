@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/quorate/quorate/internal/plan"
+import (
+	"slices"
+
+	"github.com/quorate/quorate/internal/plan"
+)
 
 // What the oracle says of machines that are taken away: it counts those that would be left.
 
@@ -176,7 +180,9 @@ func (w *World) judgeStop() {
 			old++
 		}
 	}
-	if least := w.replicas - 1 + w.surge(); old < least {
+	// Who dies after it has come up was whole when others made way for it.
+	died := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.spec == w.spec && h.stage == up && !h.alive() })
+	if least := w.replicas - 1 + w.surge(); old < least && !died {
 		w.blame("a rollout that cannot succeed left %d whole machines of %d", old, w.replicas)
 	}
 	if len(w.hosts) > w.replicas+w.surge() {

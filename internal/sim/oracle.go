@@ -177,21 +177,26 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 	if fresh || w.mayRemove(m) == nil {
 		w.judgeVoterless(m, fresh, "removing the member of "+m.host.name)
 	}
-	if fresh && m.host.deleting && m.host.hook && w.isOurs(m.host) && w.isAlone(m.host) {
+	if fresh {
+		w.judgeServing(m)
+		w.judgeJoiners(m)
+	}
+	if w.named(m.host.name) == m.host && !m.host.deleting {
+		w.judgeStuck(m, fresh)
+	}
+}
+
+// judgeServing: who is removed neither leads while another could, nor serves the only API server that answers.
+func (w *World) judgeServing(m *member) {
+	if m.host.deleting && m.host.hook && w.isOurs(m.host) && w.isAlone(m.host) {
 		w.blame("the member beside the only API server that answers is removed, on %s", m.host.name)
 	}
 	running, _ := w.voters()
 	if !m.learner && m.running {
 		running--
 	}
-	if fresh && m == w.leader && running > 0 {
+	if m == w.leader && running > 0 {
 		w.blame("the leader on %s is removed while another could lead", m.host.name)
-	}
-	if fresh {
-		w.judgeJoiners(m)
-	}
-	if w.named(m.host.name) == m.host && !m.host.deleting {
-		w.judgeStuck(m, fresh)
 	}
 }
 

@@ -144,7 +144,7 @@ func (w *World) judgeLiving(s plan.Step) {
 		w.judgeLivingMember(m, s)
 	}
 	gone := w.named(s.Machine)
-	if s.Verb != plan.Delete || gone == nil || gone.marked == "" || !w.isOwn(gone) || !w.mayAnswer(gone) || !w.isClear() {
+	if s.Verb != plan.Delete || gone == nil || gone.marked == "" || !w.isOwn(gone) || gone.member.learner || w.answer(gone.member) != plan.Healthy || !w.isClear() {
 		return
 	}
 	if h := w.dueForRepair(); h != nil && h != gone {
@@ -442,21 +442,31 @@ func (w *World) dueToTend() bool {
 // dueToGrow: another machine could join at once.
 func (w *World) dueToGrow() bool {
 	s := w.setup
-	if s.Serial || s.MaxParallel > 0 || w.replicas%2 == 0 || w.lasts(Invalid, 0) || !w.isReplaceable() || w.isUnsound() != "" || len(w.hosts) >= w.replicas {
+	if s.Serial || s.MaxParallel > 0 || w.replicas%2 == 0 || len(w.hosts) >= w.replicas {
 		return false
 	}
+	return !w.lasts(Invalid, 0) && w.isReplaceable() && w.isUnsound() == "" && w.isRisen()
+}
+
+// isRisen: some machine is whole, all others are or come, and every member is that of a machine.
+func (w *World) isRisen() bool {
 	whole := 0
 	for _, h := range w.hosts {
 		switch {
 		case h.marked != "" || h.spec != w.spec || w.lasts(Trouble, h.number):
 			return false
-		case h.stage == up && !h.deleting && w.isOwn(h) && w.works(h) && h.alive() && h.failed == "":
+		case w.isSteady(h):
 			whole++
 		case !w.isComing(h):
 			return false
 		}
 	}
 	return whole > 0 && !slices.ContainsFunc(w.members, func(m *member) bool { return !slices.Contains(w.hosts, m.host) || m != m.host.member })
+}
+
+// isSteady: a host came up, has its own member, works and stays.
+func (w *World) isSteady(h *host) bool {
+	return h.stage == up && !h.deleting && w.isOwn(h) && w.works(h) && h.alive() && h.failed == ""
 }
 
 // isComing: a host is on its way, and not late.
