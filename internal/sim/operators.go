@@ -100,9 +100,7 @@ func (w *World) operate(e Event) bool {
 	}
 	switch e.Kind {
 	case LoseStatus:
-		if len(w.hosts) == 0 || w.hasVisible() {
-			w.forgot = true
-		}
+		w.forgot = w.forgot || len(w.hosts) == 0 || w.hasVisible()
 	case SetSurge, SetParallel, SetDomains, SetRepair:
 		w.set(e)
 	case Invalid, NoTemplate, NoInfra, NoEndpoint, BlindAPI:
@@ -110,10 +108,7 @@ func (w *World) operate(e Event) bool {
 		w.prolong(e, 0)
 		w.replaceable = e.N == 1
 	case NoAuthority:
-		if w.initialised {
-			w.tell("%s for %s", e.Kind, e.For)
-			w.prolong(e, 0)
-		}
+		w.loseAuthority(e)
 	case AddMember:
 		w.addByHand(e.N%2 == 0)
 	case OrphanGroup, Upstream, Recreate:
@@ -127,6 +122,14 @@ func (w *World) operate(e Event) bool {
 	}
 	w.tell("%s %d", e.Kind, e.N)
 	return true
+}
+
+// loseAuthority takes the authorities of a cluster away for a while.
+func (w *World) loseAuthority(e Event) {
+	if w.initialised {
+		w.tell("%s for %s", e.Kind, e.For)
+		w.prolong(e, 0)
+	}
 }
 
 // set changes what the user wants.

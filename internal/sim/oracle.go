@@ -371,7 +371,7 @@ func (w *World) judgeLoss(h *host) {
 	if m == nil || m.removed || m.learner || !m.running || !w.hasQuorum() {
 		return
 	}
-	if w.ending() || h.forced || w.setup.Serial || !w.initialised {
+	if w.ending() || h.forced || w.setup.Serial || !w.initialised || !h.hidden.IsZero() { // of one that cannot be seen nobody can know that it joined
 		return
 	}
 	if left, all := w.leftOf(m, h.released); left <= all/2 {
