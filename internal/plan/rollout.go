@@ -59,7 +59,7 @@ func (s *state) least() int { return s.Want.Replicas - 1 + s.Want.Surge }
 // busyWith names the machine whose voter leaves and that another must wait for; empty: there is
 // none. Whoever holds no voter, or a dead one, waits for nobody: the quorum only gains.
 func (s *state) busyWith(m *machine) string {
-	if e := s.held(m); e == nil || e.Learner || !s.Now.Before(e.answers()) {
+	if !s.mayAnswer(m) {
 		return ""
 	}
 	for _, o := range s.with(leaving) {

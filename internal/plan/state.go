@@ -344,8 +344,10 @@ func (s *state) repairMoments(consider func(time.Time)) {
 		}
 		consider(s.mayRetry(m))
 		consider(m.Replaced.Add(s.Want.Repair.Healthy))
-		if e := s.held(m); e != nil && e.Health == Unknown && !e.Since.IsZero() {
-			consider(e.answers())
+		for i := range s.Etcd.Members {
+			if e := &s.Etcd.Members[i]; (e == s.held(m) || e.Machine == m.Name) && e.Health == Unknown && !e.Since.IsZero() {
+				consider(e.answers())
+			}
 		}
 	}
 }
