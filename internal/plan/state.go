@@ -257,14 +257,11 @@ func describe(h Health, why string) string {
 	return text
 }
 
-// memberOf returns the member that runs on a machine, of several the one that is least known to be
-// dead; nil when none is known.
+// memberOf returns the member that runs on a machine; nil when none is known.
 func (s *state) memberOf(name string) *Member {
-	for _, health := range []Health{Healthy, Unknown, Unhealthy} {
-		for i := range s.Etcd.Members {
-			if m := &s.Etcd.Members[i]; m.Machine == name && m.Health == health {
-				return m
-			}
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; m.Machine == name {
+			return m
 		}
 	}
 	return nil

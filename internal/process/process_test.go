@@ -104,7 +104,6 @@ func TestFilesHoldIdentities(t *testing.T) {
 		me.String() + "1\n":  false, // another start
 		me.String() + " 1\n": false,
 		fmt.Sprintf("%d x %d\n", me.PID, me.Began):      false, // another boot
-		fmt.Sprintf("%d %d\n", me.PID, me.Began):        false,
 		fmt.Sprintf("%d\n", me.PID):                     false,
 		fmt.Sprintf("0 %s %d\n", me.Boot, me.Began):     false,
 		fmt.Sprintf("-%d %s %d\n", me.PID, me.Boot, 1):  false,
