@@ -171,8 +171,13 @@ func (s *state) takeAway(m *machine, reason, why string) opinion {
 
 // leaderOn is the leader, if a machine holds it, or may for all that is known; nil: it does not.
 func (s *state) leaderOn(m *machine) *Member {
+	for i := range s.Etcd.Members {
+		if e := &s.Etcd.Members[i]; e.Leader && e.Machine == m.Name {
+			return e // of several on one machine any may lead
+		}
+	}
 	if m.member != nil {
-		return m.member
+		return nil
 	}
 	for _, o := range s.orphans() {
 		if o.Leader && m.mayHold(o) {
