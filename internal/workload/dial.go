@@ -17,6 +17,9 @@ import (
 // headStart is how long the first way is tried alone.
 const headStart = 500 * time.Millisecond
 
+// leastTime is what an address must have had to answer before its silence tells about the port.
+const leastTime = headStart / 5
+
 // way is one way to a port.
 type way func(context.Context) (net.Conn, error)
 
@@ -58,7 +61,7 @@ type ways struct {
 
 func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP string, port int) (net.Conn, error) {
 	var first, second way
-	var tried atomic.Bool // the address
+	var tried atomic.Bool // the address, and it answered or had its time
 	if config != nil {
 		first = func(ctx context.Context) (net.Conn, error) {
 			conn, err := forwardToNode(ctx, config, node, port)
@@ -67,8 +70,11 @@ func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP strin
 	}
 	if nodeIP != "" {
 		second = func(ctx context.Context) (net.Conn, error) {
-			tried.Store(true)
+			tried.Store(hasTime(ctx))
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(nodeIP, strconv.Itoa(port)))
+			if err != nil && !timedOut(err) {
+				tried.Store(true)
+			}
 			return w.learn(conn, err, node, false)
 		}
 	}
@@ -84,6 +90,18 @@ func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP strin
 		return nil, wayError{err}
 	}
 	return nil, err
+}
+
+// timedOut reports whether an address was silent until the end of the time.
+func timedOut(err error) bool {
+	late, is := errors.AsType[net.Error](err)
+	return is && late.Timeout()
+}
+
+// hasTime reports whether an address that is tried now has its time to answer.
+func hasTime(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return !limited || time.Until(deadline) >= leastTime
 }
 
 func (w *ways) prefersDirect(node string) bool {

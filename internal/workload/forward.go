@@ -101,7 +101,7 @@ func openStreams(tunnel httpstream.Connection, port int) (net.Conn, error) {
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
 	headers.Set(corev1.PortHeader, strconv.Itoa(port))
 	headers.Set(corev1.PortForwardRequestIDHeader, "0")
-	failures, err := tunnel.CreateStream(headers)
+	failures, err := openStream(tunnel, headers)
 	if err != nil {
 		return nil, fmt.Errorf("opening the stream for errors: %w", err)
 	}
@@ -110,13 +110,30 @@ func openStreams(tunnel httpstream.Connection, port int) (net.Conn, error) {
 		return nil, fmt.Errorf("closing our end of the stream for errors: %w", err)
 	}
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := tunnel.CreateStream(headers)
+	data, err := openStream(tunnel, headers)
 	if err != nil {
 		return nil, fmt.Errorf("opening the stream for data: %w", err)
 	}
 	c := &forwarded{port: port, data: data, tunnel: tunnel, ended: make(chan struct{})}
 	go c.listen(failures)
 	return c, nil
+}
+
+// openStream opens a stream and waits for the answer no longer than the tunnel lasts; by itself the library waits 30 s.
+func openStream(tunnel httpstream.Connection, headers http.Header) (httpstream.Stream, error) {
+	var stream httpstream.Stream
+	var err error
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		stream, err = tunnel.CreateStream(headers.Clone())
+	}()
+	select {
+	case <-answered:
+		return stream, err
+	case <-tunnel.CloseChan():
+		return nil, errors.New("the tunnel broke off before an answer")
+	}
 }
 
 // forwarded is one connection through the API server.

@@ -98,7 +98,9 @@ func TestForwardTellsWhatBroke(t *testing.T) {
 			}()
 			open := func(port int) (net.Conn, error) {
 				conn, err := Dial(config, "n", "", port)(t.Context())
-				must(t, err)
+				if err != nil {
+					return nil, err
+				}
 				if relay, is := conn.(interface{ Relayed() bool }); !is || !relay.Relayed() {
 					t.Error("a port-forward does not say that it goes through others")
 				}
@@ -107,15 +109,15 @@ func TestForwardTellsWhatBroke(t *testing.T) {
 			}
 
 			conn, err := open(unusedPort(t))
-			if err == nil || wayFailed(err) {
-				t.Errorf("the port refused: %v", err)
+			if conn == nil || err == nil || wayFailed(err) {
+				t.Fatalf("the port refused: %v", err)
 			}
 			_ = conn.Close()
 
 			go func() { _ = (<-accepted).Close() }()
 			conn, err = open(l.Addr().(*net.TCPAddr).Port)
-			if err == nil || wayFailed(err) {
-				t.Errorf("who listens hung up: %v", err)
+			if conn == nil || err == nil || wayFailed(err) {
+				t.Fatalf("who listens hung up: %v", err)
 			}
 			_ = conn.Close()
 
@@ -124,14 +126,18 @@ func TestForwardTellsWhatBroke(t *testing.T) {
 				defer conn.Close()
 				f.dropAll()
 			}()
+			// It may be gone before it has answered that it opens; API servers end a websocket 10 s after what is behind it.
+			began := time.Now()
 			conn, err = open(l.Addr().(*net.TCPAddr).Port)
-			if !wayFailed(err) {
-				t.Errorf("the kubelet is gone: %v", err)
+			if !wayFailed(err) || time.Since(began) > 20*time.Second {
+				t.Errorf("the kubelet is gone: told after %v: %v", time.Since(began), err)
 			}
-			if _, err := io.WriteString(conn, "x"); !wayFailed(err) {
-				t.Errorf("writing when the kubelet is gone: %v", err)
+			if conn != nil {
+				if _, err := io.WriteString(conn, "x"); !wayFailed(err) {
+					t.Errorf("writing when the kubelet is gone: %v", err)
+				}
+				_ = conn.Close()
 			}
-			_ = conn.Close()
 
 			conn, err = Dial(config, "n", "", newEcho(t).port)(t.Context())
 			must(t, err)
