@@ -319,5 +319,5 @@ func (o *Observation) Busy() bool {
 	case !f.Cluster.Reachable:
 		return true
 	}
-	return !plan.Assess(f).Settled(f.Etcd)
+	return !plan.Assess(f).Settled
 }

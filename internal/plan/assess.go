@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/internal/quorum"
@@ -16,6 +17,9 @@ type Assessment struct {
 	Members  []MemberAssessment  `json:"members,omitempty"`
 	// Voters are the members that vote, as the quorum counts them.
 	Voters []quorum.Voter `json:"voters,omitempty"`
+	// Settled: every machine is complete and holds a healthy member, where members are Quorate's to
+	// keep, and no other member is there: nothing is under way, and nothing is wrong.
+	Settled bool `json:"settled,omitempty"`
 }
 
 // MachineAssessment is what the rules make of one machine.
@@ -68,7 +72,14 @@ func Assess(o Observed) Assessment {
 	for _, given := range o.Etcd.Members {
 		a.Members = append(a.Members, assessMember(given))
 	}
+	a.Settled = a.Complete() == len(a.Machines) && (!o.Etcd.Managed || a.holds(o.Etcd))
 	return a
+}
+
+// holds reports whether the members agree, are as many as the machines, and lack nothing.
+func (a Assessment) holds(etcd Etcd) bool {
+	return etcd.Known && etcd.Agreed && len(a.Members) == len(a.Machines) &&
+		!slices.ContainsFunc(a.Members, func(m MemberAssessment) bool { return m.Health != Healthy })
 }
 
 // Complete counts the machines that are complete.
@@ -82,24 +93,14 @@ func (a Assessment) Complete() int {
 	return n
 }
 
-// Settled reports whether every machine is complete and holds a healthy member, where members are
-// Quorate's to keep, and no other member is there: nothing is under way, and nothing is wrong.
-func (a Assessment) Settled(etcd Etcd) bool {
-	if a.Complete() < len(a.Machines) {
-		return false
-	}
-	if !etcd.Managed {
-		return true
-	}
-	if !etcd.Known || !etcd.Agreed || len(a.Members) != len(a.Machines) {
-		return false
-	}
-	for _, m := range a.Members {
-		if m.Health != Healthy {
-			return false
+// Machine returns what the rules make of the machine of that name; the zero value: there is none.
+func (a Assessment) Machine(name string) MachineAssessment {
+	for _, m := range a.Machines {
+		if m.Name == name {
+			return m
 		}
 	}
-	return true
+	return MachineAssessment{}
 }
 
 // assessMember says whether a member does what a member should, and what it does not.
@@ -142,14 +143,4 @@ func (m *machine) componentsHealthy() bool {
 		}
 	}
 	return len(m.Components) > 0
-}
-
-// Machine returns what the rules make of the machine of that name; the zero value: there is none.
-func (a Assessment) Machine(name string) MachineAssessment {
-	for _, m := range a.Machines {
-		if m.Name == name {
-			return m
-		}
-	}
-	return MachineAssessment{}
 }

@@ -27,7 +27,7 @@ func TestAssess(t *testing.T) {
 		for _, m := range a.Members {
 			lines = append(lines, because(fmt.Sprintf("%-6s %-9s %s", m.ID, word(m.Health), m.Fault), m.Why))
 		}
-		if a.Settled(o.Etcd) {
+		if a.Settled {
 			lines = append(lines, "settled")
 		}
 		return lines

@@ -188,8 +188,8 @@ func (s *state) servesAlone(m *machine) string {
 // cannotServe: a machine's API server is not healthy, and etcd beside it is gone or dead. A probe
 // that fails is no proof by itself: an API server that comes up answers before it is ready.
 func (s *state) cannotServe(m *machine) bool {
-	e := s.held(m)
-	return m.apiServer() == Unhealthy && s.Etcd.Managed && (e == nil || e.Health == Unhealthy)
+	return m.apiServer() == Unhealthy && s.Etcd.Managed &&
+		!slices.ContainsFunc(s.mayHaveOn(m), func(e *Member) bool { return e.Health != Unhealthy })
 }
 
 // apiServer is the health of the machine's kube-apiserver.

@@ -85,14 +85,9 @@ func (s *state) serves(m *machine) bool {
 }
 
 // mayAnswer: a voter that a machine holds, or may for all that is known, is not proven dead, and is
-// not silent for long. Of several on one machine it is enough that one is not.
+// not silent for long.
 func (s *state) mayAnswer(m *machine) bool {
-	if e := s.held(m); e != nil && !e.Learner && s.Now.Before(e.answers()) {
-		return true
-	}
-	return slices.ContainsFunc(s.Etcd.Members, func(e Member) bool {
-		return e.Machine == m.Name && !e.Learner && s.Now.Before(e.answers())
-	})
+	return slices.ContainsFunc(s.mayHaveOn(m), func(e *Member) bool { return !e.Learner && s.Now.Before(e.answers()) })
 }
 
 // answers is until when a voter counts as one that answers: one of which nothing is known keeps

@@ -171,17 +171,9 @@ func (s *state) takeAway(m *machine, reason, why string) opinion {
 
 // leaderOn is the leader, if a machine holds it, or may for all that is known; nil: it does not.
 func (s *state) leaderOn(m *machine) *Member {
-	for i := range s.Etcd.Members {
-		if e := &s.Etcd.Members[i]; e.Leader && e.Machine == m.Name {
-			return e // of several on one machine any may lead
-		}
-	}
-	if m.member != nil {
-		return nil
-	}
-	for _, o := range s.orphans() {
-		if o.Leader && m.mayHold(o) {
-			return o
+	for _, e := range s.mayHaveOn(m) {
+		if e.Leader {
+			return e
 		}
 	}
 	return nil

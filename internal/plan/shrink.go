@@ -113,24 +113,33 @@ func (s *state) cannotDelete(m *machine) string {
 	return s.cannotGo(m)
 }
 
+// mayHaveOn are the members that a machine holds, or, where none is known, the voters that it may
+// hold for all that is known, first those that would be missed most. Of several any may matter.
+func (s *state) mayHaveOn(m *machine) []*Member {
+	var found []*Member
+	for i := range s.Etcd.Members {
+		if e := &s.Etcd.Members[i]; e.Machine == m.Name {
+			found = append(found, e)
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	return slices.DeleteFunc(s.orphans(), func(e *Member) bool { return !m.mayHold(e) })
+}
+
 // held is the member that a machine holds, or of the voters that it may hold for all
 // that is known the one that would be missed most; nil: none.
 func (s *state) held(m *machine) *Member {
-	if m.member != nil {
-		return m.member
-	}
-	for _, o := range s.orphans() {
-		if m.mayHold(o) {
-			return o
-		}
+	if found := s.mayHaveOn(m); len(found) > 0 {
+		return found[0]
 	}
 	return nil
 }
 
 // mayVote: a machine holds a voter, or may for all that is known.
 func (s *state) mayVote(m *machine) bool {
-	e := s.held(m)
-	return e != nil && !e.Learner
+	return slices.ContainsFunc(s.mayHaveOn(m), func(e *Member) bool { return !e.Learner })
 }
 
 // because says why this machine was chosen.

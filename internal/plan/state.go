@@ -341,8 +341,8 @@ func (s *state) repairMoments(consider func(time.Time)) {
 		}
 		consider(s.mayRetry(m))
 		consider(m.Replaced.Add(s.Want.Repair.Healthy))
-		for i := range s.Etcd.Members {
-			if e := &s.Etcd.Members[i]; (e == s.held(m) || e.Machine == m.Name) && e.Health == Unknown && !e.Since.IsZero() {
+		for _, e := range s.mayHaveOn(m) {
+			if e.Health == Unknown && !e.Since.IsZero() {
 				consider(e.answers())
 			}
 		}
