@@ -35,6 +35,8 @@ type Observation struct {
 	Left   string
 	// Retry is how long to wait before etcd's members, none of whom answered, are asked again; 0: they answered.
 	Retry time.Duration
+	// Lacking are what the certificates of the cluster lack, in sentences; empty: nothing.
+	Lacking []string
 	// Facts are what a decision may depend on.
 	Facts plan.Observed
 }

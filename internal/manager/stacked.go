@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/stacked"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -13,8 +14,8 @@ func addStacked(ctx context.Context, p *parts) error {
 	if err := p.own.Add(connections); err != nil {
 		return fmt.Errorf("adding the connections to workload clusters: %w", err)
 	}
-	return (&stacked.Reconciler{
+	return (&group.Controller{
 		Client: p.own.GetClient(), APIReader: p.own.GetAPIReader(), Workload: connections, WatchFilter: p.opts.WatchFilter,
-		LeaveLabelled: p.opts.Embedded != nil,
+		LeaveLabelled: p.opts.Embedded != nil, Kind: stacked.New(),
 	}).SetupWithManager(ctx, p.own, p.controller())
 }

@@ -345,7 +345,7 @@ func TestNoAdoptionOnOldFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	step := plan.Step{Verb: plan.Adopt, Machine: alone[0]}
-	if err := w.r.do(context.Background(), s, &memory{}, step); !apierrors.IsConflict(err) {
+	if err := s.Do(context.Background(), step); !apierrors.IsConflict(err) {
 		t.Errorf("error is %v, want a conflict", err)
 	}
 	if !maps.Equal(before, w.versions()) {
@@ -354,11 +354,11 @@ func TestNoAdoptionOnOldFacts(t *testing.T) {
 	// Another has the name of the control plane that was read.
 	w = forsaken(t, nil)
 	s = w.scene()
-	s.kcp.UID = "earlier"
-	if err := w.r.do(context.Background(), s, &memory{}, step); !apierrors.IsConflict(err) {
+	of(s).UID = "earlier"
+	if err := s.Do(context.Background(), step); !apierrors.IsConflict(err) {
 		t.Errorf("error is %v, want a conflict", err)
 	}
-	if err := w.r.do(context.Background(), s, &memory{}, plan.Step{Verb: plan.Adopt, Machine: "nobody"}); err == nil || apierrors.IsConflict(err) {
+	if err := s.Do(context.Background(), plan.Step{Verb: plan.Adopt, Machine: "nobody"}); err == nil || apierrors.IsConflict(err) {
 		t.Errorf("error is %v for a Machine that is not there", err)
 	}
 	// Somebody else took it meanwhile.
@@ -369,7 +369,7 @@ func TestNoAdoptionOnOldFacts(t *testing.T) {
 	if err := w.client.Update(context.Background(), taken); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.r.do(context.Background(), s, &memory{}, step); !apierrors.IsConflict(err) {
+	if err := s.Do(context.Background(), step); !apierrors.IsConflict(err) {
 		t.Errorf("error is %v, want a conflict", err)
 	}
 }
@@ -377,13 +377,13 @@ func TestNoAdoptionOnOldFacts(t *testing.T) {
 // TestAdoptionSeen: no decision is made before the cache shows the adoption.
 func TestAdoptionSeen(t *testing.T) {
 	w := forsaken(t, nil)
-	m := w.r.memories.of(kcpKey)
+	m := w.r.Memories.Of(kcpKey)
 	s := w.scene()
-	if err := w.r.do(context.Background(), s, m, plan.Step{Verb: plan.Adopt, Machine: alone[0]}); err != nil {
+	if err := s.Do(context.Background(), plan.Step{Verb: plan.Adopt, Machine: alone[0]}); err != nil {
 		t.Fatal(err)
 	}
 	unseen := func(machines ...*clusterv1.Machine) bool {
-		wait, err := m.writes.Unseen(context.Background(), w.r.APIReader, w.kcp(), machines, time.Now())
+		wait, err := m.Writes.Unseen(context.Background(), w.r.APIReader, w.kcp(), machines, time.Now())
 		return err != nil || wait > 0
 	}
 	if !unseen(s.Others...) {
@@ -392,7 +392,7 @@ func TestAdoptionSeen(t *testing.T) {
 	if unseen(w.machine(alone[0])) {
 		t.Error("the Machine as it is after the adoption will not do")
 	}
-	list, err := group.ListMachines(context.Background(), w.client, s.kcp, "demo")
+	list, err := group.ListMachines(context.Background(), w.client, of(s), "demo")
 	if err != nil || len(list.Ours) != 1 || len(list.Others) != 2 {
 		t.Errorf("ours %d, strangers %d, %v", len(list.Ours), len(list.Others), err)
 	}
@@ -407,8 +407,8 @@ func TestAdoptionSeen(t *testing.T) {
 		}
 		return err
 	}})
-	w.r.memories.of(kcpKey).writes.ExpectMachine(w.machine(alone[0]))
-	if _, wait, err := w.r.observe(context.Background(), w.kcp(), testCluster(), w.r.memories.of(kcpKey)); err != nil || wait == 0 {
+	w.r.Memories.Of(kcpKey).Writes.ExpectMachine(w.machine(alone[0]))
+	if _, wait, err := w.r.Observe(context.Background(), w.kcp(), testCluster()); err != nil || wait == 0 {
 		t.Errorf("a cache that does not show the adoption is believed: wait %v, %v", wait, err)
 	}
 }
@@ -505,7 +505,7 @@ func TestAdoptedAfterCorrection(t *testing.T) {
 	})
 	data := w.data()
 	w.settle()
-	if got := w.turn().RequeueAfter; got != soonMissing {
+	if got := w.turn().RequeueAfter; got != group.SoonMissing {
 		t.Errorf("looks again after %v", got)
 	}
 	m := w.machine(alone[2])
@@ -531,29 +531,8 @@ func TestTooFar(t *testing.T) {
 		{"v1.36.3", "latest", `version "latest" is not one like v1.36.3`},
 		{"latest", "v1.36.3", `spec.version of its control plane is none: version "latest" is not one like v1.36.3`},
 	} {
-		if got := tooFar(test.want, test.has); got != test.says {
+		if got := group.TooFar(test.want, test.has); got != test.says {
 			t.Errorf("%s to %s: %q, want %q", test.has, test.want, got, test.says)
-		}
-	}
-}
-
-func TestOthersMade(t *testing.T) {
-	for _, test := range []struct {
-		format string
-		last   int
-		names  []string
-		want   bool
-	}{
-		{"cp-%s", 0, nil, false},
-		{"cp-%s", 2, []string{"cp-1", "cp-2"}, false},
-		{"cp-%s", 1, []string{"cp-1", "cp-2"}, true},
-		{"cp-%s", 1, []string{"cp-1", "cp-x7k2p"}, true},
-		{"cp-%s-m", 1, []string{"cp-1"}, true},
-		{"cp-%s-m", 1, []string{"cp-1-m"}, false},
-		{"cp-%s", 1, []string{"1"}, true},
-	} {
-		if got := othersMade(test.format, test.last, all(made, test.names)); got != test.want {
-			t.Errorf("%s up to %d: %v, of %v", test.format, test.last, got, test.names)
 		}
 	}
 }

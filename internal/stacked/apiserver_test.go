@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -92,7 +93,7 @@ func startController(t *testing.T, w *world, cfg *rest.Config) *atomic.Int64 {
 		t.Fatal(err)
 	}
 	w.changed = make(chan event.GenericEvent, 100)
-	r := &Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workload: w, Quorums: w, Kubeadm: w}
+	r := &group.Controller{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workload: w, Quorums: w, Kind: kindWith(w)}
 	ctx, stop := context.WithCancel(context.Background())
 	// Each test has a manager of its own.
 	if err := r.SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: new(true)}); err != nil {

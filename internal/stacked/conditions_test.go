@@ -18,7 +18,7 @@ import (
 )
 
 // fine returns a scene of three machines on which all is well.
-func fine() *scene {
+func fine() *group.Turn {
 	kcp := testKCP(3)
 	kcp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	var machines []*clusterv1.Machine
@@ -34,22 +34,22 @@ func fine() *scene {
 		view.Pods = append(view.Pods, testPods(name)...)
 		survey.Members = append(survey.Members, etcd.Member{ID: uint64(i + 1), Name: name, Leader: i == 0, Health: plan.Healthy})
 	}
-	s := newScene(kcp, testCluster(), machines, nil, time.Now())
-	s.addWorkload(view)
+	s := begin(kcp, testCluster(), machines, nil, time.Now())
+	s.See(view)
 	s.AddEtcd(survey, &group.MemberTimes{}, time.Now())
 	return s
 }
 
 // again reads the scene's facts anew, after the test has changed the objects.
-func (s *scene) renewed() *scene {
+func renewed(s *group.Turn) *group.Turn {
 	o := s.Facts
-	n := newScene(s.kcp, s.Cluster, s.Objects(), o.Workers, time.Now())
-	n.Facts.Cluster.Template, n.lacking = o.Cluster.Template, s.lacking
+	n := begin(of(s), s.Cluster, s.Objects(), o.Workers, time.Now())
+	n.Facts.Cluster.Template, n.Lacking = o.Cluster.Template, s.Lacking
 	for i, m := range s.Machines {
 		to := n.Machines[i]
 		to.Read, to.Bootstrap, to.Infrastructure, to.Withdrawn = true, m.Bootstrap, m.Infrastructure, m.Withdrawn
 	}
-	n.addWorkload(s.View)
+	n.See(s.View)
 	n.AddEtcd(s.Survey, &group.MemberTimes{}, time.Now())
 	return n
 }
@@ -77,116 +77,116 @@ var (
 func TestGroupConditions(t *testing.T) {
 	tests := []struct {
 		name   string
-		change func(*scene)
+		change func(*group.Turn)
 		d      plan.Decision
 		want   map[string]string
 	}{
-		{"all is well", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, map[string]string{
+		{"all is well", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, map[string]string{
 			"Available": "True Available", "Initialized": "True Initialized", "CertificatesAvailable": "True Available",
 			"EtcdClusterHealthy": "True Healthy", "ControlPlaneComponentsHealthy": "True Healthy", "RollingOut": "False NotRollingOut",
 			"ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown", "Remediating": "False NotRemediating", "Deleting": "False NotDeleting",
 		}},
-		{"not initialised", func(s *scene) { s.kcp.Status.Initialization.ControlPlaneInitialized = nil }, waiting, map[string]string{
+		{"not initialised", func(s *group.Turn) { of(s).Status.Initialization.ControlPlaneInitialized = nil }, waiting, map[string]string{
 			"Available": "False NotAvailable: The control plane is not initialized yet", "Initialized": "False NotInitialized",
 			"EtcdClusterHealthy":            "Unknown InspectionFailed: The control plane is not initialized yet",
 			"ControlPlaneComponentsHealthy": "Unknown InspectionFailed: The control plane is not initialized yet",
 		}},
-		{"fewer machines than wanted, and more to come", func(s *scene) { s.kcp.Spec.Replicas = ptr.To(int32(5)) }, acting, map[string]string{
+		{"fewer machines than wanted, and more to come", func(s *group.Turn) { of(s).Spec.Replicas = ptr.To(int32(5)) }, acting, map[string]string{
 			"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas",
 		}},
-		{"fewer machines than wanted, and a reason to wait", func(s *scene) { s.kcp.Spec.Replicas = ptr.To(int32(5)) }, waiting, map[string]string{
+		{"fewer machines than wanted, and a reason to wait", func(s *group.Turn) { of(s).Spec.Replicas = ptr.To(int32(5)) }, waiting, map[string]string{
 			"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas waits:\n* the reason to wait",
 		}},
-		{"more machines than wanted", func(s *scene) { s.kcp.Spec.Replicas = ptr.To(int32(1)) }, waiting, map[string]string{
+		{"more machines than wanted", func(s *group.Turn) { of(s).Spec.Replicas = ptr.To(int32(1)) }, waiting, map[string]string{
 			"ScalingDown": "True ScalingDown: Scaling down from 3 to 1 replicas waits:\n* the reason to wait",
 		}},
-		{"no template", func(s *scene) { s.Facts.Cluster.Template = "it is not there" }, waiting, map[string]string{
+		{"no template", func(s *group.Turn) { s.Facts.Cluster.Template = "it is not there" }, waiting, map[string]string{
 			"ScalingUp": "False NotScalingUp: No machine could be added: it is not there",
 		}},
-		{"no authority", func(s *scene) { s.lacking = slowFacts{missing: []string{"ca", "sa"}}.lacking() }, waiting, map[string]string{
+		{"no authority", func(s *group.Turn) { s.Lacking = secretFacts{missing: []string{"ca", "sa"}}.lacking() }, waiting, map[string]string{
 			"CertificatesAvailable": "False NotAvailable: No secrets with the authorities for ca, sa",
 			"Available":             "False NotAvailable: * No secrets with the authorities for ca, sa",
 		}},
-		{"certificates not given, and broken ones", func(s *scene) {
-			s.lacking = slowFacts{given: []string{"etcd"}, broken: "secret default/demo-sa lacks tls.key"}.lacking()
+		{"certificates not given, and broken ones", func(s *group.Turn) {
+			s.Lacking = secretFacts{given: []string{"etcd"}, broken: "secret default/demo-sa lacks tls.key"}.lacking()
 		}, waiting, map[string]string{
 			"CertificatesAvailable": "False NotAvailable: secret default/demo-sa lacks tls.key; Secrets that only the user can give are missing, for etcd",
 			"Available":             "False NotAvailable: * secret default/demo-sa lacks tls.key\n* Secrets that only the user can give are missing, for etcd",
 		}},
-		{"a control plane Node without a machine", func(s *scene) { s.View.Nodes = append(s.View.Nodes, testNode("alien")) }, waiting, map[string]string{
+		{"a control plane Node without a machine", func(s *group.Turn) { s.View.Nodes = append(s.View.Nodes, testNode("alien")) }, waiting, map[string]string{
 			"ControlPlaneComponentsHealthy": "False NotHealthy: * Control plane Node alien has no Machine",
 		}},
-		{"it may be that of a machine that joins", func(s *scene) {
+		{"it may be that of a machine that joins", func(s *group.Turn) {
 			s.View.Nodes[2].Name = "new"
 			s.Machines[2].Machine = made("m3 ip=10.0.0.3")
 		}, waiting, map[string]string{"ControlPlaneComponentsHealthy": "True Healthy"}},
-		{"an API server fails", func(s *scene) { s.View.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
+		{"an API server fails", func(s *group.Turn) { s.View.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
 			"Available":                     "True Available: * 2 of 3 machines have all control plane components healthy",
 			"ControlPlaneComponentsHealthy": "False NotHealthy: * m1: kube-apiserver: the pod is Running",
 			"EtcdClusterHealthy":            "True Healthy",
 		}},
-		{"a kubelet is silent", func(s *scene) { s.View.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, waiting, map[string]string{
+		{"a kubelet is silent", func(s *group.Turn) { s.View.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, waiting, map[string]string{
 			"ControlPlaneComponentsHealthy": "Unknown HealthUnknown: * m2: etcd: Node m2 does not report\n* m2: kube-apiserver: Node m2 does not report\n* m2: kube-controller-manager: Node m2 does not report\n* m2: kube-scheduler: Node m2 does not report",
 		}},
-		{"a member fails", func(s *scene) { s.Survey.Members[0].Health = plan.Unhealthy }, waiting, map[string]string{
+		{"a member fails", func(s *group.Turn) { s.Survey.Members[0].Health = plan.Unhealthy }, waiting, map[string]string{
 			"Available":          "True Available: * 2 of 3 etcd voters healthy, 2 needed\n* 2 of 3 machines have all control plane components healthy",
 			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): does not answer, or follows no leader",
 		}},
-		{"the quorum is lost", func(s *scene) {
+		{"the quorum is lost", func(s *group.Turn) {
 			s.Survey.Members[0].Health, s.Survey.Members[1].Health = plan.Unhealthy, plan.Unknown
 		}, waiting, map[string]string{
 			"Available":          "False NotAvailable: * 1 of 3 etcd voters healthy, 2 needed\n* 1 of 3 machines have all control plane components healthy",
 			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): does not answer, or follows no leader\n* member 2 (m2): could not be asked",
 		}},
-		{"a learner does not count as a voter", func(s *scene) { s.Survey.Members[2].Learner = true }, waiting, map[string]string{
+		{"a learner does not count as a voter", func(s *group.Turn) { s.Survey.Members[2].Learner = true }, waiting, map[string]string{
 			"Available":          "True Available: * 2 of 3 machines have all control plane components healthy",
 			"EtcdClusterHealthy": "False NotHealthy: * member 3 (m3): is joining, and does not vote yet",
 		}},
-		{"alarm, stray and a machine without a member", func(s *scene) {
+		{"alarm, stray and a machine without a member", func(s *group.Turn) {
 			s.Survey.Members[0].Alarms = []string{"NOSPACE"}
 			s.Survey.Members[2].Name = "gone"
 		}, waiting, map[string]string{
 			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): raises the alarm NOSPACE\n* member 3 (gone): belongs to no machine\n* machine m3 has no member",
 		}},
-		{"members disagree", func(s *scene) { s.Survey.Agreed, s.Survey.Why = false, "2 lists" }, waiting, map[string]string{
+		{"members disagree", func(s *group.Turn) { s.Survey.Agreed, s.Survey.Why = false, "2 lists" }, waiting, map[string]string{
 			"EtcdClusterHealthy": "False NotHealthy: * the members contradict one another, or the machines: 2 lists",
 		}},
-		{"members are not known", func(s *scene) { s.Survey = etcd.Survey{Why: "nobody answers"} }, waiting, map[string]string{
+		{"members are not known", func(s *group.Turn) { s.Survey = etcd.Survey{Why: "nobody answers"} }, waiting, map[string]string{
 			"Available": "Unknown InspectionFailed: The members of etcd are not known: nobody answers", "EtcdClusterHealthy": "Unknown InspectionFailed: nobody answers",
 		}},
-		{"out of reach for long", func(s *scene) {
+		{"out of reach for long", func(s *group.Turn) {
 			s.View.Reachable, s.View.Why, s.View.Since = false, "refused", longAgo.Time
 			s.Survey = etcd.Survey{}
 		}, waiting, map[string]string{
 			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
 		}},
-		{"out of reach for a moment: what was told stays", func(s *scene) {
-			s.kcp.Status.Conditions = s.groupConditions(waiting, nil)
+		{"out of reach for a moment: what was told stays", func(s *group.Turn) {
+			of(s).Status.Conditions = s.Conditions(waiting, nil)
 			s.View.Reachable, s.View.Since = false, time.Now()
 			s.Survey = etcd.Survey{}
 		}, waiting, map[string]string{
 			"Available": "absent", "ControlPlaneComponentsHealthy": "absent", "EtcdClusterHealthy": "absent",
 		}},
-		{"being deleted, with workers", func(s *scene) {
-			s.kcp.DeletionTimestamp = &longAgo
+		{"being deleted, with workers", func(s *group.Turn) {
+			of(s).DeletionTimestamp = &longAgo
 			s.Facts.Workers = []string{"w"}
 		}, waiting, map[string]string{
 			"Deleting": "True WaitingForWorkersDeletion: the reason to wait", "Available": "False NotAvailable: The control plane is being deleted",
 			"ScalingDown": "True ScalingDown: Scaling down from 3 to 0 replicas waits:\n* the reason to wait", "CertificatesAvailable": "absent",
 		}},
-		{"being deleted", func(s *scene) { s.kcp.DeletionTimestamp = &longAgo }, waiting, map[string]string{
+		{"being deleted", func(s *group.Turn) { of(s).DeletionTimestamp = &longAgo }, waiting, map[string]string{
 			"Deleting": "True WaitingForMachineDeletion: the reason to wait",
 		}},
-		{"deleted", func(s *scene) { s.kcp.DeletionTimestamp = &longAgo; s.Machines = nil }, waiting, map[string]string{
+		{"deleted", func(s *group.Turn) { of(s).DeletionTimestamp = &longAgo; s.Machines = nil }, waiting, map[string]string{
 			"Deleting": "True DeletionCompleted: the reason to wait", "MachinesReady": "True NoReplicas",
 		}},
-		{"external etcd is not judged", func(s *scene) {
-			s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
+		{"external etcd is not judged", func(s *group.Turn) {
+			of(s).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
 			s.Survey = etcd.Survey{}
 		}, waiting, map[string]string{
 			"EtcdClusterHealthy": "absent", "Available": "True Available",
 		}},
-		{"an older machine", func(s *scene) {
+		{"an older machine", func(s *group.Turn) {
 			s.Machines[0].Status.Conditions = []metav1.Condition{{Type: "UpToDate", Status: metav1.ConditionFalse, Message: "Version v1.35.4, v1.36.3 required"}}
 		}, waiting, map[string]string{
 			"RollingOut": "True RollingOut: 1 of 3 machines are not up to date:\n* m1: Version v1.35.4, v1.36.3 required",
@@ -196,8 +196,8 @@ func TestGroupConditions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := fine()
 			test.change(s)
-			s = s.renewed()
-			all := s.groupConditions(test.d, nil)
+			s = renewed(s)
+			all := s.Conditions(test.d, nil)
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
@@ -213,17 +213,17 @@ func TestMachineConditions(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		change func(*scene)
+		change func(*group.Turn)
 		want   map[string]string
 	}{
-		{"all is well", func(*scene) {}, map[string]string{
+		{"all is well", func(*group.Turn) {}, map[string]string{
 			"UpToDate": "True UpToDate", "APIServerPodHealthy": "True Running", "ControllerManagerPodHealthy": "True Running", "SchedulerPodHealthy": "True Running",
 			"EtcdPodHealthy": "True Running", "EtcdMemberHealthy": "True Healthy", "NodeKubeadmLabelsAndTaintsSet": "True Set",
 		}},
-		{"not initialised", func(s *scene) { s.kcp.Status.Initialization.ControlPlaneInitialized = nil }, map[string]string{
+		{"not initialised", func(s *group.Turn) { of(s).Status.Initialization.ControlPlaneInitialized = nil }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized",
 		}},
-		{"no provider ID", func(s *scene) {
+		{"no provider ID", func(s *group.Turn) {
 			s.Machines[0].Machine = made("m1")
 			s.Machines[0].Spec.InfrastructureRef.Kind = "LocalMachine"
 			s.View.Nodes = s.View.Nodes[1:]
@@ -231,77 +231,77 @@ func TestMachineConditions(t *testing.T) {
 			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for its Node", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for its Node",
 			"NodeKubeadmLabelsAndTaintsSet": "Unknown InspectionFailed: Waiting for its Node",
 		}},
-		{"no Node", func(s *scene) { s.Machines[0].Status.NodeRef.Name = ""; s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
+		{"no Node", func(s *group.Turn) { s.Machines[0].Status.NodeRef.Name = ""; s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for its Node",
 		}},
-		{"the Node is gone", func(s *scene) { s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
+		{"the Node is gone", func(s *group.Turn) { s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Node m1 does not exist",
 		}},
-		{"a silent kubelet", func(s *scene) { s.View.Nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, map[string]string{
+		{"a silent kubelet", func(s *group.Turn) { s.View.Nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Node m1 does not report", "EtcdMemberHealthy": "True Healthy",
 		}},
-		{"a pod is missing", func(s *scene) { s.View.Pods = s.View.Pods[1:] }, map[string]string{"EtcdPodHealthy": "False DoesNotExist: Pod does not exist"}},
-		{"a pod starts", func(s *scene) {
+		{"a pod is missing", func(s *group.Turn) { s.View.Pods = s.View.Pods[1:] }, map[string]string{"EtcdPodHealthy": "False DoesNotExist: Pod does not exist"}},
+		{"a pod starts", func(s *group.Turn) {
 			pod := &s.View.Pods[1]
 			pod.Status.Conditions[0].Status = corev1.ConditionFalse
 			pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1)
 			waitingFor(&pod.Status.ContainerStatuses[0], "ContainerCreating")
 		}, map[string]string{"APIServerPodHealthy": "False Provisioning: ContainerCreating"}},
-		{"a pod crashes", func(s *scene) {
+		{"a pod crashes", func(s *group.Turn) {
 			pod := &s.View.Pods[1]
 			pod.Status.Conditions[0].Status = corev1.ConditionFalse
 			pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1)
 			waitingFor(&pod.Status.ContainerStatuses[0], "CrashLoopBackOff")
 			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}
 		}, map[string]string{"APIServerPodHealthy": "False Failed: CrashLoopBackOff; ended with code 1 (Error)"}},
-		{"being deleted", func(s *scene) { s.Machines[0].DeletionTimestamp = &longAgo }, map[string]string{
+		{"being deleted", func(s *group.Turn) { s.Machines[0].DeletionTimestamp = &longAgo }, map[string]string{
 			"APIServerPodHealthy": "False Deleting: Machine is deleting", "EtcdMemberHealthy": "False Deleting: Machine is deleting", "NodeKubeadmLabelsAndTaintsSet": "True Set",
 		}},
-		{"being deleted, Node gone", func(s *scene) { s.Machines[0].DeletionTimestamp = &longAgo; s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
+		{"being deleted, Node gone", func(s *group.Turn) { s.Machines[0].DeletionTimestamp = &longAgo; s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
 			"NodeKubeadmLabelsAndTaintsSet": "False Deleting: Machine is deleting",
 		}},
-		{"no member", func(s *scene) { s.Survey.Members = s.Survey.Members[1:] }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Etcd has no member for Node m1"}},
-		{"a learner", func(s *scene) { s.Survey.Members[0].Learner = true }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is joining, and does not vote yet"}},
-		{"nobody could ask the member", func(s *scene) { s.Survey.Members[0].Health = plan.Unknown }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: Member 1 could not be asked"}},
-		{"etcd says why", func(s *scene) {
+		{"no member", func(s *group.Turn) { s.Survey.Members = s.Survey.Members[1:] }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Etcd has no member for Node m1"}},
+		{"a learner", func(s *group.Turn) { s.Survey.Members[0].Learner = true }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is joining, and does not vote yet"}},
+		{"nobody could ask the member", func(s *group.Turn) { s.Survey.Members[0].Health = plan.Unknown }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: Member 1 could not be asked"}},
+		{"etcd says why", func(s *group.Turn) {
 			s.Survey.Members[0].Health, s.Survey.Members[0].Why = plan.Unhealthy, "does not answer: connection refused"
 		}, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 does not answer: connection refused"}},
-		{"members are not known", func(s *scene) { s.Survey = etcd.Survey{Why: "silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: silence"}},
-		{"no label and no taint", func(s *scene) {
+		{"members are not known", func(s *group.Turn) { s.Survey = etcd.Survey{Why: "group.Silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: group.Silence"}},
+		{"no label and no taint", func(s *group.Turn) {
 			s.View.Nodes[0].Labels, s.View.Nodes[0].Spec.Taints = nil, nil
 			s.Machines[0].Bootstrap = &bootstrapv1.KubeadmConfig{}
 		}, map[string]string{
 			"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the label node-role.kubernetes.io/control-plane and the taint node-role.kubernetes.io/control-plane:NoSchedule",
 		}},
-		{"no taint, as the user wants it", func(s *scene) {
+		{"no taint, as the user wants it", func(s *group.Turn) {
 			s.View.Nodes[0].Spec.Taints = nil
 			config := &bootstrapv1.KubeadmConfig{}
 			config.Spec.InitConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
 			s.Machines[0].Bootstrap = config
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
-		{"no taint on a machine that joined so, whatever the spec says now", func(s *scene) {
+		{"no taint on a machine that joined so, whatever the spec says now", func(s *group.Turn) {
 			s.View.Nodes[0].Spec.Taints = nil
 			config := &bootstrapv1.KubeadmConfig{}
 			config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
 			config.Spec.JoinConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
 			s.Machines[0].Bootstrap = config
-			s.kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Taints = nil
+			of(s).Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Taints = nil
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
-		{"the Machine itself wants the taint", func(s *scene) {
+		{"the Machine itself wants the taint", func(s *group.Turn) {
 			s.View.Nodes[0].Spec.Taints = nil
 			s.Machines[0].Spec.Taints = []clusterv1.MachineTaint{{Key: machine.NodeLabel, Effect: corev1.TaintEffectNoSchedule}}
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the taint node-role.kubernetes.io/control-plane:NoSchedule"}},
-		{"an older version", func(s *scene) { s.Machines[0].Spec.Version = "v1.35.4" }, map[string]string{"UpToDate": "False NotUpToDate: spec.version: v1.35.4, wanted v1.36.3"}},
-		{"out of reach for long", func(s *scene) {
+		{"an older version", func(s *group.Turn) { s.Machines[0].Spec.Version = "v1.35.4" }, map[string]string{"UpToDate": "False NotUpToDate: spec.version: v1.35.4, wanted v1.36.3"}},
+		{"out of reach for long", func(s *group.Turn) {
 			s.View.Reachable, s.View.Why, s.View.Since = false, "refused", longAgo.Time
 		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
-		{"out of reach for a moment: what was told stays", func(s *scene) {
+		{"out of reach for a moment: what was told stays", func(s *group.Turn) {
 			s.View.Reachable, s.View.Since = false, time.Now()
-			s.Machines[0].Status.Conditions = s.machineConditions(s.Machines[0])
+			s.Machines[0].Status.Conditions = s.MachineConditions(s.Machines[0])
 		}, map[string]string{
 			"APIServerPodHealthy": "absent", "EtcdMemberHealthy": "absent", "UpToDate": "True UpToDate",
 		}},
-		{"out of reach for a moment: what was never told is told", func(s *scene) { s.View.Reachable, s.View.Why, s.View.Since = false, "refused", time.Now() }, map[string]string{
+		{"out of reach for a moment: what was never told is told", func(s *group.Turn) { s.View.Reachable, s.View.Why, s.View.Since = false, "refused", time.Now() }, map[string]string{
 			"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused",
 		}},
 	}
@@ -309,8 +309,8 @@ func TestMachineConditions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := fine()
 			test.change(s)
-			n := s.renewed()
-			all := n.machineConditions(n.Machines[0])
+			n := renewed(s)
+			all := n.MachineConditions(n.Machines[0])
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
@@ -325,27 +325,14 @@ func TestEveryGateIsTold(t *testing.T) {
 	for _, external := range []bool{false, true} {
 		s := fine()
 		if external {
-			s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
-			s = s.renewed()
+			of(s).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
+			s = renewed(s)
 		}
-		all := s.machineConditions(s.Machines[0])
-		for _, gate := range born(s.kcp, "demo").Machine.ReadinessGates {
+		all := s.MachineConditions(s.Machines[0])
+		for _, gate := range New().InPlace(s, &group.Machine{Machine: &clusterv1.Machine{}}).Machine.ReadinessGates {
 			if told(all, gate.ConditionType) == "absent" {
 				t.Errorf("external etcd %v: no condition for the gate %s", external, gate.ConditionType)
 			}
 		}
-	}
-}
-
-func TestVersions(t *testing.T) {
-	var machines []*clusterv1.Machine
-	for _, v := range []string{"v1.36.3", "v1.9.0", "v1.36.3", ""} {
-		m := made("m")
-		m.Spec.Version = v
-		machines = append(machines, m)
-	}
-	got := versions(machines)
-	if len(got) != 2 || got[0].Version != "v1.9.0" || got[0].Replicas != 1 || got[1].Version != "v1.36.3" || got[1].Replicas != 2 {
-		t.Errorf("versions are %+v", got)
 	}
 }

@@ -23,13 +23,6 @@ var (
 		upstream.EtcdClusterHealthyV1Beta1Condition,
 		upstream.MachinesCreatedV1Beta1Condition,
 	}
-	deprecatedOfMachines = []clusterv1.ConditionType{
-		upstream.MachineAPIServerPodHealthyV1Beta1Condition,
-		upstream.MachineControllerManagerPodHealthyV1Beta1Condition,
-		upstream.MachineSchedulerPodHealthyV1Beta1Condition,
-		upstream.MachineEtcdPodHealthyV1Beta1Condition,
-		upstream.MachineEtcdMemberHealthyV1Beta1Condition,
-	}
 )
 
 // forgetDeprecated takes conditions of v1beta1 off an object.

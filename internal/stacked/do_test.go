@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,9 +25,9 @@ import (
 )
 
 // scene reads the world as a turn would, without deciding.
-func (w *world) scene() *scene {
+func (w *world) scene() *group.Turn {
 	w.t.Helper()
-	s, wait, err := w.r.observe(context.Background(), w.kcp(), testCluster(), w.r.memories.of(kcpKey))
+	s, wait, err := w.r.Observe(context.Background(), w.kcp(), testCluster())
 	if err != nil || wait > 0 {
 		w.t.Fatalf("observing: %v, wait %v", err, wait)
 	}
@@ -43,15 +42,17 @@ func (w *world) objects() string {
 func TestCreate(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(3))
 	step := plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Domain: "a", Init: true}
-	first := &memory{}
-	for _, m := range []*memory{first, {}} { // a repeated step makes nothing twice
-		if err := w.r.do(context.Background(), w.scene(), m, step); err != nil {
+	first := &group.Memory{}
+	for _, m := range []*group.Memory{first, {}} { // a repeated step makes nothing twice
+		s := w.scene()
+		s.Memory = m
+		if err := s.Do(context.Background(), step); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.ContainsFunc(first.writes.Awaited, func(e group.Write) bool { return e.Machine == "demo-cp-1" && e.UID == "" }) ||
-		!slices.ContainsFunc(first.writes.Awaited, func(e group.Write) bool { return e.Machine == "" && e.Version != "" }) {
-		t.Errorf("expected is %+v, want the Machine and the number", first.writes.Awaited)
+	if !slices.ContainsFunc(first.Writes.Awaited, func(e group.Write) bool { return e.Machine == "demo-cp-1" && e.UID == "" }) ||
+		!slices.ContainsFunc(first.Writes.Awaited, func(e group.Write) bool { return e.Machine == "" && e.Version != "" }) {
+		t.Errorf("expected is %+v, want the Machine and the number", first.Writes.Awaited)
 	}
 	if got := w.objects(); got != "[demo-cp-1] [demo-cp-1] [demo-cp-1]" {
 		t.Fatalf("made %s", got)
@@ -127,7 +128,7 @@ func TestCreateAfterCrash(t *testing.T) {
 func (w *world) provide() {
 	w.t.Helper()
 	for _, verb := range []plan.Verb{plan.Generate, plan.WriteKubeconfig} {
-		if err := w.r.do(context.Background(), w.scene(), w.r.memories.of(kcpKey), plan.Step{Verb: verb}); err != nil {
+		if err := w.scene().Do(context.Background(), plan.Step{Verb: verb}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -138,7 +139,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 	kcp := testKCP(3)
 	kcp.Annotations = map[string]string{controlplanev1.LastMachineAnnotation: "7"}
 	w := newWorld(t, testCluster(), kcp)
-	if err := w.r.do(context.Background(), w.scene(), &memory{}, plan.Step{Verb: plan.Create, Machine: "demo-cp-5", Number: 5}); err != nil {
+	if err := w.scene().Do(context.Background(), plan.Step{Verb: plan.Create, Machine: "demo-cp-5", Number: 5}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.kcp().Annotations[controlplanev1.LastMachineAnnotation]; got != "7" {
@@ -150,10 +151,10 @@ func TestCreateOnOldFacts(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(3))
 	old := w.scene()
 	step := plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Init: true}
-	if err := w.r.do(context.Background(), w.scene(), w.r.memories.of(kcpKey), step); err != nil {
+	if err := w.scene().Do(context.Background(), step); err != nil {
 		t.Fatal(err)
 	}
-	err := w.r.do(context.Background(), old, &memory{}, plan.Step{Verb: plan.Create, Machine: "other-1", Number: 1, Init: true})
+	err := old.Do(context.Background(), plan.Step{Verb: plan.Create, Machine: "other-1", Number: 1, Init: true})
 	if err == nil || !strings.Contains(err.Error(), "writing annotations of KubeadmControlPlane") {
 		t.Errorf("error is %v, want a conflict at the number", err)
 	}
@@ -172,7 +173,7 @@ func TestCreateUnderTakenName(t *testing.T) {
 	}
 	for i, o := range taken {
 		w := newWorld(t, testCluster(), testKCP(3), o)
-		err := w.r.do(context.Background(), w.scene(), w.r.memories.of(kcpKey), plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Init: true})
+		err := w.scene().Do(context.Background(), plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Init: true})
 		if err == nil || !strings.Contains(err.Error(), "the name is taken") {
 			t.Errorf("%d: error is %v, want one that says that the name is taken", i, err)
 		}
@@ -193,12 +194,12 @@ func TestMissingTemplate(t *testing.T) {
 	if got := w.kcp().Annotations[controlplanev1.LastMachineAnnotation]; got != "" {
 		t.Errorf("took the number %s for a machine that cannot be made", got)
 	}
-	err := w.r.do(context.Background(), w.scene(), &memory{}, plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1})
+	err := w.scene().Do(context.Background(), plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1})
 	if err == nil || w.kcp().Annotations[controlplanev1.LastMachineAnnotation] != "" {
 		t.Errorf("error is %v, number %q", err, w.kcp().Annotations[controlplanev1.LastMachineAnnotation])
 	}
 	// What was missing is looked for every few seconds.
-	w.r.memories.of(kcpKey).slow.read = time.Now().Add(-slowMissing)
+	w.r.Memories.Of(kcpKey).Template.Read = time.Now().Add(-group.SlowMissing)
 	if err := w.client.Create(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -209,36 +210,36 @@ func TestMissingTemplate(t *testing.T) {
 
 func TestRemoveAndRelease(t *testing.T) {
 	w := grown(t, 1)
-	ctx, m := context.Background(), w.r.memories.of(kcpKey)
-	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.Delete, Machine: "nobody"}); err == nil {
+	ctx, m := context.Background(), w.r.Memories.Of(kcpKey)
+	if err := w.scene().Do(ctx, plan.Step{Verb: plan.Delete, Machine: "nobody"}); err == nil {
 		t.Error("deleted a Machine that is none of ours")
 	}
 	s := w.scene()
 	for range 2 {
-		if err := w.r.do(ctx, s, m, plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"}); err != nil {
+		if err := s.Do(ctx, plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if w.machine("demo-cp-1").DeletionTimestamp.IsZero() {
 		t.Fatal("the Machine is not being deleted")
 	}
-	if !slices.ContainsFunc(m.writes.Awaited, func(e group.Write) bool { return e.Deleted && e.UID == s.Machines[0].UID }) {
-		t.Errorf("expected is %+v, want the deletion", m.writes.Awaited)
+	if !slices.ContainsFunc(m.Writes.Awaited, func(e group.Write) bool { return e.Deleted && e.UID == s.Machines[0].UID }) {
+		t.Errorf("expected is %+v, want the deletion", m.Writes.Awaited)
 	}
 	for range 2 {
-		if err := w.r.do(ctx, s, m, plan.Step{Verb: plan.ReleaseHook, Machine: "demo-cp-1"}); err != nil {
+		if err := s.Do(ctx, plan.Step{Verb: plan.ReleaseHook, Machine: "demo-cp-1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.ContainsFunc(m.writes.Awaited, func(e group.Write) bool { return e.Released && e.UID == s.Machines[0].UID }) {
-		t.Errorf("expected is %+v, want the release", m.writes.Awaited)
+	if !slices.ContainsFunc(m.Writes.Awaited, func(e group.Write) bool { return e.Released && e.UID == s.Machines[0].UID }) {
+		t.Errorf("expected is %+v, want the release", m.Writes.Awaited)
 	}
 	w.bury()
 	if got := w.machineNames(); len(got) != 0 {
 		t.Fatalf("machines are %v", got)
 	}
 	for _, verb := range []plan.Verb{plan.Delete, plan.ReleaseHook} {
-		if err := w.r.do(ctx, s, m, plan.Step{Verb: verb, Machine: "demo-cp-1"}); err != nil {
+		if err := s.Do(ctx, plan.Step{Verb: verb, Machine: "demo-cp-1"}); err != nil {
 			t.Errorf("%s of a Machine that is gone: %v", verb, err)
 		}
 	}
@@ -248,7 +249,6 @@ func TestRemoveAndRelease(t *testing.T) {
 // one. The client in memory ignores preconditions, so the request itself is looked at.
 func TestDeleteIsOfThatMachine(t *testing.T) {
 	w := grown(t, 1)
-	s := w.scene()
 	var asked *types.UID
 	w.intercept(interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
 		given := client.DeleteOptions{}
@@ -258,7 +258,8 @@ func TestDeleteIsOfThatMachine(t *testing.T) {
 		}
 		return nil
 	}})
-	if err := w.r.do(context.Background(), s, &memory{}, plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"}); err != nil {
+	s := w.scene()
+	if err := s.Do(context.Background(), plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"}); err != nil {
 		t.Fatal(err)
 	}
 	if asked == nil || *asked != s.Machines[0].UID {
@@ -268,8 +269,8 @@ func TestDeleteIsOfThatMachine(t *testing.T) {
 
 func TestChangeMembers(t *testing.T) {
 	w := grown(t, 3)
-	ctx, m := context.Background(), w.r.memories.of(kcpKey)
-	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.MoveLeader, Member: "2"}); err != nil {
+	ctx := context.Background()
+	if err := w.scene().Do(ctx, plan.Step{Verb: plan.MoveLeader, Member: "2"}); err != nil {
 		t.Fatal(err)
 	}
 	if leader := slices.IndexFunc(w.members, func(m etcd.Member) bool { return m.Leader }); w.members[leader].ID != 2 {
@@ -280,17 +281,17 @@ func TestChangeMembers(t *testing.T) {
 	if w.surveys != before+1 {
 		t.Error("what etcd said before the change is still believed")
 	}
-	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "3", Machine: "demo-cp-3"}); err != nil || len(w.members) != 2 {
+	if err := w.scene().Do(ctx, plan.Step{Verb: plan.RemoveMember, Member: "3", Machine: "demo-cp-3"}); err != nil || len(w.members) != 2 {
 		t.Errorf("error is %v, members %v", err, w.members)
 	}
-	if m.left != "demo-cp-3" {
-		t.Errorf("the machine whose member left is %q, want demo-cp-3", m.left)
+	if w.scene().Left != "demo-cp-3" {
+		t.Errorf("the machine whose member left is %q, want demo-cp-3", w.scene().Left)
 	}
 	w.failChange = errors.New("not now")
-	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "1"}); !errors.Is(err, w.failChange) || !strings.Contains(err.Error(), "removing member 1 from etcd") {
+	if err := w.scene().Do(ctx, plan.Step{Verb: plan.RemoveMember, Member: "1"}); !errors.Is(err, w.failChange) || !strings.Contains(err.Error(), "removing member 1 from etcd") {
 		t.Errorf("error is %v", err)
 	}
-	if err := w.r.do(ctx, w.scene(), m, plan.Step{Verb: plan.RemoveMember, Member: "not an ID"}); err == nil {
+	if err := w.scene().Do(ctx, plan.Step{Verb: plan.RemoveMember, Member: "not an ID"}); err == nil {
 		t.Error("no error for a member ID that is none")
 	}
 }
@@ -300,21 +301,21 @@ func TestConfirm(t *testing.T) {
 	w := grown(t, 3)
 	w.scale(1)
 	s := w.scene()
-	d := group.Decide(context.Background(), s.Facts, s.kcp.Status.Plan)
+	d := group.Decide(context.Background(), s.Facts, of(s).Status.Plan)
 	for d.Step.Verb != plan.Delete { // the leader hands over first
-		if err := w.r.do(context.Background(), s, w.r.memories.of(kcpKey), d.Step); err != nil {
+		if err := s.Do(context.Background(), d.Step); err != nil {
 			t.Fatal(err)
 		}
 		s = w.scene()
-		d = group.Decide(context.Background(), s.Facts, s.kcp.Status.Plan)
+		d = group.Decide(context.Background(), s.Facts, of(s).Status.Plan)
 	}
-	same, err := w.r.confirm(context.Background(), s, w.r.memories.of(kcpKey), d)
+	same, err := s.Confirm(context.Background(), d)
 	if err != nil || same.Step != d.Step {
 		t.Fatalf("nothing has changed, and now it is %v, %v", same, err)
 	}
 	w.members[0].Health = plan.Unhealthy
 	w.members[1].Health = plan.Unhealthy
-	now, err := w.r.confirm(context.Background(), s, w.r.memories.of(kcpKey), d)
+	now, err := s.Confirm(context.Background(), d)
 	if err != nil || now.Step.Acts() {
 		t.Errorf("the quorum is gone, and the step is still %v, %v", now, err)
 	}
@@ -343,59 +344,26 @@ func TestConfirmedInTurn(t *testing.T) {
 	}
 }
 
-func TestBegun(t *testing.T) {
-	kcp := testKCP(3)
-	ours := metav1.OwnerReference{Kind: kind, UID: kcp.UID}
-	machineOwner := metav1.OwnerReference{Kind: "Machine", UID: "m"}
-	now := metav1.Now()
-	object := func(name string, deleted *metav1.Time, owners ...metav1.OwnerReference) client.Object {
-		o := &unstructured.Unstructured{}
-		o.SetName(name)
-		o.SetOwnerReferences(owners)
-		o.SetDeletionTimestamp(deleted)
-		return o
-	}
-	tests := []struct {
-		name    string
-		objects []client.Object
-		want    string
-	}{
-		{"nothing", nil, ""},
-		{"begun", []client.Object{object("demo-cp-2", nil, ours)}, "demo-cp-2"},
-		{"the first of several", []client.Object{object("demo-cp-3", nil, ours), object("demo-cp-2", nil, ours)}, "demo-cp-2"},
-		{"has its Machine", []client.Object{object("demo-cp-1", nil, ours)}, ""},
-		{"of a Machine that is gone", []client.Object{object("demo-cp-2", nil, ours, machineOwner)}, ""},
-		{"being deleted", []client.Object{object("demo-cp-2", &now, ours)}, ""},
-		{"somebody else's", []client.Object{object("demo-cp-2", nil, metav1.OwnerReference{Kind: kind, UID: "other"})}, ""},
-		{"nobody's", []client.Object{object("demo-cp-2", nil)}, ""},
-	}
-	for _, test := range tests {
-		if got := firstOrphan(test.objects, kcp, []*clusterv1.Machine{made("demo-cp-1")}); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
-	}
-}
-
 // TestWrittenSecretsAreReadAnew: what was read before they were written is not believed.
 func TestWrittenSecretsAreReadAnew(t *testing.T) {
 	w := grown(t, 1)
 	for _, verb := range []plan.Verb{plan.Generate, plan.WriteKubeconfig} {
-		m := w.r.memories.of(kcpKey)
+		m := w.r.Memories.Of(kcpKey)
 		s := w.scene()
-		if m.slow.read.IsZero() {
+		if memoryOf(m).secrets.read.IsZero() {
 			t.Fatal("nothing was read before")
 		}
-		if err := w.r.do(context.Background(), s, m, plan.Step{Verb: verb}); err != nil {
+		if err := s.Do(context.Background(), plan.Step{Verb: verb}); err != nil {
 			t.Fatal(err)
 		}
-		if !m.slow.read.IsZero() {
+		if !memoryOf(m).secrets.read.IsZero() {
 			t.Errorf("what was read before %s is still believed", verb)
 		}
 	}
 }
 
 func TestUnknownStep(t *testing.T) {
-	if err := (&Reconciler{}).do(context.Background(), &scene{}, &memory{}, plan.Step{Verb: "Dance"}); err == nil {
+	if err := fine().Do(context.Background(), plan.Step{Verb: "Dance"}); err == nil {
 		t.Error("no error for a step that nobody knows")
 	}
 }

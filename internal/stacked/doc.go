@@ -1,14 +1,7 @@
-// Package stacked is the controller of the kind KubeadmControlPlane: a thin
-// shell around the decisions of package plan.
+// Package stacked is the kind KubeadmControlPlane: what it has of its own, for the turns that package group takes.
 //
-// It knows how the facts of a control plane are read (look.go and observe.go; scene.go holds them), how one step
-// is carried out (do.go and create.go) and how both are told to people (report.go and conditions.go). It does
-// not know which step comes next, nor why: that is plan's. It knows no etcd
-// protocol, no certificates and no connections either; it asks the packages
-// etcd, certs and workload.
-//
-// One turn: observe everything once, let plan decide one step, let plan check
-// it, do it, report, forget. What is kept between turns is only what cannot be
-// read again: since when a member is as it is, open clients, when etcd was
-// asked last, and the own writes that the cache has not shown yet.
+// It knows what its spec wants (kind.go), the cluster's authorities and kubeconfig (secrets.go), kubeadm's files in the
+// cluster and whether the first machine has initialised it (look.go, kubeadm.go), KubeadmConfigs (desired.go,
+// adopt.go), the certificates of API servers (expiry.go), and the conditions that only this kind has. It does
+// not know which step comes next, nor why: that is plan's.
 package stacked

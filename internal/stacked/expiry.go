@@ -31,19 +31,20 @@ const apiServer = "kube-apiserver"
 
 // observeExpiries adds when the certificates of the API servers expire, as far as they have
 // answered, and lets those be asked whose time it is.
-func (r *Reconciler) observeExpiries(ctx context.Context, s *scene, m *memory) {
-	m.expiries.Only(s.Objects())
-	for _, target := range s.Machines {
+func (k *Kind) observeExpiries(ctx context.Context, t *group.Turn) {
+	m := memoryOf(t.Memory)
+	m.expiries.Only(t.Objects())
+	for _, target := range t.Machines {
 		target.CertificateEnd = m.expiries.End(target.UID)
-		if s.mayAsk(target) && m.expiries.Begin(target.UID, s.Facts.Now) && !r.askExpiry(ctx, s, &m.expiries, target) {
-			m.expiries.PutOff(target.UID, s.Facts.Now)
+		if mayAsk(t, target) && m.expiries.Begin(target.UID, t.Facts.Now) && !k.askExpiry(ctx, t, &m.expiries, target) {
+			m.expiries.PutOff(target.UID, t.Facts.Now)
 		}
 	}
 }
 
 // mayAsk reports whether the API server of a machine is there to be asked.
-func (s *scene) mayAsk(m *group.Machine) bool {
-	o := s.Facts
+func mayAsk(t *group.Turn, m *group.Machine) bool {
+	o := t.Facts
 	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
 		return false
 	}
@@ -53,17 +54,17 @@ func (s *scene) mayAsk(m *group.Machine) bool {
 }
 
 // askExpiry asks one API server in the background; false: too many are asked already.
-func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *group.Expiries, target *group.Machine) bool {
+func (k *Kind) askExpiry(ctx context.Context, t *group.Turn, into *group.Expiries, target *group.Machine) bool {
 	node, ip := target.Facts.Node, machine.InternalIP(target.Machine)
 	if target.Node != nil {
 		ip = cmp.Or(machine.NodeIP(target.Node), ip)
 	}
 	port := machine.APIServerPort(kubeadmConfig(target))
-	dial := r.Workload.Dial(client.ObjectKeyFromObject(s.Cluster), node, ip, port)
+	dial := t.Workload.Dial(t.ClusterKey(), node, ip, port)
 	uid := target.UID
 	// The turn ends before the answer comes.
 	ctx = context.WithoutCancel(ctx)
-	return r.handshakes.TryGo(func() error {
+	return k.handshakes.TryGo(func() error {
 		ctx, cancel := context.WithTimeout(ctx, expiryTime)
 		defer cancel()
 		end, err := certs.APIServerEnd(ctx, dial)
@@ -78,8 +79,9 @@ func (r *Reconciler) askExpiry(ctx context.Context, s *scene, into *group.Expiri
 // recordExpiries writes into the KubeadmConfigs when the certificates of the API servers expire, as upstream's controller
 // does: once, in the annotation from which the Machine's status and spec.rollout.before take it. What is there
 // stays. One that has changed since it was read is left to the next turn.
-func (r *Reconciler) recordExpiries(ctx context.Context, s *scene, m *memory) error {
-	for _, on := range s.Machines {
+func recordExpiries(ctx context.Context, t *group.Turn) error {
+	m := memoryOf(t.Memory)
+	for _, on := range t.Machines {
 		if kubeadmConfig(on) == nil || on.Facts.Deleting {
 			continue
 		}
@@ -89,7 +91,7 @@ func (r *Reconciler) recordExpiries(ctx context.Context, s *scene, m *memory) er
 		}
 		after := kubeadmConfig(on).DeepCopy()
 		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, on.CertificateEnd.UTC().Format(time.RFC3339))
-		err := r.Client.Patch(ctx, after, client.MergeFromWithOptions(kubeadmConfig(on), client.MergeFromWithOptimisticLock{}))
+		err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(kubeadmConfig(on), client.MergeFromWithOptimisticLock{}))
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("recording when the certificates of Machine %s expire: %w", on.Name, err)
 		}
@@ -99,25 +101,25 @@ func (r *Reconciler) recordExpiries(ctx context.Context, s *scene, m *memory) er
 
 // describeExpiry writes into the status which certificate expires first. While the cluster or its etcd does not
 // answer, what was last known stays.
-func (s *scene) describeExpiry(status *controlplanev1.KubeadmControlPlaneStatus) {
-	o := s.Facts
+func describeExpiry(t *group.Turn, status *controlplanev1.KubeadmControlPlaneStatus) {
+	o := t.Facts
 	switch {
-	case len(s.Machines) == 0:
+	case len(t.Machines) == 0:
 		status.CertificateExpiry = controlplanev1.CertificateExpiryStatus{}
 	case !o.Group.Deleting && o.Cluster.Reachable && (o.Etcd.Known || !o.Etcd.Managed):
-		status.CertificateExpiry = s.firstExpiry()
+		status.CertificateExpiry = firstExpiry(t)
 	}
 }
 
 // firstExpiry is the first certificate to expire of those that are known; none is known: empty.
-func (s *scene) firstExpiry() controlplanev1.CertificateExpiryStatus {
+func firstExpiry(t *group.Turn) controlplanev1.CertificateExpiryStatus {
 	var first controlplanev1.CertificateExpiryStatus
 	look := func(end time.Time, machine, component string) {
 		if !end.IsZero() && (first.Date.IsZero() || end.Before(first.Date.Time)) {
 			first = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: machine, Component: component}
 		}
 	}
-	for _, m := range s.Machines {
+	for _, m := range t.Machines {
 		if m.Facts.Deleting {
 			continue
 		}
@@ -127,8 +129,8 @@ func (s *scene) firstExpiry() controlplanev1.CertificateExpiryStatus {
 		}
 		look(end, m.Name, apiServer)
 	}
-	for _, member := range s.Survey.Members {
-		look(member.CertificateEnd, cmp.Or(s.MachineOf(member), member.Name), "etcd")
+	for _, member := range t.Survey.Members {
+		look(member.CertificateEnd, cmp.Or(t.MachineOf(member), member.Name), "etcd")
 	}
 	return first
 }

@@ -87,8 +87,8 @@ func TestFirstMachineAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.turn()
-	if len(w.machines()) > 0 || recordedInitialized(w.kcp()) {
-		t.Fatalf("while it is paused there are %d machines, and the record is back: %t", len(w.machines()), recordedInitialized(w.kcp()))
+	if len(w.machines()) > 0 || isRecorded(w.kcp()) {
+		t.Fatalf("while it is paused there are %d machines, and the record is back: %t", len(w.machines()), isRecorded(w.kcp()))
 	}
 	w.pause(false)
 	p := w.settle()
@@ -103,4 +103,10 @@ func TestFirstMachineAgain(t *testing.T) {
 	if config.Spec.JoinConfiguration.ControlPlane != nil || p.Reason != "Initializing" {
 		t.Errorf("the first machine is made to join %+v: %+v", config.Spec.JoinConfiguration.ControlPlane, p)
 	}
+}
+
+// isRecorded reports whether it is on record that a cluster was initialised.
+func isRecorded(kcp *controlplanev1.KubeadmControlPlane) bool {
+	_, noted := kcp.Annotations[controlplanev1.InitializedAnnotation]
+	return noted || kcp.Status.Initialization.ControlPlaneInitialized != nil
 }

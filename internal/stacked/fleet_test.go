@@ -25,6 +25,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -32,7 +33,7 @@ import (
 // A fleet is many managed clusters, one a namespace, of which some do not answer.
 type fleet struct {
 	client client.Client
-	r      *Reconciler
+	r      *group.Controller
 	queue  workqueue.TypedDelayingInterface[ctrl.Request]
 
 	mu sync.Mutex
@@ -89,7 +90,7 @@ func (f *fleet) UpdateAddons(context.Context, *controlplanev1.KubeadmControlPlan
 	return nil
 }
 
-func (f *fleet) Of(_ context.Context, cluster *clusterv1.Cluster) (Quorum, error) {
+func (f *fleet) Of(_ context.Context, cluster *clusterv1.Cluster) (group.Quorum, error) {
 	return fleetEtcd{f, cluster.Namespace}, nil
 }
 
@@ -127,7 +128,7 @@ func newFleet(b testing.TB, size, away int) *fleet {
 	f.client = fake.NewClientBuilder().WithScheme(testScheme(b)).WithObjects(objects...).
 		WithStatusSubresource(&controlplanev1.KubeadmControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: f.create}).Build()
-	f.r = &Reconciler{Client: f.client, APIReader: f.client, Workload: f, Recorder: events.NewFakeRecorder(0), Quorums: f, Kubeadm: f, wakes: make(chan event.GenericEvent)}
+	f.r = &group.Controller{Client: f.client, APIReader: f.client, Workload: f, Recorder: events.NewFakeRecorder(0), Quorums: f, Kind: kindWith(f), Wakes: make(chan event.GenericEvent)}
 	f.r.Recorder.(*events.FakeRecorder).Events = nil
 	for i := range size {
 		ns := f.name(i)
@@ -234,7 +235,7 @@ func runFleet(tb testing.TB, workers int) []time.Duration {
 	running.Go(func() {
 		for {
 			select {
-			case e := <-f.r.wakes:
+			case e := <-f.r.Wakes:
 				f.queue.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 			case <-ctx.Done():
 				return
@@ -258,7 +259,7 @@ func runFleet(tb testing.TB, workers int) []time.Duration {
 	f.queue.ShutDown()
 	running.Wait()
 	for i := range fleetSize {
-		f.r.forget(f.request(f.name(i)).NamespacedName) // which ends the surveys that run
+		f.r.Forget(f.request(f.name(i)).NamespacedName) // which ends the surveys that run
 	}
 	all := f.delays()
 	if len(all) != fleetSize-fleetAway || f.failures > 0 {

@@ -169,12 +169,12 @@ func TestBuildable(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: clusterv1.MachineSpec{Version: "v1.35.4"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: clusterv1.MachineSpec{Version: "v1.36.3"}},
 	}
-	s := newScene(kcp, testCluster(), machines, nil, time.Now())
-	if got := s.buildable().Spec.Version; got != "v1.36.3" || kcp.Spec.Version != "v1.39.0" {
+	s := begin(kcp, testCluster(), machines, nil, time.Now())
+	if got := buildable(s).Spec.Version; got != "v1.36.3" || kcp.Spec.Version != "v1.39.0" {
 		t.Errorf("machines would be made of %s, and %s is wanted now", got, kcp.Spec.Version)
 	}
 	kcp.Spec.Version = "v1.36.3"
-	if s := newScene(kcp, testCluster(), machines, nil, time.Now()); s.buildable() != kcp {
+	if s := begin(kcp, testCluster(), machines, nil, time.Now()); buildable(s) != kcp {
 		t.Error("what is not refused is changed")
 	}
 }

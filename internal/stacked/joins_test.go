@@ -29,48 +29,48 @@ func bootstrapped(status, reason string) *unstructured.Unstructured {
 }
 
 func TestCannotJoin(t *testing.T) {
-	removed := func(s *scene, id string) {
+	removed := func(s *group.Turn, id string) {
 		s.View.Pods = nil
 		s.Machines[0].Annotations = map[string]string{controlplanev1.MemberRemovedAnnotation: id}
 	}
 	tests := []struct {
 		name   string
-		change func(*scene)
+		change func(*group.Turn)
 		want   string
 	}{
-		{"nothing is known", func(s *scene) { s.View.Pods = nil }, ""},
-		{"its etcd was seen", func(*scene) {}, "its etcd was started: there is pod etcd-m1"},
-		{"and is not seen now", func(s *scene) { s.View.Reachable = false }, "its etcd was started: there is pod etcd-m1"},
-		{"its Node is gone", func(s *scene) { s.View.Nodes = s.View.Nodes[1:] }, ""},
-		{"a pod on an earlier Node of that name", func(s *scene) {
+		{"nothing is known", func(s *group.Turn) { s.View.Pods = nil }, ""},
+		{"its etcd was seen", func(*group.Turn) {}, "its etcd was started: there is pod etcd-m1"},
+		{"and is not seen now", func(s *group.Turn) { s.View.Reachable = false }, "its etcd was started: there is pod etcd-m1"},
+		{"its Node is gone", func(s *group.Turn) { s.View.Nodes = s.View.Nodes[1:] }, ""},
+		{"a pod on an earlier Node of that name", func(s *group.Turn) {
 			s.View.Pods[0].OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "m1", UID: "earlier"}}
 		}, ""},
-		{"its member was removed", func(s *scene) { removed(s, "1"); s.Survey.Members = s.Survey.Members[1:] }, "its etcd member 1 was removed"},
-		{"its member was to be removed, and is still there", func(s *scene) { removed(s, "1") }, ""},
-		{"it was removed, and nobody tells", func(s *scene) { removed(s, "1"); s.Survey.Members, s.Survey.Known = nil, false }, ""},
-		{"it was removed, and the members disagree", func(s *scene) {
+		{"its member was removed", func(s *group.Turn) { removed(s, "1"); s.Survey.Members = s.Survey.Members[1:] }, "its etcd member 1 was removed"},
+		{"its member was to be removed, and is still there", func(s *group.Turn) { removed(s, "1") }, ""},
+		{"it was removed, and nobody tells", func(s *group.Turn) { removed(s, "1"); s.Survey.Members, s.Survey.Known = nil, false }, ""},
+		{"it was removed, and the members disagree", func(s *group.Turn) {
 			removed(s, "1")
 			s.Survey.Members, s.Survey.Agreed = s.Survey.Members[1:], false
 		}, ""},
-		{"it was removed, and another came", func(s *scene) { removed(s, "9") }, ""},
-		{"a note that is none", func(s *scene) { removed(s, "x y"); s.Survey.Members = s.Survey.Members[1:] }, ""},
-		{"kubeadm failed", func(s *scene) {
+		{"it was removed, and another came", func(s *group.Turn) { removed(s, "9") }, ""},
+		{"a note that is none", func(s *group.Turn) { removed(s, "x y"); s.Survey.Members = s.Survey.Members[1:] }, ""},
+		{"kubeadm failed", func(s *group.Turn) {
 			s.View.Pods = nil
 			s.Machines[0].Infrastructure = bootstrapped("False", "BootstrapFailed")
 		}, "its bootstrap ended with an error, and is not tried again"},
-		{"kubeadm runs", func(s *scene) {
+		{"kubeadm runs", func(s *group.Turn) {
 			s.View.Pods = nil
 			s.Machines[0].Infrastructure = bootstrapped("False", "BootstrapRunning")
 		}, ""},
-		{"it gets no bootstrap data", func(s *scene) { s.View.Pods = nil; s.Machines[0].Withdrawn = true },
+		{"it gets no bootstrap data", func(s *group.Turn) { s.View.Pods = nil; s.Machines[0].Withdrawn = true },
 			"it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := fine().renewed()
+			s := renewed(fine())
 			test.change(s)
-			n := s.renewed()
-			n.addWorkload(s.View)
+			n := renewed(s)
+			n.See(s.View)
 			n.AddEtcd(s.Survey, &group.MemberTimes{}, n.Facts.Now)
 			if got := n.Facts.Machines[0].CannotJoin; got != test.want {
 				t.Errorf("cannot join because %q, want %q", got, test.want)

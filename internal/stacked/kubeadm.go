@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	kubeadmfiles "github.com/quorate/quorate/internal/kubeadm"
 )
 
@@ -46,7 +47,15 @@ const tokenPhase = "bootstrap-token"
 // kubeadm asks the cluster itself, as the connection to it does; before there is one, as the secret says.
 type kubeadm struct {
 	secrets  client.Reader
-	workload Workloads
+	workload group.Workloads
+}
+
+// kubeadm returns who is asked about a turn's cluster.
+func (k *Kind) kubeadm(t *group.Turn) Kubeadm {
+	if k.Kubeadm != nil {
+		return k.Kubeadm
+	}
+	return kubeadm{secrets: t.APIReader, workload: t.Workload}
 }
 
 // Initialised implements Kubeadm. kubeadm init writes the ConfigMap kubeadm-config
@@ -129,7 +138,7 @@ func (k kubeadm) client(ctx context.Context, cluster *clusterv1.Cluster) (kubern
 	config := k.workload.Config(client.ObjectKeyFromObject(cluster))
 	if config == nil {
 		var err error
-		if config, err = workloadConfig(ctx, k.secrets, cluster); err != nil {
+		if config, err = group.WorkloadConfig(ctx, k.secrets, cluster); err != nil {
 			return nil, err
 		}
 	}

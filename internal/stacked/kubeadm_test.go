@@ -62,7 +62,7 @@ func TestKubeadmUnusable(t *testing.T) {
 		t.Errorf("a rollout begins: %+v", p)
 	}
 	w.unusable = ""
-	w.r.memories.of(kcpKey).files.read = metav1.Now().Add(-group.SurveyAgeAtRest)
+	memoryOf(w.r.Memories.Of(kcpKey)).files.read = metav1.Now().Add(-group.SurveyAgeAtRest)
 	if p := w.live(); p.Step != string(plan.Nothing) {
 		t.Errorf("it ends with %+v", p)
 	}

@@ -39,7 +39,7 @@ func TestLife(t *testing.T) {
 	w.init = true
 	w.settle()
 	if got := w.machineNames(); !slices.Equal(got, []string{"demo-cp-1", "demo-cp-2", "demo-cp-3"}) {
-		t.Fatalf("machines are %v, want all missing ones at once; %+v, %v", got, w.kcp().Status.Plan, w.r.memories.of(kcpKey).writes.Awaited)
+		t.Fatalf("machines are %v, want all missing ones at once; %+v, %v", got, w.kcp().Status.Plan, w.r.Memories.Of(kcpKey).Writes.Awaited)
 	}
 	if !ptr.Deref(w.kcp().Status.Initialization.ControlPlaneInitialized, false) {
 		t.Error("the control plane is not initialised in its status")

@@ -48,8 +48,8 @@ func TestMatch(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := newScene(testKCP(3), testCluster(), all(made, test.machines), nil, time.Now())
-			s.addWorkload(workload.View{Reachable: true, Nodes: all(registered, test.nodes)})
+			s := begin(testKCP(3), testCluster(), all(made, test.machines), nil, time.Now())
+			s.See(workload.View{Reachable: true, Nodes: all(registered, test.nodes)})
 			for i := range test.members {
 				if test.members[i].ID == 0 {
 					test.members[i].ID = uint64(i + 1)
@@ -101,7 +101,7 @@ func TestOwnNames(t *testing.T) {
 // TestMachineMissingFromOneLook: a voter whose Machine a person has unlabelled has its 20 seconds.
 func TestMachineMissingFromOneLook(t *testing.T) {
 	w := grown(t, 3)
-	seen := w.r.memories.of(kcpKey).since.Seen
+	seen := w.r.Memories.Of(kcpKey).Since.Seen
 	for id, s := range seen {
 		s.Since = s.Since.Add(-time.Hour)
 		seen[id] = s

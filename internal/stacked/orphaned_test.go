@@ -36,7 +36,7 @@ func TestDeletedWithoutMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := w.r.do(ctx, stale, &memory{}, plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"})
+	err := stale.Do(ctx, plan.Step{Verb: plan.Delete, Machine: "demo-cp-1"})
 	if !apierrors.IsConflict(err) || !w.machine("demo-cp-1").DeletionTimestamp.IsZero() {
 		t.Errorf("a cache that is behind had a Machine deleted that was left to nobody: %v", err)
 	}

@@ -38,7 +38,7 @@ func TestTopologyPending(t *testing.T) {
 			if test.at != "" {
 				cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeStepAnnotation: test.at}
 			}
-			r := newScene(kcp, cluster, all(made, test.machines), nil, time.Now()).Facts.Want.Refused
+			r := begin(kcp, cluster, all(made, test.machines), nil, time.Now()).Facts.Want.Refused
 			got := ""
 			if r.Reason != "" {
 				got = r.Reason + ": " + r.Message
@@ -105,8 +105,8 @@ func TestUpdating(t *testing.T) {
 			if got := machine.Updating(m); got != test.want {
 				t.Errorf("updating: %q, want %q", got, test.want)
 			}
-			s := newScene(testKCP(3), testCluster(), []*clusterv1.Machine{m}, nil, time.Now())
-			s.addWorkload(s.View)
+			s := begin(testKCP(3), testCluster(), []*clusterv1.Machine{m}, nil, time.Now())
+			s.See(s.View)
 			if got := s.Facts.Machines[0].Updating; got != test.want {
 				t.Errorf("the facts say %q, want %q", got, test.want)
 			}

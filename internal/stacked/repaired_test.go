@@ -20,7 +20,6 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/plan"
 )
 
 // judged sets conditions of a Machine, as others do.
@@ -69,7 +68,7 @@ func TestRecoveredMachineIsHandedBack(t *testing.T) {
 	if err := w.client.Delete(ctx, template); err != nil { // nothing could take its place, so that it stays
 		t.Fatal(err)
 	}
-	w.r.memories.of(kcpKey).slow = slowFacts{}
+	w.r.Memories.Of(kcpKey).Template = group.Template{}
 	w.judged("demo-cp-2", brokenVerdict, handedOver)
 	w.settle()
 	if !conditions.IsFalse(w.machine("demo-cp-2"), clusterv1.MachineOwnerRemediatedCondition) {
@@ -84,7 +83,7 @@ func TestRecoveredMachineIsHandedBack(t *testing.T) {
 	if err := w.client.Create(ctx, template); err != nil {
 		t.Fatal(err)
 	}
-	w.r.memories.of(kcpKey).slow = slowFacts{}
+	w.r.Memories.Of(kcpKey).Template = group.Template{}
 	w.judged("demo-cp-2", brokenVerdict) // more are broken than the health check allows: it says no more than that
 	w.settle()
 	if !w.machine("demo-cp-2").DeletionTimestamp.IsZero() {
@@ -149,64 +148,22 @@ func TestRepairEnds(t *testing.T) {
 	}
 }
 
-func TestStaleRepair(t *testing.T) {
-	at := metav1.NewTime(time.Unix(1000, 0).UTC())
-	given := group.Replacement{Machine: "m2", Timestamp: at}
-	earlier := group.Replacement{Machine: "m2", Timestamp: metav1.NewTime(at.Add(-time.Hour))}
-	tests := []struct {
-		name     string
-		value    string
-		machines []string
-		of       string // the annotation remediation-for of the last machine
-		d        plan.Decision
-		want     bool
-	}{
-		{"none", "", []string{"m1", "m2", "m3"}, "", waiting, false},
-		{"a machine is missing", given.String(), []string{"m1", "m3"}, "", waiting, false},
-		{"it still goes", given.String(), []string{"m1", "m2 gone=held", "m3"}, "", waiting, false},
-		{"its replacement is there, another is missing", given.String(), []string{"m1", "m4"}, given.String(), waiting, true},
-		{"a replacement of another repair", given.String(), []string{"m1", "m4"}, earlier.String(), waiting, false},
-		{"nothing is missing any more", given.String(), []string{"m1", "m3", "m4"}, "", waiting, true},
-		{"nothing is missing, the one given up still goes", given.String(), []string{"m1", "m2 gone=held", "m3", "m4"}, "", waiting, true},
-		{"it was noted, and not deleted", given.String(), []string{"m1", "m2", "m3"}, "", waiting, true},
-		{"it was noted just now", given.String(), []string{"m1", "m2", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: "m2", Repair: true}}, false},
-		{"it cannot be read", "{", []string{"m1", "m3"}, "", waiting, true},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			kcp := testKCP(3)
-			if test.value != "" {
-				kcp.Annotations = map[string]string{upstream.RemediationInProgressAnnotation: test.value}
-			}
-			machines := all(made, test.machines)
-			if last := machines[len(machines)-1]; test.of != "" {
-				last.Annotations = map[string]string{upstream.RemediationForAnnotation: test.of}
-			}
-			s := newScene(kcp, testCluster(), machines, nil, time.Now())
-			s.addWorkload(s.View)
-			if got := s.staleRepair(test.d); got != test.want {
-				t.Errorf("stale: %t, want %t", got, test.want)
-			}
-		})
-	}
-}
-
 func TestLastRemediation(t *testing.T) {
 	older := group.Replacement{Machine: "m1", Timestamp: metav1.NewTime(time.Unix(1000, 0).UTC())}
 	newer := group.Replacement{Machine: "m2", Timestamp: metav1.NewTime(time.Unix(2000, 0).UTC()), Retries: 1}
 	running := group.Replacement{Machine: "m3", Timestamp: metav1.NewTime(time.Unix(1500, 0).UTC())}
 	s := fine()
-	if got := s.lastRemediation(); got != nil {
+	if got := s.LastRemediation(); got != nil {
 		t.Errorf("none, and told %+v", got)
 	}
 	s.Machines[0].Annotations = map[string]string{upstream.RemediationForAnnotation: newer.String()}
 	s.Machines[1].Annotations = map[string]string{upstream.RemediationForAnnotation: older.String()}
 	s.Machines[2].Annotations = map[string]string{upstream.RemediationForAnnotation: "{"}
-	if got := s.lastRemediation(); got == nil || got.String() != newer.String() {
+	if got := s.LastRemediation(); got == nil || got.String() != newer.String() {
 		t.Errorf("the newest on the machines is %v, told %v", newer, got)
 	}
-	s.kcp.Annotations = map[string]string{upstream.RemediationInProgressAnnotation: running.String()}
-	if got := s.lastRemediation(); got == nil || got.String() != running.String() {
+	of(s).Annotations = map[string]string{upstream.RemediationInProgressAnnotation: running.String()}
+	if got := s.LastRemediation(); got == nil || got.String() != running.String() {
 		t.Errorf("in progress is %v, told %v", running, got)
 	}
 }

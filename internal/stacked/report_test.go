@@ -76,25 +76,25 @@ func TestRequestsAtRest(t *testing.T) {
 	q := &requests{}
 	w.r.Client = interceptor.NewClient(w.client, q.funcs(false))
 	w.r.APIReader = interceptor.NewClient(w.client, q.funcs(true))
-	m := w.r.memories.of(kcpKey)
+	m := w.r.Memories.Of(kcpKey)
 	w.surveys = 0
 	for passed := time.Duration(0); passed < minutes*time.Minute; {
 		result := w.turn()
-		if result.RequeueAfter < soonAtRest {
-			t.Fatalf("looks again after %v, want %v at rest", result.RequeueAfter, soonAtRest)
+		if result.RequeueAfter < group.SoonAtRest {
+			t.Fatalf("looks again after %v, want %v at rest", result.RequeueAfter, group.SoonAtRest)
 		}
 		// A Node reports and a Machine is resynced meanwhile: nothing that matters has changed.
 		w.turn()
 		passed += result.RequeueAfter
-		m.surveys.At = m.surveys.At.Add(-result.RequeueAfter)
-		m.slow.read = m.slow.read.Add(-result.RequeueAfter)
+		m.Surveys.At = m.Surveys.At.Add(-result.RequeueAfter)
+		memoryOf(m).secrets.read = memoryOf(m).secrets.read.Add(-result.RequeueAfter)
 	}
 	if perMinute := float64(q.n.Load()) / minutes; perMinute > 2 {
 		t.Errorf("%.1f requests a minute at rest, want 2 at most", perMinute)
 	} else {
 		t.Logf("%.1f requests a minute at rest", perMinute)
 	}
-	if want := int(minutes * time.Minute / soonAtRest); w.surveys > want {
+	if want := int(minutes * time.Minute / group.SoonAtRest); w.surveys > want {
 		t.Errorf("asked etcd %d times in %d minutes at rest, want %d at most", w.surveys, minutes, want)
 	}
 }
@@ -107,8 +107,8 @@ func TestSurveysWhileBusy(t *testing.T) {
 	w.surveys = 0
 	began := time.Now()
 	w.turn()
-	if again := w.turn().RequeueAfter; again != soonBusy {
-		t.Errorf("looks again after %v, want %v", again, soonBusy)
+	if again := w.turn().RequeueAfter; again != group.SoonBusy {
+		t.Errorf("looks again after %v, want %v", again, group.SoonBusy)
 	}
 	for range 10 {
 		w.turn()
@@ -121,9 +121,9 @@ func TestSurveysWhileBusy(t *testing.T) {
 // TestChangeAtRest: what changes at rest is not judged by what etcd said half a minute ago.
 func TestChangeAtRest(t *testing.T) {
 	w := grown(t, 3)
-	m := w.r.memories.of(kcpKey)
+	m := w.r.Memories.Of(kcpKey)
 	w.turn()
-	m.surveys.At = m.surveys.At.Add(-10 * time.Second)
+	m.Surveys.At = m.Surveys.At.Add(-10 * time.Second)
 	w.surveys = 0
 	if w.turn(); w.surveys != 0 {
 		t.Errorf("asked etcd %d times although nothing has changed", w.surveys)
@@ -223,7 +223,7 @@ func TestConflict(t *testing.T) {
 	w.intercept(interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "kubeadmcontrolplanes"}, "demo-cp", errors.New("changed"))
 	}})
-	if again := w.turn().RequeueAfter; again != soonAfterConflict {
+	if again := w.turn().RequeueAfter; again != group.SoonAfterConflict {
 		t.Errorf("looks again after %v", again)
 	}
 	if got := w.objects(); got != "[] [] []" {
@@ -376,31 +376,31 @@ func TestBrokenSecret(t *testing.T) {
 func TestAgain(t *testing.T) {
 	tests := []struct {
 		name   string
-		change func(*scene)
+		change func(*group.Turn)
 		d      plan.Decision
 		want   time.Duration
 	}{
-		{"at rest", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, soonAtRest},
-		{"the core asks for an earlier look", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second}, time.Second},
-		{"and not for a later one", func(*scene) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, soonAtRest},
-		{"after a step", func(*scene) {}, acting, soonAfterAct},
-		{"a learner", func(s *scene) { s.Facts.Etcd.Members[0].Learner = true }, waiting, soonBusy},
-		{"a learner, and nothing new for long", func(s *scene) {
+		{"at rest", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, group.SoonAtRest},
+		{"the core asks for an earlier look", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second}, time.Second},
+		{"and not for a later one", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, group.SoonAtRest},
+		{"after a step", func(*group.Turn) {}, acting, group.SoonAfterAct},
+		{"a learner", func(s *group.Turn) { s.Facts.Etcd.Members[0].Learner = true }, waiting, group.SoonBusy},
+		{"a learner, and nothing new for long", func(s *group.Turn) {
 			s.Facts.Etcd.Members[0].Learner = true
 			s.Facts.Now = time.Now().Add(time.Hour)
-		}, waiting, soonLongBusy},
-		{"a machine that is being deleted", func(s *scene) { s.Facts.Machines[0].Deleting = true }, waiting, soonBusy},
-		{"a component that is not healthy", func(s *scene) { s.Facts.Machines[0].Components[0].Health = plan.Unhealthy }, waiting, soonBusy},
-		{"fewer members than machines", func(s *scene) { s.Facts.Etcd.Members = s.Facts.Etcd.Members[1:] }, waiting, soonBusy},
-		{"members that are not known", func(s *scene) { s.Facts.Etcd.Known = false }, waiting, soonBusy},
-		{"members that disagree", func(s *scene) { s.Facts.Etcd.Agreed = false }, waiting, soonBusy},
-		{"out of reach", func(s *scene) { s.Facts.Cluster.Reachable = false }, waiting, soonBusy},
-		{"the first machine's API server answers", func(s *scene) { s.Facts.Group.Initialized = false }, waiting, soonInit},
-		{"the first machine comes up", func(s *scene) { s.Facts.Group.Initialized, s.Facts.Cluster.Reachable = false, false }, waiting, soonAtRest},
-		{"somebody else's machine", func(s *scene) { s.Facts.Strangers = []plan.Stranger{{}} }, waiting, soonMissing},
-		{"something must be given", func(s *scene) { s.Refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, soonMissing},
-		{"paused", func(s *scene) { s.Facts.Group.Paused = true }, waiting, 0},
-		{"the whole group goes", func(s *scene) { s.Facts.Group.Deleting = true }, waiting, soonAtRest},
+		}, waiting, group.SoonLongBusy},
+		{"a machine that is being deleted", func(s *group.Turn) { s.Facts.Machines[0].Deleting = true }, waiting, group.SoonBusy},
+		{"a component that is not healthy", func(s *group.Turn) { s.Facts.Machines[0].Components[0].Health = plan.Unhealthy }, waiting, group.SoonBusy},
+		{"fewer members than machines", func(s *group.Turn) { s.Facts.Etcd.Members = s.Facts.Etcd.Members[1:] }, waiting, group.SoonBusy},
+		{"members that are not known", func(s *group.Turn) { s.Facts.Etcd.Known = false }, waiting, group.SoonBusy},
+		{"members that disagree", func(s *group.Turn) { s.Facts.Etcd.Agreed = false }, waiting, group.SoonBusy},
+		{"out of reach", func(s *group.Turn) { s.Facts.Cluster.Reachable = false }, waiting, group.SoonBusy},
+		{"the first machine's API server answers", func(s *group.Turn) { s.Facts.Group.Initialized = false }, waiting, group.SoonInit},
+		{"the first machine comes up", func(s *group.Turn) { s.Facts.Group.Initialized, s.Facts.Cluster.Reachable = false, false }, waiting, group.SoonAtRest},
+		{"somebody else's machine", func(s *group.Turn) { s.Facts.Strangers = []plan.Stranger{{}} }, waiting, group.SoonMissing},
+		{"something must be given", func(s *group.Turn) { s.Refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, group.SoonMissing},
+		{"paused", func(s *group.Turn) { s.Facts.Group.Paused = true }, waiting, 0},
+		{"the whole group goes", func(s *group.Turn) { s.Facts.Group.Deleting = true }, waiting, group.SoonAtRest},
 	}
 	for _, test := range tests {
 		s := fine()
@@ -408,7 +408,7 @@ func TestAgain(t *testing.T) {
 			m.CreationTimestamp = metav1.Now()
 		}
 		test.change(s)
-		if got := s.again(test.d); got != test.want {
+		if got := s.Again(test.d); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}

@@ -39,7 +39,7 @@ func TestRestartTellsNothing(t *testing.T) {
 			t.Errorf("%s is %s because the manager has started", kind, got)
 		}
 	}
-	w.r.memories.of(kcpKey).began = time.Now().Add(-silence)
+	w.r.Memories.Of(kcpKey).Began = time.Now().Add(-group.Silence)
 	w.turn()
 	for kind, got := range told1() {
 		if got[:4] == "True" {
@@ -51,16 +51,16 @@ func TestRestartTellsNothing(t *testing.T) {
 // TestEtcdUnknownAtStart: the API server may be seen before etcd is.
 func TestEtcdUnknownAtStart(t *testing.T) {
 	s := fine()
-	s.kcp.Status.Conditions = s.groupConditions(waiting, nil)
+	of(s).Status.Conditions = s.Conditions(waiting, nil)
 	s.AddEtcd(etcd.Survey{Why: "not asked yet"}, &group.MemberTimes{}, s.Facts.Now)
-	s.began = s.Facts.Now
+	s.Memory.Began = s.Facts.Now
 	for _, kind := range []string{"Available", "EtcdClusterHealthy"} {
-		if got := told(s.groupConditions(waiting, nil), kind); got != "absent" {
+		if got := told(s.Conditions(waiting, nil), kind); got != "absent" {
 			t.Errorf("%s is told anew: %s", kind, got)
 		}
 	}
-	s.began = s.Facts.Now.Add(-silence)
-	if got := told(s.groupConditions(waiting, nil), "EtcdClusterHealthy"); got != "Unknown InspectionFailed: not asked yet" {
+	s.Memory.Began = s.Facts.Now.Add(-group.Silence)
+	if got := told(s.Conditions(waiting, nil), "EtcdClusterHealthy"); got != "Unknown InspectionFailed: not asked yet" {
 		t.Errorf("after the grace period it is %s", got)
 	}
 }
@@ -94,11 +94,11 @@ func TestJustPromoted(t *testing.T) {
 			if test.node {
 				s.View.Nodes[1].CreationTimestamp = metav1.NewTime(time.Now().Add(-test.since))
 			}
-			s = s.renewed()
+			s = renewed(s)
 			for i := range s.Facts.Etcd.Members {
 				s.Facts.Etcd.Members[i].Since = s.Facts.Now.Add(-test.since)
 			}
-			if got := told(s.groupConditions(waiting, nil), "Available"); got != test.want {
+			if got := told(s.Conditions(waiting, nil), "Available"); got != test.want {
 				t.Errorf("Available is\n%s\nwant\n%s", got, test.want)
 			}
 		})

@@ -191,8 +191,8 @@ func TestMachineOf(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := newScene(testKCP(3), testCluster(), all(made, test.machines), nil, time.Now())
-			s.addWorkload(workload.View{Reachable: true, Nodes: all(registered, test.nodes)})
+			s := begin(testKCP(3), testCluster(), all(made, test.machines), nil, time.Now())
+			s.See(workload.View{Reachable: true, Nodes: all(registered, test.nodes)})
 			if got := s.MachineOf(test.member); got != test.want {
 				t.Errorf("runs on %q, want %q", got, test.want)
 			}
@@ -239,7 +239,7 @@ func TestMemberTimes(t *testing.T) {
 }
 
 func TestAddEtcdSortsAndTimes(t *testing.T) {
-	s := newScene(testKCP(3), testCluster(), nil, nil, time.Now())
+	s := begin(testKCP(3), testCluster(), nil, nil, time.Now())
 	times := &group.MemberTimes{}
 	s.AddEtcd(etcd.Survey{Known: true, Members: []etcd.Member{{ID: 0xb}, {ID: 0xa}}}, times, time.Unix(5, 0))
 	if got := s.Facts.Etcd.Members; got[0].ID != "a" || got[1].ID != "b" || got[0].Since.Unix() != 5 {
@@ -268,10 +268,10 @@ func TestTargets(t *testing.T) {
 	known := registered("n1 ip=10.0.1.1")
 	stray.Labels = map[string]string{machine.NodeLabel: ""}
 	known.Labels = stray.Labels
-	s := newScene(testKCP(3), testCluster(), all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4", "m5 node=n5 ip=10.0.0.5 gone=held", "m6 node=n6 ip=10.0.0.6 gone=released", "m7 node=n7 ip=10.0.0.7 gone=held"}), nil, time.Now())
+	s := begin(testKCP(3), testCluster(), all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4", "m5 node=n5 ip=10.0.0.5 gone=held", "m6 node=n6 ip=10.0.0.6 gone=released", "m7 node=n7 ip=10.0.0.7 gone=held"}), nil, time.Now())
 	released := registered("n6 ip=10.0.0.6")
 	released.Labels = stray.Labels
-	s.addWorkload(workload.View{Nodes: []corev1.Node{known, registered("worker ip=10.0.0.8"), stray, released}})
+	s.See(workload.View{Nodes: []corev1.Node{known, registered("worker ip=10.0.0.8"), stray, released}})
 	s.Left = "m7" // its member was just removed; its hook is still there
 	targets := s.Targets(to)
 	if got, want := names(targets), "n1@10.0.1.1 n2@10.0.0.2 n5@10.0.0.5 n9@10.0.0.9"; got != want {
@@ -294,72 +294,39 @@ func TestTargets(t *testing.T) {
 
 func TestNewestFact(t *testing.T) {
 	at := func(n int64) metav1.Time { return metav1.NewTime(time.Unix(n, 0)) }
-	base := func() *scene {
+	base := func() *group.Turn {
 		kcp, m := testKCP(1), made("m1")
 		kcp.CreationTimestamp, m.CreationTimestamp = at(10), at(11)
-		return newScene(kcp, testCluster(), []*clusterv1.Machine{m}, nil, time.Now())
+		return begin(kcp, testCluster(), []*clusterv1.Machine{m}, nil, time.Now())
 	}
 	tests := []struct {
 		name string
-		add  func(*scene)
+		add  func(*group.Turn)
 		want int64
 	}{
-		{"the Machine", func(*scene) {}, 11},
-		{"its deletion", func(s *scene) { now := at(12); s.Machines[0].DeletionTimestamp = &now }, 12},
-		{"its deletion's progress", func(s *scene) {
+		{"the Machine", func(*group.Turn) {}, 11},
+		{"its deletion", func(s *group.Turn) { now := at(12); s.Machines[0].DeletionTimestamp = &now }, 12},
+		{"its deletion's progress", func(s *group.Turn) {
 			s.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, LastTransitionTime: at(13)}}
 		}, 13},
-		{"its Node", func(s *scene) { s.Facts.Machines[0].NodeSince = time.Unix(14, 0) }, 14},
-		{"its Node's readiness", func(s *scene) {
+		{"its Node", func(s *group.Turn) { s.Facts.Machines[0].NodeSince = time.Unix(14, 0) }, 14},
+		{"its Node's readiness", func(s *group.Turn) {
 			s.Machines[0].Node = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: at(18)}}}}
 		}, 18},
-		{"a pod", func(s *scene) {
+		{"a pod", func(s *group.Turn) {
 			s.View.Pods = []corev1.Pod{{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, LastTransitionTime: at(15)}}}}}
 		}, 15},
-		{"a member", func(s *scene) { s.Facts.Etcd.Members = []plan.Member{{Since: time.Unix(16, 0)}} }, 16},
-		{"the infrastructure", func(s *scene) {
+		{"a member", func(s *group.Turn) { s.Facts.Etcd.Members = []plan.Member{{Since: time.Unix(16, 0)}} }, 16},
+		{"the infrastructure", func(s *group.Turn) {
 			s.Cluster.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterInfrastructureReadyCondition, LastTransitionTime: at(17)}}
 		}, 17},
 	}
 	for _, test := range tests {
 		s := base()
 		test.add(s)
-		if got := s.NewestFact(s.kcp).Unix(); got != test.want {
+		if got := s.NewestFact(of(s)).Unix(); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
-	}
-}
-
-// TestUndatedFacts: what nobody dates is dated when it is seen.
-func TestUndatedFacts(t *testing.T) {
-	at := func(n int64) time.Time { return time.Now().Add(time.Duration(n) * time.Hour).Truncate(time.Second) }
-	s, m := fine(), &memory{}
-	look := func(n int64) time.Time {
-		s.Facts.Now = at(n)
-		m.note(s)
-		return m.newest(s)
-	}
-	if got := look(1); !got.Before(at(1)) {
-		t.Errorf("what is seen first counts as new: %v", got)
-	}
-	s.kcp.Generation++
-	if got := look(2); !got.Equal(at(2)) {
-		t.Errorf("what is wanted changed at %v, want %v", got, at(2))
-	}
-	if got := look(3); !got.Equal(at(2)) {
-		t.Errorf("nothing has changed since %v, and yet %v", at(2), got)
-	}
-	s.Facts.Etcd.Members[1].Leader = true
-	if got := look(4); !got.Equal(at(4)) {
-		t.Errorf("the leader changed at %v, want %v", got, at(4))
-	}
-	s.Facts.Etcd.Known, s.Facts.Etcd.Members = false, nil
-	if got := look(5); !got.Equal(at(4)) {
-		t.Errorf("not knowing the members is no change of them: %v", got)
-	}
-	s.Machines, s.Facts.Machines = s.Machines[1:], s.Facts.Machines[1:]
-	if got := look(6); !got.Equal(at(6)) {
-		t.Errorf("a Machine went at %v, want %v", got, at(6))
 	}
 }
 
@@ -368,7 +335,7 @@ func TestDomainsAndWants(t *testing.T) {
 	one := int32(1)
 	kcp.Spec.Joins.MaxParallel = &one
 	kcp.Annotations = map[string]string{"controlplane.cluster.x-k8s.io/quorate-last-machine": "7"}
-	o := newScene(kcp, testCluster(), nil, []string{"w"}, time.Unix(1, 0)).Facts
+	o := begin(kcp, testCluster(), nil, []string{"w"}, time.Unix(1, 0)).Facts
 	if got := strings.Join(o.Want.Domains, " "); got != "a b c" {
 		t.Errorf("domains are %q, want those for control planes, sorted", got)
 	}
@@ -383,13 +350,13 @@ func TestDomainsAndWants(t *testing.T) {
 	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
 	cluster := testCluster()
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "only-a-host"}
-	o = newScene(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts
+	o = begin(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts
 	if o.Want.Replicas != 1 || o.Want.Learners || o.Etcd.Managed || o.Cluster.Endpoint != "" {
 		t.Errorf("wants are %+v, etcd %+v, endpoint %q", o.Want, o.Etcd, o.Cluster.Endpoint)
 	}
 	kcp.Spec.Version = "v1.30.0"
 	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates = map[string]bool{"EtcdLearnerMode": false}
-	if newScene(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts.Want.Learners {
+	if begin(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts.Want.Learners {
 		t.Error("learners, although the user turned them off")
 	}
 }
@@ -397,17 +364,17 @@ func TestDomainsAndWants(t *testing.T) {
 func TestHolds(t *testing.T) {
 	kcp := testKCP(3)
 	kcp.Spec.Version = "latest"
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidVersion" {
+	if s := begin(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidVersion" {
 		t.Errorf("with a version that is none: %+v", s.Facts.Want.Refused)
 	}
 	kcp = testKCP(3)
 	kcp.Spec.MachineNaming.Template = "{{ .cluster.name }}"
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidMachineNaming" {
+	if s := begin(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidMachineNaming" {
 		t.Errorf("with names that are all the same: %+v", s.Facts.Want.Refused)
 	}
 	// Stored before the schema and the webhook refused it.
 	kcp = testKCP(0)
-	if s := newScene(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidReplicas" || !strings.Contains(s.Facts.Want.Refused.Message, "spec.replicas is 0") {
+	if s := begin(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidReplicas" || !strings.Contains(s.Facts.Want.Refused.Message, "spec.replicas is 0") {
 		t.Errorf("with no machine wanted: %+v", s.Facts.Want.Refused)
 	}
 }

@@ -42,7 +42,7 @@ func (w *world) disown(owners ...metav1.OwnerReference) {
 }
 
 // readSecrets lets what was read of the secrets be too old.
-func (w *world) readSecrets() { w.r.memories.of(kcpKey).slow = slowFacts{} }
+func (w *world) readSecrets() { w.r.Memories.Of(kcpKey).Own = nil }
 
 // TestSecretsAreOwnedAgain: after a restore or a move, and when the control plane's object was
 // lost without what it owns, the secrets of the cluster belong to the control plane.
@@ -139,7 +139,7 @@ func TestOwnerlessKubeconfigIsRenewed(t *testing.T) {
 	if d.Step.Verb != plan.WriteKubeconfig || d.Reason != "KubeconfigExpiring" {
 		t.Fatalf("an hour before its end: %s", d)
 	}
-	if err := w.r.do(context.Background(), s, w.r.memories.of(kcpKey), d.Step); err != nil {
+	if err := s.Do(context.Background(), d.Step); err != nil {
 		t.Fatal(err)
 	}
 	after := w.secret("demo-kubeconfig")

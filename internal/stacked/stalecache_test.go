@@ -46,16 +46,16 @@ func TestStaleCache(t *testing.T) {
 		}
 	}
 	// The cache takes its time; the API server says that the write stands.
-	m := w.r.memories.of(kcpKey)
-	for i := range m.writes.Awaited {
-		m.writes.Awaited[i].Since = time.Now().Add(-2 * group.CacheTimeout)
+	m := w.r.Memories.Of(kcpKey)
+	for i := range m.Writes.Awaited {
+		m.Writes.Awaited[i].Since = time.Now().Add(-2 * group.CacheTimeout)
 	}
-	if w.turn(); len(m.writes.Awaited) == 0 || w.kcp().ResourceVersion != before || tries != 0 {
-		t.Errorf("decided on a cache that lags: expected %v, %d objects created", m.writes.Awaited, tries)
+	if w.turn(); len(m.Writes.Awaited) == 0 || w.kcp().ResourceVersion != before || tries != 0 {
+		t.Errorf("decided on a cache that lags: expected %v, %d objects created", m.Writes.Awaited, tries)
 	}
 	stale = false
 	w.turn()
-	if len(m.writes.Awaited) != 0 && w.kcp().ResourceVersion == before {
+	if len(m.Writes.Awaited) != 0 && w.kcp().ResourceVersion == before {
 		t.Error("did not go on once the cache has shown the write")
 	}
 	if got := w.machineNames(); !slices.Equal(got, []string{"demo-cp-1"}) {
@@ -89,15 +89,5 @@ func TestUndoneWrite(t *testing.T) {
 	wait, err = m.Unseen(context.Background(), w.r.APIReader, kcp, nil, time.Now().Add(2*group.CacheTimeout))
 	if err != nil || wait != 0 {
 		t.Errorf("wait is %v, error %v for a control plane that is gone", wait, err)
-	}
-}
-
-func TestLastMachine(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "7": 7, "-1": 0, "seven": 0} {
-		kcp := testKCP(1)
-		kcp.Annotations = map[string]string{"controlplane.cluster.x-k8s.io/quorate-last-machine": text}
-		if got := lastMachine(kcp); got != want {
-			t.Errorf("%q is read as %d, want %d", text, got, want)
-		}
 	}
 }

@@ -31,7 +31,7 @@ type slowEtcd struct {
 	moved time.Time
 }
 
-func (e *slowEtcd) Of(context.Context, *clusterv1.Cluster) (Quorum, error) { return e, nil }
+func (e *slowEtcd) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return e, nil }
 
 func (e *slowEtcd) Survey(ctx context.Context, targets []etcd.Target) etcd.Survey {
 	e.asked = append(e.asked, time.Now())
@@ -57,8 +57,8 @@ func (e *slowEtcd) MoveLeader(ctx context.Context, targets []etcd.Target, to uin
 func slowWorld(t *testing.T, replicas int) (*world, *slowEtcd) {
 	w := grown(t, replicas)
 	e := &slowEtcd{world: w, takes: 2 * time.Second}
-	w.r.Quorums, w.r.wakes = e, make(chan event.GenericEvent)
-	t.Cleanup(func() { w.r.forget(kcpKey) })
+	w.r.Quorums, w.r.Wakes = e, make(chan event.GenericEvent)
+	t.Cleanup(func() { w.r.Forget(kcpKey) })
 	return w, e
 }
 
@@ -82,7 +82,7 @@ func (w *world) drive(long time.Duration) (held time.Duration) {
 		select {
 		case <-end:
 			return held
-		case <-w.r.wakes:
+		case <-w.r.Wakes:
 		case <-next:
 		}
 		result, took := w.once()
@@ -118,8 +118,8 @@ func TestSurveyHoldsNoWorker(t *testing.T) {
 		w.mu.Unlock()
 		begun := time.Now()
 		w.drive(5 * time.Second)
-		if len(e.asked) == 0 || e.asked[0].Sub(begun) > 100*time.Millisecond || w.r.memories.of(kcpKey).surveys.Retry() != 0 {
-			t.Errorf("asked %v after a change at %s; again after %s", e.asked, begun, w.r.memories.of(kcpKey).surveys.Retry())
+		if len(e.asked) == 0 || e.asked[0].Sub(begun) > 100*time.Millisecond || w.r.Memories.Of(kcpKey).Surveys.Retry() != 0 {
+			t.Errorf("asked %v after a change at %s; again after %s", e.asked, begun, w.r.Memories.Of(kcpKey).Surveys.Retry())
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestOneSlowSecretHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	w.provide()
 	block := &blockedReader{Reader: w.client, of: "slow", held: make(chan struct{}), release: make(chan struct{})}
-	q := &quorums{secrets: block}
+	q := group.NewQuorums(block)
 	slow := testCluster()
 	slow.Name = "slow"
 	var ended sync.WaitGroup
@@ -211,11 +211,11 @@ func TestForgottenWhileAsked(t *testing.T) {
 		w, _ := slowWorld(t, 1)
 		w.forgetEtcd()
 		w.once()
-		running := w.r.memories.of(kcpKey).surveys.Running()
+		running := w.r.Memories.Of(kcpKey).Surveys.Running()
 		if running == nil {
 			t.Fatal("no survey runs")
 		}
-		w.r.forget(kcpKey)
+		w.r.Forget(kcpKey)
 		<-running
 		synctest.Wait()
 		if w.forgotten != 3 { // the connection and etcd's, and etcd's once more
@@ -253,21 +253,21 @@ func TestMissingIsReadRarely(t *testing.T) {
 // TestKeysAreMadeByFew: of many control planes that are made at once, few make keys at the same time, and the others wait outside of workers.
 func TestKeysAreMadeByFew(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
-	for range mostKeyMakers {
-		if !w.r.keys.begin() {
+	for range group.MostKeyMakers {
+		if !w.r.Keys.Begin() {
 			t.Fatal("nobody may make keys")
 		}
 	}
 	for range 5 {
-		if result := w.turn(); result.RequeueAfter != soonAfterConflict || len(w.names(&corev1.SecretList{})) > 0 {
+		if result := w.turn(); result.RequeueAfter != group.SoonAfterConflict || len(w.names(&corev1.SecretList{})) > 0 {
 			t.Errorf("again after %s, secrets %v", result.RequeueAfter, w.names(&corev1.SecretList{}))
 		}
 	}
-	w.r.keys.end()
+	w.r.Keys.End()
 	if w.turn(); len(w.names(&corev1.SecretList{})) == 0 {
 		t.Error("no keys were made when it could")
 	}
-	if w.r.keys.now != mostKeyMakers-1 {
-		t.Errorf("%d turns make keys", w.r.keys.now)
+	if !w.r.Keys.Begin() || w.r.Keys.Begin() {
+		t.Error("whoever made keys counts as one who still does")
 	}
 }

@@ -3,6 +3,7 @@ package stacked
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,14 +116,12 @@ func TestOrphanBeingDeleted(t *testing.T) {
 }
 
 // TestLeavingIsNoContradiction: what a machine was made of does not matter any more once it is being
-// deleted; whose it is does.
+// deleted.
 func TestLeavingIsNoContradiction(t *testing.T) {
 	m := made("m1 gone=held")
 	m.Spec.ClusterName, m.Spec.Version = "demo", "v1.20.0"
-	if got := contradiction(testKCP(3), "demo", m); got != "" {
-		t.Errorf("it leaves, and %s", got)
-	}
-	if got := contradiction(testKCP(3), "other", m); got == "" {
-		t.Error("another cluster's machine is no stranger")
+	s := begin(testKCP(3), testCluster(), nil, nil, time.Now())
+	if got, err := New().Unadoptable(context.Background(), s, m); got != "" || err != nil {
+		t.Errorf("it leaves, and %s, %v", got, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -40,8 +41,8 @@ func TestUpToDate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := fine()
 			test.change(s.Machines[0].Machine)
-			n := s.renewed()
-			if got := told(n.machineConditions(n.Machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
+			n := renewed(s)
+			if got := told(n.MachineConditions(n.Machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
 				t.Errorf("UpToDate is\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -75,44 +76,26 @@ func TestUpToDateOfTheDeleted(t *testing.T) {
 func TestLongConditions(t *testing.T) {
 	s := fine()
 	for i := range 400 {
-		s.kcp.Spec.KubeadmConfigSpec.Files = append(s.kcp.Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: fmt.Sprintf("/etc/kubernetes/some/where/file-%03d.yaml", i), Owner: "root:root", Content: "new"})
+		of(s).Spec.KubeadmConfigSpec.Files = append(of(s).Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: fmt.Sprintf("/etc/kubernetes/some/where/file-%03d.yaml", i), Owner: "root:root", Content: "new"})
 	}
 	config := &bootstrapv1.KubeadmConfig{}
 	config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
-	n := s.renewed()
+	n := renewed(s)
 	for _, m := range n.Machines {
 		m.Bootstrap = config
 	}
-	n.addWants(n.Facts.Now)
+	n.See(n.View)
 	for _, m := range n.Machines {
-		for _, c := range n.machineConditions(m) {
+		for _, c := range n.MachineConditions(m) {
 			conditions.Set(m, c)
 		}
 	}
-	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > longestDifferences+100 || !strings.Contains(got, "; ... and ") {
+	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > group.LongestDifferences+100 || !strings.Contains(got, "; ... and ") {
 		t.Errorf("UpToDate has %d bytes, and ends with %q", len(got), got[max(0, len(got)-80):])
 	}
-	for _, c := range n.groupConditions(plan.Decision{}, nil) {
-		if len(c.Message) > longestCondition {
+	for _, c := range n.Conditions(plan.Decision{}, nil) {
+		if len(c.Message) > group.LongestCondition {
 			t.Errorf("%s has %d bytes", c.Type, len(c.Message))
-		}
-	}
-}
-
-func TestEntries(t *testing.T) {
-	tests := []struct {
-		texts []string
-		most  int
-		want  string
-	}{
-		{nil, 10, ""},
-		{[]string{"aaa", "bbb"}, 8, "aaa; bbb"},
-		{[]string{"aaa", "bbb", "ccc", "ddddddddddddddddd"}, 25, "aaa; bbb; ... and 2 more"},
-		{[]string{"aaaaaaaaaaaaaaaaaaaa", "b"}, 20, "... and 2 more"},
-	}
-	for _, test := range tests {
-		if got := entries(test.texts, "; ", test.most); got != test.want || len(got) > test.most {
-			t.Errorf("of %q in %d bytes: %q, want %q", test.texts, test.most, got, test.want)
 		}
 	}
 }

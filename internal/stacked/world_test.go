@@ -31,6 +31,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -49,7 +50,7 @@ type world struct {
 	mu       sync.Mutex
 	changed  chan event.GenericEvent
 	client   client.WithWatch
-	r        *Reconciler
+	r        *group.Controller
 	view     workload.View
 	members  []etcd.Member
 	nextID   uint64
@@ -72,6 +73,26 @@ var (
 	kcpKey     = client.ObjectKey{Namespace: "default", Name: "demo-cp"}
 	clusterKey = client.ObjectKey{Namespace: "default", Name: "demo"}
 )
+
+// kind is the kind that owns everything made here.
+const kind = "KubeadmControlPlane"
+
+// kindWith returns the kind that asks for kubeadm's files as a test lets it.
+func kindWith(asked Kubeadm) *Kind {
+	k := New()
+	k.Kubeadm = asked
+	return k
+}
+
+// controllerRef makes the control plane the controller of an object.
+func controllerRef(kcp *controlplanev1.KubeadmControlPlane) metav1.OwnerReference {
+	return *metav1.NewControllerRef(kcp, controlplanev1.GroupVersion.WithKind(kind))
+}
+
+// begin makes a turn of what the objects themselves say.
+func begin(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string, now time.Time) *group.Turn {
+	return (&group.Controller{Kind: New()}).Begin(kcp, cluster, group.Machines{Ours: ours, Workers: workers}, now)
+}
 
 func testScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
@@ -141,7 +162,7 @@ func birth(ctx context.Context, c client.WithWatch, o client.Object, options ...
 func (w *world) use(c client.Client) {
 	recorder := events.NewFakeRecorder(1000)
 	recorder.Events = w.recorded
-	w.r = &Reconciler{Client: c, APIReader: c, Workload: w, Recorder: recorder, Quorums: w, Kubeadm: w}
+	w.r = &group.Controller{Client: c, APIReader: c, Workload: w, Recorder: recorder, Quorums: w, Kind: kindWith(w)}
 }
 
 // intercept lets the controller's requests pass through the given functions.
@@ -165,7 +186,7 @@ func (w *world) Dial(_ client.ObjectKey, node, _ string, port int) func(context.
 	}
 }
 func (w *world) Events() <-chan event.GenericEvent { return w.changed }
-func (w *world) Of(context.Context, *clusterv1.Cluster) (Quorum, error) {
+func (w *world) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) {
 	return w, nil
 }
 func (w *world) Initialised(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (string, error) {
@@ -248,11 +269,14 @@ func (w *world) turn() ctrl.Result {
 		if err != nil {
 			w.t.Fatalf("turn failed: %v", err)
 		}
-		m := w.r.memories.kept[kcpKey]
-		if m == nil || m.surveys.Running() == nil {
+		if w.kcp() == nil {
 			return result
 		}
-		<-m.surveys.Running() // which brings about the next turn
+		m := w.r.Memories.Of(kcpKey)
+		if m.Surveys.Running() == nil {
+			return result
+		}
+		<-m.Surveys.Running() // which brings about the next turn
 	}
 }
 
@@ -266,7 +290,7 @@ func (w *world) settle() controlplanev1.PlanStatus {
 		if after == nil {
 			return controlplanev1.PlanStatus{}
 		}
-		if result.RequeueAfter == soonAfterAct {
+		if result.RequeueAfter == group.SoonAfterAct {
 			continue
 		}
 		if before.ResourceVersion == after.ResourceVersion && !actsIn(after.Status.Plan) {
@@ -381,7 +405,7 @@ func (w *world) appear(name string) {
 }
 
 // forgetEtcd lets what etcd said last be too old.
-func (w *world) forgetEtcd() { w.r.memories.of(kcpKey).surveys.At = time.Time{} }
+func (w *world) forgetEtcd() { w.r.Memories.Of(kcpKey).Surveys.At = time.Time{} }
 
 func testNode(name string) corev1.Node {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now(), Labels: map[string]string{machine.NodeLabel: ""}}}

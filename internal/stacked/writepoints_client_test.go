@@ -19,6 +19,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 )
 
 // An outcome is what becomes of one write.
@@ -79,7 +80,7 @@ type writer struct {
 func (d *writer) start() {
 	d.fresh()
 	d.use(interceptor.NewClient(d.client, d.functions()))
-	d.r.APIReader, d.r.Workload, d.r.Quorums, d.r.Kubeadm = d.client, d, d, d
+	d.r.APIReader, d.r.Workload, d.r.Quorums, d.r.Kind = d.client, d, d, kindWith(d)
 }
 
 // fresh lets everything be read as it is.
@@ -180,7 +181,7 @@ func (d *writer) do(w write, freeze func(), pass func() error) error {
 }
 
 // Of implements Quorums.
-func (d *writer) Of(context.Context, *clusterv1.Cluster) (Quorum, error) { return d, nil }
+func (d *writer) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return d, nil }
 
 // Survey implements Quorum.
 func (d *writer) Survey(ctx context.Context, targets []etcd.Target) etcd.Survey {

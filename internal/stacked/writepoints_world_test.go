@@ -23,6 +23,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -153,7 +154,7 @@ func (r *run) RemoveMember(ctx context.Context, targets []etcd.Target, id uint64
 }
 
 // Of implements Quorums.
-func (r *run) Of(context.Context, *clusterv1.Cluster) (Quorum, error) { return r, nil }
+func (r *run) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return r, nil }
 
 // begin starts the controller of a run.
 func (r *run) begin() {

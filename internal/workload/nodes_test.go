@@ -5,10 +5,11 @@ import (
 	"iter"
 	"testing"
 
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"time"
 )
 
 // pagesOf are pages of that many objects each.

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/stacked"
 )
@@ -17,7 +18,7 @@ func WithObserved(ctx context.Context, c client.Reader, s Seen) Seen {
 	if kcp == nil {
 		return s
 	}
-	observed, err := stacked.Observe(ctx, c, client.ObjectKeyFromObject(kcp), stacked.ObserveOptions{})
+	observed, err := group.ObserveOnce(ctx, c, stacked.New(), client.ObjectKeyFromObject(kcp))
 	if err != nil {
 		external := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined()
 		observed = plan.Observed{Etcd: plan.Etcd{Managed: !external, Why: err.Error()}}
@@ -36,7 +37,7 @@ func Explain(ctx context.Context, c client.Reader, key client.ObjectKey) (report
 	if kcp == nil {
 		return report.Explanation{}, fmt.Errorf("cluster %s has no KubeadmControlPlane yet: there is nothing to explain", key)
 	}
-	observed, err := stacked.Observe(ctx, c, client.ObjectKeyFromObject(kcp), stacked.ObserveOptions{})
+	observed, err := group.ObserveOnce(ctx, c, stacked.New(), client.ObjectKeyFromObject(kcp))
 	if err != nil {
 		return report.Explanation{}, fmt.Errorf("observing cluster %s: %w", key, err)
 	}

@@ -1,4 +1,4 @@
-package stacked
+package group
 
 import (
 	"context"
@@ -41,6 +41,9 @@ type quorums struct {
 	clients certs.EtcdClients
 	open    map[client.ObjectKey]*etcd.Cluster
 }
+
+// NewQuorums returns the etcds of all clusters whose secrets a client reads. It keeps their connections.
+func NewQuorums(secrets client.Reader) Quorums { return &quorums{secrets: secrets} }
 
 // Of implements Quorums.
 func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error) {

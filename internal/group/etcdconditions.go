@@ -1,4 +1,4 @@
-package stacked
+package group
 
 import (
 	"cmp"
@@ -13,16 +13,16 @@ import (
 )
 
 // etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.
-func (s *scene) etcdHealthy() metav1.Condition {
+func (t *Turn) etcdHealthy() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition
-	o := s.Facts
+	o := t.Facts
 	switch {
 	case !o.Group.Initialized:
-		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, "The control plane is not initialized yet")
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, "The control plane is not initialized yet")
 	case !o.Etcd.Known && !o.Cluster.Reachable:
-		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterConnectionDownReason, o.Cluster.Unreachable)
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterConnectionDownReason, o.Cluster.Unreachable)
 	case !o.Etcd.Known:
-		return condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, cmp.Or(o.Etcd.Why, "The members could not be listed"))
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, cmp.Or(o.Etcd.Why, "The members could not be listed"))
 	}
 	worst, texts := plan.Healthy, []string(nil)
 	blame := func(h plan.Health, format string, args ...any) {
@@ -45,7 +45,7 @@ func (s *scene) etcdHealthy() metav1.Condition {
 			blame(plan.Unhealthy, "machine %s has no member", m.Name)
 		}
 	}
-	return healthCondition(kind, worst, texts, upstream.KubeadmControlPlaneEtcdClusterHealthyReason,
+	return HealthCondition(kind, worst, texts, upstream.KubeadmControlPlaneEtcdClusterHealthyReason,
 		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)
 }
 
@@ -59,11 +59,11 @@ func memberTitle(m plan.Member) string {
 
 // credited are the voters, those of machines that have just joined with the benefit of the doubt
 // for a moment: a learner that was just promoted answers within seconds, in every healthy join.
-func (s *scene) credited() []quorum.Voter {
-	voters := plan.Assess(s.Facts).Voters
+func (t *Turn) credited() []quorum.Voter {
+	voters := plan.Assess(t.Facts).Voters
 	for i := range voters {
-		voters[i].Healthy = voters[i].Healthy || slices.ContainsFunc(s.Facts.Etcd.Members, func(m plan.Member) bool {
-			return m.ID == voters[i].ID && s.justJoined(m)
+		voters[i].Healthy = voters[i].Healthy || slices.ContainsFunc(t.Facts.Etcd.Members, func(m plan.Member) bool {
+			return m.ID == voters[i].ID && t.justJoined(m)
 		})
 	}
 	return voters
@@ -71,13 +71,13 @@ func (s *scene) credited() []quorum.Voter {
 
 // justJoined reports whether a member has been as it is for a moment only, and could not be expected
 // to answer before: its machine has no Node yet, or registered it a moment ago and was not asked.
-func (s *scene) justJoined(m plan.Member) bool {
-	if m.Since.IsZero() || !s.isFresh(m.Since) {
+func (t *Turn) justJoined(m plan.Member) bool {
+	if m.Since.IsZero() || !t.isFresh(m.Since) {
 		return false
 	}
-	return slices.ContainsFunc(s.Facts.Machines, func(on plan.Machine) bool {
+	return slices.ContainsFunc(t.Facts.Machines, func(on plan.Machine) bool {
 		// Of a voter that is on no known machine any that has no Node may be the one.
 		its := on.Name == m.Machine || m.Machine == ""
-		return its && !on.Deleting && (on.Node == "" || on.Name == m.Machine && m.Health == plan.Unknown && s.isFresh(on.NodeSince))
+		return its && !on.Deleting && (on.Node == "" || on.Name == m.Machine && m.Health == plan.Unknown && t.isFresh(on.NodeSince))
 	})
 }

@@ -1,4 +1,4 @@
-package stacked
+package group
 
 import (
 	"context"
@@ -9,52 +9,51 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
-	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
 // endRepair takes the note of a repair off the control plane once the repair is over. Create
 // does so too, but its write may fail, or the process die before it.
-func (r *Reconciler) endRepair(ctx context.Context, s *scene, m *memory, d plan.Decision) error {
-	if !s.staleRepair(d) {
+func (t *Turn) endRepair(ctx context.Context, d plan.Decision) error {
+	if !t.staleRepair(d) {
 		return nil
 	}
-	return r.annotate(ctx, s, m, map[string]string{upstream.RemediationInProgressAnnotation: ""})
+	return t.Annotate(ctx, map[string]string{upstream.RemediationInProgressAnnotation: ""})
 }
 
 // staleRepair reports whether the control plane notes a repair that is over: another machine
 // was made for the one that was given up, or none is missing. A note that cannot be read
 // is stale; one that was written for the step just taken is not.
-func (s *scene) staleRepair(d plan.Decision) bool {
-	if _, noted := s.kcp.Annotations[upstream.RemediationInProgressAnnotation]; !noted || d.Step.Repair {
+func (t *Turn) staleRepair(d plan.Decision) bool {
+	if _, noted := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; !noted || d.Step.Repair {
 		return false
 	}
-	given := group.ReplacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation)
+	given := ReplacementIn(t.Object.GetAnnotations(), upstream.RemediationInProgressAnnotation)
 	if given == nil {
 		return true
 	}
 	staying := 0
-	for _, m := range s.Machines {
+	for _, m := range t.Machines {
 		if m.DeletionTimestamp.IsZero() {
 			staying++
 		}
-		made := group.ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
+		made := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
 		if made != nil && made.Machine == given.Machine && made.Timestamp.Equal(&given.Timestamp) {
 			return true
 		}
 	}
-	return staying >= s.Facts.Want.Replicas
+	return staying >= t.Facts.Want.Replicas
 }
 
-// lastRemediation returns the repair that goes on, else the newest that one of the machines
+// LastRemediation returns the repair that goes on, else the newest that one of the machines
 // was made for; nil: none is known.
-func (s *scene) lastRemediation() *group.Replacement {
-	last := group.ReplacementIn(s.kcp.Annotations, upstream.RemediationInProgressAnnotation)
+func (t *Turn) LastRemediation() *Replacement {
+	last := ReplacementIn(t.Object.GetAnnotations(), upstream.RemediationInProgressAnnotation)
 	if last != nil {
 		return last
 	}
-	for _, m := range s.Machines {
-		made := group.ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
+	for _, m := range t.Machines {
+		made := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
 		if made != nil && (last == nil || last.Timestamp.Before(&made.Timestamp)) {
 			last = made
 		}
@@ -65,7 +64,7 @@ func (s *scene) lastRemediation() *group.Replacement {
 // handBack takes OwnerRemediated off a Machine that nobody wants replaced any more. A health check
 // that finds it broken later, and withholds remediation, writes its own verdict only: a condition
 // that was left behind would get the machine deleted.
-func handBack(on *group.Machine, m *clusterv1.Machine) {
+func handBack(on *Machine, m *clusterv1.Machine) {
 	if !m.DeletionTimestamp.IsZero() || on.Facts.Marked != "" || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
 		return
 	}
@@ -79,29 +78,29 @@ func handBack(on *group.Machine, m *clusterv1.Machine) {
 
 // ownerRemediated tells of a marked machine what becomes of it. says is what the rules say of
 // those that are marked; failure is how the step of this turn failed, if it did.
-func (s *scene) ownerRemediated(on *group.Machine, says string, d plan.Decision, failure error) metav1.Condition {
+func (t *Turn) ownerRemediated(on *Machine, says string, d plan.Decision, failure error) metav1.Condition {
 	kind := clusterv1.MachineOwnerRemediatedCondition
 	m := on.Facts
 	switch {
 	case m.Deleting:
-		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
 	case failure != nil && d.Step.Verb == plan.Delete && d.Step.Machine == m.Name:
-		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason, "It could not be deleted: "+failure.Error())
-	case s.Facts.Group.Initialized && len(s.Machines) <= 1, s.lastRetry(m), s.costsQuorum(m):
-		return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason, says)
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason, "It could not be deleted: "+failure.Error())
+	case t.Facts.Group.Initialized && len(t.Machines) <= 1, t.lastRetry(m), t.costsQuorum(m):
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason, says)
 	}
-	return condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
+	return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
 }
 
 // lastRetry reports whether the limits forbid to replace a machine that replaced others.
-func (s *scene) lastRetry(m *plan.Machine) bool {
-	limits := s.Facts.Want.Repair
-	return limits.Most >= 0 && m.Retries >= limits.Most && s.Facts.Now.Before(m.Replaced.Add(limits.Healthy))
+func (t *Turn) lastRetry(m *plan.Machine) bool {
+	limits := t.Facts.Want.Repair
+	return limits.Most >= 0 && m.Retries >= limits.Most && t.Facts.Now.Before(m.Replaced.Add(limits.Healthy))
 }
 
 // costsQuorum reports whether the others could not do without a machine: its member, or the
 // only complete set of components.
-func (s *scene) costsQuorum(m *plan.Machine) bool {
-	o := s.Facts
+func (t *Turn) costsQuorum(m *plan.Machine) bool {
+	o := t.Facts
 	return o.Group.Initialized && o.Etcd.Managed && o.Etcd.Known && plan.Assess(o).Machine(m.Name).Irreplaceable
 }

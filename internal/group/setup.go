@@ -1,9 +1,9 @@
-package stacked
+package group
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,100 +20,96 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 )
 
 // SetupWithManager registers the controller: turns are brought about by changes
-// of control planes, of their Machines, of what they need from their Cluster, of
+// of the groups, of their Machines, of what they need from their Cluster, of
 // machines that may be adopted, of the last worker's end, and of Nodes and static pods in the managed clusters.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	if r.Client == nil || r.APIReader == nil || r.Workload == nil {
-		return errors.New("setting up the controller of KubeadmControlPlanes: Client, APIReader and Workload are needed")
+func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	kind := c.Kind.Type()
+	if c.Client == nil || c.APIReader == nil || c.Workload == nil {
+		return fmt.Errorf("setting up the controller of %s: Client, APIReader and Workload are needed", kind.Kind)
 	}
-	if r.Recorder == nil {
-		r.Recorder = mgr.GetEventRecorder("quorate")
+	if c.Recorder == nil {
+		c.Recorder = mgr.GetEventRecorder("quorate")
 	}
-	if r.Quorums == nil {
-		r.Quorums = &quorums{secrets: r.APIReader}
+	if c.Quorums == nil {
+		c.Quorums = NewQuorums(c.APIReader)
 	}
-	if r.Kubeadm == nil {
-		r.Kubeadm = kubeadm{secrets: r.APIReader, workload: r.Workload}
-	}
-	r.wakes = make(chan event.GenericEvent)
-	if err := group.RegisterMetrics(runtimemetrics.Registry); err != nil {
+	c.Wakes = make(chan event.GenericEvent)
+	if err := RegisterMetrics(runtimemetrics.Registry); err != nil {
 		return err
 	}
-	r.handshakes.SetLimit(expiriesAtOnce)
-	log := ctrl.LoggerFrom(ctx).WithValues("controller", "kubeadmcontrolplane")
+	name := strings.ToLower(kind.Kind)
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", name)
 	err := ctrl.NewControllerManagedBy(mgr).
-		Named("kubeadmcontrolplane").
-		For(&controlplanev1.KubeadmControlPlane{}).
+		Named(name).
+		For(c.Kind.New()).
 		Owns(&clusterv1.Machine{}).
 		Owns(&clusterv1.MachineHealthCheck{}).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofWorker), builder.WithPredicates(ends())).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofStranger)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(clusterChanges())).
-		WatchesRawSource(source.Channel(r.Workload.Events(), handler.EnqueueRequestsFromMapFunc(r.ofView))).
-		WatchesRawSource(source.Channel(r.wakes, &handler.EnqueueRequestForObject{})).
-		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofWorker), builder.WithPredicates(ends())).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofUncontrolled)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(clusterChanges())).
+		WatchesRawSource(source.Channel(c.Workload.Events(), handler.EnqueueRequestsFromMapFunc(c.ofView))).
+		WatchesRawSource(source.Channel(c.Wakes, &handler.EnqueueRequestForObject{})).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, c.WatchFilter)).
 		WithOptions(options).
-		Complete(r)
+		Complete(c)
 	if err != nil {
-		return fmt.Errorf("setting up the controller of KubeadmControlPlanes: %w", err)
+		return fmt.Errorf("setting up the controller of %s: %w", kind.Kind, err)
 	}
 	return nil
 }
 
-// ofCluster returns the control plane that a Cluster refers to.
-func ofCluster(_ context.Context, o client.Object) []ctrl.Request {
+// ofCluster returns the group that a Cluster refers to.
+func (c *Controller) ofCluster(_ context.Context, o client.Object) []ctrl.Request {
 	cluster, ok := o.(*clusterv1.Cluster)
 	ref := clusterv1.ContractVersionedObjectReference{}
 	if ok {
 		ref = cluster.Spec.ControlPlaneRef
 	}
-	if ref.Kind != kind || ref.APIGroup != controlplanev1.GroupVersion.Group {
+	if kind := c.Kind.Type(); ref.Kind != kind.Kind || ref.APIGroup != kind.Group {
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}}}
 }
 
-// ofView returns the control plane of the Cluster whose view has changed. The
+// ofView returns the group of the Cluster whose view has changed. The
 // event carries only the Cluster's name.
-func (r *Reconciler) ofView(ctx context.Context, o client.Object) []ctrl.Request {
+func (c *Controller) ofView(ctx context.Context, o client.Object) []ctrl.Request {
 	cluster := &clusterv1.Cluster{}
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), cluster); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), cluster); err != nil {
 		return nil // the next look at rest comes anyway
 	}
-	return ofCluster(ctx, cluster)
+	return c.ofCluster(ctx, cluster)
 }
 
-// ofWorker returns the control plane that waits for a worker's end.
-func (r *Reconciler) ofWorker(ctx context.Context, o client.Object) []ctrl.Request {
+// ofWorker returns the group that waits for a worker's end.
+func (c *Controller) ofWorker(ctx context.Context, o client.Object) []ctrl.Request {
 	m, ok := o.(*clusterv1.Machine)
 	if !ok || machine.IsControlPlane(m) {
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster); err != nil {
 		return nil // the next look at rest comes anyway
 	}
-	return ofCluster(ctx, cluster)
+	return c.ofCluster(ctx, cluster)
 }
 
-// ofStranger returns the control plane of the cluster whose control plane machine is
+// ofUncontrolled returns the group of the cluster whose control plane machine is
 // controlled by nobody, or by something else.
-func (r *Reconciler) ofStranger(ctx context.Context, o client.Object) []ctrl.Request {
+func (c *Controller) ofUncontrolled(ctx context.Context, o client.Object) []ctrl.Request {
 	m, ok := o.(*clusterv1.Machine)
-	if owner := metav1.GetControllerOf(o); !ok || !machine.IsControlPlane(m) || owner != nil && owner.Kind == kind {
+	if owner := metav1.GetControllerOf(o); !ok || !machine.IsControlPlane(m) || owner != nil && owner.Kind == c.Kind.Type().Kind {
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Labels[clusterv1.ClusterNameLabel]}, cluster); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Labels[clusterv1.ClusterNameLabel]}, cluster); err != nil {
 		return nil // the next look at rest comes anyway
 	}
-	return ofCluster(ctx, cluster)
+	return c.ofCluster(ctx, cluster)
 }
 
 // ends passes only the end of an object.

@@ -1,0 +1,355 @@
+package group
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+// Silence is how long a workload cluster may be out of reach before what was
+// last known of it is no longer reported: a restart of its only API server is no news.
+const Silence = 30 * time.Second
+
+// isFresh reports whether something was first looked at, or lost, only a moment ago.
+func (t *Turn) isFresh(since time.Time) bool { return t.Facts.Now.Sub(since) < Silence }
+
+// keeps reports whether a condition that comes from the workload cluster stays as it was last
+// told of an object: the cluster is out of reach, and only for a moment, or the process has
+// just started and has not seen it yet. What was never told is told.
+func (t *Turn) keeps(kind string, of conditions.Getter) bool {
+	o := t.Facts
+	if !o.Group.Initialized || !conditions.Has(of, kind) {
+		return false
+	}
+	if !o.Cluster.Reachable && (t.isFresh(t.View.Since) || t.isFresh(t.Memory.Began)) {
+		return true
+	}
+	return ofEtcd[kind] && o.Etcd.Managed && !o.Etcd.Known && t.isFresh(t.Memory.Began)
+}
+
+// ofEtcd are the conditions that need etcd's members.
+var ofEtcd = map[string]bool{
+	upstream.KubeadmControlPlaneAvailableCondition:                true,
+	upstream.KubeadmControlPlaneEtcdClusterHealthyCondition:       true,
+	upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition: true,
+}
+
+// unless returns the conditions without those that stay as they were last told of an object.
+func (t *Turn) unless(of conditions.Getter, all []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(all, func(c metav1.Condition) bool { return t.keeps(c.Type, of) })
+}
+
+// The most bytes of a condition's message. The API server takes 32768, and conditions of
+// the machines are summed up in those of the control plane.
+const (
+	LongestCondition = 16 << 10
+	// LongestDifferences is for those of one machine from what is wanted.
+	LongestDifferences = 4 << 10
+)
+
+// Condition is short for what every condition here consists of.
+func Condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: Cut(message, LongestCondition)}
+}
+
+// entries joins texts to at most so many bytes. What does not fit is left out as a whole, and counted.
+func entries(texts []string, separator string, most int) string {
+	if whole := strings.Join(texts, separator); len(whole) <= most {
+		return whole
+	}
+	joined := ""
+	for i, text := range texts {
+		rest := fmt.Sprintf("%s... and %d more", separator, len(texts)-i)
+		if i > 0 {
+			text = separator + text
+		}
+		if len(joined)+len(text)+len(rest) > most {
+			return strings.TrimPrefix(joined+rest, separator)
+		}
+		joined += text
+	}
+	return joined
+}
+
+// Conditions returns the conditions of the control plane for what was seen
+// and decided. machines carry their own conditions already.
+func (t *Turn) Conditions(d plan.Decision, failure error) []metav1.Condition {
+	all := []metav1.Condition{
+		t.initializedCondition(),
+		t.scalingUp(d),
+		t.scalingDown(d),
+		t.rollingOut(),
+		t.remediating(),
+		t.deleting(d, failure),
+		t.aggregate(clusterv1.MachineReadyCondition, upstream.KubeadmControlPlaneMachinesReadyCondition,
+			upstream.KubeadmControlPlaneMachinesNotReadyReason, upstream.KubeadmControlPlaneMachinesReadyUnknownReason, upstream.KubeadmControlPlaneMachinesReadyReason, upstream.KubeadmControlPlaneMachinesReadyNoReplicasReason),
+		t.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
+			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason, upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
+	}
+	all = append(all, t.Kind.Conditions(t)...)
+	remote := []metav1.Condition{t.components(), t.available()}
+	if t.Facts.Etcd.Managed {
+		remote = append(remote, t.etcdHealthy())
+	}
+	return append(all, t.unless(t.Object, remote)...)
+}
+
+func (t *Turn) paused() metav1.Condition {
+	if t.Facts.Group.Paused {
+		return Condition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "The Cluster's spec.paused or the annotation "+clusterv1.PausedAnnotation+" is set")
+	}
+	return Condition(clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
+}
+
+func (t *Turn) initializedCondition() metav1.Condition {
+	if t.Facts.Group.Initialized {
+		return Condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneInitializedReason, "")
+	}
+	return Condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotInitializedReason, "")
+}
+
+// wanted is how many machines there shall be.
+func (t *Turn) wanted() int {
+	if t.Facts.Group.Deleting {
+		return 0
+	}
+	return t.Facts.Want.Replicas
+}
+
+func (t *Turn) scalingUp(d plan.Decision) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneScalingUpCondition
+	have, want := len(t.Machines), t.wanted()
+	switch {
+	case t.Spec.Replicas == nil:
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "spec.replicas is not set")
+	case have < want:
+		return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingUpReason, scaling("up", have, want, d))
+	}
+	message := ""
+	if text := t.Facts.Cluster.Template; text != "" {
+		message = "No machine could be added: " + text
+	}
+	return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingUpReason, message)
+}
+
+func (t *Turn) scalingDown(d plan.Decision) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneScalingDownCondition
+	have, want := len(t.Machines), t.wanted()
+	switch {
+	case t.Spec.Replicas == nil:
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "spec.replicas is not set")
+	case have <= want:
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
+	}
+	return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, withLate(scaling("down", have, want, d), machine.LateDeletions(t.Objects(), t.Facts.Now)))
+}
+
+// withLate adds to a message, as a line of its own, what takes too long.
+func withLate(message, late string) string {
+	if late == "" {
+		return message
+	}
+	return message + "\n* " + late
+}
+
+// scaling says from how many machines to how many, and what that waits for.
+func scaling(direction string, have, want int, d plan.Decision) string {
+	text := fmt.Sprintf("Scaling %s from %d to %d replicas", direction, have, want)
+	if d.Step.Verb == plan.Wait {
+		text += " waits:\n* " + d.Message
+	}
+	return text
+}
+
+// remediating says which machines are to be replaced because they broke.
+func (t *Turn) remediating() metav1.Condition {
+	if texts := t.repairs(); len(texts) > 0 {
+		return Condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRemediatingReason, strings.Join(texts, "\n"))
+	}
+	return Condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRemediatingReason, "")
+}
+
+// rollingOut says how many machines are not as the spec wants them.
+func (t *Turn) rollingOut() metav1.Condition {
+	var texts []string
+	n := 0
+	for _, m := range t.Machines {
+		if c := conditions.Get(m.Machine, clusterv1.MachineUpToDateCondition); c != nil && c.Status == metav1.ConditionFalse {
+			n++
+			texts = append(texts, "* "+m.Name+": "+c.Message)
+		}
+	}
+	if n == 0 {
+		return Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRollingOutReason, "")
+	}
+	return Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRollingOutReason,
+		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(t.Machines), entries(texts, "\n", LongestCondition-100)))
+}
+
+// deleting says what the deletion of the control plane waits for. failure is how the step of this
+// turn failed, if it did.
+func (t *Turn) deleting(d plan.Decision, failure error) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneDeletingCondition
+	switch o := t.Facts; {
+	case !o.Group.Deleting:
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotDeletingReason, "")
+	case failure != nil:
+		return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingInternalErrorReason, d.Message+"; the last try failed: "+failure.Error())
+	case len(o.Workers) > 0:
+		return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason, d.Message)
+	case len(o.Machines) > 0:
+		return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, withLate(d.Message, machine.LateDeletions(t.Objects(), t.Facts.Now)))
+	}
+	return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingDeletionCompletedReason, d.Message)
+}
+
+// aggregate sums one condition of the machines up, as all of Cluster API does.
+func (t *Turn) aggregate(from, to, issue, unknown, good, none string) metav1.Condition {
+	if len(t.Machines) == 0 {
+		return Condition(to, metav1.ConditionTrue, none, "")
+	}
+	sum, err := conditions.NewAggregateCondition(t.Objects(), from, conditions.TargetConditionType(to),
+		conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(
+			conditions.ComputeReasonFunc(conditions.GetDefaultComputeMergeReasonFunc(issue, unknown, good)),
+		)})
+	if err != nil {
+		return Condition(to, metav1.ConditionUnknown, clusterv1.InternalErrorReason, err.Error())
+	}
+	return *sum
+}
+
+// components says which control plane components are not healthy, and where.
+func (t *Turn) components() metav1.Condition {
+	kind := upstream.KubeadmControlPlaneControlPlaneComponentsHealthyCondition
+	o := t.Facts
+	switch {
+	case !o.Group.Initialized:
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason, "The control plane is not initialized yet")
+	case !o.Cluster.Reachable:
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason, o.Cluster.Unreachable)
+	}
+	worst, texts := plan.Healthy, []string(nil)
+	for _, m := range t.Machines {
+		if m.Facts.Deleting || m.Spec.ProviderID == "" && m.Facts.Node == "" {
+			continue // nothing can be expected of it
+		}
+		for _, c := range m.Facts.Components {
+			if c.Health != plan.Healthy {
+				worst = worse(worst, c.Health)
+				texts = append(texts, "* "+m.Name+": "+c.Name+": "+cmp.Or(c.Why, "not known"))
+			}
+		}
+	}
+	for _, name := range t.strayNodes() {
+		worst = plan.Unhealthy
+		texts = append(texts, "* Control plane Node "+name+" has no Machine")
+	}
+	return HealthCondition(kind, worst, texts, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
+		upstream.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason, upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)
+}
+
+// strayNodes are the Nodes of control planes that no machine has, unless they may be
+// those of machines whose Node is not known yet.
+func (t *Turn) strayNodes() []string {
+	taken := map[string]bool{}
+	for _, m := range t.Facts.Machines {
+		if m.Node == "" {
+			return nil
+		}
+		taken[m.Node] = true
+	}
+	var names []string
+	for i := range t.View.Nodes {
+		node := &t.View.Nodes[i]
+		if _, controls := node.Labels[machine.NodeLabel]; controls && !taken[node.Name] {
+			names = append(names, node.Name)
+		}
+	}
+	return names
+}
+
+// worse returns the worse of two: what is broken is worse than what is not known.
+func worse(a, b plan.Health) plan.Health {
+	if a == plan.Unhealthy || b == plan.Unhealthy {
+		return plan.Unhealthy
+	}
+	if a == plan.Unknown || b == plan.Unknown {
+		return plan.Unknown
+	}
+	return plan.Healthy
+}
+
+// HealthCondition tells of a health, and why it is not good.
+func HealthCondition(kind string, worst plan.Health, texts []string, good, bad, unknown string) metav1.Condition {
+	message := entries(texts, "\n", LongestCondition)
+	switch worst {
+	case plan.Healthy:
+		return Condition(kind, metav1.ConditionTrue, good, "")
+	case plan.Unhealthy:
+		return Condition(kind, metav1.ConditionFalse, bad, message)
+	}
+	return Condition(kind, metav1.ConditionUnknown, unknown, message)
+}
+
+// available says whether the control plane serves: initialised, with its
+// certificates, a quorum of etcd, and one machine on which everything runs.
+func (t *Turn) available() metav1.Condition {
+	kind := upstream.KubeadmControlPlaneAvailableCondition
+	o := t.Facts
+	switch {
+	case !o.Group.Initialized:
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, "The control plane is not initialized yet")
+	case o.Group.Deleting:
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, "The control plane is being deleted")
+	case !o.Cluster.Reachable:
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The API server does not answer: "+o.Cluster.Unreachable)
+	case o.Etcd.Managed && !o.Etcd.Known:
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The members of etcd are not known: "+o.Etcd.Why)
+	}
+	var lacks, remarks []string
+	for _, text := range t.Lacking {
+		lacks = append(lacks, "* "+text)
+	}
+	if o.Etcd.Managed {
+		voters := t.credited()
+		text := fmt.Sprintf("* %d of %d etcd voters healthy, %d needed", quorum.Healthy(voters), len(voters), quorum.Majority(len(voters)))
+		if !quorum.Has(voters) {
+			lacks = append(lacks, text)
+		} else if quorum.Healthy(voters) < len(voters) {
+			remarks = append(remarks, text)
+		}
+	}
+	switch healthy := t.healthy(); {
+	case healthy == 0:
+		lacks = append(lacks, "* no machine has all control plane components healthy")
+	case healthy < len(o.Machines):
+		remarks = append(remarks, fmt.Sprintf("* %d of %d machines have all control plane components healthy", healthy, len(o.Machines)))
+	}
+	if len(lacks) > 0 {
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, strings.Join(append(lacks, remarks...), "\n"))
+	}
+	return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneAvailableReason, strings.Join(remarks, "\n"))
+}
+
+// healthy returns on how many machines, whether they stay or leave, everything is healthy. An API
+// server is no better than the etcd beside it.
+func (t *Turn) healthy() int {
+	n := 0
+	for _, m := range plan.Assess(t.Facts).Machines {
+		if m.Health == plan.Healthy {
+			n++
+		}
+	}
+	return n
+}

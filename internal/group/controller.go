@@ -1,0 +1,245 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=*,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
+
+// Controller takes the turns of all groups of one kind.
+type Controller struct {
+	// Client reads from the cache and writes. APIReader reads from the API server:
+	// secrets, and whether an own write still stands.
+	Client    client.Client
+	APIReader client.Reader
+	// Workload keeps the connections to the managed clusters: *workload.Connections.
+	Workload Workloads
+	// Recorder writes events.
+	Recorder events.EventRecorder
+	// WatchFilter is the value of Cluster API's watch-filter label that objects
+	// must have to be looked at; empty: all are.
+	WatchFilter string
+	// LeaveLabelled leaves a group that has that label to whoever looks for its
+	// value: for a Controller without a WatchFilter that another manager may run beside.
+	LeaveLabelled bool
+	// Kind is what its groups have of their own.
+	Kind Kind
+	// Quorums reaches etcd. Nil: SetupWithManager makes one that asks the clusters themselves.
+	Quorums Quorums
+	// Memories are what is kept of each group between turns.
+	Memories Memories
+
+	// Keys limits the turns that make keys at the same time.
+	Keys KeyMakers
+	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.
+	Wakes chan event.GenericEvent
+}
+
+// metrics are those of all groups of the kind.
+func (c *Controller) metrics() Metrics { return Metrics(c.Kind.Type().Kind) }
+
+// Reconcile takes one turn of one group.
+func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := c.Kind.New()
+	if err := c.Client.Get(ctx, request.NamespacedName, object); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.Forget(request.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading %s %s: %w", c.Kind.Type().Kind, request, err)
+	}
+	if manager := object.GetLabels()[clusterv1.WatchLabel]; c.LeaveLabelled && manager != "" {
+		c.Forget(request.NamespacedName)
+		return ctrl.Result{}, c.reportUnmanaged(ctx, object, "OtherManager",
+			fmt.Sprintf("another manager keeps %s: it has the label %s=%s", object.GetName(), clusterv1.WatchLabel, manager))
+	}
+	cluster, err := c.owner(ctx, object)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if cluster == nil {
+		// Its event comes with the owner reference.
+		return ctrl.Result{}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
+	}
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("cluster", cluster.Name))
+	if object.GetDeletionTimestamp().IsZero() && !controllerutil.ContainsFinalizer(object, c.Kind.Type().Finalizer) {
+		return ctrl.Result{}, c.ensureFinalizer(ctx, object)
+	}
+	return c.turn(ctx, object, cluster)
+}
+
+// owner returns the Cluster that owns a group; nil if there is none. A group that
+// is deleted may outlive its Cluster, and must still be able to go.
+func (c *Controller) owner(ctx context.Context, object Object) (*clusterv1.Cluster, error) {
+	cluster, err := util.GetOwnerCluster(ctx, c.Client, metav1.ObjectMeta{Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences()})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading the Cluster that owns %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
+	}
+	if cluster != nil && err == nil || object.GetDeletionTimestamp().IsZero() {
+		return cluster, nil
+	}
+	name := clusterName(object)
+	if name == "" {
+		return nil, nil
+	}
+	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: name}}, nil
+}
+
+// reportUnmanaged says why nothing at all is done, not even observed.
+func (c *Controller) reportUnmanaged(ctx context.Context, object Object, reason, message string) error {
+	d := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: reason, Message: message}
+	after := object.DeepCopyObject().(Object)
+	before, told := *c.Kind.Status(object).Plan, c.Kind.Status(after).Plan
+	*told = PlanStatus(d, nil)
+	if *told == before {
+		return nil
+	}
+	Announce(ctx, c.Recorder, object, before, d, nil)
+	if err := c.Client.Status().Patch(ctx, after, client.MergeFrom(object)); err != nil {
+		return fmt.Errorf("writing the status of %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
+	}
+	return nil
+}
+
+// ensureFinalizer adds the finalizer, before anything is made that must be taken down in order.
+func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
+	after := object.DeepCopyObject().(Object)
+	controllerutil.AddFinalizer(after, c.Kind.Type().Finalizer)
+	err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("adding the finalizer to %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
+	}
+	return nil
+}
+
+// turn observes, decides, acts and reports.
+func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+	t, unseen, err := c.Observe(ctx, object, cluster)
+	if errors.Is(err, ErrSurveyRuns) {
+		return ctrl.Result{RequeueAfter: SurveyTimeout}, nil // its end comes as an event
+	}
+	if err != nil || unseen > 0 {
+		return ctrl.Result{RequeueAfter: unseen}, err
+	}
+	told := *c.Kind.Status(object).Plan
+	d := Decide(ctx, t.Facts, told)
+	if d.Step.Acts() {
+		d, err = t.Confirm(ctx, d)
+		if errors.Is(err, ErrSurveyRuns) {
+			return ctrl.Result{RequeueAfter: SurveyTimeout}, nil
+		}
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	t.note()
+	failure := t.act(ctx, d)
+	switch {
+	case apierrors.IsConflict(failure), errors.Is(failure, errKeysWait):
+		// Decided on facts that are no longer true, or too early: nothing was done, and nothing is told.
+		return ctrl.Result{RequeueAfter: SoonAfterConflict}, nil
+	case d.Step.Verb == plan.Finish && failure == nil:
+		Announce(ctx, c.Recorder, object, told, d, nil)
+		return ctrl.Result{}, nil
+	}
+	err = t.report(ctx, d, failure)
+	t.prepare(d)
+	switch {
+	case failure != nil:
+		return ctrl.Result{}, failure
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return ctrl.Result{RequeueAfter: SoonAfterConflict}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: t.Again(d)}, nil
+}
+
+// prepare keeps what the next turn needs to know of this one, and asks for a
+// connection to the cluster as soon as there can be one.
+func (t *Turn) prepare(d plan.Decision) {
+	busy := t.Busy()
+	t.Memory.Surveys.AtRest = !busy && !d.Step.Acts()
+	if len(t.Machines) > 0 && (t.Facts.Cluster.Kubeconfig.Exists || t.Facts.Group.Deleting) {
+		key := t.ClusterKey()
+		t.Workload.Want(key, busy)
+		t.Workload.Own(key, Mine(slices.Concat(t.Objects(), t.Others)...)) // also where the connection is new
+	}
+}
+
+// Confirm holds a step that takes from the quorum against facts that are as new
+// as can be: etcd may have changed since it was asked. It is asked once more for this step, and when that
+// takes longer than a turn waits, a later turn, which decides anew, finds the answer. That answer
+// counts only where all else is as it was when etcd was asked: the step never rests on a survey
+// that is older than the other facts.
+func (t *Turn) Confirm(ctx context.Context, d plan.Decision) (plan.Decision, error) {
+	if !d.Step.ChangesQuorum() || !t.Surveys() {
+		return d, nil
+	}
+	renewed, err := t.Memory.Surveys.Confirm(ctx, t.asker(), t.Around(), d.Step.String())
+	if err != nil || !renewed {
+		return d, err
+	}
+	t.useSurvey()
+	now := Decide(ctx, t.Facts, *t.Kind.Status(t.Object).Plan)
+	if now.Step != d.Step && now.Step.Acts() {
+		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: SoonAfterConflict,
+			Message: fmt.Sprintf("%s was the next step until etcd was asked once more; now it is %s", d.Step, now.Step)}, nil
+	}
+	return now, nil
+}
+
+// act carries a step out, counts it and logs it.
+func (t *Turn) act(ctx context.Context, d plan.Decision) error {
+	if !d.Step.Acts() {
+		return nil
+	}
+	if d.Step.MakesKeys() {
+		if !t.Keys.Begin() {
+			return errKeysWait
+		}
+		defer t.Keys.End()
+	}
+	fact := t.newest()
+	err := t.Do(ctx, d.Step)
+	delay := time.Since(fact)
+	t.metrics().Step(d, delay, err)
+	if err == nil {
+		ctrl.LoggerFrom(ctx).Info("Did", "step", d.Step.String(), "reason", d.Reason, "since_fact", delay.Round(time.Millisecond).String())
+	}
+	return err
+}
+
+// Forget drops all that is kept of a group and its cluster.
+func (c *Controller) Forget(key client.ObjectKey) {
+	if m := c.Memories.forget(key); m != nil {
+		m.Surveys.Forget()
+		c.Workload.Forget(m.cluster)
+		c.Quorums.Forget(m.cluster)
+	}
+	c.Kind.Forget(key)
+	c.metrics().Forget(key)
+}

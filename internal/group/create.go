@@ -1,0 +1,245 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// errNameTaken: an object of that name exists and is not the control plane's own.
+var errNameTaken = errors.New("the name is taken")
+
+// create makes a machine: its infrastructure, its bootstrap object, its
+// Machine, all of one name. The number in the name is written down first: who
+// decides on old facts then conflicts here, before anything is made twice. Each
+// write may be the last one; the same step repeated does what is left.
+func (t *Turn) create(ctx context.Context, step plan.Step) error {
+	template, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, t.Spec.Infrastructure, t.Object.GetNamespace())
+	if err != nil {
+		return fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
+	}
+	if err := t.takeNumber(ctx, step); err != nil {
+		return err
+	}
+	t.Memory.begun = step.Machine
+	if err := t.createObjects(ctx, template, step); err != nil {
+		if errors.Is(err, errNameTaken) {
+			// It can never be finished under this name, and the next one gets another.
+			t.Memory.begun = ""
+			return errors.Join(err, t.abandon(ctx, step))
+		}
+		return err
+	}
+	t.Memory.begun = ""
+	t.Memory.Writes.Expect(Write{Machine: step.Machine})
+	if _, replaces := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; replaces {
+		return t.Annotate(ctx, map[string]string{upstream.RemediationInProgressAnnotation: ""})
+	}
+	return nil
+}
+
+// createObjects makes what a machine consists of, and what is not there yet.
+func (t *Turn) createObjects(ctx context.Context, template *unstructured.Unstructured, step plan.Step) error {
+	if _, err := t.ownTemplate(ctx, template); err != nil {
+		return err
+	}
+	infrastructure, err := t.clone(ctx, template, step.Machine)
+	if err != nil {
+		return err
+	}
+	made := t.newMachine(step)
+	made.Spec.InfrastructureRef = infrastructure
+	config, bootstrap, err := t.Kind.Bootstrap(ctx, t, step)
+	if err != nil {
+		return err
+	}
+	if config != nil {
+		if err := t.make(ctx, config); err != nil {
+			return fmt.Errorf("creating %s %s: %w", bootstrap.ConfigRef.Kind, step.Machine, err)
+		}
+	}
+	made.Spec.Bootstrap = bootstrap
+	if given, ok := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; ok {
+		made.Annotations[upstream.RemediationForAnnotation] = given
+	}
+	if err := t.make(ctx, made); err != nil {
+		return fmt.Errorf("creating Machine %s: %w", step.Machine, err)
+	}
+	return nil
+}
+
+// newMachine returns the Machine to be created, without its references.
+func (t *Turn) newMachine(step plan.Step) *clusterv1.Machine {
+	carries := t.Kind.InPlace(t, newborn()).Machine
+	made := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            step.Machine,
+			Namespace:       t.Object.GetNamespace(),
+			Labels:          carries.Metadata.Labels,
+			Annotations:     carries.Metadata.Annotations,
+			OwnerReferences: []metav1.OwnerReference{t.ControllerRef()},
+		},
+		Spec: clusterv1.MachineSpec{
+			ClusterName:    t.Cluster.Name,
+			Version:        t.BuildVersion(),
+			FailureDomain:  step.Domain,
+			ReadinessGates: carries.ReadinessGates,
+			Taints:         carries.Taints,
+			Deletion:       carries.Deletion,
+		},
+	}
+	if made.Annotations == nil {
+		made.Annotations = map[string]string{}
+	}
+	// The hook is there from birth: a machine that is deleted at once may already be a member.
+	made.Annotations[machine.Hook] = ""
+	return made
+}
+
+// newborn is a machine that carries nothing yet.
+func newborn() *Machine {
+	return &Machine{Machine: &clusterv1.Machine{}, Infrastructure: &unstructured.Unstructured{Object: map[string]any{}}}
+}
+
+// BuildVersion is the version that machines of the group can be made with now: where its own
+// is refused, the newest that its machines have, so that a broken one can be replaced.
+func (t *Turn) BuildVersion() string {
+	if refused := t.Facts.Want.Refused; refused.Reason == "" || !refused.Replaceable {
+		return t.Spec.Version
+	}
+	if list := versions(t.Objects()); len(list) > 0 {
+		return list[len(list)-1].Version
+	}
+	return t.Spec.Version
+}
+
+// abandon removes what was made for a machine that cannot be finished.
+func (t *Turn) abandon(ctx context.Context, step plan.Step) error {
+	clone := &unstructured.Unstructured{}
+	clone.SetGroupVersionKind(t.Memory.Template.Kind)
+	objects := []client.Object{clone}
+	config, _, err := t.Kind.Bootstrap(ctx, t, step)
+	if err == nil && config != nil {
+		objects = append(objects, config)
+	}
+	for _, o := range objects {
+		err := t.APIReader.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: step.Machine}, o)
+		if apierrors.IsNotFound(err) || err == nil && !unclaimed(o.GetOwnerReferences(), t.Object) {
+			continue
+		}
+		if err == nil {
+			err = client.IgnoreNotFound(t.Client.Delete(ctx, o))
+		}
+		if err != nil {
+			return fmt.Errorf("removing what was made for %s: %w", step.Machine, err)
+		}
+	}
+	return nil
+}
+
+// takeNumber writes down the number of a machine that is about to be made, and of the first
+// one that nothing was initialised before. A control plane that has changed since it was
+// read is a conflict, and nothing is made.
+func (t *Turn) takeNumber(ctx context.Context, step plan.Step) error {
+	notes := map[string]string{}
+	if step.Number > lastMachine(t.Object.GetAnnotations()) { // else the machine was begun before
+		notes[controlplanev1.LastMachineAnnotation] = strconv.Itoa(step.Number)
+	}
+	if step.Init && !t.initializing() {
+		notes[controlplanev1.InitializingAnnotation] = string(t.Object.GetUID())
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	return t.Annotate(ctx, notes)
+}
+
+// ownTemplate makes the Cluster an owner of the machine template, so that it
+// moves with the cluster. It returns the template as it is then.
+func (t *Turn) ownTemplate(ctx context.Context, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	owner := metav1.OwnerReference{
+		APIVersion: clusterv1.GroupVersion.String(),
+		Kind:       "Cluster",
+		Name:       t.Cluster.Name,
+		UID:        t.Cluster.UID,
+	}
+	if util.HasExactOwnerRef(template.GetOwnerReferences(), owner) {
+		return template, nil
+	}
+	after := template.DeepCopy()
+	after.SetOwnerReferences(util.EnsureOwnerRef(after.GetOwnerReferences(), owner))
+	if err := t.Client.Patch(ctx, after, client.MergeFrom(template)); err != nil {
+		return template, fmt.Errorf("making cluster %s an owner of %s %s: %w", t.Cluster.Name, template.GetKind(), template.GetName(), err)
+	}
+	return after, nil
+}
+
+// clone makes the infrastructure machine from its template.
+func (t *Turn) clone(ctx context.Context, template *unstructured.Unstructured, name string) (clusterv1.ContractVersionedObjectReference, error) {
+	owner := t.OwnerRef()
+	carries := t.Kind.InPlace(t, newborn()).Infrastructure
+	made, err := external.GenerateTemplate(&external.GenerateTemplateInput{
+		Template: template,
+		TemplateRef: &corev1.ObjectReference{
+			APIVersion: template.GetAPIVersion(),
+			Kind:       template.GetKind(),
+			Namespace:  template.GetNamespace(),
+			Name:       template.GetName(),
+		},
+		Namespace:   t.Object.GetNamespace(),
+		Name:        name,
+		ClusterName: t.Cluster.Name,
+		OwnerRef:    &owner,
+		Labels:      carries.Labels,
+		Annotations: carries.Annotations,
+	})
+	if err != nil {
+		return clusterv1.ContractVersionedObjectReference{}, fmt.Errorf("cloning %s %s: %w", template.GetKind(), template.GetName(), err)
+	}
+	ref := clusterv1.ContractVersionedObjectReference{
+		APIGroup: made.GroupVersionKind().Group,
+		Kind:     made.GetKind(),
+		Name:     name,
+	}
+	if err := t.make(ctx, made); err != nil {
+		return ref, fmt.Errorf("creating %s %s: %w", ref.Kind, name, err)
+	}
+	return ref, nil
+}
+
+// make creates an object. One of that name that is the control plane's own, from
+// an earlier try, is as good.
+func (t *Turn) make(ctx context.Context, object client.Object) error {
+	there := object.DeepCopyObject().(client.Object)
+	err := t.Client.Create(ctx, object)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := t.APIReader.Get(ctx, client.ObjectKeyFromObject(object), there); err != nil {
+		return fmt.Errorf("reading the one that exists: %w", err)
+	}
+	if !there.GetDeletionTimestamp().IsZero() {
+		return fmt.Errorf("%w by one that is being deleted", errNameTaken)
+	}
+	for _, owner := range there.GetOwnerReferences() {
+		if owner.UID == t.Object.GetUID() || owner.Kind == "Machine" && owner.Name == object.GetName() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w by one that does not belong to %s", errNameTaken, t.title())
+}

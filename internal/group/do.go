@@ -1,0 +1,165 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// memberTime is how long a change of etcd's members may take before it is left
+// to the next turn.
+const memberTime = 8 * time.Second
+
+// Do carries out one step. Each may be repeated without harm.
+func (t *Turn) Do(ctx context.Context, step plan.Step) error {
+	switch step.Verb {
+	case plan.Create:
+		return t.create(ctx, step)
+	case plan.Delete:
+		return t.remove(ctx, step)
+	case plan.Adopt:
+		return t.adopt(ctx, step.Machine)
+	case plan.ReleaseHook:
+		return t.release(ctx, step.Machine)
+	case plan.MoveLeader, plan.RemoveMember:
+		return t.changeMembers(ctx, step)
+	case plan.Finish:
+		return t.finish(ctx)
+	case plan.Nothing, plan.Wait:
+		return nil
+	}
+	return t.Kind.Perform(ctx, t, step)
+}
+
+// remove deletes a Machine. Its hook holds it until its member is gone.
+func (t *Turn) remove(ctx context.Context, step plan.Step) error {
+	name := step.Machine
+	target := t.Machine(name)
+	if target == nil {
+		return fmt.Errorf("deleting Machine %s: it is not one of %s", name, t.Object.GetName())
+	}
+	if step.Repair {
+		if err := t.noteRepair(ctx, step); err != nil {
+			return err
+		}
+	}
+	if t.Facts.Group.Deleting {
+		if err := t.stillOurs(ctx, target.Machine); err != nil {
+			return err
+		}
+	}
+	err := t.Client.Delete(ctx, target.DeepCopy(), client.Preconditions{UID: &target.UID})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Machine %s: %w", name, err)
+	}
+	t.Memory.Writes.Expect(Write{Machine: name, UID: target.UID, Deleted: true})
+	return nil
+}
+
+// stillOurs makes sure that a Machine was not left to nobody meanwhile: a cache may show a control plane
+// that is deleted without its dependents as one that the garbage collector is done with, and these as its own.
+func (t *Turn) stillOurs(ctx context.Context, m *clusterv1.Machine) error {
+	live := &clusterv1.Machine{}
+	err := t.APIReader.Get(ctx, client.ObjectKeyFromObject(m), live)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("asking whose Machine %s is: %w", m.Name, err)
+	}
+	if err == nil && !metav1.IsControlledBy(live, t.Object) {
+		resource := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}
+		return apierrors.NewConflict(resource, m.Name, errors.New("it is not the control plane's any more"))
+	}
+	return nil
+}
+
+// release takes the hook off a Machine that is being deleted.
+func (t *Turn) release(ctx context.Context, name string) error {
+	target := t.Machine(name)
+	if target == nil {
+		return fmt.Errorf("releasing Machine %s: it is not one of %s", name, t.Object.GetName())
+	}
+	after := target.DeepCopy()
+	delete(after.Annotations, machine.Hook)
+	err := t.Client.Patch(ctx, after, client.MergeFrom(target.Machine))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("releasing Machine %s: %w", name, err)
+	}
+	t.Memory.Writes.Expect(Write{Machine: name, UID: target.UID, Released: true})
+	return nil
+}
+
+// changeMembers moves the leadership or removes a member. What etcd said before
+// is no longer believed then, whatever came of it.
+func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
+	id, err := etcd.ParseID(step.Member)
+	if err != nil {
+		return err
+	}
+	quorum, err := t.Quorums.Of(ctx, t.Cluster)
+	if err != nil {
+		return err
+	}
+	t.Memory.Surveys.Drop()
+	if step.Verb == plan.RemoveMember {
+		if err := t.noteRemoval(ctx, step); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, memberTime)
+	defer cancel()
+	to := t.dial()
+	targets := t.Targets(to)
+	targets = append(targets, t.Unregistered(t.Survey, to, targets)...)
+	if step.Verb == plan.MoveLeader {
+		if err := quorum.MoveLeader(ctx, targets, id); err != nil {
+			return fmt.Errorf("moving the leadership of etcd to member %s: %w", step.Member, err)
+		}
+		return nil
+	}
+	if err := quorum.RemoveMember(ctx, targets, id); err != nil {
+		return fmt.Errorf("removing member %s from etcd: %w", step.Member, err)
+	}
+	t.Memory.left = step.Machine
+	return nil
+}
+
+// finish lets the group go. What it owns follows it.
+func (t *Turn) finish(ctx context.Context) error {
+	after := t.Object.DeepCopyObject().(Object)
+	controllerutil.RemoveFinalizer(after, t.Kind.Type().Finalizer)
+	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the finalizer of %s: %w", t.title(), err)
+	}
+	t.Forget(t.Key())
+	return nil
+}
+
+// noteRemoval notes on the Machine which of its members is about to be removed. It is done first:
+// a process that dies after the removal would leave no trace of it.
+func (t *Turn) noteRemoval(ctx context.Context, step plan.Step) error {
+	before := t.Machine(step.Machine)
+	if before == nil || before.Annotations[controlplanev1.MemberRemovedAnnotation] == step.Member {
+		return nil
+	}
+	after := before.DeepCopy()
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, controlplanev1.MemberRemovedAnnotation, step.Member)
+	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(before.Machine, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("noting the removal of member %s on Machine %s: %w", step.Member, before.Name, err)
+	}
+	t.Replace(after)
+	t.Memory.Writes.ExpectMachine(after)
+	return nil
+}

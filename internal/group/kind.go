@@ -1,0 +1,125 @@
+package group
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// Object is the object of a group: a KubeadmControlPlane, a ControlPlane.
+type Object interface {
+	client.Object
+	conditions.Setter
+}
+
+// Type names a kind of groups.
+type Type struct {
+	schema.GroupVersionKind
+	// Resource is the name of the kind in requests: kubeadmcontrolplanes.
+	Resource string
+	// Finalizer holds an object until its machines are gone.
+	Finalizer string
+}
+
+// Kind is what one kind of groups has of its own. Everything else of a turn is the same for all.
+//
+// Its methods are called in this order in each turn: Spec and Want; Read, unless the group is paused or deleted;
+// ReadBootstrap of each machine; Look; then the step, which is Perform's where it is only this kind's;
+// Sync; Conditions, MachineConditions and Describe.
+type Kind interface {
+	// Type names the kind; New returns an empty object of it.
+	Type() Type
+	New() Object
+	// Spec is what all kinds' specs say, in one shape; Status points to what all kinds' statuses have.
+	Spec(object Object) Spec
+	Status(object Object) Status
+
+	// Want adds what this kind wants, from the object, its Cluster and its Machines alone.
+	Want(t *Turn)
+	// Read adds what the management cluster knows of this kind's surroundings.
+	Read(ctx context.Context, t *Turn) error
+	// ReadBootstrap adds the bootstrap object of a machine.
+	ReadBootstrap(ctx context.Context, t *Turn, m *Machine) error
+	// Drift says in what a machine is not as wanted.
+	Drift(t *Turn, m *Machine) drift.Drift
+	// Look adds what the managed cluster knows beside Nodes, static pods and etcd.
+	Look(ctx context.Context, t *Turn) error
+
+	// Created lists the bootstrap objects of the group.
+	Created(ctx context.Context, t *Turn) ([]client.Object, error)
+	// Bootstrap returns the bootstrap of a machine that is to be made: the object to create, nil where none is, and what its
+	// Machine says of it.
+	Bootstrap(ctx context.Context, t *Turn, step plan.Step) (client.Object, clusterv1.Bootstrap, error)
+	// Unadoptable says what a Machine's bootstrap and version have against its adoption; empty: nothing.
+	Unadoptable(ctx context.Context, t *Turn, m *clusterv1.Machine) (string, error)
+	// Adopt makes the group's own what belongs to a Machine that it adopts, before the Machine itself.
+	Adopt(ctx context.Context, t *Turn, m *clusterv1.Machine) error
+	// Perform carries out a step that only this kind knows.
+	Perform(ctx context.Context, t *Turn, step plan.Step) error
+	// InPlace returns what the objects of a machine should carry; of an empty one, what a new one is made with.
+	InPlace(t *Turn, m *Machine) drift.Changes
+	// Sync writes what follows the object without a step.
+	Sync(ctx context.Context, t *Turn) error
+
+	// Conditions and MachineConditions are those that only this kind has.
+	Conditions(t *Turn) []metav1.Condition
+	MachineConditions(t *Turn, m *Machine) []metav1.Condition
+	// Describe completes the status of an object.
+	Describe(t *Turn, object Object)
+	// Forget drops what is kept of a group that is gone.
+	Forget(key client.ObjectKey)
+}
+
+// Spec is what all kinds' specs say.
+type Spec struct {
+	// Replicas is how many machines there shall be; nil: it is not said.
+	Replicas *int32
+	// Version is the one of Kubernetes; empty: whoever makes the bootstrap data knows it.
+	Version string
+	// Names is the template of the machines' names; empty: the object's name and a number.
+	Names string
+	// Infrastructure is the template of the infrastructure machines.
+	Infrastructure clusterv1.ContractVersionedObjectReference
+	// ReadinessGates are the user's.
+	ReadinessGates []clusterv1.MachineReadinessGate
+	// Domains are the failure domains to use; nil: the Cluster's for control planes.
+	Domains []string
+	// MaxParallel, Surge and Repair are as in plan.Want.
+	MaxParallel, Surge int
+	Repair             plan.RepairLimits
+	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.
+	HealthCheck *HealthCheck
+	// ManagesEtcd: etcd runs on the machines, and its members are the group's to keep.
+	ManagesEtcd bool
+}
+
+// HealthCheck says when a machine counts as broken.
+type HealthCheck struct {
+	// NodeStartupSeconds Defaults to 1200, UnhealthySeconds to 300.
+	NodeStartupSeconds, UnhealthySeconds *int32
+}
+
+// Status points to what all kinds' statuses have.
+type Status struct {
+	Plan               *controlplanev1.PlanStatus
+	ObservedGeneration *int64
+	Selector           *string
+	Initialized        **bool
+	Version            *string
+	Versions           *[]clusterv1.StatusVersion
+	Replicas           **int32
+	ReadyReplicas      **int32
+	AvailableReplicas  **int32
+	UpToDateReplicas   **int32
+	// CertificateEnd is when the first certificate of the group expires; zero: not known.
+	CertificateEnd time.Time
+}

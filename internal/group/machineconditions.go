@@ -1,0 +1,96 @@
+package group
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// MachineConditions returns the conditions of a machine.
+func (t *Turn) MachineConditions(m *Machine) []metav1.Condition {
+	remote := t.Kind.MachineConditions(t, m)
+	if t.Facts.Etcd.Managed {
+		remote = append(remote, t.memberCondition(m))
+	}
+	return append(upToDate(m), t.unless(m.Machine, remote)...)
+}
+
+// upToDate says whether the machine is as the spec wants it, and in what it is not. Empty
+// where that was not looked at: what was said last stays, while all of them are deleted.
+func upToDate(m *Machine) []metav1.Condition {
+	if m.Drift == nil {
+		return nil
+	}
+	kind := clusterv1.MachineUpToDateCondition
+	kubelet := ""
+	if m.Status.NodeInfo != nil {
+		kubelet = m.Status.NodeInfo.KubeletVersion
+	}
+	switch {
+	case m.Drift.Outdated():
+		return []metav1.Condition{Condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, entries(m.Drift.Texts(), "; ", LongestDifferences))}
+	case m.Facts.Updating != "":
+		return []metav1.Condition{Condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+m.Facts.Updating)}
+	case kubelet != "" && kubelet != m.Spec.Version:
+		return []metav1.Condition{Condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason,
+			fmt.Sprintf("* The kubelet has version %s, wanted %s", kubelet, m.Spec.Version))}
+	}
+	return []metav1.Condition{Condition(kind, metav1.ConditionTrue, clusterv1.MachineUpToDateReason, "")}
+}
+
+// missingNode says what a machine without a Node waits for; empty when it has one.
+func missingNode(m *Machine) string {
+	switch {
+	case m.Node != nil:
+		return ""
+	case m.Facts.Failed != "":
+		return "The machine failed: " + m.Facts.Failed
+	case m.Facts.Node != "":
+		return "Node " + m.Facts.Node + " does not exist"
+	}
+	return "Waiting for its Node"
+}
+
+// Blind says why nothing can be known of a machine's Node, and with which
+// reason that is told; both empty when something can. The reasons are the same words for all conditions.
+func (t *Turn) Blind(m *Machine) (reason, why string) {
+	switch o := t.Facts; {
+	case !o.Group.Initialized:
+		return clusterv1.InspectionFailedReason, "Waiting for the control plane to be initialized"
+	case !o.Cluster.Reachable:
+		return clusterv1.ConnectionDownReason, "The API server does not answer: " + o.Cluster.Unreachable
+	}
+	if why := missingNode(m); why != "" {
+		return clusterv1.InspectionFailedReason, why
+	}
+	return "", ""
+}
+
+// memberCondition tells of the etcd member on the machine.
+func (t *Turn) memberCondition(on *Machine) metav1.Condition {
+	kind := upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
+	facts := on.Facts
+	if facts.Deleting {
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberDeletingReason, "Machine is deleting")
+	}
+	if reason, why := t.Blind(on); why != "" {
+		return Condition(kind, metav1.ConditionUnknown, reason, why)
+	}
+	if !t.Facts.Etcd.Known {
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, cmp.Or(t.Facts.Etcd.Why, "The members of etcd are not known"))
+	}
+	members := plan.Assess(t.Facts).Members
+	for j, m := range t.Facts.Etcd.Members {
+		if m.Machine != facts.Name {
+			continue
+		}
+		return HealthCondition(kind, members[j].Health, []string{"Member " + m.ID + " " + members[j].Why}, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
+			upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason)
+	}
+	return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, "Etcd has no member for Node "+facts.Node)
+}

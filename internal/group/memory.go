@@ -1,0 +1,109 @@
+package group
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Memory is what is kept of one group between turns. Turns of one group never overlap, so it needs no lock.
+type Memory struct {
+	// Own is what the kind keeps; nil: nothing yet.
+	Own any
+	// Surveys are what etcd said last, and what it is being asked.
+	Surveys Surveys
+	// Writes are own ones that the cache has not shown yet.
+	Writes Writes
+	// Began is when the group was first looked at by this process.
+	Began time.Time
+	// Template is what machines are made from.
+	Template Template
+	// Since is since when each member is as it is.
+	Since MemberTimes
+
+	// cluster is the one that the group belongs to.
+	cluster client.ObjectKey
+	// objects and members tell when facts changed that nobody dates: what is wanted
+	// and which Machines there are; which members there are and who leads.
+	objects, members Changes
+	// begun is the name of a machine whose number was taken, and of which something,
+	// or nothing, could be made; empty: none. Without it each failure would cost a number.
+	begun string
+	// left is the machine whose member was removed last: it need not be asked any more.
+	left string
+}
+
+// Template is what infrastructure machines are made from, as it was last read.
+type Template struct {
+	// Missing says what is wrong with it; empty: nothing.
+	Missing string
+	// Kind is the one of the machines that it makes.
+	Kind schema.GroupVersionKind
+	// Object is the template itself; nil: it is not known.
+	Object *unstructured.Unstructured
+	// Read is when, and of says for which spec.
+	Read time.Time
+	of   string
+}
+
+// Memories are those of all groups of one kind. The zero value is ready for use.
+type Memories struct {
+	mu   sync.Mutex
+	kept map[client.ObjectKey]*Memory
+}
+
+// Of returns the memory of a group; an empty one when there is none.
+func (m *Memories) Of(key client.ObjectKey) *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil {
+		m.kept = map[client.ObjectKey]*Memory{}
+	}
+	if m.kept[key] == nil {
+		m.kept[key] = &Memory{Began: time.Now()}
+	}
+	return m.kept[key]
+}
+
+// forget drops the memory of a group and returns it; nil when there was none.
+func (m *Memories) forget(key client.ObjectKey) *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dropped := m.kept[key]
+	delete(m.kept, key)
+	return dropped
+}
+
+// note remembers when the facts changed that nobody dates.
+func (t *Turn) note() {
+	o, m := t.Facts, t.Memory
+	objects := fmt.Sprint("generation ", t.Object.GetGeneration())
+	for _, machine := range o.Machines {
+		objects += " " + machine.Name
+	}
+	m.objects.Look(objects, o.Now)
+	if !o.Etcd.Known {
+		return
+	}
+	members := "members"
+	for _, member := range o.Etcd.Members {
+		members += fmt.Sprint(" ", member.ID, member.Leader)
+	}
+	m.members.Look(members, o.Now)
+}
+
+// newest returns the newest of the times at which facts became true, those on
+// record and those that were only seen.
+func (t *Turn) newest() time.Time {
+	newest := t.NewestFact(t.Object)
+	for _, at := range []time.Time{t.Memory.objects.At, t.Memory.members.At} {
+		if at.After(newest) {
+			newest = at
+		}
+	}
+	return newest
+}

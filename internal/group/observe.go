@@ -1,0 +1,359 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	capiannotations "sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/labels/format"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// Workloads are the connections to the managed clusters, by cluster.
+// *workload.Connections is one.
+type Workloads interface {
+	// Want asks for a connection, and says whether something is under way there.
+	Want(key client.ObjectKey, busy bool)
+	// Forget ends the connection.
+	Forget(key client.ObjectKey)
+	// Own says which Nodes may belong to the control plane, besides those with its label.
+	Own(key client.ObjectKey, mine workload.Mine)
+	// Config returns how the cluster is reached; nil before it was connected for the first time.
+	Config(key client.ObjectKey) *rest.Config
+	// View returns what is known now, without waiting.
+	View(key client.ObjectKey) workload.View
+	// Dial returns a way to a port of a control plane's machine.
+	Dial(key client.ObjectKey, node, nodeIP string, port int) func(context.Context) (net.Conn, error)
+	// Events yields a Cluster whenever its view has changed.
+	Events() <-chan event.GenericEvent
+}
+
+// SlowTime is how long facts that cost a request and change rarely are believed while all is
+// well, and SlowMissing while something is missing. What we write ourselves is read again at once.
+const (
+	SlowTime    = 5 * time.Minute
+	SlowMissing = 2 * time.Second
+)
+
+// Observe reads everything that a decision may depend on, once. While an own
+// write is not to be seen yet, it returns how long to wait for it instead.
+func (c *Controller) Observe(ctx context.Context, object Object, cluster *clusterv1.Cluster) (*Turn, time.Duration, error) {
+	machines, err := ListMachines(ctx, c.Client, object, cluster.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	t := c.Begin(object, cluster, machines, time.Now())
+	if wait, err := t.Memory.Writes.Unseen(ctx, c.APIReader, object, slices.Concat(machines.Ours, machines.Others), time.Now()); err != nil || wait > 0 {
+		return nil, wait, err
+	}
+	if err := t.read(ctx, machines); err != nil {
+		return nil, 0, err
+	}
+	if t.Facts.Group.Begun == "" {
+		t.Facts.Group.Begun = t.Memory.begun
+	}
+	t.Workload.Own(t.ClusterKey(), Mine(slices.Concat(machines.Ours, machines.Others)...))
+	t.See(t.Workload.View(t.ClusterKey()))
+	if err := t.Kind.Look(ctx, t); err != nil {
+		return nil, 0, err
+	}
+	return t, 0, t.observeEtcd(ctx)
+}
+
+// Begin makes a turn of what the objects themselves say.
+func (c *Controller) Begin(object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) *Turn {
+	t := &Turn{Controller: c, Object: object, Spec: c.Kind.Spec(object), Memory: c.Memories.Of(client.ObjectKeyFromObject(object))}
+	t.Memory.cluster = client.ObjectKeyFromObject(cluster)
+	annotations := object.GetAnnotations()
+	t.Observation = Observe(cluster, machines.Ours, plan.Observed{
+		Now: now,
+		Group: plan.Group{
+			Name:        object.GetName(),
+			Deleting:    !object.GetDeletionTimestamp().IsZero(),
+			Orphaning:   controllerutil.ContainsFinalizer(object, metav1.FinalizerOrphanDependents),
+			Paused:      ptr.Deref(cluster.Spec.Paused, false) || capiannotations.HasPaused(object),
+			Initialized: t.recordedInitialized(),
+			LastMachine: lastMachine(annotations),
+			Repairing:   ReplacementIn(annotations, upstream.RemediationInProgressAnnotation) != nil,
+		},
+		Want: plan.Want{
+			Replicas:    int(ptr.Deref(t.Spec.Replicas, 1)),
+			MaxParallel: t.Spec.MaxParallel,
+			Domains:     t.Spec.Domains,
+			Surge:       t.Spec.Surge,
+			Repair:      t.Spec.Repair,
+			DomainSeed:  cluster.Name,
+		},
+		Cluster: plan.Cluster{
+			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
+		},
+		Etcd:    plan.Etcd{Managed: t.Spec.ManagesEtcd},
+		Workers: machines.Workers,
+	})
+	t.Others = machines.Others
+	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
+		t.Facts.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
+	}
+	t.addWanted()
+	return t
+}
+
+// addWanted adds what is wanted, and refuses what cannot be begun.
+func (t *Turn) addWanted() {
+	want, g := &t.Facts.Want, &t.Facts.Group
+	if want.Domains == nil {
+		want.Domains = domains(t.Cluster)
+	}
+	var err error
+	if want.NameFormat, err = machine.NameFormat(t.Spec.Names, t.Object.GetName(), t.Cluster.Name); err != nil {
+		t.Refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
+	}
+	if want.Replicas < 1 {
+		t.Refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas)})
+	}
+	g.New = !g.Initialized && t.initializing() && !othersMade(want.NameFormat, g.LastMachine, t.Objects())
+	t.Kind.Want(t)
+	if text := leap(t.Spec.Version, t.Objects()); text != "" {
+		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
+	}
+	t.refuseBeforeTopology()
+}
+
+// read adds all that the management cluster knows.
+func (t *Turn) read(ctx context.Context, machines Machines) error {
+	if t.Facts.Group.Deleting {
+		pools, err := ListMachinePools(ctx, t.Client, t.Object.GetNamespace(), t.Cluster.Name)
+		if err != nil {
+			return err
+		}
+		t.Facts.Workers = slices.Sorted(slices.Values(slices.Concat(t.Facts.Workers, pools)))
+	}
+	if t.Facts.Group.Paused || t.Facts.Group.Deleting {
+		return nil
+	}
+	if err := t.addUncontrolled(ctx, machines.Others); err != nil {
+		return err
+	}
+	if err := t.Kind.Read(ctx, t); err != nil {
+		return err
+	}
+	t.addTemplate(ctx)
+	if err := t.readParts(ctx); err != nil {
+		return err
+	}
+	if len(machines.Ours) < t.Facts.Want.Replicas+t.Facts.Want.Surge {
+		begun, err := t.begun(ctx)
+		if err != nil {
+			return err
+		}
+		t.Facts.Group.Begun = begun
+	}
+	return nil
+}
+
+// domains returns the failure domains that may hold control planes, sorted.
+func domains(cluster *clusterv1.Cluster) []string {
+	var names []string
+	for _, d := range cluster.Status.FailureDomains {
+		if ptr.Deref(d.ControlPlane, false) {
+			names = append(names, d.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// recordedInitialized reports whether it is on record that a cluster was initialised: in the
+// status, or where a move and a backup keep it.
+func (t *Turn) recordedInitialized() bool {
+	_, recorded := t.Object.GetAnnotations()[controlplanev1.InitializedAnnotation]
+	return recorded || ptr.Deref(*t.Kind.Status(t.Object).Initialized, false)
+}
+
+// initializing reports whether it is proven that no machine of this very object had
+// initialised a cluster when its first was made.
+func (t *Turn) initializing() bool {
+	uid := t.Object.GetUID()
+	return uid != "" && t.Object.GetAnnotations()[controlplanev1.InitializingAnnotation] == string(uid)
+}
+
+// recordInitialized writes down, where a move and a backup keep it, that a cluster was initialised.
+func (t *Turn) recordInitialized(ctx context.Context) error {
+	if _, recorded := t.Object.GetAnnotations()[controlplanev1.InitializedAnnotation]; recorded || !t.Facts.Group.Initialized || t.Facts.Group.Deleting {
+		return nil
+	}
+	return t.Annotate(ctx, map[string]string{controlplanev1.InitializedAnnotation: "true", controlplanev1.InitializingAnnotation: ""})
+}
+
+// lastMachine reads the highest number that was ever put into a machine's name.
+// One that cannot be read counts as none: the machines that exist are counted besides.
+func lastMachine(annotations map[string]string) int {
+	n, err := strconv.Atoi(annotations[controlplanev1.LastMachineAnnotation])
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// addTemplate adds what is wrong with the machine template, which is read rarely.
+func (t *Turn) addTemplate(ctx context.Context) {
+	m, now := &t.Memory.Template, t.Facts.Now
+	of := fmt.Sprintf("%s %s %d", t.Object.GetUID(), t.Cluster.UID, t.Object.GetGeneration())
+	believed := SlowTime
+	if m.Missing != "" {
+		believed = SlowMissing
+	}
+	if m.of != of || !now.Before(m.Read.Add(believed)) {
+		*m = t.readTemplate(ctx)
+		m.of, m.Read = of, now
+	}
+	t.Facts.Cluster.Template = m.Missing
+}
+
+// readTemplate returns the machine template and the kind of machines that it makes, or what is wrong with it.
+func (t *Turn) readTemplate(ctx context.Context) Template {
+	ref, namespace := t.Spec.Infrastructure, t.Object.GetNamespace()
+	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Template{Missing: fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: there is no %s %q in namespace %s", ref.Kind, ref.Name, namespace)}
+	case err != nil:
+		return Template{Missing: fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: %s %q: %v", ref.Kind, ref.Name, err)}
+	}
+	gvk := found.GroupVersionKind()
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
+	return Template{Object: found, Kind: gvk}
+}
+
+// readParts reads the objects that each machine consists of. What is gone is not known.
+func (t *Turn) readParts(ctx context.Context) error {
+	for _, m := range t.Machines {
+		m.Read = true
+		if err := t.Kind.ReadBootstrap(ctx, t, m); err != nil {
+			return err
+		}
+		if ref := m.Spec.InfrastructureRef; ref.Name != "" {
+			infra, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, m.Namespace)
+			switch {
+			case err == nil:
+				m.Infrastructure = infra
+			case !apierrors.IsNotFound(err):
+				return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// begun returns the name of a machine whose creation was begun and not finished:
+// there is a bootstrap object or an infrastructure machine of ours that no Machine
+// has taken over. Of several the first by name.
+func (t *Turn) begun(ctx context.Context) (string, error) {
+	found, err := t.Kind.Created(ctx, t)
+	if err != nil {
+		return "", err
+	}
+	if machines := t.Memory.Template.Kind; machines.Kind != "" {
+		clones := &unstructured.UnstructuredList{}
+		clones.SetGroupVersionKind(machines.GroupVersion().WithKind(machines.Kind + "List"))
+		if err := t.Client.List(ctx, clones, t.MadeForGroup()...); err != nil {
+			return "", fmt.Errorf("listing the %s objects of %s: %w", machines.Kind, t.Object.GetName(), err)
+		}
+		for i := range clones.Items {
+			found = append(found, &clones.Items[i])
+		}
+	}
+	return firstOrphan(found, t.Object, t.Objects()), nil
+}
+
+// MadeForGroup selects the objects that were made for the group's machines.
+func (t *Turn) MadeForGroup() []client.ListOption {
+	return []client.ListOption{client.InNamespace(t.Object.GetNamespace()), client.MatchingLabels(t.identity())}
+}
+
+// firstOrphan returns the first name, in order, of those objects that are the
+// group's own and that no Machine owns or will own.
+func firstOrphan(found []client.Object, object client.Object, machines []*clusterv1.Machine) string {
+	first := ""
+	for _, o := range found {
+		if !o.GetDeletionTimestamp().IsZero() || !unclaimed(o.GetOwnerReferences(), object) {
+			continue
+		}
+		if slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return m.Name == o.GetName() }) {
+			continue
+		}
+		if first == "" || o.GetName() < first {
+			first = o.GetName()
+		}
+	}
+	return first
+}
+
+// unclaimed reports whether the group owns an object and no Machine
+// does. An object that a Machine has owned goes with it, and is no beginning.
+func unclaimed(owners []metav1.OwnerReference, object client.Object) bool {
+	ours := false
+	for _, o := range owners {
+		if o.Kind == "Machine" {
+			return false
+		}
+		ours = ours || o.UID == object.GetUID()
+	}
+	return ours
+}
+
+// See adds what is known from the workload cluster: Nodes and static pods, and what is wanted beside it.
+func (t *Turn) See(view workload.View) {
+	t.AddWorkload(view)
+	t.addMachinesWanted()
+}
+
+// addMachinesWanted adds what is wanted of each machine, and of whom it took the place.
+func (t *Turn) addMachinesWanted() {
+	for _, m := range t.Machines {
+		if !m.Read {
+			continue
+		}
+		facts, found := m.Facts, t.Kind.Drift(t, m)
+		m.Drift = &found
+		facts.Outdated = Cut(found.String(), longestDrift)
+		facts.Marked = machine.Marked(m.Machine)
+		facts.Gate = machine.ShutGate(m.Machine, t.Spec.ReadinessGates)
+		_, facts.Chosen = m.Annotations[clusterv1.DeleteMachineAnnotation]
+		if r := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {
+			facts.Replaced, facts.Retries = r.Timestamp.Time, r.Retries
+		}
+	}
+}
+
+// longestDrift is how many bytes of a machine's differences a decision tells.
+const longestDrift = 200
+
+// identity are the labels that say whose a machine is.
+func (t *Turn) identity() map[string]string {
+	return map[string]string{
+		clusterv1.ClusterNameLabel:             t.Cluster.Name,
+		clusterv1.MachineControlPlaneLabel:     "",
+		clusterv1.MachineControlPlaneNameLabel: format.MustFormatValue(t.Object.GetName()),
+	}
+}

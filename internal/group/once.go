@@ -1,0 +1,121 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/kubeconfig"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// onceTimeout is how long the managed cluster may take to answer one who looks once.
+const onceTimeout = 5 * time.Second
+
+// ObserveOnce reads what a decision about one group would be made from, once
+// and without a manager: for the command line. Since when members are as they
+// are is not known to one who looks once; Member.Since is the time of the look.
+// A managed cluster that does not answer is a fact, not an error. A group
+// without a Cluster is an error.
+func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, error) {
+	object := kind.New()
+	if err := from.Get(ctx, key, object); err != nil {
+		return plan.Observed{}, fmt.Errorf("reading %s %s: %w", kind.Type().Kind, key, err)
+	}
+	cluster := &clusterv1.Cluster{}
+	owner := clusterName(object)
+	if owner == "" {
+		return plan.Observed{}, fmt.Errorf("no Cluster owns %s %s", kind.Type().Kind, key)
+	}
+	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: owner}, cluster); err != nil {
+		return plan.Observed{}, fmt.Errorf("reading Cluster %s: %w", owner, err)
+	}
+	c := &Controller{Client: readOnly{reader: from}, APIReader: from, Kind: kind}
+	machines, err := ListMachines(ctx, from, object, cluster.Name)
+	if err != nil {
+		return plan.Observed{}, err
+	}
+	t := c.Begin(object, cluster, machines, time.Now())
+	if err := t.read(ctx, machines); err != nil {
+		return plan.Observed{}, err
+	}
+	t.lookOnce(ctx)
+	t.Facts.Now = time.Now()
+	return t.Facts, nil
+}
+
+// readOnly is a client that cannot write.
+type readOnly struct {
+	client.Client
+	reader client.Reader
+}
+
+// Get implements client.Client.
+func (r readOnly) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return r.reader.Get(ctx, key, object, options...)
+}
+
+// List implements client.Client.
+func (r readOnly) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return r.reader.List(ctx, list, options...)
+}
+
+// lookOnce adds what the managed cluster and its etcd say.
+func (t *Turn) lookOnce(ctx context.Context) {
+	config, err := WorkloadConfig(ctx, t.APIReader, t.Cluster)
+	if err != nil {
+		t.See(workload.View{Why: err.Error()})
+		return
+	}
+	short, cancel := context.WithTimeout(ctx, onceTimeout)
+	defer cancel()
+	view, err := workload.Once(short, config)
+	if err != nil {
+		view = workload.View{Why: err.Error()}
+	}
+	t.See(view)
+	if !t.Surveys() {
+		return
+	}
+	q := &quorums{secrets: t.APIReader}
+	defer q.Forget(t.ClusterKey())
+	quorum, err := q.Of(ctx, t.Cluster)
+	if err != nil {
+		t.AddEtcd(etcd.Survey{Why: err.Error()}, &MemberTimes{}, time.Now())
+		return
+	}
+	survey := t.Ask(ctx, quorum, func(node, ip string) etcd.Target {
+		return etcd.Target{Name: node, Dial: workload.Dial(config, node, ip, etcdPort)}
+	}, etcd.Survey{})
+	t.AddEtcd(survey, &MemberTimes{}, time.Now())
+}
+
+// WorkloadConfig reads how a managed cluster is reached.
+func WorkloadConfig(ctx context.Context, from client.Reader, cluster *clusterv1.Cluster) (*rest.Config, error) {
+	data, err := capikubeconfig.FromSecret(ctx, from, client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster.Name, err)
+	}
+	config, err := kubeconfig.RESTConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster.Name, err)
+	}
+	return config, nil
+}
+
+// clusterName returns the name of the Cluster that owns a group; empty when none does.
+func clusterName(object client.Object) string {
+	for _, o := range object.GetOwnerReferences() {
+		if o.Kind == "Cluster" {
+			return o.Name
+		}
+	}
+	return ""
+}

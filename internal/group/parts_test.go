@@ -1,0 +1,354 @@
+package group
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// testKind is as much of a kind as the parts of a turn need that are tested here.
+type testKind struct{ Kind }
+
+func (testKind) Type() Type {
+	return Type{GroupVersionKind: controlplanev1.GroupVersion.WithKind("KubeadmControlPlane"), Resource: "kubeadmcontrolplanes"}
+}
+func (testKind) New() Object { return &controlplanev1.KubeadmControlPlane{} }
+
+var testKey = client.ObjectKey{Namespace: "default", Name: "demo-cp"}
+
+func testObject() *controlplanev1.KubeadmControlPlane {
+	return &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: testKey.Name, UID: "kcp-uid"}}
+}
+
+func testCluster() *clusterv1.Cluster {
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
+	c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
+	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: testKey.Name}
+	c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	c.Status.FailureDomains = []clusterv1.FailureDomain{{Name: "a", ControlPlane: ptr.To(true)}}
+	return c
+}
+
+// testTurn is a turn of an object with machines, of whom three are wanted.
+func testTurn(object Object, machines ...*clusterv1.Machine) *Turn {
+	t := &Turn{Controller: &Controller{Kind: testKind{}}, Object: object, Memory: &Memory{}}
+	t.Observation = Observe(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+	return t
+}
+
+// named returns Machines of these names; the words "gone=held" say that one is being deleted.
+func named(names ...string) []*clusterv1.Machine {
+	var machines []*clusterv1.Machine
+	for _, words := range names {
+		name, rest, _ := strings.Cut(words, " ")
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if rest == "gone=held" {
+			m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		}
+		machines = append(machines, m)
+	}
+	return machines
+}
+
+func TestOthersMade(t *testing.T) {
+	for _, test := range []struct {
+		format string
+		last   int
+		names  []string
+		want   bool
+	}{
+		{"cp-%s", 0, nil, false},
+		{"cp-%s", 2, []string{"cp-1", "cp-2"}, false},
+		{"cp-%s", 1, []string{"cp-1", "cp-2"}, true},
+		{"cp-%s", 1, []string{"cp-1", "cp-x7k2p"}, true},
+		{"cp-%s-m", 1, []string{"cp-1"}, true},
+		{"cp-%s-m", 1, []string{"cp-1-m"}, false},
+		{"cp-%s", 1, []string{"1"}, true},
+	} {
+		if got := othersMade(test.format, test.last, named(test.names...)); got != test.want {
+			t.Errorf("%s up to %d: %v, of %v", test.format, test.last, got, test.names)
+		}
+	}
+}
+
+func TestBegun(t *testing.T) {
+	group := testObject()
+	ours := metav1.OwnerReference{Kind: "KubeadmControlPlane", UID: group.UID}
+	machineOwner := metav1.OwnerReference{Kind: "Machine", UID: "m"}
+	now := metav1.Now()
+	object := func(name string, deleted *metav1.Time, owners ...metav1.OwnerReference) client.Object {
+		o := &unstructured.Unstructured{}
+		o.SetName(name)
+		o.SetOwnerReferences(owners)
+		o.SetDeletionTimestamp(deleted)
+		return o
+	}
+	tests := []struct {
+		name    string
+		objects []client.Object
+		want    string
+	}{
+		{"nothing", nil, ""},
+		{"begun", []client.Object{object("demo-cp-2", nil, ours)}, "demo-cp-2"},
+		{"the first of several", []client.Object{object("demo-cp-3", nil, ours), object("demo-cp-2", nil, ours)}, "demo-cp-2"},
+		{"has its Machine", []client.Object{object("demo-cp-1", nil, ours)}, ""},
+		{"of a Machine that is gone", []client.Object{object("demo-cp-2", nil, ours, machineOwner)}, ""},
+		{"being deleted", []client.Object{object("demo-cp-2", &now, ours)}, ""},
+		{"somebody else's", []client.Object{object("demo-cp-2", nil, metav1.OwnerReference{Kind: "KubeadmControlPlane", UID: "other"})}, ""},
+		{"nobody's", []client.Object{object("demo-cp-2", nil)}, ""},
+	}
+	for _, test := range tests {
+		if got := firstOrphan(test.objects, group, named("demo-cp-1")); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestClusterDiffers(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*clusterv1.Cluster)
+		want   bool
+	}{
+		{"nothing", func(*clusterv1.Cluster) {}, false},
+		{"a condition", func(c *clusterv1.Cluster) { c.Status.Conditions = []metav1.Condition{{Type: "Ready"}} }, false},
+		{"a label", func(c *clusterv1.Cluster) { c.Labels = map[string]string{"a": "b"} }, false},
+		{"the endpoint", func(c *clusterv1.Cluster) { c.Spec.ControlPlaneEndpoint.Port = 1 }, true},
+		{"paused", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }, true},
+		{"the infrastructure", func(c *clusterv1.Cluster) { c.Status.Initialization.InfrastructureProvisioned = ptr.To(false) }, true},
+		{"failure domains", func(c *clusterv1.Cluster) { c.Status.FailureDomains = nil }, true},
+		{"its deletion", func(c *clusterv1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
+	}
+	for _, test := range tests {
+		after := testCluster()
+		test.change(after)
+		if got := clusterDiffers(testCluster(), after); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestWhoIsAsked(t *testing.T) {
+	other := testCluster()
+	other.Name = "other"
+	other.Spec.ControlPlaneRef.Kind = "OtherControlPlane"
+	scheme := runtime.NewScheme()
+	if err := clusterv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := &Controller{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(testCluster(), other).Build(), Kind: testKind{}}
+	worker := func(cluster string, controls bool) *clusterv1.Machine {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m", Labels: map[string]string{}}}
+		m.Spec.ClusterName = cluster
+		if controls {
+			m.Labels[clusterv1.MachineControlPlaneLabel] = ""
+		}
+		return m
+	}
+	cluster := func(name string) client.Object {
+		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	}
+	alone, theirs, ours := worker("", true), worker("", true), worker("", true)
+	for _, m := range []*clusterv1.Machine{alone, theirs, ours} {
+		m.Labels[clusterv1.ClusterNameLabel] = "demo"
+	}
+	theirs.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Controller: ptr.To(true)}}
+	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(testObject(), testKind{}.Type().GroupVersionKind)}
+	stranger := func(ctx context.Context, o client.Object) int { return len(c.ofUncontrolled(ctx, o)) }
+	tests := []struct {
+		name string
+		of   func(context.Context, client.Object) int
+		o    client.Object
+		want int
+	}{
+		{"a Cluster", func(ctx context.Context, o client.Object) int { return len(c.ofCluster(ctx, o)) }, testCluster(), 1},
+		{"a Cluster with another control plane", func(ctx context.Context, o client.Object) int { return len(c.ofCluster(ctx, o)) }, other, 0},
+		{"a view", func(ctx context.Context, o client.Object) int { return len(c.ofView(ctx, o)) }, cluster("demo"), 1},
+		{"a view of a Cluster that is gone", func(ctx context.Context, o client.Object) int { return len(c.ofView(ctx, o)) }, cluster("gone"), 0},
+		{"a worker", func(ctx context.Context, o client.Object) int { return len(c.ofWorker(ctx, o)) }, worker("demo", false), 1},
+		{"a control plane's machine", func(ctx context.Context, o client.Object) int { return len(c.ofWorker(ctx, o)) }, worker("demo", true), 0},
+		{"a control plane's machine that nobody controls", stranger, alone, 1},
+		{"a control plane's machine of somebody else", stranger, theirs, 1},
+		{"a control plane's machine of ours", stranger, ours, 0},
+		{"a control plane's machine of another", stranger, worker("demo", true), 0},
+		{"a worker, which nobody adopts", stranger, worker("demo", false), 0},
+		{"a worker of another", func(ctx context.Context, o client.Object) int { return len(c.ofWorker(ctx, o)) }, worker("other", false), 0},
+	}
+	for _, test := range tests {
+		if got := test.of(context.Background(), test.o); got != test.want {
+			t.Errorf("%s: %d requests, want %d", test.name, got, test.want)
+		}
+	}
+	if got := c.ofCluster(context.Background(), testCluster()); got[0].NamespacedName != testKey {
+		t.Errorf("asked is %v", got[0])
+	}
+}
+
+func TestVersions(t *testing.T) {
+	var machines []*clusterv1.Machine
+	for _, v := range []string{"v1.36.3", "v1.9.0", "v1.36.3", ""} {
+		m := named("m")[0]
+		m.Spec.Version = v
+		machines = append(machines, m)
+	}
+	got := versions(machines)
+	if len(got) != 2 || got[0].Version != "v1.9.0" || got[0].Replicas != 1 || got[1].Version != "v1.36.3" || got[1].Replicas != 2 {
+		t.Errorf("versions are %+v", got)
+	}
+}
+
+// TestUndatedFacts: what nobody dates is dated when it is seen.
+func TestUndatedFacts(t *testing.T) {
+	at := func(n int64) time.Time { return time.Now().Add(time.Duration(n) * time.Hour).Truncate(time.Second) }
+	s := testTurn(testObject(), named("m1", "m2")...)
+	s.Facts.Etcd = plan.Etcd{Known: true, Members: []plan.Member{{ID: "1"}, {ID: "2"}}}
+	look := func(n int64) time.Time {
+		s.Facts.Now = at(n)
+		s.note()
+		return s.newest()
+	}
+	if got := look(1); !got.Before(at(1)) {
+		t.Errorf("what is seen first counts as new: %v", got)
+	}
+	s.Object.SetGeneration(2)
+	if got := look(2); !got.Equal(at(2)) {
+		t.Errorf("what is wanted changed at %v, want %v", got, at(2))
+	}
+	if got := look(3); !got.Equal(at(2)) {
+		t.Errorf("nothing has changed since %v, and yet %v", at(2), got)
+	}
+	s.Facts.Etcd.Members[1].Leader = true
+	if got := look(4); !got.Equal(at(4)) {
+		t.Errorf("the leader changed at %v, want %v", got, at(4))
+	}
+	s.Facts.Etcd.Known, s.Facts.Etcd.Members = false, nil
+	if got := look(5); !got.Equal(at(4)) {
+		t.Errorf("not knowing the members is no change of them: %v", got)
+	}
+	s.Machines, s.Facts.Machines = s.Machines[1:], s.Facts.Machines[1:]
+	if got := look(6); !got.Equal(at(6)) {
+		t.Errorf("a Machine went at %v, want %v", got, at(6))
+	}
+}
+
+// TestVersionLeaps: one minor version at a time, back only to where a machine still is.
+func TestVersionLeaps(t *testing.T) {
+	for _, test := range []struct {
+		want string
+		has  []string
+		says string
+	}{
+		{"v1.36.3", nil, ""},
+		{"v1.36.3", []string{"v1.36.3"}, ""},
+		{"v1.36.3", []string{"v1.35.4"}, ""},
+		{"v1.36.3", []string{"v1.36.9"}, ""},
+		{"v1.37.0", []string{"v1.37.0", "v1.35.4"}, "spec.version is v1.37.0, and the oldest machine has v1.35: one minor version at a time, v1.36 would be accepted"},
+		{"v1.35.4", []string{"v1.36.3", "v1.35.4"}, ""},
+		{"v1.35.4", []string{"v1.36.3", "v1.36.3"}, "spec.version is v1.35.4, and no machine is older than v1.36: it goes back only to where some machine still is"},
+		{"v2.0.0", []string{"v1.36.3"}, "spec.version is v2.0.0, and the oldest machine has v1.36: one minor version at a time, v1.37 would be accepted"},
+		{"v1.36.3", []string{"unknown"}, ""},
+		{"unknown", []string{"v1.36.3"}, ""},
+	} {
+		var machines []*clusterv1.Machine
+		for _, v := range test.has {
+			m := named("m")[0]
+			m.Spec.Version = v
+			machines = append(machines, m)
+		}
+		if got := leap(test.want, machines); got != test.says {
+			t.Errorf("%s from %v: %q, want %q", test.want, test.has, got, test.says)
+		}
+	}
+}
+
+// TestSpared: as many may break as the quorum allows.
+func TestSpared(t *testing.T) {
+	for replicas, most := range map[int32]int32{1: 0, 3: 1, 5: 2, 7: 3} {
+		if got := (Spec{Replicas: &replicas, ManagesEtcd: true}).spared(); got != most {
+			t.Errorf("of %d machines %d may break, want %d", replicas, got, most)
+		}
+	}
+}
+
+func TestEntries(t *testing.T) {
+	tests := []struct {
+		texts []string
+		most  int
+		want  string
+	}{
+		{nil, 10, ""},
+		{[]string{"aaa", "bbb"}, 8, "aaa; bbb"},
+		{[]string{"aaa", "bbb", "ccc", "ddddddddddddddddd"}, 25, "aaa; bbb; ... and 2 more"},
+		{[]string{"aaaaaaaaaaaaaaaaaaaa", "b"}, 20, "... and 2 more"},
+	}
+	for _, test := range tests {
+		if got := entries(test.texts, "; ", test.most); got != test.want || len(got) > test.most {
+			t.Errorf("of %q in %d bytes: %q, want %q", test.texts, test.most, got, test.want)
+		}
+	}
+}
+
+func TestLastMachine(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "7": 7, "-1": 0, "seven": 0} {
+		annotations := map[string]string{"controlplane.cluster.x-k8s.io/quorate-last-machine": text}
+		if got := lastMachine(annotations); got != want {
+			t.Errorf("%q is read as %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestStaleRepair(t *testing.T) {
+	at := metav1.NewTime(time.Unix(1000, 0).UTC())
+	given := Replacement{Machine: "m2", Timestamp: at}
+	earlier := Replacement{Machine: "m2", Timestamp: metav1.NewTime(at.Add(-time.Hour))}
+	tests := []struct {
+		name     string
+		value    string
+		machines []string
+		of       string // the annotation remediation-for of the last machine
+		d        plan.Decision
+		want     bool
+	}{
+		{"none", "", []string{"m1", "m2", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false},
+		{"a machine is missing", given.String(), []string{"m1", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false},
+		{"it still goes", given.String(), []string{"m1", "m2 gone=held", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false},
+		{"its replacement is there, another is missing", given.String(), []string{"m1", "m4"}, given.String(), plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true},
+		{"a replacement of another repair", given.String(), []string{"m1", "m4"}, earlier.String(), plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false},
+		{"nothing is missing any more", given.String(), []string{"m1", "m3", "m4"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true},
+		{"nothing is missing, the one given up still goes", given.String(), []string{"m1", "m2 gone=held", "m3", "m4"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true},
+		{"it was noted, and not deleted", given.String(), []string{"m1", "m2", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true},
+		{"it was noted just now", given.String(), []string{"m1", "m2", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: "m2", Repair: true}}, false},
+		{"it cannot be read", "{", []string{"m1", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			object := testObject()
+			if test.value != "" {
+				object.Annotations = map[string]string{upstream.RemediationInProgressAnnotation: test.value}
+			}
+			machines := named(test.machines...)
+			if last := machines[len(machines)-1]; test.of != "" {
+				last.Annotations = map[string]string{upstream.RemediationForAnnotation: test.of}
+			}
+			s := testTurn(object, machines...)
+			if got := s.staleRepair(test.d); got != test.want {
+				t.Errorf("stale: %t, want %t", got, test.want)
+			}
+		})
+	}
+}

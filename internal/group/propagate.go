@@ -1,0 +1,78 @@
+package group
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/drift"
+)
+
+// propagate writes into the objects of the machines what follows the group
+// without a rollout: labels, annotations, timeouts, taints and readiness gates.
+func (t *Turn) propagate(ctx context.Context) error {
+	for _, m := range t.Machines {
+		wanted := t.Kind.InPlace(t, m)
+		if wanted.Machine.Differs || !t.ownsCurrently(m.Machine) {
+			if err := t.propagateMachine(ctx, m, wanted.Machine); err != nil {
+				return err
+			}
+		}
+		if m.Bootstrap != nil && wanted.Config.Differs {
+			if err := t.relabel(ctx, m.Bootstrap, wanted.Config); err != nil {
+				return fmt.Errorf("writing labels and annotations of %s %s: %w", m.Spec.Bootstrap.ConfigRef.Kind, m.Bootstrap.GetName(), err)
+			}
+		}
+		if m.Infrastructure != nil && wanted.Infrastructure.Differs {
+			if err := t.relabel(ctx, m.Infrastructure, wanted.Infrastructure); err != nil {
+				return fmt.Errorf("writing labels and annotations of %s %s: %w", m.Infrastructure.GetKind(), m.Infrastructure.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// ownsCurrently reports whether a Machine that stays refers to its group by the version of
+// the kind that is served today. Machines of an older controller name an older one.
+func (t *Turn) ownsCurrently(m *clusterv1.Machine) bool {
+	owner := metav1.GetControllerOf(m)
+	return !m.DeletionTimestamp.IsZero() || owner == nil || owner.UID != t.Object.GetUID() || owner.APIVersion == t.Kind.Type().GroupVersion().String()
+}
+
+// propagateMachine writes a Machine. One that has changed since it was read is left
+// to the next turn, which its change brings about.
+func (t *Turn) propagateMachine(ctx context.Context, on *Machine, wanted drift.MachineChange) error {
+	before := on.Machine
+	after := before.DeepCopy()
+	if wanted.Metadata.Labels != nil {
+		after.Labels, after.Annotations = wanted.Metadata.Labels, wanted.Metadata.Annotations
+	}
+	after.Spec.Deletion, after.Spec.Taints = wanted.Deletion, wanted.Taints
+	if after.DeletionTimestamp.IsZero() {
+		after.Spec.ReadinessGates = wanted.ReadinessGates
+		after.OwnerReferences = util.EnsureOwnerRef(after.OwnerReferences, t.ControllerRef())
+	}
+	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("writing Machine %s: %w", before.Name, err)
+	}
+	on.Machine = after
+	t.Memory.Writes.ExpectMachine(after)
+	return nil
+}
+
+// relabel writes labels and annotations of an object.
+func (t *Turn) relabel(ctx context.Context, before client.Object, wanted drift.Metadata) error {
+	after := before.DeepCopyObject().(client.Object)
+	after.SetLabels(wanted.Labels)
+	after.SetAnnotations(wanted.Annotations)
+	return client.IgnoreNotFound(t.Client.Patch(ctx, after, client.MergeFrom(before)))
+}

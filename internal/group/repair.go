@@ -1,0 +1,128 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+// The times after which a machine counts as broken, where the user says nothing.
+const (
+	nodeStartupSeconds = 1200
+	unhealthySeconds   = 300
+)
+
+// noteRepair writes down that a machine is given up to be replaced, before it is
+// deleted: the one that takes its place shall know.
+func (t *Turn) noteRepair(ctx context.Context, step plan.Step) error {
+	given := Replacement{Machine: step.Machine, Timestamp: metav1.NewTime(time.Now().UTC().Truncate(time.Second)), Retries: step.Retry}
+	return t.Annotate(ctx, map[string]string{upstream.RemediationInProgressAnnotation: given.String()})
+}
+
+// repairs says what of a group's repair goes on: a machine that was given up
+// and not replaced yet, or machines that are marked.
+func (t *Turn) repairs() []string {
+	var texts []string
+	if given := ReplacementIn(t.Object.GetAnnotations(), upstream.RemediationInProgressAnnotation); given != nil {
+		texts = append(texts, "* "+given.Machine+" was given up, and is to be replaced")
+	}
+	for _, m := range t.Facts.Machines {
+		if m.Marked != "" {
+			texts = append(texts, "* "+m.Name+": "+m.Marked)
+		}
+	}
+	return texts
+}
+
+// verdict is what a rule says of what was observed.
+func (t *Turn) verdict(rule string) string {
+	for _, v := range plan.Explain(t.Facts) {
+		if v.Rule == rule {
+			return v.Because + v.Decision.Message
+		}
+	}
+	return ""
+}
+
+// healthCheck keeps the MachineHealthCheck that the group wants: there is one
+// while its spec asks for it, and one machine can be spared.
+func (t *Turn) healthCheck(ctx context.Context) error {
+	want := t.desiredHealthCheck()
+	has := &clusterv1.MachineHealthCheck{}
+	err := t.Client.Get(ctx, t.Key(), has)
+	switch {
+	case apierrors.IsNotFound(err) && want == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		err = t.Client.Create(ctx, want)
+	case err != nil:
+	case !metav1.IsControlledBy(has, t.Object):
+		return nil // somebody else's, who knows what is wanted
+	case want == nil:
+		err = client.IgnoreNotFound(t.Client.Delete(ctx, has, client.Preconditions{UID: &has.UID}))
+	case !equality.Semantic.DeepEqual(has.Spec, want.Spec) || !reflect.DeepEqual(has.Labels, want.Labels):
+		after := has.DeepCopy()
+		after.Spec, after.Labels = want.Spec, want.Labels
+		err = t.Client.Patch(ctx, after, client.MergeFrom(has))
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("keeping MachineHealthCheck %s: %w", t.Object.GetName(), err)
+	}
+	return nil
+}
+
+// desiredHealthCheck returns the health check for the group's machines; nil: none.
+func (t *Turn) desiredHealthCheck() *clusterv1.MachineHealthCheck {
+	auto, most, cluster := t.Spec.HealthCheck, t.Spec.spared(), t.Cluster.Name
+	if auto == nil || most == 0 {
+		return nil
+	}
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
+		Namespace:       t.Object.GetNamespace(),
+		Name:            t.Object.GetName(),
+		Labels:          map[string]string{clusterv1.ClusterNameLabel: cluster},
+		OwnerReferences: []metav1.OwnerReference{t.ControllerRef()},
+	}}
+	if filter := t.Object.GetLabels()[clusterv1.WatchLabel]; filter != "" {
+		check.Labels[clusterv1.WatchLabel] = filter // controllers of that filter look at nothing else
+	}
+	timeout := ptr.To(ptr.Deref(auto.UnhealthySeconds, unhealthySeconds))
+	check.Spec = clusterv1.MachineHealthCheckSpec{
+		ClusterName: cluster,
+		Selector:    metav1.LabelSelector{MatchLabels: machine.Labels(cluster)},
+		Checks: clusterv1.MachineHealthCheckChecks{
+			NodeStartupTimeoutSeconds: ptr.To(ptr.Deref(auto.NodeStartupSeconds, nodeStartupSeconds)),
+			UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: timeout},
+				{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: timeout},
+			},
+		},
+	}
+	check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromInt32(most))
+	return check
+}
+
+// spared is how many machines may be broken at once and the rest keeps the quorum:
+// none of one, one of three, two of five. Without a quorum of ours, all but one.
+func (s Spec) spared() int32 {
+	replicas := ptr.Deref(s.Replicas, 1)
+	if !s.ManagesEtcd {
+		return replicas - 1
+	}
+	return replicas - int32(quorum.Majority(int(replicas)))
+}

@@ -1,0 +1,167 @@
+package group
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/version"
+)
+
+// report tells what was seen, decided and done: on the Machines, on the control
+// plane, by an event, a log line and metrics. What has not changed is not written again, and
+// what could not be kept up does not stop the report.
+func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error {
+	var kept error
+	if !t.Facts.Group.Paused {
+		if err := t.recordInitialized(ctx); err != nil {
+			return err
+		}
+		if err := t.endRepair(ctx, d); err != nil {
+			return err
+		}
+		if err := t.reportMachines(ctx, d, failure); err != nil {
+			return err
+		}
+		kept = t.syncOwned(ctx)
+	}
+	after := t.Object.DeepCopyObject().(Object)
+	t.describe(after, d, failure)
+	Announce(ctx, t.Recorder, t.Object, *t.Kind.Status(t.Object).Plan, d, failure)
+	t.metrics().Spare(t.Key(), t.Facts)
+	t.metrics().Expiry(t.Key(), t.Kind.Status(after).CertificateEnd)
+	// After a step the next turn comes at once, and writes what both have to say.
+	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(t.Object, after) {
+		return kept
+	}
+	err := t.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return errors.Join(kept, fmt.Errorf("writing the status of %s: %w", t.title(), err))
+	}
+	t.Memory.Writes.Expect(Write{Version: after.GetResourceVersion()})
+	return kept
+}
+
+// syncOwned writes what follows the group without a step: who owns the machine template, what the
+// machines carry, whose the cluster's secrets are, when certificates expire, and the health check.
+func (t *Turn) syncOwned(ctx context.Context) error {
+	if t.Facts.Group.Deleting || len(t.Facts.Strangers) > 0 {
+		return nil
+	}
+	if template := &t.Memory.Template; template.Object != nil && t.Cluster.UID != "" {
+		owned, err := t.ownTemplate(ctx, template.Object)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		template.Object = owned
+	}
+	if err := t.propagate(ctx); err != nil {
+		return err
+	}
+	return errors.Join(t.Kind.Sync(ctx, t), t.healthCheck(ctx))
+}
+
+// reportMachines writes the conditions of the Machines. One that has changed
+// since it was read is left to the next turn, which its change brings about.
+func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure error) error {
+	says := ""
+	if slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
+		says = t.verdict("remediate")
+	}
+	for _, on := range t.Machines {
+		before := on.Machine
+		after := before.DeepCopy()
+		for _, c := range t.MachineConditions(on) {
+			conditions.Set(after, c)
+		}
+		if on.Facts.Marked != "" {
+			conditions.Set(after, t.ownerRemediated(on, says, d, failure))
+		}
+		handBack(on, after)
+		forgetDeprecated(after)
+		on.Machine = after
+		if equality.Semantic.DeepEqual(before.Status, after.Status) {
+			continue
+		}
+		err := t.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("writing the conditions of Machine %s: %w", before.Name, err)
+		}
+		t.Memory.Writes.ExpectMachine(after)
+	}
+	return nil
+}
+
+// describe writes what was seen and decided into an object's status.
+func (t *Turn) describe(object Object, d plan.Decision, failure error) {
+	conditions.Set(object, t.paused())
+	status := t.Kind.Status(object)
+	*status.Plan = PlanStatus(d, failure)
+	if t.Facts.Group.Paused {
+		return // others may be moving the object
+	}
+	for _, c := range t.Conditions(d, failure) {
+		conditions.Set(object, c)
+	}
+	*status.ObservedGeneration = object.GetGeneration()
+	*status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: machine.Labels(t.Cluster.Name)})
+	if t.Facts.Group.Initialized {
+		*status.Initialized = ptr.To(true)
+	}
+	*status.Versions = versions(t.Objects())
+	*status.Version = ""
+	if len(*status.Versions) > 0 {
+		*status.Version = (*status.Versions)[0].Version
+	}
+	*status.Replicas = ptr.To(int32(len(t.Machines)))
+	*status.ReadyReplicas = t.count(clusterv1.MachineReadyCondition)
+	*status.AvailableReplicas = t.count(clusterv1.MachineAvailableCondition)
+	*status.UpToDateReplicas = t.count(clusterv1.MachineUpToDateCondition)
+	t.Kind.Describe(t, object)
+}
+
+// count returns how many machines have a condition that is true.
+func (t *Turn) count(kind string) *int32 {
+	n := int32(0)
+	for _, m := range t.Objects() {
+		if conditions.IsTrue(m, kind) {
+			n++
+		}
+	}
+	return &n
+}
+
+// versions counts the machines by version, the oldest version first.
+func versions(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
+	count := map[string]int32{}
+	for _, m := range machines {
+		if m.Spec.Version != "" {
+			count[m.Spec.Version]++
+		}
+	}
+	var list []clusterv1.StatusVersion
+	for v, n := range count {
+		list = append(list, clusterv1.StatusVersion{Version: v, Replicas: n})
+	}
+	slices.SortFunc(list, func(a, b clusterv1.StatusVersion) int {
+		x, _ := version.Parse(a.Version)
+		y, _ := version.Parse(b.Version)
+		return cmp.Or(version.Compare(x, y), cmp.Compare(a.Version, b.Version))
+	})
+	return list
+}

@@ -1,0 +1,103 @@
+package group
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// observeEtcd adds what etcd says, and has it asked unless that was done a moment ago. The error is
+// ErrSurveyRuns while the answers are not there.
+func (t *Turn) observeEtcd(ctx context.Context) error {
+	if !t.Surveys() {
+		t.Memory.Surveys.Drop()
+		return nil
+	}
+	t.Left = t.Memory.left
+	around := t.Around()
+	t.Memory.Surveys.Take()
+	if !t.Memory.Surveys.Usable(around, time.Now()) {
+		if err := t.Memory.Surveys.Renew(ctx, t.asker(), around, ""); err != nil {
+			return err
+		}
+	}
+	t.useSurvey()
+	return nil
+}
+
+// useSurvey adds the newest survey.
+func (t *Turn) useSurvey() {
+	t.Facts.Now = time.Now()
+	t.Retry = t.Memory.Surveys.Retry()
+	t.AddEtcd(t.Memory.Surveys.Last, &t.Memory.Since, t.Facts.Now)
+}
+
+// How soon to look again. Objects, Nodes and Pods are watched; what is not are
+// etcd, kubeadm's progress, secrets and templates.
+const (
+	SoonAfterAct      = 10 * time.Millisecond
+	SoonAfterConflict = 100 * time.Millisecond
+	SoonInit          = 300 * time.Millisecond
+	SoonBusy          = time.Second
+	SoonMissing       = 5 * time.Second
+	SoonLongBusy      = 5 * time.Second
+	SoonAtRest        = 30 * time.Second
+	longWithoutNew    = 5 * time.Minute
+)
+
+// Again returns when to look again after a decision.
+func (t *Turn) Again(d plan.Decision) time.Duration {
+	o := t.Facts
+	soon := SoonAtRest
+	switch {
+	case d.Step.Acts():
+		soon = SoonAfterAct
+	case o.Group.Paused:
+		return 0
+	case o.Want.Refused.Reason != "", len(o.Strangers) > 0, o.Cluster.Template != "":
+		soon = SoonMissing
+	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
+		soon = SoonInit
+	case t.Surveys() && t.Busy():
+		soon = SoonBusy
+		if o.Now.Sub(t.NewestFact(t.Object)) > longWithoutNew {
+			soon = SoonLongBusy
+		}
+		soon = max(soon, t.Retry)
+	}
+	if d.Again > 0 {
+		soon = min(soon, d.Again)
+	}
+	return soon
+}
+
+// asker asks the members of the group's etcd. It reads the turn, which must not be changed while it asks.
+func (t *Turn) asker() Asker {
+	return Asker{
+		Ask: func(ctx context.Context, last etcd.Survey) etcd.Survey {
+			quorum, err := t.Quorums.Of(ctx, t.Cluster)
+			if err != nil {
+				return etcd.Survey{Why: err.Error()}
+			}
+			return t.Ask(ctx, quorum, t.dial(), last)
+		},
+		Ended:     func(ctx context.Context) { t.wake(ctx, t.Key()) },
+		Forgotten: func() { t.Quorums.Forget(t.ClusterKey()) },
+	}
+}
+
+// wake asks for a turn of a group, for as long as ctx lasts.
+func (c *Controller) wake(ctx context.Context, key client.ObjectKey) {
+	object := c.Kind.New()
+	object.SetNamespace(key.Namespace)
+	object.SetName(key.Name)
+	select {
+	case c.Wakes <- event.GenericEvent{Object: object}:
+	case <-ctx.Done():
+	}
+}

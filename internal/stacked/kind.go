@@ -1,0 +1,318 @@
+package stacked
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/version"
+)
+
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes/status,verbs=patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes/finalizers,verbs=update
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=get;list;watch;create;patch;delete
+
+// Kind is the kind KubeadmControlPlane. It implements group.Kind.
+type Kind struct {
+	// Kubeadm tells how far the first machine is; nil: the clusters are asked themselves.
+	Kubeadm Kubeadm
+
+	// handshakes with API servers that are asked for their certificates.
+	handshakes errgroup.Group
+}
+
+// New returns the kind.
+func New() *Kind {
+	k := &Kind{}
+	k.handshakes.SetLimit(expiriesAtOnce)
+	return k
+}
+
+// memory is what is kept of one control plane between turns.
+type memory struct {
+	// secrets are what is known of the cluster's.
+	secrets secretFacts
+	// files are kubeadm's in the cluster.
+	files filesBehind
+	// expiries are when the certificates of the API servers expire.
+	expiries group.Expiries
+}
+
+// memoryOf returns what is kept of a turn's control plane.
+func memoryOf(m *group.Memory) *memory {
+	if m.Own == nil {
+		m.Own = &memory{}
+	}
+	return m.Own.(*memory)
+}
+
+// of returns the control plane of a turn.
+func of(t *group.Turn) *controlplanev1.KubeadmControlPlane {
+	return t.Object.(*controlplanev1.KubeadmControlPlane)
+}
+
+// Type implements group.Kind.
+func (*Kind) Type() group.Type {
+	return group.Type{
+		GroupVersionKind: controlplanev1.GroupVersion.WithKind("KubeadmControlPlane"),
+		Resource:         "kubeadmcontrolplanes",
+		Finalizer:        upstream.KubeadmControlPlaneFinalizer,
+	}
+}
+
+// New implements group.Kind.
+func (*Kind) New() group.Object { return &controlplanev1.KubeadmControlPlane{} }
+
+// Spec implements group.Kind.
+func (*Kind) Spec(object group.Object) group.Spec {
+	kcp := object.(*controlplanev1.KubeadmControlPlane)
+	spec := group.Spec{
+		Replicas:       kcp.Spec.Replicas,
+		Version:        kcp.Spec.Version,
+		Names:          kcp.Spec.MachineNaming.Template,
+		Infrastructure: kcp.Spec.MachineTemplate.Spec.InfrastructureRef,
+		ReadinessGates: kcp.Spec.MachineTemplate.Spec.ReadinessGates,
+		MaxParallel:    int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
+		Surge:          surge(kcp),
+		Repair:         repairLimits(kcp),
+		ManagesEtcd:    managesEtcd(kcp),
+	}
+	if auto := kcp.Spec.AutoRepair; auto != nil {
+		spec.HealthCheck = &group.HealthCheck{NodeStartupSeconds: auto.NodeStartupTimeoutSeconds, UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
+	}
+	return spec
+}
+
+// Status implements group.Kind.
+func (*Kind) Status(object group.Object) group.Status {
+	status := &object.(*controlplanev1.KubeadmControlPlane).Status
+	return group.Status{
+		Plan:               &status.Plan,
+		ObservedGeneration: &status.ObservedGeneration,
+		Selector:           &status.Selector,
+		Initialized:        &status.Initialization.ControlPlaneInitialized,
+		Version:            &status.Version,
+		Versions:           &status.Versions,
+		Replicas:           &status.Replicas,
+		ReadyReplicas:      &status.ReadyReplicas,
+		AvailableReplicas:  &status.AvailableReplicas,
+		UpToDateReplicas:   &status.UpToDateReplicas,
+		CertificateEnd:     status.CertificateExpiry.Date.Time,
+	}
+}
+
+// surge is how many machines more than wanted a rollout may have.
+func surge(kcp *controlplanev1.KubeadmControlPlane) int {
+	most := kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge
+	if most == nil {
+		return 1
+	}
+	return most.IntValue()
+}
+
+// repairLimits are those of the user, and upstream's defaults.
+func repairLimits(kcp *controlplanev1.KubeadmControlPlane) plan.RepairLimits {
+	given := kcp.Spec.Remediation
+	limits := plan.RepairLimits{Most: -1, Healthy: time.Hour}
+	if given.MaxRetry != nil {
+		limits.Most = int(*given.MaxRetry)
+	}
+	limits.Period = time.Duration(ptr.Deref(given.RetryPeriodSeconds, 0)) * time.Second
+	if given.MinHealthyPeriodSeconds != nil {
+		limits.Healthy = time.Duration(*given.MinHealthyPeriodSeconds) * time.Second
+	}
+	return limits
+}
+
+// Want implements group.Kind.
+func (*Kind) Want(t *group.Turn) {
+	kcp := of(t)
+	v, err := version.Parse(kcp.Spec.Version)
+	if err != nil {
+		t.Refuse(plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: " + err.Error(), Replaceable: true})
+	}
+	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
+	t.Facts.Want.Learners = v.Learners() && (gate || !said)
+}
+
+// Drift implements group.Kind.
+func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
+	return drift.Of(withGates(of(t)), partsOf(m), t.Facts.Now)
+}
+
+// InPlace implements group.Kind.
+func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
+	return drift.InPlace(of(t), t.Cluster.Name, partsOf(m))
+}
+
+// Perform implements group.Kind.
+func (k *Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
+	m, asked := memoryOf(t.Memory), k.kubeadm(t)
+	switch step.Verb {
+	case plan.Generate:
+		m.secrets = secretFacts{}
+		if err := certs.Generate(ctx, t.Client, t.Cluster, &of(t).Spec.KubeadmConfigSpec.ClusterConfiguration, t.ControllerRef()); err != nil {
+			return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
+		}
+		return nil
+	case plan.WriteKubeconfig:
+		m.secrets = secretFacts{}
+		if err := certs.WriteKubeconfig(ctx, t.Client, t.Cluster, t.ControllerRef()); err != nil {
+			return fmt.Errorf("writing the kubeconfig of cluster %s: %w", t.Cluster.Name, err)
+		}
+		return nil
+	case plan.WriteKubeadm:
+		m.files = filesBehind{}
+		return asked.WriteConfig(ctx, buildable(t), t.Cluster)
+	case plan.WritePermissions:
+		m.files, t.Memory.Surveys.At = filesBehind{}, time.Time{} // members that were out of reach may answer now
+		return asked.WritePermissions(ctx, buildable(t), t.Cluster)
+	case plan.UpdateAddons:
+		m.files = filesBehind{}
+		return asked.UpdateAddons(ctx, buildable(t), t.Cluster)
+	}
+	return fmt.Errorf("the step %s is not known", step)
+}
+
+// buildable returns the control plane as machines of it can be made now.
+func buildable(t *group.Turn) *controlplanev1.KubeadmControlPlane {
+	v := t.BuildVersion()
+	if v == of(t).Spec.Version {
+		return of(t)
+	}
+	kcp := of(t).DeepCopy()
+	kcp.Spec.Version = v
+	return kcp
+}
+
+// Sync implements group.Kind.
+func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
+	for _, m := range t.Machines {
+		if err := withdrawBootstrap(ctx, t, m); err != nil {
+			return err
+		}
+	}
+	if err := controlSecrets(ctx, t); err != nil {
+		return err
+	}
+	return recordExpiries(ctx, t)
+}
+
+// Conditions implements group.Kind.
+func (*Kind) Conditions(t *group.Turn) []metav1.Condition {
+	if t.Facts.Group.Deleting {
+		return nil
+	}
+	kind := upstream.KubeadmControlPlaneCertificatesAvailableCondition
+	if len(t.Lacking) > 0 {
+		return []metav1.Condition{group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason, sentences(t.Lacking))}
+	}
+	return []metav1.Condition{group.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneCertificatesAvailableReason, "")}
+}
+
+// Describe implements group.Kind.
+func (*Kind) Describe(t *group.Turn, object group.Object) {
+	kcp := object.(*controlplanev1.KubeadmControlPlane)
+	if last := t.LastRemediation(); last != nil {
+		kcp.Status.LastRemediation = upstream.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
+	}
+	describeExpiry(t, &kcp.Status)
+	describeDeprecated(kcp)
+}
+
+// Forget implements group.Kind.
+func (*Kind) Forget(client.ObjectKey) {}
+
+// kubeadmConfig is the record of what a machine was made from; nil: not known.
+func kubeadmConfig(m *group.Machine) *bootstrapv1.KubeadmConfig {
+	config, _ := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
+	return config
+}
+
+// partsOf are the objects that a machine consists of.
+func partsOf(m *group.Machine) drift.Machine {
+	return drift.Machine{Machine: m.Machine, Config: kubeadmConfig(m), Infrastructure: m.Infrastructure}
+}
+
+// Created implements group.Kind.
+func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error) {
+	configs := &bootstrapv1.KubeadmConfigList{}
+	if err := t.Client.List(ctx, configs, t.MadeForGroup()...); err != nil {
+		return nil, fmt.Errorf("listing the KubeadmConfigs of %s: %w", t.Object.GetName(), err)
+	}
+	found := make([]client.Object, len(configs.Items))
+	for i := range configs.Items {
+		found[i] = &configs.Items[i]
+	}
+	return found, nil
+}
+
+// ReadBootstrap implements group.Kind. That a machine joined shows that a cluster was
+// initialised: none is made to join before.
+func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
+	name := m.Spec.Bootstrap.ConfigRef.Name
+	if name == "" {
+		return nil
+	}
+	config := &bootstrapv1.KubeadmConfig{}
+	err := t.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, config)
+	switch {
+	case apierrors.IsNotFound(err):
+		return checkConfigGone(ctx, t, m)
+	case err != nil:
+		return fmt.Errorf("reading KubeadmConfig %s: %w", name, err)
+	}
+	m.Bootstrap = config
+	if config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
+		t.Facts.Group.Initialized, t.Facts.Group.New = true, false
+	}
+	return nil
+}
+
+// checkConfigGone notes that a machine gets no bootstrap data any more: it is being deleted, has
+// none, and the API server has no KubeadmConfig for it. A cache may not show it yet.
+func checkConfigGone(ctx context.Context, t *group.Turn, m *group.Machine) error {
+	ref := m.Spec.Bootstrap.ConfigRef
+	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || ref.Kind != "KubeadmConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
+		return nil
+	}
+	err := t.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}, &bootstrapv1.KubeadmConfig{})
+	switch {
+	case apierrors.IsNotFound(err):
+		m.Withdrawn = true
+	case err != nil:
+		return fmt.Errorf("asking whether KubeadmConfig %s is gone: %w", ref.Name, err)
+	}
+	return nil
+}
+
+// withdrawBootstrap deletes the KubeadmConfig of a Machine that is being deleted and has no
+// bootstrap data yet. The bootstrap provider heeds the deletion of its own objects only: it would
+// still let the machine join, which could not be let go of before that is seen.
+func withdrawBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
+	config := kubeadmConfig(m)
+	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || !m.Facts.Hook || !t.Facts.Etcd.Managed ||
+		config == nil || !config.DeletionTimestamp.IsZero() || ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
+		return nil
+	}
+	// Of this very version: the data may have come meanwhile.
+	err := t.Client.Delete(ctx, config.DeepCopy(), client.Preconditions{UID: &config.UID, ResourceVersion: &config.ResourceVersion})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("withdrawing KubeadmConfig %s: %w", config.Name, err)
+	}
+	return nil
+}
