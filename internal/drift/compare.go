@@ -17,6 +17,8 @@ type path struct {
 	pattern string
 	// hidden: this, or what it is part of, is never shown.
 	hidden bool
+	// foreign: it is in an object of a provider, of which no fields are known.
+	foreign bool
 }
 
 // node is the path of initConfiguration or joinConfiguration.
@@ -26,28 +28,34 @@ func (p path) node(part string) path {
 
 // member is the path of a field of an object.
 func (p path) member(name string) path {
-	next := path{field: p.field + "." + name, pattern: p.pattern + "." + name}
-	next.hidden = p.hidden || secret(name) || ruleOf(next.pattern).hidden
+	next := path{field: p.field + "." + name, pattern: p.pattern + "." + name, foreign: p.foreign}
+	next.hidden = p.hidden || secret(name) || ruleOf(next.pattern).hidden || p.foreign && containsAny(name, foreignSecretWords)
 	return next
 }
 
 // element is the path of an element of a list.
 func (p path) element(name string) path {
-	return path{field: p.field + "[" + name + "]", pattern: p.pattern + "[]", hidden: p.hidden}
+	return path{field: p.field + "[" + name + "]", pattern: p.pattern + "[]", hidden: p.hidden, foreign: p.foreign}
 }
 
 // tree returns a struct as the object that it is in JSON. The structs of the API
 // hold nothing that JSON cannot say.
 func tree(v any) map[string]any {
 	var out map[string]any
-	data, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(data, &out)
+	if err := json.Unmarshal(encode(v), &out); err != nil {
+		panic(fmt.Sprintf("%T from JSON: %v", v, err))
 	}
+	return out
+}
+
+// encode returns a value as JSON, with sorted keys. What is not plain data is a
+// defect of the caller.
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("%T as JSON: %v", v, err))
 	}
-	return out
+	return data
 }
 
 // compare returns the differences of two values of JSON, in a fixed order.

@@ -5,33 +5,52 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// Machine is one machine of a control plane: the objects it consists of.
+// Machine is one machine of a group: the objects it consists of.
 type Machine struct {
 	// Machine must not be nil.
 	Machine *clusterv1.Machine
-	// Config is the record of what it was made from. Nil: not known.
+	// Config is its bootstrap object, if that is a KubeadmConfig: the record of what
+	// it was made from. Nil: not known.
 	Config *bootstrapv1.KubeadmConfig
+	// Bootstrap is its bootstrap object, of any provider. Nil: not known. It is not
+	// used if Config is set.
+	Bootstrap *unstructured.Unstructured
 	// Infrastructure is nil if it is not known.
 	Infrastructure *unstructured.Unstructured
 }
 
+// bootstrap returns the bootstrap object. Nil: not known.
+func (m Machine) bootstrap() metav1.Object {
+	switch {
+	case m.Config != nil:
+		return m.Config
+	case m.Bootstrap != nil:
+		return m.Bootstrap
+	}
+	return nil
+}
+
+// infrastructure returns the infrastructure. Nil: not known.
+func (m Machine) infrastructure() metav1.Object {
+	if m.Infrastructure == nil {
+		return nil
+	}
+	return m.Infrastructure
+}
+
 // CertificatesEnd is when the certificate of the machine's API server expires:
 // what the annotation certificates-expiry says on the Machine, else on the
-// KubeadmConfig, else the Machine's status. Zero: not known.
+// bootstrap object, else the Machine's status. Zero: not known.
 func (m Machine) CertificatesEnd() time.Time {
-	sources := []map[string]string{m.Machine.Annotations}
-	if m.Config != nil {
-		sources = append(sources, m.Config.Annotations)
-	}
-	for _, annotations := range sources {
+	for _, annotations := range []map[string]string{m.Machine.Annotations, annotationsOf(m.bootstrap())} {
 		end, err := time.Parse(time.RFC3339, annotations[clusterv1.MachineCertificatesExpiryDateAnnotation])
 		if err == nil {
 			return end
@@ -42,8 +61,8 @@ func (m Machine) CertificatesEnd() time.Time {
 
 // Difference is one field in which a machine is not as wanted.
 type Difference struct {
-	// Field is the path in the KubeadmControlPlane, with the names of list
-	// elements where they have one: spec.kubeadmConfigSpec.files[/etc/motd].owner.
+	// Field is the path in the group's object, with the names of list elements
+	// where they have one: spec.kubeadmConfigSpec.files[/etc/motd].owner.
 	Field string `json:"field"`
 	// Was and Want are the machine's value and the wanted one, shortened, as JSON
 	// unless they are plain. Empty: not set. NotShown stands for what may be secret.
@@ -65,10 +84,10 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s, wanted %s", d.Field, said(d.Was), said(d.Want))
 }
 
-// Drift is how a machine differs from what its control plane wants.
+// Drift is how a machine differs from what its group wants.
 type Drift struct {
-	// Reasons are the fields that differ: version, infrastructure template, the
-	// parts of kubeadmConfigSpec, in this order.
+	// Reasons are the fields that differ: what Wanted.Compare returns, then the
+	// parts of kubeadmConfigSpec.
 	Reasons []Difference `json:"reasons,omitempty"`
 	// Due are the deadlines of spec.rollout that have passed. Only a new machine meets them.
 	Due []Difference `json:"due,omitempty"`
@@ -93,57 +112,14 @@ func (d Drift) Texts() []string {
 	return all
 }
 
-// Of compares a machine with what its control plane wants at a moment.
+// Of compares a machine with what its KubeadmControlPlane wants at a moment.
 func Of(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time) Drift {
 	var d Drift
-	d.Reasons = append(d.Reasons, ofVersion(kcp, m)...)
-	d.Reasons = append(d.Reasons, ofTemplate(kcp, m)...)
+	d.Reasons = append(d.Reasons, Kubeadm(kcp).Compare(m)...)
 	d.Reasons = append(d.Reasons, ofConfig(kcp, m)...)
 	d.Due = append(d.Due, dueAfter(kcp, m, now)...)
 	d.Due = append(d.Due, dueBefore(kcp, m, now)...)
 	return d
-}
-
-// ofVersion compares the versions letter by letter: another build of the same
-// version is another version. A leading v may be missing.
-func ofVersion(kcp *controlplanev1.KubeadmControlPlane, m Machine) []Difference {
-	was, want := m.Machine.Spec.Version, kcp.Spec.Version
-	if strings.TrimPrefix(was, "v") == strings.TrimPrefix(want, "v") {
-		return nil
-	}
-	return []Difference{{Field: "spec.version", Was: was, Want: want}}
-}
-
-// ofTemplate compares the template that the infrastructure was cloned from, by
-// reference. What is in a template does not matter: templates do not change.
-func ofTemplate(kcp *controlplanev1.KubeadmControlPlane, m Machine) []Difference {
-	name, kind, ok := clonedFrom(m)
-	if !ok {
-		return nil
-	}
-	want := kcp.Spec.MachineTemplate.Spec.InfrastructureRef
-	wantKind := schema.GroupKind{Group: want.APIGroup, Kind: want.Kind}.String()
-	const field = "spec.machineTemplate.spec.infrastructureRef"
-	var found []Difference
-	if kind != wantKind {
-		found = append(found, Difference{Field: field + ".kind", Was: kind, Want: wantKind})
-	}
-	if name != want.Name {
-		found = append(found, Difference{Field: field + ".name", Was: name, Want: want.Name})
-	}
-	return found
-}
-
-// clonedFrom returns the template of the infrastructure by its name and its
-// Kind.group. Infrastructure that was made by hand has none.
-func clonedFrom(m Machine) (name, kind string, ok bool) {
-	if m.Infrastructure == nil {
-		return "", "", false
-	}
-	annotations := m.Infrastructure.GetAnnotations()
-	name, named := annotations[clusterv1.TemplateClonedFromNameAnnotation]
-	kind, typed := annotations[clusterv1.TemplateClonedFromGroupKindAnnotation]
-	return name, kind, named && typed
 }
 
 // dueAfter: spec.rollout.after has passed, and the machine is older than it.

@@ -13,8 +13,8 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// OriginAnnotation on an object of a machine lists what of it came from the
-// control plane, as JSON: the keys of labels and annotations, on a Machine also
+// OriginAnnotation on an object of a machine lists what of it came from its
+// group, as JSON: the keys of labels and annotations, on a Machine also
 // taints and readiness gates. What is listed and no longer wanted is removed;
 // all else stays, whoever set it.
 const OriginAnnotation = "controlplane.cluster.x-k8s.io/quorate-origin"
@@ -25,7 +25,8 @@ const nodeDeletionSeconds int32 = 10
 // Changes are what the objects of one machine should carry without being replaced.
 type Changes struct {
 	Machine MachineChange
-	// Config and Infrastructure are empty for an object that is not known.
+	// Config is for the bootstrap object, of whatever kind. It and Infrastructure are
+	// empty for an object that is not known.
 	Config, Infrastructure Metadata
 }
 
@@ -48,7 +49,7 @@ type MachineChange struct {
 	Differs bool
 }
 
-// origin is what of an object came from the control plane.
+// origin is what of an object came from its group.
 type origin struct {
 	Labels         []string `json:"labels,omitempty"`
 	Annotations    []string `json:"annotations,omitempty"`
@@ -56,20 +57,21 @@ type origin struct {
 	ReadinessGates []string `json:"readinessGates,omitempty"`
 }
 
-// InPlace returns what a control plane wants its machine to carry while it
-// lives. Of an empty machine it is what a new one should be made with.
+// InPlace returns what a group wants its machine to carry while it lives. Of an
+// empty machine it is what a new one should be made with.
 //
 // A key that left the template is removed if OriginAnnotation lists it; an
-// object without that annotation loses nothing, and gets it. The hook that
-// holds a Machine for its member is put on again where it was lost, and never changed or removed. A Machine
-// that is being deleted gets only what its deletion depends on: timeouts and taints.
-func InPlace(kcp *controlplanev1.KubeadmControlPlane, cluster string, m Machine) Changes {
-	labels, annotations := wantedLabels(kcp, cluster), wantedAnnotations(kcp)
-	changes := Changes{Machine: machineChange(kcp, m.Machine)}
+// object without that annotation loses nothing, and gets it. The hook that holds a
+// Machine for its member is put on again where it was lost, and never changed or
+// removed. A Machine that is being deleted gets only what its deletion depends on:
+// timeouts and taints.
+func (w Wanted) InPlace(cluster string, m Machine) Changes {
+	labels, annotations := w.labels(cluster), w.annotations()
+	changes := Changes{Machine: w.machineChange(m.Machine)}
 	if !m.Machine.DeletionTimestamp.IsZero() {
 		return changes
 	}
-	own := ownOrigin(kcp)
+	own := w.origin()
 	changes.Machine.Metadata = metadata(m.Machine, labels, annotations, own)
 	if _, on := m.Machine.Annotations[upstream.PreTerminateHookCleanupAnnotation]; !on {
 		changes.Machine.Metadata.Annotations[upstream.PreTerminateHookCleanupAnnotation] = ""
@@ -77,40 +79,41 @@ func InPlace(kcp *controlplanev1.KubeadmControlPlane, cluster string, m Machine)
 	}
 	changes.Machine.Differs = changes.Machine.Differs || changes.Machine.Metadata.Differs
 	own.Taints, own.ReadinessGates = nil, nil
-	if m.Config != nil {
-		changes.Config = metadata(m.Config, labels, annotations, own)
+	if object := m.bootstrap(); object != nil {
+		changes.Config = metadata(object, labels, annotations, own)
 	}
-	if m.Infrastructure != nil {
-		changes.Infrastructure = metadata(m.Infrastructure, labels, annotations, own)
+	if object := m.infrastructure(); object != nil {
+		changes.Infrastructure = metadata(object, labels, annotations, own)
 	}
 	return changes
 }
 
-// Identity are the labels that say whose a machine is. They win over the user's.
-func Identity(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[string]string {
+// IdentityLabels are the labels that say to which group of which cluster a machine
+// belongs. They win over the user's.
+func IdentityLabels(name, cluster string) map[string]string {
 	return map[string]string{
 		clusterv1.ClusterNameLabel:             cluster,
 		clusterv1.MachineControlPlaneLabel:     "",
-		clusterv1.MachineControlPlaneNameLabel: format.MustFormatValue(kcp.Name),
+		clusterv1.MachineControlPlaneNameLabel: format.MustFormatValue(name),
 	}
 }
 
-// wantedLabels are those of every object of a machine. Who looks only at objects
-// with the watch label must see those of its control plane.
-func wantedLabels(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[string]string {
+// labels are those of every object of a machine. Who looks only at objects with the
+// watch label must see those of its group.
+func (w Wanted) labels(cluster string) map[string]string {
 	out := map[string]string{}
-	maps.Copy(out, kcp.Spec.MachineTemplate.ObjectMeta.Labels)
-	maps.Copy(out, Identity(kcp, cluster))
-	if filter, ok := kcp.Labels[clusterv1.WatchLabel]; ok {
-		out[clusterv1.WatchLabel] = filter
+	maps.Copy(out, w.Metadata.Labels)
+	maps.Copy(out, IdentityLabels(w.Name, cluster))
+	if w.WatchFilter != nil {
+		out[clusterv1.WatchLabel] = *w.WatchFilter
 	}
 	return out
 }
 
-// wantedAnnotations are the user's.
-func wantedAnnotations(kcp *controlplanev1.KubeadmControlPlane) map[string]string {
+// annotations are the user's.
+func (w Wanted) annotations() map[string]string {
 	out := map[string]string{}
-	for key, value := range kcp.Spec.MachineTemplate.ObjectMeta.Annotations {
+	for key, value := range w.Metadata.Annotations {
 		if !reserved(key) {
 			out[key] = value
 		}
@@ -118,30 +121,30 @@ func wantedAnnotations(kcp *controlplanev1.KubeadmControlPlane) map[string]strin
 	return out
 }
 
-// reserved reports whether a label or annotation is kept by the control plane in
-// another way, and neither a template nor OriginAnnotation has a say in it.
+// reserved reports whether a label or annotation is kept by the group in another
+// way, and neither a template nor OriginAnnotation has a say in it.
 func reserved(key string) bool {
 	switch key {
-	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, controlplanev1.MemberRemovedAnnotation, OriginAnnotation,
+	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, controlplanev1.MemberRemovedAnnotation, OriginAnnotation, ProviderSpecAnnotation,
 		clusterv1.ClusterNameLabel, clusterv1.MachineControlPlaneLabel, clusterv1.MachineControlPlaneNameLabel:
 		return true
 	}
 	return false
 }
 
-// ownOrigin lists what comes from the control plane and may leave it again.
-func ownOrigin(kcp *controlplanev1.KubeadmControlPlane) origin {
+// origin lists what comes from the group and may leave it again.
+func (w Wanted) origin() origin {
 	var own origin
-	for _, key := range slices.Sorted(maps.Keys(wantedLabels(kcp, ""))) {
+	for _, key := range slices.Sorted(maps.Keys(w.labels(""))) {
 		if !reserved(key) {
 			own.Labels = append(own.Labels, key)
 		}
 	}
-	own.Annotations = slices.Sorted(maps.Keys(wantedAnnotations(kcp)))
-	for _, taint := range kcp.Spec.MachineTemplate.Spec.Taints {
+	own.Annotations = slices.Sorted(maps.Keys(w.annotations()))
+	for _, taint := range w.Taints {
 		own.Taints = append(own.Taints, taintKey(taint))
 	}
-	for _, gate := range kcp.Spec.MachineTemplate.Spec.ReadinessGates {
+	for _, gate := range w.ReadinessGates {
 		own.ReadinessGates = append(own.ReadinessGates, gateKey(gate))
 	}
 	slices.Sort(own.Taints)
@@ -149,7 +152,7 @@ func ownOrigin(kcp *controlplanev1.KubeadmControlPlane) origin {
 	return own
 }
 
-// originOf reads what came from the control plane. What cannot be read lists nothing.
+// originOf reads what came from the group. What cannot be read lists nothing.
 func originOf(object metav1.Object) origin {
 	var was origin
 	if json.Unmarshal([]byte(object.GetAnnotations()[OriginAnnotation]), &was) != nil {
@@ -196,19 +199,19 @@ func merge(has, want map[string]string, before []string) map[string]string {
 }
 
 // machineChange returns what a Machine's spec should hold. Its metadata are left as they are.
-func machineChange(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) MachineChange {
-	template, was := kcp.Spec.MachineTemplate.Spec.DeepCopy(), originOf(m)
+func (w Wanted) machineChange(m *clusterv1.Machine) MachineChange {
+	deletion, was := w.Deletion.DeepCopy(), originOf(m)
 	change := MachineChange{
 		Metadata:       Metadata{Labels: maps.Clone(m.Labels), Annotations: maps.Clone(m.Annotations)},
 		Deletion:       *m.Spec.Deletion.DeepCopy(),
-		Taints:         mergeList(m.Spec.Taints, template.Taints, taintKey, was.Taints),
+		Taints:         mergeList(m.Spec.Taints, w.Taints, taintKey, was.Taints),
 		ReadinessGates: slices.Clone(m.Spec.ReadinessGates),
 	}
-	change.Deletion.NodeDrainTimeoutSeconds = template.Deletion.NodeDrainTimeoutSeconds
-	change.Deletion.NodeVolumeDetachTimeoutSeconds = template.Deletion.NodeVolumeDetachTimeoutSeconds
-	change.Deletion.NodeDeletionTimeoutSeconds = orDefault(template.Deletion.NodeDeletionTimeoutSeconds)
+	change.Deletion.NodeDrainTimeoutSeconds = deletion.NodeDrainTimeoutSeconds
+	change.Deletion.NodeVolumeDetachTimeoutSeconds = deletion.NodeVolumeDetachTimeoutSeconds
+	change.Deletion.NodeDeletionTimeoutSeconds = orDefault(deletion.NodeDeletionTimeoutSeconds)
 	if m.DeletionTimestamp.IsZero() {
-		change.ReadinessGates = mergeList(m.Spec.ReadinessGates, readinessGates(kcp), gateKey, append(was.ReadinessGates, mandatoryGates(true)...))
+		change.ReadinessGates = mergeList(m.Spec.ReadinessGates, w.gates(), gateKey, append(was.ReadinessGates, w.RetiredGates...))
 	}
 	change.Differs = !sameDeletion(m.Spec.Deletion, change.Deletion) ||
 		!slices.Equal(m.Spec.Taints, change.Taints) || !slices.Equal(m.Spec.ReadinessGates, change.ReadinessGates)
@@ -236,31 +239,13 @@ func orDefault(seconds *int32) *int32 {
 	return seconds
 }
 
-// mandatoryGates are the conditions of the control plane that a Machine needs to be Ready.
-func mandatoryGates(etcd bool) []string {
-	types := []string{
-		upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition,
-		upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition,
-		upstream.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition,
-		upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
-	}
-	if etcd {
-		types = append(types,
-			upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
-			upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition)
-	}
-	return types
-}
-
-// readinessGates are the mandatory ones, those of etcd where it runs on the
-// machines, and the user's own.
-func readinessGates(kcp *controlplanev1.KubeadmControlPlane) []clusterv1.MachineReadinessGate {
-	stacked := !kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined()
+// gates are the required ones and the user's own.
+func (w Wanted) gates() []clusterv1.MachineReadinessGate {
 	var gates []clusterv1.MachineReadinessGate
-	for _, condition := range mandatoryGates(stacked) {
+	for _, condition := range w.RequiredGates {
 		gates = append(gates, clusterv1.MachineReadinessGate{ConditionType: condition})
 	}
-	for _, gate := range kcp.Spec.MachineTemplate.Spec.ReadinessGates {
+	for _, gate := range w.ReadinessGates {
 		known := func(g clusterv1.MachineReadinessGate) bool { return g.ConditionType == gate.ConditionType }
 		if !slices.ContainsFunc(gates, known) {
 			gates = append(gates, gate)

@@ -167,7 +167,7 @@ func TestNewMachine(t *testing.T) {
 	s.Spec.MachineTemplate.ObjectMeta.Annotations[controlplanev1.RemediationForAnnotation] = "forged"
 	s.Spec.MachineTemplate.ObjectMeta.Annotations[OriginAnnotation] = "forged"
 	s.Spec.MachineTemplate.Spec.ReadinessGates = append(s.Spec.MachineTemplate.Spec.ReadinessGates, clusterv1.MachineReadinessGate{ConditionType: "EtcdPodHealthy", Polarity: "Negative"})
-	empty := Machine{&clusterv1.Machine{}, &bootstrapv1.KubeadmConfig{}, &unstructured.Unstructured{}}
+	empty := Machine{Machine: &clusterv1.Machine{}, Config: &bootstrapv1.KubeadmConfig{}, Infrastructure: &unstructured.Unstructured{}}
 	c := InPlace(s.KubeadmControlPlane, "demo", empty)
 	labels := map[string]string{
 		"team": "a", clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: "", clusterv1.MachineControlPlaneNameLabel: "demo-cp",

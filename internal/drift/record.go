@@ -64,7 +64,7 @@ func clusterConfiguration(m Machine) (bootstrapv1.ClusterConfiguration, bool) {
 	if text, ok := m.Machine.Annotations[RecordAnnotation]; ok {
 		return readRecord(text)
 	}
-	_, _, cloned := clonedFrom(m)
+	_, _, cloned := clonedFrom(annotationsOf(m.infrastructure()))
 	return config, cloned && m.Config != nil
 }
 

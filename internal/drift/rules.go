@@ -1,6 +1,9 @@
 package drift
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // rule is how one field is compared, where comparing it as it stands would be wrong.
 type rule struct {
@@ -85,13 +88,12 @@ var rules = map[string]rule{
 // secretWords in the name of a field hide it, those that are yet to come included.
 var secretWords = []string{"passw", "token", "credential", "privatekey"}
 
-func secret(name string) bool {
-	for _, word := range secretWords {
-		if strings.Contains(strings.ToLower(name), word) {
-			return true
-		}
-	}
-	return false
+func secret(name string) bool { return containsAny(name, secretWords) }
+
+// containsAny reports whether a name contains one of the words, in letters of either case.
+func containsAny(name string, words []string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // ruleOf returns the rule for a field: that of the longest end of its path.

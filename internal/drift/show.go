@@ -23,13 +23,14 @@ func difference(field string, was, want any) Difference {
 }
 
 // redact returns a copy of a value without what may be secret. Switches and
-// numbers are not.
+// numbers are not, but for numbers in an object of a provider.
 func redact(p path, v any) any {
-	switch v.(type) {
-	case nil, bool, float64:
+	_, isBool := v.(bool)
+	_, isNumber := v.(float64)
+	switch {
+	case v == nil, isBool, isNumber && !p.foreign:
 		return v
-	}
-	if p.hidden {
+	case p.hidden, p.foreign && secretText(v):
 		return NotShown
 	}
 	switch v := v.(type) {

@@ -18,12 +18,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	capiannotations "sigs.k8s.io/cluster-api/util/annotations"
-	"sigs.k8s.io/cluster-api/util/labels/format"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -351,9 +351,5 @@ const longestDrift = 200
 
 // identity are the labels that say whose a machine is.
 func (t *Turn) identity() map[string]string {
-	return map[string]string{
-		clusterv1.ClusterNameLabel:             t.Cluster.Name,
-		clusterv1.MachineControlPlaneLabel:     "",
-		clusterv1.MachineControlPlaneNameLabel: format.MustFormatValue(t.Object.GetName()),
-	}
+	return drift.IdentityLabels(t.Object.GetName(), t.Cluster.Name)
 }
