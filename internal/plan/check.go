@@ -22,6 +22,9 @@ func Check(o Observed, d Decision) error {
 	if o.Group.Paused {
 		return errors.New("the group is paused: nothing may be done")
 	}
+	if o.Group.Inactive && !o.Group.Deleting {
+		return errors.New("the group is inactive: nothing may be done")
+	}
 	if o.Group.Deleting && o.Group.Orphaning {
 		return errors.New("the group is deleted without its machines: nothing may be done to them")
 	}
@@ -326,6 +329,8 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
 	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):
 		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Want.Surge)
+	case o.Etcd.Operated && 2*whole <= len(o.Machines):
+		return fmt.Errorf("%d of %d machines would be left with all components: more than half must be, their operator keeps a quorum on them", whole, len(o.Machines))
 	case whole+held == 0:
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
 	}

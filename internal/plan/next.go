@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A rule looks at the state and either decides or passes, saying why.
 type rule struct {
@@ -55,7 +58,15 @@ func Next(o Observed) Decision {
 			break
 		}
 	}
-	return s.stamp(by, said.decision)
+	return s.inactive(s.stamp(by, said.decision))
+}
+
+// inactive tells the step of an inactive group instead of taking it. The first rule is the one that holds.
+func (s *state) inactive(d Decision) Decision {
+	if !s.Group.Inactive || s.Group.Deleting || !d.Step.Acts() {
+		return d
+	}
+	return s.stamp(rules[0], wait("Inactive", "%s is inactive; the next step would be %s (%s): %s", s.Group.Name, d.Step, d.Reason, d.Message).decision)
 }
 
 // Explain returns what every rule says, in their order. The first that decided
@@ -70,6 +81,10 @@ func Explain(o Observed) []Verdict {
 			v.Decision = s.stamp(r, said.decision)
 		}
 		verdicts = append(verdicts, v)
+	}
+	first := slices.IndexFunc(verdicts, func(v Verdict) bool { return v.Decided })
+	if d := verdicts[first].Decision; s.inactive(d) != d {
+		verdicts[0] = Verdict{Rule: rules[0].name, Decided: true, Decision: s.inactive(d)}
 	}
 	return verdicts
 }

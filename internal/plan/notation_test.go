@@ -13,8 +13,8 @@ import (
 //
 //	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
 //
-// Wanted: replicas/domains, then words: new (not initialised), paused, deleting, orphaning,
-// external (etcd), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
+// Wanted: replicas/domains, then words: new (not initialised), paused, inactive, deleting, orphaning,
+// external (etcd), operated (an operator keeps etcd on the machines), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
@@ -99,6 +99,8 @@ func parseWanted(o *Observed, i int, word string) error {
 			o.Group.Initialized, o.Cluster.Reachable, o.Etcd.Known = false, false, false
 		},
 		"paused":    func() { o.Group.Paused = true },
+		"inactive":  func() { o.Group.Inactive = true },
+		"operated":  func() { o.Etcd = Etcd{Operated: true} },
 		"deleting":  func() { o.Group.Deleting = true },
 		"orphaning": func() { o.Group.Orphaning = true },
 		"external":  func() { o.Etcd = Etcd{} },

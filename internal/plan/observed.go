@@ -33,6 +33,8 @@ type Group struct {
 	Orphaning bool `json:"orphaning,omitempty"`
 	// Paused: a person holds the cluster or the group.
 	Paused bool `json:"paused,omitempty"`
+	// Inactive: the next step is told, and not taken, until a person activates the group.
+	Inactive bool `json:"inactive,omitempty"`
 	// Initialized: a first machine once answered as API server. It never turns back.
 	Initialized bool `json:"initialized,omitempty"`
 	// New: it is proven that no machine of the group ever initialised a cluster. Neither
@@ -209,6 +211,9 @@ type Component struct {
 type Etcd struct {
 	// Managed: its members run on the group's machines and are ours to keep.
 	Managed bool `json:"managed"`
+	// Operated: its members run on the group's machines, and an operator keeps them. More than half of the machines must stay
+	// complete: a majority of the members is not known to anybody else here.
+	Operated bool `json:"operated,omitempty"`
 	// Known: the list of members was read. Without it nothing that touches members may be done.
 	Known bool `json:"known"`
 	// Why says why the list is not known, in which members disagree, or which alarm is active. Empty: nothing is wrong.

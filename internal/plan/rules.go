@@ -7,9 +7,10 @@ import "fmt"
 var rules = []rule{
 	{
 		name: "hold",
-		says: "A person who pauses the cluster or the group stops everything.",
+		says: "A person who pauses the cluster or the group stops everything. An inactive group tells its next step, and does not take it.",
 		gives: []Reason{
 			{"Paused", Wait, "the cluster or the group is paused"},
+			{"Inactive", Wait, "the group is inactive, and tells what it would do"},
 		},
 		decide: hold,
 	},
@@ -118,6 +119,7 @@ var rules = []rule{
 			{"CertificatesInvalid", Wait, "a secret with an authority cannot be used"},
 			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
 			{"TopologyPending", Wait, "the cluster's topology goes first"},
+			{"EtcdNotHealthy", Wait, "an operator keeps etcd, and says that it is not healthy, or nothing"},
 		},
 		decide: refuse,
 	},

@@ -106,6 +106,9 @@ func (s *state) cannotDelete(m *machine) string {
 	if others == 0 {
 		return "cannot go: no other machine is complete"
 	}
+	if s.Etcd.Operated && 2*others <= len(s.machines) {
+		return fmt.Sprintf("cannot go: only %d of the other %d machines are complete, and more than half of %d must be", others, len(s.machines)-1, len(s.machines))
+	}
 	// Where it may hold a member, that decides; the hook stays until it is known.
 	if o := s.held(m); o != nil {
 		return s.cannotSpare(o)
