@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -29,15 +31,15 @@ var errNameTaken = errors.New("the name is taken")
 // decides on old facts then conflicts here, before anything is made twice. Each
 // write may be the last one; the same step repeated does what is left.
 func (t *Turn) create(ctx context.Context, step plan.Step) error {
-	template, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, t.Spec.Infrastructure, t.Object.GetNamespace())
+	infrastructure, err := t.newInfrastructure(ctx, step.Machine)
 	if err != nil {
-		return fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
+		return err
 	}
 	if err := t.takeNumber(ctx, step); err != nil {
 		return err
 	}
 	t.Memory.begun = step.Machine
-	if err := t.createObjects(ctx, template, step); err != nil {
+	if err := t.createObjects(ctx, infrastructure, step); err != nil {
 		if errors.Is(err, errNameTaken) {
 			// It can never be finished under this name, and the next one gets another.
 			t.Memory.begun = ""
@@ -54,16 +56,16 @@ func (t *Turn) create(ctx context.Context, step plan.Step) error {
 }
 
 // createObjects makes what a machine consists of, and what is not there yet.
-func (t *Turn) createObjects(ctx context.Context, template *unstructured.Unstructured, step plan.Step) error {
-	if _, err := t.ownTemplate(ctx, template); err != nil {
-		return err
-	}
-	infrastructure, err := t.clone(ctx, template, step.Machine)
-	if err != nil {
-		return err
-	}
+func (t *Turn) createObjects(ctx context.Context, infrastructure *unstructured.Unstructured, step plan.Step) error {
 	made := t.newMachine(step)
-	made.Spec.InfrastructureRef = infrastructure
+	made.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: infrastructure.GroupVersionKind().Group,
+		Kind:     infrastructure.GetKind(),
+		Name:     step.Machine,
+	}
+	if err := t.make(ctx, infrastructure); err != nil {
+		return fmt.Errorf("creating %s %s: %w", infrastructure.GetKind(), step.Machine, err)
+	}
 	config, bootstrap, err := t.Kind.Bootstrap(ctx, t, step)
 	if err != nil {
 		return err
@@ -189,10 +191,44 @@ func (t *Turn) ownTemplate(ctx context.Context, template *unstructured.Unstructu
 	return after, nil
 }
 
-// clone makes the infrastructure machine from its template.
-func (t *Turn) clone(ctx context.Context, template *unstructured.Unstructured, name string) (clusterv1.ContractVersionedObjectReference, error) {
-	owner := t.OwnerRef()
+// newInfrastructure returns the infrastructure machine to be created, from its template or as it is given inline.
+func (t *Turn) newInfrastructure(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	if t.Spec.Inline != nil {
+		return t.newInline(name), nil
+	}
+	template, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, t.Spec.Infrastructure, t.Object.GetNamespace())
+	if err != nil {
+		return nil, fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
+	}
+	if _, err := t.ownTemplate(ctx, template); err != nil {
+		return nil, err
+	}
 	carries := t.Kind.InPlace(t, newborn()).Infrastructure
+	return t.Clone(template, name, carries)
+}
+
+// newInline returns the infrastructure machine that is given inline, under a name.
+func (t *Turn) newInline(name string) *unstructured.Unstructured {
+	made := t.Spec.Inline.DeepCopy()
+	carries := t.Kind.InPlace(t, newborn()).Infrastructure
+	annotations := map[string]string{}
+	maps.Copy(annotations, made.GetAnnotations())
+	maps.Copy(annotations, carries.Annotations)
+	annotations[drift.ProviderSpecAnnotation] = t.Spec.InlineHash
+	all := map[string]string{}
+	maps.Copy(all, made.GetLabels())
+	maps.Copy(all, carries.Labels)
+	made.SetName(name)
+	made.SetNamespace(t.Object.GetNamespace())
+	made.SetLabels(all)
+	made.SetAnnotations(annotations)
+	made.SetOwnerReferences([]metav1.OwnerReference{t.OwnerRef()})
+	return made
+}
+
+// Clone returns an object of a machine as its template makes it, with what it should carry.
+func (t *Turn) Clone(template *unstructured.Unstructured, name string, carries drift.Metadata) (*unstructured.Unstructured, error) {
+	owner := t.OwnerRef()
 	made, err := external.GenerateTemplate(&external.GenerateTemplateInput{
 		Template: template,
 		TemplateRef: &corev1.ObjectReference{
@@ -209,17 +245,9 @@ func (t *Turn) clone(ctx context.Context, template *unstructured.Unstructured, n
 		Annotations: carries.Annotations,
 	})
 	if err != nil {
-		return clusterv1.ContractVersionedObjectReference{}, fmt.Errorf("cloning %s %s: %w", template.GetKind(), template.GetName(), err)
+		return nil, fmt.Errorf("cloning %s %s: %w", template.GetKind(), template.GetName(), err)
 	}
-	ref := clusterv1.ContractVersionedObjectReference{
-		APIGroup: made.GroupVersionKind().Group,
-		Kind:     made.GetKind(),
-		Name:     name,
-	}
-	if err := t.make(ctx, made); err != nil {
-		return ref, fmt.Errorf("creating %s %s: %w", ref.Kind, name, err)
-	}
-	return ref, nil
+	return made, nil
 }
 
 // make creates an object. One of that name that is the control plane's own, from

@@ -36,6 +36,8 @@ func (t *Turn) Do(ctx context.Context, step plan.Step) error {
 		return t.release(ctx, step.Machine)
 	case plan.MoveLeader, plan.RemoveMember:
 		return t.changeMembers(ctx, step)
+	case plan.WriteKubeconfig:
+		return t.WriteKubeconfig(ctx)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:

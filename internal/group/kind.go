@@ -5,6 +5,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -98,8 +100,18 @@ type Spec struct {
 	Repair             plan.RepairLimits
 	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.
 	HealthCheck *HealthCheck
-	// ManagesEtcd: etcd runs on the machines, and its members are the group's to keep.
-	ManagesEtcd bool
+	// ManagesEtcd: etcd runs on the machines, and its members are the group's to keep. HoldsQuorum: it runs there, whoever
+	// keeps its members.
+	ManagesEtcd, HoldsQuorum bool
+	// Components are the static pods that each machine should run, sorted by name; none: what can be told of a machine is
+	// whether its Node is ready.
+	Components []string
+	// Selector selects the Machines that belong to the control plane; nil: those with the label for it.
+	Selector labels.Selector
+	// Inline is an infrastructure machine that is given instead of a template; nil: none.
+	Inline *unstructured.Unstructured
+	// InlineHash is drift.Wanted.InlineHash of it.
+	InlineHash string
 }
 
 // HealthCheck says when a machine counts as broken.

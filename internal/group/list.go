@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,8 +26,9 @@ type Machines struct {
 	Workers []string
 }
 
-// ListMachines returns the Machines of the cluster that the group's object belongs to.
-func ListMachines(ctx context.Context, from client.Reader, of client.Object, cluster string) (Machines, error) {
+// ListMachines returns the Machines of the cluster that the group's object belongs to. selector selects those of its control
+// plane; nil: those with the label for it.
+func ListMachines(ctx context.Context, from client.Reader, of client.Object, cluster string, selector labels.Selector) (Machines, error) {
 	all := &clusterv1.MachineList{}
 	err := from.List(ctx, all, client.InNamespace(of.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
 	if err != nil {
@@ -36,10 +38,10 @@ func ListMachines(ctx context.Context, from client.Reader, of client.Object, clu
 	for i := range all.Items {
 		m := &all.Items[i]
 		switch {
-		case !machine.IsControlPlane(m):
-			list.Workers = append(list.Workers, m.Name)
 		case metav1.IsControlledBy(m, of):
 			list.Ours = append(list.Ours, m)
+		case selector == nil && !machine.IsControlPlane(m), selector != nil && !selector.Matches(labels.Set(m.Labels)):
+			list.Workers = append(list.Workers, m.Name)
 		default:
 			list.Others = append(list.Others, m)
 		}

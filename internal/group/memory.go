@@ -22,6 +22,8 @@ type Memory struct {
 	Began time.Time
 	// Template is what machines are made from.
 	Template Template
+	// Secrets are what is known of the cluster's.
+	Secrets Secrets
 	// Since is since when each member is as it is.
 	Since MemberTimes
 

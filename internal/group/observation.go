@@ -107,8 +107,8 @@ func (o *Observation) Replace(written *clusterv1.Machine) {
 	}
 }
 
-// AddWorkload adds what is known from the workload cluster: Nodes and static pods.
-func (o *Observation) AddWorkload(view workload.View) {
+// AddWorkload adds what is known from the workload cluster: Nodes, and the static pods that each machine should run.
+func (o *Observation) AddWorkload(view workload.View, components []string) {
 	o.View = view
 	nodes := machine.Nodes(o.Objects(), view.Nodes)
 	o.Facts.Cluster.Reachable = view.Reachable
@@ -117,14 +117,14 @@ func (o *Observation) AddWorkload(view workload.View) {
 	}
 	for _, m := range o.Machines {
 		m.Node = nodes[m.Facts.Name]
-		*m.Facts = MachineFacts(m.Machine, m.Node, view, o.Facts.Etcd.Managed)
+		*m.Facts = MachineFacts(m.Machine, m.Node, view, components)
 		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Node != "")
 		m.Facts.CannotJoin = o.cannotJoin(m)
 	}
 }
 
 // MachineFacts returns what a decision may know of a machine.
-func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, stacked bool) plan.Machine {
+func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, components []string) plan.Machine {
 	facts := plan.Machine{
 		Name:     m.Name,
 		Domain:   m.Spec.FailureDomain,
@@ -136,7 +136,7 @@ func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, s
 		Updating: machine.Updating(m),
 	}
 	if node == nil {
-		facts.Components = unknownComponents(stacked, "the machine has no Node")
+		facts.Components = unknownComponents(components, "the machine has no Node")
 		return facts
 	}
 	facts.Node = node.Name
@@ -145,23 +145,39 @@ func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, s
 	facts.NodeReady = ready == corev1.ConditionTrue && view.Reachable
 	switch {
 	case !view.Reachable:
-		facts.Components = unknownComponents(stacked, "the API server is not reachable")
+		facts.Components = unknownComponents(components, "the API server is not reachable")
 	case ready == corev1.ConditionUnknown:
 		// The kubelet is silent: what its pods last said may be long over.
-		facts.Components = unknownComponents(stacked, "Node "+node.Name+" does not report")
+		facts.Components = unknownComponents(components, "Node "+node.Name+" does not report")
+	case len(components) == 0:
+		facts.Components = []plan.Component{nodeComponent(node, facts.NodeReady)}
 	default:
-		facts.Components = machine.Components(node.Name, view.Pods, stacked)
+		facts.Components = machine.Components(node.Name, view.Pods, components)
 	}
 	return facts
 }
 
 // unknownComponents are the components of a machine of which nothing can be known.
-func unknownComponents(stacked bool, why string) []plan.Component {
-	components := machine.Components("", nil, stacked)
+func unknownComponents(names []string, why string) []plan.Component {
+	if len(names) == 0 {
+		return []plan.Component{{Name: apiServer, Why: why}}
+	}
+	components := machine.Components("", nil, names)
 	for i := range components {
 		components[i].Health, components[i].Why = plan.Unknown, why
 	}
 	return components
+}
+
+// apiServer is the component that is taken to run on a control plane machine of which nothing but its Node is known.
+const apiServer = "kube-apiserver"
+
+// nodeComponent takes an API server to serve where the Node is ready.
+func nodeComponent(node *corev1.Node, ready bool) plan.Component {
+	if ready {
+		return plan.Component{Name: apiServer, Health: plan.Healthy}
+	}
+	return plan.Component{Name: apiServer, Health: plan.Unhealthy, Why: "Node " + node.Name + " is not ready"}
 }
 
 // AddEtcd adds what etcd's members said, and since when each is as it is.

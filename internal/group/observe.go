@@ -58,7 +58,7 @@ const (
 // Observe reads everything that a decision may depend on, once. While an own
 // write is not to be seen yet, it returns how long to wait for it instead.
 func (c *Controller) Observe(ctx context.Context, object Object, cluster *clusterv1.Cluster) (*Turn, time.Duration, error) {
-	machines, err := ListMachines(ctx, c.Client, object, cluster.Name)
+	machines, err := ListMachines(ctx, c.Client, object, cluster.Name, c.Kind.Spec(object).Selector)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -232,6 +232,9 @@ func (t *Turn) addTemplate(ctx context.Context) {
 
 // readTemplate returns the machine template and the kind of machines that it makes, or what is wrong with it.
 func (t *Turn) readTemplate(ctx context.Context) Template {
+	if t.Spec.Inline != nil {
+		return Template{Kind: t.Spec.Inline.GroupVersionKind()}
+	}
 	ref, namespace := t.Spec.Infrastructure, t.Object.GetNamespace()
 	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, namespace)
 	switch {
@@ -324,7 +327,7 @@ func unclaimed(owners []metav1.OwnerReference, object client.Object) bool {
 
 // See adds what is known from the workload cluster: Nodes and static pods, and what is wanted beside it.
 func (t *Turn) See(view workload.View) {
-	t.AddWorkload(view)
+	t.AddWorkload(view, t.Spec.Components)
 	t.addMachinesWanted()
 }
 

@@ -38,7 +38,7 @@ func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.
 		return plan.Observed{}, fmt.Errorf("reading Cluster %s: %w", owner, err)
 	}
 	c := &Controller{Client: readOnly{reader: from}, APIReader: from, Kind: kind}
-	machines, err := ListMachines(ctx, from, object, cluster.Name)
+	machines, err := ListMachines(ctx, from, object, cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
 		return plan.Observed{}, err
 	}

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -279,7 +281,7 @@ func TestVersionLeaps(t *testing.T) {
 // TestSpared: as many may break as the quorum allows.
 func TestSpared(t *testing.T) {
 	for replicas, most := range map[int32]int32{1: 0, 3: 1, 5: 2, 7: 3} {
-		if got := (Spec{Replicas: &replicas, ManagesEtcd: true}).spared(); got != most {
+		if got := (Spec{Replicas: &replicas, HoldsQuorum: true}).spared(); got != most {
 			t.Errorf("of %d machines %d may break, want %d", replicas, got, most)
 		}
 	}
@@ -350,5 +352,22 @@ func TestStaleRepair(t *testing.T) {
 				t.Errorf("stale: %t, want %t", got, test.want)
 			}
 		})
+	}
+}
+
+// TestLackingSecrets: what the certificates lack is said in sentences.
+func TestLackingSecrets(t *testing.T) {
+	for _, test := range []struct {
+		secrets Secrets
+		want    []string
+	}{
+		{Secrets{}, nil},
+		{Secrets{missing: []string{"ca", "sa"}}, []string{"No secrets with the authorities for ca, sa"}},
+		{Secrets{given: []string{"etcd"}, broken: "secret default/demo-sa lacks tls.key"},
+			[]string{"secret default/demo-sa lacks tls.key", "Secrets that only the user can give are missing, for etcd"}},
+	} {
+		if got := test.secrets.lacking(); !slices.Equal(got, test.want) {
+			t.Errorf("says %q, want %q", got, test.want)
+		}
 	}
 }

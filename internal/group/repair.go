@@ -121,7 +121,7 @@ func (t *Turn) desiredHealthCheck() *clusterv1.MachineHealthCheck {
 // none of one, one of three, two of five. Without a quorum of ours, all but one.
 func (s Spec) spared() int32 {
 	replicas := ptr.Deref(s.Replicas, 1)
-	if !s.ManagesEtcd {
+	if !s.HoldsQuorum {
 		return replicas - 1
 	}
 	return replicas - int32(quorum.Majority(int(replicas)))

@@ -12,14 +12,9 @@ import (
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// Components are the static pods that a control plane machine with this Node should
-// run, sorted by name, etcd among them where it is stacked. What there is no pod for is
-// Unknown; so are all of a machine that has no Node yet (an empty name).
-func Components(node string, pods []corev1.Pod, stacked bool) []plan.Component {
-	names := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-	if stacked {
-		names = append([]string{"etcd"}, names...)
-	}
+// Components tells of the static pods of these names that a control plane machine with this Node should
+// run. What there is no pod for is Unknown; so are all of a machine that has no Node yet (an empty name).
+func Components(node string, pods []corev1.Pod, names []string) []plan.Component {
 	out := make([]plan.Component, 0, len(names))
 	for _, name := range names {
 		at := slices.IndexFunc(pods, func(p corev1.Pod) bool {

@@ -25,13 +25,14 @@ func pod(name string, change func(*corev1.Pod)) corev1.Pod {
 }
 
 func TestComponents(t *testing.T) {
+	all := []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	pods := []corev1.Pod{
 		pod("kube-apiserver-n", nil), pod("kube-scheduler-n", nil), pod("etcd-n", nil), pod("kube-proxy-n", nil),
 		pod("kube-controller-manager-other", nil),
 		pod("kube-controller-manager-n", func(p *corev1.Pod) { p.Namespace = "default" }),
 		pod("kube-controller-manager-n", func(p *corev1.Pod) { p.Spec.NodeName = "other" }),
 	}
-	got := Components("n", pods, true)
+	got := Components("n", pods, all)
 	want := []plan.Component{
 		{Name: "etcd", Health: plan.Healthy},
 		{Name: "kube-apiserver", Health: plan.Healthy},
@@ -46,10 +47,10 @@ func TestComponents(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got[i], want[i])
 		}
 	}
-	if external := Components("n", pods, false); len(external) != 3 || external[0].Name != "kube-apiserver" {
+	if external := Components("n", pods, all[1:]); len(external) != 3 || external[0].Name != "kube-apiserver" {
 		t.Errorf("with external etcd: %+v", external)
 	}
-	for _, c := range Components("", append(pods, pod("etcd-", func(p *corev1.Pod) { p.Spec.NodeName = "" })), true) {
+	for _, c := range Components("", append(pods, pod("etcd-", func(p *corev1.Pod) { p.Spec.NodeName = "" })), all) {
 		if c.Health != plan.Unknown || c.Why == "" {
 			t.Errorf("without a Node: %+v", c)
 		}

@@ -48,7 +48,7 @@ func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) err
 	if err != nil {
 		return fmt.Errorf("reading the KubeadmConfig of Machine %s: %w", m.Name, err)
 	}
-	memoryOf(t.Memory).secrets = secretFacts{}
+	t.Memory.Secrets = group.Secrets{}
 	if err := certs.TakeOver(ctx, t.APIReader, t.Client, t.Cluster, config, t.ControllerRef()); err != nil {
 		return fmt.Errorf("adopting the secrets of cluster %s: %w", t.Cluster.Name, err)
 	}

@@ -392,7 +392,7 @@ func TestAdoptionSeen(t *testing.T) {
 	if unseen(w.machine(alone[0])) {
 		t.Error("the Machine as it is after the adoption will not do")
 	}
-	list, err := group.ListMachines(context.Background(), w.client, of(s), "demo")
+	list, err := group.ListMachines(context.Background(), w.client, of(s), "demo", nil)
 	if err != nil || len(list.Ours) != 1 || len(list.Others) != 2 {
 		t.Errorf("ours %d, strangers %d, %v", len(list.Ours), len(list.Others), err)
 	}

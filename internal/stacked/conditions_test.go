@@ -103,12 +103,12 @@ func TestGroupConditions(t *testing.T) {
 		{"no template", func(s *group.Turn) { s.Facts.Cluster.Template = "it is not there" }, waiting, map[string]string{
 			"ScalingUp": "False NotScalingUp: No machine could be added: it is not there",
 		}},
-		{"no authority", func(s *group.Turn) { s.Lacking = secretFacts{missing: []string{"ca", "sa"}}.lacking() }, waiting, map[string]string{
+		{"no authority", func(s *group.Turn) { s.Lacking = []string{"No secrets with the authorities for ca, sa"} }, waiting, map[string]string{
 			"CertificatesAvailable": "False NotAvailable: No secrets with the authorities for ca, sa",
 			"Available":             "False NotAvailable: * No secrets with the authorities for ca, sa",
 		}},
 		{"certificates not given, and broken ones", func(s *group.Turn) {
-			s.Lacking = secretFacts{given: []string{"etcd"}, broken: "secret default/demo-sa lacks tls.key"}.lacking()
+			s.Lacking = []string{"secret default/demo-sa lacks tls.key", "Secrets that only the user can give are missing, for etcd"}
 		}, waiting, map[string]string{
 			"CertificatesAvailable": "False NotAvailable: secret default/demo-sa lacks tls.key; Secrets that only the user can give are missing, for etcd",
 			"Available":             "False NotAvailable: * secret default/demo-sa lacks tls.key\n* Secrets that only the user can give are missing, for etcd",

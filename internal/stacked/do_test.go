@@ -350,13 +350,13 @@ func TestWrittenSecretsAreReadAnew(t *testing.T) {
 	for _, verb := range []plan.Verb{plan.Generate, plan.WriteKubeconfig} {
 		m := w.r.Memories.Of(kcpKey)
 		s := w.scene()
-		if memoryOf(m).secrets.read.IsZero() {
+		if m.Secrets.Read.IsZero() {
 			t.Fatal("nothing was read before")
 		}
 		if err := s.Do(context.Background(), plan.Step{Verb: verb}); err != nil {
 			t.Fatal(err)
 		}
-		if !memoryOf(m).secrets.read.IsZero() {
+		if !m.Secrets.Read.IsZero() {
 			t.Errorf("what was read before %s is still believed", verb)
 		}
 	}

@@ -3,6 +3,7 @@ package stacked
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
@@ -44,8 +44,6 @@ func New() *Kind {
 
 // memory is what is kept of one control plane between turns.
 type memory struct {
-	// secrets are what is known of the cluster's.
-	secrets secretFacts
 	// files are kubeadm's in the cluster.
 	files filesBehind
 	// expiries are when the certificates of the API servers expire.
@@ -90,6 +88,11 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		Surge:          surge(kcp),
 		Repair:         repairLimits(kcp),
 		ManagesEtcd:    managesEtcd(kcp),
+		HoldsQuorum:    managesEtcd(kcp),
+		Components:     []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"},
+	}
+	if spec.ManagesEtcd {
+		spec.Components = append([]string{"etcd"}, spec.Components...)
 	}
 	if auto := kcp.Spec.AutoRepair; auto != nil {
 		spec.HealthCheck = &group.HealthCheck{NodeStartupSeconds: auto.NodeStartupTimeoutSeconds, UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
@@ -149,6 +152,11 @@ func (*Kind) Want(t *group.Turn) {
 	t.Facts.Want.Learners = v.Learners() && (gate || !said)
 }
 
+// Read implements group.Kind.
+func (*Kind) Read(ctx context.Context, t *group.Turn) error {
+	return t.ReadSecrets(ctx, &of(t).Spec.KubeadmConfigSpec.ClusterConfiguration)
+}
+
 // Drift implements group.Kind.
 func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
 	return drift.Of(withGates(of(t)), partsOf(m), t.Facts.Now)
@@ -164,17 +172,7 @@ func (k *Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error
 	m, asked := memoryOf(t.Memory), k.kubeadm(t)
 	switch step.Verb {
 	case plan.Generate:
-		m.secrets = secretFacts{}
-		if err := certs.Generate(ctx, t.Client, t.Cluster, &of(t).Spec.KubeadmConfigSpec.ClusterConfiguration, t.ControllerRef()); err != nil {
-			return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
-		}
-		return nil
-	case plan.WriteKubeconfig:
-		m.secrets = secretFacts{}
-		if err := certs.WriteKubeconfig(ctx, t.Client, t.Cluster, t.ControllerRef()); err != nil {
-			return fmt.Errorf("writing the kubeconfig of cluster %s: %w", t.Cluster.Name, err)
-		}
-		return nil
+		return t.GenerateSecrets(ctx, &of(t).Spec.KubeadmConfigSpec.ClusterConfiguration)
 	case plan.WriteKubeadm:
 		m.files = filesBehind{}
 		return asked.WriteConfig(ctx, buildable(t), t.Cluster)
@@ -206,7 +204,7 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 			return err
 		}
 	}
-	if err := controlSecrets(ctx, t); err != nil {
+	if err := t.ControlSecrets(ctx); err != nil {
 		return err
 	}
 	return recordExpiries(ctx, t)
@@ -219,7 +217,7 @@ func (*Kind) Conditions(t *group.Turn) []metav1.Condition {
 	}
 	kind := upstream.KubeadmControlPlaneCertificatesAvailableCondition
 	if len(t.Lacking) > 0 {
-		return []metav1.Condition{group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason, sentences(t.Lacking))}
+		return []metav1.Condition{group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason, strings.Join(t.Lacking, "; "))}
 	}
 	return []metav1.Condition{group.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneCertificatesAvailableReason, "")}
 }

@@ -87,7 +87,7 @@ func TestRequestsAtRest(t *testing.T) {
 		w.turn()
 		passed += result.RequeueAfter
 		m.Surveys.At = m.Surveys.At.Add(-result.RequeueAfter)
-		memoryOf(m).secrets.read = memoryOf(m).secrets.read.Add(-result.RequeueAfter)
+		m.Secrets.Read = m.Secrets.Read.Add(-result.RequeueAfter)
 	}
 	if perMinute := float64(q.n.Load()) / minutes; perMinute > 2 {
 		t.Errorf("%.1f requests a minute at rest, want 2 at most", perMinute)

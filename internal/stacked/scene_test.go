@@ -136,7 +136,7 @@ func TestMachineFacts(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.machine.CreationTimestamp = metav1.NewTime(born)
-			got := group.MachineFacts(test.machine, test.node, test.view, test.stacked)
+			got := group.MachineFacts(test.machine, test.node, test.view, pods(test.stacked))
 			if !got.Created.Equal(born) {
 				t.Errorf("created at %v", got.Created)
 			}
@@ -159,12 +159,12 @@ func TestDeletingFacts(t *testing.T) {
 	m := made("m1")
 	m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	m.Annotations = map[string]string{"pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup": ""}
-	got := group.MachineFacts(m, nil, workload.View{}, true)
+	got := group.MachineFacts(m, nil, workload.View{}, pods(true))
 	if !got.Deleting || !got.Hook || got.HookDue {
 		t.Errorf("deleting %v, hook %v, due %v, want true, true, false", got.Deleting, got.Hook, got.HookDue)
 	}
 	m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason}}
-	if got = group.MachineFacts(m, nil, workload.View{}, true); !got.HookDue {
+	if got = group.MachineFacts(m, nil, workload.View{}, pods(true)); !got.HookDue {
 		t.Error("the hook is due, and the facts do not say so")
 	}
 }
@@ -377,4 +377,13 @@ func TestHolds(t *testing.T) {
 	if s := begin(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidReplicas" || !strings.Contains(s.Facts.Want.Refused.Message, "spec.replicas is 0") {
 		t.Errorf("with no machine wanted: %+v", s.Facts.Want.Refused)
 	}
+}
+
+// pods are the components of a machine with etcd on it, or without.
+func pods(etcd bool) []string {
+	kcp := testKCP(3)
+	if !etcd {
+		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
+	}
+	return New().Spec(kcp).Components
 }

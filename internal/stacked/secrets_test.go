@@ -23,6 +23,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -42,7 +43,7 @@ func (w *world) disown(owners ...metav1.OwnerReference) {
 }
 
 // readSecrets lets what was read of the secrets be too old.
-func (w *world) readSecrets() { w.r.Memories.Of(kcpKey).Own = nil }
+func (w *world) readSecrets() { w.r.Memories.Of(kcpKey).Secrets = group.Secrets{} }
 
 // TestSecretsAreOwnedAgain: after a restore or a move, and when the control plane's object was
 // lost without what it owns, the secrets of the cluster belong to the control plane.

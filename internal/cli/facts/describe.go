@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/sandbox"
+	"github.com/quorate/quorate/internal/stacked"
 	"github.com/quorate/quorate/internal/workload"
 )
 
@@ -252,8 +253,7 @@ func (s Seen) addNode(f *report.Facts, out *report.Machine, m *clusterv1.Machine
 	}
 	out.NodeReady = f.NodeReady
 	if machine.IsControlPlane(m) && s.Objects.ControlPlane != nil {
-		external := s.Objects.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined()
-		f.Components = machine.Components(node.Name, s.View.Pods, !external)
+		f.Components = machine.Components(node.Name, s.View.Pods, stacked.New().Spec(s.Objects.ControlPlane).Components)
 	}
 }
 

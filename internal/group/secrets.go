@@ -1,4 +1,4 @@
-package stacked
+package group
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+
 	"github.com/quorate/quorate/internal/certs"
-	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// secretFacts are what is known of a cluster's secrets. Each costs a request, and changes rarely.
-type secretFacts struct {
+// Secrets are what is known of a cluster's secrets. Each costs a request, and changes rarely.
+type Secrets struct {
 	// missing are the authorities that can be generated, given those that only the
 	// user has; broken says what is wrong with a secret that is there.
 	missing, given []string
@@ -24,28 +25,28 @@ type secretFacts struct {
 	// plane should control and does not.
 	keyless, disowned []string
 	kubeconfig        plan.Kubeconfig
-	// of says which objects were read, and at which generation.
+	// Read is when, and of says for which objects, at which generation.
+	Read time.Time
 	of   string
-	read time.Time
 }
 
 // fresh reports whether the facts may still be believed.
-func (f secretFacts) fresh(of string, now time.Time) bool {
+func (f Secrets) fresh(of string, now time.Time) bool {
 	well := len(f.missing) == 0 && len(f.given) == 0 && f.broken == "" && f.kubeconfig.Exists
-	believed := group.SlowTime
+	believed := SlowTime
 	if !well {
-		believed = group.SlowMissing
+		believed = SlowMissing
 	}
-	return f.of == of && now.Before(f.read.Add(believed))
+	return f.of == of && now.Before(f.Read.Add(believed))
 }
 
-// Read implements group.Kind: it adds what is known of the cluster's secrets.
-func (*Kind) Read(ctx context.Context, t *group.Turn) error {
-	found := &memoryOf(t.Memory).secrets
+// ReadSecrets adds what is known of the cluster's authorities, as kubeadm needs them with a configuration, and of its kubeconfig.
+func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.ClusterConfiguration) error {
+	found := &t.Memory.Secrets
 	from := fmt.Sprintf("%s %s %d", t.Object.GetUID(), t.Cluster.UID, t.Object.GetGeneration())
 	if !found.fresh(from, t.Facts.Now) {
-		*found = secretFacts{of: from, read: t.Facts.Now}
-		if err := found.look(ctx, t); err != nil {
+		*found = Secrets{of: from, Read: t.Facts.Now}
+		if err := found.look(ctx, t, config); err != nil {
 			return err
 		}
 	}
@@ -69,8 +70,8 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 }
 
 // look reads the secrets.
-func (f *secretFacts) look(ctx context.Context, t *group.Turn) error {
-	found, err := certs.Read(ctx, t.APIReader, t.Cluster, &of(t).Spec.KubeadmConfigSpec.ClusterConfiguration, t.ControllerRef())
+func (f *Secrets) look(ctx context.Context, t *Turn, config *bootstrapv1.ClusterConfiguration) error {
+	found, err := certs.Read(ctx, t.APIReader, t.Cluster, config, t.ControllerRef())
 	if err != nil {
 		return fmt.Errorf("looking for the secrets of cluster %s: %w", t.Cluster.Name, err)
 	}
@@ -79,11 +80,26 @@ func (f *secretFacts) look(ctx context.Context, t *group.Turn) error {
 	return nil
 }
 
-// sentences joins what the certificates lack.
-func sentences(all []string) string { return strings.Join(all, "; ") }
+// GenerateSecrets makes the authorities that are missing, as kubeadm needs them with a configuration.
+func (t *Turn) GenerateSecrets(ctx context.Context, config *bootstrapv1.ClusterConfiguration) error {
+	t.Memory.Secrets = Secrets{}
+	if err := certs.Generate(ctx, t.Client, t.Cluster, config, t.ControllerRef()); err != nil {
+		return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
+	}
+	return nil
+}
+
+// WriteKubeconfig writes the kubeconfig of the cluster, signed by its own authority.
+func (t *Turn) WriteKubeconfig(ctx context.Context) error {
+	t.Memory.Secrets = Secrets{}
+	if err := certs.WriteKubeconfig(ctx, t.Client, t.Cluster, t.ControllerRef()); err != nil {
+		return fmt.Errorf("writing the kubeconfig of cluster %s: %w", t.Cluster.Name, err)
+	}
+	return nil
+}
 
 // lacking says what the certificates lack, in sentences that name purposes or secrets; empty: nothing.
-func (f secretFacts) lacking() []string {
+func (f Secrets) lacking() []string {
 	var all []string
 	if f.broken != "" {
 		all = append(all, f.broken)
@@ -99,7 +115,7 @@ func (f secretFacts) lacking() []string {
 
 // keysElsewhere names the authorities without which nobody joins although their certificates are
 // there: the bootstrap provider refuses to let a machine join without their keys.
-func (f *secretFacts) keysElsewhere(t *group.Turn) []string {
+func (f *Secrets) keysElsewhere(t *Turn) []string {
 	var all []string
 	for _, purpose := range f.keyless {
 		all = append(all, fmt.Sprintf("%s (secret %s/%s-%s lacks tls.key)", purpose, t.Object.GetNamespace(), t.Cluster.Name, purpose))
@@ -107,17 +123,17 @@ func (f *secretFacts) keysElsewhere(t *group.Turn) []string {
 	return all
 }
 
-// controlSecrets makes the control plane the controller of the cluster's own secrets that lost it, or name it by
+// ControlSecrets makes the group the controller of the cluster's own secrets that lost it, or name it by
 // a UID from before a move or a restore. One that changes meanwhile is left to the next turn.
-func controlSecrets(ctx context.Context, t *group.Turn) error {
-	m := memoryOf(t.Memory)
-	if len(m.secrets.disowned) == 0 {
+func (t *Turn) ControlSecrets(ctx context.Context) error {
+	m := &t.Memory.Secrets
+	if len(m.disowned) == 0 {
 		return nil
 	}
 	// The garbage collector takes the owner off what shall outlive it: put on again, it would go with it.
 	err := t.Remains(ctx)
 	if err == nil {
-		err = certs.Own(ctx, t.APIReader, t.Client, t.Cluster, m.secrets.disowned, t.ControllerRef())
+		err = certs.Own(ctx, t.APIReader, t.Client, t.Cluster, m.disowned, t.ControllerRef())
 	}
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
@@ -125,6 +141,6 @@ func controlSecrets(ctx context.Context, t *group.Turn) error {
 	case err != nil:
 		return fmt.Errorf("keeping the secrets of cluster %s: %w", t.Cluster.Name, err)
 	}
-	m.secrets.disowned = nil
+	m.disowned = nil
 	return nil
 }
