@@ -66,12 +66,12 @@ func addOwnWebhooks(_ context.Context, p *parts) error {
 	})
 	if err := errors.Join(
 		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlane{}).
-			WithDefaulter(&admission.ControlPlane{}).
-			WithValidator(&admission.ControlPlane{}).
+			WithDefaulter(&admission.KubeadmControlPlane{}).
+			WithValidator(&admission.KubeadmControlPlane{}).
 			WithConverter(conversion.ControlPlane).
 			Complete(),
 		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
-			WithValidator(&admission.Template{}).
+			WithValidator(&admission.KubeadmControlPlaneTemplate{}).
 			WithConverter(conversion.Template).
 			Complete(),
 	); err != nil {

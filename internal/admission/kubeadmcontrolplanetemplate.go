@@ -17,18 +17,18 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplanetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanetemplates,versions=v1beta2,name=validation.kubeadmcontrolplanetemplate.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// Template validates KubeadmControlPlaneTemplates as upstream does. What Quorate adds to them is as immutable as the rest.
+// KubeadmControlPlaneTemplate validates KubeadmControlPlaneTemplates as upstream does. What Quorate adds to them is as immutable as the rest.
 //
 // Upstream's checks change what they look at: they are given copies.
-type Template struct {
+type KubeadmControlPlaneTemplate struct {
 	upstream upstream.KubeadmControlPlaneTemplate
 }
 
-var _ admission.Validator[*controlplanev1.KubeadmControlPlaneTemplate] = &Template{}
+var _ admission.Validator[*controlplanev1.KubeadmControlPlaneTemplate] = &KubeadmControlPlaneTemplate{}
 
 // ValidateCreate refuses what upstream refuses, and names of machines that Quorate cannot make. Upstream's feature gate
 // ClusterTopology must be on.
-func (v *Template) ValidateCreate(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
+func (v *KubeadmControlPlaneTemplate) ValidateCreate(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
 	naming := t.Spec.Template.Spec.MachineNaming.Template
 	if wrong := checkNaming(naming, "control-plane", "", field.NewPath("spec", "template", "spec")); len(wrong) > 0 {
 		return nil, invalidTemplate(t, wrong)
@@ -37,7 +37,7 @@ func (v *Template) ValidateCreate(ctx context.Context, t *controlplanev1.Kubeadm
 }
 
 // ValidateUpdate refuses changes of spec.template.spec: a ClusterClass is given another template instead.
-func (v *Template) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
+func (v *KubeadmControlPlaneTemplate) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
 	warnings, err := v.upstream.ValidateUpdate(ctx, conversion.PlainTemplate(before), conversion.PlainTemplate(after))
 	if err != nil {
 		return warnings, err
@@ -57,6 +57,6 @@ func invalidTemplate(t *controlplanev1.KubeadmControlPlaneTemplate, why field.Er
 }
 
 // ValidateDelete refuses nothing.
-func (v *Template) ValidateDelete(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
+func (v *KubeadmControlPlaneTemplate) ValidateDelete(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
 	return v.upstream.ValidateDelete(ctx, conversion.PlainTemplate(t))
 }

@@ -19,20 +19,20 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=default.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=validation.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// ControlPlane defaults and validates KubeadmControlPlanes as upstream does: a controller of upstream's takes over what is
+// KubeadmControlPlane defaults and validates KubeadmControlPlanes as upstream does: a controller of upstream's takes over what is
 // there, and counts on its defaults. Beyond that it refuses what Quorate could not carry out, so that nobody has to look
 // for the reason in the status. What Quorate adds needs no more than its schema.
-type ControlPlane struct {
+type KubeadmControlPlane struct {
 	upstream upstream.KubeadmControlPlane
 }
 
 var (
-	_ admission.Defaulter[*controlplanev1.KubeadmControlPlane] = &ControlPlane{}
-	_ admission.Validator[*controlplanev1.KubeadmControlPlane] = &ControlPlane{}
+	_ admission.Defaulter[*controlplanev1.KubeadmControlPlane] = &KubeadmControlPlane{}
+	_ admission.Validator[*controlplanev1.KubeadmControlPlane] = &KubeadmControlPlane{}
 )
 
 // Default fills in what upstream fills in.
-func (v *ControlPlane) Default(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) error {
+func (v *KubeadmControlPlane) Default(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) error {
 	theirs := conversion.PlainControlPlane(kcp)
 	if err := v.upstream.Default(ctx, theirs); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (v *ControlPlane) Default(ctx context.Context, kcp *controlplanev1.KubeadmC
 }
 
 // ValidateCreate refuses what upstream refuses, and what Quorate cannot carry out.
-func (v *ControlPlane) ValidateCreate(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
+func (v *KubeadmControlPlane) ValidateCreate(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
 	if err := refusal(nil, kcp); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (v *ControlPlane) ValidateCreate(ctx context.Context, kcp *controlplanev1.K
 }
 
 // ValidateUpdate refuses what upstream refuses, and what Quorate cannot carry out.
-func (v *ControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
+func (v *KubeadmControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
 	if err := refusal(before, after); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (v *ControlPlane) ValidateUpdate(ctx context.Context, before, after *contro
 }
 
 // ValidateDelete refuses nothing.
-func (v *ControlPlane) ValidateDelete(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
+func (v *KubeadmControlPlane) ValidateDelete(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
 	return v.upstream.ValidateDelete(ctx, conversion.PlainControlPlane(kcp))
 }
 

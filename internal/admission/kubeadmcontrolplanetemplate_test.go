@@ -53,7 +53,7 @@ func TestCreate(t *testing.T) {
 	} {
 		made := template()
 		row.change(&made.Spec.Template.Spec)
-		_, err := (&Template{}).ValidateCreate(t.Context(), made)
+		_, err := (&KubeadmControlPlaneTemplate{}).ValidateCreate(t.Context(), made)
 		want(t, row.name, err, row.refusal)
 	}
 }
@@ -73,7 +73,7 @@ func TestUpdate(t *testing.T) {
 		before, after := template(), template()
 		row.change(&after.Spec.Template.Spec)
 		seen := after.DeepCopy()
-		_, err := (&Template{}).ValidateUpdate(t.Context(), before, after)
+		_, err := (&KubeadmControlPlaneTemplate{}).ValidateUpdate(t.Context(), before, after)
 		want(t, row.name, err, row.refusal)
 		// Upstream fills in old defaults before it compares.
 		if !equality.Semantic.DeepEqual(before, template()) || !equality.Semantic.DeepEqual(after, seen) {
@@ -83,7 +83,7 @@ func TestUpdate(t *testing.T) {
 }
 
 func TestDelete(t *testing.T) {
-	_, err := (&Template{}).ValidateDelete(t.Context(), template())
+	_, err := (&KubeadmControlPlaneTemplate{}).ValidateDelete(t.Context(), template())
 	want(t, "delete", err, "")
 }
 

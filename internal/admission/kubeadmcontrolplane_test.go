@@ -27,7 +27,7 @@ func controlPlane() *controlplanev1.KubeadmControlPlane {
 func TestDefault(t *testing.T) {
 	kcp := controlPlane()
 	kcp.Spec.Version = "1.36.3"
-	if err := (&ControlPlane{}).Default(t.Context(), kcp); err != nil {
+	if err := (&KubeadmControlPlane{}).Default(t.Context(), kcp); err != nil {
 		t.Fatal(err)
 	}
 	s := kcp.Spec
@@ -59,14 +59,14 @@ func TestControlPlane(t *testing.T) {
 		{"what Quorate adds", func(s *spec) { s.Joins.MaxParallel, s.AutoRepair = nil, nil }, "", ""},
 	} {
 		before := controlPlane()
-		if err := (&ControlPlane{}).Default(t.Context(), before); err != nil {
+		if err := (&KubeadmControlPlane{}).Default(t.Context(), before); err != nil {
 			t.Fatal(err)
 		}
 		after := before.DeepCopy()
 		row.change(&after.Spec)
-		_, err := (&ControlPlane{}).ValidateCreate(t.Context(), after)
+		_, err := (&KubeadmControlPlane{}).ValidateCreate(t.Context(), after)
 		want(t, row.name+", created", err, row.created)
-		_, err = (&ControlPlane{}).ValidateUpdate(t.Context(), before, after)
+		_, err = (&KubeadmControlPlane{}).ValidateUpdate(t.Context(), before, after)
 		want(t, row.name+", updated", err, row.update)
 	}
 }
@@ -94,9 +94,9 @@ func TestReplicas(t *testing.T) {
 		{from: 3, to: 0, external: true, refusal: other}, {from: -1, to: -1, external: true},
 	} {
 		before, after := sized(t, row.from, row.external), sized(t, row.to, row.external)
-		_, err := (&ControlPlane{}).ValidateUpdate(t.Context(), before, after)
+		_, err := (&KubeadmControlPlane{}).ValidateUpdate(t.Context(), before, after)
 		if row.from == 0 {
-			_, err = (&ControlPlane{}).ValidateCreate(t.Context(), after)
+			_, err = (&KubeadmControlPlane{}).ValidateCreate(t.Context(), after)
 		}
 		text := strings.ReplaceAll(row.refusal, "%", decimal(row.to))
 		want(t, decimal(row.from)+" to "+decimal(row.to), err, text)
@@ -108,7 +108,7 @@ func TestReplicas(t *testing.T) {
 	before, after := sized(t, 2, false), sized(t, 2, false)
 	none := intstr.FromInt32(0)
 	after.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = &none
-	_, err := (&ControlPlane{}).ValidateUpdate(t.Context(), before, after)
+	_, err := (&KubeadmControlPlane{}).ValidateUpdate(t.Context(), before, after)
 	want(t, "two machines without a surplus one", err, "replica count needs to be at least 3")
 }
 
@@ -118,7 +118,7 @@ func decimal(n int32) string { return strconv.Itoa(int(n)) }
 func sized(t *testing.T, replicas int32, external bool) *controlplanev1.KubeadmControlPlane {
 	t.Helper()
 	kcp := controlPlane()
-	if err := (&ControlPlane{}).Default(t.Context(), kcp); err != nil {
+	if err := (&KubeadmControlPlane{}).Default(t.Context(), kcp); err != nil {
 		t.Fatal(err)
 	}
 	kcp.Spec.Replicas = &replicas
