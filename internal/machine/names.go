@@ -20,10 +20,21 @@ const digits = 5
 // number stands in a format for a machine's number.
 const number = "%s"
 
-// NameFormat returns the format of the names of a control plane's machines, with one %s for the
-// number: the user's naming template (spec.machineNaming.template) where there is one, else the
-// control plane's name and the number.
+// Variables of naming templates that stand for the control plane, one for each kind.
+const (
+	KubeadmControlPlaneVariable = "kubeadmControlPlane"
+	ControlPlaneVariable        = "controlPlane"
+)
+
+// NameFormat returns the format of the names of a KubeadmControlPlane's machines; see NameFormatOf.
 func NameFormat(text, controlPlane, cluster string) (string, error) {
+	return NameFormatOf(KubeadmControlPlaneVariable, text, controlPlane, cluster)
+}
+
+// NameFormatOf returns the format of the names of a control plane's machines, with one %s for the
+// number: the user's naming template (spec.machineNaming.template) where there is one, else the
+// control plane's name and the number. In the template variable.name is the control plane's name.
+func NameFormatOf(variable, text, controlPlane, cluster string) (string, error) {
 	if text == "" {
 		return cutName(controlPlane + "-" + number), nil
 	}
@@ -33,12 +44,12 @@ func NameFormat(text, controlPlane, cluster string) (string, error) {
 	}
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{
-		"cluster":             map[string]any{"name": cluster},
-		"kubeadmControlPlane": map[string]any{"name": controlPlane},
-		"random":              number,
+		"cluster": map[string]any{"name": cluster},
+		variable:  map[string]any{"name": controlPlane},
+		"random":  number,
 	})
 	if err != nil {
-		return "", fmt.Errorf("spec.machineNaming.template is %q; it may use .cluster.name, .kubeadmControlPlane.name and .random: %w", text, err)
+		return "", fmt.Errorf("spec.machineNaming.template is %q; it may use .cluster.name, .%s.name and .random: %w", text, variable, err)
 	}
 	format := out.String()
 	if n := strings.Count(format, number); n == 0 || n != strings.Count(format, "%") {

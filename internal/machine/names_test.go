@@ -43,3 +43,17 @@ func TestNameFormat(t *testing.T) {
 		})
 	}
 }
+
+// TestNameFormatOf: each kind has its own variable for the control plane's name, and the refusal of others names it.
+func TestNameFormatOf(t *testing.T) {
+	for _, test := range []struct{ variable, template, want, wrong string }{
+		{ControlPlaneVariable, "{{ .controlPlane.name }}-{{ .random }}", "demo-cp-%s", ""},
+		{ControlPlaneVariable, "{{ .kubeadmControlPlane.name }}-{{ .random }}", "", ".cluster.name, .controlPlane.name and .random"},
+		{KubeadmControlPlaneVariable, "{{ .controlPlane.name }}-{{ .random }}", "", ".cluster.name, .kubeadmControlPlane.name and .random"},
+	} {
+		got, err := NameFormatOf(test.variable, test.template, "demo-cp", "demo")
+		if got != test.want || test.wrong == "" && err != nil || test.wrong != "" && (err == nil || !strings.Contains(err.Error(), test.wrong)) {
+			t.Errorf("%s, %s: %q, %v; want %q, %q", test.variable, test.template, got, err, test.want, test.wrong)
+		}
+	}
+}
