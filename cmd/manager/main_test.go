@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -213,6 +215,53 @@ func TestAggregation(t *testing.T) {
 	}
 	if !slices.Contains(built.Resources, "aggregated_role.yaml") {
 		t.Errorf("deployed are %v", built.Resources)
+	}
+}
+
+// TestDefinitions: all kinds of control planes are deployed, and those with several versions are converted by the manager, whose
+// certificate cert-manager puts into what calls it.
+func TestDefinitions(t *testing.T) {
+	type kustomization struct {
+		Resources []string `json:"resources"`
+		Patches   []struct {
+			Patch  string            `json:"patch"`
+			Target map[string]string `json:"target"`
+		} `json:"patches"`
+	}
+	parts := map[string]kustomization{}
+	for _, file := range []string{"crd/kustomization.yaml", "default/kustomization.yaml"} {
+		data, err := os.ReadFile("../../config/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k kustomization
+		if err := yaml.Unmarshal(data, &k); err != nil {
+			t.Fatal(err)
+		}
+		parts[file] = k
+	}
+	files, err := filepath.Glob("../../config/crd/controlplane.*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		file = filepath.Base(file)
+		if !slices.Contains(parts["crd/kustomization.yaml"].Resources, file) {
+			t.Errorf("%s is not deployed", file)
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		read(t, "crd/"+file, &crd)
+		for name, k := range parts {
+			converted := false
+			for _, p := range k.Patches {
+				if p.Target["kind"] == "CustomResourceDefinition" {
+					converted = regexp.MustCompile("^(" + p.Target["name"] + ")$").MatchString(crd.Name)
+				}
+			}
+			if converted != (len(crd.Spec.Versions) > 1) {
+				t.Errorf("%s has %d versions; converted by %s: %t", crd.Name, len(crd.Spec.Versions), name, converted)
+			}
+		}
 	}
 }
 

@@ -7,9 +7,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1beta1 "github.com/quorate/quorate/api/controlplane/v1beta1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
@@ -134,6 +138,71 @@ func (l *life) class(t *testing.T) {
 		s.MachineTemplate.Spec.InfrastructureRef.Kind != "LocalMachineTemplate" {
 		t.Errorf("control plane %v: %+v", kcp.Labels, s)
 	}
+}
+
+const machinesClassAndCluster = `
+apiVersion: controlplane.cluster.x-k8s.io/v1alpha1
+kind: ControlPlaneTemplate
+metadata: {name: machines, namespace: default}
+spec:
+  template:
+    metadata: {labels: {from: the-template}}
+    spec:
+      joins: {maxParallel: 3}
+      machineTemplate:
+        spec: {bootstrap: {configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfigTemplate, name: machines}}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: ClusterClass
+metadata: {name: machines, namespace: default}
+spec:
+  infrastructure:
+    templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalClusterTemplate, name: class}
+  controlPlane:
+    templateRef: {apiVersion: controlplane.cluster.x-k8s.io/v1alpha1, kind: ControlPlaneTemplate, name: machines}
+    machineInfrastructure:
+      templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachineTemplate, name: class}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: machines, namespace: default}
+spec:
+  topology:
+    classRef: {name: machines}
+    version: v1.36.3
+    controlPlane:
+      replicas: 3
+      metadata: {labels: {from-cluster: yes-it-is}}
+      deletion: {nodeDrainTimeoutSeconds: 60}
+      readinessGates: [{conditionType: example.com/ready}]
+`
+
+// machinesClass: a Cluster of a ClusterClass gets a ControlPlane as the template, the class and the Cluster say.
+func (l *life) machinesClass(t *testing.T) {
+	c := l.client(t)
+	for _, o := range objects(t, machinesClassAndCluster) {
+		// A Cluster is refused until the controller has looked at its class.
+		eventually(t, o.GetObjectKind().GroupVersionKind().Kind+" is accepted", func() bool { return c.Create(t.Context(), o) == nil })
+	}
+	var all controlplanev1alpha1.ControlPlaneList
+	eventually(t, "the Cluster has a control plane of machines", func() bool {
+		return c.List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"cluster.x-k8s.io/cluster-name": "machines"}) == nil && len(all.Items) == 1
+	})
+	s := all.Items[0].Spec
+	if s.Version != "v1.36.3" || ptr.Deref(s.Replicas, 0) != 3 || ptr.Deref(s.Joins.MaxParallel, 0) != 3 || all.Items[0].Labels["from"] != "the-template" {
+		t.Errorf("control plane %v: %+v", all.Items[0].Labels, s)
+	}
+	m := s.MachineTemplate
+	if m.Spec.InfrastructureRef.Kind != "LocalMachineTemplate" || m.Spec.Bootstrap.ConfigRef.Name != "machines" || m.ObjectMeta.Labels["from-cluster"] != "yes-it-is" ||
+		ptr.Deref(m.Spec.Deletion.NodeDrainTimeoutSeconds, 0) != 60 || len(m.Spec.ReadinessGates) != 1 {
+		t.Errorf("template of machines: %+v", m)
+	}
+	// What the topology controller applies a second time is as it is.
+	var cluster clusterv1.Cluster
+	eventually(t, "the topology is reconciled", func() bool {
+		return c.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "machines"}, &cluster) == nil &&
+			cluster.Spec.ControlPlaneRef.Kind == "ControlPlane" && conditions.IsTrue(&cluster, clusterv1.ClusterTopologyReconciledCondition)
+	})
 }
 
 const oldControlPlane = `

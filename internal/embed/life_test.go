@@ -72,7 +72,7 @@ func TestLife(t *testing.T) {
 		do   func(*testing.T)
 	}{
 		{"start", l.start}, {"start again", l.startAgain}, {"files", l.files}, {"rights", l.rights}, {"rights elsewhere", l.production},
-		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"template", l.template}, {"class", l.class}, {"old version", l.oldVersion}, {"calm", l.calm}, {"hints", l.hints}, {"own rights", l.ownRights}, {"garbage", l.garbage}, {"namespace", l.namespace},
+		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"template", l.template}, {"class", l.class}, {"class of machines", l.machinesClass}, {"old version", l.oldVersion}, {"calm", l.calm}, {"hints", l.hints}, {"own rights", l.ownRights}, {"garbage", l.garbage}, {"namespace", l.namespace},
 		{"memory", l.memory}, {"death of a child", l.childDies}, {"death of the daemon", l.daemonDies}, {"taken port", l.takenPort}, {"stop", l.stop},
 	} {
 		if !t.Run(step.name, step.do) {

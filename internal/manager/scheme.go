@@ -17,6 +17,7 @@ import (
 	runtimev1alpha1 "sigs.k8s.io/cluster-api/api/runtime/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1beta1 "github.com/quorate/quorate/api/controlplane/v1beta1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
@@ -33,7 +34,7 @@ func Scheme() *runtime.Scheme {
 		runtimev1.AddToScheme, runtimev1alpha1.AddToScheme,
 		ipamv1.AddToScheme, ipamv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
 		bootstrapv1.AddToScheme, bootstrapv1beta1.AddToScheme,
-		controlplanev1.AddToScheme, controlplanev1beta1.AddToScheme, infrav1.AddToScheme,
+		controlplanev1.AddToScheme, controlplanev1beta1.AddToScheme, controlplanev1alpha1.AddToScheme, infrav1.AddToScheme,
 	} {
 		// It fails only when two Go types claim one kind: a mistake in this list.
 		utilruntime.Must(add(s))

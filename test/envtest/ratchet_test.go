@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -89,13 +90,18 @@ func ruled(t *testing.T, c client.Client, name string, change func(version strin
 	}
 }
 
-// served waits until the API server refuses an even number of replicas so.
+// served waits until the API server accepts an even number of replicas, or refuses it.
 func served(t *testing.T, c client.Client, refusal string) {
 	t.Helper()
-	even := object(t, changed(controlPlane, "replicas: 3", "replicas: 2"))
+	accepted(t, c, object(t, changed(controlPlane, "replicas: 3", "replicas: 2")), refusal == "")
+}
+
+// accepted waits until the API server accepts the creation of an object, or refuses it.
+func accepted(t *testing.T, c client.Client, o *unstructured.Unstructured, want bool) {
+	t.Helper()
 	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		err := c.Create(ctx, even.DeepCopy(), client.DryRunAll)
-		return (err != nil) == (refusal != ""), nil
+		err := c.Create(ctx, o.DeepCopy(), client.DryRunAll)
+		return (err == nil) == want, nil
 	})
 	if err != nil {
 		t.Fatalf("the changed schema is not served: %v", err)

@@ -6,16 +6,16 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// LastMachineAnnotation on a KubeadmControlPlane is the number in the name of
+// LastMachineAnnotation on a control plane of any kind is the number in the name of
 // the newest machine it ever created, so that names are never used twice.
 const LastMachineAnnotation = "controlplane.cluster.x-k8s.io/quorate-last-machine"
 
-// InitializedAnnotation on a KubeadmControlPlane says that a cluster was initialised on its
+// InitializedAnnotation on a control plane of any kind says that a cluster was initialised on its
 // machines. Unlike the status it survives a move and a backup. Who wants another cluster
 // made under the same name, after the first and its data are gone, takes it away.
 const InitializedAnnotation = "controlplane.cluster.x-k8s.io/quorate-initialized"
 
-// InitializingAnnotation on a KubeadmControlPlane holds the object's own UID while its
+// InitializingAnnotation on a control plane of any kind holds the object's own UID while its
 // first machine is made. It proves that nothing was initialised before; on an object
 // that was moved, restored or made again the UID is another, and it proves nothing.
 const InitializingAnnotation = "controlplane.cluster.x-k8s.io/quorate-initializing"

@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
@@ -215,7 +216,7 @@ func (c Cluster) Shape(existing *clusterv1.Cluster) error {
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme,
+		clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme, infrav1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(fmt.Sprintf("registering kinds: %v", err)) // two types for one kind: a fault of this program

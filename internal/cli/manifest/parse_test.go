@@ -26,6 +26,13 @@ metadata: {name: tpl}
 spec: {template: {spec: {}}}
 `
 
+const machines = `
+apiVersion: controlplane.cluster.x-k8s.io/v1alpha1
+kind: ControlPlane
+metadata: {name: cp}
+spec: {replica: 3}
+`
+
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -39,6 +46,7 @@ func TestParse(t *testing.T) {
 		{"nothing", "# nothing\n", 0, "in.yaml holds no object"},
 		{"misspelt field", strings.Replace(kcp, "replicas", "replica", 1), 0, `in.yaml, document 1 (KubeadmControlPlane cp): `},
 		{"misspelt field, named", strings.Replace(kcp, "replicas", "replica", 1), 0, `unknown field "spec.replica"`},
+		{"misspelt field of a control plane of machines", machines, 0, `unknown field "spec.replica"`},
 		{"wrong type", strings.Replace(kcp, "replicas: 3", "replicas: three", 1), 0, "document 1"},
 		{"key twice", kcp + "spec: {}\n", 0, `already set in map`},
 		{"no YAML", "a: [\n", 0, "in.yaml, document 1 is not YAML"},

@@ -1,0 +1,248 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Defaults of fields that are optional and have no default in the schema.
+const (
+	// DefaultNodeStartupTimeoutSeconds is that of spec.health.nodeStartupTimeoutSeconds.
+	DefaultNodeStartupTimeoutSeconds = 1200
+	// DefaultUnhealthyTimeoutSeconds is that of spec.health.unhealthyTimeoutSeconds.
+	DefaultUnhealthyTimeoutSeconds = 300
+	// DefaultMaxParallelJoins is that of spec.joins.maxParallel.
+	DefaultMaxParallelJoins = 1
+	// DefaultMinHealthyPeriodSeconds is that of spec.remediation.minHealthyPeriodSeconds.
+	DefaultMinHealthyPeriodSeconds = 3600
+)
+
+// CommonSpec are the fields that a control plane and a template of control planes have in common.
+type CommonSpec struct {
+	// enableAutorepair reports whether unhealthy machines are replaced, by a MachineHealthCheck that the control plane owns,
+	// with a limit that quorum allows: 1 of 3, 2 of 5, none of 1. Defaults to true.
+	// +optional
+	// +kubebuilder:default=true
+	EnableAutorepair *bool `json:"enableAutorepair,omitempty"`
+
+	// health says when a machine counts as unhealthy.
+	// +optional
+	Health HealthSpec `json:"health,omitempty,omitzero"`
+
+	// remediation limits how often unhealthy machines are replaced.
+	// +optional
+	Remediation RemediationSpec `json:"remediation,omitempty,omitzero"`
+
+	// failureDomains are those that the machines are spread over. Defaults to all that the cluster has for control planes.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	FailureDomains []string `json:"failureDomains,omitempty"`
+
+	// selector selects the cluster's Machines that are adopted when nobody controls them. Defaults to those with the label
+	// cluster.x-k8s.io/control-plane.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="size(self.?matchLabels.orValue({})) > 0 || size(self.?matchExpressions.orValue([])) > 0",message="selector is empty: it would adopt every Machine of the cluster; at least one of matchLabels and matchExpressions is needed"
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// providerSpec describes infrastructure machines without a template.
+	// +optional
+	ProviderSpec ProviderSpec `json:"providerSpec,omitempty,omitzero"`
+
+	// etcd says who manages the etcd members on the machines.
+	// +optional
+	Etcd EtcdSpec `json:"etcd,omitempty,omitzero"`
+
+	// joins says how new machines join the control plane.
+	// +optional
+	Joins JoinsSpec `json:"joins,omitempty,omitzero"`
+
+	// machineNaming says how machines are named.
+	// +optional
+	MachineNaming MachineNamingSpec `json:"machineNaming,omitempty,omitzero"`
+}
+
+// HealthSpec says when a machine counts as unhealthy.
+//
+// +kubebuilder:validation:MinProperties=1
+type HealthSpec struct {
+	// nodeStartupTimeoutSeconds is how long a machine may take until its Node exists. Defaults to 1200.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	NodeStartupTimeoutSeconds *int32 `json:"nodeStartupTimeoutSeconds,omitempty"`
+
+	// unhealthyTimeoutSeconds is how long a Node may not be ready, or not report. Defaults to 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	UnhealthyTimeoutSeconds *int32 `json:"unhealthyTimeoutSeconds,omitempty"`
+}
+
+// RemediationSpec limits how often unhealthy machines are replaced. It has the fields of KubeadmControlPlane's, with the
+// same meaning.
+//
+// +kubebuilder:validation:MinProperties=1
+type RemediationSpec struct {
+	// maxRetry is how many replacements in a row may become unhealthy themselves before no further one is made. Without it
+	// there is no limit.
+	// +optional
+	MaxRetry *int32 `json:"maxRetry,omitempty"`
+
+	// retryPeriodSeconds is how long to wait before a replacement that became unhealthy is replaced. Defaults to 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RetryPeriodSeconds *int32 `json:"retryPeriodSeconds,omitempty"`
+
+	// minHealthyPeriodSeconds is how long after a replacement a failure of the new machine counts as a retry of it; a later
+	// one is counted from 0. Defaults to 3600.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinHealthyPeriodSeconds *int32 `json:"minHealthyPeriodSeconds,omitempty"`
+}
+
+// ProviderSpec describes infrastructure machines without a template.
+type ProviderSpec struct {
+	// value is an infrastructure machine: apiVersion, kind, spec, and labels and annotations in metadata. Machines are made
+	// from it as from a template, each with a name of its own. Another value replaces the machines. Exactly one of value and
+	// spec.machineTemplate.spec.infrastructureRef is needed.
+	// +optional
+	// +kubebuilder:validation:EmbeddedResource
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.name) && !has(self.metadata.generateName)",messageExpression="(has(self.metadata.name) ? 'metadata.name is ' + self.metadata.name : 'metadata.generateName is ' + self.metadata.generateName) + ': none is accepted, as each machine gets a name of its own'"
+	// +kubebuilder:validation:XValidation:rule="!has(self.kind) || !self.kind.endsWith('Template')",messageExpression="'kind is ' + self.kind + ': the kind of an infrastructure machine is accepted, such as LocalMachine; a template belongs in spec.machineTemplate.spec.infrastructureRef'"
+	Value *runtime.RawExtension `json:"value,omitempty"`
+}
+
+// EtcdManagement says who manages the etcd members on a control plane's machines.
+type EtcdManagement string
+
+const (
+	// EtcdManagementMembers is etcd on the machines whose members Quorate asks for their health, and removes before their machines go.
+	EtcdManagementMembers EtcdManagement = "Members"
+	// EtcdManagementOperator is etcd on the machines that an operator in the cluster manages.
+	EtcdManagementOperator EtcdManagement = "Operator"
+	// EtcdManagementNone is machines without etcd.
+	EtcdManagementNone EtcdManagement = "None"
+)
+
+// EtcdSpec says who manages the etcd members on the machines.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="!has(self.operator) || has(self.management) && self.management == 'Operator'",fieldPath=".operator",messageExpression="'operator is given, and management is ' + (has(self.management) ? self.management : 'missing') + ': operator is accepted only with management Operator'"
+type EtcdSpec struct {
+	// management says who manages the etcd members on the machines. Members: Quorate asks each for its health, and removes
+	// it before its machine goes. Operator: an etcd operator in the managed cluster does; Quorate reads etcd's health from a
+	// condition of the object in operator, and a machine goes when the operator's hooks on it are gone. None: no etcd runs on
+	// the machines, and their Nodes alone decide. Defaults to Members where the cluster has an etcd authority, the secret
+	// CLUSTER-etcd, else to None.
+	// +optional
+	// +kubebuilder:validation:Enum=Members;Operator;None
+	Management EtcdManagement `json:"management,omitempty"`
+
+	// operator is the object in the managed cluster whose condition tells etcd's health. Defaults to
+	// etcds.operator.openshift.io/cluster and its condition EtcdMembersAvailable.
+	// +optional
+	Operator EtcdOperatorReference `json:"operator,omitempty,omitzero"`
+}
+
+// EtcdOperatorReference is an object in the managed cluster, and its condition that tells etcd's health.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="has(self.apiVersion) == has(self.kind)",messageExpression="(has(self.kind) ? 'kind is ' + self.kind + ' and apiVersion is missing' : 'apiVersion is ' + self.apiVersion + ' and kind is missing') + ': both or none are accepted'"
+type EtcdOperatorReference struct {
+	// apiVersion is the object's group and version. Defaults to operator.openshift.io/v1.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z]([-a-z0-9]*[a-z0-9])?$`
+	APIVersion string `json:"apiVersion,omitempty"`
+
+	// kind is the object's kind. Defaults to Etcd.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$`
+	Kind string `json:"kind,omitempty"`
+
+	// name is the object's name. Defaults to cluster.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Name string `json:"name,omitempty"`
+
+	// namespace is the object's namespace. Without it the object is cluster-scoped.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace,omitempty"`
+
+	// conditionType is the type of the condition in the object's status.conditions that tells etcd's health. With status True
+	// all members are healthy; with False, Unknown or no such condition they are not known to be. Defaults to
+	// EtcdMembersAvailable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	ConditionType string `json:"conditionType,omitempty"`
+}
+
+// WithDefaults returns the reference with the defaults of what is left out.
+func (r EtcdOperatorReference) WithDefaults() EtcdOperatorReference {
+	if r.APIVersion == "" {
+		r.APIVersion = "operator.openshift.io/v1"
+	}
+	if r.Kind == "" {
+		r.Kind = "Etcd"
+	}
+	if r.Name == "" {
+		r.Name = "cluster"
+	}
+	if r.ConditionType == "" {
+		r.ConditionType = "EtcdMembersAvailable"
+	}
+	return r
+}
+
+// JoinsSpec says how new machines join the control plane.
+//
+// +kubebuilder:validation:MinProperties=1
+type JoinsSpec struct {
+	// maxParallel is how many machines may join at the same time, once the first is initialised. Defaults to 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxParallel *int32 `json:"maxParallel,omitempty"`
+}
+
+// MachineNamingSpec says how machines are named.
+//
+// +kubebuilder:validation:MinProperties=1
+type MachineNamingSpec struct {
+	// template is a Go template of the names of Machines, infrastructure machines and bootstrap configurations. It may use
+	// .cluster.name, .controlPlane.name and .random, which becomes the machine's number and is needed. Names that would
+	// become longer than 63 characters are cut. Defaults to `{{ .controlPlane.name }}-{{ .random }}`.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Template string `json:"template,omitempty"`
+}
+
+// BootstrapSpec is where machines get their bootstrap data from.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.configRef) != has(self.dataSecretName)",messageExpression="has(self.configRef) ? 'configRef is ' + self.configRef.kind + ' ' + self.configRef.name + ' and dataSecretName is ' + self.dataSecretName + ': exactly one of configRef and dataSecretName is accepted' : 'configRef and dataSecretName are both missing: exactly one of them is needed'"
+type BootstrapSpec struct {
+	// configRef refers to a template of any bootstrap provider, in the control plane's namespace. Each machine gets a bootstrap
+	// configuration made from it. Another template replaces the machines.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.kind.endsWith('Template')",fieldPath=".kind",messageExpression="'kind is ' + self.kind + ': the kind of a template is accepted, which ends in Template, such as KubeadmConfigTemplate'"
+	ConfigRef clusterv1.ContractVersionedObjectReference `json:"configRef,omitempty,omitzero"`
+
+	// dataSecretName is the name of a secret with bootstrap data, in the control plane's namespace. All machines get the same.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	DataSecretName *string `json:"dataSecretName,omitempty"`
+}
