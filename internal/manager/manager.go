@@ -72,7 +72,7 @@ var contents = []part{
 	{name: "LocalCluster and LocalMachine", add: addLocal},
 
 	{name: "KubeadmControlPlane", own: true, add: addStacked},
-	{name: "webhooks of KubeadmControlPlane", own: true, add: addOwnWebhooks},
+	{name: "webhooks of control planes", own: true, add: addOwnWebhooks},
 
 	{name: "webhooks", add: addWebhooks},
 }

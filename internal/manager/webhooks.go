@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/admission"
 	"github.com/quorate/quorate/internal/conversion"
@@ -73,6 +74,12 @@ func addOwnWebhooks(_ context.Context, p *parts) error {
 		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
 			WithValidator(&admission.KubeadmControlPlaneTemplate{}).
 			WithConverter(conversion.Template).
+			Complete(),
+		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1alpha1.ControlPlane{}).
+			WithValidator(&admission.ControlPlane{}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1alpha1.ControlPlaneTemplate{}).
+			WithValidator(&admission.ControlPlaneTemplate{}).
 			Complete(),
 	); err != nil {
 		return fmt.Errorf("serving the kinds of control planes: %w", err)

@@ -33,6 +33,10 @@ func TestWebhooks(t *testing.T) {
 	})
 	// With both, the schema speaks first.
 	t.Run("create by both", func(t *testing.T) { createRows(t, c, sizes) })
+	// What of the kind ControlPlane only a webhook can refuse.
+	t.Run("ControlPlane", func(t *testing.T) { dryRun(t, c, machines, hookedMachines) })
+	t.Run("ControlPlaneTemplate", func(t *testing.T) { dryRun(t, c, machinesTemplate, hookedTemplates) })
+	t.Run("ControlPlaneTemplate, changed", func(t *testing.T) { changedTemplate(t, c) })
 }
 
 // names are templates of machines' names.
