@@ -31,7 +31,7 @@ var errNameTaken = errors.New("the name is taken")
 // decides on old facts then conflicts here, before anything is made twice. Each
 // write may be the last one; the same step repeated does what is left.
 func (t *Turn) create(ctx context.Context, step plan.Step) error {
-	infrastructure, err := t.newInfrastructure(ctx, step.Machine)
+	infrastructure, template, err := t.newInfrastructure(ctx, step.Machine)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (t *Turn) create(ctx context.Context, step plan.Step) error {
 		return err
 	}
 	t.Memory.begun = step.Machine
-	if err := t.createObjects(ctx, infrastructure, step); err != nil {
+	if err := t.createObjects(ctx, template, infrastructure, step); err != nil {
 		if errors.Is(err, errNameTaken) {
 			// It can never be finished under this name, and the next one gets another.
 			t.Memory.begun = ""
@@ -56,7 +56,12 @@ func (t *Turn) create(ctx context.Context, step plan.Step) error {
 }
 
 // createObjects makes what a machine consists of, and what is not there yet.
-func (t *Turn) createObjects(ctx context.Context, infrastructure *unstructured.Unstructured, step plan.Step) error {
+func (t *Turn) createObjects(ctx context.Context, template, infrastructure *unstructured.Unstructured, step plan.Step) error {
+	if template != nil {
+		if _, err := t.ownTemplate(ctx, template); err != nil {
+			return err
+		}
+	}
 	made := t.newMachine(step)
 	made.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: infrastructure.GroupVersionKind().Group,
@@ -191,20 +196,17 @@ func (t *Turn) ownTemplate(ctx context.Context, template *unstructured.Unstructu
 	return after, nil
 }
 
-// newInfrastructure returns the infrastructure machine to be created, from its template or as it is given inline.
-func (t *Turn) newInfrastructure(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+// newInfrastructure returns the infrastructure machine to be created and its template; nil where it is given inline.
+func (t *Turn) newInfrastructure(ctx context.Context, name string) (made, template *unstructured.Unstructured, err error) {
 	if t.Spec.Inline != nil {
-		return t.newInline(name), nil
+		return t.newInline(name), nil, nil
 	}
-	template, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, t.Spec.Infrastructure, t.Object.GetNamespace())
+	template, err = external.GetObjectFromContractVersionedRef(ctx, t.Client, t.Spec.Infrastructure, t.Object.GetNamespace())
 	if err != nil {
-		return nil, fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
+		return nil, nil, fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
 	}
-	if _, err := t.ownTemplate(ctx, template); err != nil {
-		return nil, err
-	}
-	carries := t.Kind.InPlace(t, newborn()).Infrastructure
-	return t.Clone(template, name, carries)
+	made, err = t.Clone(template, name, t.Kind.InPlace(t, newborn()).Infrastructure)
+	return made, template, err
 }
 
 // newInline returns the infrastructure machine that is given inline, under a name.
