@@ -41,6 +41,9 @@ func Identity(kcp *controlplanev1.KubeadmControlPlane, cluster string) map[strin
 	return IdentityLabels(kcp.Name, cluster)
 }
 
+// KubeadmGates are all gates that a KubeadmControlPlane may require of its Machines.
+func KubeadmGates() []string { return mandatoryGates(true) }
+
 // mandatoryGates are the conditions of the control plane that a Machine needs to be
 // Ready, with those of etcd where it runs on the machines.
 func mandatoryGates(etcd bool) []string {

@@ -81,8 +81,12 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if cluster == nil {
-		// Its event comes with the owner reference.
-		return ctrl.Result{}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
+		// Its event comes with the owner reference; of one that a label names, none comes.
+		again := time.Duration(0)
+		if c.Kind.Type().Standalone {
+			again = SoonAtRest
+		}
+		return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("cluster", cluster.Name))
 	if object.GetDeletionTimestamp().IsZero() && !controllerutil.ContainsFinalizer(object, c.Kind.Type().Finalizer) {
@@ -98,14 +102,39 @@ func (c *Controller) owner(ctx context.Context, object Object) (*clusterv1.Clust
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading the Cluster that owns %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
-	if cluster != nil && err == nil || object.GetDeletionTimestamp().IsZero() {
+	if cluster != nil && err == nil {
 		return cluster, nil
 	}
-	name := clusterName(object)
+	name := c.clusterName(object)
 	if name == "" {
 		return nil, nil
 	}
+	if object.GetDeletionTimestamp().IsZero() {
+		return c.named(ctx, object, name)
+	}
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: name}}, nil
+}
+
+// named returns the Cluster of that name; nil if there is none.
+func (c *Controller) named(ctx context.Context, object Object, name string) (*clusterv1.Cluster, error) {
+	cluster := &clusterv1.Cluster{}
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: object.GetNamespace(), Name: name}, cluster)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Cluster of %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
+	}
+	return cluster, nil
+}
+
+// clusterName returns the name of the Cluster that owns a group, or that its label names where that
+// is enough; empty: there is none.
+func (c *Controller) clusterName(object Object) string {
+	if name := clusterName(object); name != "" || !c.Kind.Type().Standalone {
+		return name
+	}
+	return object.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
 // reportUnmanaged says why nothing at all is done, not even observed.

@@ -58,7 +58,7 @@ func (t *Turn) create(ctx context.Context, step plan.Step) error {
 // createObjects makes what a machine consists of, and what is not there yet.
 func (t *Turn) createObjects(ctx context.Context, template, infrastructure *unstructured.Unstructured, step plan.Step) error {
 	if template != nil {
-		if _, err := t.ownTemplate(ctx, template); err != nil {
+		if _, err := t.OwnTemplate(ctx, template); err != nil {
 			return err
 		}
 	}
@@ -176,9 +176,9 @@ func (t *Turn) takeNumber(ctx context.Context, step plan.Step) error {
 	return t.Annotate(ctx, notes)
 }
 
-// ownTemplate makes the Cluster an owner of the machine template, so that it
+// OwnTemplate makes the Cluster an owner of the machine template, so that it
 // moves with the cluster. It returns the template as it is then.
-func (t *Turn) ownTemplate(ctx context.Context, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	owner := metav1.OwnerReference{
 		APIVersion: clusterv1.GroupVersion.String(),
 		Kind:       "Cluster",

@@ -30,6 +30,10 @@ type Type struct {
 	Resource string
 	// Finalizer holds an object until its machines are gone.
 	Finalizer string
+	// NameVariable stands for the object in templates of machines' names.
+	NameVariable string
+	// Standalone: an object belongs to the Cluster that its label names, where no Cluster owns it.
+	Standalone bool
 }
 
 // Kind is what one kind of groups has of its own. Everything else of a turn is the same for all.

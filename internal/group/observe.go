@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -125,7 +126,7 @@ func (t *Turn) addWanted() {
 		want.Domains = domains(t.Cluster)
 	}
 	var err error
-	if want.NameFormat, err = machine.NameFormat(t.Spec.Names, t.Object.GetName(), t.Cluster.Name); err != nil {
+	if want.NameFormat, err = machine.NameFormatOf(t.Kind.Type().NameVariable, t.Spec.Names, t.Object.GetName(), t.Cluster.Name); err != nil {
 		t.Refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
 	}
 	if want.Replicas < 1 {
@@ -227,7 +228,7 @@ func (t *Turn) addTemplate(ctx context.Context) {
 		*m = t.readTemplate(ctx)
 		m.of, m.Read = of, now
 	}
-	t.Facts.Cluster.Template = m.Missing
+	t.Facts.Cluster.Template = cmp.Or(m.Missing, t.Facts.Cluster.Template)
 }
 
 // readTemplate returns the machine template and the kind of machines that it makes, or what is wrong with it.

@@ -30,7 +30,7 @@ func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.
 		return plan.Observed{}, fmt.Errorf("reading %s %s: %w", kind.Type().Kind, key, err)
 	}
 	cluster := &clusterv1.Cluster{}
-	owner := clusterName(object)
+	owner := (&Controller{Kind: kind}).clusterName(object)
 	if owner == "" {
 		return plan.Observed{}, fmt.Errorf("no Cluster owns %s %s", kind.Type().Kind, key)
 	}

@@ -61,7 +61,7 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 		return nil
 	}
 	if template := &t.Memory.Template; template.Object != nil && t.Cluster.UID != "" {
-		owned, err := t.ownTemplate(ctx, template.Object)
+		owned, err := t.OwnTemplate(ctx, template.Object)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}

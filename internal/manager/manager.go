@@ -72,6 +72,7 @@ var contents = []part{
 	{name: "LocalCluster and LocalMachine", add: addLocal},
 
 	{name: "KubeadmControlPlane", own: true, add: addStacked},
+	{name: "ControlPlane", own: true, add: addMachines},
 	{name: "webhooks of control planes", own: true, add: addOwnWebhooks},
 
 	{name: "webhooks", add: addWebhooks},

@@ -17,6 +17,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
 )
@@ -69,6 +70,7 @@ func (*Kind) Type() group.Type {
 		GroupVersionKind: controlplanev1.GroupVersion.WithKind("KubeadmControlPlane"),
 		Resource:         "kubeadmcontrolplanes",
 		Finalizer:        upstream.KubeadmControlPlaneFinalizer,
+		NameVariable:     machine.KubeadmControlPlaneVariable,
 	}
 }
 

@@ -18,7 +18,7 @@ var layers = [][]string{
 	{"internal/plan", "internal/cloudinit", "internal/hostcheck"},
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer"},
 	{"internal/group"},
-	{"internal/stacked", "internal/admission", "internal/sandbox"},
+	{"internal/stacked", "internal/machines", "internal/admission", "internal/sandbox"},
 	{"internal/local"},
 	{"internal/manager"},
 	{"internal/embed"},

@@ -1,0 +1,217 @@
+package machines
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/api/controlplane/v1alpha1"
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// memory is what is kept of one control plane between turns.
+type memory struct {
+	// template is that of the bootstrap objects; nil: there is none, or it was not read.
+	template *unstructured.Unstructured
+	// kubeconfig and authority report which secrets of a cluster there are whose authorities Quorate does not keep.
+	kubeconfig, authority bool
+	read                  time.Time
+	// said is what the operator of etcd said last.
+	said operatorSays
+}
+
+// memoryOf returns what is kept of a turn's control plane.
+func memoryOf(m *group.Memory) *memory {
+	if m.Own == nil {
+		m.Own = &memory{}
+	}
+	return m.Own.(*memory)
+}
+
+// usesKubeadm reports whether the kubeadm bootstrap provider makes the bootstrap data. It reads the cluster's authorities from
+// secrets, which the control plane makes and controls: the provider would make them the first machine's own, and they would go with it.
+func usesKubeadm(cp *v1alpha1.ControlPlane) bool {
+	ref := cp.Spec.MachineTemplate.Spec.Bootstrap.ConfigRef
+	return ref.Kind == "KubeadmConfigTemplate" && ref.APIGroup == bootstrapv1.GroupVersion.Group
+}
+
+// kubeadmConfiguration is what a KubeadmConfigTemplate says of the cluster.
+func kubeadmConfiguration(template *unstructured.Unstructured) (*bootstrapv1.ClusterConfiguration, error) {
+	typed := &bootstrapv1.KubeadmConfigTemplate{}
+	if template == nil {
+		return &typed.Spec.Template.Spec.ClusterConfiguration, nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template.Object, typed); err != nil {
+		return nil, fmt.Errorf("reading KubeadmConfigTemplate %s: %w", template.GetName(), err)
+	}
+	return &typed.Spec.Template.Spec.ClusterConfiguration, nil
+}
+
+// Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.
+func (*Kind) Read(ctx context.Context, t *group.Turn) error {
+	m := memoryOf(t.Memory)
+	m.template = nil
+	if ref := of(t).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef; ref.IsDefined() {
+		found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Object.GetNamespace())
+		const field = "spec.machineTemplate.spec.bootstrap.configRef"
+		switch {
+		case apierrors.IsNotFound(err):
+			t.Facts.Cluster.Template = fmt.Sprintf("%s: there is no %s %q in namespace %s", field, ref.Kind, ref.Name, t.Object.GetNamespace())
+		case err != nil:
+			t.Facts.Cluster.Template = fmt.Sprintf("%s: %s %q: %v", field, ref.Kind, ref.Name, err)
+		}
+		m.template = found
+	}
+	if !usesKubeadm(of(t)) {
+		return readOthers(ctx, t)
+	}
+	config, err := kubeadmConfiguration(m.template)
+	if err != nil {
+		return err
+	}
+	if config.Etcd.External.IsDefined() && t.Facts.Etcd.Managed {
+		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() + ", and spec.etcd.management is Members: None would be accepted"})
+	}
+	return t.ReadSecrets(ctx, config)
+}
+
+// readOthers looks for the secrets of a cluster whose bootstrap provider keeps its authorities itself.
+func readOthers(ctx context.Context, t *group.Turn) error {
+	m := memoryOf(t.Memory)
+	if t.Facts.Now.Sub(m.read) > group.SlowTime || !m.kubeconfig && t.Facts.Now.Sub(m.read) > group.SlowMissing {
+		var err error
+		if m.kubeconfig, err = exists(ctx, t, secret.Kubeconfig); err != nil {
+			return err
+		}
+		if m.authority, err = exists(ctx, t, secret.ClusterCA); err != nil {
+			return err
+		}
+		m.read = t.Facts.Now
+	}
+	// Without an authority only others can make the kubeconfig.
+	t.Facts.Cluster.Kubeconfig = plan.Kubeconfig{Exists: m.kubeconfig || !m.authority, Foreign: m.kubeconfig || !m.authority}
+	return recordManagement(ctx, t)
+}
+
+// exists reports whether a secret of the cluster is there.
+func exists(ctx context.Context, t *group.Turn, purpose secret.Purpose) (bool, error) {
+	name := secret.Name(t.Cluster.Name, purpose)
+	err := t.APIReader.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: name}, &corev1.Secret{})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("looking for secret %s: %w", name, err)
+	}
+	return err == nil, nil
+}
+
+// ReadBootstrap implements group.Kind.
+func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
+	ref := m.Spec.Bootstrap.ConfigRef
+	if !ref.IsDefined() {
+		return nil
+	}
+	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, m.Namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	m.Bootstrap = found
+	return nil
+}
+
+// Created implements group.Kind.
+func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error) {
+	template := memoryOf(t.Memory).template
+	if template == nil {
+		return nil, nil
+	}
+	gvk := template.GroupVersionKind()
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix) + "List"
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk)
+	if err := t.Client.List(ctx, list, t.MadeForGroup()...); err != nil {
+		return nil, fmt.Errorf("listing the %s objects of %s: %w", gvk.Kind, t.Object.GetName(), err)
+	}
+	found := make([]client.Object, len(list.Items))
+	for i := range list.Items {
+		found[i] = &list.Items[i]
+	}
+	return found, nil
+}
+
+// Bootstrap implements group.Kind. Who initialises the cluster is decided by the bootstrap provider.
+func (k *Kind) Bootstrap(_ context.Context, t *group.Turn, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
+	given := of(t).Spec.MachineTemplate.Spec.Bootstrap
+	if !given.ConfigRef.IsDefined() {
+		// A machine without bootstrap data joins by itself.
+		return nil, clusterv1.Bootstrap{DataSecretName: ptr.To(ptr.Deref(given.DataSecretName, ""))}, nil
+	}
+	template := memoryOf(t.Memory).template
+	if template == nil {
+		return nil, clusterv1.Bootstrap{}, fmt.Errorf("making the bootstrap of Machine %s: there is no %s %s", step.Machine, given.ConfigRef.Kind, given.ConfigRef.Name)
+	}
+	newborn := &group.Machine{Machine: &clusterv1.Machine{}, Bootstrap: &unstructured.Unstructured{Object: map[string]any{}}}
+	made, err := t.Clone(template, step.Machine, k.InPlace(t, newborn).Config)
+	if err != nil {
+		return nil, clusterv1.Bootstrap{}, err
+	}
+	ref := clusterv1.ContractVersionedObjectReference{APIGroup: made.GroupVersionKind().Group, Kind: made.GetKind(), Name: step.Machine}
+	return made, clusterv1.Bootstrap{ConfigRef: ref}, nil
+}
+
+// Unadoptable implements group.Kind. Whatever a machine was made of, it may be adopted.
+func (*Kind) Unadoptable(_ context.Context, t *group.Turn, m *clusterv1.Machine) (string, error) {
+	if !m.DeletionTimestamp.IsZero() || t.Spec.Version == "" {
+		return "", nil
+	}
+	return group.TooFar(t.Spec.Version, m.Spec.Version), nil
+}
+
+// Adopt implements group.Kind: a machine's bootstrap object gets the group's labels, and the cluster's secrets that a
+// KubeadmConfig controls become the control plane's own.
+func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) error {
+	ref := m.Spec.Bootstrap.ConfigRef
+	if !ref.IsDefined() {
+		return nil
+	}
+	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, m.Namespace)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	if ref.Kind == "KubeadmConfig" && ref.APIGroup == bootstrapv1.GroupVersion.Group {
+		config := &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID()}}
+		t.Memory.Secrets = group.Secrets{}
+		if err := certs.TakeOver(ctx, t.APIReader, t.Client, t.Cluster, config, t.ControllerRef()); err != nil {
+			return fmt.Errorf("adopting the secrets of cluster %s: %w", t.Cluster.Name, err)
+		}
+	}
+	after := found.DeepCopy()
+	after.SetLabels(t.Identified(found.GetLabels()))
+	if maps.Equal(after.GetLabels(), found.GetLabels()) {
+		return nil
+	}
+	if err := t.Client.Patch(ctx, after, client.MergeFrom(found)); err != nil {
+		return fmt.Errorf("adopting %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	return nil
+}
