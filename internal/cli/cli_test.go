@@ -64,6 +64,9 @@ func TestBadInput(t *testing.T) {
 		{"up --name A", command.ExitUsage, `--name is "A": lower-case letters`},
 		{"up --kubernetes-version v1.2.3", command.ExitUsage, "v1.36.3 or v1.35.4 would be accepted"},
 		{"up --failure-domains a,a", command.ExitUsage, `--failure-domains has "a" twice`},
+		{"up --kind TalosControlPlane", command.ExitUsage, `--kind is "TalosControlPlane": KubeadmControlPlane or ControlPlane would be accepted`},
+		{"up --kind ControlPlane --replicas 2", command.ExitUsage, "--replicas is 2: an even number"},
+		{"up -f x.yaml --kind ControlPlane", command.ExitUsage, "--kind and -f exclude each other"},
 		{"up --network 10.0.0.0/30", command.ExitUsage, `--network is "10.0.0.0/30": an IPv4 range from /8 to /22`},
 		{"up --network fd00::/16", command.ExitUsage, "--network is"},
 		{"up --kubernetes-version v9.9.9", command.ExitUsage, `--kubernetes-version is "v9.9.9": v1.36.3 or v1.35.4 would be accepted`},
@@ -170,6 +173,31 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// The flags say the same of each kind of control planes; what each leaves to a default is not the same, and is spelled out.
+func TestDryRunOfAControlPlane(t *testing.T) {
+	for args, want := range map[string][]string{
+		"":                                   {"kind: ControlPlane\n    name: demo-cp", "apiVersion: controlplane.cluster.x-k8s.io/v1alpha1\nkind: ControlPlane", "enableAutorepair: true", "maxParallel: 7", "replicas: 3", "version: v1.36.3", "controlPlane: {}", "management: Members"},
+		"--auto-repair=false":                {"enableAutorepair: false"},
+		"--max-parallel 2 --replicas 5":      {"maxParallel: 2", "replicas: 5"},
+		"--kubernetes-version 1.35.4":        {"version: v1.35.4"},
+		"--workers 1 --failure-domains x":    {"kind: MachineDeployment", "failureDomains:\n  - x\n"},
+		"--name other --auto-repair -o json": {`"name": "other-cp"`, `"enableAutorepair": true`},
+	} {
+		out, errors, code := run(t, "", append([]string{"up", "--dry-run", "--kind", "ControlPlane"}, strings.Fields(args)...)...)
+		if code != command.ExitOK || errors != "" {
+			t.Errorf("%q: exit code %d, errors %q", args, code, errors)
+		}
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("%q: manifests lack %q", args, text)
+			}
+		}
+		if strings.Contains(out, "KubeadmControlPlane") {
+			t.Errorf("%q: a KubeadmControlPlane is among them", args)
+		}
+	}
+}
+
 func TestVersionAsData(t *testing.T) {
 	for output, unmarshal := range map[string]func([]byte, any) error{
 		"json": json.Unmarshal,
@@ -230,6 +258,7 @@ func TestCompletion(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"status --output ", "table\njson\nyaml\n"},
 		{"up --kubernetes-version ", "v1.36.3\nv1.35.4\n"},
+		{"up --kind ", "KubeadmControlPlane\nControlPlane\n"},
 		{"logs m --component k", "kubelet"},
 		{"machine kill-component m ", "etcd\nkube-apiserver"},
 		{"artifacts build v1.36.3 ", "v1.35.4\n"},

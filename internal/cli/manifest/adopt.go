@@ -19,19 +19,26 @@ type Step struct {
 	Patch  map[string]any
 }
 
-// All are the objects that the cluster may have, whether it has workers or not.
+// All are the objects that the cluster may have, of whatever kind its control plane is and whether it has workers or not.
 func (c Cluster) All() ([]*unstructured.Unstructured, error) {
 	c.Workers = max(c.Workers, 1)
 	var objects []*unstructured.Unstructured
-	for _, d := range c.Documents() {
-		o, err := Generic(d)
-		if err != nil {
-			return nil, err
+	for _, kind := range Kinds() {
+		c.Kind = Kind(kind)
+		for _, d := range c.Documents() {
+			o, err := Generic(d)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.ContainsFunc(objects, func(other *unstructured.Unstructured) bool { return nameOf(other) == nameOf(o) }) {
+				objects = append(objects, o)
+			}
 		}
-		objects = append(objects, o)
 	}
 	return objects, nil
 }
+
+func nameOf(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
 
 // Steps lead from what exists, of All, to what is wanted. Flags that were given
 // are wanted; of all others, what the cluster has stays. Only fields that
@@ -40,11 +47,11 @@ func (c Cluster) Steps(existing []*unstructured.Unstructured, given func(flag st
 	have := inventory{}
 	for _, o := range existing {
 		if !o.GetDeletionTimestamp().IsZero() {
-			return nil, fmt.Errorf("%s %s is still being deleted: wait until it is gone, or take another name", o.GetKind(), o.GetName())
+			return nil, fmt.Errorf("%s is still being deleted: wait until it is gone, or take another name", nameOf(o))
 		}
-		have[o.GetKind()+" "+o.GetName()] = o
+		have[nameOf(o)] = o
 	}
-	if err := c.checkShape(have); err != nil {
+	if err := c.adoptKind(have["Cluster "+c.Name], given); err != nil {
 		return nil, err
 	}
 	steps, err := c.adopt(have, given)
@@ -56,8 +63,8 @@ func (c Cluster) Steps(existing []*unstructured.Unstructured, given func(flag st
 		if err != nil {
 			return nil, err
 		}
-		if have[o.GetKind()+" "+o.GetName()] == nil {
-			steps = append(steps, Step{What: o.GetKind() + " " + o.GetName() + " is made", Object: o})
+		if have[nameOf(o)] == nil {
+			steps = append(steps, Step{What: nameOf(o) + " is made", Object: o})
 		}
 	}
 	return steps, nil
@@ -65,25 +72,26 @@ func (c Cluster) Steps(existing []*unstructured.Unstructured, given func(flag st
 
 type inventory map[string]*unstructured.Unstructured
 
-func (have inventory) number(object string, path ...string) (int32, bool) {
-	o := have[object]
-	if o == nil {
-		return 0, false
-	}
-	n, found, _ := unstructured.NestedInt64(o.Object, path...)
-	return int32(n), found
-}
-
-func (c Cluster) checkShape(have inventory) error {
-	o := have["Cluster "+c.Name]
-	if o == nil {
+// adoptKind takes over the kind of the control plane, and refuses to change it, or anything else of a cluster's shape.
+func (c *Cluster) adoptKind(cluster *unstructured.Unstructured, given func(flag string) bool) error {
+	if cluster == nil {
 		return nil
 	}
 	var typed clusterv1.Cluster
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &typed); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(cluster.Object, &typed); err != nil {
 		return fmt.Errorf("reading Cluster %s: %w", c.Name, err)
 	}
-	return c.Shape(&typed)
+	asked, ref := c.Kind, typed.Spec.ControlPlaneRef
+	if ref.APIGroup == controlPlaneGroup && slices.Contains(Kinds(), ref.Kind) {
+		c.Kind = Kind(ref.Kind)
+	}
+	if err := c.Shape(&typed); err != nil {
+		return err
+	}
+	if given("kind") && asked != c.Kind {
+		return fmt.Errorf("--kind is %s and cluster %s has a %s: a control plane does not change its kind; make another cluster with --name", asked, c.Name, c.Kind)
+	}
+	return nil
 }
 
 // adopt takes over what the cluster has, and returns the changes to what is there.
@@ -91,21 +99,24 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 	if err := c.adoptFixed(have, given); err != nil {
 		return nil, err
 	}
-	controlPlane, workers := "KubeadmControlPlane "+controlPlaneName(c.Name), "MachineDeployment "+workersName(c.Name)
-	steps := append(c.adoptVersion(have, controlPlane, workers, given), c.adoptRepair(have[controlPlane], given)...)
+	controlPlane, workers := have[string(c.Kind)+" "+controlPlaneName(c.Name)], have["MachineDeployment "+workersName(c.Name)]
+	steps := append(c.adoptVersion(controlPlane, workers, given), c.adoptRepair(controlPlane, given)...)
 	for _, f := range []struct {
-		flag, object, what string
-		path               []string
-		value              *int32
+		flag, what string
+		object     *unstructured.Unstructured
+		path       []string
+		value      *int32
+		read       func(*unstructured.Unstructured) int32
+		write      func(int32) any
 	}{
-		{"replicas", controlPlane, "replicas", []string{"spec", "replicas"}, &c.Replicas},
-		{"max-parallel", controlPlane, "machines that may join at once", []string{"spec", "joins", "maxParallel"}, &c.MaxParallel},
-		{"workers", workers, "workers", []string{"spec", "replicas"}, &c.Workers},
+		{"replicas", "replicas", controlPlane, replicasPath, &c.Replicas, readReplicas, writeReplicas},
+		{"max-parallel", "machines that may join at once", controlPlane, maxParallelPath, &c.MaxParallel, c.Kind.maxParallel, c.Kind.maxParallelValue},
+		{"workers", "workers", workers, replicasPath, &c.Workers, readReplicas, writeReplicas},
 	} {
-		if have[f.object] == nil {
+		if f.object == nil {
 			continue
 		}
-		current, _ := have.number(f.object, f.path...)
+		current := f.read(f.object)
 		if !given(f.flag) {
 			*f.value = current
 			continue
@@ -113,35 +124,39 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 		if current == *f.value {
 			continue
 		}
-		var value any = int64(*f.value)
-		if f.flag == "max-parallel" && *f.value == 0 {
-			value = nil // no limit: the field goes
-		}
 		steps = append(steps, Step{
 			What:   fmt.Sprintf("%s: %d -> %d", f.what, current, *f.value),
-			Object: have[f.object],
-			Patch:  nested(value, f.path),
+			Object: f.object,
+			Patch:  nested(f.write(*f.value), f.path),
 		})
 	}
 	return steps, nil
 }
 
+var replicasPath = []string{"spec", "replicas"}
+
+func readReplicas(o *unstructured.Unstructured) int32 {
+	n, _, _ := unstructured.NestedInt64(o.Object, replicasPath...)
+	return int32(n)
+}
+
+func writeReplicas(n int32) any { return int64(n) }
+
 // adoptVersion takes over the version, or returns the changes to another. The workers wait for the control plane
 // by themselves: Cluster API makes none that would be newer.
-func (c *Cluster) adoptVersion(have inventory, controlPlane, workers string, given func(flag string) bool) []Step {
+func (c *Cluster) adoptVersion(controlPlane, workers *unstructured.Unstructured, given func(flag string) bool) []Step {
 	var steps []Step
 	for _, at := range []struct {
-		object string
+		object *unstructured.Unstructured
 		path   []string
 	}{
 		{controlPlane, []string{"spec", "version"}},
 		{workers, []string{"spec", "template", "spec", "version"}},
 	} {
-		o := have[at.object]
-		if o == nil {
+		if at.object == nil {
 			continue
 		}
-		version, _, _ := unstructured.NestedString(o.Object, at.path...)
+		version, _, _ := unstructured.NestedString(at.object.Object, at.path...)
 		switch {
 		case !given("kubernetes-version"):
 			if at.object == controlPlane {
@@ -149,8 +164,8 @@ func (c *Cluster) adoptVersion(have inventory, controlPlane, workers string, giv
 			}
 		case version != c.Version:
 			steps = append(steps, Step{
-				What:   fmt.Sprintf("version of %s: %s -> %s", o.GetName(), version, c.Version),
-				Object: o,
+				What:   fmt.Sprintf("version of %s: %s -> %s", at.object.GetName(), version, c.Version),
+				Object: at.object,
 				Patch:  nested(c.Version, at.path),
 			})
 		}
@@ -163,17 +178,16 @@ func (c *Cluster) adoptRepair(controlPlane *unstructured.Unstructured, given fun
 	if controlPlane == nil {
 		return nil
 	}
-	path := []string{"spec", "autoRepair"}
-	_, repairs, _ := unstructured.NestedMap(controlPlane.Object, path...)
+	repairs := c.Kind.repairs(controlPlane)
 	if !given("auto-repair") {
 		c.AutoRepair = repairs
 	}
 	if repairs == c.AutoRepair {
 		return nil
 	}
-	change := Step{What: "broken machines are replaced", Object: controlPlane, Patch: nested(map[string]any{}, path)}
+	change := Step{What: "broken machines are replaced", Object: controlPlane, Patch: c.Kind.repairPatch(c.AutoRepair)}
 	if !c.AutoRepair {
-		change.What, change.Patch = "broken machines are no longer replaced", nested(nil, path)
+		change.What = "broken machines are no longer replaced"
 	}
 	return []Step{change}
 }

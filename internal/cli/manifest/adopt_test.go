@@ -33,6 +33,8 @@ func TestSteps(t *testing.T) {
 	withWorkers := with(func(c *Cluster) { c.Workers = 2 })
 	limited := with(func(c *Cluster) { c.MaxParallel = 1 })
 	repaired := with(func(c *Cluster) { c.AutoRepair = true })
+	machines := with(func(c *Cluster) { c.Kind, c.AutoRepair = ControlPlane, true })
+	oneByOne := with(func(c *Cluster) { c.Kind, c.MaxParallel = ControlPlane, 1 })
 	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.35.4", 5, []string{"x"} })
 	for _, tt := range []struct {
 		name   string
@@ -65,6 +67,23 @@ func TestSteps(t *testing.T) {
 		{"other version with workers", new(with(func(c *Cluster) { c.Version, c.Workers = "v1.35.4", 2 })), withWorkers, "kubernetes-version", []string{
 			"version of demo-cp: v1.35.4 -> v1.36.3", "version of demo-workers: v1.35.4 -> v1.36.3",
 		}, `{"spec":{"version":"v1.36.3"}}`, ""},
+		{"new machines", nil, machines, "kind", []string{
+			"Cluster demo is made", "LocalCluster demo is made", "LocalMachineTemplate demo-cp is made", "KubeadmConfigTemplate demo-cp is made", "ControlPlane demo-cp is made",
+		}, "", ""},
+		{"machines again", &machines, machines, "kind replicas kubernetes-version max-parallel auto-repair", nil, "", ""},
+		{"machines again without flags", &oneByOne, demo(), "", nil, "", ""},
+		{"machines, first workers", &machines, withWorkers, "workers", []string{
+			"LocalMachineTemplate demo-workers is made", "KubeadmConfigTemplate demo-workers is made", "MachineDeployment demo-workers is made",
+		}, "", ""},
+		{"machines, grow", &machines, with(func(c *Cluster) { c.Replicas = 5 }), "replicas", []string{"replicas: 3 -> 5"}, `{"spec":{"replicas":5}}`, ""},
+		{"machines, other version", new(with(func(c *Cluster) { c.Kind, c.Version = ControlPlane, "v1.35.4" })), demo(), "kubernetes-version",
+			[]string{"version of demo-cp: v1.35.4 -> v1.36.3"}, `{"spec":{"version":"v1.36.3"}}`, ""},
+		{"machines, limit", &machines, limited, "max-parallel", []string{"machines that may join at once: 0 -> 1"}, `{"spec":{"joins":{"maxParallel":1}}}`, ""},
+		{"machines, limit goes", &oneByOne, demo(), "max-parallel", []string{"machines that may join at once: 1 -> 0"}, `{"spec":{"joins":{"maxParallel":7}}}`, ""},
+		{"machines, repair", &oneByOne, repaired, "auto-repair", []string{"broken machines are replaced"}, `{"spec":{"enableAutorepair":true}}`, ""},
+		{"machines, repair goes", &machines, demo(), "auto-repair", []string{"broken machines are no longer replaced"}, `{"spec":{"enableAutorepair":false}}`, ""},
+		{"another kind", new(demo()), machines, "kind", nil, "", "--kind is ControlPlane and cluster demo has a KubeadmControlPlane: a control plane does not change its kind"},
+		{"back to the other kind", &machines, demo(), "kind", nil, "", "--kind is KubeadmControlPlane and cluster demo has a ControlPlane"},
 		{"other domains", &old, demo(), "failure-domains", nil, "", `--failure-domains is "a,b,c" and cluster demo has "x"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,9 +163,44 @@ func TestStepsRefuseAForeignCluster(t *testing.T) {
 	expectError(t, err, `name "demo" is in use by a cluster that was not made by`)
 }
 
+// Of a ControlPlane that the user's manifests made, what is left out has the defaults of its kind.
+func TestStepsKnowTheDefaultsOfAControlPlane(t *testing.T) {
+	has := demo()
+	has.Kind = ControlPlane
+	existing := objectsOf(t, has)
+	spec, _, _ := unstructured.NestedMap(existing[4].Object, "spec")
+	delete(spec, "joins")
+	delete(spec, "enableAutorepair")
+	existing[4].Object["spec"] = spec
+	for flag, change := range map[string]func(*Cluster){
+		"max-parallel": func(c *Cluster) { c.MaxParallel = 1 },
+		"auto-repair":  func(c *Cluster) { c.AutoRepair = true },
+	} {
+		wants := demo()
+		change(&wants)
+		steps, err := wants.Steps(existing, func(f string) bool { return f == flag })
+		if err != nil || len(steps) > 0 {
+			t.Errorf("%s: steps are %v, %v", flag, steps, err)
+		}
+	}
+}
+
+// All are read before anything is changed, and deleted after the cluster: those of each kind, and each once.
 func TestAll(t *testing.T) {
 	objects, err := demo().All()
-	if err != nil || len(objects) != 7 {
-		t.Errorf("%d objects, %v; want 7", len(objects), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range objects {
+		got = append(got, nameOf(o))
+	}
+	want := []string{
+		"Cluster demo", "LocalCluster demo", "LocalMachineTemplate demo-cp", "KubeadmControlPlane demo-cp",
+		"LocalMachineTemplate demo-workers", "KubeadmConfigTemplate demo-workers", "MachineDeployment demo-workers",
+		"KubeadmConfigTemplate demo-cp", "ControlPlane demo-cp",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("objects are %q, want %q", got, want)
 	}
 }

@@ -17,6 +17,9 @@ func (c Cluster) Check(versions []string) error {
 	if err := CheckName(c.Name); err != nil {
 		return err
 	}
+	if err := checkKind(c.Kind); err != nil {
+		return err
+	}
 	if err := checkReplicas("--replicas", int64(c.Replicas)); err != nil {
 		return err
 	}
@@ -43,9 +46,12 @@ func CheckName(name string) error {
 	return nil
 }
 
+// mostReplicas is how many machines a control plane may have: etcd gains nothing from more.
+const mostReplicas = int32(7)
+
 func checkReplicas(field string, n int64) error {
 	switch {
-	case n < 1 || n > 7:
+	case n < 1 || n > int64(mostReplicas):
 		return fmt.Errorf("%s is %d: 1, 3, 5 or 7 would be accepted", field, n)
 	case n%2 == 0:
 		return fmt.Errorf("%s is %d: an even number only adds a machine that can fail and stands no more failures than %d; 1, 3, 5 or 7 would be accepted", field, n, n-1)

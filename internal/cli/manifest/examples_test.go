@@ -30,7 +30,10 @@ func TestExamplesAreWhatFlagsMake(t *testing.T) {
 	wide.Name, wide.Replicas, wide.MaxParallel, wide.AutoRepair = "wide", 5, 2, true
 	small := demo()
 	small.Name, small.Replicas, small.Workers = "small", 1, 2
+	machines := demo()
+	machines.Name, machines.Kind, machines.AutoRepair = "machines", ControlPlane, true
 	for file, c := range map[string]Cluster{
+		"control-plane-of-machines.yaml":      machines,
 		"cluster.yaml":                        demo(),
 		"with-workers.yaml":                   small,
 		"five-replicas-in-three-domains.yaml": wide,
@@ -77,17 +80,20 @@ func TestExamplesAreValid(t *testing.T) {
 func TestSchemasRefuse(t *testing.T) {
 	schemas := loadSchemas(t)
 	for _, tt := range []struct {
-		kind  string
-		value any
-		path  []string
-		part  string
+		file, kind string
+		value      any
+		path       []string
+		part       string
 	}{
-		{"KubeadmControlPlane", int64(4), []string{"spec", "replicas"}, "needs an odd number"},
-		{"KubeadmControlPlane", int64(0), []string{"spec", "joins", "maxParallel"}, "maxParallel"},
-		{"LocalCluster", []any{""}, []string{"spec", "failureDomains"}, "failureDomains"},
-		{"Cluster", "Not A Kind", []string{"spec", "infrastructureRef", "kind"}, "kind"},
+		{"cluster.yaml", "KubeadmControlPlane", int64(4), []string{"spec", "replicas"}, "needs an odd number"},
+		{"cluster.yaml", "KubeadmControlPlane", int64(0), []string{"spec", "joins", "maxParallel"}, "maxParallel"},
+		{"cluster.yaml", "LocalCluster", []any{""}, []string{"spec", "failureDomains"}, "failureDomains"},
+		{"cluster.yaml", "Cluster", "Not A Kind", []string{"spec", "infrastructureRef", "kind"}, "kind"},
+		{"control-plane-of-machines.yaml", "ControlPlane", int64(4), []string{"spec", "replicas"}, "needs an odd number"},
+		{"control-plane-of-machines.yaml", "ControlPlane", int64(0), []string{"spec", "joins", "maxParallel"}, "maxParallel"},
+		{"control-plane-of-machines.yaml", "ControlPlane", "KubeadmConfig", []string{"spec", "machineTemplate", "spec", "bootstrap", "configRef", "kind"}, "kind of a template"},
 	} {
-		for _, o := range parseFile(t, "cluster.yaml") {
+		for _, o := range parseFile(t, tt.file) {
 			if o.GetKind() != tt.kind {
 				continue
 			}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
-	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +32,8 @@ const (
 type Cluster struct {
 	Name      string
 	Namespace string
+	// Kind is that of the control plane.
+	Kind Kind
 	// Version of Kubernetes, with its v.
 	Version  string
 	Replicas int32
@@ -64,8 +65,8 @@ func (c Cluster) Documents() []Document {
 		{"The cluster itself: its networks, and who provides the rest.", c.cluster()},
 		{"What its machines share on this host: an endpoint (a free address is taken) and failure domains.", c.infrastructure()},
 		{"What machines of the control plane are made from.", c.machineTemplate(controlPlaneName(c.Name))},
-		{"The control plane. kubeadm's phases, files and arguments are set in kubeadmConfigSpec.", c.controlPlane()},
 	}
+	docs = append(docs, c.controlPlaneDocuments()...)
 	if c.Workers == 0 {
 		return docs
 	}
@@ -92,7 +93,7 @@ func (c Cluster) cluster() *clusterv1.Cluster {
 				Pods:     clusterv1.NetworkRanges{CIDRBlocks: []string{podNetwork}},
 				Services: clusterv1.NetworkRanges{CIDRBlocks: []string{serviceNetwork}},
 			},
-			ControlPlaneRef:   reference(controlplanev1.GroupVersion.Group, "KubeadmControlPlane", controlPlaneName(c.Name)),
+			ControlPlaneRef:   reference(controlPlaneGroup, string(c.Kind), controlPlaneName(c.Name)),
 			InfrastructureRef: reference(infrav1.GroupVersion.Group, "LocalCluster", c.Name),
 		},
 	}
@@ -120,38 +121,17 @@ func (c Cluster) machineTemplate(name string) *unstructured.Unstructured {
 	return o
 }
 
-func (c Cluster) controlPlane() *controlplanev1.KubeadmControlPlane {
-	kcp := &controlplanev1.KubeadmControlPlane{
-		TypeMeta:   metav1.TypeMeta{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlane"},
-		ObjectMeta: c.meta(controlPlaneName(c.Name)),
-	}
-	kcp.Spec.Replicas = ptr.To(c.Replicas)
-	kcp.Spec.Version = c.Version
-	kcp.Spec.MachineTemplate.Spec = upstream.KubeadmControlPlaneMachineTemplateSpec{
-		InfrastructureRef: reference(infrav1.GroupVersion.Group, "LocalMachineTemplate", controlPlaneName(c.Name)),
-		Deletion:          upstream.KubeadmControlPlaneMachineTemplateDeletionSpec{NodeDrainTimeoutSeconds: ptr.To(drainSeconds)},
-	}
-	kcp.Spec.KubeadmConfigSpec = kubeadm()
-	if c.MaxParallel > 0 {
-		kcp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
-	}
-	if c.AutoRepair {
-		kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{}
-	}
-	return kcp
+func (c Cluster) workerConfig() *bootstrapv1.KubeadmConfigTemplate {
+	return c.configTemplate(workersName(c.Name), bootstrapv1.KubeadmConfigSpec{
+		JoinConfiguration: bootstrapv1.JoinConfiguration{NodeRegistration: registration()},
+	})
 }
 
-func (c Cluster) workerConfig() *bootstrapv1.KubeadmConfigTemplate {
+func (c Cluster) configTemplate(name string, spec bootstrapv1.KubeadmConfigSpec) *bootstrapv1.KubeadmConfigTemplate {
 	return &bootstrapv1.KubeadmConfigTemplate{
 		TypeMeta:   metav1.TypeMeta{APIVersion: bootstrapv1.GroupVersion.String(), Kind: "KubeadmConfigTemplate"},
-		ObjectMeta: c.meta(workersName(c.Name)),
-		Spec: bootstrapv1.KubeadmConfigTemplateSpec{
-			Template: bootstrapv1.KubeadmConfigTemplateResource{
-				Spec: bootstrapv1.KubeadmConfigSpec{
-					JoinConfiguration: bootstrapv1.JoinConfiguration{NodeRegistration: registration()},
-				},
-			},
-		},
+		ObjectMeta: c.meta(name),
+		Spec:       bootstrapv1.KubeadmConfigTemplateSpec{Template: bootstrapv1.KubeadmConfigTemplateResource{Spec: spec}},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 func demo() Cluster {
 	return Cluster{
-		Name: "demo", Namespace: "default", Version: "v1.36.3", Replicas: 3,
+		Name: "demo", Namespace: "default", Kind: KubeadmControlPlane, Version: "v1.36.3", Replicas: 3,
 		FailureDomains: []string{"a", "b", "c"},
 	}
 }
@@ -32,6 +32,10 @@ func TestCheck(t *testing.T) {
 		{"even", func(c *Cluster) { c.Replicas = 4 }, "--replicas is 4: an even number only adds a machine that can fail and stands no more failures than 3; 1, 3, 5 or 7"},
 		{"none", func(c *Cluster) { c.Replicas = 0 }, "--replicas is 0: 1, 3, 5 or 7"},
 		{"too many", func(c *Cluster) { c.Replicas = 9 }, "--replicas is 9: 1, 3, 5 or 7"},
+		{"machines", func(c *Cluster) { c.Kind = ControlPlane }, ""},
+		{"machines, even", func(c *Cluster) { c.Kind, c.Replicas = ControlPlane, 2 }, "--replicas is 2: an even number"},
+		{"unknown kind", func(c *Cluster) { c.Kind = "TalosControlPlane" }, `--kind is "TalosControlPlane": KubeadmControlPlane or ControlPlane would be accepted`},
+		{"no kind", func(c *Cluster) { c.Kind = "" }, `--kind is ""`},
 		{"negative workers", func(c *Cluster) { c.Workers = -1 }, "--workers is -1: 0 or more"},
 		{"negative parallel", func(c *Cluster) { c.MaxParallel = -1 }, "--max-parallel is -1"},
 		{"unknown version", func(c *Cluster) { c.Version = "v1.30.0" }, `--kubernetes-version is "v1.30.0": v1.36.3 or v1.35.4`},
@@ -73,8 +77,14 @@ func TestDomains(t *testing.T) {
 
 // What is written can be read again, strictly, and means the same.
 func TestWrittenIsParsed(t *testing.T) {
-	c := demo()
-	c.Workers, c.MaxParallel = 2, 1
+	for _, kind := range Kinds() {
+		c := demo()
+		c.Kind, c.Workers, c.MaxParallel = Kind(kind), 2, 1
+		t.Run(kind, func(t *testing.T) { testWrittenIsParsed(t, c) })
+	}
+}
+
+func testWrittenIsParsed(t *testing.T, c Cluster) {
 	var out bytes.Buffer
 	if err := Write(&out, c.Documents()); err != nil {
 		t.Fatal(err)

@@ -81,6 +81,24 @@ spec:
       bootstrap: {configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfigTemplate, name: join}}
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: tpl}
 `
+	const machines = `
+apiVersion: controlplane.cluster.x-k8s.io/v1alpha1
+kind: ControlPlane
+metadata: {name: cp}
+spec:
+  replicas: 3
+  version: v1.36.3
+  machineTemplate:
+    spec:
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: tpl}
+      bootstrap: {configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfigTemplate, name: join}}
+`
+	const evenMachines = `
+apiVersion: controlplane.cluster.x-k8s.io/v1alpha1
+kind: ControlPlane
+metadata: {name: cp}
+spec: {replicas: 2, etcd: {management: %s}}
+`
 	const external = `
   kubeadmConfigSpec:
     clusterConfiguration:
@@ -118,6 +136,14 @@ spec: {topology: {classRef: {name: class}, version: %s}}
 		{"version of a set of workers", template + strings.Replace(strings.Replace(deployment, "v1.35.4", "v1.20.0", 1), "MachineDeployment", "MachineSet", 1), "join", `MachineSet md: spec.template.spec.version is "v1.20.0"`},
 		{"version of a topology", strings.Replace(topology, "%s", "v1.20.0", 1), "", `Cluster c: spec.topology.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
 		{"a topology", strings.Replace(topology, "%s", "v1.35.4", 1), "", ""},
+		{"machines", machines + template, "join", ""},
+		{"machines without a template", machines, "join", "ControlPlane cp: spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate tpl, which is neither"},
+		{"machines without a bootstrap template", machines + template, "", "ControlPlane cp: spec.machineTemplate.spec.bootstrap.configRef is KubeadmConfigTemplate join, which is neither"},
+		{"cluster finds its machines", machines + template + strings.Replace(strings.Replace(cluster, "%s", "c", 1), "KubeadmControlPlane", "ControlPlane", 1), "join", ""},
+		{"cluster of another kind", machines + template + strings.Replace(cluster, "%s", "c", 1), "join", "Cluster c: spec.controlPlaneRef is KubeadmControlPlane cp, which is neither"},
+		{"machines, even", strings.Replace(evenMachines, "%s", "Members", 1), "", "ControlPlane cp: spec.replicas is 2: an even number"},
+		{"machines, even without etcd", strings.Replace(evenMachines, "%s", "None", 1), "", ""},
+		{"version of machines", strings.Replace(machines, "v1.36.3", "v1.20.0", 1) + template, "join", `ControlPlane cp: spec.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
 		{"twice", kcp + template + template, "", "LocalMachineTemplate tpl is given twice"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -23,10 +23,11 @@ func (r Reference) String() string { return r.Kind + " " + r.Name }
 
 // referenceFields are where the kinds of a cluster name others.
 var referenceFields = map[schema.GroupKind][]string{
-	{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:                  {"spec.controlPlaneRef", "spec.infrastructureRef"},
-	{Group: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane"}: {"spec.machineTemplate.spec.infrastructureRef"},
-	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}:        {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
-	{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}:               {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:           {"spec.controlPlaneRef", "spec.infrastructureRef"},
+	{Group: controlPlaneGroup, Kind: string(KubeadmControlPlane)}:    {"spec.machineTemplate.spec.infrastructureRef"},
+	{Group: controlPlaneGroup, Kind: string(ControlPlane)}:           {"spec.machineTemplate.spec.infrastructureRef", "spec.machineTemplate.spec.bootstrap.configRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}: {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}:        {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
 }
 
 // CheckObjects says what is wrong with a user's objects: replicas, versions
@@ -66,9 +67,9 @@ func namespace(o *unstructured.Unstructured) string {
 func checkObject(o *unstructured.Unstructured, versions []string) error {
 	where := o.GetKind() + " " + o.GetName() + ": "
 	switch o.GroupVersionKind().GroupKind() {
-	case schema.GroupKind{Group: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane"}:
-		_, external, _ := unstructured.NestedMap(o.Object, "spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external")
-		if n, found, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); found && !external {
+	case schema.GroupKind{Group: controlPlaneGroup, Kind: string(KubeadmControlPlane)},
+		schema.GroupKind{Group: controlPlaneGroup, Kind: string(ControlPlane)}:
+		if n, found, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); found && hasEtcd(o) {
 			if err := checkReplicas(where+"spec.replicas", n); err != nil {
 				return err
 			}
@@ -84,6 +85,16 @@ func checkObject(o *unstructured.Unstructured, versions []string) error {
 		return checkVersionAt(o, where, versions, "spec", "topology", "version")
 	}
 	return nil
+}
+
+// hasEtcd reports whether etcd may run on the machines of a control plane.
+func hasEtcd(controlPlane *unstructured.Unstructured) bool {
+	if Kind(controlPlane.GetKind()) == ControlPlane {
+		management, _, _ := unstructured.NestedString(controlPlane.Object, "spec", "etcd", "management")
+		return management != string(controlplanev1alpha1.EtcdManagementNone)
+	}
+	_, external, _ := unstructured.NestedMap(controlPlane.Object, "spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external")
+	return !external
 }
 
 func checkVersionAt(o *unstructured.Unstructured, where string, versions []string, path ...string) error {

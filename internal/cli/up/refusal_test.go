@@ -100,7 +100,7 @@ func TestImpossibleIsNotApplied(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &bringUp{up: &up{Invocation: &command.Invocation{}, objects: tt.files, given: func(string) bool { return false }}}
-			b.cluster = manifest.Cluster{Name: "demo", Namespace: "default", Replicas: 3, Version: artifacts.Versions()[0]}
+			b.cluster = manifest.Cluster{Name: "demo", Namespace: "default", Kind: manifest.KubeadmControlPlane, Replicas: 3, Version: artifacts.Versions()[0]}
 			steps, err := b.todo(t.Context(), readOnly(t, tt.broken, tt.objects...))
 			if tt.code == command.ExitOK {
 				if err != nil || len(steps) != len(tt.files) {

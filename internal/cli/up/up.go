@@ -54,6 +54,9 @@ What is given on the command line is wanted; what is not stays as it is in a clu
 below in a new one. So the same command again changes nothing, and 'quorate up --replicas 5' makes a cluster of three one of
 five. With -f your own manifests are applied instead (server-side, as kubectl apply does).
 
+The control plane is a KubeadmControlPlane, or with --kind ControlPlane the machines alone, which the kubeadm bootstrap provider sets
+up from templates of its own. A cluster keeps its kind.
+
 Root in a local machine is root on the host: machines are namespaces, which keep experiments apart and not attackers. Whoever may
 run privileged pods in such a cluster can become root here.
 
@@ -68,6 +71,7 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
   quorate up --kubernetes-version v1.35.4 --name old
   quorate up --max-parallel 1                        # machines join one after the other
   quorate up --auto-repair                           # machines that break are replaced
+  quorate up --kind ControlPlane --name machines     # the control plane is machines and their bootstrap templates
   quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
   quorate up --dry-run -o yaml --workers 2           # only print the manifests`,
 		Args: command.NoArguments,
@@ -79,12 +83,13 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
 	u.cluster.Namespace = "default"
 	f := cmd.Flags()
 	f.StringVar(&u.cluster.Name, "name", "demo", "name of the cluster")
+	f.StringVar((*string)(&u.cluster.Kind), "kind", string(manifest.KubeadmControlPlane), "kind of the control plane: "+strings.Join(manifest.Kinds(), " or "))
 	f.Int32Var(&u.cluster.Replicas, "replicas", 3, "machines of the control plane: 1, 3, 5 or 7")
 	f.Int32Var(&u.cluster.Workers, "workers", 0, "worker machines")
 	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.Versions()[0], "version of Kubernetes: "+strings.Join(artifacts.Versions(), " or "))
 	f.StringVar(&u.domains, "failure-domains", "a,b,c", "names of failure domains that machines are spread over; empty for none")
 	f.Int32Var(&u.cluster.MaxParallel, "max-parallel", 0, "machines that may join at once; 0 for as many as are missing")
-	f.BoolVar(&u.cluster.AutoRepair, "auto-repair", false, "replace machines of the control plane that break, as far as the quorum allows")
+	f.BoolVar(&u.cluster.AutoRepair, "auto-repair", false, "replace machines of the control plane that break, as far as the quorum allows; a ControlPlane does unless this is false")
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
 	f.BoolVar(&u.wait, "wait", true, "wait until the cluster is up")
@@ -92,9 +97,8 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
 	f.BoolVar(&u.dryRun, "dry-run", false, "print the manifests and change nothing")
 	f.VarP(&u.output, "output", "o", "yaml; with --dry-run")
 	u.output = "yaml"
-	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return artifacts.Versions(), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", cobra.FixedCompletions(artifacts.Versions(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(manifest.Kinds(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -126,6 +130,9 @@ func (u *up) check() error {
 	if len(u.files) > 0 {
 		return u.readFiles()
 	}
+	if !u.given("auto-repair") {
+		u.cluster.AutoRepair = u.cluster.Kind.RepairsByDefault()
+	}
 	u.cluster.FailureDomains = manifest.Domains(u.domains)
 	u.cluster.Version = command.WithV(u.cluster.Version)
 	return u.cluster.Check(u.accepted())
@@ -134,7 +141,7 @@ func (u *up) check() error {
 // checkFlags looks at flags that exclude each other, and at those about the environment.
 func (u *up) checkFlags() error {
 	if len(u.files) > 0 {
-		for _, flag := range []string{"name", "replicas", "workers", "kubernetes-version", "failure-domains", "max-parallel", "auto-repair"} {
+		for _, flag := range []string{"name", "kind", "replicas", "workers", "kubernetes-version", "failure-domains", "max-parallel", "auto-repair"} {
 			if u.given(flag) {
 				return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
 			}
