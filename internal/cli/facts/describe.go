@@ -8,14 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/sandbox"
-	"github.com/quorate/quorate/internal/stacked"
 	"github.com/quorate/quorate/internal/workload"
 )
 
@@ -52,31 +51,31 @@ func Describe(s Seen) report.Cluster {
 	out.ControlPlane = s.controlPlane()
 	if s.Observed != nil {
 		out.Etcd = report.NewEtcd(s.Observed.Etcd)
+		out.Etcd.Operated = s.Objects.ControlPlane != nil && s.Objects.ControlPlane.Etcd == controlplanev1alpha1.EtcdManagementOperator
 	}
 	out.Workers = s.workers()
 	return out
 }
 
 func (s Seen) initialized() bool {
-	kcp := s.Objects.ControlPlane
-	return kcp != nil && ptr.Deref(kcp.Status.Initialization.ControlPlaneInitialized, false)
+	return s.Objects.ControlPlane != nil && s.Objects.ControlPlane.Initialized
 }
 
 func (s Seen) controlPlane() report.ControlPlane {
-	kcp := s.Objects.ControlPlane
-	if kcp == nil {
+	cp := s.Objects.ControlPlane
+	if cp == nil {
 		return report.ControlPlane{}
 	}
-	p := kcp.Status.Plan
+	p := cp.Plan
 	out := report.ControlPlane{
-		Name:      kcp.Name,
-		Version:   kcp.Spec.Version,
-		Replicas:  int(ptr.Deref(kcp.Spec.Replicas, 1)),
-		Available: meta.IsStatusConditionTrue(kcp.Status.Conditions, clusterv1.AvailableCondition),
-		UpToDate:  meta.IsStatusConditionTrue(kcp.Status.Conditions, upstream.KubeadmControlPlaneMachinesUpToDateCondition),
-		Current:   kcp.Status.ObservedGeneration == kcp.Generation,
+		Name:      cp.Name,
+		Version:   cp.Version,
+		Replicas:  cp.Replicas,
+		Available: meta.IsStatusConditionTrue(cp.Conditions, clusterv1.AvailableCondition),
+		UpToDate:  meta.IsStatusConditionTrue(cp.Conditions, clusterv1.MachinesUpToDateCondition),
+		Current:   cp.ObservedGeneration == cp.Generation,
 	}
-	if _, elsewhere := kcp.Labels[clusterv1.WatchLabel]; !elsewhere { // the manager that runs beside may write no plan, or no more
+	if _, elsewhere := cp.Labels[clusterv1.WatchLabel]; !elsewhere { // the manager that runs beside may write no plan, or no more
 		out.Next = report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message}
 	}
 	out.CertificateExpiry = s.certificateExpiry()
@@ -93,7 +92,7 @@ const expirySoon = 30 * 24 * time.Hour
 
 // certificateExpiry is what the control plane's status tells of its certificates.
 func (s Seen) certificateExpiry() report.CertificateExpiry {
-	told := s.Objects.ControlPlane.Status.CertificateExpiry
+	told := s.Objects.ControlPlane.CertificateExpiry
 	if told.Date.IsZero() {
 		return report.CertificateExpiry{}
 	}
@@ -253,7 +252,7 @@ func (s Seen) addNode(f *report.Facts, out *report.Machine, m *clusterv1.Machine
 	}
 	out.NodeReady = f.NodeReady
 	if machine.IsControlPlane(m) && s.Objects.ControlPlane != nil {
-		f.Components = machine.Components(node.Name, s.View.Pods, stacked.New().Spec(s.Objects.ControlPlane).Components)
+		f.Components = s.Objects.ControlPlane.components(node.Name, s.View.Pods)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/plan"
@@ -25,18 +26,48 @@ func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: "default", Generation: 2, CreationTimestamp: start, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}
 }
 
-// complete is a cluster of one control plane machine and one worker that is as wanted.
-func complete() Seen {
+// controlPlanes are of each kind one that is as wanted.
+func controlPlanes() map[string]client.Object {
+	conditions := func() []metav1.Condition {
+		return []metav1.Condition{
+			{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue},
+			{Type: "MachinesUpToDate", Status: metav1.ConditionTrue},
+		}
+	}
+	settled := controlplanev1.PlanStatus{Step: "Nothing", Message: "1 machine, all healthy"}
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: named("demo-cp")}
 	kcp.Spec.Replicas, kcp.Spec.Version = ptr.To[int32](1), "v1.36.3"
 	kcp.Status.ObservedGeneration = 2
 	kcp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-	kcp.Status.Conditions = []metav1.Condition{
-		{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue},
-		{Type: "MachinesUpToDate", Status: metav1.ConditionTrue},
-	}
-	kcp.Status.Plan.Step, kcp.Status.Plan.Message = "Nothing", "1 machine, all healthy"
+	kcp.Status.Conditions, kcp.Status.Plan = conditions(), settled
 
+	cp := &controlplanev1alpha1.ControlPlane{ObjectMeta: named("demo-cp")}
+	cp.Spec.Replicas, cp.Spec.Version = ptr.To[int32](1), "v1.36.3"
+	cp.Status.ObservedGeneration = 2
+	cp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	cp.Status.Conditions, cp.Status.Plan = conditions(), settled
+	return map[string]client.Object{kubeadmControlPlane: kcp, controlPlane: cp}
+}
+
+// of is what a control plane of any kind says.
+func of(o client.Object) *ControlPlane {
+	if kcp, is := o.(*controlplanev1.KubeadmControlPlane); is {
+		return ofKubeadm(kcp)
+	}
+	return ofMachines(o.(*controlplanev1alpha1.ControlPlane))
+}
+
+// eachKind does something with a cluster that is as wanted, once for each kind of control plane.
+func eachKind(t *testing.T, do func(*testing.T, Seen)) {
+	for kind, o := range controlPlanes() {
+		s := complete()
+		s.Objects.ControlPlane = of(o)
+		t.Run(kind, func(t *testing.T) { do(t, s) })
+	}
+}
+
+// complete is a cluster of one control plane machine and one worker that is as wanted.
+func complete() Seen {
 	deployment := clusterv1.MachineDeployment{ObjectMeta: named("demo-workers")}
 	deployment.Spec.Replicas = ptr.To[int32](1)
 	deployment.Spec.Template.Spec.Version = "v1.36.3"
@@ -52,7 +83,7 @@ func complete() Seen {
 	worker.Labels[clusterv1.MachineDeploymentNameLabel] = "demo-workers"
 	return Seen{
 		Objects: &Objects{
-			Cluster: cluster, ControlPlane: kcp,
+			Cluster: cluster, ControlPlane: of(controlPlanes()[kubeadmControlPlane]),
 			Deployments: []clusterv1.MachineDeployment{deployment},
 			Machines:    []clusterv1.Machine{cp, worker},
 		},
@@ -99,8 +130,13 @@ func box(name string) sandbox.Status {
 	}
 }
 
-func TestDescribeWhatIsAsWanted(t *testing.T) {
-	got := Describe(complete())
+func TestDescribeWhatIsAsWanted(t *testing.T) { eachKind(t, testAsWanted) }
+
+func testAsWanted(t *testing.T, s Seen) {
+	got := Describe(s)
+	if cp := got.ControlPlane; cp.Name != "demo-cp" || cp.Version != "v1.36.3" || cp.Replicas != 1 {
+		t.Errorf("control plane is %+v", cp)
+	}
 	if missing := got.Missing(); missing != "" {
 		t.Errorf("missing: %s", missing)
 	}
@@ -132,65 +168,76 @@ func TestDescribeTellsWhatIsMissing(t *testing.T) {
 		name    string
 		change  func(*Seen)
 		missing string
+		kind    string // empty: each
 	}{
-		{"no control plane", func(s *Seen) { s.Objects.ControlPlane = nil }, "there is no control plane yet"},
-		{"an old spec", func(s *Seen) { s.Objects.ControlPlane.Generation = 3 }, "has not seen the newest spec of demo-cp"},
-		{"an old spec of workers", func(s *Seen) { s.Objects.Deployments[0].Generation = 3 }, "has not seen the newest spec of demo-workers"},
-		{"not available", func(s *Seen) { s.Objects.ControlPlane.Status.Conditions = nil }, "demo-cp is not available yet"},
+		{"no control plane", func(s *Seen) { s.Objects.ControlPlane = nil }, "there is no control plane yet", ""},
+		{"an old spec", func(s *Seen) { s.Objects.ControlPlane.Generation = 3 }, "has not seen the newest spec of demo-cp", ""},
+		{"an old spec of workers", func(s *Seen) { s.Objects.Deployments[0].Generation = 3 }, "has not seen the newest spec of demo-workers", ""},
+		{"not available", func(s *Seen) { s.Objects.ControlPlane.Conditions = nil }, "demo-cp is not available yet", ""},
 		{"not up to date", func(s *Seen) {
-			s.Objects.ControlPlane.Status.Conditions[1].Status = metav1.ConditionFalse
-		}, "the machines of demo-cp are not up to date yet"},
+			s.Objects.ControlPlane.Conditions[1].Status = metav1.ConditionFalse
+		}, "the machines of demo-cp are not up to date yet", ""},
 		{"not at rest", func(s *Seen) {
-			s.Objects.ControlPlane.Status.Plan.Step, s.Objects.ControlPlane.Status.Plan.Message = "Create demo-cp-4 in a", "1 machine is outdated"
-		}, "demo-cp is not at rest: Create demo-cp-4 in a: 1 machine is outdated"},
-		{"no answer", func(s *Seen) { s.View = workload.View{Why: "connection refused"} }, "does not answer: connection refused"},
-		{"no node", func(s *Seen) { s.View.Nodes = s.View.Nodes[1:] }, "demo-cp-1 waits for its Node to be registered"},
+			s.Objects.ControlPlane.Plan.Step, s.Objects.ControlPlane.Plan.Message = "Create demo-cp-4 in a", "1 machine is outdated"
+		}, "demo-cp is not at rest: Create demo-cp-4 in a: 1 machine is outdated", ""},
+		{"no answer", func(s *Seen) { s.View = workload.View{Why: "connection refused"} }, "does not answer: connection refused", ""},
+		{"no node", func(s *Seen) { s.View.Nodes = s.View.Nodes[1:] }, "demo-cp-1 waits for its Node to be registered", ""},
 		{"a node that is not ready", func(s *Seen) {
 			s.View.Nodes[0].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "no network"}
-		}, "demo-cp-1 waits for its Node to be Ready: no network"},
-		{"a worker's node that is not ready", func(s *Seen) { s.View.Nodes[1].Status.Conditions = nil }, "demo-worker-x waits for its Node to be Ready"},
-		{"a component", func(s *Seen) { s.View.Pods = s.View.Pods[1:] }, "demo-cp-1 waits for etcd (there is no pod etcd-demo-cp-1)"},
-		{"no sandbox", func(s *Seen) { delete(s.Sandboxes, "demo-cp-1") }, "demo-cp-1 waits for the machine to be made"},
+		}, "demo-cp-1 waits for its Node to be Ready: no network", ""},
+		{"a worker's node that is not ready", func(s *Seen) { s.View.Nodes[1].Status.Conditions = nil }, "demo-worker-x waits for its Node to be Ready", ""},
+		{"a component", func(s *Seen) { s.View.Pods = s.View.Pods[1:] }, "demo-cp-1 waits for etcd (there is no pod etcd-demo-cp-1)", kubeadmControlPlane},
+		{"a component that ails", func(s *Seen) { s.View.Pods[1].Status.Conditions = nil }, "demo-cp-1 waits for kube-apiserver", ""},
+		{"no sandbox", func(s *Seen) { delete(s.Sandboxes, "demo-cp-1") }, "demo-cp-1 waits for the machine to be made", ""},
 		{"a sandbox that starts", onBox(func(b *sandbox.Status) {
 			b.Ready, b.Problem, b.Bootstrap.Phase = false, "containerd does not answer", ""
-		}), "demo-cp-1 waits for the machine to be made: containerd does not answer"},
+		}), "demo-cp-1 waits for the machine to be made: containerd does not answer", ""},
 		{"kubeadm", onBox(func(b *sandbox.Status) {
 			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapRunning, Command: "kubeadm join --x && echo ok > f"}
-		}), "demo-cp-1 waits for kubeadm: kubeadm join --x"},
+		}), "demo-cp-1 waits for kubeadm: kubeadm join --x", ""},
 		{"a failure", onBox(func(b *sandbox.Status) {
 			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "kubeadm join", Output: "much\nerror: no route\n"}
-		}), "demo-cp-1 waits for bootstrap: kubeadm join: error: no route"},
+		}), "demo-cp-1 waits for bootstrap: kubeadm join: error: no route", ""},
 		{"a directive", onBox(func(b *sandbox.Status) {
 			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Unsupported: "disk_setup"}
-		}), "the bootstrap data has disk_setup, which local machines cannot carry out"},
-		{"stopped", onBox(func(b *sandbox.Status) { b.State = sandbox.Stopped }), "stopped; `quorate machine start` starts it"},
-		{"paused", onBox(func(b *sandbox.Status) { b.State = sandbox.Paused }), "paused; `quorate machine resume` resumes it"},
-		{"partitioned", onBox(func(b *sandbox.Status) { b.Partitioned = true }), "its link is cut; `quorate machine heal` mends it"},
-		{"dead", onBox(func(b *sandbox.Status) { b.State = sandbox.Dead }), "demo-cp-1 waits for the machine to run: dead"},
-		{"no data", func(s *Seen) { s.Objects.Machines[0].Spec.Bootstrap.DataSecretName = nil }, "demo-cp-1 waits for bootstrap data"},
+		}), "the bootstrap data has disk_setup, which local machines cannot carry out", ""},
+		{"stopped", onBox(func(b *sandbox.Status) { b.State = sandbox.Stopped }), "stopped; `quorate machine start` starts it", ""},
+		{"paused", onBox(func(b *sandbox.Status) { b.State = sandbox.Paused }), "paused; `quorate machine resume` resumes it", ""},
+		{"partitioned", onBox(func(b *sandbox.Status) { b.Partitioned = true }), "its link is cut; `quorate machine heal` mends it", ""},
+		{"dead", onBox(func(b *sandbox.Status) { b.State = sandbox.Dead }), "demo-cp-1 waits for the machine to run: dead", ""},
+		{"no data", func(s *Seen) { s.Objects.Machines[0].Spec.Bootstrap.DataSecretName = nil }, "demo-cp-1 waits for bootstrap data", ""},
 		{"leaving", func(s *Seen) {
 			s.Objects.Machines[0].DeletionTimestamp = &start
 			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Message: "drains"}}
-		}, "demo-cp-1 waits for drains"},
+		}, "demo-cp-1 waits for drains", ""},
 		{"about to leave", func(s *Seen) {
 			s.Objects.Machines[0].DeletionTimestamp = &start
 			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionFalse, Reason: "NotDeleting"}}
-		}, "demo-cp-1 waits for its turn to go"},
+		}, "demo-cp-1 waits for its turn to go", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := complete()
-			tt.change(&s)
-			if got := Describe(s).Missing(); !strings.Contains(got, tt.missing) {
-				t.Errorf("missing is %q, want %q in it", got, tt.missing)
+		for kind, o := range controlPlanes() {
+			if tt.kind != "" && tt.kind != kind {
+				continue
 			}
-		})
+			t.Run(tt.name+"/"+kind, func(t *testing.T) {
+				s := complete()
+				s.Objects.ControlPlane = of(o)
+				tt.change(&s)
+				if got := Describe(s).Missing(); !strings.Contains(got, tt.missing) {
+					t.Errorf("missing is %q, want %q in it", got, tt.missing)
+				}
+			})
+		}
 	}
 }
 
 // A control plane that another manager keeps is judged without a plan: that one may write none, and what is there is of the past.
 func TestPlanOfAnotherManagerDoesNotCount(t *testing.T) {
-	s := complete()
-	s.Objects.ControlPlane.Status.Plan.Step = "Wait"
+	eachKind(t, testPlanOfAnotherManagerDoesNotCount)
+}
+
+func testPlanOfAnotherManagerDoesNotCount(t *testing.T, s Seen) {
+	s.Objects.ControlPlane.Plan.Step = "Wait"
 	s.Objects.ControlPlane.Labels[clusterv1.WatchLabel] = "beside"
 	if missing := Describe(s).Missing(); missing != "" {
 		t.Errorf("missing: %s", missing)
@@ -215,10 +262,11 @@ func TestFailed(t *testing.T) {
 }
 
 // Before the first machine is initialised, a cluster that does not answer is no problem.
-func TestSilenceBeforeInitIsNoProblem(t *testing.T) {
-	s := complete()
+func TestSilenceBeforeInitIsNoProblem(t *testing.T) { eachKind(t, testSilenceBeforeInitIsNoProblem) }
+
+func testSilenceBeforeInitIsNoProblem(t *testing.T, s Seen) {
 	s.View = workload.View{Why: "there is no kubeconfig yet"}
-	s.Objects.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil
+	s.Objects.ControlPlane.Initialized = false
 	if got := Describe(s).Problem; got != "" {
 		t.Errorf("problem is %q", got)
 	}
@@ -277,7 +325,7 @@ func TestCertificateExpiry(t *testing.T) {
 		if got := Describe(s).ControlPlane.CertificateExpiry; got != (report.CertificateExpiry{}) {
 			t.Errorf("none is known: %+v", got)
 		}
-		s.Objects.ControlPlane.Status.CertificateExpiry = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: "demo-cp-1", Component: "etcd"}
+		s.Objects.ControlPlane.CertificateExpiry = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: "demo-cp-1", Component: "etcd"}
 		s.Observed.Now = start.AddDate(0, 0, days)
 		if got := Describe(s).ControlPlane.CertificateExpiry; got != want {
 			t.Errorf("after %d days: %+v, want %+v", days, got, want)

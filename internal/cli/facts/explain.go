@@ -3,25 +3,44 @@ package facts
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machines"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/stacked"
 )
 
+// groupKinds are who observes control planes, by the kind of these.
+var groupKinds = map[string]func() group.Kind{
+	kubeadmControlPlane: func() group.Kind { return stacked.New() },
+	controlPlane:        func() group.Kind { return machines.New() },
+}
+
+// observe reads what the next decision about a control plane depends on.
+func observe(ctx context.Context, c client.Reader, cp *ControlPlane) (plan.Observed, error) {
+	kind, known := groupKinds[cp.Kind]
+	if !known {
+		return plan.Observed{}, fmt.Errorf("nobody observes a %s", cp.Kind)
+	}
+	return group.ObserveOnce(ctx, c, kind(), client.ObjectKey{Namespace: cp.Namespace, Name: cp.Name})
+}
+
 // WithObserved adds what the next decision depends on, as far as it can be read; what cannot be is told as what etcd says.
 func WithObserved(ctx context.Context, c client.Reader, s Seen) Seen {
-	kcp := s.Objects.ControlPlane
-	if kcp == nil {
+	cp := s.Objects.ControlPlane
+	if cp == nil {
 		return s
 	}
-	observed, err := group.ObserveOnce(ctx, c, stacked.New(), client.ObjectKeyFromObject(kcp))
+	observed, err := observe(ctx, c, cp)
 	if err != nil {
-		external := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined()
-		observed = plan.Observed{Etcd: plan.Etcd{Managed: !external, Why: err.Error()}}
+		observed = plan.Observed{Etcd: plan.Etcd{Managed: cp.managesEtcd(), Why: err.Error()}}
 	}
 	s.Observed = &observed
 	return s
@@ -33,15 +52,15 @@ func Explain(ctx context.Context, c client.Reader, key client.ObjectKey) (report
 	if err != nil {
 		return report.Explanation{}, err
 	}
-	kcp := objects.ControlPlane
-	if kcp == nil {
-		return report.Explanation{}, fmt.Errorf("cluster %s has no KubeadmControlPlane yet: there is nothing to explain", key)
+	cp := objects.ControlPlane
+	if cp == nil {
+		return report.Explanation{}, fmt.Errorf("cluster %s has no %s yet: there is nothing to explain", key, wantedKind(objects.Cluster))
 	}
-	observed, err := group.ObserveOnce(ctx, c, stacked.New(), client.ObjectKeyFromObject(kcp))
+	observed, err := observe(ctx, c, cp)
 	if err != nil {
 		return report.Explanation{}, fmt.Errorf("observing cluster %s: %w", key, err)
 	}
-	p := kcp.Status.Plan
+	p := cp.Plan
 	return report.Explanation{
 		Cluster:  key.Name,
 		Decision: plan.Next(observed),
@@ -49,4 +68,12 @@ func Explain(ctx context.Context, c client.Reader, key client.ObjectKey) (report
 		Reported: report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message},
 		Observed: &observed,
 	}, nil
+}
+
+// wantedKind names the kind of control plane that a cluster is to have, of those that are known here.
+func wantedKind(cluster *clusterv1.Cluster) string {
+	if kind := cluster.Spec.ControlPlaneRef.Kind; kinds[kind] != nil {
+		return kind
+	}
+	return strings.Join(slices.Sorted(maps.Keys(kinds)), " or ")
 }

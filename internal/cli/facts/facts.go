@@ -17,7 +17,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/sandbox"
 	"github.com/quorate/quorate/internal/workload"
@@ -26,8 +25,8 @@ import (
 // Objects are the management plane's objects of one cluster.
 type Objects struct {
 	Cluster *clusterv1.Cluster
-	// ControlPlane is nil when there is none, or one of another kind.
-	ControlPlane *controlplanev1.KubeadmControlPlane
+	// ControlPlane is nil when there is none, or one of a kind that is not known here.
+	ControlPlane *ControlPlane
 	// Deployments and Machines are sorted by name, Machines by age first.
 	Deployments []clusterv1.MachineDeployment
 	Machines    []clusterv1.Machine
@@ -119,23 +118,6 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects,
 		return strings.Compare(a.Name, b.Name)
 	})
 	return o, nil
-}
-
-func (o *Objects) readControlPlane(ctx context.Context, c client.Reader) error {
-	ref := o.Cluster.Spec.ControlPlaneRef
-	if ref.Kind != "KubeadmControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
-		return nil
-	}
-	kcp := &controlplanev1.KubeadmControlPlane{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}, kcp)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading KubeadmControlPlane %s: %w", ref.Name, err)
-	}
-	o.ControlPlane = kcp
-	return nil
 }
 
 // Sandboxes returns the host's machines by name.

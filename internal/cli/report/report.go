@@ -99,8 +99,10 @@ type Machine struct {
 
 // Etcd is the quorum of a control plane.
 type Etcd struct {
-	// Managed: members run on the control plane's machines.
+	// Managed: members run on the control plane's machines, and are Quorate's to keep.
 	Managed bool `json:"managed"`
+	// Operated: they run there, and an operator in the cluster keeps them.
+	Operated bool `json:"operated,omitempty"`
 	// Known: the members' list was read.
 	Known bool `json:"known"`
 	// Why it is not known, or what is wrong with it; empty: nothing.
@@ -130,6 +132,8 @@ func NewEtcd(o plan.Etcd) Etcd {
 // Sentence says how many failures the quorum can stand.
 func (e Etcd) Sentence() string {
 	switch {
+	case e.Operated:
+		return "kept by an operator in the cluster"
 	case !e.Managed:
 		return "not on these machines"
 	case !e.Known && e.Why != "":

@@ -82,7 +82,22 @@ func lostCluster() Cluster {
 	return c
 }
 
+// operatedCluster is one of which only machines and their Nodes are known: a control plane without a version, whose components
+// are no static pods, and whose etcd an operator keeps.
+func operatedCluster() Cluster {
+	c := healthyCluster()
+	c.ControlPlane.Version, c.ControlPlane.CertificateExpiry = "", CertificateExpiry{}
+	c.ControlPlane.Next = Next{Step: "Nothing", Message: "3 machines, all healthy"}
+	for i := range c.ControlPlane.Machines {
+		c.ControlPlane.Machines[i].Components = nil
+	}
+	c.Etcd = NewEtcd(plan.Etcd{})
+	c.Etcd.Operated = true
+	return c
+}
+
 func TestTree(t *testing.T) {
+	golden(t, "tree-operated", text(operatedCluster().Tree()))
 	golden(t, "tree-healthy", text(healthyCluster().Tree()))
 	golden(t, "tree-joining", text(joiningCluster().Tree()))
 	golden(t, "tree-lost", text(lostCluster().Tree()))

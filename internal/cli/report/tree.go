@@ -68,10 +68,11 @@ func (c Cluster) controlPlaneBranch() []screen.Line {
 	if cp.Name == "" {
 		return []screen.Line{{{Text: "control plane  "}, {Text: "none yet", Colour: screen.Doubt}}}
 	}
-	lines := []screen.Line{{
-		{Text: "control plane " + cp.Name + "  " + cp.Version + "  "},
-		readiness(cp.Machines, cp.Replicas),
-	}}
+	head := "control plane " + cp.Name + "  "
+	if cp.Version != "" {
+		head += cp.Version + "  "
+	}
+	lines := []screen.Line{{{Text: head}, readiness(cp.Machines, cp.Replicas)}}
 	if cp.Next.Step != "" {
 		lines = append(lines, screen.Line{{Text: "next  "}, cp.Next.span()})
 	}
