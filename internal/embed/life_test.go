@@ -33,6 +33,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
@@ -345,29 +346,35 @@ func (l *life) calm(t *testing.T) {
 	})
 }
 
-// hints: a Cluster whose infrastructure comes later finds it at once, not when upstream's controller looks again after 30 s.
+// hints: a Cluster whose infrastructure or control plane comes later finds it at once, not when upstream's controller looks again after 30 s.
 func (l *life) hints(t *testing.T) {
 	c := l.client(t)
 	cluster := &clusterv1.Cluster{ObjectMeta: named("early"), Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: "late"},
+		ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1alpha1.GroupVersion.Group, Kind: "ControlPlane", Name: "late"},
 	}}
 	create(t, c, cluster)
 	eventually(t, "the controller looked at the Cluster", func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster) == nil &&
 			controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) && len(cluster.Status.Conditions) > 1
 	})
-	late := &infrav1.LocalCluster{ObjectMeta: named("late")}
-	// The local provider leaves it alone, and the host as it is.
-	late.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-	create(t, c, late)
-	began := time.Now()
-	eventually(t, "the Cluster owns its infrastructure", func() bool {
-		return c.Get(t.Context(), client.ObjectKeyFromObject(late), late) == nil && len(late.OwnerReferences) == 1
-	})
-	took := time.Since(began)
-	t.Logf("owned after %s", took.Round(time.Millisecond))
-	if took > 20*time.Second {
-		t.Errorf("the Cluster found its infrastructure after %s", took)
+	controlPlane := &controlplanev1alpha1.ControlPlane{ObjectMeta: named("late")}
+	controlPlane.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "late",
+	}
+	// The local provider leaves it alone, and the host as it is; so does who keeps control planes.
+	for what, late := range map[string]client.Object{"control plane": controlPlane, "infrastructure": &infrav1.LocalCluster{ObjectMeta: named("late")}} {
+		late.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+		create(t, c, late)
+		began := time.Now()
+		eventually(t, "the Cluster owns its "+what, func() bool {
+			return c.Get(t.Context(), client.ObjectKeyFromObject(late), late) == nil && len(late.GetOwnerReferences()) == 1
+		})
+		took := time.Since(began)
+		t.Logf("%s is owned after %s", what, took.Round(time.Millisecond))
+		if took > 20*time.Second {
+			t.Errorf("the Cluster found its %s after %s", what, took)
+		}
 	}
 }
 

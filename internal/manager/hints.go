@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
@@ -44,6 +45,7 @@ func withHints(c clustercache.ClusterCache, from cache.Cache, reader client.Read
 		"cluster": {
 			kind(untyped(infrav1.GroupVersion, "LocalCluster"), h.toCluster, onCreate),
 			kind(untyped(controlplanev1.GroupVersion, "KubeadmControlPlane"), h.toCluster, onCreate),
+			kind(untyped(controlplanev1alpha1.GroupVersion, "ControlPlane"), h.toCluster, onCreate),
 		},
 		"machine": {
 			kind(untyped(infrav1.GroupVersion, "LocalMachine"), h.toMachine, onCreate),
@@ -51,6 +53,7 @@ func withHints(c clustercache.ClusterCache, from cache.Cache, reader client.Read
 		},
 		"machineset": {
 			kind(untyped(controlplanev1.GroupVersion, "KubeadmControlPlane"), h.toMachineSets, predicate.Funcs{UpdateFunc: versionMoved}),
+			kind(untyped(controlplanev1alpha1.GroupVersion, "ControlPlane"), h.toMachineSets, predicate.Funcs{UpdateFunc: versionMoved}),
 		},
 	}}
 }

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
@@ -89,14 +90,16 @@ type part struct {
 func clusterParts() []part {
 	machines, locals, configs := &clusterv1.MachineList{}, &infrav1.LocalMachineList{}, &bootstrapv1.KubeadmConfigList{}
 	sets, deployments := &clusterv1.MachineSetList{}, &clusterv1.MachineDeploymentList{}
-	controlPlanes, clusters := &controlplanev1.KubeadmControlPlaneList{}, &infrav1.LocalClusterList{}
+	kubeadm, controlPlanes := &controlplanev1.KubeadmControlPlaneList{}, &controlplanev1alpha1.ControlPlaneList{}
+	clusters := &infrav1.LocalClusterList{}
 	return []part{
 		{"LocalMachine", locals, func() []client.Object { return pointers(locals.Items) }},
 		{"KubeadmConfig", configs, func() []client.Object { return pointers(configs.Items) }},
 		{"Machine", machines, func() []client.Object { return pointers(machines.Items) }},
 		{"MachineSet", sets, func() []client.Object { return pointers(sets.Items) }},
 		{"MachineDeployment", deployments, func() []client.Object { return pointers(deployments.Items) }},
-		{"KubeadmControlPlane", controlPlanes, func() []client.Object { return pointers(controlPlanes.Items) }},
+		{"KubeadmControlPlane", kubeadm, func() []client.Object { return pointers(kubeadm.Items) }},
+		{"ControlPlane", controlPlanes, func() []client.Object { return pointers(controlPlanes.Items) }},
 		{"LocalCluster", clusters, func() []client.Object { return pointers(clusters.Items) }},
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/manager"
 )
@@ -31,6 +33,8 @@ func TestDeletingAPausedCluster(t *testing.T) {
 		&clusterv1.Machine{ObjectMeta: of("demo-cp-1", "demo", paused())},
 		&clusterv1.Machine{ObjectMeta: of("demo-cp-2", "demo", nil)},
 		&infrav1.LocalMachine{ObjectMeta: of("demo-cp-1", "demo", paused())},
+		&controlplanev1.KubeadmControlPlane{ObjectMeta: of("demo-cp", "demo", paused())},
+		&controlplanev1alpha1.ControlPlane{ObjectMeta: of("demo-machines", "demo", paused())},
 		&clusterv1.Machine{ObjectMeta: of("other-cp-1", "other", paused())},
 	}
 	var wrote []string
@@ -49,10 +53,10 @@ func TestDeletingAPausedCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"LocalMachine demo-cp-1", "Machine demo-cp-1", "Cluster demo"}; !slices.Equal(ended, want) {
+	if want := []string{"LocalMachine demo-cp-1", "Machine demo-cp-1", "KubeadmControlPlane demo-cp", "ControlPlane demo-machines", "Cluster demo"}; !slices.Equal(ended, want) {
 		t.Errorf("ended the pauses of %v, want %v", ended, want)
 	}
-	if want := []string{"delete demo", "patch demo-cp-1", "patch demo-cp-1", "patch demo"}; !slices.Equal(wrote, want) {
+	if want := []string{"delete demo", "patch demo-cp-1", "patch demo-cp-1", "patch demo-cp", "patch demo-machines", "patch demo"}; !slices.Equal(wrote, want) {
 		t.Errorf("wrote %v, want %v", wrote, want)
 	}
 	if err := c.Get(t.Context(), key, cluster); err != nil || cluster.DeletionTimestamp.IsZero() || ptr.Deref(cluster.Spec.Paused, false) || len(cluster.Annotations) != 1 {
@@ -62,7 +66,7 @@ func TestDeletingAPausedCluster(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "other-cp-1"}, foreign); err != nil || len(foreign.Annotations) != 2 {
 		t.Errorf("another cluster's machine: %v, %v", err, foreign.Annotations)
 	}
-	if text := Sentence(ended); !strings.HasPrefix(text, "LocalMachine demo-cp-1, Machine demo-cp-1, Cluster demo was paused") {
+	if text := Sentence(ended); !strings.HasPrefix(text, "LocalMachine demo-cp-1, Machine demo-cp-1, KubeadmControlPlane demo-cp, ControlPlane demo-machines and 1 more was paused") {
 		t.Errorf("%q", text)
 	}
 	wrote = nil
