@@ -85,6 +85,9 @@ type host struct {
 
 func (h *host) alive() bool { return h.dead.IsZero() }
 
+// reports: its Node is there, and its kubelet reports.
+func (h *host) reports() bool { return h.alive() && h.silent.IsZero() && !h.nodeGone }
+
 // finds: kubeadm, as it joins, knows a member that answers, one aside.
 func (h *host) finds(but *member) bool {
 	return slices.ContainsFunc(h.knows, func(m *member) bool { return m != but && m.running && !m.removed })

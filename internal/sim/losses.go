@@ -89,8 +89,32 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	case l.whole < whole:
 		w.blame("%s would leave %d whole machines of %d in a rollout", s, l.whole, w.replicas)
 	}
+	w.judgeChoice(gone, s)
 	w.judgeRepair(gone, s)
 	w.judgeVoter(gone, s)
+}
+
+// judgeChoice: of more machines than wanted none goes that works, and that nobody wants gone, beside one that
+// is broken for all to see or has not come up: that one would be left, and serves nobody.
+func (w *World) judgeChoice(gone *host, s plan.Step) {
+	if gone.marked != "" || gone.chosen || gone.spec != w.spec || !gone.reports() || !w.works(gone) || !w.isSoundOn(gone) {
+		return
+	}
+	for _, h := range w.hosts {
+		if h != gone && w.isOurs(h) && !h.deleting && w.isPlainlyBroken(h) {
+			w.blame("%s, which works, and %s does not", s, h.name)
+		}
+	}
+}
+
+// isPlainlyBroken: everybody can see that a host does not do its work.
+func (w *World) isPlainlyBroken(h *host) bool {
+	return h.stage < up || h.sick && h.reports() || w.isOwn(h) && w.answer(h.member) == plan.Unhealthy
+}
+
+// isSoundOn: the member of a host, where members are kept there, is proven healthy and raises no alarm.
+func (w *World) isSoundOn(h *host) bool {
+	return w.setup.External || w.isOwn(h) && w.answer(h.member) == plan.Healthy && len(w.alarms(h.member)) == 0
 }
 
 // stillServes: a host works, or its voter does. Of a marked one whose voter nobody can ask it does not count:

@@ -317,7 +317,7 @@ func (w *World) isOwn(h *host) bool {
 
 // isIdle: it is known that the API server of a host cannot answer, because etcd beside it is dead.
 func (w *World) isIdle(h *host) bool {
-	return h.stage == up && h.alive() && h.silent.IsZero() && !h.nodeGone && w.isOwn(h) && w.answer(h.member) == plan.Unhealthy && !h.member.running
+	return h.stage == up && h.reports() && w.isOwn(h) && w.answer(h.member) == plan.Unhealthy && !h.member.running
 }
 
 // dueToGo is a machine that is being deleted and of which a person could tell that it may go; nil: none.
