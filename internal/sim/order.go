@@ -117,6 +117,9 @@ func (w *World) judgeDueMembers(d plan.Decision) {
 	if m := w.dueLearner(); m != nil {
 		w.blame("%s, and the learner %s could be removed, which goes with its machine", d, m.id)
 	}
+	if m := w.dueLate(); m != nil {
+		w.blame("%s, and the learner %s could be removed, which does not start", d, m.id)
+	}
 }
 
 // judgeDueMachines: then machines are replaced and taken away, then others join, and then the rest.
@@ -365,6 +368,28 @@ func (w *World) dueLearner() *member {
 		known := m.learner && slices.Contains(w.hosts, h) && w.isDoomed(h) && !w.isPlaced(h) && w.cannotJoin(h) == "" && w.now.Sub(h.created) < 25*time.Minute
 		other := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !w.isOwn(o) })
 		if known && !other && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Second {
+			return m
+		}
+	}
+	return nil
+}
+
+// dueLate is a learner that does not start, for longer than kubeadm waits for it, or, where another host
+// waits for its turn and would give up, for longer than etcd takes to start; nil: none.
+func (w *World) dueLate() *member {
+	waits := slices.ContainsFunc(w.hosts, func(h *host) bool {
+		return h.stage == queuing && !h.deleting && !h.broken()
+	})
+	for _, m := range w.members {
+		seen := w.seen[m.id]
+		if !m.learner || m.name != "" || seen.since.IsZero() {
+			continue
+		}
+		most := kubeadmGivesUp + 5*time.Second
+		if waits && slices.Contains(w.hosts, m.host) && m.host.broken() && w.isPlaced(m.host) {
+			most = 50 * time.Second
+		}
+		if w.now.Sub(seen.since) >= most {
 			return m
 		}
 	}
