@@ -156,6 +156,9 @@ func (w *World) enter(h *host, s Stage) {
 		}
 	case up:
 		h.due = time.Time{}
+		if w.setup.Gates > 0 {
+			h.gate, h.passes = true, w.now.Add(w.span(w.setup.Gates))
+		}
 	}
 	if fate, ok := w.fate(h); ok && fate.At == s {
 		w.strike(h, fate)

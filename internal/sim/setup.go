@@ -36,6 +36,9 @@ type Setup struct {
 	// Boot, Drain and Leave are how long at most machines take to start, to be drained, and to go
 	// once their hook was released, where some take longer than seconds; 0: none does.
 	Boot, Drain, Leave time.Duration
+	// Gates is how long at most somebody takes to pass the readiness gates of a machine that has come
+	// up; 0: machines have none.
+	Gates time.Duration
 	// Remains are the machines, by their numbers, whose infrastructure never goes, so that
 	// their hosts live on.
 	Remains map[int]bool

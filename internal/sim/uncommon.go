@@ -31,6 +31,7 @@ func Uncommon(seed int64) Setup {
 		events = append(events, e)
 	}
 	s.Script = inOrder(events...)
+	s.Gates = pick(r, 0, 0, time.Minute, 20*time.Minute)
 	return s
 }
 
