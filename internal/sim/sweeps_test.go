@@ -92,6 +92,20 @@ func TestChangeAtEveryMoment(t *testing.T) {
 	}
 }
 
+// TestElectionAtEveryMoment: the lead goes to the newest machine at every moment of a rollout of which no
+// machine comes further than a stage, until the spec is changed back.
+func TestElectionAtEveryMoment(t *testing.T) {
+	for fate := syncing; fate <= up; fate++ {
+		for at := 4 * time.Minute; at < 8*time.Minute; at += 5 * time.Second {
+			for variant := range 4 {
+				s := Setup{Seed: 9, Replicas: 3, Surge: variant & 1, Domains: abc, Places: variant&2 > 0, Bad: map[int]Fate{2: {At: fate}}}
+				s.Script = inOrder(Event{At: 4 * time.Minute, Kind: Change, N: 2}, Event{At: at, Kind: Elect, N: 4}, Event{At: 7 * time.Minute, Kind: Change, N: 1})
+				live(t, s)
+			}
+		}
+	}
+}
+
 // TestHangAtEveryMoment: etcd on every machine in turn stands still, at every moment at
 // which a group of three grows and shrinks. etcd does not notice, and lets anybody go.
 func TestHangAtEveryMoment(t *testing.T) {

@@ -16,9 +16,10 @@ const (
 	NoKubeconfig Kind = "no kubeconfig" // somebody deletes its secret
 	APIDown      Kind = "api down"      // the API server of machine N does not answer, For a while; etcd beside it does
 	APIUnready   Kind = "api unready"   // the API server of machine N answers, and its probe fails, For a while
+	Elect        Kind = "elect"         // etcd elects another leader, that on machine N, although none has failed
 )
 
-var uncommon = []Kind{Claim, Update, NoKubeconfig, APIDown, APIUnready}
+var uncommon = []Kind{Claim, Update, NoKubeconfig, APIDown, APIUnready, Elect}
 
 // Uncommon makes of a seed the Setup that Random makes, and adds what happens seldom.
 func Uncommon(seed int64) Setup {
@@ -44,6 +45,9 @@ func (w *World) befallSeldom(e Event) bool {
 		w.tell("somebody deletes the kubeconfig")
 		w.kubeconfig = false
 		return true
+	case e.Kind == Elect:
+		w.electOther(e.N)
+		return true
 	}
 	if h := w.number(e.N); h != nil {
 		w.tell("%s: %s for %s", h.name, e.Kind, e.For)
@@ -51,6 +55,16 @@ func (w *World) befallSeldom(e Event) bool {
 		w.prolong(e, e.N)
 	}
 	return true
+}
+
+// electOther lets the member of a machine lead: the leader was too slow for the others for a moment.
+func (w *World) electOther(n int) {
+	h := w.number(n)
+	if h == nil || h.member == nil || !w.hasLeader() || !slices.Contains(w.electable(), h.member) {
+		return
+	}
+	w.tell("etcd elects the member on %s", h.name)
+	w.leader = h.member
 }
 
 // hasPoorAPI: the API server of a host does not answer, or its probe fails.
