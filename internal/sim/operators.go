@@ -314,6 +314,13 @@ func (w *World) isMissed(h *host) bool {
 	return others || alone(h) || !w.now.Before(h.hidden.Add(20*time.Second))
 }
 
+// isListed: etcd's list tells of a machine that cannot be seen: its member is there, and no machine that can
+// be seen lacks one.
+func (w *World) isListed(h *host) bool {
+	listed := !h.hidden.IsZero() && h.member != nil && !h.member.removed
+	return listed && !slices.ContainsFunc(w.hosts, func(o *host) bool { return o.hidden.IsZero() && !w.hasOwn(o) })
+}
+
 // isReplaceable: what a machine needs that takes another's place is there.
 func (w *World) isReplaceable() bool {
 	return !w.lasts(NoTemplate, 0) && !w.lasts(NoAuthority, 0) && !w.lasts(NoInfra, 0) && !w.lasts(NoEndpoint, 0)

@@ -126,7 +126,7 @@ func (w *World) room(s plan.Step) (staying, most int) {
 	most = w.replicas
 	for _, h := range w.hosts {
 		switch {
-		case h.deleting, w.isMissed(h):
+		case h.deleting, w.isMissed(h) && !w.isListed(h):
 			continue
 		case h.spec != w.spec:
 			most = w.replicas + w.surge()

@@ -314,8 +314,12 @@ func (w *World) isNewAndSilent(h *host) bool {
 
 // isOwn: a host has its own member, which is known to be its, and no other is or may be on it.
 func (w *World) isOwn(h *host) bool {
-	m := h.member
-	return m != nil && !m.removed && w.isPlaced(h) && !slices.ContainsFunc(w.members, func(x *member) bool { return x != m && x.host == h })
+	return w.hasOwn(h) && !slices.ContainsFunc(w.members, func(x *member) bool { return x != h.member && x.host == h })
+}
+
+// hasOwn: a host's member is known to be its, whatever others there are.
+func (w *World) hasOwn(h *host) bool {
+	return h.member != nil && !h.member.removed && w.isPlaced(h)
 }
 
 // isIdle: it is known that the API server of a host cannot answer, because etcd beside it is dead.

@@ -106,6 +106,18 @@ func TestElectionAtEveryMoment(t *testing.T) {
 	}
 }
 
+// TestLostLabelsAtEveryMoment: every machine in turn loses its labels for a while, at every moment at which
+// a group comes up and grows.
+func TestLostLabelsAtEveryMoment(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		for at := 20 * time.Second; at < 6*time.Minute; at += 3 * time.Second {
+			s := Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: n%2 == 0}
+			s.Script = inOrder(Event{At: at, Kind: Hide, N: n, For: 10 * time.Minute}, Event{At: 4 * time.Minute, Kind: Scale, N: 5})
+			live(t, s)
+		}
+	}
+}
+
 // TestHangAtEveryMoment: etcd on every machine in turn stands still, at every moment at
 // which a group of three grows and shrinks. etcd does not notice, and lets anybody go.
 func TestHangAtEveryMoment(t *testing.T) {
