@@ -107,6 +107,16 @@ func (w *World) judgeDue(d plan.Decision) {
 		w.judgeDueMembers(d)
 		w.judgeDueMachines(d)
 	}
+	w.judgeDoomed(d)
+}
+
+// judgeDoomed: a learner that goes with its machine leaves before a voter that nobody keeps: that one is dead
+// already, and the learner may vote at any moment, of whom nobody knows then on which machine it is.
+func (w *World) judgeDoomed(d plan.Decision) {
+	m, learner := w.memberByID(d.Step.Member), w.dueLearner()
+	if learner != nil && d.Step.Verb == plan.RemoveMember && m != nil && !m.learner && !m.host.deleting {
+		w.blame("%s, and the learner %s could be removed, which may vote at any moment", d, learner.id)
+	}
 }
 
 // judgeDueMembers: members that nobody keeps are removed first.
@@ -300,12 +310,15 @@ func (w *World) isQuiet(but *host) bool {
 		return false
 	}
 	for _, h := range w.hosts {
-		if h != but && (w.isDoomed(h) || !h.deleting && (h.stage < up || h.broken() || !w.works(h) || w.isNewAndSilent(h))) {
+		if h != but && (w.isDoomed(h) || !h.deleting && !w.isPast(h) && (h.stage < up || h.broken() || !w.works(h) || w.isNewAndSilent(h))) {
 			return false
 		}
 	}
 	return true
 }
+
+// isPast: a host came up long ago, so that it is not on the way any more, whatever it does.
+func (w *World) isPast(h *host) bool { return h.stage == up && w.now.Sub(h.node) >= 6*time.Minute }
 
 // isNewAndSilent: a host came up a moment ago, and nobody can tell that its voter is healthy.
 func (w *World) isNewAndSilent(h *host) bool {
@@ -370,7 +383,7 @@ func (w *World) dueLearner() *member {
 	for _, m := range w.members {
 		h, seen := m.host, w.seen[m.id]
 		known := m.learner && slices.Contains(w.hosts, h) && w.isDoomed(h) && !w.isPlaced(h) && w.cannotJoin(h) == "" && w.now.Sub(h.created) < 25*time.Minute
-		other := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !w.isOwn(o) })
+		other := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !w.hasOwn(o) })
 		if known && !other && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Second {
 			return m
 		}

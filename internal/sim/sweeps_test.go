@@ -153,6 +153,41 @@ func TestTheDeadGoFirst(t *testing.T) {
 	}
 }
 
+// dues are what makes something due on one machine.
+var dues = [][]Kind{
+	{DeleteMachine}, {Kill, DeleteMachine}, {Mark}, {Kill, Mark}, {StopEtcd, Mark}, {ForceDelete}, {Hide}, {StopEtcd, Hide}, {Reidentify}, {AddMember},
+}
+
+// TestAllDueAtOnce: two things become due while the cluster is paused, so that the rules find both when the pause
+// is over; and beside them, or not, a machine that nothing holds any more joins as a learner meanwhile.
+func TestAllDueAtOnce(t *testing.T) {
+	for _, first := range dues {
+		for _, second := range dues {
+			for seed := range int64(8) {
+				n := 5 + 2*int(seed&1)
+				s := Setup{Seed: seed, Replicas: n, Surge: 1, MaxParallel: 1, Domains: abc, Places: seed&2 > 0, Lenient: true, Checks: true, Repair: always, Leave: 30 * time.Minute}
+				s.Script = []Event{{At: time.Hour + 3*time.Second, Kind: Pause, For: 5 * time.Minute}}
+				if seed&4 > 0 {
+					s.Fates = map[int]Fate{n + 1: {At: syncing}}
+					s.Script = []Event{{At: time.Hour, Kind: Scale, N: n + 2}, s.Script[0], {At: time.Hour + 4*time.Second, Kind: ForceDelete, N: n + 1}}
+				}
+				s.Script = append(s.Script, due(time.Hour+5*time.Second, first, 1)...)
+				s.Script = append(s.Script, due(time.Hour+3*time.Minute, second, 2)...)
+				live(t, s)
+			}
+		}
+	}
+}
+
+// due are such events for a machine, a second after one another.
+func due(at time.Duration, kinds []Kind, n int) []Event {
+	var events []Event
+	for i, kind := range kinds {
+		events = append(events, Event{At: at + time.Duration(i)*time.Second, Kind: kind, N: n, For: 20 * time.Minute})
+	}
+	return events
+}
+
 // TestLenientEtcd runs random worlds with an etcd that takes a new member while a voter is away.
 func TestLenientEtcd(t *testing.T) {
 	for seed := range int64(2000) {
