@@ -31,9 +31,25 @@ func Uncommon(seed int64) Setup {
 		e := Event{Kind: uncommon[r.Intn(len(uncommon))], N: 1 + r.Intn(5), At: time.Duration(r.Intn(1200)) * time.Second, For: randomSpan(r)}
 		events = append(events, e)
 	}
-	s.Script = inOrder(events...)
 	s.Gates = pick(r, 0, 0, time.Minute, 20*time.Minute)
+	s.Lenient = r.Intn(2) == 0
+	if r.Intn(3) == 0 {
+		events = append(events, inPause(r)...)
+	}
+	s.Script = inOrder(events...)
 	return s
+}
+
+// inPause draws accidents that happen while the cluster is paused, so that the rules find all of them at once.
+func inPause(r *rand.Rand) []Event {
+	at, most := time.Duration(60+r.Intn(2400))*time.Second, 60+r.Intn(600)
+	events := []Event{{At: at, Kind: Pause, For: time.Duration(most) * time.Second}}
+	for range 2 + r.Intn(3) {
+		at += time.Duration(1+r.Intn(most/4)) * time.Second
+		kind := pick(r, DeleteMachine, ForceDelete, Kill, Mark, Hide, StopEtcd, Reidentify, AddMember, Change, Elect)
+		events = append(events, Event{At: at, Kind: kind, N: 1 + r.Intn(7), For: randomSpan(r)})
+	}
+	return events
 }
 
 // befallSeldom is what happens seldom. It reports whether the event was such a one.
