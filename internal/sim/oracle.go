@@ -172,7 +172,10 @@ func (w *World) lost() bool { return w.initialised && !w.setup.External && !w.ha
 // serves on a machine that stays, never who is on the way.
 func (w *World) judgeRemoval(m *member, fresh bool) {
 	if w.ending() {
-		w.blame("the members of a group that goes are left alone")
+		if fresh {
+			w.blame("the members of a group that goes are left alone")
+		}
+		return // nobody needs the quorum any more
 	}
 	if fresh || w.mayRemove(m) == nil {
 		w.judgeVoterless(m, fresh, "removing the member of "+m.host.name)
