@@ -128,7 +128,7 @@ func mayHoldEtcd(o Observed, m Machine) bool {
 }
 
 // apiBeside: another machine, held by its hook or staying, runs an API server that is proven
-// healthy, or there is no other machine.
+// healthy, or there is no other machine, whosever.
 func apiBeside(o Observed, but Machine) bool {
 	for _, m := range o.Machines {
 		if m.Name == but.Name || m.Deleting && !m.Hook {
@@ -140,7 +140,7 @@ func apiBeside(o Observed, but Machine) bool {
 			}
 		}
 	}
-	return len(o.Machines) == 1
+	return len(o.Machines) == 1 && len(o.Strangers) == 0
 }
 
 // mayStillAdd: kubeadm on a machine without a member may add one yet.
@@ -272,7 +272,10 @@ func checkRemoveMember(o Observed, s Step) error {
 		return err
 	}
 	on, _ := machineNamed(o, m.Machine)
-	if on.Deleting {
+	switch {
+	case on.Deleting && on.Hook && !m.Learner && servesAPI(o, on) && !apiBeside(o, on):
+		return fmt.Errorf("without member %s the API server of %s stops, which may be the only healthy one", m.ID, on.Name)
+	case on.Deleting:
 		return checkLeave(o, m)
 	}
 	if err := checkStuck(o, m); err != nil {

@@ -168,10 +168,10 @@ func (s *state) due() []*machine {
 	return due
 }
 
-// servesAlone says that a machine's API server is the only healthy one, while others could
-// serve in its place; empty: it is not, or there is no other machine.
+// servesAlone says that a machine's API server is the only one known to be healthy, while others
+// could serve in its place; empty: it is not, or there is no other machine, nor one of others.
 func (s *state) servesAlone(m *machine) string {
-	if m.released() || m.Node == "" || s.cannotServe(m) || len(s.machines) == 1 {
+	if m.released() || m.Node == "" || s.cannotServe(m) || len(s.machines)+len(s.Strangers) == 1 {
 		return ""
 	}
 	for _, o := range s.machines {
