@@ -272,10 +272,10 @@ func checkRemoveMember(o Observed, s Step) error {
 		return err
 	}
 	on, _ := machineNamed(o, m.Machine)
-	switch {
-	case on.Deleting && on.Hook && !m.Learner && servesAPI(o, on) && !apiBeside(o, on):
-		return fmt.Errorf("without member %s the API server of %s stops, which may be the only healthy one", m.ID, on.Name)
-	case on.Deleting:
+	if on.Deleting {
+		if on.Hook && !m.Learner && servesAPI(o, on) && !apiBeside(o, on) {
+			return fmt.Errorf("without member %s the API server of %s stops, which may be the only healthy one", m.ID, on.Name)
+		}
 		return checkLeave(o, m)
 	}
 	if err := checkStuck(o, m); err != nil {
