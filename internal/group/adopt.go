@@ -29,7 +29,7 @@ func (t *Turn) addUncontrolled(ctx context.Context, others []*clusterv1.Machine)
 				return err
 			}
 		}
-		t.Facts.Strangers = append(t.Facts.Strangers, plan.Stranger{Name: m.Name, Against: against})
+		t.Facts.Uncontrolled = append(t.Facts.Uncontrolled, plan.UncontrolledMachine{Name: m.Name, Against: against})
 	}
 	return nil
 }

@@ -70,8 +70,8 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 	if err := t.read(ctx, machines); err != nil {
 		return nil, 0, err
 	}
-	if t.Facts.Group.Begun == "" {
-		t.Facts.Group.Begun = t.Memory.begun
+	if t.Facts.Group.PartialCreate == "" {
+		t.Facts.Group.PartialCreate = t.Memory.begun
 	}
 	t.Workload.Own(t.ClusterKey(), Mine(slices.Concat(machines.Ours, machines.Others)...))
 	t.See(t.Workload.View(t.ClusterKey()))
@@ -167,7 +167,7 @@ func (t *Turn) read(ctx context.Context, machines Machines) error {
 		if err != nil {
 			return err
 		}
-		t.Facts.Group.Begun = begun
+		t.Facts.Group.PartialCreate = begun
 	}
 	return nil
 }
@@ -343,7 +343,7 @@ func (t *Turn) addMachinesWanted() {
 		facts.Outdated = Cut(found.String(), longestDrift)
 		facts.Marked = machine.Marked(m.Machine)
 		facts.Gate = machine.ShutGate(m.Machine, t.Spec.ReadinessGates)
-		_, facts.Chosen = m.Annotations[clusterv1.DeleteMachineAnnotation]
+		_, facts.DeletePreferred = m.Annotations[clusterv1.DeleteMachineAnnotation]
 		if r := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {
 			facts.Replaced, facts.Retries = r.Timestamp.Time, r.Retries
 		}

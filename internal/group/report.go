@@ -57,7 +57,7 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 // syncOwned writes what follows the group without a step: who owns the machine template, what the
 // machines carry, whose the cluster's secrets are, when certificates expire, and the health check.
 func (t *Turn) syncOwned(ctx context.Context) error {
-	if t.Facts.Group.Deleting || len(t.Facts.Strangers) > 0 {
+	if t.Facts.Group.Deleting || len(t.Facts.Uncontrolled) > 0 {
 		return nil
 	}
 	if template := &t.Memory.Template; template.Object != nil && t.Cluster.UID != "" {

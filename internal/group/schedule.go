@@ -59,7 +59,7 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 		soon = SoonAfterAct
 	case o.Group.Paused:
 		return 0
-	case o.Want.Refused.Reason != "", len(o.Strangers) > 0, o.Cluster.Template != "":
+	case o.Want.Refused.Reason != "", len(o.Uncontrolled) > 0, o.Cluster.Template != "":
 		soon = SoonMissing
 	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
 		soon = SoonInit

@@ -7,21 +7,21 @@ import (
 
 // adopt takes the machines over that nobody controls: all of them, or none.
 func adopt(s *state) opinion {
-	if len(s.Strangers) == 0 {
+	if len(s.Uncontrolled) == 0 {
 		return pass("all control plane machines of the cluster are %s's", s.Group.Name)
 	}
 	if against := s.contradicted(); len(against) > 0 {
 		return pass("not all can be adopted: %s", strings.Join(against, "; "))
 	}
-	first := s.Strangers[0].Name
+	first := s.Uncontrolled[0].Name
 	if more := s.adoptable()[1:]; len(more) > 0 {
 		return do(Step{Verb: Adopt, Machine: first}, "Adopting", "%s has the labels of the control plane and no owner, and so have %s, which follow", first, strings.Join(more, ", "))
 	}
 	return do(Step{Verb: Adopt, Machine: first}, "Adopting", "%s has the labels of the control plane and no owner", first)
 }
 
-// leaveAlone waits for a person while a machine cannot be adopted.
-func leaveAlone(s *state) opinion {
+// unadoptable waits for a person while a machine cannot be adopted.
+func unadoptable(s *state) opinion {
 	against := s.contradicted()
 	if len(against) == 0 {
 		return pass("no machine is in the way that cannot be adopted")
@@ -36,7 +36,7 @@ func leaveAlone(s *state) opinion {
 // contradicted says of each machine that cannot be adopted why.
 func (s *state) contradicted() []string {
 	var texts []string
-	for _, m := range s.Strangers {
+	for _, m := range s.Uncontrolled {
 		if m.Against != "" {
 			texts = append(texts, m.Name+": "+m.Against)
 		}
@@ -47,7 +47,7 @@ func (s *state) contradicted() []string {
 // adoptable names the machines that nothing contradicts the adoption of.
 func (s *state) adoptable() []string {
 	var names []string
-	for _, m := range s.Strangers {
+	for _, m := range s.Uncontrolled {
 		if m.Against == "" {
 			names = append(names, m.Name)
 		}

@@ -5,7 +5,7 @@ import "fmt"
 // checkAside: while machines of the control plane are not the group's, nothing is
 // begun. They are adopted, or what is being deleted goes on.
 func checkAside(o Observed, s Step) error {
-	if len(o.Strangers) == 0 || s.Verb == Adopt || s.Verb == ReleaseHook {
+	if len(o.Uncontrolled) == 0 || s.Verb == Adopt || s.Verb == ReleaseHook {
 		return nil
 	}
 	going := 0
@@ -21,7 +21,7 @@ func checkAside(o Observed, s Step) error {
 	if on, _ := machineNamed(o, gone.Machine); on.Deleting {
 		return nil // its member is removed
 	}
-	return fmt.Errorf("%s is not the group's: nothing may be begun beside it", o.Strangers[0].Name)
+	return fmt.Errorf("%s is not the group's: nothing may be begun beside it", o.Uncontrolled[0].Name)
 }
 
 // checkAdopt allows a machine to be adopted that nobody controls, if all others can be.
@@ -30,7 +30,7 @@ func checkAdopt(o Observed, s Step) error {
 		return fmt.Errorf("the group is being deleted, and %s would be with it", s.Machine)
 	}
 	found := false
-	for _, m := range o.Strangers {
+	for _, m := range o.Uncontrolled {
 		if m.Against != "" {
 			return fmt.Errorf("%s cannot be adopted: %s", m.Name, m.Against)
 		}

@@ -140,7 +140,7 @@ func apiBeside(o Observed, but Machine) bool {
 			}
 		}
 	}
-	return len(o.Machines) == 1 && len(o.Strangers) == 0
+	return len(o.Machines) == 1 && len(o.Uncontrolled) == 0
 }
 
 // mayStillAdd: kubeadm on a machine without a member may add one yet.
@@ -188,7 +188,7 @@ func worst(o Observed, but, going string) (alive, all int) {
 
 // isAdrift: the member is a voter, and can be on no machine of the list that something holds.
 func isAdrift(o Observed, e Member) bool {
-	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || len(o.Strangers) > 0 {
+	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || len(o.Uncontrolled) > 0 {
 		return false
 	}
 	for _, m := range o.Machines {

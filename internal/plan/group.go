@@ -19,9 +19,9 @@ func hold(s *state) opinion {
 	return pass("neither the cluster nor %s is paused", s.Group.Name)
 }
 
-// letGo deletes the group. Members are left alone once the workers are gone:
+// deleteGroup deletes the group. Members are left alone once the workers are gone:
 // the data goes with the last machine in any order.
-func letGo(s *state) opinion {
+func deleteGroup(s *state) opinion {
 	if !s.Group.Deleting {
 		return pass("%s is not being deleted", s.Group.Name)
 	}
@@ -50,10 +50,10 @@ func letGo(s *state) opinion {
 	return do(Step{Verb: Finish}, "GroupGone", "all machines of %s are gone", s.Group.Name)
 }
 
-// provide makes what every machine and every client of the cluster needs.
-func provide(s *state) opinion {
+// bootstrapSecrets makes what every machine and every client of the cluster needs.
+func bootstrapSecrets(s *state) opinion {
 	c := s.Cluster
-	if len(s.Strangers) > 0 {
+	if len(s.Uncontrolled) > 0 {
 		return pass("nothing is made while there are machines of others")
 	}
 	if r := s.Want.Refused; r.Reason != "" && s.isNew() {
@@ -84,8 +84,8 @@ func (s *state) permitted() opinion {
 	return pass("no permission is missing")
 }
 
-// tend renews what is about to expire.
-func tend(s *state) opinion {
+// maintain renews what is about to expire.
+func maintain(s *state) opinion {
 	if s.expiresWithin(renewSoon) {
 		return do(Step{Verb: WriteKubeconfig}, "KubeconfigExpiring", "the kubeconfig is %s", s.validity())
 	}

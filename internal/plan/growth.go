@@ -97,16 +97,16 @@ func (s *state) begin() opinion {
 
 // mayJoin waits until another machine may join.
 func (s *state) mayJoin() opinion {
-	if v := s.vacancy(); v.decided {
+	if v := s.waitForDeletions(); v.decided {
 		return v
 	}
 	if v := s.placed(); v.decided {
 		return v
 	}
-	if v := s.matched(); v.decided {
+	if v := s.waitForMatch(); v.decided {
 		return v
 	}
-	if v := s.sound(); v.decided {
+	if v := s.waitForHealthy(); v.decided {
 		return v
 	}
 	if v := s.permitted(); v.decided {
@@ -117,7 +117,7 @@ func (s *state) mayJoin() opinion {
 	}
 	on, most := s.coming()
 	switch {
-	case len(s.with(complete)) == 0 && len(s.with(leaving)) == 0 && !slices.ContainsFunc(on, (*machine).comes):
+	case len(s.with(complete)) == 0 && len(s.with(leaving)) == 0 && !slices.ContainsFunc(on, (*machine).bootstrapping):
 		return wait("NothingToJoin", "no machine is complete yet: %s", troubles(s.those(func(*machine) bool { return true })))
 	case most > 0 && len(on) >= most:
 		return wait("Joining", "%d of at most %s: %s", len(on), count(most, "joining machine"), troubles(on))
@@ -150,14 +150,14 @@ func (s *state) coming() (on []*machine, most int) {
 // votes: its member is known, and no learner.
 func (m *machine) votes() bool { return m.member != nil && !m.member.Learner }
 
-// comes: it joins and has no Node yet. Whoever let it come found a complete machine;
+// bootstrapping: it joins and has no Node yet. Whoever let it come found a complete machine;
 // that one's probes may fail while it makes room, and more may come meanwhile.
-func (m *machine) comes() bool { return m.standing == joining && m.Node == "" }
+func (m *machine) bootstrapping() bool { return m.standing == joining && m.Node == "" }
 
-// vacancy waits for machines to go before they are replaced, but for those that cannot go
+// waitForDeletions waits for machines to go before they are replaced, but for those that cannot go
 // before, or not for long: one holds the last voter or the only healthy API server, another
 // is still drained, which may take an hour. With those there are never more than wanted.
-func (s *state) vacancy() opinion {
+func (s *state) waitForDeletions() opinion {
 	going := s.with(leaving)
 	for _, m := range going {
 		last := m.HookDue && (m.member != nil && !m.member.Learner && len(s.voters) == 1 || s.servesAlone(m) != "")
@@ -169,8 +169,8 @@ func (s *state) vacancy() opinion {
 	return pass("no machine is about to go")
 }
 
-// matched waits while a member belongs to no machine and no machine that joins can own it.
-func (s *state) matched() opinion {
+// waitForMatch waits while a member belongs to no machine and no machine that joins can own it.
+func (s *state) waitForMatch() opinion {
 	var orphans []string
 	for i := range s.Etcd.Members {
 		if m := &s.Etcd.Members[i]; !s.has(m.Machine) {
@@ -183,8 +183,8 @@ func (s *state) matched() opinion {
 	return pass("every member has its machine")
 }
 
-// sound waits while anything that should be healthy is not.
-func (s *state) sound() opinion {
+// waitForHealthy waits while anything that should be healthy is not.
+func (s *state) waitForHealthy() opinion {
 	if text := s.ailing(); text != "" {
 		return wait("MemberUnhealthy", "etcd member %s; etcd takes no new member meanwhile", text)
 	}
@@ -214,8 +214,8 @@ func (s *state) alarm() opinion {
 func (s *state) create() Step {
 	n := 1 + s.highest()
 	name := fmt.Sprintf(s.Want.NameFormat, strconv.Itoa(n))
-	if s.Group.Begun != "" && !s.has(s.Group.Begun) {
-		name = s.Group.Begun
+	if s.Group.PartialCreate != "" && !s.has(s.Group.PartialCreate) {
+		name = s.Group.PartialCreate
 		n = Number(s.Want.NameFormat, name)
 	}
 	return Step{Verb: Create, Machine: name, Number: n, Domain: s.emptiest()}

@@ -171,7 +171,7 @@ func (s *state) due() []*machine {
 // servesAlone says that a machine's API server is the only one known to be healthy, while others
 // could serve in its place; empty: it is not, or there is no other machine, nor one of others.
 func (s *state) servesAlone(m *machine) string {
-	if m.released() || m.Node == "" || s.cannotServe(m) || len(s.machines)+len(s.Strangers) == 1 {
+	if m.released() || m.Node == "" || s.cannotServe(m) || len(s.machines)+len(s.Uncontrolled) == 1 {
 		return ""
 	}
 	for _, o := range s.machines {
@@ -223,7 +223,7 @@ func (s *state) cannotGo(m *machine) string {
 	case m.member != nil:
 		return s.cannotSpare(m.member)
 	}
-	if o := s.held(m); o != nil {
+	if o := s.memberOrOrphan(m); o != nil {
 		return "may hold the voter " + o.label() + ", for which no machine is known"
 	}
 	if !s.Etcd.Known {
@@ -423,11 +423,11 @@ func (s *state) lostAt(m *Member) time.Time {
 		return time.Time{} // its machine may only have lost its labels: a person decides
 	case m.Learner && s.isOfReleased(m):
 		return m.Since
-	case m.lives() && !m.Learner && len(s.those(func(o *machine) bool { return o.member == nil })) > 0:
+	case m.maybeAlive() && !m.Learner && len(s.those(func(o *machine) bool { return o.member == nil })) > 0:
 		return time.Time{} // a voter that lives is nobody's stray for its name or address alone
 	case owners == 0:
 		return m.Since.Add(startPatience)
-	case m.lives():
+	case m.maybeAlive():
 		return m.Since.Add(promotePatience)
 	case owners > 1, !m.Learner: // others cannot join before it is gone
 		return m.Since.Add(turnPatience)
@@ -447,7 +447,7 @@ func (s *state) withoutHomeless(voters []quorum.Voter) []quorum.Voter {
 
 // homeless are the voters that can be on no machine that stays.
 func (s *state) homeless() []*Member {
-	if len(s.Strangers) > 0 {
+	if len(s.Uncontrolled) > 0 {
 		return nil // they may be on those
 	}
 	return slices.DeleteFunc(s.orphans(), func(e *Member) bool {
@@ -488,9 +488,9 @@ func (s *state) isOfReleased(e *Member) bool {
 // lateAt is when a member is given up that joins on a machine.
 func (s *state) lateAt(m *Member, on *machine) time.Time {
 	switch {
-	case on.standing == failed && (!m.lives() || on.CannotJoin != ""), on.standing == leaving:
+	case on.standing == failed && (!m.maybeAlive() || on.CannotJoin != ""), on.standing == leaving:
 		return m.Since.Add(startPatience)
-	case m.lives():
+	case m.maybeAlive():
 		return m.Since.Add(promotePatience)
 	case on.NodeSince.After(m.Since): // etcd starts before the Node, unless kubeadm is older than v1.31
 		return on.NodeSince.Add(startPatience)
@@ -500,8 +500,8 @@ func (s *state) lateAt(m *Member, on *machine) time.Time {
 	return m.Since.Add(kubeadmPatience)
 }
 
-// lives: it has started, and is not known to be dead.
-func (m *Member) lives() bool { return m.Name != "" && m.Health != Unhealthy }
+// maybeAlive: it has started, and is not known to be dead.
+func (m *Member) maybeAlive() bool { return m.Name != "" && m.Health != Unhealthy }
 
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {

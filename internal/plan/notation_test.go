@@ -107,7 +107,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"serial":    func() { o.Want.Learners = false },
 		"max":       func() { o.Want.MaxParallel = number },
 		"last":      func() { o.Group.LastMachine = number },
-		"begun":     func() { o.Group.Begun = value },
+		"begun":     func() { o.Group.PartialCreate = value },
 		"format":    func() { o.Want.NameFormat = value },
 		"workers":   func() { o.Workers = strings.Split(value, ",") },
 		"api+":      func() { o.Cluster.Reachable = true },
@@ -119,8 +119,8 @@ func parseWanted(o *Observed, i int, word string) error {
 		"unmakeable": func() {
 			o.Want.Refused = Refusal{Reason: value, Message: "spec.machineNaming.template makes the same name twice"}
 		},
-		"adopt":        func() { o.Strangers = append(o.Strangers, strangers(value, "")...) },
-		"alien":        func() { o.Strangers = append(o.Strangers, strangers(value, "it is controlled by Other other")...) },
+		"adopt":        func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "")...) },
+		"alien":        func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "it is controlled by Other other")...) },
 		"infra-":       func() { o.Cluster.Infrastructure = false },
 		"endpoint-":    func() { o.Cluster.Endpoint = "" },
 		"init-":        func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
@@ -146,10 +146,10 @@ func parseWanted(o *Observed, i int, word string) error {
 	return nil
 }
 
-func strangers(names, against string) []Stranger {
-	var list []Stranger
+func strangers(names, against string) []UncontrolledMachine {
+	var list []UncontrolledMachine
 	for _, name := range strings.Split(names, ",") {
-		list = append(list, Stranger{Name: name, Against: against})
+		list = append(list, UncontrolledMachine{Name: name, Against: against})
 	}
 	return list
 }
@@ -206,7 +206,7 @@ func parseMachine(word string, etcd bool) (Machine, error) {
 		case 'M':
 			m.Marked = "Node does not report"
 		case 'C':
-			m.Chosen = true
+			m.DeletePreferred = true
 		case 'N':
 			m.NodeReady = false
 		case 'G':

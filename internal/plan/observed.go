@@ -15,8 +15,8 @@ type Observed struct {
 	Cluster Cluster `json:"cluster"`
 	// Machines are those of the group, the oldest first, then by name.
 	Machines []Machine `json:"machines,omitempty"`
-	// Strangers are the cluster's control plane machines that are not the group's, sorted by name.
-	Strangers []Stranger `json:"strangers,omitempty"`
+	// Uncontrolled are the cluster's control plane machines that are not the group's, sorted by name.
+	Uncontrolled []UncontrolledMachine `json:"uncontrolled,omitempty"`
 	// Etcd is the quorum that the machines hold.
 	Etcd Etcd `json:"etcd"`
 	// Workers are the names of the cluster's other machines, sorted. Deletion waits for them.
@@ -45,14 +45,14 @@ type Group struct {
 	LastMachine int `json:"lastMachine,omitempty"`
 	// Repairing: a machine was given up because it broke, and is not replaced yet.
 	Repairing bool `json:"repairing,omitempty"`
-	// Begun is the name of a machine whose creation was begun and not finished: its
+	// PartialCreate is the name of a machine whose creation was begun and not finished: its
 	// infrastructure or bootstrap object is there, its Machine is not. Empty: none.
-	Begun string `json:"begun,omitempty"`
+	PartialCreate string `json:"partialCreate,omitempty"`
 }
 
-// Stranger is a machine that counts as one of the cluster's control plane, and that
+// UncontrolledMachine is a machine that counts as one of the cluster's control plane, and that
 // the group does not control.
-type Stranger struct {
+type UncontrolledMachine struct {
 	Name string `json:"name"`
 	// Against says why it cannot be adopted; empty: nothing contradicts it.
 	Against string `json:"against,omitempty"`
@@ -184,8 +184,8 @@ type Machine struct {
 	Gate string `json:"gate,omitempty"`
 	// Marked says why a health check, or a person, wants it replaced; empty: nobody does.
 	Marked string `json:"marked,omitempty"`
-	// Chosen: a person marked it as the one to go when one must.
-	Chosen bool `json:"chosen,omitempty"`
+	// DeletePreferred: a person marked it as the one to go when one must.
+	DeletePreferred bool `json:"deletePreferred,omitempty"`
 	// Replaced is when the machine that this one took the place of was given up, and
 	// Retries how many before that one in short order; zero: it replaces none.
 	Replaced time.Time `json:"replaced,omitzero"`

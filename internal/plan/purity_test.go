@@ -66,7 +66,7 @@ func TestOrderDecidesNothing(t *testing.T) {
 				shuffle(random, o.Etcd.Members)
 				shuffle(random, o.Want.Domains)
 				shuffle(random, o.Workers)
-				shuffle(random, o.Strangers)
+				shuffle(random, o.Uncontrolled)
 				shuffle(random, o.Cluster.MissingCertificates)
 				before := text(o)
 				if got := Next(o); got != want {

@@ -9,15 +9,15 @@ import (
 	"github.com/quorate/quorate/internal/quorum"
 )
 
-// clearStillborn takes machines away that are outdated before they ever came up: who corrects
+// discardFailed takes machines away that are outdated before they ever came up: who corrects
 // or reverts what was wrong with them need not wait for them.
-func clearStillborn(s *state) opinion {
+func discardFailed(s *state) opinion {
 	var later []string
 	for _, m := range s.machines {
 		if !m.stillborn() {
 			continue
 		}
-		why := s.cannotClear(m)
+		why := s.cannotDiscard(m)
 		if why == "" {
 			return s.takeAway(m, "Outdated", m.Name+" never came up, and is outdated: "+m.Outdated)
 		}
@@ -34,8 +34,8 @@ func (m *machine) stillborn() bool {
 	return m.Outdated != "" && (m.standing == failed || m.standing == late || m.standing == joining)
 }
 
-// cannotClear says why a machine that never came up stays for now; empty if it can go.
-func (s *state) cannotClear(m *machine) string {
+// cannotDiscard says why a machine that never came up stays for now; empty if it can go.
+func (s *state) cannotDiscard(m *machine) string {
 	if s.Want.Refused.Reason != "" {
 		return "stays while the spec is refused"
 	}

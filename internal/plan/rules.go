@@ -15,7 +15,7 @@ var rules = []rule{
 		decide: hold,
 	},
 	{
-		name: "let go",
+		name: "delete group",
 		says: "A group that is being deleted waits for the workers, keeping its quorum in order meanwhile; then all its machines go at once, and it follows.",
 		gives: []Reason{
 			{"Orphaning", Wait, "it is deleted without its machines (--cascade=orphan), and the garbage collector takes it off them first"},
@@ -28,7 +28,7 @@ var rules = []rule{
 			{"GroupDeleting", Wait, "its machines are going"},
 			{"GroupGone", Finish, "its machines are gone"},
 		},
-		decide: letGo,
+		decide: deleteGroup,
 	},
 	{
 		name: "adopt",
@@ -39,14 +39,14 @@ var rules = []rule{
 		decide: adopt,
 	},
 	{
-		name: "provide",
+		name: "bootstrap secrets",
 		says: "Certificate authorities are made once, before the first machine, and never again. The kubeconfig is made as soon as the endpoint is known, and again before it expires.",
 		gives: []Reason{
 			{"CertificatesMissing", Generate, "nothing was initialised with others"},
 			{"KubeconfigMissing", WriteKubeconfig, "there is none"},
 			{"KubeconfigExpiring", WriteKubeconfig, "it is valid for less than 30 days"},
 		},
-		decide: provide,
+		decide: bootstrapSecrets,
 	},
 	{
 		name: "stop without quorum",
@@ -68,12 +68,12 @@ var rules = []rule{
 		decide: finishRemovals,
 	},
 	{
-		name: "leave alone",
+		name: "unadoptable machines",
 		says: "While the cluster has control plane machines that cannot be adopted, these are left alone, and nothing is begun beside them: no adoption, no growth, no rollout, no repair, no scaling. What is being deleted still goes in good order.",
 		gives: []Reason{
 			{"CannotAdopt", Wait, "something contradicts the adoption of a machine; a person must decide"},
 		},
-		decide: leaveAlone,
+		decide: unadoptable,
 	},
 	{
 		name: "stop without facts",
@@ -124,13 +124,13 @@ var rules = []rule{
 		decide: refuse,
 	},
 	{
-		name: "clear",
+		name: "discard failed",
 		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before.",
 		gives: []Reason{
 			{"Outdated", MoveLeader, "a leader hands over before it leaves"},
 			{"Outdated", Delete, "nobody will want it when it comes up"},
 		},
-		decide: clearStillborn,
+		decide: discardFailed,
 	},
 	{
 		name: "grow",
@@ -208,7 +208,7 @@ var rules = []rule{
 		decide: scaleDown,
 	},
 	{
-		name: "tend",
+		name: "maintain",
 		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing.",
 		gives: []Reason{
 			{"KubeconfigExpiring", WriteKubeconfig, "it is valid for less than 180 days"},
@@ -216,7 +216,7 @@ var rules = []rule{
 			{"KubeadmOutdated", WriteKubeadm, "all machines are up to date, and it is not: the spec was reverted, or changed in nothing else"},
 			{"AddonsOutdated", UpdateAddons, "all machines are up to date, and they are not"},
 		},
-		decide: tend,
+		decide: maintain,
 	},
 	{
 		name: "wait for repair",
@@ -232,16 +232,16 @@ var rules = []rule{
 		decide: waitForRepair,
 	},
 	{
-		name: "rest",
+		name: "steady",
 		says: "All is as wanted.",
 		gives: []Reason{
 			{"AsWanted", Nothing, "as many machines as wanted are complete"},
 		},
-		decide: rest,
+		decide: steady,
 	},
 }
 
-func rest(s *state) opinion {
+func steady(s *state) opinion {
 	text := fmt.Sprintf("%d of %s complete", len(s.with(complete)), count(len(s.machines), "machine"))
 	if s.Etcd.Managed {
 		text += "; " + s.strength()

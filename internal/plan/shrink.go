@@ -70,9 +70,9 @@ func (m *machine) broken() bool { return m.standing != complete && m.standing !=
 func (m *machine) need() int {
 	old := m.Outdated != ""
 	switch {
-	case old && m.Chosen:
+	case old && m.DeletePreferred:
 		return 0
-	case m.Chosen:
+	case m.DeletePreferred:
 		return 1
 	case old && m.broken():
 		return 2
@@ -110,7 +110,7 @@ func (s *state) cannotDelete(m *machine) string {
 		return fmt.Sprintf("cannot go: only %d of the other %d machines are complete, and more than half of %d must be", others, len(s.machines)-1, len(s.machines))
 	}
 	// Where it may hold a member, that decides; the hook stays until it is known.
-	if o := s.held(m); o != nil {
+	if o := s.memberOrOrphan(m); o != nil {
 		return s.cannotSpare(o)
 	}
 	return s.cannotGo(m)
@@ -131,9 +131,9 @@ func (s *state) mayHaveOn(m *machine) []*Member {
 	return slices.DeleteFunc(s.orphans(), func(e *Member) bool { return !m.mayHold(e) })
 }
 
-// held is the member that a machine holds, or of the voters that it may hold for all
+// memberOrOrphan is the member that a machine holds, or of the voters that it may hold for all
 // that is known the one that would be missed most; nil: none.
-func (s *state) held(m *machine) *Member {
+func (s *state) memberOrOrphan(m *machine) *Member {
 	if found := s.mayHaveOn(m); len(found) > 0 {
 		return found[0]
 	}
@@ -148,7 +148,7 @@ func (s *state) mayVote(m *machine) bool {
 // because says why this machine was chosen.
 func (m *machine) because(s *state) string {
 	switch {
-	case m.Chosen:
+	case m.DeletePreferred:
 		return m.Name + " was chosen"
 	case m.Outdated != "":
 		return m.Name + " is outdated: " + m.Outdated
@@ -169,7 +169,7 @@ func waitForRepair(s *state) opinion {
 	if v := s.alarm(); v.decided {
 		return v
 	}
-	for _, check := range []func() opinion{s.placed, s.matched, s.kept} {
+	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept} {
 		if v := check(); v.decided {
 			return v
 		}

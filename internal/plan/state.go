@@ -87,8 +87,8 @@ func newState(o Observed) *state {
 	s.Etcd.Members = slices.Clone(o.Etcd.Members)
 	slices.SortFunc(s.Etcd.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	s.Want.Domains = sorted(o.Want.Domains)
-	s.Strangers = slices.Clone(o.Strangers)
-	slices.SortFunc(s.Strangers, func(a, b Stranger) int { return cmp.Compare(a.Name, b.Name) })
+	s.Uncontrolled = slices.Clone(o.Uncontrolled)
+	slices.SortFunc(s.Uncontrolled, func(a, b UncontrolledMachine) int { return cmp.Compare(a.Name, b.Name) })
 	s.Workers = sorted(o.Workers)
 	s.Cluster.MissingCertificates = sorted(o.Cluster.MissingCertificates)
 	for i := range s.Etcd.Members {

@@ -99,7 +99,7 @@ func (w *World) Observe() plan.Observed {
 		Now: w.now,
 		Group: plan.Group{
 			Name: "cp", Deleting: w.deleting, Orphaning: w.orphaning, Paused: w.now.Before(w.pausedUntil),
-			Initialized: w.initialised, New: !w.initialised, LastMachine: w.last, Begun: w.begun,
+			Initialized: w.initialised, New: !w.initialised, LastMachine: w.last, PartialCreate: w.begun,
 			Repairing: w.repairing != nil,
 		},
 		Want: plan.Want{
@@ -130,7 +130,7 @@ func (w *World) Observe() plan.Observed {
 		}
 		if h.disowned {
 			if !w.deleting && !o.Group.Paused {
-				o.Strangers = append(o.Strangers, w.strange(h))
+				o.Uncontrolled = append(o.Uncontrolled, w.strange(h))
 			}
 			continue
 		}

@@ -96,8 +96,8 @@ func (w *World) isClaimed() bool {
 }
 
 // strange is what is seen of a machine that is not the group's.
-func (w *World) strange(h *host) plan.Stranger {
-	s := plan.Stranger{Name: h.name, Against: h.against()}
+func (w *World) strange(h *host) plan.UncontrolledMachine {
+	s := plan.UncontrolledMachine{Name: h.name, Against: h.against()}
 	if w.lasts(Claim, h.number) {
 		s.Against = "it is controlled by Other other"
 	}

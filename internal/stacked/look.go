@@ -31,7 +31,7 @@ type filesBehind struct {
 // asked for when a machine is outdated or missing, when the spec has changed, and now and then.
 func (k *Kind) observeKubeadm(ctx context.Context, t *group.Turn) error {
 	o, m := &t.Facts, memoryOf(t.Memory)
-	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable || len(o.Strangers) > 0 {
+	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable || len(o.Uncontrolled) > 0 {
 		return nil
 	}
 	from := fmt.Sprint(of(t).UID, of(t).Generation)

@@ -397,7 +397,7 @@ func TestAgain(t *testing.T) {
 		{"out of reach", func(s *group.Turn) { s.Facts.Cluster.Reachable = false }, waiting, group.SoonBusy},
 		{"the first machine's API server answers", func(s *group.Turn) { s.Facts.Group.Initialized = false }, waiting, group.SoonInit},
 		{"the first machine comes up", func(s *group.Turn) { s.Facts.Group.Initialized, s.Facts.Cluster.Reachable = false, false }, waiting, group.SoonAtRest},
-		{"somebody else's machine", func(s *group.Turn) { s.Facts.Strangers = []plan.Stranger{{}} }, waiting, group.SoonMissing},
+		{"somebody else's machine", func(s *group.Turn) { s.Facts.Uncontrolled = []plan.UncontrolledMachine{{}} }, waiting, group.SoonMissing},
 		{"something must be given", func(s *group.Turn) { s.Refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, group.SoonMissing},
 		{"paused", func(s *group.Turn) { s.Facts.Group.Paused = true }, waiting, 0},
 		{"the whole group goes", func(s *group.Turn) { s.Facts.Group.Deleting = true }, waiting, group.SoonAtRest},
