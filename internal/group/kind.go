@@ -102,6 +102,8 @@ type Spec struct {
 	// MaxParallel, Surge and Repair are as in plan.Want.
 	MaxParallel, Surge int
 	Repair             plan.RepairLimits
+	// ShrinkHealthy is as in plan.Want.
+	ShrinkHealthy bool
 	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.
 	HealthCheck *HealthCheck
 	// ManagesEtcd: etcd runs on the machines, and its members are the group's to keep. HoldsQuorum: it runs there, whoever

@@ -70,6 +70,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		Domains:        cp.Spec.FailureDomains,
 		MaxParallel:    int(ptr.Deref(cp.Spec.Joins.MaxParallel, v1alpha1.DefaultMaxParallelJoins)),
 		Surge:          1,
+		ShrinkHealthy:  true,
 		Repair:         repairLimits(cp),
 		ManagesEtcd:    management(cp) == v1alpha1.EtcdManagementMembers,
 		HoldsQuorum:    true,

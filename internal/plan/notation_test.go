@@ -19,7 +19,7 @@ import (
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
 // can machines be made), repairing (a machine was given up), seed=NAME (of the failure domains),
-// kubeconfig=none|foreign|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
+// shrink=healthy (only while all are healthy), kubeconfig=none|foreign|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
 // period=DURATION (limits of repair).
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
@@ -130,6 +130,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
 		"surge":        func() { o.Want.Surge = number },
+		"shrink":       func() { o.Want.ShrinkHealthy = value == "healthy" },
 		"kubeadm-":     func() { o.Cluster.Kubeadm = "kubernetesVersion v1.35.4, v1.36.3 wanted" },
 		"kubeadm!":     func() { o.Cluster.KubeadmUnusable = "ConfigMap kubeadm-config has no ClusterConfiguration" },
 		"permissions-": func() { o.Cluster.Permissions = "ClusterRoleBinding kubeadm:cluster-admins is missing" },

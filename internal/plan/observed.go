@@ -69,6 +69,9 @@ type Want struct {
 	Domains []string `json:"domains,omitempty"`
 	// Surge is how many machines more than Replicas a rollout may have: 1 or 0.
 	Surge int `json:"surge"`
+	// ShrinkHealthy: a machine that is not outdated is taken away only while all that came up are healthy, but for those that a
+	// person chose. Without it, a broken one goes first.
+	ShrinkHealthy bool `json:"shrinkHealthy,omitempty"`
 	// Repair limits how often the same machine is replaced.
 	Repair RepairLimits `json:"repair,omitzero"`
 	// NameFormat makes a machine's name from its number, with one %s for the number.

@@ -195,13 +195,14 @@ var rules = []rule{
 	},
 	{
 		name: "scale down",
-		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one.",
+		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
 		gives: []Reason{
 			{"RolloutStopped", Wait, "too few would be left that are fit"},
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{"ScalingDown", MoveLeader, "a leader hands over before it leaves"},
 			{"ScalingDown", Delete, "more machines than wanted"},
 			{"MachineUnknown", Wait, "what is not known to be broken is not deleted for it"},
+			{"MachineBroken", Wait, "the kind wants all machines healthy before one goes"},
 			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
 			{"MembersUnmatched", Wait, "a voter that answers belongs to no machine, and a person decides about it"},
 		},

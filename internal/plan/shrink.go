@@ -23,11 +23,22 @@ func scaleDown(s *state) opinion {
 	if dead := s.those(func(m *machine) bool { return m.Outdated != "" && m.standing != complete }); s.standsBy(m) && len(dead) > 0 {
 		m = s.leastNeeded(dead)
 	}
+	if ill := s.waitedFor(); m.Outdated == "" && len(ill) > 0 {
+		return wait("MachineBroken", "%s, %d wanted; machines go when all are healthy: %s", count(have, "machine"), s.Want.Replicas, troubles(ill))
+	}
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
 	if s.standsBy(m) {
 		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, s.fitWithout(m), s.unfit())
 	}
 	return s.takeAway(m, "ScalingDown", why)
+}
+
+// waitedFor are the machines that must be healthy before one goes that is not outdated.
+func (s *state) waitedFor() []*machine {
+	if !s.Want.ShrinkHealthy {
+		return nil
+	}
+	return s.those(func(m *machine) bool { return m.standing == unhealthy && m.Outdated == "" && !m.DeletePreferred })
 }
 
 // standsBy: a machine serves until enough of those that replace others do.
