@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/etcd"
@@ -220,14 +223,26 @@ func (d *delays) report(t *testing.T, controller string) {
 // objects are what the management plane holds beside Machines.
 func (d *delays) objects(ctx context.Context) ([]string, bool) {
 	var now []string
-	cluster, kcp := &clusterv1.Cluster{}, &controlplanev1.KubeadmControlPlane{}
-	if d.management.Get(ctx, d.key, cluster) != nil || d.management.Get(ctx, client.ObjectKey{Namespace: "default", Name: cluster.Spec.ControlPlaneRef.Name}, kcp) != nil {
+	cluster, controlPlane := &clusterv1.Cluster{}, &unstructured.Unstructured{}
+	if d.management.Get(ctx, d.key, cluster) != nil {
 		return nil, false
 	}
+	gvk, ok := controlPlaneKinds[cluster.Spec.ControlPlaneRef.Kind]
+	controlPlane.SetGroupVersionKind(gvk)
+	if !ok || d.management.Get(ctx, client.ObjectKey{Namespace: "default", Name: cluster.Spec.ControlPlaneRef.Name}, controlPlane) != nil {
+		return nil, false
+	}
+	replicas, _, _ := unstructured.NestedInt64(controlPlane.Object, "spec", "replicas")
 	if p := cluster.Status.Initialization.InfrastructureProvisioned; p != nil && *p {
 		now = append(now, "provisioned")
 	}
-	return append(now, fmt.Sprintf("replicas %d", *kcp.Spec.Replicas), "spec "+kcp.Spec.Version+kcp.Spec.Rollout.After.String()), true
+	return append(now, fmt.Sprintf("replicas %d", replicas), fmt.Sprintf("spec %d", controlPlane.GetGeneration())), true
+}
+
+// controlPlaneKinds are the kinds of control planes that a Cluster may refer to.
+var controlPlaneKinds = map[string]schema.GroupVersionKind{
+	"KubeadmControlPlane": controlplanev1.GroupVersion.WithKind("KubeadmControlPlane"),
+	"ControlPlane":        controlplanev1alpha1.GroupVersion.WithKind("ControlPlane"),
 }
 
 func (d *delays) machines(ctx context.Context) ([]clusterv1.Machine, error) {

@@ -39,6 +39,7 @@ var lives = []struct {
 	{"slow-infrastructure", slowInfrastructure},
 	{"kubectl-after-upgrade", kubectlAfterUpgrade},
 	{"forward-only", forwardOnly},
+	{"machines-scale", machinesScale},
 }
 
 func TestE2E(t *testing.T) {

@@ -114,7 +114,12 @@ func (e *environment) runEtcd(t *testing.T, cluster, address, port string) {
 // manifests writes those that `up` makes of a cluster's name and version, with some text in place of other text, and returns the file.
 func (e *environment) manifests(t *testing.T, name, version string, oldnew ...string) string {
 	t.Helper()
-	text := e.quorate(t, "up", "--dry-run", "--name", name, "--kubernetes-version", version)
+	return writeManifests(t, name, e.quorate(t, "up", "--dry-run", "--name", name, "--kubernetes-version", version), oldnew...)
+}
+
+// writeManifests writes manifests with some text in place of other text, and returns the file.
+func writeManifests(t *testing.T, name, text string, oldnew ...string) string {
+	t.Helper()
 	for i := 0; i < len(oldnew); i += 2 {
 		if strings.Count(text, oldnew[i]) != 1 {
 			t.Fatalf("no place for a change of %q in\n%s", oldnew[i], text)

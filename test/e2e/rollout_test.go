@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -62,8 +63,8 @@ func rollOver(t *testing.T, e *environment, name string, most int) {
 			t.Errorf("%s was not replaced", m)
 		}
 	}
-	if got := <-seen; got != most {
-		t.Errorf("there were up to %d machines at once, want %d", got, most)
+	if got := <-seen; got.most != most {
+		t.Errorf("there were up to %d machines at once, want %d", got.most, most)
 	}
 	c, _ := e.workload(t, name)
 	nodes, err := c.CoreV1().Nodes().List(context.Background(), listAll)
@@ -83,8 +84,8 @@ func rollOver(t *testing.T, e *environment, name string, most int) {
 }
 
 // observed runs f while a client writes and reads through the cluster's endpoint ten times a second, and tells what
-// that client saw, and how long the controller took of its own.
-func (e *environment) observed(t *testing.T, name, controller string, f func()) {
+// that client saw, and how long the controller took of its own. It returns the longest time without an acknowledged write.
+func (e *environment) observed(t *testing.T, name, controller string, f func()) time.Duration {
 	t.Helper()
 	c, _ := e.workload(t, name)
 	ctx, stop := context.WithCancel(context.Background())
@@ -99,14 +100,18 @@ func (e *environment) observed(t *testing.T, name, controller string, f func()) 
 	if lost := client.lost(context.Background(), t); lost > 0 {
 		t.Errorf("%d acknowledged writes are lost", lost)
 	}
+	return client.gap
 }
 
-// countMachines yields, once ctx has ended, how many machines that were not being deleted there were at most.
-func (e *environment) countMachines(t *testing.T, ctx context.Context, name string) <-chan int {
+// counted is how many machines that were not being deleted there were at least and at most.
+type counted struct{ least, most int }
+
+// countMachines yields, once ctx has ended, how many machines that were not being deleted there were.
+func (e *environment) countMachines(t *testing.T, ctx context.Context, name string) <-chan counted {
 	t.Helper()
-	c, most := e.management(t), make(chan int, 1)
+	c, seen := e.management(t), make(chan counted, 1)
 	go func() {
-		n := 0
+		n := counted{least: math.MaxInt}
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for ; ctx.Err() == nil; <-tick.C {
@@ -115,11 +120,11 @@ func (e *environment) countMachines(t *testing.T, ctx context.Context, name stri
 				continue
 			}
 			staying := slices.DeleteFunc(all.Items, func(m clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
-			n = max(n, len(staying))
+			n = counted{least: min(n.least, len(staying)), most: max(n.most, len(staying))}
 		}
-		most <- n
+		seen <- n
 	}()
-	return most
+	return seen
 }
 
 // change lets a user change the control plane.
