@@ -40,6 +40,7 @@ var lives = []struct {
 	{"kubectl-after-upgrade", kubectlAfterUpgrade},
 	{"forward-only", forwardOnly},
 	{"machines-scale", machinesScale},
+	{"machines-adopt", machinesAdopt},
 }
 
 func TestE2E(t *testing.T) {
