@@ -48,6 +48,9 @@ type ControlPlane struct {
 	Machines          []Machine         `json:"machines,omitempty"`
 }
 
+// Inactive reports whether the control plane tells its next step without taking it, until a person activates it.
+func (cp ControlPlane) Inactive() bool { return cp.Current && cp.Next.Reason == "Inactive" }
+
 // CertificateExpiry is the serving certificate, of all API servers and etcd members, that expires first.
 type CertificateExpiry struct {
 	Date      time.Time `json:"date"`

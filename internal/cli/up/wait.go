@@ -31,6 +31,11 @@ func (b *bringUp) waitFor(ctx context.Context, c client.Client, key client.Objec
 	if err != nil {
 		return b.explain(ctx, key, last, err)
 	}
+	if last.ControlPlane.Inactive() {
+		b.screen.Printf("cluster %s: %s is inactive and changes nothing; `quorate status %s` shows what it would do, and spec.state Active has it done",
+			key.Name, last.ControlPlane.Name, key.Name)
+		return nil
+	}
 	if w.Looks == 1 && !b.changed {
 		return b.finish(ctx, c, key, "is already up")
 	}
@@ -51,9 +56,9 @@ type watcher struct {
 	stuck time.Time
 }
 
-// up says whether the cluster is as wanted, or never will be by itself.
+// up says whether the cluster is as wanted, or never will be by itself. An inactive control plane is waited for by nobody.
 func (w *watcher) up(c report.Cluster) (bool, error) {
-	if c.Missing() == "" {
+	if c.Missing() == "" || c.ControlPlane.Inactive() {
 		return true, nil
 	}
 	if !onlyFailed(c) {

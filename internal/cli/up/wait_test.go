@@ -46,3 +46,21 @@ func TestUpGivesUp(t *testing.T) {
 		t.Errorf("all is well: %v %v", done, err)
 	}
 }
+
+// Nothing comes of an inactive control plane until a person activates it; what it told of an older spec does not count.
+func TestUpDoesNotWaitForAnInactiveControlPlane(t *testing.T) {
+	inactive := report.Cluster{ControlPlane: report.ControlPlane{Name: "cp", Current: true, Next: report.Next{Step: "Wait", Reason: "Inactive"}}}
+	if done, err := (&watcher{}).up(inactive); !done || err != nil {
+		t.Errorf("%v %v", done, err)
+	}
+	for name, change := range map[string]func(*report.ControlPlane){
+		"an older spec":  func(cp *report.ControlPlane) { cp.Current = false },
+		"another reason": func(cp *report.ControlPlane) { cp.Next.Reason = "Joining" },
+	} {
+		c := inactive
+		change(&c.ControlPlane)
+		if done, err := (&watcher{}).up(c); done || err != nil {
+			t.Errorf("%s: %v %v", name, done, err)
+		}
+	}
+}
