@@ -146,8 +146,20 @@ func (*Kind) Want(t *group.Turn) {
 		}
 		t.Facts.Want.Learners = v.Learners() && usesKubeadm(cp)
 	}
+	refuseVersionChange(t)
 	t.Facts.Etcd.Operated = management(cp) == v1alpha1.EtcdManagementOperator
 	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t)
+}
+
+// refuseVersionChange refuses another version where kubeadm makes the machines: they would join with the version that kubeadm's
+// configuration in the cluster names, which only a KubeadmControlPlane brings up to date.
+func refuseVersionChange(t *group.Turn) {
+	for _, m := range t.Machines {
+		if want, has := t.Spec.Version, m.Spec.Version; usesKubeadm(of(t)) && has != "" && want != has {
+			t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Replaceable: true, Message: fmt.Sprintf(
+				"spec.version is %s, and Machine %s has %s: with the kubeadm bootstrap provider a ControlPlane does not change the version; %s would be accepted", want, m.Name, has, has)})
+		}
+	}
 }
 
 // wouldAdopt reports whether there are machines that nobody controls.

@@ -124,6 +124,15 @@ func TestChangedTemplate(t *testing.T) {
 	}
 }
 
+// TestVersionChange: kubeadm's configuration in the cluster names the old version, with which new machines would join.
+func TestVersionChange(t *testing.T) {
+	w := grown(t)
+	w.change(func(cp *v1alpha1.ControlPlane) { cp.Spec.Version = "v1.36.4" })
+	if p := w.settle(); p.Reason != "InvalidVersionChange" || len(w.machines()) != 3 || !strings.Contains(p.Message, "v1.36.3 would be accepted") {
+		t.Errorf("machines are %v, told %+v", w.machines(), p)
+	}
+}
+
 // TestInline: an infrastructure machine that is given inline needs no template, and another value replaces the machines.
 func TestInline(t *testing.T) {
 	cp := testControlPlane()

@@ -114,8 +114,9 @@ var rules = []rule{
 		gives: []Reason{
 			{"InvalidMachineNaming", Wait, "spec.machineNaming makes no names"},
 			{"InvalidReplicas", Wait, "spec.replicas is less than one"},
+			{"EtcdManagementInvalid", Wait, "spec.etcd says that members are kept which do not run on the machines"},
 			{"InvalidVersion", Wait, "spec.version is none"},
-			{"InvalidVersionChange", Wait, "spec.version is too far from that of a machine"},
+			{"InvalidVersionChange", Wait, "spec.version is too far from that of a machine, or the kind cannot change it"},
 			{"CertificatesInvalid", Wait, "a secret with an authority cannot be used"},
 			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
 			{"TopologyPending", Wait, "the cluster's topology goes first"},
