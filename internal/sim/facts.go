@@ -34,7 +34,7 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 		return m
 	}
 	lost := w.isNodeLost(h)
-	m.Node, m.NodeSince, m.NodeReady = h.name, h.node, h.unready.IsZero() && !lost
+	m.Node, m.NodeSince, m.NodeReady = h.name, h.node, w.isReady(h)
 	if h.gate {
 		m.Gate = "StorageReady"
 	}
@@ -43,6 +43,9 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 		return m
 	}
 	m.Components = w.components(h)
+	if w.setup.NodeOnly {
+		m.Components = nodeComponent(h, m.NodeReady)
+	}
 	return m
 }
 
@@ -70,6 +73,9 @@ func (w *World) isPlaced(h *host) bool { return w.setup.Places || !h.node.IsZero
 var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
 func (w *World) unknownComponents(why string) []plan.Component {
+	if w.setup.NodeOnly {
+		return []plan.Component{{Name: components[1], Why: why}}
+	}
 	all := make([]plan.Component, 0, len(components))
 	for _, name := range components {
 		all = append(all, plan.Component{Name: name, Why: why})

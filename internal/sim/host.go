@@ -154,6 +154,9 @@ func (w *World) enter(h *host, s Stage) {
 		if h.node.IsZero() {
 			h.node = w.now
 		}
+		if w.setup.NodeOnly && h.number%2 == 1 {
+			h.due = w.now // its Node is ready as soon as it is registered
+		}
 	case up:
 		h.due = time.Time{}
 		if w.setup.Gates > 0 {
@@ -172,7 +175,7 @@ func (w *World) strike(h *host, fate Fate) {
 	case fate.Dies:
 		w.tell("%s dies while %s", h.name, h.stage)
 		w.kill(h)
-	case h.stage == up && fate.Sick:
+	case h.stage == up && fate.Sick && !w.setup.NodeOnly:
 		w.tell("%s has a component that is not healthy", h.name)
 		h.sick = true
 	case h.stage == up:

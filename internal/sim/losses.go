@@ -46,6 +46,9 @@ func (w *World) without(gone *host) left {
 // works: a host does what it is there for, as far as anybody can know.
 func (w *World) works(h *host) bool {
 	seen := h.alive() && !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))) || !h.alive() && w.now.Before(h.dead.Add(nodeLost))
+	if w.setup.NodeOnly && !h.unready.IsZero() {
+		return false
+	}
 	return h.stage == up && seen && !h.sick && !w.hasPoorAPI(h) && (w.setup.External || h.member.running && !h.member.corrupt)
 }
 

@@ -78,6 +78,14 @@ var named = []struct {
 	{"one that broke too often holds up no other", Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: plan.RepairLimits{Most: 0, Healthy: 10 * time.Hour},
 		Script: []Event{{At: 10 * time.Minute, Kind: Kill, N: 2}, {At: 20 * time.Minute, Kind: Scale, N: 5}, {At: 30 * time.Minute, Kind: Kill, N: 4},
 			{At: 31 * time.Minute, Kind: Kill, N: 6}, {At: 3 * time.Hour, Kind: SetRepair, N: 3}}}, 2 * time.Hour},
+	{"an inactive group waits with all of it, and goes on afterwards", Setup{Seed: 9, Replicas: 3, Surge: 1, MaxParallel: 1, NodeOnly: true, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Deactivate, For: 30 * time.Minute}, {At: 11 * time.Minute, Kind: Scale, N: 5}, {At: 12 * time.Minute, Kind: DeleteMachine, N: 1}, {At: 13 * time.Minute, Kind: Kill, N: 2}}}, 2 * time.Hour},
+	{"an inactive group is deleted like any other", Setup{Seed: 9, Replicas: 3, Surge: 1, MaxParallel: 1, NodeOnly: true, Domains: abc, Places: true, Checks: true, Repair: always, Workers: true,
+		Script: []Event{{At: 10 * time.Minute, Kind: Deactivate, For: 1000 * time.Hour}, {At: 11 * time.Minute, Kind: DeleteGroup}}}, 2 * time.Hour},
+	{"machines of which only the Node is known are replaced", Setup{Seed: 9, Replicas: 3, Surge: 1, MaxParallel: 1, NodeOnly: true, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Change, N: 2}, {At: 11 * time.Minute, Kind: Unready, N: 2, For: 100 * time.Hour}, {At: 30 * time.Minute, Kind: Silent, N: 3, For: 100 * time.Hour}}}, 2 * time.Hour},
+	{"machines of which only the Node is known are replaced, without etcd", Setup{Seed: 9, Replicas: 2, Surge: 1, MaxParallel: 1, NodeOnly: true, External: true, Domains: abc, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Change, N: 2}, {At: 11 * time.Minute, Kind: DeleteMachine, N: 2}, {At: time.Hour, Kind: DeleteMachine, N: 3}}}, 2 * time.Hour},
 }
 
 // TestWorldsByName lets the rules run worlds that are known by name, each with many seeds.

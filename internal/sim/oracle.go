@@ -83,6 +83,9 @@ func (w *World) judgePause(s plan.Step, fresh bool) {
 	if s.Verb != plan.Wait && s.Verb != plan.Nothing && fresh && w.now.Before(w.pausedUntil) {
 		w.blame("%s, while paused", s)
 	}
+	if s.Acts() && fresh && w.isInactive() && !w.deleting {
+		w.blame("%s, while the group is inactive", s)
+	}
 }
 
 func (w *World) judgeCreate(s plan.Step, fresh bool) {

@@ -72,7 +72,7 @@ func (w *World) judgeBeside(d plan.Decision) {
 
 // judgeOrder asks of a decision on the truth whether something was due instead.
 func (w *World) judgeOrder(d plan.Decision) {
-	if w.deleting || !w.initialised || w.forgot || w.now.Before(w.pausedUntil) {
+	if w.deleting || !w.initialised || w.forgot || w.now.Before(w.pausedUntil) || w.isInactive() {
 		return
 	}
 	w.judgeBeside(d)

@@ -17,6 +17,9 @@ type Setup struct {
 	Domains     []string
 	// External: etcd is not on the machines.
 	External bool
+	// NodeOnly: the group is of the kind ControlPlane. Of what a machine runs only its Node is known, and whoever
+	// makes the machines keeps what these read as they join.
+	NodeOnly bool
 	// Serial: kubeadm joins etcd as a voter, as it did before v1.29.
 	Serial bool
 	// Lenient: etcd takes a new member while those voters that are connected stay a majority with
@@ -128,6 +131,13 @@ const (
 
 // Random makes a Setup from a seed.
 func Random(seed int64) Setup {
+	s := random(seed)
+	s.drawKind(seed)
+	return s
+}
+
+// random makes the Setup of a seed, of the kind KubeadmControlPlane.
+func random(seed int64) Setup {
 	r := rand.New(rand.NewSource(seed))
 	s := Setup{
 		Seed:        seed,

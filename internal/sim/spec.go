@@ -16,6 +16,7 @@ func (w *World) change(spec int) {
 	w.tell("machines of spec %d are wanted", spec)
 	w.calm, w.moves = w.calm && spec != w.spec && w.AsWanted() == nil, 0
 	w.spec = spec
+	w.follow()
 	for _, h := range w.hosts {
 		h.dropped = h.dropped || h.spec != spec
 	}
@@ -58,7 +59,7 @@ func differs(what string, is, wanted int) string {
 // begin is where kubeadm begins on a host: one that joins reads kubeadm's own
 // configuration, and cannot join a cluster that is of another spec than itself.
 func (w *World) begin(h *host) bool {
-	if h.first || h.spec == w.kubeadm {
+	if h.first || h.spec == w.kubeadm || w.setup.NodeOnly {
 		return true
 	}
 	if h.spec == w.spec && !h.dropped {
@@ -75,6 +76,7 @@ func (w *World) begin(h *host) bool {
 func (w *World) initialise(h *host) {
 	if !w.initialised && !h.deleting {
 		w.initialised, w.kubeadm, w.addons = true, h.spec, h.spec
+		w.follow()
 	}
 }
 

@@ -23,7 +23,7 @@ var uncommon = []Kind{Claim, Update, NoKubeconfig, APIDown, APIUnready, Elect}
 
 // Uncommon makes of a seed the Setup that Random makes, and adds what happens seldom.
 func Uncommon(seed int64) Setup {
-	s := Random(seed)
+	s := random(seed)
 	r := rand.New(rand.NewSource(^seed))
 	s.Sturdy = false
 	events := s.Script
@@ -37,6 +37,7 @@ func Uncommon(seed int64) Setup {
 		events = append(events, inPause(r)...)
 	}
 	s.Script = inOrder(events...)
+	s.drawKind(seed)
 	return s
 }
 
@@ -85,7 +86,7 @@ func (w *World) electOther(n int) {
 
 // hasPoorAPI: the API server of a host does not answer, or its probe fails.
 func (w *World) hasPoorAPI(h *host) bool {
-	return w.lasts(APIDown, h.number) || w.lasts(APIUnready, h.number)
+	return !w.setup.NodeOnly && (w.lasts(APIDown, h.number) || w.lasts(APIUnready, h.number)) // a Node does not tell
 }
 
 // isClaimed: somebody else controls a machine of the control plane, and the controller looks for such.

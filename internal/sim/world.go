@@ -194,7 +194,8 @@ func (w *World) befall(e Event) {
 		return
 	}
 	w.upset()
-	if w.operate(e) || w.befallSeldom(e) {
+	e, happens := w.ofKind(e)
+	if !happens || w.operate(e) || w.befallSeldom(e) {
 		return
 	}
 	switch e.Kind {
@@ -213,6 +214,9 @@ func (w *World) befall(e Event) {
 	case Pause:
 		w.tell("the cluster is paused for %s", e.For)
 		w.pausedUntil = w.now.Add(e.For)
+	case Deactivate:
+		w.tell("the group is inactive for %s", e.For)
+		w.prolong(e, 0)
 	case Refuse:
 		w.tell("the controller's clock is ahead: etcd refuses its certificate for %s", e.For)
 		w.refusedUntil = w.now.Add(e.For)
