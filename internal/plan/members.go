@@ -175,7 +175,7 @@ func (s *state) servesAlone(m *machine) string {
 		return ""
 	}
 	for _, o := range s.machines {
-		if o != m && !o.released() && o.apiServer() == Healthy {
+		if o != m && !o.released() && o.apiServer() == Healthy && !(s.Etcd.Known && s.lacksEtcd(o)) {
 			return ""
 		}
 	}
@@ -188,7 +188,12 @@ func (s *state) servesAlone(m *machine) string {
 // cannotServe: a machine's API server is not healthy, and etcd beside it is gone or dead. A probe
 // that fails is no proof by itself: an API server that comes up answers before it is ready.
 func (s *state) cannotServe(m *machine) bool {
-	return m.apiServer() == Unhealthy && s.Etcd.Managed &&
+	return m.apiServer() == Unhealthy && s.lacksEtcd(m)
+}
+
+// lacksEtcd: etcd beside a machine's API server is gone or dead. A Node that is ready does not tell.
+func (s *state) lacksEtcd(m *machine) bool {
+	return s.Etcd.Managed &&
 		!slices.ContainsFunc(s.mayHaveOn(m), func(e *Member) bool { return e.Health != Unhealthy })
 }
 

@@ -86,6 +86,10 @@ var named = []struct {
 		Script: []Event{{At: 10 * time.Minute, Kind: Change, N: 2}, {At: 11 * time.Minute, Kind: Unready, N: 2, For: 100 * time.Hour}, {At: 30 * time.Minute, Kind: Silent, N: 3, For: 100 * time.Hour}}}, 2 * time.Hour},
 	{"machines of which only the Node is known are replaced, without etcd", Setup{Seed: 9, Replicas: 2, Surge: 1, MaxParallel: 1, NodeOnly: true, External: true, Domains: abc, Checks: true, Repair: always,
 		Script: []Event{{At: 10 * time.Minute, Kind: Change, N: 2}, {At: 11 * time.Minute, Kind: DeleteMachine, N: 2}, {At: time.Hour, Kind: DeleteMachine, N: 3}}}, 2 * time.Hour},
+	{"a Node that is ready beside a dead etcd is no API server", Setup{Seed: 9, Replicas: 5, Surge: 1, MaxParallel: 1, NodeOnly: true, Domains: abc, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: time.Hour, Kind: Unready, N: 2, For: 4 * time.Minute}, {At: time.Hour, Kind: Unready, N: 3, For: 4 * time.Minute}, {At: time.Hour, Kind: Unready, N: 5, For: 4 * time.Minute},
+			{At: time.Hour, Kind: APIDown, N: 2, For: 4 * time.Minute}, {At: time.Hour, Kind: APIDown, N: 3, For: 4 * time.Minute}, {At: time.Hour, Kind: APIDown, N: 5, For: 4 * time.Minute},
+			{At: time.Hour, Kind: StopEtcd, N: 4}, {At: time.Hour + 10*time.Second, Kind: DeleteMachine, N: 1}, {At: time.Hour + 10*time.Minute, Kind: Mark, N: 4}}}, 3 * time.Hour},
 }
 
 // TestWorldsByName lets the rules run worlds that are known by name, each with many seeds.
