@@ -34,6 +34,9 @@ func (g *group) look(s *state) plan.Observed {
 		},
 		Etcd: plan.Etcd{Managed: !g.external},
 	}
+	if g.nodeOnly {
+		o.Want.MaxParallel = 1
+	}
 	if !o.Cluster.Reachable {
 		o.Cluster.Unreachable = "connection refused"
 	}
@@ -97,6 +100,11 @@ func (g *group) machine(i int, h *host, age time.Duration, reachable bool) plan.
 		}
 	}
 	m.Components = components(h, lost)
+	if g.nodeOnly {
+		m.NodeReady = m.NodeReady && h.stage == up
+		m.Components = nodeComponent(m.NodeReady, lost)
+		return m
+	}
 	if g.external {
 		m.Components = m.Components[1:]
 	}
@@ -125,6 +133,18 @@ func components(h *host, lost bool) []plan.Component {
 		all[0].Health, all[1].Health = plan.Unhealthy, plan.Unhealthy
 	}
 	return all
+}
+
+// nodeComponent is all that a Node tells: an API server is taken to serve where it is ready.
+func nodeComponent(ready, lost bool) []plan.Component {
+	health := plan.Unhealthy
+	switch {
+	case lost:
+		health = plan.Unknown
+	case ready:
+		health = plan.Healthy
+	}
+	return []plan.Component{{Name: "kube-apiserver", Health: health}}
 }
 
 // asked: there is a way to ask a host's member; who left with the machine is not asked.

@@ -113,7 +113,7 @@ func (g *group) progress(all *moves, s state, i int) {
 func (g *group) begin(s *state, i int) stage {
 	h := &s.hosts[i]
 	switch {
-	case !h.has(first) && h.has(outdated) && s.spec&kubeadmOld == 0 && s.marks&initialised != 0:
+	case !g.nodeOnly && !h.has(first) && h.has(outdated) && s.spec&kubeadmOld == 0 && s.marks&initialised != 0:
 		return none
 	case h.has(first) && !g.external:
 		s.leader, s.strays = int8(i)+1, [2]stray{}
@@ -133,7 +133,7 @@ func (g *group) initialise(s *state, leaving, behind bool) {
 	}
 	s.marks |= initialised
 	s.spec = 0
-	if behind {
+	if behind && !g.nodeOnly {
 		s.spec = kubeadmOld | addonsOld
 	}
 }
@@ -281,7 +281,7 @@ func (g *group) change(s state) state {
 		s.marks |= reverted
 	}
 	s.marks |= changed
-	if s.marks&initialised != 0 {
+	if s.marks&initialised != 0 && !g.nodeOnly {
 		s.spec ^= kubeadmOld | addonsOld
 	}
 	s.each(func(i int, _ *host) { s.hosts[i].is ^= outdated })

@@ -14,6 +14,7 @@ import (
 type group struct {
 	replicas, surge int
 	external        bool
+	nodeOnly        bool // of the kind ControlPlane: of a machine only its Node is known, and one joins at a time
 	faults          int  // at most
 	stale           int  // moves that a look may be old
 	acts            int  // of a user at most: deletions, and losses of the status
@@ -34,7 +35,7 @@ func (g *group) String() string {
 	for _, more := range []struct {
 		is   bool
 		text string
-	}{{g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}} {
+	}{{g.nodeOnly, "Nodes only"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}} {
 		if more.is {
 			text += ", " + more.text
 		}
