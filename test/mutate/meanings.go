@@ -20,6 +20,9 @@ const checkAlone = "the rules never ask for it"
 // readsCorrupt excuses a guard that the rules hold to beside whoever reads etcd.
 const readsCorrupt = "whoever reads etcd says already that a member with the alarm CORRUPT is not healthy, and so do the worlds"
 
+// operatedRows excuses what only groups know whose etcd an operator keeps.
+const operatedRows = "neither the worlds nor the model have an operator that keeps etcd"
+
 // A guard is one that both keys have, the rules and Check.
 type guard struct {
 	says         string
@@ -225,6 +228,12 @@ var guards = []guard{
 	{says: "a paused group is changed",
 		rules: []change{{"hold", `s.Group.Paused`, `false && (s.Group.Paused)`}},
 		check: []change{{"Check", `o.Group.Paused`, `false && (o.Group.Paused)`}}},
+	{says: "an inactive group is changed",
+		rules: []change{{"inactive", `!s.Group.Inactive ||`, `true ||`}},
+		check: []change{{"Check", `o.Group.Inactive &&`, `false &&`}}},
+	{says: "an operator's etcd does not keep a majority of machines", rulesOnly: operatedRows, both: operatedRows,
+		rules: []change{{"cannotDelete", `s.Etcd.Operated && 2*others`, `false && 2*others`}},
+		check: []change{{"checkEnough", `o.Etcd.Operated && 2*whole`, `false && 2*whole`}}},
 	{says: "an API server without etcd beside it stands in for another",
 		rules: []change{{"servesAlone", `!(s.Etcd.Known && s.lacksEtcd(o))`, `true`}},
 		check: []change{{"apiBeside", `o.Etcd.Known && !mayHoldEtcd(o, m)`, `false && !mayHoldEtcd(o, m)`}}},
