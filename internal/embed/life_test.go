@@ -363,7 +363,18 @@ func (l *life) hints(t *testing.T) {
 		APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "late",
 	}
 	// The local provider leaves it alone, and the host as it is; so does who keeps control planes.
-	for what, late := range map[string]client.Object{"control plane": controlPlane, "infrastructure": &infrav1.LocalCluster{ObjectMeta: named("late")}} {
+	for _, late := range []client.Object{controlPlane, &infrav1.LocalCluster{ObjectMeta: named("late")}} {
+		what := fmt.Sprintf("%T", late)
+		version, since := "", time.Now()
+		eventually(t, "nobody writes the Cluster, whose controller would find anything then", func() bool {
+			if c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster) != nil {
+				return false
+			}
+			if now := cluster.ResourceVersion; now != version {
+				version, since = now, time.Now()
+			}
+			return time.Since(since) > 2*time.Second
+		})
 		late.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
 		create(t, c, late)
 		began := time.Now()

@@ -8,24 +8,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/machines"
 	"github.com/quorate/quorate/internal/plan"
-)
-
-// The kinds of control planes that are known here.
-const (
-	kubeadmControlPlane = "KubeadmControlPlane"
-	controlPlane        = "ControlPlane"
+	"github.com/quorate/quorate/internal/stacked"
 )
 
 // ControlPlane is what a control plane of any kind says, in one shape.
 type ControlPlane struct {
-	metav1.ObjectMeta
-	Kind string
+	// Kind observes it.
+	Kind       group.Kind
+	Key        client.ObjectKey
+	Labels     map[string]string
+	Generation int64
 	// Replicas are wanted.
 	Replicas int
 	Version  string
@@ -36,92 +36,73 @@ type ControlPlane struct {
 	Plan               controlplanev1.PlanStatus
 	// CertificateExpiry is zero where the kind does not tell it.
 	CertificateExpiry controlplanev1.CertificateExpiryStatus
-	// Etcd is who manages etcd on the machines. Empty: Quorate, if the cluster has an etcd authority.
-	Etcd controlplanev1alpha1.EtcdManagement
-	// Kubeadm: each machine runs all of kubeadm's static pods. Otherwise it may run its components in any way.
-	Kubeadm bool
+	// HoldsQuorum: etcd may run on its machines.
+	HoldsQuorum bool
+	// Components are the static pods that each machine should run; none: it may run its components in any way.
+	Components []string
 }
 
-// kinds read a control plane, each one of its kind.
-var kinds = map[string]func(context.Context, client.Reader, client.ObjectKey) (*ControlPlane, error){
-	kubeadmControlPlane: readAs(ofKubeadm),
-	controlPlane:        readAs(ofMachines),
-}
+// kinds are those of control planes that are known here.
+func kinds() []group.Kind { return []group.Kind{stacked.New(), machines.New()} }
 
-func readAs[T any, P interface {
-	*T
-	client.Object
-}](view func(P) *ControlPlane) func(context.Context, client.Reader, client.ObjectKey) (*ControlPlane, error) {
-	return func(ctx context.Context, c client.Reader, key client.ObjectKey) (*ControlPlane, error) {
-		o := P(new(T))
-		if err := c.Get(ctx, key, o); err != nil {
-			return nil, err
+// kindOf returns the kind that a reference is of; nil: it is not known here.
+func kindOf(ref clusterv1.ContractVersionedObjectReference) group.Kind {
+	for _, kind := range kinds() {
+		if t := kind.Type(); t.Group == ref.APIGroup && t.Kind == ref.Kind {
+			return kind
 		}
-		return view(o), nil
 	}
+	return nil
 }
 
-func ofKubeadm(kcp *controlplanev1.KubeadmControlPlane) *ControlPlane {
-	etcd := controlplanev1alpha1.EtcdManagementMembers
-	if kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() {
-		etcd = controlplanev1alpha1.EtcdManagementNone
+func viewOf(kind group.Kind, object group.Object) *ControlPlane {
+	spec, status := kind.Spec(object), kind.Status(object)
+	cp := &ControlPlane{
+		Kind:               kind,
+		Key:                client.ObjectKeyFromObject(object),
+		Labels:             object.GetLabels(),
+		Generation:         object.GetGeneration(),
+		Replicas:           int(ptr.Deref(spec.Replicas, 1)),
+		Version:            spec.Version,
+		Initialized:        ptr.Deref(*status.Initialized, false),
+		ObservedGeneration: *status.ObservedGeneration,
+		Conditions:         object.GetConditions(),
+		Plan:               *status.Plan,
+		HoldsQuorum:        spec.HoldsQuorum,
+		Components:         spec.Components,
 	}
-	return &ControlPlane{
-		ObjectMeta:         kcp.ObjectMeta,
-		Kind:               kubeadmControlPlane,
-		Replicas:           int(ptr.Deref(kcp.Spec.Replicas, 1)),
-		Version:            kcp.Spec.Version,
-		Initialized:        ptr.Deref(kcp.Status.Initialization.ControlPlaneInitialized, false),
-		ObservedGeneration: kcp.Status.ObservedGeneration,
-		Conditions:         kcp.Status.Conditions,
-		Plan:               kcp.Status.Plan,
-		CertificateExpiry:  kcp.Status.CertificateExpiry,
-		Etcd:               etcd,
-		Kubeadm:            true,
+	if kcp, is := object.(*controlplanev1.KubeadmControlPlane); is {
+		cp.CertificateExpiry = kcp.Status.CertificateExpiry
 	}
-}
-
-func ofMachines(cp *controlplanev1alpha1.ControlPlane) *ControlPlane {
-	return &ControlPlane{
-		ObjectMeta:         cp.ObjectMeta,
-		Kind:               controlPlane,
-		Replicas:           int(ptr.Deref(cp.Spec.Replicas, 1)),
-		Version:            cp.Spec.Version,
-		Initialized:        ptr.Deref(cp.Status.Initialization.ControlPlaneInitialized, false),
-		ObservedGeneration: cp.Status.ObservedGeneration,
-		Conditions:         cp.Status.Conditions,
-		Plan:               cp.Status.Plan,
-		Etcd:               cp.Spec.Etcd.Management,
-	}
+	return cp
 }
 
 // readControlPlane reads the cluster's control plane, if it is of a kind that is known here.
 func (o *Objects) readControlPlane(ctx context.Context, c client.Reader) error {
 	ref := o.Cluster.Spec.ControlPlaneRef
-	read, known := kinds[ref.Kind]
-	if !known || ref.APIGroup != controlplanev1.GroupVersion.Group {
+	kind := kindOf(ref)
+	if kind == nil {
 		return nil
 	}
-	cp, err := read(ctx, c, client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name})
+	object := kind.New()
+	err := c.Get(ctx, client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.Name}, object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	o.ControlPlane = cp
+	o.ControlPlane = viewOf(kind, object)
 	return nil
 }
 
-// components are the static pods of a machine with this Node. Where the machines need not run any, those count that there are.
+// staticPods are those by which a control plane usually runs.
+var staticPods = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+// components are the static pods of a machine with this Node. Where none is required, those count that there are.
 func (cp *ControlPlane) components(node string, pods []corev1.Pod) []plan.Component {
-	names := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-	if cp.Etcd != controlplanev1alpha1.EtcdManagementNone {
-		names = append([]string{"etcd"}, names...)
-	}
-	all := machine.Components(node, pods, names)
-	if cp.Kubeadm {
-		return all
+	if len(cp.Components) > 0 {
+		return machine.Components(node, pods, cp.Components)
 	}
 	running := map[string]bool{}
 	for i := range pods {
@@ -129,16 +110,11 @@ func (cp *ControlPlane) components(node string, pods []corev1.Pod) []plan.Compon
 			running[p.Name] = true
 		}
 	}
-	var out []plan.Component
-	for _, component := range all {
-		if running[component.Name+"-"+node] {
-			out = append(out, component)
+	var names []string
+	for _, name := range staticPods {
+		if running[name+"-"+node] {
+			names = append(names, name)
 		}
 	}
-	return out
-}
-
-// managesEtcd reports whether etcd's members on the machines are Quorate's to keep, for all that the control plane says.
-func (cp *ControlPlane) managesEtcd() bool {
-	return cp.Etcd == controlplanev1alpha1.EtcdManagementMembers || cp.Etcd == ""
+	return machine.Components(node, pods, names)
 }

@@ -16,6 +16,7 @@ import (
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/manager"
 )
 
@@ -57,7 +58,7 @@ func TestReadControlPlane(t *testing.T) {
 			}
 			got := ""
 			if o.ControlPlane != nil {
-				got = o.ControlPlane.Kind
+				got = o.ControlPlane.Kind.Type().Kind
 			}
 			if got != tt.want {
 				t.Errorf("the control plane is a %q, want %q", got, tt.want)
@@ -70,13 +71,13 @@ func TestReadControlPlane(t *testing.T) {
 func TestKindsSayTheSame(t *testing.T) {
 	all := controlPlanes()
 	kubeadm, machines := of(all[kubeadmControlPlane]), of(all[controlPlane])
-	if kubeadm.Kind != kubeadmControlPlane || machines.Kind != controlPlane || !kubeadm.Kubeadm || machines.Kubeadm {
-		t.Errorf("kinds are %+v and %+v", kubeadm, machines)
+	if kubeadm.Kind.Type().Kind != kubeadmControlPlane || machines.Kind.Type().Kind != controlPlane {
+		t.Errorf("kinds are %v and %v", kubeadm.Kind.Type(), machines.Kind.Type())
 	}
-	if kubeadm.Etcd != controlplanev1alpha1.EtcdManagementMembers || machines.Etcd != "" {
-		t.Errorf("etcd is managed by %q and %q", kubeadm.Etcd, machines.Etcd)
+	if len(kubeadm.Components) != 4 || len(machines.Components) != 0 {
+		t.Errorf("components are %v and %v", kubeadm.Components, machines.Components)
 	}
-	kubeadm.Kind, kubeadm.Kubeadm, kubeadm.Etcd = machines.Kind, machines.Kubeadm, machines.Etcd
+	kubeadm.Kind, kubeadm.Components = machines.Kind, machines.Components
 	if !reflect.DeepEqual(kubeadm, machines) {
 		t.Errorf("said are %+v and %+v", kubeadm, machines)
 	}
@@ -99,41 +100,48 @@ func TestTreesAreTheSame(t *testing.T) {
 	})
 }
 
-// Who manages etcd is told also where nothing can be observed.
+// Who manages etcd is told; where nothing can be observed, that it is not known, but of machines that have no etcd.
 func TestEtcdManagement(t *testing.T) {
-	external := controlPlanes()[kubeadmControlPlane].(*controlplanev1.KubeadmControlPlane)
-	external.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://e:2379"}}
-	by := func(management controlplanev1alpha1.EtcdManagement) *ControlPlane {
+	kubeadm := func(change func(*controlplanev1.KubeadmControlPlane)) group.Object {
+		kcp := controlPlanes()[kubeadmControlPlane].(*controlplanev1.KubeadmControlPlane)
+		change(kcp)
+		return kcp
+	}
+	external := func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://e:2379"}}
+	}
+	by := func(management controlplanev1alpha1.EtcdManagement) group.Object {
 		cp := controlPlanes()[controlPlane].(*controlplanev1alpha1.ControlPlane)
 		cp.Spec.Etcd.Management = management
-		return ofMachines(cp)
+		return cp
 	}
 	for _, tt := range []struct {
-		name     string
-		cp       *ControlPlane
-		sentence string
-		etcd     bool // its pod is a component
+		name         string
+		controlPlane group.Object
+		sentence     string
+		failed       string // the sentence where nothing can be observed
 	}{
-		{"stacked", of(controlPlanes()[kubeadmControlPlane]), "not known: ", true},
-		{"external", ofKubeadm(external), "not on these machines", false},
-		{"members", by(controlplanev1alpha1.EtcdManagementMembers), "not known: ", true},
-		{"by default", by(""), "not known: ", true},
-		{"by an operator", by(controlplanev1alpha1.EtcdManagementOperator), "kept by an operator in the cluster", true},
-		{"none", by(controlplanev1alpha1.EtcdManagementNone), "not on these machines", false},
+		{"stacked", kubeadm(func(*controlplanev1.KubeadmControlPlane) {}), "not known", "not known: no Cluster owns KubeadmControlPlane"},
+		{"external", kubeadm(external), "not on these machines", "not on these machines"},
+		{"members", by(controlplanev1alpha1.EtcdManagementMembers), "not known", "not known: reading Cluster demo"},
+		{"by an operator", by(controlplanev1alpha1.EtcdManagementOperator), "kept by an operator in the cluster", "not known: reading Cluster demo"},
+		{"none", by(controlplanev1alpha1.EtcdManagementNone), "not on these machines", "not known: reading Cluster demo"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := complete()
-			s.Objects.ControlPlane = tt.cp
-			got := Describe(WithObserved(t.Context(), fake.NewClientBuilder().WithScheme(manager.Scheme()).Build(), s))
-			if sentence := got.Etcd.Sentence(); !strings.HasPrefix(sentence, tt.sentence) {
-				t.Errorf("etcd is %q, want %q", sentence, tt.sentence)
+			s.Objects.ControlPlane = of(tt.controlPlane)
+			say := func(objects ...client.Object) string {
+				c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(objects...).Build()
+				return Describe(WithObserved(t.Context(), c, s)).Etcd.Sentence()
 			}
-			etcd := false
-			for _, c := range got.ControlPlane.Machines[0].Components {
-				etcd = etcd || c.Name == "etcd"
+			if got := say(tt.controlPlane); !strings.HasPrefix(got, tt.failed) {
+				t.Errorf("etcd is %q, want %q", got, tt.failed)
 			}
-			if etcd != tt.etcd {
-				t.Errorf("components are %+v", got.ControlPlane.Machines[0].Components)
+			tt.controlPlane.SetResourceVersion("")
+			cluster := clusterOf(refTo(controlplanev1.GroupVersion.Group, s.Objects.ControlPlane.Kind.Type().Kind))
+			tt.controlPlane.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind("Cluster"))})
+			if got := say(tt.controlPlane, cluster); !strings.HasPrefix(got, tt.sentence) || strings.Contains(got, "Cluster") {
+				t.Errorf("etcd is %q, want %q", got, tt.sentence)
 			}
 		})
 	}
@@ -160,7 +168,7 @@ func TestMachinesNeedNoStaticPods(t *testing.T) {
 // Where there is nothing to explain, it is said of which kind nothing is there.
 func TestExplainWithoutAControlPlane(t *testing.T) {
 	for kind, want := range map[string]string{
-		kubeadmControlPlane: "has no KubeadmControlPlane yet", controlPlane: "has no ControlPlane yet", "": "has no ControlPlane or KubeadmControlPlane yet",
+		kubeadmControlPlane: "has no KubeadmControlPlane yet", controlPlane: "has no ControlPlane yet", "": "has no KubeadmControlPlane or ControlPlane yet",
 	} {
 		cluster := clusterOf(refTo(controlplanev1.GroupVersion.Group, kind))
 		c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(cluster).Build()

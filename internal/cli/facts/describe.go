@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
@@ -51,7 +50,6 @@ func Describe(s Seen) report.Cluster {
 	out.ControlPlane = s.controlPlane()
 	if s.Observed != nil {
 		out.Etcd = report.NewEtcd(s.Observed.Etcd)
-		out.Etcd.Operated = s.Objects.ControlPlane != nil && s.Objects.ControlPlane.Etcd == controlplanev1alpha1.EtcdManagementOperator
 	}
 	out.Workers = s.workers()
 	return out
@@ -68,7 +66,7 @@ func (s Seen) controlPlane() report.ControlPlane {
 	}
 	p := cp.Plan
 	out := report.ControlPlane{
-		Name:      cp.Name,
+		Name:      cp.Key.Name,
 		Version:   cp.Version,
 		Replicas:  cp.Replicas,
 		Available: meta.IsStatusConditionTrue(cp.Conditions, clusterv1.AvailableCondition),

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/sandbox"
 	"github.com/quorate/quorate/internal/workload"
@@ -27,7 +29,7 @@ func named(name string) metav1.ObjectMeta {
 }
 
 // controlPlanes are of each kind one that is as wanted.
-func controlPlanes() map[string]client.Object {
+func controlPlanes() map[string]group.Object {
 	conditions := func() []metav1.Condition {
 		return []metav1.Condition{
 			{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue},
@@ -46,15 +48,23 @@ func controlPlanes() map[string]client.Object {
 	cp.Status.ObservedGeneration = 2
 	cp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	cp.Status.Conditions, cp.Status.Plan = conditions(), settled
-	return map[string]client.Object{kubeadmControlPlane: kcp, controlPlane: cp}
+	return map[string]group.Object{kubeadmControlPlane: kcp, controlPlane: cp}
 }
 
+// The kinds of control planes.
+const (
+	kubeadmControlPlane = "KubeadmControlPlane"
+	controlPlane        = "ControlPlane"
+)
+
 // of is what a control plane of any kind says.
-func of(o client.Object) *ControlPlane {
-	if kcp, is := o.(*controlplanev1.KubeadmControlPlane); is {
-		return ofKubeadm(kcp)
+func of(o group.Object) *ControlPlane {
+	for _, kind := range kinds() {
+		if reflect.TypeOf(kind.New()) == reflect.TypeOf(o) {
+			return viewOf(kind, o)
+		}
 	}
-	return ofMachines(o.(*controlplanev1alpha1.ControlPlane))
+	return nil
 }
 
 // eachKind does something with a cluster that is as wanted, once for each kind of control plane.

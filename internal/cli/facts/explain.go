@@ -3,8 +3,6 @@ package facts
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -12,25 +10,8 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/machines"
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/stacked"
 )
-
-// groupKinds are who observes control planes, by the kind of these.
-var groupKinds = map[string]func() group.Kind{
-	kubeadmControlPlane: func() group.Kind { return stacked.New() },
-	controlPlane:        func() group.Kind { return machines.New() },
-}
-
-// observe reads what the next decision about a control plane depends on.
-func observe(ctx context.Context, c client.Reader, cp *ControlPlane) (plan.Observed, error) {
-	kind, known := groupKinds[cp.Kind]
-	if !known {
-		return plan.Observed{}, fmt.Errorf("nobody observes a %s", cp.Kind)
-	}
-	return group.ObserveOnce(ctx, c, kind(), client.ObjectKey{Namespace: cp.Namespace, Name: cp.Name})
-}
 
 // WithObserved adds what the next decision depends on, as far as it can be read; what cannot be is told as what etcd says.
 func WithObserved(ctx context.Context, c client.Reader, s Seen) Seen {
@@ -38,9 +19,9 @@ func WithObserved(ctx context.Context, c client.Reader, s Seen) Seen {
 	if cp == nil {
 		return s
 	}
-	observed, err := observe(ctx, c, cp)
+	observed, err := group.ObserveOnce(ctx, c, cp.Kind, cp.Key)
 	if err != nil {
-		observed = plan.Observed{Etcd: plan.Etcd{Managed: cp.managesEtcd(), Why: err.Error()}}
+		observed = plan.Observed{Etcd: plan.Etcd{Managed: cp.HoldsQuorum, Why: err.Error()}}
 	}
 	s.Observed = &observed
 	return s
@@ -56,7 +37,7 @@ func Explain(ctx context.Context, c client.Reader, key client.ObjectKey) (report
 	if cp == nil {
 		return report.Explanation{}, fmt.Errorf("cluster %s has no %s yet: there is nothing to explain", key, wantedKind(objects.Cluster))
 	}
-	observed, err := observe(ctx, c, cp)
+	observed, err := group.ObserveOnce(ctx, c, cp.Kind, cp.Key)
 	if err != nil {
 		return report.Explanation{}, fmt.Errorf("observing cluster %s: %w", key, err)
 	}
@@ -72,8 +53,12 @@ func Explain(ctx context.Context, c client.Reader, key client.ObjectKey) (report
 
 // wantedKind names the kind of control plane that a cluster is to have, of those that are known here.
 func wantedKind(cluster *clusterv1.Cluster) string {
-	if kind := cluster.Spec.ControlPlaneRef.Kind; kinds[kind] != nil {
-		return kind
+	if kind := kindOf(cluster.Spec.ControlPlaneRef); kind != nil {
+		return kind.Type().Kind
 	}
-	return strings.Join(slices.Sorted(maps.Keys(kinds)), " or ")
+	var names []string
+	for _, kind := range kinds() {
+		names = append(names, kind.Type().Kind)
+	}
+	return strings.Join(names, " or ")
 }

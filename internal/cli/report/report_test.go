@@ -91,8 +91,7 @@ func operatedCluster() Cluster {
 	for i := range c.ControlPlane.Machines {
 		c.ControlPlane.Machines[i].Components = nil
 	}
-	c.Etcd = NewEtcd(plan.Etcd{})
-	c.Etcd.Operated = true
+	c.Etcd = NewEtcd(plan.Etcd{Operated: true})
 	return c
 }
 
