@@ -335,7 +335,9 @@ func TestCertificateExpiry(t *testing.T) {
 		if got := Describe(s).ControlPlane.CertificateExpiry; got != (report.CertificateExpiry{}) {
 			t.Errorf("none is known: %+v", got)
 		}
-		s.Objects.ControlPlane.CertificateExpiry = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: "demo-cp-1", Component: "etcd"}
+		kcp := controlPlanes()[kubeadmControlPlane].(*controlplanev1.KubeadmControlPlane)
+		kcp.Status.CertificateExpiry = controlplanev1.CertificateExpiryStatus{Date: metav1.NewTime(end), Machine: "demo-cp-1", Component: "etcd"}
+		s.Objects.ControlPlane = of(kcp)
 		s.Observed.Now = start.AddDate(0, 0, days)
 		if got := Describe(s).ControlPlane.CertificateExpiry; got != want {
 			t.Errorf("after %d days: %+v, want %+v", days, got, want)

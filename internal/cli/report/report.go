@@ -122,7 +122,7 @@ type Etcd struct {
 
 // NewEtcd counts the votes of what was observed.
 func NewEtcd(o plan.Etcd) Etcd {
-	e := Etcd{Managed: o.Managed, Known: o.Known, Why: o.Why, Members: o.Members}
+	e := Etcd{Managed: o.Managed, Operated: o.Operated, Known: o.Known, Why: o.Why, Members: o.Members}
 	voters := plan.Assess(plan.Observed{Etcd: o}).Voters
 	if len(voters) == 0 {
 		return e
