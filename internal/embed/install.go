@@ -110,16 +110,23 @@ func mayRead(ctx context.Context, user *rest.Config) error {
 	})
 }
 
-// ready waits until all kinds of the manifests are known to the mapper, and namespaces can be written to.
+// ready waits until all kinds of the manifests are known to the mapper, in each version that is served, and namespaces can be written
+// to. The versions are named: a mapper that is asked for any keeps those of a group that it found first, and never
+// looks for kinds that are served in another.
 func ready(ctx context.Context, c client.Client, mapper meta.RESTMapper, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	var last error
 	for _, crd := range crds {
 		gk := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
-		if err := until(ctx, &last, "kind "+gk.String(), func(context.Context) (bool, error) {
-			_, last = mapper.RESTMapping(gk)
-			return last == nil, nil
-		}); err != nil {
-			return err
+		for _, v := range crd.Spec.Versions {
+			if !v.Served {
+				continue
+			}
+			if err := until(ctx, &last, "kind "+gk.String()+" in version "+v.Name, func(context.Context) (bool, error) {
+				_, last = mapper.RESTMapping(gk, v.Name)
+				return last == nil, nil
+			}); err != nil {
+				return err
+			}
 		}
 	}
 	return until(ctx, &last, "the namespace default", func(ctx context.Context) (bool, error) {
