@@ -40,6 +40,7 @@ var lives = []struct {
 	{"kubectl-after-upgrade", kubectlAfterUpgrade},
 	{"forward-only", forwardOnly},
 	{"machines-scale", machinesScale},
+	{"machines-vertical", machinesVertical},
 	{"machines-adopt", machinesAdopt},
 }
 

@@ -87,15 +87,23 @@ func rollOver(t *testing.T, e *environment, name string, most int) {
 // that client saw, and how long the controller took of its own. It returns the longest time without an acknowledged write.
 func (e *environment) observed(t *testing.T, name, controller string, f func()) time.Duration {
 	t.Helper()
+	return e.written(t, name, func() {
+		own := measureDelays(t, e, name)
+		f()
+		own.report(t, controller)
+	})
+}
+
+// written is observed without what the controller took of its own.
+func (e *environment) written(t *testing.T, name string, f func()) time.Duration {
+	t.Helper()
 	c, _ := e.workload(t, name)
 	ctx, stop := context.WithCancel(context.Background())
 	client, done := newWriter(c), make(chan struct{})
 	go func() { defer close(done); client.run(ctx) }()
-	own := measureDelays(t, e, name)
 	f()
 	stop()
 	<-done
-	own.report(t, controller)
 	t.Logf("FIGURE writes through the endpoint meanwhile: %s", client)
 	if lost := client.lost(context.Background(), t); lost > 0 {
 		t.Errorf("%d acknowledged writes are lost", lost)
