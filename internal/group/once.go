@@ -67,6 +67,11 @@ func (r readOnly) List(ctx context.Context, list client.ObjectList, options ...c
 	return r.reader.List(ctx, list, options...)
 }
 
+// Patch implements client.Client: whoever only looks changes nothing.
+func (readOnly) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	return fmt.Errorf("writing %T %s: whoever looks once writes nothing", o, o.GetName())
+}
+
 // lookOnce adds what the managed cluster and its etcd say.
 func (t *Turn) lookOnce(ctx context.Context) {
 	config, err := WorkloadConfig(ctx, t.APIReader, t.Cluster)

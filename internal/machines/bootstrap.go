@@ -29,9 +29,9 @@ import (
 type memory struct {
 	// template is that of the bootstrap objects; nil: there is none, or it was not read.
 	template *unstructured.Unstructured
-	// kubeconfig and authority report which secrets of a cluster there are whose authorities Quorate does not keep.
-	kubeconfig, authority bool
-	read                  time.Time
+	// kubeconfig, authority and etcd report which secrets of a cluster there are whose authorities Quorate does not keep.
+	kubeconfig, authority, etcd bool
+	read                        time.Time
 	// said is what the operator of etcd said last.
 	said operatorSays
 }
@@ -102,11 +102,17 @@ func readOthers(ctx context.Context, t *group.Turn) error {
 		if m.authority, err = exists(ctx, t, secret.ClusterCA); err != nil {
 			return err
 		}
+		if m.etcd, err = exists(ctx, t, secret.EtcdCA); err != nil {
+			return err
+		}
 		m.read = t.Facts.Now
 	}
 	// Without an authority only others can make the kubeconfig.
 	t.Facts.Cluster.Kubeconfig = plan.Kubeconfig{Exists: m.kubeconfig || !m.authority, Foreign: m.kubeconfig || !m.authority}
-	return recordManagement(ctx, t)
+	if of(t).Spec.Etcd.Management == "" && m.etcd {
+		t.Facts.Etcd.Managed = true
+	}
+	return nil
 }
 
 // exists reports whether a secret of the cluster is there.

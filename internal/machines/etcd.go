@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
@@ -37,14 +36,9 @@ func management(cp *v1alpha1.ControlPlane) v1alpha1.EtcdManagement {
 
 // recordManagement records that the cluster has an etcd authority, where nobody says who keeps the members.
 func recordManagement(ctx context.Context, t *group.Turn) error {
-	if cp := of(t); cp.Spec.Etcd.Management != "" || cp.Annotations[ManagementAnnotation] != "" {
+	if cp := of(t); cp.Spec.Etcd.Management != "" || cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
 		return nil
 	}
-	has, err := exists(ctx, t, secret.EtcdCA)
-	if err != nil || !has {
-		return err
-	}
-	t.Facts.Etcd.Managed = true
 	return t.Annotate(ctx, map[string]string{ManagementAnnotation: string(v1alpha1.EtcdManagementMembers)})
 }
 

@@ -233,6 +233,9 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 			return err
 		}
 	}
+	if err := recordManagement(ctx, t); err != nil {
+		return err
+	}
 	return t.ControlSecrets(ctx)
 }
 

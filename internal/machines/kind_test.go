@@ -20,6 +20,7 @@ import (
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 )
 
@@ -257,6 +258,9 @@ func TestOtherBootstrap(t *testing.T) {
 	w := newWorld(t, cp, authority)
 	if turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster()); err != nil || !turn.Facts.Etcd.Managed {
 		t.Errorf("there is an authority, and members count as nobody's: %v", err)
+	}
+	if o, err := group.ObserveOnce(t.Context(), w.client, New(), key); err != nil || !o.Etcd.Managed {
+		t.Errorf("whoever looks once sees members as nobody's: %v", err)
 	}
 	w.settle()
 	m := &clusterv1.Machine{}

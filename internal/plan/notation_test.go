@@ -119,8 +119,10 @@ func parseWanted(o *Observed, i int, word string) error {
 		"unmakeable": func() {
 			o.Want.Refused = Refusal{Reason: value, Message: "spec.machineNaming.template makes the same name twice"}
 		},
-		"adopt":        func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "")...) },
-		"alien":        func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "it is controlled by Other other")...) },
+		"adopt": func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "")...) },
+		"alien": func() {
+			o.Uncontrolled = append(o.Uncontrolled, strangers(value, "it is controlled by Other other")...)
+		},
 		"infra-":       func() { o.Cluster.Infrastructure = false },
 		"endpoint-":    func() { o.Cluster.Endpoint = "" },
 		"init-":        func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
