@@ -58,6 +58,12 @@ func machinesAdopt(t *testing.T, e *environment) {
 		}
 		return ""
 	})
+	for _, replicas := range []int{1, 3} { // a reason to act, but for its state
+		if err := e.scaleTo(t, name, replicas); err != nil {
+			t.Fatal(err)
+		}
+		e.waitsFor(t, name, "is inactive")
+	}
 	if now := e.ownership(t, name); now != before {
 		t.Errorf("while it was inactive, it became\n%s, and was\n%s", now, before)
 	}

@@ -132,3 +132,19 @@ func (e *environment) alter(t *testing.T, name string, f func(*controlplanev1alp
 		t.Fatal(err)
 	}
 }
+
+// waitsFor waits until a ControlPlane, for its spec of today, says in certain words what it waits for.
+func (e *environment) waitsFor(t *testing.T, name, words string) {
+	t.Helper()
+	var said string
+	eventually(t, "it waits: "+words, patience, func() string {
+		cp := e.machinesOf(t, name)
+		p := cp.Status.Plan
+		said = fmt.Sprintf("%s (%s): %s", p.Step, p.Reason, p.Message)
+		if p.Step != "Wait" || cp.Status.ObservedGeneration != cp.Generation || !strings.Contains(p.Message, words) {
+			return said
+		}
+		return ""
+	})
+	t.Log(said)
+}
