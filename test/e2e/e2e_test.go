@@ -42,6 +42,7 @@ var lives = []struct {
 	{"machines-scale", machinesScale},
 	{"machines-vertical", machinesVertical},
 	{"machines-adopt", machinesAdopt},
+	{"machines-operator", machinesOperator},
 }
 
 func TestE2E(t *testing.T) {
