@@ -175,7 +175,7 @@ func (s *state) servesAlone(m *machine) string {
 		return ""
 	}
 	for _, o := range s.machines {
-		if o != m && !o.released() && o.apiServer() == Healthy && !(s.Etcd.Known && s.lacksEtcd(o)) {
+		if o != m && !o.released() && o.apiServer() == Healthy && (!s.Etcd.Known || !s.lacksEtcd(o)) {
 			return ""
 		}
 	}

@@ -222,16 +222,21 @@ func (w *World) befall(e Event) {
 		w.refusedUntil = w.now.Add(e.For)
 	}
 	if e.Kind == Outage {
-		w.tell("etcd stops everywhere for %s", e.For)
-		for _, m := range w.members {
-			if m.running {
-				w.stop(m)
-				m.back = w.now.Add(e.For)
-			}
-		}
+		w.stopAll(e)
 	}
 	if h := w.number(e.N); h != nil {
 		w.befallHost(e, h)
+	}
+}
+
+// stopAll stops etcd everywhere for a while.
+func (w *World) stopAll(e Event) {
+	w.tell("etcd stops everywhere for %s", e.For)
+	for _, m := range w.members {
+		if m.running {
+			w.stop(m)
+			m.back = w.now.Add(e.For)
+		}
 	}
 }
 

@@ -235,7 +235,7 @@ var guards = []guard{
 		rules: []change{{"cannotDelete", `s.Etcd.Operated && 2*others`, `false && 2*others`}},
 		check: []change{{"checkEnough", `o.Etcd.Operated && 2*whole`, `false && 2*whole`}}},
 	{says: "an API server without etcd beside it stands in for another",
-		rules: []change{{"servesAlone", `!(s.Etcd.Known && s.lacksEtcd(o))`, `true`}},
+		rules: []change{{"servesAlone", `(!s.Etcd.Known || !s.lacksEtcd(o))`, `true`}},
 		check: []change{{"apiBeside", `o.Etcd.Known && !mayHoldEtcd(o, m)`, `false && !mayHoldEtcd(o, m)`}}},
 	{says: "a group goes before its workers",
 		rules: []change{{"deleteGroup", `len(s.Workers) > 0`, `false && (len(s.Workers) > 0)`}},
