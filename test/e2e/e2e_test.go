@@ -41,6 +41,7 @@ var lives = []struct {
 	{"forward-only", forwardOnly},
 	{"machines-scale", machinesScale},
 	{"machines-vertical", machinesVertical},
+	{"machines-repair", machinesRepair},
 	{"machines-adopt", machinesAdopt},
 	{"machines-operator", machinesOperator},
 }
