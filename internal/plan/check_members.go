@@ -128,10 +128,10 @@ func mayHoldEtcd(o Observed, m Machine) bool {
 }
 
 // apiBeside: another machine, held by its hook or staying, runs an API server that is proven
-// healthy and has etcd beside it, or there is no other machine, whosever.
+// healthy and, where members are known, may have one beside it, or there is no other machine, whosever.
 func apiBeside(o Observed, but Machine) bool {
 	for _, m := range o.Machines {
-		if m.Name == but.Name || m.Deleting && !m.Hook || o.Etcd.Managed && o.Etcd.Known && !mayHoldEtcd(o, m) {
+		if m.Name == but.Name || m.Deleting && !m.Hook || o.Etcd.Known && !mayHoldEtcd(o, m) {
 			continue
 		}
 		for _, c := range m.Components {
