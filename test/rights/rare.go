@@ -28,6 +28,8 @@ var rare = map[Right]string{
 	{"get", bootstrap, "*"}:                              "the creation of a machine of a ControlPlane was cut short",
 	{"delete", bootstrap, "*"}:                           "a machine of a ControlPlane whose creation was cut short is not wanted any more",
 	{"patch", bootstrap, "*"}:                            "labels of a ControlPlane's bootstrap objects change",
+	{"patch", controlPlane, "controlplanes"}:             "there is a ControlPlane",
+	{"patch", controlPlane, "controlplanes/status"}:      "there is a ControlPlane",
 	{"get", controlPlane, "controlplanes"}:               "a ControlPlane adopts machines",
 	{"update", controlPlane, "controlplanes/finalizers"}: "the API server asks for it where OwnerReferencesPermissionEnforcement is on",
 	{"get", infrastructure, "*"}:                         "the creation of a machine was cut short",
