@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -140,4 +142,17 @@ type Status struct {
 	UpToDateReplicas   **int32
 	// CertificateEnd is when the first certificate of the group expires; zero: not known.
 	CertificateEnd time.Time
+}
+
+// RepairLimits are those of the user, and upstream's defaults. Other kinds have the same fields.
+func RepairLimits(given upstream.KubeadmControlPlaneRemediationSpec) plan.RepairLimits {
+	limits := plan.RepairLimits{Most: -1, Healthy: time.Hour}
+	if given.MaxRetry != nil {
+		limits.Most = int(*given.MaxRetry)
+	}
+	limits.Period = time.Duration(ptr.Deref(given.RetryPeriodSeconds, 0)) * time.Second
+	if given.MinHealthyPeriodSeconds != nil {
+		limits.Healthy = time.Duration(*given.MinHealthyPeriodSeconds) * time.Second
+	}
+	return limits
 }

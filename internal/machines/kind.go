@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,7 +70,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		MaxParallel:    int(ptr.Deref(cp.Spec.Joins.MaxParallel, v1alpha1.DefaultMaxParallelJoins)),
 		Surge:          1,
 		ShrinkHealthy:  true,
-		Repair:         repairLimits(cp),
+		Repair:         group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(cp.Spec.Remediation)),
 		ManagesEtcd:    management(cp) == v1alpha1.EtcdManagementMembers,
 		HoldsQuorum:    true,
 		Inline:         inline(cp),
@@ -103,20 +102,6 @@ func inline(cp *v1alpha1.ControlPlane) *unstructured.Unstructured {
 		return nil
 	}
 	return &unstructured.Unstructured{Object: object}
-}
-
-// repairLimits are those of the user, and the defaults.
-func repairLimits(cp *v1alpha1.ControlPlane) plan.RepairLimits {
-	given := cp.Spec.Remediation
-	limits := plan.RepairLimits{
-		Most:    -1,
-		Period:  time.Duration(ptr.Deref(given.RetryPeriodSeconds, 0)) * time.Second,
-		Healthy: time.Duration(ptr.Deref(given.MinHealthyPeriodSeconds, v1alpha1.DefaultMinHealthyPeriodSeconds)) * time.Second,
-	}
-	if given.MaxRetry != nil {
-		limits.Most = int(*given.MaxRetry)
-	}
-	return limits
 }
 
 // Status implements group.Kind.

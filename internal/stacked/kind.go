@@ -88,7 +88,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		ReadinessGates: kcp.Spec.MachineTemplate.Spec.ReadinessGates,
 		MaxParallel:    int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
 		Surge:          surge(kcp),
-		Repair:         repairLimits(kcp),
+		Repair:         group.RepairLimits(kcp.Spec.Remediation),
 		ManagesEtcd:    managesEtcd(kcp),
 		HoldsQuorum:    managesEtcd(kcp),
 		Components:     []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"},
@@ -127,20 +127,6 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 		return 1
 	}
 	return most.IntValue()
-}
-
-// repairLimits are those of the user, and upstream's defaults.
-func repairLimits(kcp *controlplanev1.KubeadmControlPlane) plan.RepairLimits {
-	given := kcp.Spec.Remediation
-	limits := plan.RepairLimits{Most: -1, Healthy: time.Hour}
-	if given.MaxRetry != nil {
-		limits.Most = int(*given.MaxRetry)
-	}
-	limits.Period = time.Duration(ptr.Deref(given.RetryPeriodSeconds, 0)) * time.Second
-	if given.MinHealthyPeriodSeconds != nil {
-		limits.Healthy = time.Duration(*given.MinHealthyPeriodSeconds) * time.Second
-	}
-	return limits
 }
 
 // Want implements group.Kind.

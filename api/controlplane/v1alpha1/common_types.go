@@ -6,17 +6,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Defaults of fields that are optional and have no default in the schema.
-const (
-	// DefaultNodeStartupTimeoutSeconds is that of spec.health.nodeStartupTimeoutSeconds.
-	DefaultNodeStartupTimeoutSeconds = 1200
-	// DefaultUnhealthyTimeoutSeconds is that of spec.health.unhealthyTimeoutSeconds.
-	DefaultUnhealthyTimeoutSeconds = 300
-	// DefaultMaxParallelJoins is that of spec.joins.maxParallel.
-	DefaultMaxParallelJoins = 1
-	// DefaultMinHealthyPeriodSeconds is that of spec.remediation.minHealthyPeriodSeconds.
-	DefaultMinHealthyPeriodSeconds = 3600
-)
+// DefaultMaxParallelJoins is the default of spec.joins.maxParallel, which is not in the schema.
+const DefaultMaxParallelJoins = 1
 
 // CommonSpec are the fields that a control plane and a template of control planes have in common.
 type CommonSpec struct {
