@@ -26,7 +26,7 @@ type LocalClusterSpec struct {
 	FailureDomains []string `json:"failureDomains,omitempty"`
 }
 
-// APIEndpoint is the address and port of an API server.
+// APIEndpoint is the address and port of an API server, or of etcd.
 //
 // +kubebuilder:validation:MinProperties=1
 type APIEndpoint struct {
@@ -55,6 +55,11 @@ type LocalClusterStatus struct {
 	// initialization is the part that Cluster API's contract asks for.
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
+
+	// etcdEndpoint is where the members of an etcd cluster of this cluster's own are reached as one, by whoever has a certificate for
+	// them: connections go to those that vote. They are taken while there are Machines with the label cluster.x-k8s.io/etcd-cluster.
+	// +optional
+	EtcdEndpoint APIEndpoint `json:"etcdEndpoint,omitempty,omitzero"`
 
 	// failureDomains are those of the spec, in the contract's form.
 	// +optional

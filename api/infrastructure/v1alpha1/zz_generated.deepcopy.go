@@ -136,6 +136,7 @@ func (in *LocalClusterStatus) DeepCopyInto(out *LocalClusterStatus) {
 		}
 	}
 	in.Initialization.DeepCopyInto(&out.Initialization)
+	out.EtcdEndpoint = in.EtcdEndpoint
 	if in.FailureDomains != nil {
 		in, out := &in.FailureDomains, &out.FailureDomains
 		*out = make([]v1beta2.FailureDomain, len(*in))
