@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../artifacts"
 
 kubernetes='v1.36.3 v1.35.4'
 kubernetes_commands='kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubeadm kubectl'
-etcd=v3.6.16 containerd=v2.4.2 cni=v1.9.1 coredns=v1.14.7 clusterapi=v1.14.2
+etcd=v3.6.16 etcd35=v3.5.35 etcdadm=v0.1.5 containerd=v2.4.2 cni=v1.9.1 coredns=v1.14.7 clusterapi=v1.14.2
 # One Go version for all, the highest that any of them asks for: what is built must not depend on which go is in PATH more
 # than it has to. containerd asks for it.
 go=1.26.6
@@ -66,6 +66,19 @@ pin_etcd() {
   pin etcd
 }
 
+# The minor version before, for etcd clusters of their own that come from it, or go back to it.
+pin_etcd-3.5() {
+  begin
+  tools "etcd@$etcd35" go.etcd.io/etcd/server/v3 go.etcd.io/etcd/etcdctl/v3
+  pin etcd-3.5
+}
+
+pin_etcdadm() {
+  begin
+  tools "etcdadm@$etcdadm" sigs.k8s.io/etcdadm
+  pin etcdadm
+}
+
 pin_containerd() {
   local commands=github.com/containerd/containerd/v2/cmd
   begin
@@ -99,7 +112,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 components=("$@")
 if [ ${#components[@]} = 0 ]; then
-  components=(etcd containerd cni coredns cluster-api)
+  components=(etcd etcd-3.5 etcdadm containerd cni coredns cluster-api)
   for version in $kubernetes; do components+=("kubernetes-$version"); done
 fi
 for component in "${components[@]}"; do

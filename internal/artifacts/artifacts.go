@@ -37,13 +37,16 @@ type Progress = cache.Progress
 // ErrDiskFull is wrapped by errors about too little disk space.
 var ErrDiskFull = cache.ErrDiskFull
 
-// Set is everything for one version of Kubernetes. All fields but the first are absolute paths.
+// Set is everything for one version of Kubernetes, or for machines of etcd. All fields but the first are absolute paths.
 type Set struct {
-	Kubernetes string   `json:"kubernetes"` // v1.36.3
-	Management string   `json:"management"` // folder: etcd, kube-apiserver, kube-controller-manager, kubectl
-	Machine    string   `json:"machine"`    // folder: kubelet, kubeadm, kubectl, containerd, containerd-shim-runc-v2, ctr, etcdctl, etcdutl
-	CNI        string   `json:"cni"`        // folder: bridge, host-local, loopback, portmap, ptp
-	Images     []string `json:"images"`     // files in the format of `docker save`, one image each
+	Kubernetes string `json:"kubernetes"` // v1.36.3
+	Management string `json:"management"` // folder: etcd, kube-apiserver, kube-controller-manager, kubectl
+	Machine    string `json:"machine"`    // folder: kubelet, kubeadm, kubectl, containerd, containerd-shim-runc-v2, ctr, etcdctl, etcdutl
+	CNI        string `json:"cni"`        // folder: bridge, host-local, loopback, portmap, ptp
+	// Etcd is the folder of machines that run nothing but etcd: bin/etcdadm, and cache/, which is etcdadm's cache with an archive of
+	// each version of etcd. Only sets of EnsureEtcd have it, and nothing else.
+	Etcd   string   `json:"etcd,omitempty"`
+	Images []string `json:"images"` // files in the format of `docker save`, one image each
 	// Store is the root folder of a containerd that has all Images in its namespace k8s.io, unpacked and pinned. It may
 	// be copied with hard links, but for the *.db files, which must be copied whole; manifest.json is not part of it.
 	// Empty if it was not made: only root can, and not on every file system.
@@ -190,9 +193,12 @@ func (m *maker) products() []cache.Product {
 
 // sources ensures all leaves. Two at a time: while one fetches modules or links, the other compiles.
 func (m *maker) sources(ctx context.Context) error {
+	return m.ensure(ctx, m.leaves())
+}
+
+func (m *maker) ensure(ctx context.Context, leaves []cache.Product) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
-	leaves := m.leaves()
 	folders := make([]string, len(leaves))
 	for i, leaf := range leaves {
 		group.Go(func() (err error) {

@@ -31,6 +31,8 @@ func components(kubernetes string) []component {
 	return []component{
 		{name: "kubernetes", folder: kubernetesPrefix + kubernetes, module: "k8s.io/kubernetes", stamp: kubernetesStamp, size: 600 * mib, compile: 2500 * mib},
 		{name: "etcd", folder: "etcd", module: "go.etcd.io/etcd/server/v3", rename: map[string]string{"server": "etcd"}, size: 64 * mib, compile: 500 * mib},
+		{name: "etcd-3.5", folder: "etcd-3.5", module: "go.etcd.io/etcd/server/v3", rename: map[string]string{"server": "etcd"}, size: 40 * mib, compile: 400 * mib},
+		{name: "etcdadm", folder: "etcdadm", module: "sigs.k8s.io/etcdadm", size: 16 * mib, compile: 100 * mib},
 		{name: "containerd", folder: "containerd", module: "github.com/containerd/containerd/v2", stamp: containerdStamp, size: 80 * mib, compile: 700 * mib},
 		{name: "cni", folder: "cni", module: "github.com/containernetworking/plugins", stamp: pluginsStamp, size: 20 * mib, compile: 100 * mib},
 		{name: "coredns", folder: "coredns", module: "github.com/coredns/coredns", size: 80 * mib, compile: 1200 * mib},

@@ -64,7 +64,7 @@ func (p pin) directives(kind string) [][]string {
 		case len(words) == 0:
 		case words[0] == ")":
 			block = ""
-		case len(words) == 2 && words[1] == "(":
+		case slices.Equal(words[1:], []string{"("}):
 			block = words[0]
 		case block == kind:
 			found = append(found, words)

@@ -41,11 +41,12 @@ func Prune(ctx context.Context, o Options, used []Set, dryRun bool) ([]Pruned, e
 			return nil, err
 		}
 		wanted = append(wanted, m.products()...)
-		wanted = append(wanted, m.store(nil))
+		wanted = append(wanted, m.store(nil), m.etcdMachine())
+		wanted = append(wanted, m.etcdLeaves()...)
 	}
 	var paths []string
 	for _, set := range used {
-		paths = append(paths, set.Management, set.Machine, set.CNI, set.Store, set.CRDs)
+		paths = append(paths, set.Management, set.Machine, set.CNI, set.Store, set.CRDs, set.Etcd)
 		paths = append(paths, set.Images...)
 	}
 	return c.Prune(wanted, paths, dryRun)

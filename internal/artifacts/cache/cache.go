@@ -212,20 +212,26 @@ func (c *Cache) build(ctx context.Context, p Product, final string, report func(
 	if err != nil {
 		return err
 	}
-	manifest, err := describe(p, w.Out)
+	manifest, err := seal(p, w.Out)
 	if err != nil {
-		return err
-	}
-	if err := manifest.write(w.Out); err != nil {
-		return err
-	}
-	if err := flush(w.Out); err != nil {
 		return err
 	}
 	if err := os.Rename(w.Out, final); err != nil {
 		return fmt.Errorf("moving the product into place: %w", err)
 	}
 	return c.remember(final, manifest)
+}
+
+// seal writes the manifest of what was built, and sees to it that all of it is on the disk.
+func seal(p Product, out string) (manifest, error) {
+	m, err := describe(p, out)
+	if err != nil {
+		return m, err
+	}
+	if err := m.write(out); err != nil {
+		return m, err
+	}
+	return m, flush(out)
 }
 
 // discard takes a product out of the way at once, and then removes it. The caller holds its lock.

@@ -115,26 +115,30 @@ func list(folder string) ([]entry, Digest, error) {
 		if err != nil {
 			return err
 		}
-		e := entry{Path: relative, Mode: info.Mode().String()}
-		stat := fmt.Sprint(relative, " ", e.Mode)
-		switch {
-		case info.Mode().IsRegular():
-			e.Size = info.Size()
-			// The change time says more, but it also changes when a file gets another hard link.
-			stat = fmt.Sprint(stat, " ", e.Size, " ", info.ModTime().UnixNano(), " ", inode(info))
-		case info.Mode()&fs.ModeSymlink != 0:
-			if e.Link, err = os.Readlink(path); err != nil {
-				return err
-			}
-			stat = fmt.Sprint(stat, " ", e.Link)
-		}
+		e, stat, err := entryOf(path, relative, info)
 		entries, stats = append(entries, e), append(stats, stat)
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("listing %s: %w", folder, err)
 	}
 	return entries, Sum(stats...), nil
+}
+
+// entryOf is the entry of one file, link or folder, and what changes when anybody writes there.
+func entryOf(path, relative string, info fs.FileInfo) (e entry, stat string, err error) {
+	e = entry{Path: relative, Mode: info.Mode().String()}
+	stat = fmt.Sprint(relative, " ", e.Mode)
+	switch {
+	case info.Mode().IsRegular():
+		e.Size = info.Size()
+		// The change time says more, but it also changes when a file gets another hard link.
+		stat = fmt.Sprint(stat, " ", e.Size, " ", info.ModTime().UnixNano(), " ", inode(info))
+	case info.Mode()&fs.ModeSymlink != 0:
+		e.Link, err = os.Readlink(path)
+		stat = fmt.Sprint(stat, " ", e.Link)
+	}
+	return e, stat, err
 }
 
 func inode(info fs.FileInfo) uint64 {
@@ -176,21 +180,30 @@ func (m manifest) difference(there []entry) string {
 	for _, e := range there {
 		w, ok := wanted[e.Path]
 		delete(wanted, e.Path)
-		switch {
-		case !ok:
+		if !ok {
 			return e.Path + " does not belong there"
-		case w.Mode != e.Mode:
-			return fmt.Sprintf("%s has mode %s instead of %s", e.Path, e.Mode, w.Mode)
-		case w.Size != e.Size:
-			return fmt.Sprintf("%s has %d bytes instead of %d", e.Path, e.Size, w.Size)
-		case w != e:
-			return e.Path + " has another content than when it was made"
+		}
+		if text := w.difference(e); text != "" {
+			return text
 		}
 	}
 	for _, e := range m.Entries {
 		if _, missing := wanted[e.Path]; missing {
 			return e.Path + " is missing"
 		}
+	}
+	return ""
+}
+
+// difference says how a file of the same path differs from the entry; empty if it does not.
+func (e entry) difference(there entry) string {
+	switch {
+	case e.Mode != there.Mode:
+		return fmt.Sprintf("%s has mode %s instead of %s", e.Path, there.Mode, e.Mode)
+	case e.Size != there.Size:
+		return fmt.Sprintf("%s has %d bytes instead of %d", e.Path, there.Size, e.Size)
+	case e != there:
+		return e.Path + " has another content than when it was made"
 	}
 	return ""
 }

@@ -14,10 +14,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"runtime"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,31 +51,17 @@ const search = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // Write writes an image to the file archive. The work folder takes a temporary file as large as the layer.
 func Write(archive, work string, i Image) error {
-	var references []name.Tag
-	for _, n := range append([]string{i.Name}, i.Also...) {
-		reference, err := name.NewTag(n, name.StrictValidation)
-		if err != nil {
-			return fmt.Errorf("image name %q: %w", n, err)
-		}
-		references = append(references, reference)
+	references, err := tags(i)
+	if err != nil {
+		return err
 	}
 	layer, err := newLayer(work, i.Files)
 	if err != nil {
 		return fmt.Errorf("writing the layer of %s: %w", i.Name, err)
 	}
 	defer func() { _ = os.Remove(layer.file) }() // its folder is temporary
-	content, err := mutate.AppendLayers(empty.Image, layer)
+	content, err := compose(layer, i)
 	if err != nil {
-		return fmt.Errorf("composing %s: %w", i.Name, err)
-	}
-	config, err := content.ConfigFile()
-	if err != nil {
-		return fmt.Errorf("composing %s: %w", i.Name, err)
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.Entrypoint, config.Config.Env = i.Entrypoint, []string{search}
-	if content, err = mutate.ConfigFile(content, config); err != nil {
 		return fmt.Errorf("composing %s: %w", i.Name, err)
 	}
 	named := map[name.Tag]v1.Image{}
@@ -85,6 +72,35 @@ func Write(archive, work string, i Image) error {
 		return fmt.Errorf("writing %s: %w", i.Name, err)
 	}
 	return nil
+}
+
+// tags are the names of an image, checked.
+func tags(i Image) ([]name.Tag, error) {
+	var references []name.Tag
+	for _, n := range append([]string{i.Name}, i.Also...) {
+		reference, err := name.NewTag(n, name.StrictValidation)
+		if err != nil {
+			return nil, fmt.Errorf("image name %q: %w", n, err)
+		}
+		references = append(references, reference)
+	}
+	return references, nil
+}
+
+// compose makes an image of one layer.
+func compose(layer v1.Layer, i Image) (v1.Image, error) {
+	content, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	config, err := content.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config.Entrypoint, config.Config.Env = i.Entrypoint, []string{search}
+	return mutate.ConfigFile(content, config)
 }
 
 // layer is a v1.Layer in a file.
@@ -155,37 +171,12 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // writeTar writes files and the folders above them, sorted, with the same owner and time for all.
 func writeTar(w io.Writer, files []File) error {
-	headers := map[string]*tar.Header{"tmp/": {Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}}
-	sources := map[string]File{}
-	for _, file := range files {
-		if !path.IsAbs(file.Path) || path.Clean(file.Path) != file.Path {
-			return fmt.Errorf("file %q: must be a clean absolute path", file.Path)
-		}
-		size := int64(len(file.Text))
-		if file.Source != "" {
-			info, err := os.Stat(file.Source)
-			if err != nil {
-				return err
-			}
-			size = info.Size()
-		}
-		inside := strings.TrimPrefix(file.Path, "/")
-		if _, twice := sources[inside]; twice {
-			return fmt.Errorf("file %q: is given twice", file.Path)
-		}
-		headers[inside] = &tar.Header{Typeflag: tar.TypeReg, Name: inside, Mode: file.Mode, Size: size}
-		sources[inside] = file
-		for above := path.Dir(inside); above != "."; above = path.Dir(above) {
-			headers[above+"/"] = &tar.Header{Typeflag: tar.TypeDir, Name: above + "/", Mode: 0o755}
-		}
+	headers, sources, err := tarEntries(files)
+	if err != nil {
+		return err
 	}
-	names := make([]string, 0, len(headers))
-	for name := range headers {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	archive := tar.NewWriter(w)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		headers[name].ModTime = time.Unix(0, 0)
 		if err := archive.WriteHeader(headers[name]); err != nil {
 			return err
@@ -195,6 +186,35 @@ func writeTar(w io.Writer, files []File) error {
 		}
 	}
 	return archive.Close()
+}
+
+// tarEntries are the headers of files and of the folders above them, and the files, by their names in the archive.
+func tarEntries(files []File) (map[string]*tar.Header, map[string]File, error) {
+	headers := map[string]*tar.Header{"tmp/": {Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}}
+	sources := map[string]File{}
+	for _, file := range files {
+		if !path.IsAbs(file.Path) || path.Clean(file.Path) != file.Path {
+			return nil, nil, fmt.Errorf("file %q: must be a clean absolute path", file.Path)
+		}
+		size := int64(len(file.Text))
+		if file.Source != "" {
+			info, err := os.Stat(file.Source)
+			if err != nil {
+				return nil, nil, err
+			}
+			size = info.Size()
+		}
+		inside := strings.TrimPrefix(file.Path, "/")
+		if _, twice := sources[inside]; twice {
+			return nil, nil, fmt.Errorf("file %q: is given twice", file.Path)
+		}
+		headers[inside] = &tar.Header{Typeflag: tar.TypeReg, Name: inside, Mode: file.Mode, Size: size}
+		sources[inside] = file
+		for above := path.Dir(inside); above != "."; above = path.Dir(above) {
+			headers[above+"/"] = &tar.Header{Typeflag: tar.TypeDir, Name: above + "/", Mode: 0o755}
+		}
+	}
+	return headers, sources, nil
 }
 
 func copyContent(w io.Writer, file File) error {

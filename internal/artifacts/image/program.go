@@ -41,29 +41,40 @@ func gather(path string, search []string, found map[string]File) error {
 		return err
 	}
 	found[path] = File{Path: path, Source: source, Mode: 0o755}
-	if loader := interpreter(binary); loader != "" {
-		if err := gather(loader, search, found); err != nil {
-			return err
-		}
-	}
-	libraries, err := binary.ImportedLibraries()
+	needed, err := needs(binary, path, search)
 	if err != nil {
 		return err
 	}
-	own, err := ownSearch(binary, path)
-	if err != nil {
-		return err
-	}
-	for _, library := range libraries {
-		file, err := locate(library, binary, append(own, search...))
-		if err != nil {
-			return err
-		}
+	for _, file := range needed {
 		if err := gather(file, search, found); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// needs are the files that a binary names itself: its loader, if it has one, and its libraries.
+func needs(binary *elf.File, path string, search []string) ([]string, error) {
+	var files []string
+	if loader := interpreter(binary); loader != "" {
+		files = append(files, loader)
+	}
+	libraries, err := binary.ImportedLibraries()
+	if err != nil {
+		return nil, err
+	}
+	own, err := ownSearch(binary, path)
+	if err != nil {
+		return nil, err
+	}
+	for _, library := range libraries {
+		file, err := locate(library, binary, append(own, search...))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
 }
 
 func interpreter(binary *elf.File) string {
