@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 
 	"github.com/quorate/quorate/internal/atomicfile"
@@ -14,16 +15,18 @@ import (
 type Config struct {
 	// Listen is the endpoint's address and port. It cannot change while the process runs.
 	Listen string `json:"listen"`
-	// Backends are the API servers; their order has no meaning.
+	// Backends are the servers; their order has no meaning.
 	Backends []Backend `json:"backends"`
 }
 
-// Backend is one API server.
+// Backend is one server: of the API, or whatever its probe asks.
 type Backend struct {
 	// Name is unique among the backends.
 	Name string `json:"name"`
 	// Address is an IP address and port.
 	Address string `json:"address"`
+	// Probe is the URL that says with 200 that the server is ready. Defaults to /readyz at Address, over TLS.
+	Probe string `json:"probe,omitempty"`
 	// Draining: it gets no new connections while another backend can take them, and those it has are
 	// closed within DrainGrace.
 	Draining bool `json:"draining,omitempty"`
@@ -46,6 +49,9 @@ func (c Config) Validate() error {
 		seen[b.Name] = true
 		if _, err := netip.ParseAddrPort(b.Address); err != nil {
 			errs = append(errs, fmt.Errorf("backends[%d].address is %q, want an IP address and port", i, b.Address))
+		}
+		if u, err := url.Parse(b.Probe); b.Probe != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			errs = append(errs, fmt.Errorf("backends[%d].probe is %q, want a URL with http or https", i, b.Probe))
 		}
 	}
 	return errors.Join(errs...)

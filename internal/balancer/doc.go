@@ -1,11 +1,11 @@
-// Package balancer is the TCP load balancer in front of the API servers of one cluster, and the form of the
-// files through which it is told what to do and tells how it goes.
+// Package balancer is the TCP load balancer in front of the servers of one cluster, those of its API or those of its etcd, and
+// the form of the files through which it is told what to do and tells how it goes.
 //
 // It knows backends by name and address, asks each for its health, and moves connections between them. It
 // does not know machines, Cluster API or who starts it: it reads a configuration file, and reads it again
 // whenever it changes. It runs as a process of its own, so that clients stay connected while the process that
 // wrote the file is away.
 //
-// Health is GET /readyz over TLS. The certificate is not verified: the answer decides only where new
+// Health is GET /readyz over TLS, or the URL that a backend is given with. The certificate is not verified: the answer decides only where new
 // connections are tried first, and each client verifies the API server that it ends up with by itself.
 package balancer

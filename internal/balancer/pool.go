@@ -53,7 +53,7 @@ func (p *pool) notify() {
 	}
 }
 
-// configure makes the pool have these backends. Members are told apart by name and address: one that stays keeps
+// configure makes the pool have these backends. Members are told apart by name, address and probe: one that stays keeps
 // its health and its connections. start is called for each new one and returns what ends its probes.
 func (p *pool) configure(backends []Backend, start func(*member) (stop func())) {
 	p.mu.Lock()
@@ -80,7 +80,9 @@ func (p *pool) configure(backends []Backend, start func(*member) (stop func())) 
 	})
 }
 
-func (m *member) is(b Backend) bool { return m.Name == b.Name && m.Address == b.Address }
+func (m *member) is(b Backend) bool {
+	return m.Name == b.Name && m.Address == b.Address && m.Probe == b.Probe
+}
 
 func compare(less bool) int {
 	if less {
@@ -206,10 +208,7 @@ func (p *pool) sweep(now time.Time) []*link {
 // doomed returns the connections of one member that have to go. As long as they have nowhere else to go they stay:
 // a connection that may still work is worth more than none.
 func (p *pool) doomed(m *member, now time.Time) []*link {
-	elsewhere := slices.ContainsFunc(p.members, func(o *member) bool {
-		return o != m && o.health == Healthy && !o.Draining && !o.removed
-	})
-	all, leaving := m.ends(elsewhere, now)
+	all, leaving := m.ends(p.hasOther(m), now)
 	if !all && !leaving {
 		return nil
 	}
@@ -222,10 +221,17 @@ func (p *pool) doomed(m *member, now time.Time) []*link {
 	return doomed
 }
 
+// hasOther reports whether there is another member to which connections of this one can go.
+func (p *pool) hasOther(m *member) bool {
+	return slices.ContainsFunc(p.members, func(o *member) bool {
+		return o != m && o.health == Healthy && !o.Draining && !o.removed
+	})
+}
+
 // ends says whether all connections of a member have to go now, and whether those that are idle have, given whether
 // there is another member for them.
 func (m *member) ends(elsewhere bool, now time.Time) (all, leaving bool) {
-	all = m.health == Unhealthy && elsewhere || m.health != Healthy && m.removed
+	all = m.isLost(elsewhere)
 	leaving = m.removed || m.Draining && elsewhere
 	switch {
 	case !leaving:
@@ -236,6 +242,12 @@ func (m *member) ends(elsewhere bool, now time.Time) (all, leaving bool) {
 		all = all || now.Sub(m.closing) >= DrainGrace
 	}
 	return all, leaving
+}
+
+// isLost reports whether nothing is to be expected from a member's connections: it is unhealthy while there is another, or was removed
+// and is not healthy.
+func (m *member) isLost(elsewhere bool) bool {
+	return m.health == Unhealthy && elsewhere || m.health != Healthy && m.removed
 }
 
 // isClosing reports whether connections are being closed because their member leaves.

@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -37,7 +38,7 @@ func (p *pool) watch(ctx context.Context, m *member) {
 		case <-m.wake:
 		case <-timer.C:
 		}
-		err := ask(ctx, client, m.Address)
+		err := ask(ctx, client, cmp.Or(m.Probe, "https://"+m.Address+"/readyz"))
 		if ctx.Err() != nil {
 			return
 		}
@@ -49,11 +50,11 @@ func (p *pool) watch(ctx context.Context, m *member) {
 	}
 }
 
-// ask returns nil when the API server at address calls itself ready.
-func ask(ctx context.Context, client *http.Client, address string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/readyz", nil)
+// ask returns nil when the server says at the URL that it is ready.
+func ask(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("asking %s for its health: %w", address, err)
+		return fmt.Errorf("asking %s for its health: %w", url, err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -73,7 +74,7 @@ func ask(ctx context.Context, client *http.Client, address string) error {
 	}
 }
 
-// failed picks the checks that failed out of the API server's answer.
+// failed picks the checks that failed out of a server's answer: of the API, or of etcd.
 func failed(answer string) string {
 	var checks []string
 	for _, line := range strings.Split(answer, "\n") {

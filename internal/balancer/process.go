@@ -104,16 +104,25 @@ func waitStarted(ctx context.Context, configFile string, pid int, gone <-chan st
 		case <-ctx.Done():
 			return fmt.Errorf("process %d does not take connections: %w", pid, ctx.Err())
 		case <-gone:
-			if s, err := ReadStatus(configFile); err == nil && s.PID == pid && s.Error != "" {
+			if s := statusOf(configFile, pid); s.Error != "" {
 				return errors.New(s.Error)
 			}
 			return fmt.Errorf("process %d ended: %s", pid, lastLine(LogFile(configFile)))
 		case <-tick.C:
-			if s, err := ReadStatus(configFile); err == nil && s.PID == pid && s.Listen != "" {
+			if s := statusOf(configFile, pid); s.Listen != "" {
 				return nil
 			}
 		}
 	}
+}
+
+// statusOf is what a process wrote about itself; empty as long as it has written nothing.
+func statusOf(configFile string, pid int) Status {
+	s, err := ReadStatus(configFile)
+	if err != nil || s.PID != pid {
+		return Status{}
+	}
+	return s
 }
 
 // lastLine is the last line that a process logged, for a message that tells why it ended.

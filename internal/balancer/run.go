@@ -94,12 +94,7 @@ func (s *server) attend(ctx context.Context) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
-		for _, l := range s.pool.sweep(time.Now()) {
-			l.close()
-		}
-		if err := s.tell(false); err != nil {
-			slog.Error("the status cannot be written", "error", err)
-		}
+		s.closeDoomed()
 		var soon <-chan time.Time
 		if s.pool.isClosing() {
 			soon = time.After(lookClosing)
@@ -115,6 +110,16 @@ func (s *server) attend(ctx context.Context) {
 				return
 			}
 		}
+	}
+}
+
+// closeDoomed closes the connections that have to go, and writes the status.
+func (s *server) closeDoomed() {
+	for _, l := range s.pool.sweep(time.Now()) {
+		l.close()
+	}
+	if err := s.tell(false); err != nil {
+		slog.Error("the status cannot be written", "error", err)
 	}
 }
 

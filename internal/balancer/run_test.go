@@ -7,10 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -380,5 +382,31 @@ func TestRunSaysWhatItCannotDo(t *testing.T) {
 	}
 	if _, err := ReadStatus(filepath.Join(t.TempDir(), "none.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a status that is not there gives %v", err)
+	}
+}
+
+// A learner of etcd serves nobody, and says so at a port of its own.
+func TestAProbeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	a, b := newAPIServer(t, "a"), newAPIServer(t, "b")
+	var ready atomic.Bool
+	health := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !ready.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, "[+]data_corruption ok\n[-]non_learner failed: member is learner")
+		}
+	}))
+	defer health.Close()
+	a.Probe = health.URL + "/readyz"
+	e := runEndpoint(t, a.Backend, b.Backend)
+	eventually(t, "a is unhealthy, and says why", func() bool {
+		s, err := ReadStatus(e.file)
+		one, _ := s.Backend("a")
+		return err == nil && one.Health == Unhealthy && strings.Contains(one.Why, "failing: non_learner")
+	})
+	ready.Store(true)
+	eventually(t, "a is healthy", func() bool { return e.health("a") == Healthy })
+	if n := a.calls.Load(); n > 0 {
+		t.Errorf("its other port is asked %d times", n)
 	}
 }

@@ -75,15 +75,17 @@ func (s Status) Backend(name string) (BackendStatus, bool) {
 func (s Status) Drained(name string) bool {
 	elsewhere, open := false, 0
 	for _, b := range s.Backends {
-		leaving := b.Draining || b.Removed
 		switch {
-		case b.Name == name && !leaving:
+		case b.Name == name && !b.isLeaving():
 			return false
 		case b.Name == name:
 			open += b.Connections
-		case !leaving && b.Health == Healthy:
+		case !b.isLeaving() && b.Health == Healthy:
 			elsewhere = true
 		}
 	}
 	return open == 0 || !elsewhere
 }
+
+// isLeaving reports whether a backend gets no new connections while there is another.
+func (b BackendStatus) isLeaving() bool { return b.Draining || b.Removed }

@@ -1,6 +1,8 @@
 package cloudinit
 
 import (
+	"regexp"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -20,18 +22,23 @@ func readGroups(c *Config, n named) error {
 		return err
 	}
 	for _, item := range items {
-		if item.value.Kind == yaml.MappingNode {
-			if err := each(item.value, item.path, c.addGroup); err != nil {
-				return err
-			}
-			continue
-		}
-		name, err := item.text()
-		if err != nil {
+		if err := readGroup(c, item); err != nil {
 			return err
 		}
-		c.Groups = append(c.Groups, Group{Name: name})
 	}
+	return nil
+}
+
+// readGroup reads an item of a list of groups: a name, or a mapping of names to members.
+func readGroup(c *Config, item named) error {
+	if item.value.Kind == yaml.MappingNode {
+		return each(item.value, item.path, c.addGroup)
+	}
+	name, err := item.text()
+	if err != nil {
+		return err
+	}
+	c.Groups = append(c.Groups, Group{Name: name})
 	return nil
 }
 
@@ -130,12 +137,6 @@ func readSudo(u *User, n named) error {
 	return nil
 }
 
-func validName(name string) bool {
-	for i, r := range name {
-		letter := r == '_' || r >= 'a' && r <= 'z'
-		if !letter && (i == 0 || r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z')) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 32
-}
+func validName(name string) bool { return namePattern.MatchString(name) }
+
+var namePattern = regexp.MustCompile(`^[a-z_][a-zA-Z0-9_.-]{0,31}$`)

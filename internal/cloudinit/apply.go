@@ -142,13 +142,7 @@ func (s System) writeFile(f File) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", f.Path, err)
 	}
-	_, err = file.Write(f.Content)
-	if err == nil && f.Owner != "" {
-		err = file.Chown(uid, gid)
-	}
-	if err == nil {
-		err = file.Chmod(f.Mode)
-	}
+	err = f.fill(file, uid, gid)
 	if closing := file.Close(); err == nil {
 		err = closing
 	}
@@ -156,6 +150,19 @@ func (s System) writeFile(f File) error {
 		return fmt.Errorf("writing %s: %w", f.Path, err)
 	}
 	return nil
+}
+
+// fill writes the content of a file that was opened, and gives it its owner and mode.
+func (f File) fill(file *os.File, uid, gid int) error {
+	if _, err := file.Write(f.Content); err != nil {
+		return err
+	}
+	if f.Owner != "" {
+		if err := file.Chown(uid, gid); err != nil {
+			return err
+		}
+	}
+	return file.Chmod(f.Mode)
 }
 
 // owner returns the numbers of user, or user:group; -1 where nothing is said.

@@ -155,6 +155,7 @@ func TestUnits(t *testing.T) {
 		"nothing":     {"true", ""},
 		"a link":      {wants, ""},
 		"drop-in":     {wants + "; mkdir ROOT/etc/systemd/system/kubelet.service.d; echo > ROOT/etc/systemd/system/kubelet.service.d/20.conf", "/etc/systemd/system/kubelet.service.d/20.conf"},
+		"of etcd":     {wants + "; mkdir ROOT/etc/systemd/system/etcd.service.d; for f in etcd.service etcd.service.d/1.conf; do echo > ROOT/etc/systemd/system/$f; done", ""},
 		"of one boot": {"mkdir -p ROOT/run/systemd/system; echo > ROOT/run/systemd/system/agent.service", "/run/systemd/system/agent.service"},
 		"else":        {"mkdir -p ROOT/etc/default ROOT/etc/systemd; echo > ROOT/etc/default/kubelet; echo > ROOT/etc/systemd/journald.conf", ""},
 		"fails":       {"mkdir -p ROOT/run/systemd/system; echo > ROOT/run/systemd/system/agent.service; false", ""},

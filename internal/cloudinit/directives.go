@@ -94,41 +94,56 @@ func readFiles(c *Config, n named) error {
 }
 
 func readFile(item named) (File, error) {
-	f := File{Mode: 0o644}
-	var content, encoding string
-	err := each(item.value, item.path, func(n named) (err error) {
-		switch n.name {
-		case "path":
-			if f.Path, err = n.text(); forSystemd(f.Path) {
-				err = n.unsupported(fmt.Sprintf("%s: %s", f.Path, noSystemd))
-			}
-		case "content":
-			content, err = n.text()
-		case "encoding":
-			encoding, err = n.text()
-		case "owner":
-			f.Owner, err = n.text()
-		case "permissions":
-			f.Mode, err = readMode(n)
-		case "append":
-			f.Append, err = n.flag()
-		case "defer":
-			f.Deferred, err = n.flag()
-		default:
-			err = n.unsupported("a file has path, content, encoding, owner, permissions, append and defer")
-		}
-		return err
-	})
-	if err != nil {
-		return f, err
+	t := fileText{File: File{Mode: 0o644}}
+	if err := each(item.value, item.path, t.read); err != nil {
+		return t.File, err
 	}
-	if !path.IsAbs(f.Path) {
-		return f, item.wrong("path %q must begin with /", f.Path)
+	if !path.IsAbs(t.Path) {
+		return t.File, item.wrong("path %q must begin with /", t.Path)
 	}
-	if f.Content, err = decode(content, encoding); err != nil {
-		return f, item.wrong("content of %s: %v", f.Path, err)
+	var err error
+	if t.Content, err = decode(t.content, t.encoding); err != nil {
+		return t.File, item.wrong("content of %s: %v", t.Path, err)
 	}
-	return f, nil
+	return t.File, nil
+}
+
+// fileText is a file as it is written in the data, its content not decoded yet.
+type fileText struct {
+	File
+	content, encoding string
+}
+
+// read reads one key of a file.
+func (t *fileText) read(n named) (err error) {
+	switch n.name {
+	case "path":
+		t.Path, err = readPath(n)
+	case "content":
+		t.content, err = n.text()
+	case "encoding":
+		t.encoding, err = n.text()
+	case "owner":
+		t.Owner, err = n.text()
+	case "permissions":
+		t.Mode, err = readMode(n)
+	case "append":
+		t.Append, err = n.flag()
+	case "defer":
+		t.Deferred, err = n.flag()
+	default:
+		err = n.unsupported("a file has path, content, encoding, owner, permissions, append and defer")
+	}
+	return err
+}
+
+// readPath reads where a file is to be written. What only systemd would read is refused, as there is none.
+func readPath(n named) (string, error) {
+	file, err := n.text()
+	if forSystemd(file) {
+		return file, n.unsupported(fmt.Sprintf("%s: %s", file, noSystemd))
+	}
+	return file, err
 }
 
 // readMode reads permissions, which are octal digits whether they are quoted or not.
@@ -178,7 +193,12 @@ func decode(content, encoding string) ([]byte, error) {
 	if !slices.Contains(gzipNames, encoding) && !slices.Contains(bothNames, encoding) {
 		return raw, nil
 	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(raw))
+	return unpack(raw)
+}
+
+// unpack unpacks gzip, as far as the limit of files allows.
+func unpack(packed []byte) ([]byte, error) {
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("is not gzip: %w", err)
 	}

@@ -33,17 +33,20 @@ func Parse(data []byte, meta Meta) (*Config, error) {
 	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
 		return c, nil
 	}
-	return c, each(top, "", func(n named) error {
-		read, ok := directives[n.name]
-		if !ok {
-			return n.unsupported(whyNot(n.name))
-		}
-		if n.value.Tag == "!!null" {
-			// An empty list of commands is written as a key without a value.
-			return nil
-		}
-		return read(c, n)
-	})
+	return c, each(top, "", c.readDirective)
+}
+
+// readDirective reads one key of the data's top level.
+func (c *Config) readDirective(n named) error {
+	read, ok := directives[n.name]
+	if !ok {
+		return n.unsupported(whyNot(n.name))
+	}
+	if n.value.Tag == "!!null" {
+		// An empty list of commands is written as a key without a value.
+		return nil
+	}
+	return read(c, n)
 }
 
 // document returns the cloud-config with its template filled in.

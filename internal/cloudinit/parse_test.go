@@ -188,3 +188,17 @@ func TestRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestEtcdUnit: what a local machine runs as a unit may be written.
+func TestEtcdUnit(t *testing.T) {
+	for _, file := range []string{"/etc/systemd/system/etcd.service", "/etc/systemd/system/etcd.service.d/10.conf"} {
+		if _, err := Parse([]byte("#cloud-config\nwrite_files:\n- path: "+file+"\n"), Meta{}); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	for _, file := range []string{"/etc/systemd/system/etcd.service.d/sub/10.conf", "/etc/systemd/system/etcd2.service", "/lib/systemd/system/etcd.service"} {
+		if _, err := Parse([]byte("#cloud-config\nwrite_files:\n- path: "+file+"\n"), Meta{}); err == nil {
+			t.Errorf("%s is accepted", file)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package cloudinit
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -167,6 +168,17 @@ func (s System) addUser(u User) error {
 			return err
 		}
 	}
+	if err := s.joinGroups(u); err != nil {
+		return err
+	}
+	if err := s.addKeys(u); err != nil {
+		return err
+	}
+	return s.addSudo(u)
+}
+
+// joinGroups makes the user a member of groups, which it makes where they are missing.
+func (s System) joinGroups(u User) error {
 	for _, group := range u.Groups {
 		if err := s.addGroup(group, u.System); err != nil {
 			return err
@@ -175,17 +187,11 @@ func (s System) addUser(u User) error {
 			return err
 		}
 	}
-	if err := s.addKeys(u); err != nil {
-		return err
-	}
-	return s.addSudo(u)
+	return nil
 }
 
 func (s System) createUser(u User, passwd *table) error {
-	group := u.PrimaryGroup
-	if group == "" {
-		group = u.Name
-	}
+	group := cmp.Or(u.PrimaryGroup, u.Name)
 	if err := s.addGroup(group, u.System); err != nil {
 		return err
 	}
@@ -199,16 +205,22 @@ func (s System) createUser(u User, passwd *table) error {
 			return err
 		}
 	}
-	if u.Home == "" {
-		u.Home = "/home/" + u.Name
-	}
-	if u.Shell == "" {
-		u.Shell = "/bin/sh"
-	}
+	u.Home, u.Shell = cmp.Or(u.Home, "/home/"+u.Name), cmp.Or(u.Shell, "/bin/sh")
 	passwd.lines = append(passwd.lines, []string{u.Name, "x", number, strconv.Itoa(gid), u.Gecos, u.Home, u.Shell})
 	if err := passwd.write(0o644); err != nil {
 		return err
 	}
+	if err := s.addPassword(u); err != nil {
+		return err
+	}
+	if u.NoHome {
+		return nil
+	}
+	return s.own(u.Name, u.Home, 0o750)
+}
+
+// addPassword adds a new user's password: none, as it was given, or locked.
+func (s System) addPassword(u User) error {
 	shadow, err := s.table("shadow")
 	if err != nil {
 		return err
@@ -220,13 +232,7 @@ func (s System) createUser(u User, passwd *table) error {
 		password = "!" + password
 	}
 	shadow.lines = append(shadow.lines, []string{u.Name, password, "", "0", "99999", "7", u.Inactive, "", ""})
-	if err := shadow.write(0o640); err != nil {
-		return err
-	}
-	if u.NoHome {
-		return nil
-	}
-	return s.own(u.Name, u.Home, 0o750)
+	return shadow.write(0o640)
 }
 
 // own makes a folder of the user's own, under the system's root.

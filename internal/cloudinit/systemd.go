@@ -14,6 +14,15 @@ import (
 const noSystemd = "a local machine has no systemd, so that it would have no effect; write flags of the kubelet to kubeletExtraArgs " +
 	"or, as KUBELET_EXTRA_ARGS, to /etc/default/kubelet, and start other programs with runcmd"
 
+// heededUnit is the one unit that a local machine runs from its file and the drop-ins beside it: that of etcd, as etcdadm writes it.
+const heededUnit = "/etc/systemd/system/etcd.service"
+
+// heeded reports whether a local machine does what a unit's file, or a drop-in, says.
+func heeded(file string) bool {
+	file = path.Clean(file)
+	return file == heededUnit || path.Dir(file) == heededUnit+".d"
+}
+
 // systemdFolders are those that nothing but systemd reads.
 var systemdFolders = []string{"/etc/systemd", "/run/systemd/system", "/lib/systemd", "/usr/lib/systemd", "/usr/local/lib/systemd"}
 
@@ -21,7 +30,7 @@ var systemdFolders = []string{"/etc/systemd", "/run/systemd/system", "/lib/syste
 func forSystemd(file string) bool {
 	for _, dir := range systemdFolders {
 		if strings.HasPrefix(path.Clean(file), dir+"/") {
-			return true
+			return !heeded(file)
 		}
 	}
 	return false
@@ -37,7 +46,11 @@ func unheeded(s System) *Failure {
 			if err != nil || !e.Type().IsRegular() {
 				return err
 			}
-			found = path.Join(dir, strings.TrimPrefix(file, filepath.Join(s.Root, dir)))
+			name := path.Join(dir, strings.TrimPrefix(file, filepath.Join(s.Root, dir)))
+			if heeded(name) {
+				return nil
+			}
+			found = name
 			return fs.SkipAll
 		})
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -64,7 +64,7 @@ func TestChildLivesAsLongAsItIsWanted(t *testing.T) {
 }
 
 func TestChildThatIgnoresItsEnd(t *testing.T) {
-	c := newChild(t, "stubborn", "/bin/sh", "-c", `trap "" TERM; echo deaf; while :; do sleep 1000; done`)
+	c := newChild(t, "stubborn", "/bin/sh", "-c", `trap "" TERM; echo deaf; exec sleep 1000`)
 	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}

@@ -77,20 +77,14 @@ func Start(ctx context.Context, o Options, progress func(string)) error {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	o, err := o.complete()
+	// First of all what needs no folder: a wish that cannot be met leaves nothing behind.
+	o, err := o.acceptable()
 	if err != nil {
 		return err
 	}
-	// First of all what needs no folder: a wish that cannot be met leaves nothing behind.
-	if _, err := o.environment(); err != nil {
+	lock, err := lockStart(ctx, o.State)
+	if err != nil {
 		return err
-	}
-	if err := os.MkdirAll(o.State, 0o755); err != nil {
-		return fmt.Errorf("creating the state folder: %w", err)
-	}
-	lock := flock.New(filepath.Join(o.State, startLock))
-	if _, err := lock.TryLockContext(ctx, poll); err != nil {
-		return fmt.Errorf("waiting for another start in %s: %w", o.State, err)
 	}
 	defer func() { _ = lock.Close() }()
 
@@ -99,12 +93,28 @@ func Start(ctx context.Context, o Options, progress func(string)) error {
 		return err
 	}
 	if pid, ok := Running(o.State); ok {
-		ending := loadStatus(o.State).Phase == phaseEnding
-		if !ending && sameProgram(pid, o.Command[0]) {
+		if loadStatus(o.State).Phase != phaseEnding && sameProgram(pid, o.Command[0]) {
 			return waitReady(ctx, o.State, nil, progress)
 		}
 		progress("replacing the daemon, which is of another build or about to end")
 	}
+	return replaceDaemon(ctx, o, e, progress)
+}
+
+// lockStart makes the state folder and waits until no other start works in it.
+func lockStart(ctx context.Context, state string) (*flock.Flock, error) {
+	if err := os.MkdirAll(state, 0o755); err != nil {
+		return nil, fmt.Errorf("creating the state folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(state, startLock))
+	if _, err := lock.TryLockContext(ctx, poll); err != nil {
+		return nil, fmt.Errorf("waiting for another start in %s: %w", state, err)
+	}
+	return lock, nil
+}
+
+// replaceDaemon stops the daemon that there may be, starts another and waits until it is ready.
+func replaceDaemon(ctx context.Context, o Options, e Environment, progress func(string)) error {
 	// Without a daemon it ends what a killed one left, which may have the ports.
 	if err := Stop(ctx, o.State); err != nil {
 		return err
@@ -124,12 +134,18 @@ func Start(ctx context.Context, o Options, progress func(string)) error {
 // Check says whether Start would accept the options: the address range and the version of a new environment, or what an existing
 // one was made with. It changes nothing.
 func Check(o Options) error {
+	_, err := o.acceptable()
+	return err
+}
+
+// acceptable returns the options, complete, if the state folder can have or has an environment like that.
+func (o Options) acceptable() (Options, error) {
 	o, err := o.complete()
 	if err != nil {
-		return err
+		return o, err
 	}
 	_, err = o.environment()
-	return err
+	return o, err
 }
 
 // spawn starts the daemon, in a session of its own, and returns a channel that tells its early death.
@@ -170,16 +186,24 @@ func waitReady(ctx context.Context, state string, died <-chan error, progress fu
 			said = s.Phase
 			progress(said)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the daemon, which is %s: %w", said, ctx.Err())
-		case err := <-died:
-			return fmt.Errorf("the daemon ended while it started (%w); the end of %s:\n%s", exitError(err), LogPath(state), tail(LogPath(state), 15))
-		case <-ticker.C:
+		if err := awaitPoll(ctx, state, said, died, ticker.C); err != nil {
+			return err
 		}
 		if died == nil && !running {
 			return fmt.Errorf("the daemon (process %d) ended while it started; the end of %s:\n%s", pid, LogPath(state), tail(LogPath(state), 15))
 		}
+	}
+}
+
+// awaitPoll waits until it is time to look at the daemon again. It returns an error when ctx or the daemon ends first.
+func awaitPoll(ctx context.Context, state, phase string, died <-chan error, again <-chan time.Time) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the daemon, which is %s: %w", phase, ctx.Err())
+	case err := <-died:
+		return fmt.Errorf("the daemon ended while it started (%w); the end of %s:\n%s", exitError(err), LogPath(state), tail(LogPath(state), 15))
+	case <-again:
+		return nil
 	}
 }
 

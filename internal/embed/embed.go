@@ -79,14 +79,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.State, 0o755); err != nil {
-		return fmt.Errorf("creating the state folder: %w", err)
-	}
-	lock := flock.New(filepath.Join(o.State, daemonLock))
-	if got, err := lock.TryLock(); err != nil {
-		return fmt.Errorf("locking the state folder: %w", err)
-	} else if !got {
-		return fmt.Errorf("%s: %w", o.State, ErrRunning)
+	lock, err := lockDaemon(o.State)
+	if err != nil {
+		return err
 	}
 	defer func() { _ = lock.Close() }()
 	if err := errors.Join(status{Phase: "starting"}.save(o.State), record(filepath.Join(o.State, daemonPID), os.Getpid())); err != nil {
@@ -109,6 +104,22 @@ func Run(ctx context.Context, o Options) error {
 	err = d.run(ctx, e)
 	log.Info("daemon ends", "error", fmt.Sprint(err))
 	return err
+}
+
+// lockDaemon makes the state folder and the calling process its only daemon; ErrRunning when there is another.
+func lockDaemon(state string) (*flock.Flock, error) {
+	if err := os.MkdirAll(state, 0o755); err != nil {
+		return nil, fmt.Errorf("creating the state folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(state, daemonLock))
+	got, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking the state folder: %w", err)
+	}
+	if !got {
+		return nil, fmt.Errorf("%s: %w", state, ErrRunning)
+	}
+	return lock, nil
 }
 
 // daemon is one life of the management plane.
@@ -158,15 +169,9 @@ func (d *daemon) run(ctx context.Context, e Environment) error {
 
 // controllers installs the manifests and sets up all controllers; it returns with an API server that serves all kinds.
 func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m *manifests) (ctrl.Manager, error) {
-	admin, err := RESTConfig(d.state)
+	c, err := d.adminClient()
 	if err != nil {
 		return nil, err
-	}
-	// This client works before there is anything to serve kinds; nothing limits it.
-	admin.QPS = -1
-	c, err := client.New(admin, client.Options{Scheme: manager.Scheme()})
-	if err != nil {
-		return nil, fmt.Errorf("creating the administrator's client: %w", err)
 	}
 	if err := ask(ctx, c, plane.trouble); err != nil {
 		return nil, err
@@ -179,20 +184,7 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	if err := plane.garbage.start(); err != nil {
 		return nil, err
 	}
-	cfg, err := user(ctx, plane, "controllers")
-	if err != nil {
-		return nil, err
-	}
-	embedded, err := d.embedded(e)
-	if err != nil {
-		return nil, err
-	}
-	if embedded.Own, err = user(ctx, plane, "manager"); err != nil {
-		return nil, err
-	}
-	// As a management cluster does that reaches machines through their API servers alone.
-	o := manager.Options{Embedded: embedded, EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"}
-	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
+	mgr, o, err := d.newManager(ctx, e, plane)
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +194,39 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	}
 	d.phase("starting the controllers")
 	return mgr, manager.Setup(ctx, mgr, o)
+}
+
+// adminClient works before there is anything to serve kinds; nothing limits it.
+func (d *daemon) adminClient() (client.Client, error) {
+	admin, err := RESTConfig(d.state)
+	if err != nil {
+		return nil, err
+	}
+	admin.QPS = -1
+	c, err := client.New(admin, client.Options{Scheme: manager.Scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("creating the administrator's client: %w", err)
+	}
+	return c, nil
+}
+
+// newManager makes the manager, with identities of its own, and returns what its controllers are to be set up with.
+func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (ctrl.Manager, manager.Options, error) {
+	cfg, err := user(ctx, plane, "controllers")
+	if err != nil {
+		return nil, manager.Options{}, err
+	}
+	embedded, err := d.embedded(e)
+	if err != nil {
+		return nil, manager.Options{}, err
+	}
+	if embedded.Own, err = user(ctx, plane, "manager"); err != nil {
+		return nil, manager.Options{}, err
+	}
+	// As a management cluster does that reaches machines through their API servers alone.
+	o := manager.Options{Embedded: embedded, EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"}
+	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
+	return mgr, o, err
 }
 
 // user returns how one of the daemon's users reaches the API server, once that has taken notice of the user's rights.
@@ -224,6 +249,9 @@ func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
 		Host: host, Network: e.Network, State: d.state, NodeBinary: e.NodeBinary,
 		Artifacts: func(ctx context.Context, version string) (*artifacts.Set, error) {
 			return artifacts.Ensure(ctx, e.artifacts(d.state, nil), version)
+		},
+		EtcdArtifacts: func(ctx context.Context) (*artifacts.Set, error) {
+			return artifacts.EnsureEtcd(ctx, e.artifacts(d.state, nil))
 		},
 	}}, nil
 }

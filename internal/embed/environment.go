@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,13 +69,8 @@ func (e Environment) merge(o Options) (Environment, error) {
 	if o.Network.IsValid() && o.Network.Masked() != e.Network {
 		return e, fmt.Errorf("network %s: the environment in %s has %s; leave --network out, or take the environment down first", o.Network, o.State, e.Network)
 	}
-	cache, prebuilt := o.Artifacts.Cache, o.Artifacts.Prebuilt
-	if cache == "" {
-		cache = os.Getenv("QUORATE_CACHE")
-	}
-	if prebuilt == "" {
-		prebuilt = os.Getenv("QUORATE_ARTIFACTS")
-	}
+	cache := cmp.Or(o.Artifacts.Cache, os.Getenv("QUORATE_CACHE"))
+	prebuilt := cmp.Or(o.Artifacts.Prebuilt, os.Getenv("QUORATE_ARTIFACTS"))
 	for _, f := range []struct {
 		to   *string
 		from string
@@ -136,19 +132,27 @@ func checkNetwork(network netip.Prefix, id string) error {
 		if strings.HasSuffix(link.Name, "-"+id) {
 			continue
 		}
-		addresses, err := link.Addrs()
-		if err != nil {
-			// The link went away while they were listed.
-			continue
-		}
-		for _, a := range addresses {
-			used, err := netip.ParsePrefix(a.String())
-			if err == nil && used.Overlaps(network) {
-				return fmt.Errorf("network %s: link %s of this host has %s in it; choose another range with --network", network, link.Name, used)
-			}
+		if used, ok := overlap(link, network); ok {
+			return fmt.Errorf("network %s: link %s of this host has %s in it; choose another range with --network", network, link.Name, used)
 		}
 	}
 	return nil
+}
+
+// overlap finds a range of a link's addresses that overlaps the network.
+func overlap(link net.Interface, network netip.Prefix) (netip.Prefix, bool) {
+	addresses, err := link.Addrs()
+	if err != nil {
+		// The link went away while they were listed.
+		return netip.Prefix{}, false
+	}
+	for _, a := range addresses {
+		used, err := netip.ParsePrefix(a.String())
+		if err == nil && used.Overlaps(network) {
+			return used, true
+		}
+	}
+	return netip.Prefix{}, false
 }
 
 // Used returns the artifacts that an environment was made with: those of its management plane, and of each machine, whether it

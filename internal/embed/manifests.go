@@ -103,20 +103,20 @@ func (m *manifests) read(prefix string, data []byte) error {
 	}
 }
 
+// takenKinds are the kinds that a management plane needs.
+var takenKinds = map[string]func() client.Object{
+	"CustomResourceDefinition":       func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
+	"MutatingWebhookConfiguration":   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
+	"ValidatingWebhookConfiguration": func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+	"ClusterRole":                    func() client.Object { return &rbacv1.ClusterRole{} },
+}
+
 func (m *manifests) take(prefix, kind string, document []byte) error {
-	var obj client.Object
-	switch kind {
-	case "CustomResourceDefinition":
-		obj = &apiextensionsv1.CustomResourceDefinition{}
-	case "MutatingWebhookConfiguration":
-		obj = &admissionv1.MutatingWebhookConfiguration{}
-	case "ValidatingWebhookConfiguration":
-		obj = &admissionv1.ValidatingWebhookConfiguration{}
-	case "ClusterRole":
-		obj = &rbacv1.ClusterRole{}
-	default:
+	newObject, ok := takenKinds[kind]
+	if !ok {
 		return nil
 	}
+	obj := newObject()
 	if err := yaml.UnmarshalStrict(document, obj); err != nil {
 		return err
 	}

@@ -92,6 +92,11 @@ func ensurePKI(dir string, now time.Time) error {
 			}
 		}
 	}
+	return ensureAccountKey(dir)
+}
+
+// ensureAccountKey makes the pair of keys for the tokens of service accounts, if it is missing.
+func ensureAccountKey(dir string) error {
 	key := filepath.Join(dir, accountKey+".key")
 	if _, err := os.Stat(key); err == nil {
 		return nil
@@ -178,17 +183,9 @@ func (a *authority) ensure(dir string, l leaf, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	template, err := newTemplate(pkix.Name{CommonName: l.user, Organization: l.groups}, now, leafLife)
+	der, err := a.sign(l, key, now)
 	if err != nil {
 		return err
-	}
-	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, l.usage
-	if l.server {
-		template.IPAddresses, template.DNSNames = []net.IP{loopback.AsSlice()}, []string{"localhost"}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return fmt.Errorf("signing: %w", err)
 	}
 	// A crash in between leaves a pair that does not match; without its certificate the next start issues it again.
 	if err := os.Remove(certFile); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -198,6 +195,23 @@ func (a *authority) ensure(dir string, l leaf, now time.Time) error {
 		return err
 	}
 	return writeCert(certFile, der)
+}
+
+// sign issues the certificate of a key, in DER.
+func (a *authority) sign(l leaf, key *ecdsa.PrivateKey, now time.Time) ([]byte, error) {
+	template, err := newTemplate(pkix.Name{CommonName: l.user, Organization: l.groups}, now, leafLife)
+	if err != nil {
+		return nil, err
+	}
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, l.usage
+	if l.server {
+		template.IPAddresses, template.DNSNames = []net.IP{loopback.AsSlice()}, []string{"localhost"}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	return der, nil
 }
 
 // good says whether a certificate is there, is ours, says what it should, and lives long enough.

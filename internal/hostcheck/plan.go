@@ -17,14 +17,31 @@ import (
 // InUse says what on this host uses addresses of a range already: an interface's address or a route. It is empty if
 // nothing does. The interface named own may.
 func InUse(prefix netip.Prefix, own string) (string, error) {
+	names, err := linkNames()
+	if err != nil {
+		return "", err
+	}
+	if user, err := addressIn(prefix, own, names); err != nil || user != "" {
+		return user, err
+	}
+	return routeInto(prefix, own, names)
+}
+
+// linkNames are the names of the host's interfaces by their numbers.
+func linkNames() (map[int]string, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
-		return "", fmt.Errorf("listing network interfaces: %w", err)
+		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
 	names := map[int]string{}
 	for _, link := range links {
 		names[link.Attrs().Index] = link.Attrs().Name
 	}
+	return names, nil
+}
+
+// addressIn says which interface has an address of a range; see InUse.
+func addressIn(prefix netip.Prefix, own string, names map[int]string) (string, error) {
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
 		return "", fmt.Errorf("listing addresses: %w", err)
@@ -34,6 +51,11 @@ func InUse(prefix netip.Prefix, own string) (string, error) {
 			return fmt.Sprintf("interface %s has the address %s", name, a.IPNet), nil
 		}
 	}
+	return "", nil
+}
+
+// routeInto says which route leads into a range; see InUse.
+func routeInto(prefix netip.Prefix, own string, names map[int]string) (string, error) {
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
 		return "", fmt.Errorf("listing routes: %w", err)

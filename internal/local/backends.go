@@ -5,56 +5,105 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/balancer"
 	"github.com/quorate/quorate/internal/sandbox"
 )
 
-// backends are the machines of the control plane that could serve: they run and can be reached. Whether an API server answers on
-// them is for the balancer to find out. Sorted by name.
-func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) ([]balancer.Backend, error) {
+// backends are the machines of a cluster that could serve, by what they could serve. Each list is sorted by name.
+type backends struct {
+	// api are the machines of the control plane.
+	api []balancer.Backend
+	// etcd are the machines of etcd clusters. Their probe tells those that vote.
+	etcd []balancer.Backend
+	// hasEtcd: there are Machines of etcd clusters, whether theirs can serve or not.
+	hasEtcd bool
+}
+
+// backends returns the machines that run and can be reached. Whether somebody answers on them is for the balancer to find out.
+func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (*backends, error) {
 	of := []client.ListOption{client.InNamespace(lc.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
-	var owners clusterv1.MachineList
-	if err := r.client.List(ctx, &owners, of...); err != nil {
+	owners, err := r.byInfrastructure(ctx, of...)
+	if err != nil {
 		return nil, fmt.Errorf("listing the Machines of cluster %s: %w", cluster.Name, err)
 	}
 	var all infrav1.LocalMachineList
 	if err := r.client.List(ctx, &all, of...); err != nil {
 		return nil, fmt.Errorf("listing the LocalMachines of cluster %s: %w", cluster.Name, err)
 	}
-	byInfrastructure := map[string]*clusterv1.Machine{}
-	for i := range owners.Items {
-		byInfrastructure[owners.Items[i].Spec.InfrastructureRef.Name] = &owners.Items[i]
-	}
 	port := cmp.Or(cluster.Spec.ClusterNetwork.APIServerPort, defaultPort)
-	var backends []balancer.Backend
+	found := &backends{}
 	for i := range all.Items {
 		m := &all.Items[i]
-		owner := byInfrastructure[m.Name]
-		if owner == nil || !util.IsControlPlaneMachine(owner) {
+		owner := owners[m.Name]
+		if owner == nil || !isEtcd(owner) && !util.IsControlPlaneMachine(owner) {
 			continue
 		}
-		s, err := r.machines.Get(m.Name)
-		if errors.Is(err, sandbox.ErrNotFound) || err == nil && (s.Cluster != sandboxCluster(cluster) || s.State != sandbox.Running || s.Partitioned) {
-			continue
-		}
+		found.hasEtcd = found.hasEtcd || isEtcd(owner)
+		address, ok, err := r.reachable(m.Name, sandboxCluster(cluster))
 		if err != nil {
-			return nil, fmt.Errorf("looking at machine %s: %w", m.Name, err)
+			return nil, err
 		}
-		backends = append(backends, balancer.Backend{
-			Name:     m.Name,
-			Address:  fmt.Sprintf("%s:%d", s.Address, port),
-			Draining: !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero(),
-		})
+		if ok {
+			found.add(m.Name, owner, address, port, !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero())
+		}
 	}
-	slices.SortFunc(backends, func(a, b balancer.Backend) int { return cmp.Compare(a.Name, b.Name) })
-	return backends, nil
+	for _, list := range [][]balancer.Backend{found.api, found.etcd} {
+		slices.SortFunc(list, func(a, b balancer.Backend) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return found, nil
+}
+
+// add adds a machine that can be reached.
+func (b *backends) add(name string, owner *clusterv1.Machine, address netip.Addr, port int32, draining bool) {
+	one := balancer.Backend{Name: name, Draining: draining}
+	if !isEtcd(owner) {
+		one.Address = fmt.Sprintf("%s:%d", address, port)
+		b.api = append(b.api, one)
+		return
+	}
+	one.Address = fmt.Sprintf("%s:%d", address, etcdclusterv1alpha1.ClientPort)
+	one.Probe = fmt.Sprintf("http://%s:%d/readyz", address, etcdclusterv1alpha1.MetricsPort)
+	b.etcd = append(b.etcd, one)
+}
+
+// isEtcd reports whether a Machine is a member of an etcd cluster of its own, and runs nothing else.
+func isEtcd(m *clusterv1.Machine) bool {
+	_, labelled := m.Labels[etcdclusterv1alpha1.MachineLabel]
+	return labelled
+}
+
+// byInfrastructure lists Machines by the name of the object of their infrastructure.
+func (r *clusterReconciler) byInfrastructure(ctx context.Context, of ...client.ListOption) (map[string]*clusterv1.Machine, error) {
+	var all clusterv1.MachineList
+	if err := r.client.List(ctx, &all, of...); err != nil {
+		return nil, err
+	}
+	machines := map[string]*clusterv1.Machine{}
+	for i := range all.Items {
+		machines[all.Items[i].Spec.InfrastructureRef.Name] = &all.Items[i]
+	}
+	return machines, nil
+}
+
+// reachable returns the address of a machine; false unless the machine is of the cluster, runs and has its link.
+func (r *clusterReconciler) reachable(name, cluster string) (netip.Addr, bool, error) {
+	s, err := r.machines.Get(name)
+	if errors.Is(err, sandbox.ErrNotFound) {
+		return netip.Addr{}, false, nil
+	}
+	if err != nil {
+		return netip.Addr{}, false, fmt.Errorf("looking at machine %s: %w", name, err)
+	}
+	return s.Address, s.Cluster == cluster && s.State == sandbox.Running && !s.Partitioned, nil
 }
 
 // sandboxCluster is what machines on this host carry as their cluster's name: names of machines are unique among all

@@ -10,9 +10,12 @@ import (
 // retryBuild is how long a failed build rests before it is tried again: it takes minutes of both processors.
 const retryBuild = time.Minute
 
+// etcdBuild stands in place of a version of Kubernetes for the artifacts of machines of etcd.
+const etcdBuild = "etcd"
+
 // builds has artifacts made in the background, each version once, however many machines wait for it.
 type builds struct {
-	ensure func(kubernetesVersion string) (*artifacts.Set, error)
+	ensure func(version string) (*artifacts.Set, error)
 	// done is called when a build has ended.
 	done func()
 
@@ -31,7 +34,7 @@ func newBuilds(ensure func(string) (*artifacts.Set, error), done func()) *builds
 	return &builds{ensure: ensure, done: done, versions: map[string]*build{}}
 }
 
-// get returns the artifacts of a version; or nil while they are being made; or why they cannot be had. The first call for a
+// get returns the artifacts of a version of Kubernetes, or those of etcdBuild; or nil while they are being made; or why they cannot be had. The first call for a
 // version begins to make them, and the first after retryBuild begins again what failed.
 func (b *builds) get(version string) (*artifacts.Set, error) {
 	b.mu.Lock()

@@ -1,7 +1,9 @@
 package local
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,28 +40,13 @@ func (c *claims) take(key client.ObjectKey, cluster string, pods netip.Prefix, t
 	if mine, ok := c.held[key]; ok {
 		return mine, nil
 	}
-	for _, other := range c.held {
-		taken = append(taken, other)
-	}
-	addresses, parts := map[netip.Addr]bool{}, map[netip.Prefix]bool{}
-	lastAddress, lastPods := c.lastAddress, c.lastPods[cluster]
-	for _, other := range taken {
-		addresses[other.address] = true
-		// A new process goes on after the highest, which is the latest unless the range was gone through once.
-		if !c.lastAddress.IsValid() && c.network.Contains(other.address) && lastAddress.Less(other.address) {
-			lastAddress = other.address
-		}
-		if other.cluster == cluster {
-			parts[other.pods] = true
-			if !c.lastPods[cluster].IsValid() && lastPods.Addr().Less(other.pods.Addr()) {
-				lastPods = other.pods
-			}
-		}
-	}
+	taken = slices.AppendSeq(taken, maps.Values(c.held))
+	addresses, lastAddress := c.addresses(taken)
 	address, err := freeMachine(c.network, addresses, lastAddress)
 	if err != nil {
 		return claim{}, err
 	}
+	parts, lastPods := c.pods(cluster, taken)
 	part, err := freePods(pods, parts, lastPods)
 	if err != nil {
 		return claim{}, err
@@ -67,6 +54,34 @@ func (c *claims) take(key client.ObjectKey, cluster string, pods netip.Prefix, t
 	mine := claim{cluster: cluster, address: address, pods: part}
 	c.held[key], c.lastAddress, c.lastPods[cluster] = mine, address, part
 	return mine, nil
+}
+
+// addresses are those in use, and the last that was given. A new process goes on after the highest, which is the last unless the
+// range was gone through once.
+func (c *claims) addresses(taken []claim) (used map[netip.Addr]bool, last netip.Addr) {
+	used, last = map[netip.Addr]bool{}, c.lastAddress
+	for _, other := range taken {
+		used[other.address] = true
+		if !c.lastAddress.IsValid() && c.network.Contains(other.address) && last.Less(other.address) {
+			last = other.address
+		}
+	}
+	return used, last
+}
+
+// pods are the parts of a cluster's pod network that are in use, and the last that was given; see addresses.
+func (c *claims) pods(cluster string, taken []claim) (used map[netip.Prefix]bool, last netip.Prefix) {
+	used, last = map[netip.Prefix]bool{}, c.lastPods[cluster]
+	for _, other := range taken {
+		if other.cluster != cluster {
+			continue
+		}
+		used[other.pods] = true
+		if !c.lastPods[cluster].IsValid() && last.Addr().Less(other.pods.Addr()) {
+			last = other.pods
+		}
+	}
+	return used, last
 }
 
 // drop forgets what a machine had, once the machine is gone.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/balancer"
 )
@@ -50,7 +52,7 @@ type clusterReconciler struct {
 }
 
 // Reconcile brings one LocalCluster closer to what it wants.
-func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, failure error) {
+func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	lc := &infrav1.LocalCluster{}
 	if err := r.client.Get(ctx, req.NamespacedName, lc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -62,18 +64,29 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, fmt.Errorf("reading the Cluster of LocalCluster %s: %w", req, err)
 	}
-	if cluster != nil {
-		if _, err := finalizers.EnsureFinalizer(ctx, r.client, lc, infrav1.ClusterFinalizer); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("adding the finalizer of LocalCluster %s: %w", req, err))
-		}
-		isPaused, again, err := paused.EnsurePausedCondition(ctx, r.client, cluster, lc)
-		if err != nil || isPaused || again {
-			return ctrl.Result{}, err
-		}
+	if ready, err := r.begin(ctx, lc, cluster); err != nil || !ready {
+		return ctrl.Result{}, err
 	}
+	return r.reconcile(ctx, lc, cluster)
+}
+
+// begin writes what comes before all else, the finalizer and whether the cluster is paused, and reports whether to go on.
+func (r *clusterReconciler) begin(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (bool, error) {
+	if cluster == nil {
+		return true, nil
+	}
+	if _, err := finalizers.EnsureFinalizer(ctx, r.client, lc, infrav1.ClusterFinalizer); err != nil {
+		return false, client.IgnoreNotFound(fmt.Errorf("adding the finalizer of LocalCluster %s: %w", client.ObjectKeyFromObject(lc), err))
+	}
+	isPaused, again, err := paused.EnsurePausedCondition(ctx, r.client, cluster, lc)
+	return !isPaused && !again, err
+}
+
+// reconcile does what a LocalCluster needs that is not paused, and writes what has changed in it.
+func (r *clusterReconciler) reconcile(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (_ ctrl.Result, failure error) {
 	helper, err := patch.NewHelper(lc, r.client)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading LocalCluster %s: %w", req, err)
+		return ctrl.Result{}, fmt.Errorf("reading LocalCluster %s: %w", client.ObjectKeyFromObject(lc), err)
 	}
 	defer func() {
 		failure = kerrors.NewAggregate([]error{failure, save(ctx, helper, lc, infrav1.ClusterFinalizer, clusterv1.ReadyCondition)})
@@ -111,23 +124,45 @@ func (r *clusterReconciler) normal(ctx context.Context, lc *infrav1.LocalCluster
 		mark(lc, clusterv1.ReadyCondition, "", problem)
 		return ctrl.Result{}, err
 	}
+	lc.Status.EtcdEndpoint = etcdEndpoint(chosen)
 	lc.Status.Initialization.Provisioned = ptr.To(true)
 	mark(lc, clusterv1.ReadyCondition, infrav1.EndpointServedReason, nil)
 	return ctrl.Result{}, nil
 }
 
-// serve has the endpoint served for the machines that there are now.
+// serve has the endpoints served for the machines that there are now: that of the API, and that of etcd while there are machines of it.
 func (r *clusterReconciler) serve(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (*problem, error) {
-	config := balancer.Config{Listen: fmt.Sprintf("%s:%d", lc.Spec.ControlPlaneEndpoint.Host, lc.Spec.ControlPlaneEndpoint.Port)}
-	var err error
-	if config.Backends, err = r.backends(ctx, lc, cluster); err == nil {
-		err = r.endpoints.serve(ctx, client.ObjectKeyFromObject(lc), config)
+	key, endpoint := client.ObjectKeyFromObject(lc), lc.Spec.ControlPlaneEndpoint
+	found, err := r.backends(ctx, lc, cluster)
+	if err == nil {
+		err = r.endpoints.serve(ctx, key, balancer.Config{Listen: listen(endpoint), Backends: found.api})
+	}
+	if err == nil {
+		endpoint, err = etcdEndpoint(endpoint), r.serveEtcd(ctx, key, endpoint, found)
 	}
 	if err != nil {
-		err = fmt.Errorf("serving the endpoint %s: %w", config.Listen, err)
+		err = fmt.Errorf("serving the endpoint %s: %w", listen(endpoint), err)
 		return &problem{infrav1.EndpointNotServedReason, err.Error()}, err
 	}
 	return nil, nil
+}
+
+func (r *clusterReconciler) serveEtcd(ctx context.Context, key client.ObjectKey, api infrav1.APIEndpoint, found *backends) error {
+	endpoint := etcdEndpoint(api)
+	if !found.hasEtcd || endpoint.Host == "" {
+		return r.endpoints.stop(ctx, ofEtcd(key))
+	}
+	return r.endpoints.serve(ctx, ofEtcd(key), balancer.Config{Listen: listen(endpoint), Backends: found.etcd})
+}
+
+func listen(e infrav1.APIEndpoint) string { return fmt.Sprintf("%s:%d", e.Host, e.Port) }
+
+// etcdEndpoint is where the members of the cluster's etcd clusters are reached as one; none where the API has its port.
+func etcdEndpoint(api infrav1.APIEndpoint) infrav1.APIEndpoint {
+	if api.Port == etcdclusterv1alpha1.ClientPort {
+		return infrav1.APIEndpoint{}
+	}
+	return infrav1.APIEndpoint{Host: api.Host, Port: etcdclusterv1alpha1.ClientPort}
 }
 
 // delete ends the endpoint once no machine needs it.
@@ -145,7 +180,7 @@ func (r *clusterReconciler) delete(ctx context.Context, lc *infrav1.LocalCluster
 		return err
 	}
 	key := client.ObjectKeyFromObject(lc)
-	if err := r.endpoints.stop(ctx, key); err != nil {
+	if err := errors.Join(r.endpoints.stop(ctx, ofEtcd(key)), r.endpoints.stop(ctx, key)); err != nil {
 		mark(lc, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, fmt.Sprintf("the endpoint cannot be ended: %v", err)})
 		return fmt.Errorf("ending the endpoint of LocalCluster %s: %w", key, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -88,14 +89,11 @@ func (r *clusterReconciler) allocate(key client.ObjectKey, all []infrav1.LocalCl
 // objection is why an endpoint that somebody asked for cannot be had; nil: it can.
 func (r *clusterReconciler) objection(lc *infrav1.LocalCluster, want infrav1.APIEndpoint, all []infrav1.LocalCluster, taken map[netip.Addr]string) *problem {
 	address, err := netip.ParseAddr(want.Host)
-	if err != nil || !address.Is4() || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() {
+	if err != nil || !isUnicast4(address) {
 		return &problem{infrav1.EndpointInvalidReason, fmt.Sprintf(
 			"spec.controlPlaneEndpoint.host is %q, want an IPv4 address that machines can reach, or nothing for a free one", want.Host)}
 	}
-	base, end := r.network.Masked().Addr(), 1<<(32-r.network.Bits())-1
-	bridge, _ := at(r.network, 1)
-	broadcast, _ := at(r.network, end)
-	if address == base || address == bridge || address == broadcast {
+	if slices.Contains(ownAddresses(r.network), address) {
 		return &problem{infrav1.EndpointInvalidReason, fmt.Sprintf(
 			"spec.controlPlaneEndpoint.host is %s, which the environment's network %s needs for itself; leave it out for a free address", want.Host, r.network)}
 	}
@@ -108,6 +106,18 @@ func (r *clusterReconciler) objection(lc *infrav1.LocalCluster, want infrav1.API
 		}
 	}
 	return nil
+}
+
+// isUnicast4 reports whether an address can be one of a host's IPv4 addresses that others reach.
+func isUnicast4(a netip.Addr) bool {
+	return a.Is4() && !a.IsLoopback() && !a.IsUnspecified() && !a.IsMulticast()
+}
+
+// ownAddresses are those that the environment's network needs for itself: its base, the bridge's and the broadcast address.
+func ownAddresses(network netip.Prefix) []netip.Addr {
+	bridge, _ := at(network, 1)
+	broadcast, _ := at(network, 1<<(32-network.Bits())-1)
+	return []netip.Addr{network.Masked().Addr(), bridge, broadcast}
 }
 
 // before says whether a LocalCluster has the better right to an endpoint that another wants too: who serves it, then who is older.

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/internal/balancer"
 )
 
-// endpoints has one balancer process for each LocalCluster. The processes outlive this one.
+// endpoints has one balancer process for each endpoint: a LocalCluster has that of its API, and one of etcd while it has machines of that. The processes outlive this one.
 type endpoints struct {
 	state      string
 	nodeBinary string
@@ -44,6 +44,20 @@ func EndpointConfig(state string, cluster client.ObjectKey) string {
 	// Dots in names would be taken for those before the files' extensions; no name has an underscore.
 	name := cluster.Namespace + "." + strings.ReplaceAll(cluster.Name, ".", "_")
 	return filepath.Join(endpointsFolder(state), name+".json")
+}
+
+// etcdSuffix follows the name of a LocalCluster in the key of its second endpoint, that of etcd. No object's name has it.
+const etcdSuffix = "~etcd"
+
+// ofEtcd is the key of a LocalCluster's endpoint of etcd.
+func ofEtcd(cluster client.ObjectKey) client.ObjectKey {
+	return client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name + etcdSuffix}
+}
+
+// clusterOf is the LocalCluster that an endpoint belongs to.
+func clusterOf(endpoint client.ObjectKey) client.ObjectKey {
+	endpoint.Name = strings.TrimSuffix(endpoint.Name, etcdSuffix)
+	return endpoint
 }
 
 // serve has a process take connections on want.Listen for the backends. It may be repeated.
@@ -103,7 +117,7 @@ func (e *endpoints) watch(ctx context.Context, key client.ObjectKey) {
 		delete(e.watched, key)
 		e.mu.Unlock()
 		if err == nil {
-			e.ended(key)
+			e.ended(clusterOf(key))
 		}
 	}()
 }

@@ -55,7 +55,7 @@ type owner struct {
 }
 
 // Reconcile brings one LocalMachine closer to what it wants.
-func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, failure error) {
+func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	lm := &infrav1.LocalMachine{}
 	if err := r.client.Get(ctx, req.NamespacedName, lm); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -67,20 +67,31 @@ func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if ready, err := r.begin(ctx, lm, of); err != nil || !ready {
+		return ctrl.Result{}, err
+	}
+	return r.reconcile(ctx, lm, of)
+}
+
+// begin writes what comes before all else, the finalizer and whether the machine is paused, and reports whether to go on.
+func (r *machineReconciler) begin(ctx context.Context, lm *infrav1.LocalMachine, of owner) (bool, error) {
 	if of.machine != nil {
 		if _, err := finalizers.EnsureFinalizer(ctx, r.client, lm, infrav1.MachineFinalizer); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("adding the finalizer of LocalMachine %s: %w", req, err))
+			return false, client.IgnoreNotFound(fmt.Errorf("adding the finalizer of LocalMachine %s: %w", client.ObjectKeyFromObject(lm), err))
 		}
 	}
-	if of.cluster != nil {
-		isPaused, again, err := paused.EnsurePausedCondition(ctx, r.client, of.cluster, lm)
-		if err != nil || isPaused || again {
-			return ctrl.Result{}, err
-		}
+	if of.cluster == nil {
+		return true, nil
 	}
+	isPaused, again, err := paused.EnsurePausedCondition(ctx, r.client, of.cluster, lm)
+	return !isPaused && !again, err
+}
+
+// reconcile does what a LocalMachine needs that is not paused, and writes what has changed in it.
+func (r *machineReconciler) reconcile(ctx context.Context, lm *infrav1.LocalMachine, of owner) (_ ctrl.Result, failure error) {
 	helper, err := patch.NewHelper(lm, r.client)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading LocalMachine %s: %w", req, err)
+		return ctrl.Result{}, fmt.Errorf("reading LocalMachine %s: %w", client.ObjectKeyFromObject(lm), err)
 	}
 	defer func() {
 		err := save(ctx, helper, lm, infrav1.MachineFinalizer, clusterv1.ReadyCondition, infrav1.SandboxReadyCondition, infrav1.BootstrapSucceededCondition)

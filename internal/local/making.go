@@ -99,16 +99,20 @@ func (r *machineReconciler) start(ctx context.Context, lm *infrav1.LocalMachine,
 
 // artifacts returns what runs on the machine, or why it is not there yet.
 func (r *machineReconciler) artifacts(m *clusterv1.Machine) (*artifacts.Set, ctrl.Result, *problem) {
-	version := m.Spec.Version
+	what, version := "Kubernetes "+m.Spec.Version, m.Spec.Version
+	if isEtcd(m) {
+		// Whatever version of etcd the bootstrap data asks for: the machine has several.
+		what, version = "etcd", etcdBuild
+	}
 	if version == "" {
 		return nil, ctrl.Result{}, &problem{infrav1.SpecInvalidReason, "spec.version of Machine " + m.Name + " is empty, want a version of Kubernetes"}
 	}
 	set, err := r.builds.get(version)
 	switch {
 	case err != nil:
-		return nil, ctrl.Result{RequeueAfter: retryBuild}, &problem{infrav1.NotBuiltReason, fmt.Sprintf("Kubernetes %s cannot be had: %v", version, err)}
+		return nil, ctrl.Result{RequeueAfter: retryBuild}, &problem{infrav1.NotBuiltReason, fmt.Sprintf("%s cannot be had: %v", what, err)}
 	case set == nil:
-		return nil, ctrl.Result{}, &problem{infrav1.BuildingReason, "Kubernetes " + version + " is being built, which takes minutes the first time"}
+		return nil, ctrl.Result{}, &problem{infrav1.BuildingReason, what + " is being built, which takes minutes the first time"}
 	default:
 		return set, ctrl.Result{}, nil
 	}
@@ -183,12 +187,9 @@ func (r *machineReconciler) tell(ctx context.Context, lm *infrav1.LocalMachine, 
 		}
 		return missing, fmt.Errorf("reading the bootstrap data of %s: %w", lm.Name, err)
 	}
-	if format := string(secret.Data["format"]); format != "" && format != "cloud-config" {
-		return &problem{infrav1.BootstrapDataUnsupportedReason, fmt.Sprintf("the bootstrap data has the format %q; local machines execute cloud-config", format)}, nil
-	}
-	data, ok := secret.Data["value"]
-	if !ok {
-		return &problem{infrav1.BootstrapDataUnsupportedReason, fmt.Sprintf("secret %s has no key \"value\" with bootstrap data", *name)}, nil
+	data, unsupported := bootstrapData(secret)
+	if unsupported != nil {
+		return unsupported, nil
 	}
 	if err := r.machines.Bootstrap(ctx, lm.Name, data); err != nil {
 		return nil, fmt.Errorf("handing the bootstrap data to machine %s: %w", lm.Name, err)
@@ -197,6 +198,26 @@ func (r *machineReconciler) tell(ctx context.Context, lm *infrav1.LocalMachine, 
 	r.told[key] = true
 	r.mu.Unlock()
 	return nil, nil
+}
+
+// bootstrapData is what a secret holds for a machine, or why that cannot be used.
+func bootstrapData(secret *corev1.Secret) ([]byte, *problem) {
+	if format := string(secret.Data["format"]); format != "" && format != "cloud-config" {
+		return nil, &problem{infrav1.BootstrapDataUnsupportedReason, fmt.Sprintf("the bootstrap data has the format %q; local machines execute cloud-config", format)}
+	}
+	data, ok := secret.Data["value"]
+	if !ok {
+		return nil, &problem{infrav1.BootstrapDataUnsupportedReason, fmt.Sprintf("secret %s has no key \"value\" with bootstrap data", secret.Name)}
+	}
+	return data, nil
+}
+
+// sandboxCluster is what the LocalMachine's machine on this host carries as its cluster's name, also when the Cluster is gone.
+func (o owner) sandboxCluster(lm *infrav1.LocalMachine) string {
+	if o.cluster != nil {
+		return sandboxCluster(o.cluster)
+	}
+	return lm.Namespace + "/" + clusterName(lm)
 }
 
 // beforeDeletion says whether there is a machine that is ours to remove, and whether its connections are still being moved.
@@ -208,16 +229,15 @@ func (r *machineReconciler) beforeDeletion(lm *infrav1.LocalMachine, of owner) (
 	if err != nil {
 		return false, false, fmt.Errorf("looking at machine %s: %w", lm.Name, err)
 	}
-	cluster := lm.Namespace + "/" + clusterName(lm)
-	if of.cluster != nil {
-		cluster = sandboxCluster(of.cluster)
-	}
-	if s.Cluster != cluster {
+	if s.Cluster != of.sandboxCluster(lm) {
 		return false, false, nil
 	}
 	if of.cluster == nil || s.State != sandbox.Running || time.Since(removal(lm)) > drainLimit {
 		return true, false, nil
 	}
 	endpoint := client.ObjectKey{Namespace: lm.Namespace, Name: of.cluster.Spec.InfrastructureRef.Name}
+	if of.machine != nil && isEtcd(of.machine) {
+		endpoint = ofEtcd(endpoint)
+	}
 	return true, !r.endpoints.drained(endpoint, lm.Name), nil
 }

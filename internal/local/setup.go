@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/sandbox"
@@ -40,6 +41,8 @@ type Options struct {
 	// Artifacts returns what runs on machines, made if it is not there, which may take minutes. It is called
 	// in the background, with the context of Setup.
 	Artifacts func(ctx context.Context, kubernetesVersion string) (*artifacts.Set, error)
+	// EtcdArtifacts returns what runs on machines of etcd, as Artifacts does.
+	EtcdArtifacts func(ctx context.Context) (*artifacts.Set, error)
 	// Workload returns a client of a cluster itself, which reads without a cache; nil: what clusters know of machines that are gone
 	// is left to them.
 	Workload func(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
@@ -68,7 +71,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Option
 	made := &machineReconciler{
 		client: mgr.GetClient(), machines: host, endpoints: served, claims: newClaims(o.Network), booted: booted, told: map[client.ObjectKey]bool{}, workload: o.Workload,
 		builds: newBuilds(
-			func(version string) (*artifacts.Set, error) { return o.Artifacts(ctx, version) },
+			func(version string) (*artifacts.Set, error) {
+				if version == etcdBuild {
+					return o.EtcdArtifacts(ctx)
+				}
+				return o.Artifacts(ctx, version)
+			},
 			func() { send(ctx, w.built, client.ObjectKey{}) }),
 	}
 	if err := w.cluster(ctx, clusters); err != nil {
@@ -134,7 +142,7 @@ func (w *wiring) cluster(ctx context.Context, r *clusterReconciler) error {
 			handler.EnqueueRequestsFromMapFunc(util.ClusterToInfrastructureMapFunc(ctx, kind, w.mgr.GetClient(), &infrav1.LocalCluster{})),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(scheme, log))).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
-			builder.WithPredicates(controlPlane, predicate.GenerationChangedPredicate{})).
+			builder.WithPredicates(serving, predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.LocalMachine{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WatchesRawSource(source.Channel(w.ended, &handler.EnqueueRequestForObject{})).
@@ -146,9 +154,11 @@ func (w *wiring) events() predicate.Predicate {
 	return predicates.ResourceHasFilterLabel(w.mgr.GetScheme(), w.mgr.GetLogger(), w.filter)
 }
 
-var controlPlane = predicate.NewPredicateFuncs(func(o client.Object) bool {
-	_, labelled := o.GetLabels()[clusterv1.MachineControlPlaneLabel]
-	return labelled
+// serving are the Machines that an endpoint may have as backends.
+var serving = predicate.NewPredicateFuncs(func(o client.Object) bool {
+	_, controlPlane := o.GetLabels()[clusterv1.MachineControlPlaneLabel]
+	_, etcd := o.GetLabels()[etcdclusterv1alpha1.MachineLabel]
+	return controlPlane || etcd
 })
 
 // ofCluster maps anything of a cluster to its LocalCluster.

@@ -60,22 +60,32 @@ func component(name string, pod *corev1.Pod) plan.Component {
 func ailment(pod *corev1.Pod, ready corev1.PodCondition) string {
 	var parts []string
 	for _, s := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
-		if w := s.State.Waiting; w != nil {
-			parts = append(parts, sentence(cmp.Or(w.Reason, "Waiting"), w.Message))
-		}
-		for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
-			if ended != nil && (ended.ExitCode != 0 || ended.Signal != 0) && !s.Ready {
-				parts = append(parts, sentence(fmt.Sprintf("ended with code %d (%s)", ended.ExitCode, ended.Reason), ended.Message))
-			}
-		}
-		if s.State.Running != nil && !s.Ready {
-			parts = append(parts, "running, and its probe does not succeed yet")
-		}
+		parts = append(parts, containerAilments(s)...)
 	}
 	if len(parts) == 0 {
 		parts = append(parts, sentence(cmp.Or(pod.Status.Reason, ready.Reason, "the pod is "+cmp.Or(string(pod.Status.Phase), "new")), cmp.Or(pod.Status.Message, ready.Message)))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// containerAilments says what a container waits for, how it ended before, and whether it runs without being ready.
+func containerAilments(s corev1.ContainerStatus) []string {
+	var parts []string
+	if w := s.State.Waiting; w != nil {
+		parts = append(parts, sentence(cmp.Or(w.Reason, "Waiting"), w.Message))
+	}
+	if s.Ready {
+		return parts
+	}
+	for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+		if ended != nil && (ended.ExitCode != 0 || ended.Signal != 0) {
+			parts = append(parts, sentence(fmt.Sprintf("ended with code %d (%s)", ended.ExitCode, ended.Reason), ended.Message))
+		}
+	}
+	if s.State.Running != nil {
+		parts = append(parts, "running, and its probe does not succeed yet")
+	}
+	return parts
 }
 
 // sentence joins a word and what explains it, cut to what a condition's message can hold.

@@ -31,13 +31,22 @@ func Failure(m *clusterv1.Machine, infra *unstructured.Unstructured, joined bool
 			return cmp.Or(c.Message, c.Reason)
 		}
 	}
-	if old := m.Status.Deprecated; old != nil && old.V1Beta1 != nil && !joined {
-		if old.V1Beta1.FailureMessage != nil {
-			return *old.V1Beta1.FailureMessage
-		}
-		if old.V1Beta1.FailureReason != nil {
-			return string(*old.V1Beta1.FailureReason)
-		}
+	if joined {
+		return ""
+	}
+	return terminalFailure(m)
+}
+
+// terminalFailure is what the fields of v1beta1 say that the Machine cannot recover from; empty: nothing.
+func terminalFailure(m *clusterv1.Machine) string {
+	old := m.Status.Deprecated
+	switch {
+	case old == nil || old.V1Beta1 == nil:
+		return ""
+	case old.V1Beta1.FailureMessage != nil:
+		return *old.V1Beta1.FailureMessage
+	case old.V1Beta1.FailureReason != nil:
+		return string(*old.V1Beta1.FailureReason)
 	}
 	return ""
 }

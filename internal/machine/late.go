@@ -29,19 +29,15 @@ var drainDelays = []struct{ says, short string }{
 // LateDeletions says which Machines are being deleted for more than 15 min, and what their drain waits for.
 // Empty: none is.
 func LateDeletions(machines []*clusterv1.Machine, now time.Time) string {
-	var names []string
-	delays := map[string]bool{}
-	for _, m := range machines {
-		if m.DeletionTimestamp.IsZero() || now.Sub(m.DeletionTimestamp.Time) <= lateDeletion {
-			continue
-		}
-		names = append(names, m.Name)
-		for _, delay := range drainDelays {
-			delays[delay.short] = delays[delay.short] || drainsLong(m, now) && strings.Contains(conditions.GetMessage(m, clusterv1.MachineDeletingCondition), delay.says)
-		}
-	}
-	if len(names) == 0 {
+	late := slices.DeleteFunc(slices.Clone(machines), func(m *clusterv1.Machine) bool {
+		return m.DeletionTimestamp.IsZero() || now.Sub(m.DeletionTimestamp.Time) <= lateDeletion
+	})
+	if len(late) == 0 {
 		return ""
+	}
+	names := make([]string, 0, len(late))
+	for _, m := range late {
+		names = append(names, m.Name)
 	}
 	slices.Sort(names)
 	verb := "is"
@@ -52,16 +48,23 @@ func LateDeletions(machines []*clusterv1.Machine, now time.Time) string {
 		names = append(names[:mostLate], fmt.Sprintf("%d more", more))
 	}
 	text := fmt.Sprintf("%s %s being deleted for more than 15 min", strings.Join(names, ", "), verb)
-	var reasons []string
-	for _, delay := range drainDelays {
-		if delays[delay.short] {
-			reasons = append(reasons, delay.short)
-		}
-	}
-	if len(reasons) > 0 {
+	if reasons := drainReasons(late, now); len(reasons) > 0 {
 		text += ", probably because of " + strings.Join(reasons, ", ")
 	}
 	return text
+}
+
+// drainReasons says in short what the drains of Machines wait for, each once.
+func drainReasons(machines []*clusterv1.Machine, now time.Time) []string {
+	var reasons []string
+	for _, delay := range drainDelays {
+		if slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
+			return drainsLong(m, now) && strings.Contains(conditions.GetMessage(m, clusterv1.MachineDeletingCondition), delay.says)
+		}) {
+			reasons = append(reasons, delay.short)
+		}
+	}
+	return reasons
 }
 
 // drainsLong reports whether a Machine's Node is being drained for long.

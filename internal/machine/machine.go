@@ -12,6 +12,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 )
 
 // Hook is the annotation that keeps a Machine until its member has left etcd. It is upstream's, so
@@ -48,6 +50,15 @@ func Labels(cluster string) client.MatchingLabels {
 // IsControlPlane tells whether the Machine belongs to a control plane.
 func IsControlPlane(m *clusterv1.Machine) bool {
 	_, labelled := m.Labels[clusterv1.MachineControlPlaneLabel]
+	return labelled
+}
+
+// EtcdCluster is the name of the etcd cluster that the Machine is a member of; empty: it is of none.
+func EtcdCluster(m *clusterv1.Machine) string { return m.Labels[etcdclusterv1alpha1.MachineLabel] }
+
+// IsEtcd tells whether the Machine is a member of an etcd cluster on machines of its own.
+func IsEtcd(m *clusterv1.Machine) bool {
+	_, labelled := m.Labels[etcdclusterv1alpha1.MachineLabel]
 	return labelled
 }
 

@@ -24,6 +24,7 @@ const number = "%s"
 const (
 	KubeadmControlPlaneVariable = "kubeadmControlPlane"
 	ControlPlaneVariable        = "controlPlane"
+	EtcdClusterVariable         = "etcdCluster"
 )
 
 // NameFormat returns the format of the names of a KubeadmControlPlane's machines; see NameFormatOf.

@@ -201,11 +201,8 @@ func (p ID) open() (*os.File, error) {
 
 // startTime is when a process that runs was started, in clock ticks since the host was booted.
 func startTime(pid int) (uint64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	data, err := readStat(pid)
 	if err != nil {
-		if errors.Is(err, unix.ESRCH) { // it went between opening and reading
-			err = fs.ErrNotExist
-		}
 		return 0, fmt.Errorf("looking at process %d: %w", pid, err)
 	}
 	// The second field is the program's name in parentheses, which may hold anything; what follows are fields 3 and on.
@@ -225,6 +222,15 @@ func startTime(pid int) (uint64, error) {
 		return 0, fmt.Errorf("looking at process %d: %w", pid, err)
 	}
 	return began, nil
+}
+
+// readStat reads what the kernel tells of a process; fs.ErrNotExist when there is none.
+func readStat(pid int) ([]byte, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, unix.ESRCH) { // it went between opening and reading
+		return nil, fs.ErrNotExist
+	}
+	return data, err
 }
 
 // bootID is the kernel's name for this run of the host.

@@ -183,7 +183,7 @@ func TestItsEndIsWaitedFor(t *testing.T) {
 }
 
 // deaf is a script that ignores SIGTERM.
-const deaf = "trap '' TERM; echo; while :; do sleep 1000; done"
+const deaf = "trap '' TERM; echo; exec sleep 1000"
 
 // shell runs a script until the test ends, and returns once it has written a line.
 func shell(t *testing.T, script string) (*exec.Cmd, ID) {

@@ -46,18 +46,8 @@ func hostCgroups(id string) (*cgroups, error) {
 		c.unified, c.hierarchies = true, []hierarchy{{mount: cgroupRoot}}
 		return c, nil
 	}
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil, fmt.Errorf("looking for cgroups: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if h, ok := parseHierarchy(lines.Text()); ok && !slices.ContainsFunc(c.hierarchies, func(o hierarchy) bool { return o.options == h.options }) {
-			c.hierarchies = append(c.hierarchies, h)
-		}
-	}
-	if err := lines.Err(); err != nil {
+	var err error
+	if c.hierarchies, err = mountedHierarchies(); err != nil {
 		return nil, fmt.Errorf("looking for cgroups: %w", err)
 	}
 	for _, needed := range []string{"memory", "cpu", "cpuset", "pids", "freezer"} {
@@ -68,11 +58,28 @@ func hostCgroups(id string) (*cgroups, error) {
 	return c, nil
 }
 
+// mountedHierarchies are those of v1, each once, also when it is mounted at several places.
+func mountedHierarchies() ([]hierarchy, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	var found []hierarchy
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if h, ok := parseHierarchy(lines.Text()); ok && !slices.ContainsFunc(found, func(o hierarchy) bool { return o.options == h.options }) {
+			found = append(found, h)
+		}
+	}
+	return found, lines.Err()
+}
+
 // parseHierarchy reads a line of mountinfo; ok is false for anything but a hierarchy of v1.
 func parseHierarchy(line string) (hierarchy, bool) {
-	before, after, found := strings.Cut(line, " - ")
+	before, after, _ := strings.Cut(line, " - ")
 	left, right := strings.Fields(before), strings.Fields(after)
-	if !found || len(left) < 5 || len(right) < 3 || right[0] != "cgroup" {
+	if len(left) < 5 || len(right) < 3 || right[0] != "cgroup" {
 		return hierarchy{}, false
 	}
 	var controllers []string
@@ -180,17 +187,9 @@ func (c *cgroups) processes(name string) ([]int, error) {
 			if err != nil || !e.IsDir() {
 				return err
 			}
-			data, err := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
-				return err
-			}
-			for _, field := range strings.Fields(string(data)) {
-				// 0 is a process that this pid namespace does not see.
-				if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
-					pids = append(pids, pid)
-				}
-			}
-			return nil
+			own, err := groupProcesses(path)
+			pids = append(pids, own...)
+			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("listing the processes of %s: %w", name, err)
@@ -198,6 +197,22 @@ func (c *cgroups) processes(name string) ([]int, error) {
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids), nil
+}
+
+// groupProcesses lists the processes of one group, without those of the groups below it; none when it is gone.
+func groupProcesses(dir string) ([]int, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+		return nil, err
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(data)) {
+		// 0 is a process that this pid namespace does not see.
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
 }
 
 // freezer is the file that freezes the machine, what is written to it, and the file and line that tell when it is done.

@@ -36,21 +36,30 @@ func (h *Host) KillComponent(ctx context.Context, name, component string) error 
 		if err != nil {
 			return err
 		}
-		killed := 0
-		for _, pid := range pids {
-			if program(pid) != component {
-				continue
-			}
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("killing %s of %s: %w", component, name, err)
-			}
-			killed++
+		killed, err := killProgram(pids, component)
+		if err != nil {
+			return fmt.Errorf("killing %s of %s: %w", component, name, err)
 		}
 		if killed == 0 {
 			return fmt.Errorf("machine %s runs no %s", name, component)
 		}
 		return nil
 	})
+}
+
+// killProgram sends SIGKILL to those of the processes that were started as a program, and returns how many these are.
+func killProgram(pids []int, name string) (int, error) {
+	killed := 0
+	for _, pid := range pids {
+		if program(pid) != name {
+			continue
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return killed, err
+		}
+		killed++
+	}
+	return killed, nil
 }
 
 // program is the name that a process was started under; empty when it is gone. The kernel's own note of it has 15

@@ -28,24 +28,25 @@ func openPlain(dir, name string) (*os.File, error) {
 	}
 	defer func() { _ = root.Close() }()
 	// Before it is opened, as opening may have an effect; and afterwards, as it may have been exchanged.
-	info, err := root.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errNoPlainFile
-	}
-	if err != nil {
+	if err := checkPlain(root.Stat(name)); err != nil {
 		return nil, err
 	}
 	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = errNoPlainFile
-	}
-	if err != nil {
+	if err := checkPlain(file.Stat()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// checkPlain takes what a Stat returned, and says when that is not a plain file.
+func checkPlain(info fs.FileInfo, err error) error {
+	if err == nil && !info.Mode().IsRegular() {
+		return errNoPlainFile
+	}
+	return err
 }
 
 // readPlain reads a file below a folder, if it has at most so many bytes.

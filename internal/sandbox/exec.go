@@ -25,24 +25,9 @@ func (h *Host) Exec(ctx context.Context, name string, argv []string, stdio Stdio
 	if len(argv) == 0 {
 		return 0, fmt.Errorf("running a command in %s: no command is given", name)
 	}
-	r, err := h.folder(name).load()
+	r, groups, err := h.enterable(name)
 	if err != nil {
 		return 0, err
-	}
-	if !r.Process.Alive() {
-		return 0, fmt.Errorf("machine %s does not run", name)
-	}
-	groups, err := hostCgroups(h.ID())
-	if err != nil {
-		return 0, err
-	}
-	// Whoever joins a frozen group is frozen with it, and cannot even be killed.
-	frozen, err := groups.frozen(name)
-	if err != nil {
-		return 0, err
-	}
-	if frozen {
-		return 0, fmt.Errorf("machine %s is paused", name)
 	}
 	args := guest.EnterArgs(r.Process.PID, groups.entrances(name), h.folder(name).environment(argv), stdio.TTY, argv)
 	cmd := exec.CommandContext(ctx, h.node, args...)
@@ -51,16 +36,46 @@ func (h *Host) Exec(ctx context.Context, name string, argv []string, stdio Stdio
 	if reason != "" {
 		return 0, fmt.Errorf("running %s in %s: %s", argv[0], name, reason)
 	}
+	code, err := exitCode(ctx, err)
+	if err != nil {
+		return 0, fmt.Errorf("running %s in %s: %w", argv[0], name, err)
+	}
+	return code, nil
+}
+
+// enterable returns the record and the cgroups of a machine that a command can be run in: it runs and is not paused.
+func (h *Host) enterable(name string) (*record, *cgroups, error) {
+	r, err := h.folder(name).load()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !r.Process.Alive() {
+		return nil, nil, fmt.Errorf("machine %s does not run", name)
+	}
+	groups, err := hostCgroups(h.ID())
+	if err != nil {
+		return nil, nil, err
+	}
+	// Whoever joins a frozen group is frozen with it, and cannot even be killed.
+	frozen, err := groups.frozen(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if frozen {
+		return nil, nil, fmt.Errorf("machine %s is paused", name)
+	}
+	return r, groups, nil
+}
+
+// exitCode returns the exit code of a command that ended with err. An error means that it has none: it could not be run, or ctx ended first.
+func exitCode(ctx context.Context, err error) (int, error) {
 	if ctx.Err() != nil {
-		return 0, fmt.Errorf("running %s in %s: %w", argv[0], name, ctx.Err())
+		return 0, ctx.Err()
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
 		return exit.ExitCode(), nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("running %s in %s: %w", argv[0], name, err)
-	}
-	return 0, nil
+	return 0, err
 }
 
 // runReporting runs quorate-node and returns what it says on descriptor 3.

@@ -44,6 +44,26 @@ func (h *Host) makeDisk(ctx context.Context, f folder, s Spec) error {
 	if err := os.RemoveAll(f.disk()); err != nil {
 		return fmt.Errorf("removing an unfinished disk: %w", err)
 	}
+	if err := f.makeDiskFolders(); err != nil {
+		return err
+	}
+	if err := f.linkSystem(s); err != nil {
+		return err
+	}
+	if err := f.copyEtc(); err != nil {
+		return err
+	}
+	if err := h.writeSettings(ctx, f, s); err != nil {
+		return err
+	}
+	if s.Artifacts.Store == "" {
+		return nil
+	}
+	return linkStore(s.Artifacts.Store, filepath.Join(f.disk(), "var/lib/containerd"))
+}
+
+// makeDiskFolders makes the folders of an empty disk, and the links that every system has.
+func (f folder) makeDiskFolders() error {
 	for name, mode := range diskFolders {
 		path := filepath.Join(f.disk(), name)
 		if err := os.MkdirAll(path, 0o755); err != nil {
@@ -58,21 +78,17 @@ func (h *Host) makeDisk(ctx context.Context, f folder, s Spec) error {
 			return fmt.Errorf("making the disk: %w", err)
 		}
 	}
-	if err := f.linkSystem(s); err != nil {
-		return err
-	}
+	return nil
+}
+
+// copyEtc copies what a machine gets of the host's /etc.
+func (f folder) copyEtc() error {
 	for _, name := range etcFiles {
 		if err := copyTree(filepath.Join("/etc", name), filepath.Join(f.disk(), "etc", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("making the disk's /etc: %w", err)
 		}
 	}
-	if err := h.writeSettings(ctx, f, s); err != nil {
-		return err
-	}
-	if s.Artifacts.Store == "" {
-		return nil
-	}
-	return linkStore(s.Artifacts.Store, filepath.Join(f.disk(), "var/lib/containerd"))
+	return nil
 }
 
 // linkSystem repeats the host's links into /usr, and has systemctl answered by quorate-node.
@@ -93,6 +109,11 @@ func (f folder) linkSystem(s Spec) error {
 			}
 		}
 	}
+	return f.linkSystemctl()
+}
+
+// linkSystemctl puts quorate-node in the place of systemctl, wherever a program may look for it.
+func (f folder) linkSystemctl() error {
 	for _, path := range []string{
 		filepath.Join(f.disk(), guest.ProgramDir, "systemctl"),
 		filepath.Join(f.layers(), "usr", "upper", "bin", "systemctl"),
@@ -125,6 +146,10 @@ func (f folder) overlays(s Spec) []guest.Overlay {
 	if s.Artifacts.Machine != "" {
 		all = append(all, layer("machine", s.Artifacts.Machine, guest.MachineDir))
 	}
+	if s.Artifacts.Etcd != "" {
+		// Other versions of etcd may be put beside these.
+		all = append(all, layer("etcd", filepath.Join(s.Artifacts.Etcd, "cache"), "/var/cache/etcdadm"))
+	}
 	if s.Artifacts.CNI != "" {
 		// Network plugins in pods put programs of their own beside these.
 		all = append(all, layer("cni", s.Artifacts.CNI, "/opt/cni/bin"))
@@ -135,25 +160,9 @@ func (f folder) overlays(s Spec) []guest.Overlay {
 // writeSettings writes what makes this machine different from others, and what containerd and kubelets need on
 // this kind of machine.
 func (h *Host) writeSettings(ctx context.Context, f folder, s Spec) error {
-	id := make([]byte, 16)
-	_, _ = rand.Read(id) // it never fails
-	files := map[string]string{
-		"hostname":   s.Name + "\n",
-		"hosts":      fmt.Sprintf("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s %s\n", s.Address, s.Name),
-		"machine-id": hex.EncodeToString(id) + "\n",
-		"shadow":     "root:*:::::::\n",
-		"fstab":      "",
-		// The host's profile sets a path of its own, without what only machines have.
-		"profile.d/quorate.sh": "export PATH=" + guest.Path + "\n",
-	}
-	if s.Artifacts.Machine != "" {
-		pause, err := pauseImage(ctx, s)
-		if err != nil {
-			return err
-		}
-		files["containerd/config.toml"] = fmt.Sprintf(containerdConfig, pause)
-		files["cni/net.d/10-quorate.conflist"] = fmt.Sprintf(cniConfig, s.PodCIDR, linkMTU)
-		files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"] = kubeletConfig + "providerID: local://" + s.Name + "\n"
+	files, err := settings(ctx, s)
+	if err != nil {
+		return err
 	}
 	for name, content := range files {
 		path := filepath.Join(f.disk(), "etc", name)
@@ -168,9 +177,42 @@ func (h *Host) writeSettings(ctx context.Context, f folder, s Spec) error {
 			return fmt.Errorf("making the disk's /etc: %w", err)
 		}
 	}
+	return f.enableUnits(s)
+}
+
+// settings are the files below /etc that writeSettings writes.
+func settings(ctx context.Context, s Spec) (map[string]string, error) {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // it never fails
+	files := map[string]string{
+		"hostname":   s.Name + "\n",
+		"hosts":      fmt.Sprintf("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s %s\n", s.Address, s.Name),
+		"machine-id": hex.EncodeToString(id) + "\n",
+		"shadow":     "root:*:::::::\n",
+		"fstab":      "",
+		// The host's profile sets a path of its own, without what only machines have.
+		"profile.d/quorate.sh": "export PATH=" + guest.Path + "\n",
+	}
+	if s.Artifacts.Machine != "" {
+		pause, err := pauseImage(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		files["containerd/config.toml"] = fmt.Sprintf(containerdConfig, pause)
+		files["cni/net.d/10-quorate.conflist"] = fmt.Sprintf(cniConfig, s.PodCIDR, linkMTU)
+		files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"] = kubeletConfig + "providerID: local://" + s.Name + "\n"
+	}
+	return files, nil
+}
+
+// enableUnits has the machine start containerd and the kubelet, where it has them.
+func (f folder) enableUnits(s Spec) error {
 	wants := filepath.Join(f.disk(), "etc/systemd/system/multi-user.target.wants")
 	if err := os.MkdirAll(wants, 0o755); err != nil {
 		return fmt.Errorf("making the disk's /etc: %w", err)
+	}
+	if s.Artifacts.Machine == "" {
+		return nil
 	}
 	for _, unit := range []string{"containerd.service", "kubelet.service"} {
 		if err := os.Symlink("/lib/systemd/system/"+unit, filepath.Join(wants, unit)); err != nil {
@@ -259,23 +301,26 @@ func nameServers(gateway string, files ...string) []byte {
 		if err != nil {
 			continue
 		}
-		var kept []string
-		usable := false
-		for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
-			fields := strings.Fields(line)
-			if len(fields) > 1 && fields[0] == "nameserver" {
-				if strings.HasPrefix(fields[1], "127.") || fields[1] == "::1" {
-					continue
-				}
-				usable = true
-			}
-			kept = append(kept, line)
-		}
-		if usable {
-			return []byte(strings.Join(kept, "\n") + "\n")
+		if kept, usable := withoutLoopback(string(data)); usable {
+			return []byte(kept)
 		}
 	}
 	return []byte("nameserver " + gateway + "\n")
+}
+
+// withoutLoopback is a resolv.conf without the servers that are the host's own loopback, and whether it names another.
+func withoutLoopback(resolvConf string) (kept string, usable bool) {
+	for line := range strings.SplitSeq(strings.TrimSpace(resolvConf), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) > 1 && fields[0] == "nameserver" {
+			if strings.HasPrefix(fields[1], "127.") || fields[1] == "::1" {
+				continue
+			}
+			usable = true
+		}
+		kept += line + "\n"
+	}
+	return kept, usable
 }
 
 // copyTree copies files, folders and links, with mode and owner.

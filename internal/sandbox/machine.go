@@ -63,20 +63,30 @@ func (h *Host) claim(ctx context.Context, s Spec) (folder, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, o := range others {
-		if o.Spec.Address == s.Address {
-			return "", fmt.Errorf("machine %s: address %s belongs to machine %s", s.Name, s.Address, o.Spec.Name)
-		}
-	}
-	if err := h.room(s.Resources, others); err != nil {
+	if err := h.checkBeside(s, others); err != nil {
 		return "", fmt.Errorf("machine %s: %w", s.Name, err)
 	}
+	return f, f.create(s)
+}
+
+// create makes the folders and the record of a machine.
+func (f folder) create(s Spec) error {
 	for _, dir := range []string{string(f), f.logs(), f.shared()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", fmt.Errorf("making the machine's folder: %w", err)
+			return fmt.Errorf("making the machine's folder: %w", err)
 		}
 	}
-	return f, f.save(&record{Spec: s})
+	return f.save(&record{Spec: s})
+}
+
+// checkBeside says why the host cannot have a machine beside the others: one of them has its address, or too little is left.
+func (h *Host) checkBeside(s Spec, others []*record) error {
+	for _, o := range others {
+		if o.Spec.Address == s.Address {
+			return fmt.Errorf("address %s belongs to machine %s", s.Address, o.Spec.Name)
+		}
+	}
+	return h.room(s.Resources, others)
 }
 
 // records reads all machines' records, sorted by name. A folder without one belongs to a machine that is being
@@ -117,6 +127,18 @@ func (h *Host) run(ctx context.Context, f folder, r *record) error {
 	return errors.Join(err, f.save(r))
 }
 
+// ensureDisk makes the machine's disk unless it is complete.
+func (h *Host) ensureDisk(ctx context.Context, f folder, r *record) error {
+	if r.Made {
+		return nil
+	}
+	if err := h.makeDisk(ctx, f, r.Spec); err != nil {
+		return err
+	}
+	r.Made = true
+	return f.save(r)
+}
+
 func (h *Host) powerOn(ctx context.Context, f folder, r *record) error {
 	groups, err := hostCgroups(h.ID())
 	if err != nil {
@@ -126,14 +148,8 @@ func (h *Host) powerOn(ctx context.Context, f folder, r *record) error {
 	if err := groups.kill(ctx, r.Spec.Name); err != nil {
 		return err
 	}
-	if !r.Made {
-		if err := h.makeDisk(ctx, f, r.Spec); err != nil {
-			return err
-		}
-		r.Made = true
-		if err := f.save(r); err != nil {
-			return err
-		}
+	if err := h.ensureDisk(ctx, f, r); err != nil {
+		return err
 	}
 	if err := h.handOver(f, r, groups); err != nil {
 		return err

@@ -64,25 +64,32 @@ func (h *Host) makeBridge() (netlink.Link, error) {
 	return netlink.LinkByName(h.BridgeName())
 }
 
+// freeRangeAdvice is what to do about a range of addresses that is in use.
+const freeRangeAdvice = "choose another range with --network"
+
 // checkFree says which interface or route of the host has addresses of the network already.
 func (h *Host) checkFree() error {
-	const advice = "choose another range with --network"
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
 		return fmt.Errorf("listing the host's addresses: %w", err)
 	}
 	for _, a := range addresses {
 		if p := prefix(a.IPNet); p.IsValid() && p.Overlaps(h.network) {
-			return fmt.Errorf("address range %s is in use: interface %s has %s; %s", h.network, linkName(a.LinkIndex), a.IPNet, advice)
+			return fmt.Errorf("address range %s is in use: interface %s has %s; %s", h.network, linkName(a.LinkIndex), a.IPNet, freeRangeAdvice)
 		}
 	}
+	return h.checkRoutes()
+}
+
+// checkRoutes says which route of the host leads into the network already.
+func (h *Host) checkRoutes() error {
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
 		return fmt.Errorf("listing the host's routes: %w", err)
 	}
 	for _, r := range routes {
 		if p := prefix(r.Dst); p.IsValid() && p.Bits() > 0 && p.Overlaps(h.network) {
-			return fmt.Errorf("address range %s is in use: a route to %s leads to interface %s; %s", h.network, r.Dst, linkName(r.LinkIndex), advice)
+			return fmt.Errorf("address range %s is in use: a route to %s leads to interface %s; %s", h.network, r.Dst, linkName(r.LinkIndex), freeRangeAdvice)
 		}
 	}
 	return nil
@@ -231,11 +238,26 @@ func (h *Host) configure(n *netlink.Handle, r *record) error {
 const peerProtocol netlink.RouteProtocol = 0x71
 
 func setPeers(n *netlink.Handle, r *record) error {
+	missing, err := removeStalePeers(n, r)
+	if err != nil {
+		return err
+	}
+	for to, via := range missing {
+		route := &netlink.Route{Dst: ipNet(to), Gw: via.AsSlice(), Protocol: peerProtocol}
+		if err := n.RouteReplace(route); err != nil {
+			return fmt.Errorf("setting the route of %s to %s via %s: %w", r.Spec.Name, to, via, err)
+		}
+	}
+	return nil
+}
+
+// removeStalePeers removes the routes to what is no peer any more, and returns the peers without a route, or with a wrong one.
+func removeStalePeers(n *netlink.Handle, r *record) (map[netip.Prefix]netip.Addr, error) {
 	missing := maps.Clone(r.Peers)
 	filter := &netlink.Route{Protocol: peerProtocol}
 	routes, err := n.RouteListFiltered(netlink.FAMILY_V4, filter, netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
-		return fmt.Errorf("listing the routes of %s: %w", r.Spec.Name, err)
+		return nil, fmt.Errorf("listing the routes of %s: %w", r.Spec.Name, err)
 	}
 	for _, route := range routes {
 		to := prefix(route.Dst)
@@ -246,15 +268,9 @@ func setPeers(n *netlink.Handle, r *record) error {
 		}
 		if _, kept := r.Peers[to]; !kept {
 			if err := n.RouteDel(&route); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("removing the route of %s to %s: %w", r.Spec.Name, to, err)
+				return nil, fmt.Errorf("removing the route of %s to %s: %w", r.Spec.Name, to, err)
 			}
 		}
 	}
-	for to, via := range missing {
-		route := &netlink.Route{Dst: ipNet(to), Gw: via.AsSlice(), Protocol: peerProtocol}
-		if err := n.RouteReplace(route); err != nil {
-			return fmt.Errorf("setting the route of %s to %s via %s: %w", r.Spec.Name, to, via, err)
-		}
-	}
-	return nil
+	return missing, nil
 }

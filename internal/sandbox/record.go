@@ -160,20 +160,33 @@ func (h *Host) check(s Spec) error {
 	if err := checkName(s.Name); err != nil {
 		return err
 	}
-	if !h.network.Contains(s.Address) || s.Address == h.network.Addr() || s.Address == h.Gateway() || s.Address == lastAddress(h.network) {
+	if !h.isMachineAddress(s.Address) {
 		return fmt.Errorf("machine %s: address %s: must be a free address in %s after %s", s.Name, s.Address, h.network, h.Gateway())
 	}
-	if s.PodCIDR.IsValid() && (!s.PodCIDR.Addr().Is4() || s.PodCIDR.Overlaps(h.network)) {
-		return fmt.Errorf("machine %s: pod range %s: must be an IPv4 range outside of %s", s.Name, s.PodCIDR, h.network)
-	}
-	if s.Artifacts.Machine != "" && !s.PodCIDR.IsValid() {
-		return fmt.Errorf("machine %s: pod range: must be given for a machine that runs containers", s.Name)
+	if err := h.checkPodRange(s); err != nil {
+		return err
 	}
 	if s.Resources.MilliCPU < 0 || s.Resources.Memory < 0 {
 		return fmt.Errorf("machine %s: resources %+v: must not be negative", s.Name, s.Resources)
 	}
 	if strings.HasPrefix(h.state+"/", "/usr/") {
 		return fmt.Errorf("state folder %s: must not lie below /usr, which machines share", h.state)
+	}
+	return nil
+}
+
+// isMachineAddress reports whether a machine may have the address: the first, the gateway's and the last of the network are taken.
+func (h *Host) isMachineAddress(a netip.Addr) bool {
+	return h.network.Contains(a) && a != h.network.Addr() && a != h.Gateway() && a != lastAddress(h.network)
+}
+
+// checkPodRange says what is wrong with the range of a machine's pods.
+func (h *Host) checkPodRange(s Spec) error {
+	if s.PodCIDR.IsValid() && (!s.PodCIDR.Addr().Is4() || s.PodCIDR.Overlaps(h.network)) {
+		return fmt.Errorf("machine %s: pod range %s: must be an IPv4 range outside of %s", s.Name, s.PodCIDR, h.network)
+	}
+	if s.Artifacts.Machine != "" && !s.PodCIDR.IsValid() {
+		return fmt.Errorf("machine %s: pod range: must be given for a machine that runs containers", s.Name)
 	}
 	return nil
 }

@@ -23,26 +23,30 @@ func linkStore(from, to string) error {
 		if err != nil || relative == "manifest.json" {
 			return err
 		}
-		target := filepath.Join(to, relative)
-		if e.IsDir() {
-			if err := copyEntry(path, target, e); err != nil {
-				return err
-			}
-			return copyAttributes(path, target)
-		}
-		if strings.HasSuffix(relative, ".db") {
-			return copyEntry(path, target, e)
-		}
-		err = unix.Linkat(unix.AT_FDCWD, path, unix.AT_FDCWD, target, 0)
-		if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EPERM) {
-			return copyEntry(path, target, e)
-		}
-		return err
+		return linkEntry(path, filepath.Join(to, relative), e)
 	})
 	if err != nil {
 		return fmt.Errorf("preparing the machine's images from %s: %w", from, err)
 	}
 	return nil
+}
+
+// linkEntry makes one file or folder of a containerd root out of the prepared one's.
+func linkEntry(from, to string, e fs.DirEntry) error {
+	if e.IsDir() {
+		if err := copyEntry(from, to, e); err != nil {
+			return err
+		}
+		return copyAttributes(from, to)
+	}
+	if strings.HasSuffix(from, ".db") {
+		return copyEntry(from, to, e)
+	}
+	err := unix.Linkat(unix.AT_FDCWD, from, unix.AT_FDCWD, to, 0)
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EPERM) {
+		return copyEntry(from, to, e)
+	}
+	return err
 }
 
 // copyAttributes copies what overlay file systems note on folders: that one hides what lies below it.

@@ -16,6 +16,23 @@ import (
 // Teardown ends all machines of the environment and removes bridge and cgroups, also when its files are
 // half gone: what carries the environment's id is found and removed.
 func (h *Host) Teardown(ctx context.Context) error {
+	if err := h.removeMachines(ctx); err != nil {
+		return err
+	}
+	if err := h.removeLinks(); err != nil {
+		return err
+	}
+	if err := h.lowerLimits(); err != nil {
+		return err
+	}
+	if err := os.Remove(h.machines()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the folder of machines: %w", err)
+	}
+	return nil
+}
+
+// removeMachines ends and erases all machines, and removes the environment's cgroups.
+func (h *Host) removeMachines(ctx context.Context) error {
 	groups, err := hostCgroups(h.ID())
 	if err != nil {
 		return err
@@ -33,19 +50,7 @@ func (h *Host) Teardown(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := groups.remove(ctx, ""); err != nil {
-		return err
-	}
-	if err := h.removeLinks(); err != nil {
-		return err
-	}
-	if err := h.lowerLimits(); err != nil {
-		return err
-	}
-	if err := os.Remove(h.machines()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the folder of machines: %w", err)
-	}
-	return nil
+	return groups.remove(ctx, "")
 }
 
 // erase deletes a machine, also one whose record is lost or cannot be read.

@@ -24,7 +24,8 @@ type Spec struct {
 	Address netip.Addr `json:"address"`
 	// PodCIDR is the range from which this machine's pods get their addresses; IPv4.
 	PodCIDR netip.Prefix `json:"podCIDR"`
-	// Artifacts are the programs and images that the machine comes with.
+	// Artifacts are the programs and images that the machine comes with. A machine without programs of Kubernetes has neither
+	// containerd nor a kubelet.
 	Artifacts artifacts.Set `json:"artifacts"`
 	// Resources are its limits. They are the same for the machine's whole life, and are set before anything runs in it.
 	Resources Resources `json:"resources,omitzero"`
@@ -53,7 +54,7 @@ type Status struct {
 	Partitioned bool `json:"partitioned,omitempty"`
 	// PID is the host's number of the machine's first process; 0 when it does not run.
 	PID int `json:"pid,omitempty"`
-	// Ready: containerd answers and the images are there.
+	// Ready: containerd, where the machine has it, answers and the images are there.
 	Ready bool `json:"ready"`
 	// Problem says why the machine is not Ready although it runs, or why it could not start; empty when nothing is known.
 	Problem string `json:"problem,omitempty"`

@@ -136,26 +136,39 @@ func (c *changes) handle(h *Host, fd int, e event) {
 		c.tellAll(h)
 		return
 	}
+	w, ok := c.watchOf(e)
+	// Files are written under another name first.
+	if !ok || e.name == "" || e.name[0] == '.' {
+		return
+	}
+	switch {
+	case w.name != "":
+		c.handleMachine(h, fd, w.name, e.name)
+	case e.mask&unix.IN_DELETE != 0:
+		c.tell(e.name)
+	default:
+		c.follow(h, fd, e.name)
+	}
+}
+
+// watchOf returns the watch that an event came from, and forgets a watch that the kernel has ended.
+func (c *changes) watchOf(e event) (watched, bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	w, ok := c.watches[e.watch]
 	if e.mask&unix.IN_IGNORED != 0 {
 		delete(c.watches, e.watch)
 	}
-	c.mu.Unlock()
-	switch {
-	case !ok || e.name == "" || e.name[0] == '.':
-		// Files are written under another name first.
-	case w.name == "" && e.mask&unix.IN_DELETE != 0:
-		c.tell(e.name)
-	case w.name == "":
-		c.follow(h, fd, e.name)
-	default:
-		if e.name == "bootstrap" {
-			c.watch(fd, h.folder(w.name).shared(), w.name)
-		}
-		c.awaitEnd(h, w.name)
-		c.tell(w.name)
+	return w, ok
+}
+
+// handleMachine tells of a machine in whose folder a file has changed.
+func (c *changes) handleMachine(h *Host, fd int, machine, file string) {
+	if file == "bootstrap" {
+		c.watch(fd, h.folder(machine).shared(), machine)
 	}
+	c.awaitEnd(h, machine)
+	c.tell(machine)
 }
 
 func (c *changes) tellAll(h *Host) {

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quorate/quorate/internal/cloudinit"
 	"github.com/quorate/quorate/internal/plaintext"
-	"golang.org/x/sys/unix"
 )
 
 // The phases of a bootstrap.

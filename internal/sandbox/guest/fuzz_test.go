@@ -35,3 +35,18 @@ func FuzzEnvironmentFile(f *testing.F) {
 		}
 	})
 }
+
+// FuzzLoadService reads unit files, which etcdadm and users write.
+func FuzzLoadService(f *testing.F) {
+	f.Add([]byte("[Unit]\nDescription=etcd\n[Service]\nEnvironmentFile=-/none\nExecStart=/opt/bin/etcd\nType=notify\nRestart=on-failure\nRestartSec=5s\n"))
+	f.Add([]byte("[Service]\nExecStart=\nExecStart=/a b\nEnvironment=\"A=1\"\nRestartSec=1min 5s\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "etcd.service")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := loadService(path, "/run/x"); err == nil && (len(s.argv) == 0 || s.delay < 0) {
+			t.Errorf("%+v", s)
+		}
+	})
+}

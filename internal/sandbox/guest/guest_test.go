@@ -79,7 +79,7 @@ func newTestUnit(t *testing.T, script string) (*unit, *buffer) {
 	c, log := oneReaper(), &buffer{}
 	u := (&unit{
 		name: "test", description: "A test", children: c, log: log, delay: time.Millisecond,
-		command: func() ([]string, error) { return []string{"/bin/sh", "-c", script}, nil },
+		service: func() (service, error) { return service{argv: []string{"/bin/sh", "-c", script}}, nil },
 		enabled: filepath.Join(t.TempDir(), "wants", "test.service"),
 	}).init()
 	go u.supervise()

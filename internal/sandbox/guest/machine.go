@@ -71,27 +71,29 @@ func (m *machine) run(ctx context.Context) error {
 }
 
 func (m *machine) startUnits() error {
-	if !m.boot.Containers {
-		return m.update(func(s *Status) { s.Ready = true })
+	var err error
+	m.units, err = newUnits(m.children, m.boot.Containers, func(name string) (io.Writer, error) {
+		return openLog(filepath.Join(LogDir, name), logLimit)
+	})
+	if err != nil {
+		return err
 	}
-	var logs [2]io.Writer
-	for i, name := range []string{"containerd.log", "kubelet.log"} {
-		log, err := openLog(filepath.Join(LogDir, name), logLimit)
-		if err != nil {
-			return err
-		}
-		logs[i] = log
-	}
-	m.units = newUnits(m.children, logs[0], logs[1])
-	// containerd is part of the machine, whatever is enabled: without it nothing of a machine works.
-	m.units["containerd"].start()
-	if m.units["kubelet"].startsWithMachine() {
-		m.units["kubelet"].start()
+	if err := listenNotify(m.units["etcd"]); err != nil {
+		return err
 	}
 	ended := make(chan struct{}, 1)
-	m.units["containerd"].ended = ended
 	for _, u := range m.units {
+		// containerd is part of the machine, whatever is enabled: without it nothing of a machine works.
+		if u.name == "containerd" {
+			u.ended = ended
+		}
+		if u.name == "containerd" || u.startsWithMachine() {
+			u.start()
+		}
 		go u.supervise()
+	}
+	if !m.boot.Containers {
+		return m.update(func(s *Status) { s.Ready = true })
 	}
 	go m.watchContainerd(ended)
 	go func() {

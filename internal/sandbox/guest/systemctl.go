@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,6 +85,7 @@ type call struct {
 	verb       string
 	units      []string
 	quiet, now bool
+	noBlock    bool
 	properties []string
 }
 
@@ -112,7 +114,9 @@ func parseCall(args []string) (call, error) {
 				value = args[i]
 			}
 			c.properties = append(c.properties, strings.Split(value, ",")...)
-		case slices.Contains([]string{"--no-pager", "--system", "--no-block", "-f", "--force", "-l", "--full", "--no-ask-password"}, name):
+		case name == "--no-block":
+			c.noBlock = true
+		case slices.Contains([]string{"--no-pager", "--system", "-f", "--force", "-l", "--full", "--no-ask-password"}, name):
 		default:
 			return c, fmt.Errorf("unrecognized option '%s'", name)
 		}
@@ -159,7 +163,7 @@ func systemctl(units map[string]*unit, args []string) answer {
 		return answer{Err: "systemctl: " + err.Error() + "\n", Code: exitFailed}
 	}
 	if c.verb == "daemon-reload" || c.verb == "reset-failed" {
-		// Units are built in: there is nothing that could have changed.
+		// Units are built in, or read anew before each start.
 		return answer{}
 	}
 	verb, ok := verbs[c.verb]
@@ -172,7 +176,7 @@ func systemctl(units map[string]*unit, args []string) answer {
 	var all answer
 	for _, name := range c.units {
 		var one answer
-		if u, ok := units[name]; ok {
+		if u, ok := units[name]; ok && u.exists() {
 			one = verb.run(u, c)
 		} else {
 			one = verb.missing(name)
@@ -197,8 +201,23 @@ func knownVerbs() []string {
 	return names
 }
 
-func startUnit(u *unit, _ call) answer {
-	u.start()
+// exists reports whether the unit is built in, or has a file.
+func (u *unit) exists() bool {
+	if u.file == "" {
+		return true
+	}
+	_, err := os.Stat(u.file)
+	return err == nil
+}
+
+func startUnit(u *unit, c call) answer {
+	if u.file == "" || c.noBlock {
+		u.start()
+		return answer{}
+	}
+	if err := u.await(); err != nil {
+		return answer{Err: fmt.Sprintf("Job for %s.service failed: %v. See its log.\n", u.name, err), Code: exitFailed}
+	}
 	return answer{}
 }
 
@@ -219,7 +238,7 @@ func restartUnit(u *unit, c call) answer {
 func enableUnit(u *unit, c call) answer {
 	err := os.MkdirAll(filepath.Dir(u.enabled), 0o755)
 	if err == nil {
-		err = os.Symlink("/lib/systemd/system/"+u.name+".service", u.enabled)
+		err = os.Symlink(cmp.Or(u.file, "/lib/systemd/system/"+u.name+".service"), u.enabled)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return answer{Err: fmt.Sprintf("Failed to enable unit: %v\n", err), Code: exitFailed}
@@ -243,7 +262,7 @@ func disableUnit(u *unit, c call) answer {
 // startsWithMachine tells whether the unit is enabled.
 func (u *unit) startsWithMachine() bool {
 	_, err := os.Lstat(u.enabled)
-	return err == nil
+	return err == nil && u.exists()
 }
 
 func isActive(u *unit, _ call) answer {
@@ -273,7 +292,7 @@ func unitStatus(u *unit, _ call) answer {
 	s := u.state()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s.service - %s\n", u.name, u.description)
-	fmt.Fprintf(&b, "     Loaded: loaded (built into quorate-node; %s)\n", u.enablement())
+	fmt.Fprintf(&b, "     Loaded: loaded (%s; %s)\n", cmp.Or(u.file, "built into quorate-node"), u.enablement())
 	fmt.Fprintf(&b, "     Active: %s (%s)", s.active, s.sub)
 	if !s.since.IsZero() {
 		fmt.Fprintf(&b, " since %s", s.since.UTC().Format(time.RFC3339))

@@ -18,29 +18,39 @@ const wantsDir = "/etc/systemd/system/multi-user.target.wants"
 // kubeletConfig appears when kubeadm has decided what the kubelet is to be.
 const kubeletConfig = "/var/lib/kubelet/config.yaml"
 
-func newUnits(c *children, containerdLog, kubeletLog io.Writer) map[string]*unit {
-	containerd := &unit{
-		name: "containerd", description: "containerd container runtime", log: containerdLog,
-		command: func() ([]string, error) {
-			return []string{"containerd", "--config", "/etc/containerd/config.toml"}, nil
-		},
-		delay: 500 * time.Millisecond,
-	}
-	kubelet := &unit{
-		name: "kubelet", description: "kubelet: The Kubernetes Node Agent", log: kubeletLog,
-		command: kubeletCommand, needs: kubeletConfig, delay: time.Second,
+// newUnits returns the units of a machine: containerd and the kubelet where they belong to it, and etcd, which exists from the moment
+// somebody writes its file.
+func newUnits(c *children, containers bool, logTo func(name string) (io.Writer, error)) (map[string]*unit, error) {
+	all := []*unit{{
+		name: "etcd", description: "etcd", file: etcdFile, delay: time.Second,
+		service: func() (service, error) { return loadService(etcdFile, notifySocket("etcd")) },
+	}}
+	if containers {
+		all = append(all, &unit{
+			name: "containerd", description: "containerd container runtime", delay: 500 * time.Millisecond,
+			service: func() (service, error) {
+				return service{argv: []string{"containerd", "--config", "/etc/containerd/config.toml"}}, nil
+			},
+		}, &unit{
+			name: "kubelet", description: "kubelet: The Kubernetes Node Agent", needs: kubeletConfig, delay: time.Second,
+			service: kubeletService,
+		})
 	}
 	units := map[string]*unit{}
-	for _, u := range []*unit{containerd, kubelet} {
-		u.children, u.enabled = c, filepath.Join(wantsDir, u.name+".service")
+	for _, u := range all {
+		log, err := logTo(u.name + ".log")
+		if err != nil {
+			return nil, err
+		}
+		u.children, u.enabled, u.log = c, filepath.Join(wantsDir, u.name+".service"), log
 		units[u.name] = u.init()
 	}
-	return units
+	return units, nil
 }
 
-// kubeletCommand puts together what kubeadm's systemd unit would: its own flags, those of the machine's
+// kubeletService puts together what kubeadm's systemd unit would: its own flags, those of the machine's
 // administrator, and the settings without which no kubelet runs on this kind of machine.
-func kubeletCommand() ([]string, error) {
+func kubeletService() (service, error) {
 	argv := []string{
 		"kubelet", "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf",
 		"--kubeconfig=/etc/kubernetes/kubelet.conf", "--config=" + kubeletConfig, "--config-dir=" + KubeletDropIns,
@@ -51,11 +61,11 @@ func kubeletCommand() ([]string, error) {
 	} {
 		value, err := environmentFile(source.file, source.variable)
 		if err != nil {
-			return nil, err
+			return service{}, err
 		}
 		argv = append(argv, strings.Fields(value)...)
 	}
-	return argv, nil
+	return service{argv: argv}, nil
 }
 
 // environmentFile reads one variable of a file of NAME="value" lines. A missing file or variable is empty.
@@ -74,10 +84,7 @@ func environmentFile(path, variable string) (string, error) {
 		if !found || name != variable {
 			continue
 		}
-		if len(v) > 1 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
-			v = v[1 : len(v)-1]
-		}
-		value = v
+		value = unquote(v)
 	}
 	if err := lines.Err(); err != nil {
 		return "", fmt.Errorf("reading %s: %w", path, err)
