@@ -83,6 +83,7 @@ func TestControlPlaneThereAndBack(t *testing.T) {
 		same(t, "what is converted", &start, before)
 		same(t, "what is converted back", &old, between)
 		same(t, "additions", end.Spec.Additions, before.Spec.Additions)
+		same(t, "the etcd that it refers to", end.Spec.ManagedExternalEtcdRef, before.Spec.ManagedExternalEtcdRef)
 		same(t, "plan", end.Status.Plan, before.Status.Plan)
 		same(t, "certificates' expiry", end.Status.CertificateExpiry, before.Status.CertificateExpiry)
 

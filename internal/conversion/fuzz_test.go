@@ -14,6 +14,7 @@ import (
 func FuzzAnnotation(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"annotations":{"a":"b"}},"spec":{"joins":{"maxParallel":1},"machineTemplate":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":1}}},"kubeadmConfigSpec":{"clusterConfiguration":{"apiServer":{"extraArgs":[{"name":"a","value":"b"}]}},"files":[{"path":"/a"}],"users":[{"name":"a"}],"ntp":{"enabled":true}},"replicas":3,"rollout":{"strategy":{"rollingUpdate":{"maxSurge":"1"}}}},"status":{"plan":{"step":"x"},"conditions":[{"type":"a"}],"initialization":{"controlPlaneInitialized":true}}}`,
+		`{"spec":{"managedExternalEtcdRef":{"apiGroup":"etcdcluster.cluster.x-k8s.io","kind":"EtcdCluster","name":"a"}}}`, `{"spec":{"managedExternalEtcdRef":""}}`,
 		`{}`, `null`, `[]`, `"`, ``, `{"spec":null,"status":{"conditions":[null]}}`, `{"spec":{"replicas":99999999999999999999}}`,
 		`{"spec":{"template":{"spec":{"joins":{},"kubeadmConfigSpec":null}}}}`, `{"spec":{"kubeadmConfigSpec":{"clusterConfiguration":{"etcd":{"external":{}}}}}}`,
 	} {

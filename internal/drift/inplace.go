@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/labels/format"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 )
 
 // OriginAnnotation on an object of a machine lists what of it came from its
@@ -98,12 +100,24 @@ func IdentityLabels(name, cluster string) map[string]string {
 	}
 }
 
+// EtcdLabels are the same for a machine of an etcd cluster, which is no control plane's.
+func EtcdLabels(name, cluster string) map[string]string {
+	return map[string]string{
+		clusterv1.ClusterNameLabel:       cluster,
+		etcdclusterv1alpha1.MachineLabel: name,
+	}
+}
+
 // labels are those of every object of a machine. Who looks only at objects with the
 // watch label must see those of its group.
 func (w Wanted) labels(cluster string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, w.Metadata.Labels)
-	maps.Copy(out, IdentityLabels(w.Name, cluster))
+	if w.Etcd {
+		maps.Copy(out, EtcdLabels(w.Name, cluster))
+	} else {
+		maps.Copy(out, IdentityLabels(w.Name, cluster))
+	}
 	if w.WatchFilter != nil {
 		out[clusterv1.WatchLabel] = *w.WatchFilter
 	}
@@ -126,7 +140,7 @@ func (w Wanted) annotations() map[string]string {
 func reserved(key string) bool {
 	switch key {
 	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, controlplanev1.MemberRemovedAnnotation, OriginAnnotation, ProviderSpecAnnotation,
-		clusterv1.ClusterNameLabel, clusterv1.MachineControlPlaneLabel, clusterv1.MachineControlPlaneNameLabel:
+		clusterv1.ClusterNameLabel, clusterv1.MachineControlPlaneLabel, clusterv1.MachineControlPlaneNameLabel, etcdclusterv1alpha1.MachineLabel:
 		return true
 	}
 	return false

@@ -15,6 +15,8 @@ import (
 type Wanted struct {
 	// Name is the name of the group's object.
 	Name string
+	// Etcd: the machines are members of an etcd cluster, and no control plane's.
+	Etcd bool
 	// WatchFilter is the value of the group's label cluster.x-k8s.io/watch-filter.
 	// Nil: it has no such label.
 	WatchFilter *string

@@ -71,6 +71,35 @@ func (c *Cluster) RemoveMember(ctx context.Context, targets []Target, id uint64)
 	return nil
 }
 
+// Promote lets the learner with the ID vote. The order goes to the leader, for 2 s, and again until it is done, ctx ends or 10 s are
+// over. It is no error when it votes already. One that is not in the list, or has too little of the log, is refused at once.
+func (c *Cluster) Promote(ctx context.Context, targets []Target, id uint64) error {
+	err := again(ctx, func(ctx context.Context) error {
+		answers := c.ask(ctx, targets)
+		leader, found := leading(answers)
+		if !found {
+			return fmt.Errorf("the leader cannot be reached: %s", conclude(answers).Why)
+		}
+		err := c.order(ctx, leader.target, func(ctx context.Context, conn *grpc.ClientConn) error {
+			_, err := pb.NewClusterClient(conn).MemberPromote(ctx, &pb.MemberPromoteRequest{ID: id})
+			return err
+		})
+		if errors.Is(err, rpctypes.ErrMemberNotLearner) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("promoting etcd member %s: %w", FormatID(id), err)
+	}
+	return nil
+}
+
+// refusedForGood are etcd's answers that another try would only bring again.
+func refusedForGood(err error) bool {
+	return errors.Is(err, rpctypes.ErrBadLeaderTransferee) || errors.Is(err, rpctypes.ErrMemberNotFound) || errors.Is(err, rpctypes.ErrMemberLearnerNotReady)
+}
+
 // order gives one command to one member, once.
 func (c *Cluster) order(ctx context.Context, t Target, command func(context.Context, *grpc.ClientConn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -89,7 +118,7 @@ func again(ctx context.Context, try func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, rpctypes.ErrBadLeaderTransferee) {
+		if refusedForGood(err) {
 			return err
 		}
 		if told == nil || ctx.Err() == nil {

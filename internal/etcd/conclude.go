@@ -114,19 +114,7 @@ func (b *ballot) leader() uint64 {
 
 // contradictions are the reasons why the chosen list is not agreed.
 func contradictions(chosen *ballot, ballots []*ballot, answers []answer) []string {
-	var wrong []string
-	voters := 0
-	for _, m := range chosen.list {
-		if !m.IsLearner {
-			voters++
-		}
-	}
-	for _, a := range answers {
-		if a.status != nil && a.cluster() != chosen.cluster {
-			wrong = append(wrong, fmt.Sprintf("%s belongs to another etcd cluster, %s and not %s",
-				a.target.Name, FormatID(a.cluster()), FormatID(chosen.cluster)))
-		}
-	}
+	wrong := foreign(chosen, answers)
 	for _, b := range ballots[1:] {
 		for _, a := range b.following {
 			// One that is not on the list was just removed and is about to stop.
@@ -135,10 +123,34 @@ func contradictions(chosen *ballot, ballots []*ballot, answers []answer) []strin
 			}
 		}
 	}
+	voters := voterCount(chosen.list)
 	if need := voters/2 + 1; len(chosen.following) < need {
 		wrong = append(wrong, fmt.Sprintf("only %d of %d voters gave this list of members and follow a leader, %d must", len(chosen.following), voters, need))
 	}
 	return wrong
+}
+
+// foreign are the reasons why members that answered belong to another etcd cluster than that of the chosen list.
+func foreign(chosen *ballot, answers []answer) []string {
+	var wrong []string
+	for _, a := range answers {
+		if a.status != nil && a.cluster() != chosen.cluster {
+			wrong = append(wrong, fmt.Sprintf("%s belongs to another etcd cluster, %s and not %s",
+				a.target.Name, FormatID(a.cluster()), FormatID(chosen.cluster)))
+		}
+	}
+	return wrong
+}
+
+// voterCount is how many members of a list vote.
+func voterCount(list []*pb.Member) int {
+	voters := 0
+	for _, m := range list {
+		if !m.IsLearner {
+			voters++
+		}
+	}
+	return voters
 }
 
 // members are those of the list, with what each answered for itself.
@@ -159,6 +171,7 @@ func members(chosen *ballot, answers []answer) []Member {
 			m.Name = cmp.Or(m.Name, answers[own].target.Name)
 			m.At = answers[own].target.Name
 			m.Health, m.Why = health(m, answers[own], others[m.ID])
+			m.InSync = m.Learner && 10*answers[own].status.RaftAppliedIndex >= 9*chosen.newest().RaftAppliedIndex
 		} else {
 			m.Health, m.Why = absence(m, answers)
 		}
@@ -187,23 +200,20 @@ func absence(m Member, answers []answer) (plan.Health, string) {
 	if m.Name == "" {
 		return plan.Unknown, "has never started"
 	}
-	for _, a := range answers {
-		switch {
-		case a.target.Name != m.Name || a.target.Dial == nil:
-			continue
-		case a.err != nil && unreached(a.err):
-			return plan.Unknown, noAnswer(a.err)
-		case a.err != nil && refusal(a.err) != "":
-			// It lives: who is not believed by it cannot call it dead.
-			return plan.Unknown, noAnswer(a.err)
-		case a.err != nil:
-			return plan.Unhealthy, noAnswer(a.err)
-		default:
-			// Somebody of that name answers, with the data of another member.
-			return plan.Unhealthy, "in its place answers member " + FormatID(a.id())
-		}
+	at := slices.IndexFunc(answers, func(a answer) bool { return a.target.Name == m.Name && a.target.Dial != nil })
+	if at < 0 {
+		return plan.Unknown, "there is no way to ask it"
 	}
-	return plan.Unknown, "there is no way to ask it"
+	switch a := answers[at]; {
+	case a.err == nil:
+		// Somebody of that name answers, with the data of another member.
+		return plan.Unhealthy, "in its place answers member " + FormatID(a.id())
+	case unreached(a.err), refusal(a.err) != "":
+		// One that refuses lives: who is not believed by it cannot call it dead.
+		return plan.Unknown, noAnswer(a.err)
+	default:
+		return plan.Unhealthy, noAnswer(a.err)
+	}
 }
 
 // alarmText is how Status writes an alarm, which is the text form of etcd's message AlarmMember.

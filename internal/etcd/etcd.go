@@ -62,6 +62,8 @@ type Member struct {
 	PeerURLs []string
 	// Learner: it has no vote yet.
 	Learner bool
+	// InSync: it is a learner that has so much of the log that etcd lets it vote: nine tenths of what the voters have.
+	InSync bool
 	// Leader: it is the one that the others follow.
 	Leader bool
 	// Health is Healthy when the member itself answered, follows a leader and reports no

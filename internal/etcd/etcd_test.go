@@ -244,6 +244,21 @@ func TestLearner(t *testing.T) {
 	if err := c.MoveLeader(t.Context(), both.Targets(), learner.ID()); err == nil {
 		t.Error("a learner cannot lead, and no error said so")
 	}
+	etcdtest.Eventually(t, "the learner has caught up", func() (string, bool) {
+		s = c.Survey(t.Context(), both.Targets())
+		return etcdtest.Show(s), s.Members[at].InSync
+	})
+	for range 2 { // what votes already is no error
+		etcdtest.Must(t, c.Promote(t.Context(), both.Targets(), learner.ID()))
+	}
+	etcdtest.Eventually(t, "two voters", func() (string, bool) {
+		s = c.Survey(t.Context(), both.Targets())
+		return etcdtest.Show(s), s.Agreed && s.Why == "" && !s.Members[at].Learner && !s.Members[at].InSync
+	})
+	begun := time.Now()
+	if err := c.Promote(t.Context(), both.Targets(), 42); err == nil || time.Since(begun) > time.Second {
+		t.Errorf("a member that nobody knows: %v after %s", err, time.Since(begun))
+	}
 	etcdtest.Must(t, c.RemoveMember(t.Context(), both.Targets(), added.Member.ID))
 }
 

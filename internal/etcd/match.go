@@ -77,11 +77,17 @@ func (c candidates) byNodeName(m Member, _ map[uint64]string) string {
 		}
 	}
 	for _, h := range c.hosts {
-		if !h.Registered && slices.Contains(h.Names, m.Name) && (h.serves(m) || len(h.Addresses) == 0 && c.oneAt(m) == "") {
+		if c.mayRegister(h, m) {
 			return h.Name
 		}
 	}
 	return ""
+}
+
+// mayRegister reports whether the Node that a host is about to register can be the member's: it has its name, and no
+// other host has its address.
+func (c candidates) mayRegister(h Host, m Member) bool {
+	return !h.Registered && slices.Contains(h.Names, m.Name) && (h.serves(m) || len(h.Addresses) == 0 && c.oneAt(m) == "")
 }
 
 // byPeerAddress finds the host at the address of a member that has not started, or whose

@@ -48,13 +48,7 @@ func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, e
 	if err != nil {
 		return addon{}, err
 	}
-	main := find(deployment.Spec.Template.Spec.Containers, dnsName)
-	a := addon{name: dnsName, now: main.Image, then: dnsImage(main.Image, want)}
-	move := dnsMove{client: c, deployment: deployment, image: a.then}
-	// A move that was interrupted, and is no longer wanted, leaves pods that read the backup.
-	if a.now == a.then && move.reads(backupKey) {
-		a.unfinished = "its pods read the " + backupKey + " of an update that was interrupted"
-	}
+	a, move := dnsAddon(c, deployment, want)
 	if !a.outdated() {
 		return a, nil
 	}
@@ -79,6 +73,18 @@ func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, e
 	}
 	a.write = move.do
 	return a, nil
+}
+
+// dnsAddon compares CoreDNS's Deployment with what is wanted, and prepares the move from one to the other.
+func dnsAddon(c kubernetes.Interface, deployment *appsv1.Deployment, want Wanted) (addon, dnsMove) {
+	main := find(deployment.Spec.Template.Spec.Containers, dnsName)
+	a := addon{name: dnsName, now: main.Image, then: dnsImage(main.Image, want)}
+	move := dnsMove{client: c, deployment: deployment, image: a.then}
+	// A move that was interrupted, and is no longer wanted, leaves pods that read the backup.
+	if a.now == a.then && move.reads(backupKey) {
+		a.unfinished = "its pods read the " + backupKey + " of an update that was interrupted"
+	}
+	return a, move
 }
 
 // dnsVersions returns the versions of two images of CoreDNS, without pre-release and build, or why the first cannot

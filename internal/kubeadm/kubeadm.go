@@ -182,10 +182,8 @@ func followDNS(ctx context.Context, c kubernetes.Interface, has, wanted map[stri
 		return false, nil
 	}
 	now, _ := has[dnsKey].(map[string]any)
-	merged := maps.Clone(now)
-	if merged == nil {
-		merged = map[string]any{}
-	}
+	merged := map[string]any{}
+	maps.Copy(merged, now)
 	maps.Copy(merged, then)
 	if len(then) == 0 || reflect.DeepEqual(now, merged) {
 		return false, nil
@@ -235,16 +233,7 @@ func without(object, other map[string]any) map[string]any {
 func prune(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
-		rest := map[string]any{}
-		for key, inner := range v {
-			if left := prune(inner); left != nil {
-				rest[key] = left
-			}
-		}
-		if len(rest) == 0 {
-			return nil
-		}
-		return rest
+		return pruneMap(v)
 	case []any:
 		if len(v) == 0 {
 			return nil
@@ -256,4 +245,18 @@ func prune(value any) any {
 		}
 	}
 	return value
+}
+
+// pruneMap returns a map without what is empty in it; nil if nothing is left.
+func pruneMap(m map[string]any) any {
+	rest := map[string]any{}
+	for key, inner := range m {
+		if left := prune(inner); left != nil {
+			rest[key] = left
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	return rest
 }

@@ -212,6 +212,11 @@ func (c *connection) credentials(ctx context.Context) (*rest.Config, error) {
 	if time.Since(c.readAt) < believed {
 		return c.kept(), c.err
 	}
+	return c.readSecret(ctx)
+}
+
+// readSecret returns how the cluster is reached by its secret, or still by what is kept when the secret cannot be read.
+func (c *connection) readSecret(ctx context.Context) (*rest.Config, error) {
 	data, err := capikubeconfig.FromSecret(ctx, c.secrets, c.key)
 	c.readAt = time.Now()
 	switch {
@@ -227,6 +232,11 @@ func (c *connection) credentials(ctx context.Context) (*rest.Config, error) {
 	case c.err == nil && bytes.Equal(data, c.data):
 		return c.kept(), nil
 	}
+	return c.renew(data)
+}
+
+// renew keeps what a kubeconfig says, in the place of what is kept.
+func (c *connection) renew(data []byte) (*rest.Config, error) {
 	config, err := kubeconfig.RESTConfig(data)
 	if err != nil {
 		c.err = fmt.Errorf("reading the kubeconfig in secret %s/%s: %w", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig), err)

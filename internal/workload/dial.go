@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/kubeconfig"
 )
 
 // headStart is how long the first way is tried alone.
@@ -51,6 +54,19 @@ func (c *Connections) Dial(key client.ObjectKey, node, nodeIP string, port int) 
 func Dial(config *rest.Config, node, nodeIP string, port int) func(context.Context) (net.Conn, error) {
 	var w ways
 	return func(ctx context.Context) (net.Conn, error) { return w.dial(ctx, config, node, nodeIP, port) }
+}
+
+// ConfigOf reads how a cluster is reached from the secret with its kubeconfig, for one who has no connection to it.
+func ConfigOf(ctx context.Context, secrets client.Reader, key client.ObjectKey) (*rest.Config, error) {
+	data, err := capikubeconfig.FromSecret(ctx, secrets, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key.Name, err)
+	}
+	config, err := kubeconfig.RESTConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key.Name, err)
+	}
+	return config, nil
 }
 
 // ways remembers for which Nodes the direct way is the better one. The zero value is ready for use.

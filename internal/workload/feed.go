@@ -88,19 +88,9 @@ func (f *feed[T]) readPage(ctx context.Context, o metav1.ListOptions) (page[T], 
 func (f *feed[T]) follow(ctx context.Context) error {
 	for short := 0; ctx.Err() == nil; {
 		begun := time.Now()
-		stream, err := f.watch(ctx, metav1.ListOptions{
-			LabelSelector:       f.selector,
-			ResourceVersion:     f.version,
-			AllowWatchBookmarks: true,
-			// Spread, so that not all watches are renewed at once.
-			TimeoutSeconds: ptr.To[int64](watchSeconds + rand.Int64N(watchSeconds)),
-		})
-		if err == nil {
-			err = f.consume(stream)
-			stream.Stop()
-		}
+		err := f.watchOnce(ctx)
 		switch {
-		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+		case isTooOld(err):
 			err = f.list(ctx)
 		case err == nil && time.Since(begun) >= shortWatch:
 			short = 0
@@ -115,6 +105,25 @@ func (f *feed[T]) follow(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
+
+// watchOnce watches until the watch ends, and says what was wrong with it.
+func (f *feed[T]) watchOnce(ctx context.Context) error {
+	stream, err := f.watch(ctx, metav1.ListOptions{
+		LabelSelector:       f.selector,
+		ResourceVersion:     f.version,
+		AllowWatchBookmarks: true,
+		// Spread, so that not all watches are renewed at once.
+		TimeoutSeconds: ptr.To[int64](watchSeconds + rand.Int64N(watchSeconds)),
+	})
+	if err != nil {
+		return err
+	}
+	defer stream.Stop()
+	return f.consume(stream)
+}
+
+// isTooOld reports whether a watch was refused because the server has forgotten its version.
+func isTooOld(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
 // consume takes in all that one watch tells, until it ends.
 func (f *feed[T]) consume(stream watch.Interface) error {
