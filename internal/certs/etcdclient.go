@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -33,6 +34,10 @@ const (
 // EtcdClients makes client credentials for the etcd of each cluster, and keeps them. The zero
 // value is ready for use, by several at the same time.
 type EtcdClients struct {
+	// Authority is the purpose of the secret with the authority of etcd: ManagedEtcd for an etcd cluster on machines of its own. Defaults
+	// to secret.EtcdCA.
+	Authority secret.Purpose
+
 	mu   sync.Mutex
 	kept map[client.ObjectKey]*etcdClient
 }
@@ -55,10 +60,10 @@ type etcdClient struct {
 func (e *EtcdClients) Config(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (*tls.Config, error) {
 	key, now := client.ObjectKeyFromObject(cluster), time.Now()
 	old := e.of(key)
-	if old != nil && old.of == cluster.UID && now.Before(old.renew) && now.Before(old.read.Add(secretsBelieved)) {
+	if old.isCurrent(cluster, now) {
 		return old.config, nil
 	}
-	fresh, err := newEtcdClient(ctx, c, cluster, now)
+	fresh, err := newEtcdClient(ctx, c, cluster, cmp.Or(e.Authority, secret.EtcdCA), now)
 	if err != nil {
 		return nil, fmt.Errorf("making credentials for the etcd of cluster %s: %w", cluster.Name, err)
 	}
@@ -68,6 +73,11 @@ func (e *EtcdClients) Config(ctx context.Context, c client.Reader, cluster *clus
 	}
 	e.keep(key, fresh)
 	return fresh.config, nil
+}
+
+// isCurrent reports whether credentials can be used for a cluster without reading its secrets again.
+func (e *etcdClient) isCurrent(cluster *clusterv1.Cluster, now time.Time) bool {
+	return e != nil && e.of == cluster.UID && now.Before(e.renew) && now.Before(e.read.Add(secretsBelieved))
 }
 
 // of returns what is kept for a cluster; nil: nothing. The lock is never held while secrets are read: one
@@ -94,15 +104,15 @@ func (e *EtcdClients) Forget(key client.ObjectKey) {
 	delete(e.kept, key)
 }
 
-func newEtcdClient(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, now time.Time) (*etcdClient, error) {
-	ca, err := authorityOf(ctx, c, cluster, secret.EtcdCA)
+func newEtcdClient(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purpose secret.Purpose, now time.Time) (*etcdClient, error) {
+	ca, err := authorityOf(ctx, c, cluster, purpose)
 	if err != nil {
 		return nil, err
 	}
 	made := &etcdClient{of: cluster.UID, ca: string(ca.pem), read: now}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca.pem) {
-		return nil, fmt.Errorf("secret %s/%s holds no certificate", cluster.Namespace, secret.Name(cluster.Name, secret.EtcdCA))
+		return nil, fmt.Errorf("secret %s/%s holds no certificate", cluster.Namespace, secret.Name(cluster.Name, purpose))
 	}
 	var pair tls.Certificate
 	if ca.key != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rsa"
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capicerts "sigs.k8s.io/cluster-api/util/certs"
@@ -20,17 +22,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/kubeconfig"
-	"github.com/quorate/quorate/internal/plan"
 )
+
+// Kubeconfig is the state of the secret with which a cluster is reached.
+type Kubeconfig struct {
+	Exists bool
+	// Foreign: somebody else made it; it is left alone.
+	Foreign bool
+	// Expires is the end of the client certificate in it; zero when not known.
+	Expires time.Time
+}
 
 // kubeconfigState is the state of the cluster's kubeconfig secret. It is foreign when it is not the
 // cluster's own: a user made it, and keeps it. One of ours that cannot be read does not
 // exist: writing it anew repairs it. Without the authority's key nobody here can renew it,
 // whoever made it.
-func kubeconfigState(s *corev1.Secret, cluster *clusterv1.Cluster, keyless bool) plan.Kubeconfig {
+func kubeconfigState(s *corev1.Secret, cluster *clusterv1.Cluster, keyless bool) Kubeconfig {
 	expires, err := clientExpiry(s.Data[secret.KubeconfigDataName])
 	foreign := isForeign(s, cluster) || keyless && err == nil
-	return plan.Kubeconfig{Exists: foreign || err == nil, Foreign: foreign, Expires: expires}
+	return Kubeconfig{Exists: foreign || err == nil, Foreign: foreign, Expires: expires}
 }
 
 // isForeign tells whether the secret is neither controlled by the cluster's control plane nor waits to be.
@@ -46,12 +56,9 @@ func isForeign(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
 // clientExpiry is the end of the first client certificate to end; zero where there is none,
 // as with tokens.
 func clientExpiry(data []byte) (time.Time, error) {
-	config, err := kubeconfig.Load(data)
+	config, err := loadComplete(data)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reading a kubeconfig: %w", err)
-	}
-	if len(config.Clusters) == 0 || len(config.AuthInfos) == 0 {
-		return time.Time{}, fmt.Errorf("reading a kubeconfig: it has no cluster or no user")
 	}
 	var first time.Time
 	for _, user := range config.AuthInfos {
@@ -67,6 +74,18 @@ func clientExpiry(data []byte) (time.Time, error) {
 		}
 	}
 	return first, nil
+}
+
+// loadComplete reads a kubeconfig that must have a cluster and a user.
+func loadComplete(data []byte) (*clientcmdapi.Config, error) {
+	config, err := kubeconfig.Load(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(config.Clusters) == 0 || len(config.AuthInfos) == 0 {
+		return nil, errors.New("it has no cluster or no user")
+	}
+	return config, nil
 }
 
 // WriteKubeconfig makes the cluster's kubeconfig secret, controlled by owner, for the cluster's

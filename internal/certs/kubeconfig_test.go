@@ -21,8 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-
-	"github.com/quorate/quorate/internal/plan"
 )
 
 func TestWriteKubeconfig(t *testing.T) {
@@ -95,12 +93,12 @@ func TestKubeconfigState(t *testing.T) {
 			change(s)
 		}
 	}
-	ours, users := plan.Kubeconfig{Exists: true, Expires: expires.Expires}, plan.Kubeconfig{Exists: true, Foreign: true, Expires: expires.Expires}
+	ours, users := Kubeconfig{Exists: true, Expires: expires.Expires}, Kubeconfig{Exists: true, Foreign: true, Expires: expires.Expires}
 
 	tests := []struct {
 		name     string
 		change   func(*corev1.Secret)
-		want     plan.Kubeconfig
+		want     Kubeconfig
 		disowned bool
 	}{
 		{"ours", func(*corev1.Secret) {}, ours, false},
@@ -116,15 +114,15 @@ func TestKubeconfigState(t *testing.T) {
 		{"labelled for another cluster", orphan(func(s *corev1.Secret) { s.Labels["cluster.x-k8s.io/cluster-name"] = "else" }), users, false},
 		{"the user's, with a token", orphan(func(s *corev1.Secret) {
 			s.Type, s.Data["value"] = corev1.SecretTypeOpaque, []byte(token)
-		}), plan.Kubeconfig{Exists: true, Foreign: true}, false},
-		{"ours and unreadable", func(s *corev1.Secret) { s.Data["value"] = []byte("{{") }, plan.Kubeconfig{}, false},
+		}), Kubeconfig{Exists: true, Foreign: true}, false},
+		{"ours and unreadable", func(s *corev1.Secret) { s.Data["value"] = []byte("{{") }, Kubeconfig{}, false},
 		{"ours, and somebody put a command in", func(s *corev1.Secret) {
 			s.Data["value"] = bytes.Replace(s.Data["value"], []byte("client-key-data"), []byte("exec: {command: sh}\n    client-key-data"), 1)
-		}, plan.Kubeconfig{}, false},
-		{"ours and empty", func(s *corev1.Secret) { s.Data = nil }, plan.Kubeconfig{}, false},
+		}, Kubeconfig{}, false},
+		{"ours and empty", func(s *corev1.Secret) { s.Data = nil }, Kubeconfig{}, false},
 		{"the user's and unreadable", orphan(func(s *corev1.Secret) {
 			s.Type, s.Data["value"] = corev1.SecretTypeOpaque, []byte("{{")
-		}), plan.Kubeconfig{Exists: true, Foreign: true}, false},
+		}), Kubeconfig{Exists: true, Foreign: true}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -148,7 +146,7 @@ func TestKubeconfigState(t *testing.T) {
 			}
 		})
 	}
-	if state := read(t, newClient(t)); state.Kubeconfig != (plan.Kubeconfig{}) || len(state.Disowned) > 0 {
+	if state := read(t, newClient(t)); state.Kubeconfig != (Kubeconfig{}) || len(state.Disowned) > 0 {
 		t.Errorf("without secrets: %+v", state)
 	}
 }

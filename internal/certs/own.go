@@ -43,9 +43,8 @@ func Own(ctx context.Context, from client.Reader, c client.Client, cluster *clus
 // ownersOf returns the owners that a secret of the cluster should have: those that it has, where it is not ours to own.
 func ownersOf(s *corev1.Secret, cluster *clusterv1.Cluster, owner metav1.OwnerReference) []metav1.OwnerReference {
 	isOwner := func(ref metav1.OwnerReference) bool { return sameObject(ref, owner) }
-	controller, ref := metav1.GetControllerOf(s), cluster.Spec.ControlPlaneRef
-	ours := controller != nil && isOwner(*controller) || isClusters(s, cluster)
-	if !ours || !s.DeletionTimestamp.IsZero() || !isOf(owner, ref.APIGroup, ref.Kind) || owner.Name != ref.Name {
+	controller := metav1.GetControllerOf(s)
+	if !isOurs(s, cluster, owner) || !s.DeletionTimestamp.IsZero() || !isControlPlaneOf(cluster, owner) {
 		return s.OwnerReferences
 	}
 	owners := slices.DeleteFunc(slices.Clone(s.OwnerReferences), func(ref metav1.OwnerReference) bool {
@@ -57,6 +56,18 @@ func ownersOf(s *corev1.Secret, cluster *clusterv1.Cluster, owner metav1.OwnerRe
 	}
 	// By one name there is one owner; another UID is one that it had before.
 	return slices.Insert(slices.DeleteFunc(owners, isOwner), at, owner)
+}
+
+// isOurs reports whether a secret is controlled by the owner, under whatever UID, or belongs to the cluster.
+func isOurs(s *corev1.Secret, cluster *clusterv1.Cluster, owner metav1.OwnerReference) bool {
+	controller := metav1.GetControllerOf(s)
+	return controller != nil && sameObject(*controller, owner) || isClusters(s, cluster)
+}
+
+// isControlPlaneOf reports whether an owner is the control plane that a cluster names.
+func isControlPlaneOf(cluster *clusterv1.Cluster, owner metav1.OwnerReference) bool {
+	ref := cluster.Spec.ControlPlaneRef
+	return isOf(owner, ref.APIGroup, ref.Kind) && owner.Name == ref.Name
 }
 
 // isClusters tells whether a secret is of the type and label of those that Cluster API makes for this

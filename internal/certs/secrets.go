@@ -14,8 +14,6 @@ import (
 	capicerts "sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/quorate/quorate/internal/plan"
 )
 
 // Secrets is what the secrets of a cluster were found to be. It holds nothing of their content.
@@ -32,7 +30,7 @@ type Secrets struct {
 	// machine can start with them; the bootstrap provider lets no other join.
 	Keyless []string
 	// Kubeconfig is the state of the secret with which the cluster is reached.
-	Kubeconfig plan.Kubeconfig
+	Kubeconfig Kubeconfig
 	// Disowned are the purposes of the secrets that the control plane should control and does not, sorted.
 	Disowned []string
 }
@@ -46,36 +44,53 @@ func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, conf
 	for _, wanted := range secret.NewCertificatesForInitialControlPlane(config) {
 		purpose := string(wanted.Purpose)
 		found, err := get(ctx, c, cluster, wanted.Purpose)
-		switch {
-		case err != nil:
+		if err != nil {
 			return Secrets{}, err
-		case found == nil && wanted.External:
-			s.Given = append(s.Given, purpose)
-			continue
-		case found == nil:
-			s.Missing = append(s.Missing, purpose)
+		}
+		if found == nil {
+			s.noteAbsent(wanted)
 			continue
 		}
 		s.noteOwner(found, purpose, cluster, owner)
 		if text := flaw(found, wanted); text != "" {
 			broken = append(broken, text)
-		} else if !wanted.External && len(found.Data[secret.TLSKeyDataName]) == 0 {
+		} else if isKeyless(found, wanted) {
 			s.Keyless = append(s.Keyless, purpose)
 		}
 	}
-	found, err := get(ctx, c, cluster, secret.Kubeconfig)
-	if err != nil {
+	if err := s.readKubeconfig(ctx, c, cluster, owner); err != nil {
 		return Secrets{}, err
-	}
-	if found != nil {
-		s.Kubeconfig = kubeconfigState(found, cluster, slices.Contains(s.Keyless, string(secret.ClusterCA)))
-		s.noteOwner(found, string(secret.Kubeconfig), cluster, owner)
 	}
 	for _, purposes := range [][]string{s.Missing, s.Given, s.Keyless, s.Disowned, broken} {
 		slices.Sort(purposes)
 	}
 	s.Broken = strings.Join(broken, "; ")
 	return s, nil
+}
+
+// isKeyless reports whether the key of an authority of ours is kept elsewhere.
+func isKeyless(s *corev1.Secret, wanted *secret.Certificate) bool {
+	return !wanted.External && len(s.Data[secret.TLSKeyDataName]) == 0
+}
+
+// noteAbsent notes that there is no secret of a kind: the user can give it, or it can be generated.
+func (s *Secrets) noteAbsent(wanted *secret.Certificate) {
+	if wanted.External {
+		s.Given = append(s.Given, string(wanted.Purpose))
+	} else {
+		s.Missing = append(s.Missing, string(wanted.Purpose))
+	}
+}
+
+// readKubeconfig notes the state of the secret with which the cluster is reached; Keyless is known by then.
+func (s *Secrets) readKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, owner metav1.OwnerReference) error {
+	found, err := get(ctx, c, cluster, secret.Kubeconfig)
+	if err != nil || found == nil {
+		return err
+	}
+	s.Kubeconfig = kubeconfigState(found, cluster, slices.Contains(s.Keyless, string(secret.ClusterCA)))
+	s.noteOwner(found, string(secret.Kubeconfig), cluster, owner)
+	return nil
 }
 
 // noteOwner notes a secret that should be controlled by owner, exactly as that is written today.
@@ -91,14 +106,8 @@ func (s *Secrets) noteOwner(found *corev1.Secret, purpose string, cluster *clust
 // without it every machine would make one of its own.
 func flaw(s *corev1.Secret, wanted *secret.Certificate) string {
 	cert, key := s.Data[secret.TLSCrtDataName], s.Data[secret.TLSKeyDataName]
-	needsKey := wanted.Purpose == secret.ServiceAccount || wanted.Purpose == secret.APIServerEtcdClient
-	var lacks []string
-	if len(cert) == 0 {
-		lacks = append(lacks, secret.TLSCrtDataName)
-	}
-	if needsKey && len(key) == 0 {
-		lacks = append(lacks, secret.TLSKeyDataName)
-	}
+	needed := neededData(wanted)
+	lacks := slices.DeleteFunc(slices.Clone(needed), func(name string) bool { return len(s.Data[name]) > 0 })
 	name := s.Namespace + "/" + s.Name
 	switch {
 	case len(lacks) > 0:
@@ -110,11 +119,19 @@ func flaw(s *corev1.Secret, wanted *secret.Certificate) string {
 	if _, err := capicerts.DecodeCertPEM(cert); err != nil {
 		return fmt.Sprintf("secret %s: %s holds no certificate", name, secret.TLSCrtDataName)
 	}
-	isUsed := !wanted.External || needsKey
+	isUsed := !wanted.External || slices.Contains(needed, secret.TLSKeyDataName)
 	if isUsed && len(key) > 0 {
 		if _, err := tls.X509KeyPair(cert, key); err != nil {
 			return fmt.Sprintf("secret %s: %s and %s are no pair of a certificate and its key", name, secret.TLSCrtDataName, secret.TLSKeyDataName)
 		}
 	}
 	return ""
+}
+
+// neededData are the keys of a secret under which there must be data.
+func neededData(wanted *secret.Certificate) []string {
+	if wanted.Purpose == secret.ServiceAccount || wanted.Purpose == secret.APIServerEtcdClient {
+		return []string{secret.TLSCrtDataName, secret.TLSKeyDataName}
+	}
+	return []string{secret.TLSCrtDataName}
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -50,10 +51,8 @@ func heirs(s *corev1.Secret, purpose secret.Purpose, config *bootstrapv1.Kubeadm
 	ofConfig := slices.ContainsFunc(s.OwnerReferences, isConfig)
 	ofCluster := purpose == secret.Kubeconfig && s.Type == clusterv1.ClusterSecretType && slices.ContainsFunc(s.OwnerReferences, isCluster)
 	rest := slices.DeleteFunc(slices.Clone(s.OwnerReferences), isConfig)
-	controlled := slices.ContainsFunc(rest, func(ref metav1.OwnerReference) bool {
-		return ref.Controller != nil && *ref.Controller && ref.UID != owner.UID
-	})
-	if controlled || !ofConfig && !ofCluster {
+	isOtherController := func(ref metav1.OwnerReference) bool { return ptr.Deref(ref.Controller, false) && ref.UID != owner.UID }
+	if slices.ContainsFunc(rest, isOtherController) || !ofConfig && !ofCluster {
 		return nil, false
 	}
 	owners := util.EnsureOwnerRef(rest, owner)

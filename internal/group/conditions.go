@@ -35,7 +35,7 @@ func (t *Turn) keeps(kind string, of conditions.Getter) bool {
 	if !o.Cluster.Reachable && (t.isFresh(t.View.Since) || t.isFresh(t.Memory.Began)) {
 		return true
 	}
-	return ofEtcd[kind] && o.Etcd.Managed && !o.Etcd.Known && t.isFresh(t.Memory.Began)
+	return ofEtcd[kind] && o.Etcd.Ours() && !o.Etcd.Known && t.isFresh(t.Memory.Began)
 }
 
 // ofEtcd are the conditions that need etcd's members.
@@ -98,8 +98,11 @@ func (t *Turn) Conditions(d plan.Decision, failure error) []metav1.Condition {
 			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason, upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
 	}
 	all = append(all, t.Kind.Conditions(t)...)
-	remote := []metav1.Condition{t.components(), t.available()}
-	if t.Facts.Etcd.Managed {
+	remote := []metav1.Condition{t.available()}
+	if !t.Nodeless {
+		remote = append(remote, t.components())
+	}
+	if t.Facts.Etcd.Ours() {
 		remote = append(remote, t.etcdHealthy())
 	}
 	return append(all, t.unless(t.Object, remote)...)
@@ -241,7 +244,7 @@ func (t *Turn) components() metav1.Condition {
 	}
 	worst, texts := plan.Healthy, []string(nil)
 	for _, m := range t.Machines {
-		if m.Facts.Deleting || m.Spec.ProviderID == "" && m.Facts.Node == "" {
+		if m.Facts.Deleting || m.Spec.ProviderID == "" && m.Facts.Host == "" {
 			continue // nothing can be expected of it
 		}
 		for _, c := range m.Facts.Components {
@@ -264,10 +267,10 @@ func (t *Turn) components() metav1.Condition {
 func (t *Turn) strayNodes() []string {
 	taken := map[string]bool{}
 	for _, m := range t.Facts.Machines {
-		if m.Node == "" {
+		if m.Host == "" {
 			return nil
 		}
-		taken[m.Node] = true
+		taken[m.Host] = true
 	}
 	var names []string
 	for i := range t.View.Nodes {
@@ -314,14 +317,14 @@ func (t *Turn) available() metav1.Condition {
 		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, "The control plane is being deleted")
 	case !o.Cluster.Reachable:
 		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The API server does not answer: "+o.Cluster.Unreachable)
-	case o.Etcd.Managed && !o.Etcd.Known:
+	case o.Etcd.Ours() && !o.Etcd.Known:
 		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The members of etcd are not known: "+o.Etcd.Why)
 	}
 	var lacks, remarks []string
 	for _, text := range t.Lacking {
 		lacks = append(lacks, "* "+text)
 	}
-	if o.Etcd.Managed {
+	if o.Etcd.Ours() {
 		voters := t.credited()
 		text := fmt.Sprintf("* %d of %d etcd voters healthy, %d needed", quorum.Healthy(voters), len(voters), quorum.Majority(len(voters)))
 		if !quorum.Has(voters) {
@@ -331,6 +334,7 @@ func (t *Turn) available() metav1.Condition {
 		}
 	}
 	switch healthy := t.healthy(); {
+	case t.Nodeless:
 	case healthy == 0:
 		lacks = append(lacks, "* no machine has all control plane components healthy")
 	case healthy < len(o.Machines):

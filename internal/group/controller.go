@@ -49,6 +49,8 @@ type Controller struct {
 	Kind Kind
 	// Quorums reaches etcd. Nil: SetupWithManager makes one that asks the clusters themselves.
 	Quorums Quorums
+	// Kubeadm reaches what kubeadm left in the clusters. Nil: the clusters are asked themselves.
+	Kubeadm KubeadmFiles
 	// Memories are what is kept of each group between turns.
 	Memories Memories
 
@@ -212,7 +214,7 @@ func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1
 func (t *Turn) prepare(d plan.Decision) {
 	busy := t.Busy()
 	t.Memory.Surveys.AtRest = !busy && !d.Step.Acts()
-	if len(t.Machines) > 0 && (t.Facts.Cluster.Kubeconfig.Exists || t.Facts.Group.Deleting) {
+	if len(t.Machines) > 0 && !t.Nodeless && (t.Kubeconfig.Exists || t.Facts.Group.Deleting) {
 		key := t.ClusterKey()
 		t.Workload.Want(key, busy)
 		t.Workload.Own(key, Mine(slices.Concat(t.Objects(), t.Others)...)) // also where the connection is new
@@ -246,7 +248,7 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 	if !d.Step.Acts() {
 		return nil
 	}
-	if d.Step.MakesKeys() {
+	if t.Facts.MakesKeys(d.Step) {
 		if !t.Keys.Begin() {
 			return errKeysWait
 		}
@@ -269,6 +271,5 @@ func (c *Controller) Forget(key client.ObjectKey) {
 		c.Workload.Forget(m.cluster)
 		c.Quorums.Forget(m.cluster)
 	}
-	c.Kind.Forget(key)
 	c.metrics().Forget(key)
 }

@@ -34,14 +34,18 @@ func (t *Turn) Do(ctx context.Context, step plan.Step) error {
 		return t.adopt(ctx, step.Machine)
 	case plan.ReleaseHook:
 		return t.release(ctx, step.Machine)
-	case plan.MoveLeader, plan.RemoveMember:
+	case plan.MoveLeader, plan.PromoteMember, plan.RemoveMember:
 		return t.changeMembers(ctx, step)
-	case plan.WriteKubeconfig:
-		return t.WriteKubeconfig(ctx)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:
 		return nil
+	}
+	switch {
+	case step.Verb != plan.Write:
+		return fmt.Errorf("the step %s is not known", step)
+	case step.Chore == ChoreKubeconfig:
+		return t.WriteKubeconfig(ctx)
 	}
 	return t.Kind.Perform(ctx, t, step)
 }
@@ -124,11 +128,14 @@ func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
 	to := t.dial()
 	targets := t.Targets(to)
 	targets = append(targets, t.Unregistered(t.Survey, to, targets)...)
-	if step.Verb == plan.MoveLeader {
+	switch step.Verb {
+	case plan.MoveLeader:
 		if err := quorum.MoveLeader(ctx, targets, id); err != nil {
 			return fmt.Errorf("moving the leadership of etcd to member %s: %w", step.Member, err)
 		}
 		return nil
+	case plan.PromoteMember:
+		return quorum.Promote(ctx, targets, id)
 	}
 	if err := quorum.RemoveMember(ctx, targets, id); err != nil {
 		return fmt.Errorf("removing member %s from etcd: %w", step.Member, err)

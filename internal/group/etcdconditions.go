@@ -41,7 +41,7 @@ func (t *Turn) etcdHealthy() metav1.Condition {
 		}
 	}
 	for _, m := range o.Machines {
-		if m.Node != "" && !m.Deleting && !has[m.Name] {
+		if m.Host != "" && !m.Deleting && !has[m.Name] {
 			blame(plan.Unhealthy, "machine %s has no member", m.Name)
 		}
 	}
@@ -78,6 +78,6 @@ func (t *Turn) justJoined(m plan.Member) bool {
 	return slices.ContainsFunc(t.Facts.Machines, func(on plan.Machine) bool {
 		// Of a voter that is on no known machine any that has no Node may be the one.
 		its := on.Name == m.Machine || m.Machine == ""
-		return its && !on.Deleting && (on.Node == "" || on.Name == m.Machine && m.Health == plan.Unknown && t.isFresh(on.NodeSince))
+		return its && !on.Deleting && (on.Host == "" || on.Name == m.Machine && m.Health == plan.Unknown && t.isFresh(on.UpSince))
 	})
 }

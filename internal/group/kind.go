@@ -34,6 +34,11 @@ type Type struct {
 	Finalizer string
 	// NameVariable stands for the object in templates of machines' names.
 	NameVariable string
+	// Nodeless: its machines have no Nodes. They run a member of etcd and nothing else.
+	Nodeless bool
+	// TemplateField is the field that refers to the template of infrastructure machines. Defaults to
+	// spec.machineTemplate.spec.infrastructureRef.
+	TemplateField string
 	// Standalone: an object belongs to the Cluster that its label names, where no Cluster owns it.
 	Standalone bool
 }
@@ -42,7 +47,7 @@ type Type struct {
 //
 // Its methods are called in this order in each turn: Spec and Want; Read, unless the group is paused or deleted;
 // ReadBootstrap of each machine; Look; then the step, which is Perform's where it is only this kind's;
-// Sync; Conditions, MachineConditions and Describe.
+// TakeDown and Sync; Conditions, MachineConditions and Describe.
 type Kind interface {
 	// Type names the kind; New returns an empty object of it.
 	Type() Type
@@ -77,14 +82,15 @@ type Kind interface {
 	InPlace(t *Turn, m *Machine) drift.Changes
 	// Sync writes what follows the object without a step.
 	Sync(ctx context.Context, t *Turn) error
+	// TakeDown sees to the end of others with the Cluster, also while the group itself is being deleted or has machines that it
+	// cannot adopt.
+	TakeDown(ctx context.Context, t *Turn) error
 
 	// Conditions and MachineConditions are those that only this kind has.
 	Conditions(t *Turn) []metav1.Condition
 	MachineConditions(t *Turn, m *Machine) []metav1.Condition
 	// Describe completes the status of an object.
 	Describe(t *Turn, object Object)
-	// Forget drops what is kept of a group that is gone.
-	Forget(key client.ObjectKey)
 }
 
 // Spec is what all kinds' specs say.
@@ -101,16 +107,14 @@ type Spec struct {
 	ReadinessGates []clusterv1.MachineReadinessGate
 	// Domains are the failure domains to use; nil: the Cluster's for control planes.
 	Domains []string
-	// MaxParallel, Surge and Repair are as in plan.Want.
-	MaxParallel, Surge int
-	Repair             plan.RepairLimits
-	// ShrinkHealthy is as in plan.Want.
-	ShrinkHealthy bool
+	// Policy is how machines join, are replaced and go.
+	Policy plan.Policy
 	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.
 	HealthCheck *HealthCheck
-	// ManagesEtcd: etcd runs on the machines, and its members are the group's to keep. HoldsQuorum: it runs there, whoever
-	// keeps its members.
-	ManagesEtcd, HoldsQuorum bool
+	// Etcd is who keeps the members of etcd on the machines, as far as the object alone tells. HoldsQuorum: some may run
+	// there, whoever keeps them.
+	Etcd        plan.EtcdOwner
+	HoldsQuorum bool
 	// Components are the static pods that each machine should run, sorted by name; none: what can be told of a machine is
 	// whether its Node is ready.
 	Components []string
@@ -124,7 +128,7 @@ type Spec struct {
 
 // HealthCheck says when a machine counts as broken.
 type HealthCheck struct {
-	// NodeStartupSeconds Defaults to 1200, UnhealthySeconds to 300.
+	// NodeStartupSeconds, in which a machine has its Node, or votes where it has none, defaults to 1200, UnhealthySeconds to 300.
 	NodeStartupSeconds, UnhealthySeconds *int32
 }
 

@@ -40,6 +40,8 @@ func ListMachines(ctx context.Context, from client.Reader, of client.Object, clu
 		switch {
 		case metav1.IsControlledBy(m, of):
 			list.Ours = append(list.Ours, m)
+		case selector == nil && machine.IsEtcd(m):
+			// It outlives the control plane, which needs it to the end.
 		case selector == nil && !machine.IsControlPlane(m), selector != nil && !selector.Matches(labels.Set(m.Labels)):
 			list.Workers = append(list.Workers, m.Name)
 		default:

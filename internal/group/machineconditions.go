@@ -14,7 +14,7 @@ import (
 // MachineConditions returns the conditions of a machine.
 func (t *Turn) MachineConditions(m *Machine) []metav1.Condition {
 	remote := t.Kind.MachineConditions(t, m)
-	if t.Facts.Etcd.Managed {
+	if t.Facts.Etcd.Ours() {
 		remote = append(remote, t.memberCondition(m))
 	}
 	return append(upToDate(m), t.unless(m.Machine, remote)...)
@@ -50,8 +50,8 @@ func missingNode(m *Machine) string {
 		return ""
 	case m.Facts.Failed != "":
 		return "The machine failed: " + m.Facts.Failed
-	case m.Facts.Node != "":
-		return "Node " + m.Facts.Node + " does not exist"
+	case m.Facts.Host != "":
+		return "Node " + m.Facts.Host + " does not exist"
 	}
 	return "Waiting for its Node"
 }
@@ -65,10 +65,18 @@ func (t *Turn) Blind(m *Machine) (reason, why string) {
 	case !o.Cluster.Reachable:
 		return clusterv1.ConnectionDownReason, "The API server does not answer: " + o.Cluster.Unreachable
 	}
-	if why := missingNode(m); why != "" {
+	if why := missingNode(m); why != "" && !t.Nodeless {
 		return clusterv1.InspectionFailedReason, why
 	}
 	return "", ""
+}
+
+// hostTitle names what a machine is in the cluster, for people.
+func (t *Turn) hostTitle(m *plan.Machine) string {
+	if t.Nodeless {
+		return "Machine " + m.Name
+	}
+	return "Node " + m.Host
 }
 
 // memberCondition tells of the etcd member on the machine.
@@ -84,6 +92,9 @@ func (t *Turn) memberCondition(on *Machine) metav1.Condition {
 	if !t.Facts.Etcd.Known {
 		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, cmp.Or(t.Facts.Etcd.Why, "The members of etcd are not known"))
 	}
+	if t.Nodeless && facts.Host == "" {
+		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, "Waiting for a member that votes")
+	}
 	members := plan.Assess(t.Facts).Members
 	for j, m := range t.Facts.Etcd.Members {
 		if m.Machine != facts.Name {
@@ -92,5 +103,5 @@ func (t *Turn) memberCondition(on *Machine) metav1.Condition {
 		return HealthCondition(kind, members[j].Health, []string{"Member " + m.ID + " " + members[j].Why}, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
 			upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason)
 	}
-	return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, "Etcd has no member for Node "+facts.Node)
+	return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, "Etcd has no member for "+t.hostTitle(facts))
 }

@@ -21,7 +21,7 @@ func (o *Observation) Match(members []etcd.Member) etcd.Matching {
 	for i, m := range o.Machines {
 		hosts[i] = etcd.Host{
 			Name:       m.Name,
-			Node:       m.Facts.Node,
+			Node:       o.memberName(m),
 			Registered: m.Node != nil,
 			Names:      machine.HostNames(m.Machine),
 			Addresses:  machine.Addresses(m.Machine, m.Node),
@@ -35,6 +35,14 @@ func (o *Observation) Match(members []etcd.Member) etcd.Matching {
 	return etcd.Match(members, hosts, nodes)
 }
 
+// memberName is the name that the member on a machine has, as far as it is known: its Node's, or, where machines have none, its own.
+func (o *Observation) memberName(m *Machine) string {
+	if o.Nodeless {
+		return m.Name
+	}
+	return m.Facts.Host
+}
+
 // MachineOf returns the name of the machine that one member runs or will run on.
 func (o *Observation) MachineOf(m etcd.Member) string { return o.Match([]etcd.Member{m}).Hosts[m.ID] }
 
@@ -45,10 +53,13 @@ type Dial func(node, ip string) etcd.Target
 // and on every other Node that calls itself a control plane, because a member
 // whose Machine is gone may still run there.
 func (o *Observation) Targets(to Dial) []etcd.Target {
+	if o.Nodeless {
+		return o.memberTargets(to)
+	}
 	var targets []etcd.Target
 	known := map[string]bool{}
 	for _, m := range o.Machines {
-		name, ip := m.Facts.Node, machine.InternalIP(m.Machine)
+		name, ip := m.Facts.Host, machine.InternalIP(m.Machine)
 		if name == "" {
 			continue
 		}
@@ -83,7 +94,7 @@ func (o *Observation) Unregistered(survey etcd.Survey, to Dial, known []etcd.Tar
 		}
 		name := matched.Hosts[member.ID]
 		for _, m := range o.Machines {
-			if m.Name == name && m.Facts.Node == "" {
+			if m.Name == name && m.Facts.Host == "" {
 				targets = append(targets, to(member.Name, machine.InternalIP(m.Machine)))
 			}
 		}
@@ -98,7 +109,7 @@ func (o *Observation) Ask(ctx context.Context, quorum Surveyor, to Dial, last et
 	targets := o.Targets(to)
 	targets = append(targets, o.Unregistered(last, to, targets)...)
 	if len(targets) == 0 {
-		return etcd.Survey{Why: "no Node of a control plane is known"}
+		return etcd.Survey{Why: "no machine is known on which a member could be asked"}
 	}
 	survey := quorum.Survey(ctx, targets)
 	if more := o.Unregistered(survey, to, targets); len(more) > 0 {

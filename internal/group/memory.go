@@ -24,6 +24,8 @@ type Memory struct {
 	Template Template
 	// Secrets are what is known of the cluster's.
 	Secrets Secrets
+	// Files are kubeadm's in the managed cluster.
+	Files FilesSeen
 	// Since is since when each member is as it is.
 	Since MemberTimes
 

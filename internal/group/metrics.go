@@ -55,16 +55,16 @@ func (kind Metrics) Step(d plan.Decision, delay time.Duration, err error) {
 	if err != nil {
 		result = "failed"
 	}
-	steps.WithLabelValues(string(kind), string(d.Step.Verb), d.Rule, d.Reason, result).Inc()
+	steps.WithLabelValues(string(kind), d.Step.Action(), d.Rule, d.Reason, result).Inc()
 	if err == nil {
-		stepDelay.WithLabelValues(string(kind), string(d.Step.Verb)).Observe(max(delay, 0).Seconds())
+		stepDelay.WithLabelValues(string(kind), d.Step.Action()).Observe(max(delay, 0).Seconds())
 	}
 }
 
 // Spare tells how well the quorum of a group stands. Where that is not known there
 // is no figure: the last good one would hide that etcd is silent.
 func (kind Metrics) Spare(of client.ObjectKey, o plan.Observed) {
-	if !o.Etcd.Managed || !o.Etcd.Known {
+	if !o.Etcd.Ours() || !o.Etcd.Known {
 		quorumSpare.DeleteLabelValues(string(kind), of.Namespace, of.Name)
 		return
 	}

@@ -40,7 +40,7 @@ func spare(t *testing.T, kind, name string) (float64, bool) {
 // TestSpareIsUnknown: while etcd is silent there is no figure, rather than the last good one.
 func TestSpareIsUnknown(t *testing.T) {
 	of, metrics := client.ObjectKey{Namespace: "default", Name: "spare"}, Metrics("Thing")
-	o := plan.Observed{Etcd: plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
+	o := plan.Observed{Etcd: plan.Etcd{Owner: plan.EtcdOurs, Known: true, Members: []plan.Member{
 		{ID: "1", Health: plan.Healthy}, {ID: "2", Health: plan.Healthy}, {ID: "3", Health: plan.Healthy},
 	}}}
 	metrics.Spare(of, o)

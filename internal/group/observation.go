@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/machine"
@@ -24,6 +25,8 @@ import (
 // were read from, for the report and the step. It holds no client.
 type Observation struct {
 	Cluster *clusterv1.Cluster
+	// Nodeless: the machines have no Nodes.
+	Nodeless bool
 	// Machines are those of the group, the oldest first.
 	Machines []*Machine
 	// Others are the cluster's control plane machines that are not the group's, by name.
@@ -35,6 +38,8 @@ type Observation struct {
 	Left   string
 	// Retry is how long to wait before etcd's members, none of whom answered, are asked again; 0: they answered.
 	Retry time.Duration
+	// Kubeconfig is what is known of the cluster's kubeconfig.
+	Kubeconfig certs.Kubeconfig
 	// Lacking are what the certificates of the cluster lack, in sentences; empty: nothing.
 	Lacking []string
 	// Facts are what a decision may depend on.
@@ -118,7 +123,7 @@ func (o *Observation) AddWorkload(view workload.View, components []string) {
 	for _, m := range o.Machines {
 		m.Node = nodes[m.Facts.Name]
 		*m.Facts = MachineFacts(m.Machine, m.Node, view, components)
-		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Node != "")
+		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Host != "")
 		m.Facts.CannotJoin = o.cannotJoin(m)
 	}
 }
@@ -129,7 +134,7 @@ func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, c
 		Name:     m.Name,
 		Domain:   m.Spec.FailureDomain,
 		Created:  m.CreationTimestamp.Time,
-		Node:     machine.NodeName(m),
+		Host:     machine.NodeName(m),
 		Deleting: !m.DeletionTimestamp.IsZero(),
 		Hook:     machine.HasHook(m),
 		HookDue:  machine.HookDue(m),
@@ -139,10 +144,10 @@ func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, c
 		facts.Components = unknownComponents(components, "the machine has no Node")
 		return facts
 	}
-	facts.Node = node.Name
-	facts.NodeSince = node.CreationTimestamp.Time
+	facts.Host = node.Name
+	facts.UpSince = node.CreationTimestamp.Time
 	ready := machine.NodeReady(node)
-	facts.NodeReady = ready == corev1.ConditionTrue && view.Reachable
+	facts.Ready = ready == corev1.ConditionTrue && view.Reachable
 	switch {
 	case !view.Reachable:
 		facts.Components = unknownComponents(components, "the API server is not reachable")
@@ -150,7 +155,7 @@ func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, c
 		// The kubelet is silent: what its pods last said may be long over.
 		facts.Components = unknownComponents(components, "Node "+node.Name+" does not report")
 	case len(components) == 0:
-		facts.Components = []plan.Component{nodeComponent(node, facts.NodeReady)}
+		facts.Components = []plan.Component{nodeComponent(node, facts.Ready)}
 	default:
 		facts.Components = machine.Components(node.Name, view.Pods, components)
 	}
@@ -198,6 +203,7 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 			Machine: matched.Hosts[m.ID],
 			Learner: m.Learner,
 			Leader:  m.Leader,
+			InSync:  m.InSync,
 			Health:  m.Health,
 			Why:     m.Why,
 			Alarms:  m.Alarms,
@@ -217,7 +223,7 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 func (o *Observation) NewestFact(of client.Object) time.Time {
 	times := []time.Time{of.GetCreationTimestamp().Time}
 	for _, m := range o.Machines {
-		times = append(times, m.Facts.NodeSince, m.CreationTimestamp.Time)
+		times = append(times, m.Facts.UpSince, m.CreationTimestamp.Time)
 		if gone := m.DeletionTimestamp; gone != nil {
 			times = append(times, gone.Time)
 		}
@@ -307,7 +313,7 @@ func (o *Observation) memberRemoved(on *Machine) bool {
 // Surveys reports whether etcd's members are to be asked.
 func (o *Observation) Surveys() bool {
 	f := o.Facts
-	if !f.Etcd.Managed || !f.Group.Initialized || f.Group.Paused {
+	if !f.Etcd.Ours() || f.Group.Paused || !f.Group.Initialized && (!o.Nodeless || len(o.Machines) == 0) {
 		return false
 	}
 	// Of a group that goes as a whole, members are left alone.

@@ -73,8 +73,12 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 	if t.Facts.Group.PartialCreate == "" {
 		t.Facts.Group.PartialCreate = t.Memory.begun
 	}
-	t.Workload.Own(t.ClusterKey(), Mine(slices.Concat(machines.Ours, machines.Others)...))
-	t.See(t.Workload.View(t.ClusterKey()))
+	if t.Nodeless {
+		t.seeNodeless()
+	} else {
+		t.Workload.Own(t.ClusterKey(), Mine(slices.Concat(machines.Ours, machines.Others)...))
+		t.See(t.Workload.View(t.ClusterKey()))
+	}
 	if err := t.Kind.Look(ctx, t); err != nil {
 		return nil, 0, err
 	}
@@ -98,21 +102,18 @@ func (c *Controller) Begin(object Object, cluster *clusterv1.Cluster, machines M
 			Repairing:   ReplacementIn(annotations, upstream.RemediationInProgressAnnotation) != nil,
 		},
 		Want: plan.Want{
-			Replicas:      int(ptr.Deref(t.Spec.Replicas, 1)),
-			MaxParallel:   t.Spec.MaxParallel,
-			Domains:       t.Spec.Domains,
-			Surge:         t.Spec.Surge,
-			ShrinkHealthy: t.Spec.ShrinkHealthy,
-			Repair:        t.Spec.Repair,
-			DomainSeed:    cluster.Name,
+			Replicas:   int(ptr.Deref(t.Spec.Replicas, 1)),
+			Domains:    t.Spec.Domains,
+			DomainSeed: cluster.Name,
 		},
+		Policy: t.Spec.Policy,
 		Cluster: plan.Cluster{
 			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
 		},
-		Etcd:    plan.Etcd{Managed: t.Spec.ManagesEtcd},
+		Etcd:    plan.Etcd{Owner: t.Spec.Etcd},
 		Workers: machines.Workers,
 	})
-	t.Others = machines.Others
+	t.Others, t.Nodeless = machines.Others, c.Kind.Type().Nodeless
 	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		t.Facts.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
 	}
@@ -163,7 +164,7 @@ func (t *Turn) read(ctx context.Context, machines Machines) error {
 	if err := t.readParts(ctx); err != nil {
 		return err
 	}
-	if len(machines.Ours) < t.Facts.Want.Replicas+t.Facts.Want.Surge {
+	if len(machines.Ours) < t.Facts.Want.Replicas+t.Facts.Policy.Surge {
 		begun, err := t.begun(ctx)
 		if err != nil {
 			return err
@@ -238,12 +239,13 @@ func (t *Turn) readTemplate(ctx context.Context) Template {
 		return Template{Kind: t.Spec.Inline.GroupVersionKind()}
 	}
 	ref, namespace := t.Spec.Infrastructure, t.Object.GetNamespace()
+	field := cmp.Or(t.Kind.Type().TemplateField, "spec.machineTemplate.spec.infrastructureRef")
 	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, namespace)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Template{Missing: fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: there is no %s %q in namespace %s", ref.Kind, ref.Name, namespace)}
+		return Template{Missing: fmt.Sprintf("%s: there is no %s %q in namespace %s", field, ref.Kind, ref.Name, namespace)}
 	case err != nil:
-		return Template{Missing: fmt.Sprintf("spec.machineTemplate.spec.infrastructureRef: %s %q: %v", ref.Kind, ref.Name, err)}
+		return Template{Missing: fmt.Sprintf("%s: %s %q: %v", field, ref.Kind, ref.Name, err)}
 	}
 	gvk := found.GroupVersionKind()
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
@@ -356,5 +358,8 @@ const longestDrift = 200
 
 // identity are the labels that say whose a machine is.
 func (t *Turn) identity() map[string]string {
+	if t.Nodeless {
+		return drift.EtcdLabels(t.Object.GetName(), t.Cluster.Name)
+	}
 	return drift.IdentityLabels(t.Object.GetName(), t.Cluster.Name)
 }

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -74,7 +71,7 @@ func (readOnly) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...c
 
 // lookOnce adds what the managed cluster and its etcd say.
 func (t *Turn) lookOnce(ctx context.Context) {
-	config, err := WorkloadConfig(ctx, t.APIReader, t.Cluster)
+	config, err := workload.ConfigOf(ctx, t.APIReader, t.ClusterKey())
 	if err != nil {
 		t.See(workload.View{Why: err.Error()})
 		return
@@ -100,19 +97,6 @@ func (t *Turn) lookOnce(ctx context.Context) {
 		return etcd.Target{Name: node, Dial: workload.Dial(config, node, ip, etcdPort)}
 	}, etcd.Survey{})
 	t.AddEtcd(survey, &MemberTimes{}, time.Now())
-}
-
-// WorkloadConfig reads how a managed cluster is reached.
-func WorkloadConfig(ctx context.Context, from client.Reader, cluster *clusterv1.Cluster) (*rest.Config, error) {
-	data, err := capikubeconfig.FromSecret(ctx, from, client.ObjectKeyFromObject(cluster))
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster.Name, err)
-	}
-	config, err := kubeconfig.RESTConfig(data)
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster.Name, err)
-	}
-	return config, nil
 }
 
 // clusterName returns the name of the Cluster that owns a group; empty when none does.

@@ -21,6 +21,8 @@ type Quorum interface {
 	Survey(ctx context.Context, targets []etcd.Target) etcd.Survey
 	// MoveLeader makes a voter the leader.
 	MoveLeader(ctx context.Context, targets []etcd.Target, to uint64) error
+	// Promote lets a learner vote.
+	Promote(ctx context.Context, targets []etcd.Target, id uint64) error
 	// RemoveMember removes a member; removing what is gone is no error.
 	RemoveMember(ctx context.Context, targets []etcd.Target, id uint64) error
 }
@@ -42,8 +44,15 @@ type quorums struct {
 	open    map[client.ObjectKey]*etcd.Cluster
 }
 
-// NewQuorums returns the etcds of all clusters whose secrets a client reads. It keeps their connections.
-func NewQuorums(secrets client.Reader) Quorums { return &quorums{secrets: secrets} }
+// NewQuorums returns the etcds of all clusters whose secrets a client reads: those on control planes' machines, or, managed, those on
+// machines of their own. It keeps their connections.
+func NewQuorums(secrets client.Reader, managed bool) Quorums {
+	q := &quorums{secrets: secrets}
+	if managed {
+		q.clients.Authority = certs.ManagedEtcd
+	}
+	return q
+}
 
 // Of implements Quorums.
 func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error) {

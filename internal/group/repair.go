@@ -101,20 +101,43 @@ func (t *Turn) desiredHealthCheck() *clusterv1.MachineHealthCheck {
 	if filter := t.Object.GetLabels()[clusterv1.WatchLabel]; filter != "" {
 		check.Labels[clusterv1.WatchLabel] = filter // controllers of that filter look at nothing else
 	}
-	timeout := ptr.To(ptr.Deref(auto.UnhealthySeconds, unhealthySeconds))
 	check.Spec = clusterv1.MachineHealthCheckSpec{
 		ClusterName: cluster,
 		Selector:    metav1.LabelSelector{MatchLabels: machine.Labels(cluster)},
-		Checks: clusterv1.MachineHealthCheckChecks{
-			NodeStartupTimeoutSeconds: ptr.To(ptr.Deref(auto.NodeStartupSeconds, nodeStartupSeconds)),
-			UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{
-				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: timeout},
-				{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: timeout},
-			},
+		Checks:      auto.ofNodes(),
+	}
+	if t.Nodeless {
+		check.Spec.Selector.MatchLabels, check.Spec.Checks = t.identity(), auto.ofMembers()
+	}
+	if !t.Nodeless { // a machine without a Node counts as unhealthy there, so that the limit is the rules' alone
+		check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromInt32(most))
+	}
+	return check
+}
+
+// ofNodes are the checks of machines by their Nodes.
+func (h *HealthCheck) ofNodes() clusterv1.MachineHealthCheckChecks {
+	timeout := ptr.To(ptr.Deref(h.UnhealthySeconds, unhealthySeconds))
+	return clusterv1.MachineHealthCheckChecks{
+		NodeStartupTimeoutSeconds: ptr.To(ptr.Deref(h.NodeStartupSeconds, nodeStartupSeconds)),
+		UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: timeout},
+			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: timeout},
 		},
 	}
-	check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromInt32(most))
-	return check
+}
+
+// ofMembers are the checks of machines without Nodes by their members: one that does not do what it did, and one that never came, or
+// of which nothing is known.
+func (h *HealthCheck) ofMembers() clusterv1.MachineHealthCheckChecks {
+	const kind = upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
+	return clusterv1.MachineHealthCheckChecks{
+		NodeStartupTimeoutSeconds: ptr.To(int32(0)), // never: there will be none
+		UnhealthyMachineConditions: []clusterv1.UnhealthyMachineCondition{
+			{Type: kind, Status: metav1.ConditionFalse, TimeoutSeconds: ptr.To(ptr.Deref(h.UnhealthySeconds, unhealthySeconds))},
+			{Type: kind, Status: metav1.ConditionUnknown, TimeoutSeconds: ptr.To(ptr.Deref(h.NodeStartupSeconds, nodeStartupSeconds))},
+		},
+	}
 }
 
 // spared is how many machines may be broken at once and the rest keeps the quorum:

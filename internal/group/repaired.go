@@ -94,7 +94,7 @@ func (t *Turn) ownerRemediated(on *Machine, says string, d plan.Decision, failur
 
 // lastRetry reports whether the limits forbid to replace a machine that replaced others.
 func (t *Turn) lastRetry(m *plan.Machine) bool {
-	limits := t.Facts.Want.Repair
+	limits := t.Facts.Policy.Repair
 	return limits.Most >= 0 && m.Retries >= limits.Most && t.Facts.Now.Before(m.Replaced.Add(limits.Healthy))
 }
 
@@ -102,5 +102,5 @@ func (t *Turn) lastRetry(m *plan.Machine) bool {
 // only complete set of components.
 func (t *Turn) costsQuorum(m *plan.Machine) bool {
 	o := t.Facts
-	return o.Group.Initialized && o.Etcd.Managed && o.Etcd.Known && plan.Assess(o).Machine(m.Name).Irreplaceable
+	return o.Group.Initialized && o.Etcd.Ours() && o.Etcd.Known && plan.Assess(o).Machine(m.Name).Irreplaceable
 }

@@ -57,6 +57,9 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 // syncOwned writes what follows the group without a step: who owns the machine template, what the
 // machines carry, whose the cluster's secrets are, when certificates expire, and the health check.
 func (t *Turn) syncOwned(ctx context.Context) error {
+	if err := t.Kind.TakeDown(ctx, t); err != nil {
+		return err
+	}
 	if t.Facts.Group.Deleting || len(t.Facts.Uncontrolled) > 0 {
 		return nil
 	}

@@ -21,6 +21,9 @@ func (t *Turn) observeEtcd(ctx context.Context) error {
 	t.Left = t.Memory.left
 	around := t.Around()
 	t.Memory.Surveys.Take()
+	if !t.Facts.Group.Initialized {
+		t.Memory.Surveys.unanswered = 0 // the first member comes at any moment
+	}
 	if !t.Memory.Surveys.Usable(around, time.Now()) {
 		if err := t.Memory.Surveys.Renew(ctx, t.asker(), around, ""); err != nil {
 			return err
@@ -35,6 +38,9 @@ func (t *Turn) useSurvey() {
 	t.Facts.Now = time.Now()
 	t.Retry = t.Memory.Surveys.Retry()
 	t.AddEtcd(t.Memory.Surveys.Last, &t.Memory.Since, t.Facts.Now)
+	if t.Nodeless {
+		t.Facts.AddMembersAsHosts()
+	}
 }
 
 // How soon to look again. Objects, Nodes and Pods are watched; what is not are

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
 
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/plan"
@@ -24,7 +25,7 @@ type Secrets struct {
 	// keyless are the authorities whose key is kept elsewhere, disowned the secrets that the control
 	// plane should control and does not.
 	keyless, disowned []string
-	kubeconfig        plan.Kubeconfig
+	kubeconfig        certs.Kubeconfig
 	// Read is when, and of says for which objects, at which generation.
 	Read time.Time
 	of   string
@@ -50,22 +51,22 @@ func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.ClusterConfi
 			return err
 		}
 	}
-	facts := &t.Facts.Cluster
-	facts.MissingCertificates, facts.Kubeconfig = found.missing, found.kubeconfig
 	t.Lacking = found.lacking()
+	missing := slices.Clone(found.missing)
 	if t.Facts.Group.Initialized || len(t.Machines) > 0 {
-		facts.MissingCertificates = append(slices.Clone(found.missing), found.keysElsewhere(t)...)
+		missing = append(missing, found.keysElsewhere(t)...)
 	}
 	switch {
 	case found.broken != "" && !t.Facts.Group.Initialized:
 		t.Refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: found.broken})
 	case found.broken != "":
-		// What runs goes on without it; but nobody may join.
-		facts.MissingCertificates = append(slices.Clone(facts.MissingCertificates), found.broken)
+		missing = append(missing, found.broken) // what runs goes on without it; but nobody may join
 	case len(found.given) > 0:
 		t.Refuse(plan.Refusal{Reason: "GivenCertificatesMissing",
 			Message: fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", t.Cluster.Name, strings.Join(found.given, ", "))})
 	}
+	t.addCertificates(missing)
+	t.NoteKubeconfig(found.kubeconfig, !slices.Contains(found.missing, string(secret.ClusterCA)))
 	return nil
 }
 
@@ -125,8 +126,9 @@ func (f *Secrets) keysElsewhere(t *Turn) []string {
 
 // ControlSecrets makes the group the controller of the cluster's own secrets that lost it, or name it by
 // a UID from before a move or a restore. One that changes meanwhile is left to the next turn.
-func (t *Turn) ControlSecrets(ctx context.Context) error {
+func (t *Turn) ControlSecrets(ctx context.Context, but ...secret.Purpose) error {
 	m := &t.Memory.Secrets
+	m.disowned = slices.DeleteFunc(m.disowned, func(purpose string) bool { return slices.Contains(but, secret.Purpose(purpose)) })
 	if len(m.disowned) == 0 {
 		return nil
 	}

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -35,7 +37,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		c.Recorder = mgr.GetEventRecorder("quorate")
 	}
 	if c.Quorums == nil {
-		c.Quorums = NewQuorums(c.APIReader)
+		c.Quorums = NewQuorums(c.APIReader, kind.Nodeless)
 	}
 	c.Wakes = make(chan event.GenericEvent)
 	if err := RegisterMetrics(runtimemetrics.Registry); err != nil {
@@ -62,8 +64,11 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// ofCluster returns the group that a Cluster refers to.
-func (c *Controller) ofCluster(_ context.Context, o client.Object) []ctrl.Request {
+// ofCluster returns the group that a Cluster refers to, or, where it refers to none of the kind, those that say they are its own.
+func (c *Controller) ofCluster(ctx context.Context, o client.Object) []ctrl.Request {
+	if c.Kind.Type().Nodeless {
+		return c.labelled(ctx, o)
+	}
 	cluster, ok := o.(*clusterv1.Cluster)
 	ref := clusterv1.ContractVersionedObjectReference{}
 	if ok {
@@ -73,6 +78,27 @@ func (c *Controller) ofCluster(_ context.Context, o client.Object) []ctrl.Reques
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}}}
+}
+
+// labelled returns the groups whose label names a Cluster.
+func (c *Controller) labelled(ctx context.Context, cluster client.Object) []ctrl.Request {
+	kind := c.Kind.Type().GroupVersionKind
+	made, err := c.Client.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	list, is := made.(client.ObjectList)
+	if err != nil || !is {
+		return nil
+	}
+	if err := c.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}); err != nil {
+		return nil // the next look at rest comes anyway
+	}
+	var requests []ctrl.Request
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		if object, is := o.(client.Object); is {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+		}
+		return nil
+	})
+	return requests
 }
 
 // ofView returns the group of the Cluster whose view has changed. The
@@ -88,7 +114,7 @@ func (c *Controller) ofView(ctx context.Context, o client.Object) []ctrl.Request
 // ofWorker returns the group that waits for a worker's end.
 func (c *Controller) ofWorker(ctx context.Context, o client.Object) []ctrl.Request {
 	m, ok := o.(*clusterv1.Machine)
-	if !ok || machine.IsControlPlane(m) {
+	if !ok || machine.IsControlPlane(m) && !c.Kind.Type().Nodeless {
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}
@@ -102,7 +128,7 @@ func (c *Controller) ofWorker(ctx context.Context, o client.Object) []ctrl.Reque
 // controlled by nobody, or by something else.
 func (c *Controller) ofUncontrolled(ctx context.Context, o client.Object) []ctrl.Request {
 	m, ok := o.(*clusterv1.Machine)
-	if owner := metav1.GetControllerOf(o); !ok || !machine.IsControlPlane(m) || owner != nil && owner.Kind == c.Kind.Type().Kind {
+	if owner := metav1.GetControllerOf(o); !ok || !machine.IsControlPlane(m) && !machine.IsEtcd(m) || owner != nil && owner.Kind == c.Kind.Type().Kind {
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}

@@ -78,6 +78,9 @@ func (t *Turn) Other(name string) *clusterv1.Machine {
 
 // dial returns the way to the group's etcd.
 func (t *Turn) dial() Dial {
+	if t.Nodeless {
+		return dialDirectly
+	}
 	key := t.ClusterKey()
 	return func(node, ip string) etcd.Target {
 		return etcd.Target{Name: node, Dial: t.Workload.Dial(key, node, ip, etcdPort)}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -22,6 +23,7 @@ import (
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -63,6 +65,26 @@ func kubeadmConfiguration(template *unstructured.Unstructured) (*bootstrapv1.Clu
 	return &typed.Spec.Template.Spec.ClusterConfiguration, nil
 }
 
+// observeFiles adds in what kubeadm's files in the cluster are behind, where kubeadm makes the machines.
+func observeFiles(ctx context.Context, t *group.Turn) error {
+	if !usesKubeadm(of(t)) || t.Spec.Version == "" || memoryOf(t.Memory).template == nil {
+		return nil
+	}
+	config, err := kubeadmConfiguration(memoryOf(t.Memory).template)
+	if err != nil {
+		return err
+	}
+	return t.ObserveKubeadm(ctx, filesWanted(t, config))
+}
+
+// filesWanted is what kubeadm's files in the cluster shall say.
+func filesWanted(t *group.Turn, config *bootstrapv1.ClusterConfiguration) kubeadm.Wanted {
+	annotations := t.Object.GetAnnotations()
+	_, skipProxy := annotations[upstream.SkipKubeProxyAnnotation]
+	_, skipDNS := annotations[upstream.SkipCoreDNSAnnotation]
+	return kubeadm.Wanted{Version: t.BuildVersion(), Configuration: *config, SkipProxy: skipProxy, SkipDNS: skipDNS}
+}
+
 // Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.
 func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	m := memoryOf(t.Memory)
@@ -85,7 +107,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	if err != nil {
 		return err
 	}
-	if config.Etcd.External.IsDefined() && t.Facts.Etcd.Managed {
+	if config.Etcd.External.IsDefined() && t.Facts.Etcd.Ours() {
 		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() + ", and spec.etcd.management is Members: None would be accepted"})
 	}
 	return t.ReadSecrets(ctx, config)
@@ -108,9 +130,10 @@ func readOthers(ctx context.Context, t *group.Turn) error {
 		m.read = t.Facts.Now
 	}
 	// Without an authority only others can make the kubeconfig.
-	t.Facts.Cluster.Kubeconfig = plan.Kubeconfig{Exists: m.kubeconfig || !m.authority, Foreign: m.kubeconfig || !m.authority}
+	others := m.kubeconfig || !m.authority
+	t.NoteKubeconfig(certs.Kubeconfig{Exists: others, Foreign: others}, true)
 	if of(t).Spec.Etcd.Management == "" && m.etcd {
-		t.Facts.Etcd.Managed = true
+		t.Facts.Etcd.Owner = plan.EtcdOurs
 	}
 	return nil
 }

@@ -56,10 +56,10 @@ func (k *Kind) Look(ctx context.Context, t *group.Turn) error {
 			}
 		}
 	}
-	if o.Etcd.Operated && o.Group.Initialized {
+	if o.Etcd.Operated() && o.Group.Initialized {
 		k.askOperator(ctx, t)
 	}
-	return nil
+	return observeFiles(ctx, t)
 }
 
 // Operators tell how the operator in a managed cluster says that etcd is.
@@ -149,7 +149,7 @@ func conditionOf(object *unstructured.Unstructured, kind string) *metav1.Conditi
 
 // operatorCondition tells what the operator said of etcd.
 func operatorCondition(t *group.Turn) []metav1.Condition {
-	if !t.Facts.Etcd.Operated {
+	if !t.Facts.Etcd.Operated() {
 		return nil
 	}
 	kind, said := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition, memoryOf(t.Memory).said

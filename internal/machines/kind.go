@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,13 +66,15 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		Infrastructure: template.InfrastructureRef,
 		ReadinessGates: template.ReadinessGates,
 		Domains:        cp.Spec.FailureDomains,
-		MaxParallel:    int(ptr.Deref(cp.Spec.Joins.MaxParallel, v1alpha1.DefaultMaxParallelJoins)),
-		Surge:          1,
-		ShrinkHealthy:  true,
-		Repair:         group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(cp.Spec.Remediation)),
-		ManagesEtcd:    management(cp) == v1alpha1.EtcdManagementMembers,
-		HoldsQuorum:    true,
-		Inline:         inline(cp),
+		Policy: plan.Policy{
+			MaxParallel:   int(ptr.Deref(cp.Spec.Joins.MaxParallel, v1alpha1.DefaultMaxParallelJoins)),
+			Surge:         1,
+			ShrinkHealthy: true,
+			Repair:        group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(cp.Spec.Remediation)),
+		},
+		Etcd:        owners[management(cp)],
+		HoldsQuorum: true,
+		Inline:      inline(cp),
 	}
 	if ptr.Deref(cp.Spec.EnableAutorepair, true) {
 		spec.HealthCheck = &group.HealthCheck{NodeStartupSeconds: cp.Spec.Health.NodeStartupTimeoutSeconds, UnhealthySeconds: cp.Spec.Health.UnhealthyTimeoutSeconds}
@@ -89,6 +90,12 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		}
 	}
 	return spec
+}
+
+// owners are who keeps the members of etcd on the machines, by what the spec says of it.
+var owners = map[v1alpha1.EtcdManagement]plan.EtcdOwner{
+	v1alpha1.EtcdManagementMembers:  plan.EtcdOurs,
+	v1alpha1.EtcdManagementOperator: plan.EtcdOperator,
 }
 
 // inline is the infrastructure machine that is given instead of a template; nil: none is, or it cannot be read.
@@ -129,22 +136,9 @@ func (*Kind) Want(t *group.Turn) {
 		if err != nil {
 			t.Refuse(plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: " + err.Error(), Replaceable: true})
 		}
-		t.Facts.Want.Learners = v.Learners() && usesKubeadm(cp)
+		t.Facts.Policy.Learners = v.Learners() && usesKubeadm(cp)
 	}
-	refuseVersionChange(t)
-	t.Facts.Etcd.Operated = management(cp) == v1alpha1.EtcdManagementOperator
 	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t)
-}
-
-// refuseVersionChange refuses another version where kubeadm makes the machines: they would join with the version that kubeadm's
-// configuration in the cluster names, which only a KubeadmControlPlane brings up to date.
-func refuseVersionChange(t *group.Turn) {
-	for _, m := range t.Machines {
-		if want, has := t.Spec.Version, m.Spec.Version; usesKubeadm(of(t)) && has != "" && want != has {
-			t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Replaceable: true, Message: fmt.Sprintf(
-				"spec.version is %s, and Machine %s has %s: with the kubeadm bootstrap provider a ControlPlane does not change the version; %s would be accepted", want, m.Name, has, has)})
-		}
-	}
 }
 
 // wouldAdopt reports whether there are machines that nobody controls.
@@ -177,7 +171,7 @@ func wanted(t *group.Turn) drift.Wanted {
 	if filter, has := cp.Labels[clusterv1.WatchLabel]; has {
 		w.WatchFilter = &filter
 	}
-	if t.Facts.Etcd.Managed {
+	if t.Facts.Etcd.Ours() {
 		w.RequiredGates = []string{upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}
 	}
 	return w
@@ -201,15 +195,18 @@ func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
 
 // Perform implements group.Kind.
 func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
-	if step.Verb == plan.Generate {
-		config, err := kubeadmConfiguration(memoryOf(t.Memory).template)
-		if err != nil {
-			return err
-		}
+	config, err := kubeadmConfiguration(memoryOf(t.Memory).template)
+	if err != nil {
+		return err
+	}
+	if step.Chore == group.ChoreCertificates {
 		return t.GenerateSecrets(ctx, config)
 	}
-	return fmt.Errorf("the step %s is not known", step)
+	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t, config))
 }
+
+// TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
+func (*Kind) TakeDown(context.Context, *group.Turn) error { return nil }
 
 // Sync implements group.Kind.
 func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
@@ -248,6 +245,3 @@ func (*Kind) Describe(t *group.Turn, object group.Object) {
 		status.LastRemediation = v1alpha1.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
 	}
 }
-
-// Forget implements group.Kind.
-func (*Kind) Forget(client.ObjectKey) {}

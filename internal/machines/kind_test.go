@@ -22,6 +22,7 @@ import (
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // grown is a world in which three machines are there, one after the other.
@@ -125,12 +126,33 @@ func TestChangedTemplate(t *testing.T) {
 	}
 }
 
-// TestVersionChange: kubeadm's configuration in the cluster names the old version, with which new machines would join.
+// TestVersionChange: before a machine of another version joins, kubeadm's own configuration in the cluster is for that version.
 func TestVersionChange(t *testing.T) {
 	w := grown(t)
 	w.change(func(cp *v1alpha1.ControlPlane) { cp.Spec.Version = "v1.36.4" })
-	if p := w.settle(); p.Reason != "InvalidVersionChange" || len(w.machines()) != 3 || !strings.Contains(p.Message, "v1.36.3 would be accepted") {
-		t.Errorf("machines are %v, told %+v", w.machines(), p)
+	w.settle()
+	if got := w.machines(); len(got) != 4 || w.files[group.ChorePermissions] != "v1.36.4" || w.files[group.ChoreKubeadmConfig] != "v1.36.4" || w.files[group.ChoreAddons] != "v1.36.3" {
+		t.Errorf("machines are %v, kubeadm's files are of %v", got, w.files)
+	}
+	newest := &clusterv1.Machine{}
+	w.get("cp-4", newest)
+	if newest.Spec.Version != "v1.36.4" {
+		t.Errorf("the new machine has version %s", newest.Spec.Version)
+	}
+}
+
+// TestVersionOfOthers: where kubeadm does not make the machines, nothing of its is looked for or written.
+func TestVersionOfOthers(t *testing.T) {
+	cp := testControlPlane()
+	cp.Spec.MachineTemplate.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{}
+	cp.Spec.MachineTemplate.Spec.Bootstrap.DataSecretName = ptr.To("")
+	w := newWorld(t, cp)
+	w.files = nil
+	w.settle()
+	w.view.Reachable = true
+	w.join("cp-1")
+	if p := w.settle(); strings.HasPrefix(p.Step, "Write") || w.files != nil {
+		t.Errorf("told is %+v, written %v", p, w.files)
 	}
 }
 
@@ -244,7 +266,7 @@ func TestManagement(t *testing.T) {
 	} {
 		cp := testControlPlane()
 		test.change(cp)
-		if got, spec := management(cp), New().Spec(cp); got != test.want || spec.ManagesEtcd != test.managed || !spec.HoldsQuorum {
+		if got, spec := management(cp), New().Spec(cp); got != test.want || (spec.Etcd == plan.EtcdOurs) != test.managed || !spec.HoldsQuorum {
 			t.Errorf("%s: %s, %+v", test.name, got, spec)
 		}
 	}
@@ -256,10 +278,10 @@ func TestOtherBootstrap(t *testing.T) {
 	cp.Spec.MachineTemplate.Spec.Bootstrap = v1alpha1.BootstrapSpec{DataSecretName: ptr.To("join")}
 	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd"}}
 	w := newWorld(t, cp, authority)
-	if turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster()); err != nil || !turn.Facts.Etcd.Managed {
+	if turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster()); err != nil || !turn.Facts.Etcd.Ours() {
 		t.Errorf("there is an authority, and members count as nobody's: %v", err)
 	}
-	if o, err := group.ObserveOnce(t.Context(), w.client, New(), key); err != nil || !o.Etcd.Managed {
+	if o, err := group.ObserveOnce(t.Context(), w.client, New(), key); err != nil || !o.Etcd.Ours() {
 		t.Errorf("whoever looks once sees members as nobody's: %v", err)
 	}
 	w.settle()
@@ -277,7 +299,7 @@ func TestOtherBootstrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster())
-	if err != nil || !turn.Facts.Etcd.Managed {
+	if err != nil || !turn.Facts.Etcd.Ours() {
 		t.Errorf("the secret is lost, and members count as nobody's: %v", err)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -44,6 +45,30 @@ type world struct {
 	config  *rest.Config
 	said    *metav1.Condition
 	failed  error
+	// files are the versions that kubeadm's files in the managed cluster are of, by their chores.
+	files map[string]string
+}
+
+// Initialised implements group.KubeadmFiles.
+func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, error) {
+	return "", nil
+}
+
+// Behind implements group.KubeadmFiles.
+func (w *world) Behind(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error) {
+	differs := func(chore string) string {
+		if has := w.files[chore]; has != want.Version {
+			return has + ", " + want.Version + " wanted"
+		}
+		return ""
+	}
+	return kubeadm.Behind{Permissions: differs(group.ChorePermissions), Config: differs(group.ChoreKubeadmConfig), Addons: differs(group.ChoreAddons)}, nil
+}
+
+// Write implements group.KubeadmFiles.
+func (w *world) Write(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Wanted, chore string) error {
+	w.files[chore] = want.Version
+	return nil
 }
 
 func (w *world) Want(client.ObjectKey, bool)          {}
@@ -60,6 +85,7 @@ func (w *world) Survey(context.Context, []etcd.Target) etcd.Survey {
 	return etcd.Survey{Known: true, Agreed: true, Members: slices.Clone(w.members)}
 }
 func (w *world) MoveLeader(context.Context, []etcd.Target, uint64) error { return nil }
+func (w *world) Promote(context.Context, []etcd.Target, uint64) error    { return nil }
 func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) error {
 	w.members = slices.DeleteFunc(w.members, func(m etcd.Member) bool { return m.ID == id })
 	return nil
@@ -118,7 +144,7 @@ func newWorld(t *testing.T, cp *v1alpha1.ControlPlane, objects ...client.Object)
 		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}},
 		kindOf("localmachinetemplates.infrastructure.cluster.x-k8s.io", "v1alpha1"), kindOf("localmachines.infrastructure.cluster.x-k8s.io", "v1alpha1"),
 		kindOf("kubeadmconfigtemplates.bootstrap.cluster.x-k8s.io", "v1beta2"), kindOf("kubeadmconfigs.bootstrap.cluster.x-k8s.io", "v1beta2"))
-	w := &world{t: t}
+	w := &world{t: t, files: map[string]string{group.ChorePermissions: "v1.36.3", group.ChoreKubeadmConfig: "v1.36.3", group.ChoreAddons: "v1.36.3"}}
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.ControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -128,7 +154,7 @@ func newWorld(t *testing.T, cp *v1alpha1.ControlPlane, objects ...client.Object)
 		}}).Build()
 	kind := New()
 	kind.Etcd = w
-	w.c = &group.Controller{Client: w.client, APIReader: w.client, Workload: w, Recorder: events.NewFakeRecorder(1000), Quorums: w, Kind: kind}
+	w.c = &group.Controller{Client: w.client, APIReader: w.client, Workload: w, Recorder: events.NewFakeRecorder(1000), Quorums: w, Kubeadm: w, Kind: kind}
 	return w
 }
 

@@ -64,7 +64,7 @@ func (s *state) isNew() bool {
 // unseen says why it is not known whether the machines hold a cluster. Until it is,
 // none of them may be taken for one that serves nobody.
 func (s *state) unseen() string {
-	why := "kubeadm has not finished there"
+	why := "none has finished setting itself up"
 	if !s.Cluster.Reachable {
 		why = "the API server does not answer: " + cmp.Or(s.Cluster.Unreachable, "it was not asked")
 	}

@@ -72,7 +72,7 @@ func Assess(o Observed) Assessment {
 	for _, given := range o.Etcd.Members {
 		a.Members = append(a.Members, assessMember(given))
 	}
-	a.Settled = a.Complete() == len(a.Machines) && (!o.Etcd.Managed || a.holds(o.Etcd))
+	a.Settled = a.Complete() == len(a.Machines) && (!o.Etcd.Ours() || a.holds(o.Etcd))
 	return a
 }
 

@@ -43,18 +43,16 @@ func Check(o Observed, d Decision) error {
 // checkStep holds a step of a group that stays against what that kind of step must not do.
 func checkStep(o Observed, s Step) error {
 	switch s.Verb {
-	case Generate:
-		return checkGenerate(o)
-	case WriteKubeconfig:
-		return checkKubeconfig(o)
-	case WriteKubeadm, WritePermissions, UpdateAddons:
-		return checkReachable(o)
+	case Write:
+		return checkWrite(o, s)
 	case Create:
 		return checkCreate(o, s)
 	case Delete:
 		return checkDelete(o, s)
 	case MoveLeader:
 		return checkMoveLeader(o, s)
+	case PromoteMember:
+		return checkPromote(o, s)
 	case RemoveMember:
 		return checkRemoveMember(o, s)
 	case ReleaseHook:
@@ -62,7 +60,7 @@ func checkStep(o Observed, s Step) error {
 	case Adopt:
 		return checkAdopt(o, s)
 	}
-	return fmt.Errorf("%s: not a step for a group that stays", s.Verb)
+	return fmt.Errorf("%s: not a step for a group that stays", s.Action())
 }
 
 // checkForm refuses decisions that nobody could carry out or understand.
@@ -72,13 +70,14 @@ func checkForm(d Decision) error {
 	}
 	s := d.Step
 	wanted := map[Verb]Step{
-		Nothing: {}, Wait: {}, Generate: {}, WriteKubeconfig: {}, WriteKubeadm: {}, WritePermissions: {}, UpdateAddons: {}, Finish: {},
+		Nothing: {}, Wait: {}, Finish: {},
+		Write:        {Chore: "x"},
 		Create:       {Machine: "x"},
 		Adopt:        {Machine: "x"},
 		Delete:       {Machine: "x"},
 		ReleaseHook:  {Machine: "x"},
 		MoveLeader:   {Member: "x"},
-		RemoveMember: {Member: "x"},
+		RemoveMember: {Member: "x"}, PromoteMember: {Member: "x"},
 	}
 	want, known := wanted[s.Verb]
 	switch {
@@ -88,15 +87,17 @@ func checkForm(d Decision) error {
 		return fmt.Errorf("%s names no machine", s.Verb)
 	case want.Member != "" && s.Member == "":
 		return fmt.Errorf("%s names no member", s.Verb)
+	case (want.Chore == "") != (s.Chore == ""):
+		return fmt.Errorf("%s names the chore %q", s.Verb, s.Chore)
 	}
 	return checkSurplus(s)
 }
 
 // checkSurplus refuses steps that say what only others can mean.
 func checkSurplus(s Step) error {
-	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Domain: s.Domain, Init: s.Init, Number: s.Number}
-	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Repair: s.Repair, Retry: s.Retry}
-	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member}
+	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Domain: s.Domain, Init: s.Init, Number: s.Number}
+	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Repair: s.Repair, Retry: s.Retry}
+	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore}
 	switch {
 	case s.Verb != Create && created != bare:
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
@@ -124,30 +125,13 @@ func checkLast(o Observed, s Step) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%s: not a step for a group that is being deleted", s.Verb)
-}
-
-func checkGenerate(o Observed) error {
-	if o.Group.Initialized {
-		return errors.New("authorities are never made again for what was initialised with others")
-	}
-	if len(o.Machines) > 0 {
-		return fmt.Errorf("%s was made with other authorities", o.Machines[0].Name)
-	}
-	return nil
-}
-
-func checkKubeconfig(o Observed) error {
-	if o.Cluster.Kubeconfig.Foreign {
-		return errors.New("the kubeconfig is somebody else's")
-	}
-	return nil
+	return fmt.Errorf("%s: not a step for a group that is being deleted", s.Action())
 }
 
 // checkFacts refuses steps that touch machines or members on facts that are
 // missing, contradictory, or say that the quorum is lost.
 func checkFacts(o Observed) error {
-	if err := checkReachable(o); err != nil || !o.Etcd.Managed {
+	if err := checkReachable(o); err != nil || !o.Etcd.Ours() {
 		return err
 	}
 	if !o.Etcd.Known || !o.Etcd.Agreed {
@@ -202,8 +186,8 @@ func checkCreate(o Observed, s Step) error {
 		if !m.Deleting {
 			staying++
 		}
-		if m.Outdated != "" {
-			surge = o.Want.Surge
+		if m.isOutdated() {
+			surge = o.Policy.Surge
 		}
 	}
 	switch {
@@ -216,7 +200,7 @@ func checkCreate(o Observed, s Step) error {
 	case !s.Init && !o.Group.Initialized:
 		return errors.New("there is nothing to join yet")
 	}
-	if err := checkSurroundings(o.Cluster); err != nil || s.Init {
+	if err := checkSurroundings(o); err != nil || s.Init {
 		return err
 	}
 	if err := checkFacts(o); err != nil {
@@ -226,8 +210,9 @@ func checkCreate(o Observed, s Step) error {
 }
 
 // checkSurroundings: what a new machine needs around it is there.
-func checkSurroundings(c Cluster) error {
-	if len(c.MissingCertificates) > 0 || !c.Infrastructure || c.Endpoint == "" || c.Template != "" || c.KubeadmUnusable != "" {
+func checkSurroundings(o Observed) error {
+	c := o.Cluster
+	if !c.Infrastructure || c.Endpoint == "" && !o.Policy.EtcdOnly || c.Template != "" || barsJoins(c) {
 		return errors.New("what a machine needs is missing")
 	}
 	return nil
@@ -236,7 +221,7 @@ func checkSurroundings(c Cluster) error {
 // checkJoin allows another member to join: a learner, while every voter is
 // healthy and none is about to leave; a voter only when nobody else joins.
 func checkJoin(o Observed) error {
-	if !o.Etcd.Managed {
+	if !o.Etcd.Ours() {
 		return nil
 	}
 	alive, all := ballot(o, "")
@@ -254,7 +239,7 @@ func checkJoin(o Observed) error {
 	if err := checkRoom(o); err != nil && all > 1 {
 		return err // the last voter cannot leave before another has joined
 	}
-	if o.Want.Learners {
+	if o.Policy.Learners {
 		return nil
 	}
 	return checkVoterAlone(o)
@@ -270,7 +255,7 @@ func checkVoterAlone(o Observed) error {
 		}
 	}
 	for _, m := range o.Machines {
-		if votersOn(o, m.Name) == 0 && !m.Deleting && m.CannotJoin == "" {
+		if votersOn(o, m.Name) == 0 && !m.Deleting && m.canJoin() {
 			unplaced, joins = unplaced+1, m.Name
 		}
 	}
@@ -313,7 +298,7 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkNobodyLeaves(o); err != nil && !isSilent(o, gone) {
 		return err // the quorum only gains when one goes whose voter is dead
 	}
-	if err := checkNobodyLost(o); err != nil && gone.Marked == "" {
+	if err := checkNobodyLost(o); err != nil && !gone.isMarked() {
 		return err // only what is to be replaced goes beside a voter that a person decides about
 	}
 	return checkMembersGo(o, gone)
@@ -327,9 +312,9 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%s is being deleted already", gone.Name)
 	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
-	case whole < o.Want.Replicas-1+o.Want.Surge && gone.Outdated != "" && gone.Marked == "" && isWhole(o, gone):
-		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Want.Surge)
-	case o.Etcd.Operated && 2*whole <= len(o.Machines):
+	case whole < o.Want.Replicas-1+o.Policy.Surge && gone.isOutdated() && !gone.isMarked() && isWhole(o, gone):
+		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Policy.Surge)
+	case o.Etcd.Operated() && 2*whole <= len(o.Machines):
 		return fmt.Errorf("%d of %d machines would be left with all components: more than half must be, their operator keeps a quorum on them", whole, len(o.Machines))
 	case whole+held == 0:
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
@@ -358,7 +343,7 @@ func without(o Observed, gone Machine) (staying, whole, held int) {
 // checkStart: before anything is initialised only what is broken, or made of what
 // nobody wants any more, is deleted.
 func checkStart(gone Machine) error {
-	if gone.Deleting || gone.Marked == "" && gone.Outdated == "" {
+	if gone.Deleting || !gone.isMarked() && !gone.isOutdated() {
 		return fmt.Errorf("%s may be about to initialise the cluster", gone.Name)
 	}
 	return nil
@@ -368,7 +353,7 @@ func checkStart(gone Machine) error {
 // known to for long.
 // It serves nobody, and does not count.
 func isDead(o Observed, m Machine) bool {
-	return m.Marked != "" && isSilent(o, m) && (o.Etcd.Managed || m.Node == "" || ails(m))
+	return m.isMarked() && isSilent(o, m) && (o.Etcd.Ours() || !m.isUp() || ails(m))
 }
 
 // isSilent: no voter that is or may be on the machine answers, or has been known to for long.
@@ -396,7 +381,7 @@ func ails(m Machine) bool {
 // neverCame: nobody wants any more what it is made of, and it has neither Node nor
 // voter. It serves nobody, and does not count.
 func neverCame(o Observed, m Machine) bool {
-	return m.Outdated != "" && m.Node == "" && !mayVote(o, m)
+	return m.isOutdated() && !m.isUp() && !mayVote(o, m)
 }
 
 // isWhole: all components, the voter among them, are proven healthy.
@@ -409,7 +394,7 @@ func isWhole(o Observed, m Machine) bool {
 	if len(m.Components) == 0 {
 		return false
 	}
-	if !o.Etcd.Managed {
+	if !o.Etcd.Ours() {
 		return true
 	}
 	for _, e := range o.Etcd.Members {

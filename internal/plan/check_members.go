@@ -48,18 +48,29 @@ func mayBeOn(o Observed, e Member, m Machine) bool {
 			return false
 		}
 	}
-	return m.Node == "" || e.Name == "" || e.Name == m.Node
+	return mayBeCalled(o, e, m)
+}
+
+// mayBeCalled: the member has no name yet, or may have this one on the machine: its Node's, or, where there are no Nodes, its own.
+func mayBeCalled(o Observed, e Member, m Machine) bool {
+	switch {
+	case e.Name == "":
+		return true
+	case o.Policy.EtcdOnly:
+		return e.Name == m.Name
+	}
+	return !m.isUp() || e.Name == m.Host
 }
 
 // learnerMayBeOn: the member is a learner that nobody has placed, and this may be its place.
-func learnerMayBeOn(e Member, m Machine) bool {
+func learnerMayBeOn(o Observed, e Member, m Machine) bool {
 	switch {
 	case !e.Learner:
 		return false
 	case e.Name == "":
-		return m.CannotJoin == ""
+		return m.canJoin()
 	}
-	return m.Node == "" || e.Name == m.Node
+	return mayBeCalled(o, e, m)
 }
 
 // checkNoOrphan refuses to let a machine go that may hold a voter nobody has placed.
@@ -106,11 +117,11 @@ func checkRoom(o Observed) error {
 // servesAPI: its API server may answer, as far as it has come. That it is not ready does not prove
 // that it does not; where etcd beside it is gone, or does not answer, it cannot.
 func servesAPI(o Observed, m Machine) bool {
-	if m.Node == "" {
+	if !m.isUp() || o.Policy.EtcdOnly {
 		return false
 	}
 	for _, c := range m.Components {
-		if c.Name == "kube-apiserver" && c.Health == Unhealthy && o.Etcd.Managed {
+		if c.Name == "kube-apiserver" && c.Health == Unhealthy && o.Etcd.Ours() {
 			return mayHoldEtcd(o, m)
 		}
 	}
@@ -151,10 +162,10 @@ func mayStillAdd(o Observed, m Machine) bool {
 		}
 	}
 	since := m.Created
-	if m.NodeSince.After(since) {
-		since = m.NodeSince
+	if m.UpSince.After(since) {
+		since = m.UpSince
 	}
-	return m.CannotJoin == "" && o.Now.Sub(since) < 30*time.Minute
+	return m.canJoin() && o.Now.Sub(since) < 30*time.Minute
 }
 
 // worst counts the voters as they may turn out when all that leave and are held by nobody are
@@ -263,6 +274,28 @@ func checkMoveLeader(o Observed, s Step) error {
 	return nil
 }
 
+// checkPromote allows a learner to vote that is ours to promote, answers, has caught up and is on a machine that stays.
+func checkPromote(o Observed, s Step) error {
+	if !o.Policy.EtcdOnly {
+		return errors.New("what runs on the machine promotes its own member")
+	}
+	if err := checkMembership(o); err != nil {
+		return err
+	}
+	m, err := memberNamed(o, s.Member)
+	if err != nil {
+		return err
+	}
+	if !m.Learner || m.Health != Healthy || isCorrupt(m) || !m.InSync {
+		return fmt.Errorf("member %s is no learner that answers and has caught up", m.ID)
+	}
+	on, err := machineNamed(o, m.Machine)
+	if err != nil || on.Deleting {
+		return fmt.Errorf("member %s is on no machine that stays: its voter would be missed", m.ID)
+	}
+	return nil
+}
+
 func checkRemoveMember(o Observed, s Step) error {
 	if err := checkMembership(o); err != nil {
 		return err
@@ -322,7 +355,7 @@ func isDoomed(o Observed, e Member) bool {
 	going := 0
 	for _, m := range o.Machines {
 		switch {
-		case !mayStillAdd(o, m), m.Node != "" && e.Name != "" && e.Name != m.Node:
+		case !mayStillAdd(o, m), !mayBeCalled(o, e, m):
 		case m.Hook || !m.Deleting:
 			return false
 		default:
@@ -354,7 +387,7 @@ func membersOn(o Observed, machine string) []Member {
 
 // checkMembership: there are members, and they may be touched.
 func checkMembership(o Observed) error {
-	if !o.Etcd.Managed {
+	if !o.Etcd.Ours() {
 		return errors.New("the members of etcd are not ours")
 	}
 	return checkFacts(o)
@@ -377,7 +410,7 @@ func checkReleaseHook(o Observed, s Step) error {
 	if servesAPI(o, m) && !apiBeside(o, m) {
 		return fmt.Errorf("%s may run the only healthy API server", m.Name)
 	}
-	if !o.Etcd.Managed {
+	if !o.Etcd.Ours() {
 		return nil
 	}
 	if err := checkFacts(o); err != nil {
@@ -387,7 +420,7 @@ func checkReleaseHook(o Observed, s Step) error {
 		if e.Machine == m.Name {
 			return fmt.Errorf("member %s is still on %s", e.ID, m.Name)
 		}
-		if _, err := machineNamed(o, e.Machine); err != nil && learnerMayBeOn(e, m) {
+		if _, err := machineNamed(o, e.Machine); err != nil && learnerMayBeOn(o, e, m) {
 			return fmt.Errorf("learner %s is on no known machine: it may be on %s", e.ID, m.Name)
 		}
 	}

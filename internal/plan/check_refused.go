@@ -6,21 +6,21 @@ import "fmt"
 // that broke may be given up where it can be replaced, and be replaced.
 func checkRefused(o Observed, s Step) error {
 	r := o.Want.Refused
-	if r.Reason == "" {
+	if !o.Want.isRefused() {
 		return nil
 	}
 	marked, _ := machineNamed(o, s.Machine)
+	replaces := r.Replaceable && o.Group.Initialized && o.Group.Repairing
+	allowed := true
 	switch s.Verb {
 	case Delete:
-		if r.Replaceable && marked.Marked != "" {
-			return nil
-		}
-	case Create, WriteKubeadm:
-		if r.Replaceable && o.Group.Initialized && o.Group.Repairing {
-			return nil
-		}
-	case UpdateAddons:
-	default:
+		allowed = r.Replaceable && marked.isMarked()
+	case Create:
+		allowed = replaces
+	case Write:
+		allowed = !isOfSpec(o, s) || replaces && isBeforeJoin(o, s)
+	}
+	if allowed {
 		return nil
 	}
 	return fmt.Errorf("the spec is refused (%s): nothing may be begun", r.Reason)
@@ -38,7 +38,7 @@ func checkReplaceable(o Observed) error {
 	if staying-1 >= o.Want.Replicas {
 		return nil
 	}
-	if err := checkSurroundings(o.Cluster); err != nil {
+	if err := checkSurroundings(o); err != nil {
 		return fmt.Errorf("nothing could take its place: %w", err)
 	}
 	return nil

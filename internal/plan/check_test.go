@@ -26,6 +26,9 @@ func TestCheck(t *testing.T) {
 func parseStep(text string) Step {
 	words := strings.Fields(text)
 	s := Step{Verb: Verb(words[0])}
+	if chore, is := strings.CutPrefix(words[0], string(Write)); is {
+		s = Step{Verb: Write, Chore: chore}
+	}
 	for i, w := range words[1:] {
 		switch {
 		case i == 0 && strings.HasPrefix(w, "e"):
@@ -54,6 +57,8 @@ func TestCheckForm(t *testing.T) {
 		{func(d *Decision) { d.Message = "" }, "Wait has no rule, reason or message"},
 		{func(d *Decision) { d.Step.Verb = "Reboot" }, `"Reboot" is no verb`},
 		{func(d *Decision) { d.Step.Verb = Create }, "Create names no machine"},
+		{func(d *Decision) { d.Step.Verb = Write }, `Write names the chore ""`},
+		{func(d *Decision) { d.Step.Chore = "Addons" }, `Wait names the chore "Addons"`},
 		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Repair: true} }, "Create says what is repaired"},
 		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Retry: 1} }, "Create says what is repaired"},
 		{func(d *Decision) { d.Step = Step{Verb: Delete, Machine: "m", Repair: true, Retry: 1} }, "there is no machine m"},

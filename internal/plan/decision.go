@@ -11,10 +11,8 @@ const (
 	Nothing Verb = "Nothing"
 	// Wait: nothing may be done now; the decision says why.
 	Wait Verb = "Wait"
-	// Generate the missing certificate authorities.
-	Generate Verb = "GenerateCertificates"
-	// WriteKubeconfig makes or renews the secret with which the cluster is reached.
-	WriteKubeconfig Verb = "WriteKubeconfig"
+	// Write Step.Chore: make it, renew it or bring it up to date.
+	Write Verb = "Write"
 	// Create Step.Machine in Step.Domain; the first of all initialises the cluster.
 	Create Verb = "Create"
 	// Adopt Step.Machine, which nobody controls: the group does from then on.
@@ -23,17 +21,12 @@ const (
 	Delete Verb = "Delete"
 	// MoveLeader to the member Step.Member.
 	MoveLeader Verb = "MoveLeader"
+	// PromoteMember makes the learner Step.Member a voter.
+	PromoteMember Verb = "PromoteMember"
 	// RemoveMember Step.Member from the quorum.
 	RemoveMember Verb = "RemoveMember"
 	// ReleaseHook lets the Machine Step.Machine go.
 	ReleaseHook Verb = "ReleaseHook"
-	// WriteKubeadm brings kubeadm's own configuration in the cluster up to date,
-	// which machines read as they join.
-	WriteKubeadm Verb = "WriteKubeadmConfig"
-	// WritePermissions makes the permissions in the cluster that kubeadm's certificates rely on.
-	WritePermissions Verb = "WritePermissions"
-	// UpdateAddons brings kube-proxy and CoreDNS to the cluster's version.
-	UpdateAddons Verb = "UpdateAddons"
 	// Finish lets the group itself go: all its machines are gone.
 	Finish Verb = "Finish"
 )
@@ -43,6 +36,7 @@ type Step struct {
 	Verb    Verb   `json:"verb"`
 	Machine string `json:"machine,omitempty"`
 	Member  string `json:"member,omitempty"` // ID in hexadecimal
+	Chore   string `json:"chore,omitempty"`  // its name
 	Domain  string `json:"domain,omitempty"`
 	// Init: the created machine initialises the cluster; otherwise it joins.
 	Init bool `json:"init,omitempty"`
@@ -82,18 +76,18 @@ type Verdict struct {
 func (s Step) Acts() bool { return s.Verb != Nothing && s.Verb != Wait }
 
 // ChangesQuorum reports whether the step takes a member, or what it stands on,
-// away or gives it another role.
+// away, or gives a member another role.
 func (s Step) ChangesQuorum() bool {
-	return s.Verb == MoveLeader || s.Verb == RemoveMember || s.Verb == Delete
+	return s.Verb == MoveLeader || s.Verb == PromoteMember || s.Verb == RemoveMember || s.Verb == Delete
 }
 
-// MakesKeys reports whether the step makes private keys.
-func (s Step) MakesKeys() bool { return s.Verb == Generate || s.Verb == WriteKubeconfig }
+// Action is what is done, in one word, for metrics: Create, WriteKubeconfig.
+func (s Step) Action() string { return string(s.Verb) + s.Chore }
 
-// String writes the step in a few words: "Create demo-cp-2 in a",
+// String writes the step in a few words: "WriteKubeconfig", "Create demo-cp-2 in a",
 // "RemoveMember 1a2b (demo-cp-3)".
 func (s Step) String() string {
-	text := string(s.Verb)
+	text := s.Action()
 	switch {
 	case s.Member != "" && s.Machine != "":
 		text += " " + s.Member + " (" + s.Machine + ")"

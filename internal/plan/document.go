@@ -29,6 +29,7 @@ a cluster at this moment, with names and numbers.
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", g.Word, g.Verb, g.Says)
 		}
 	}
+	b.WriteString("\nThe reason " + ChoreReason + " stands for the chore's own: docs/operating.md lists the chores of each kind.\n")
 	b.WriteString(patience())
 	return b.String()
 }

@@ -14,7 +14,7 @@ import (
 func refuse(s *state) opinion {
 	r := s.Want.Refused
 	switch {
-	case r.Reason == "":
+	case !s.Want.isRefused():
 		return pass("the spec can be carried out")
 	case s.mayReplace():
 		return pass("nothing else is begun, but a machine that was given up is replaced: %s", r.Message)
@@ -50,7 +50,7 @@ func grow(s *state) opinion {
 }
 
 // uneven reports whether that many members would stand no more failures than one fewer.
-func (s *state) uneven() bool { return s.Etcd.Managed && s.Want.Replicas%2 == 0 }
+func (s *state) uneven() bool { return s.Etcd.Ours() && s.Want.Replicas%2 == 0 }
 
 func (s *state) waitForOdd() opinion {
 	return wait("EvenReplicas", "%d replicas are wanted; etcd on the machines wants an odd number, like %d or %d", s.Want.Replicas, s.Want.Replicas-1, s.Want.Replicas+1)
@@ -58,22 +58,22 @@ func (s *state) waitForOdd() opinion {
 
 // prepared waits for what a new machine needs around it.
 func (s *state) prepared() opinion {
-	c := s.Cluster
+	c, lacked := s.Cluster, s.lackedByAll()
 	switch {
-	case s.Want.Refused.Reason != "" && !s.Want.Refused.Replaceable:
+	case s.Want.isRefused() && !s.Want.Refused.Replaceable:
 		return wait(s.Want.Refused.Reason, "%s", s.Want.Refused.Message)
 	case !c.Infrastructure:
 		return wait("InfrastructureNotReady", "the cluster's infrastructure is not provisioned")
-	case c.Endpoint == "":
+	case c.Endpoint == "" && !s.Policy.EtcdOnly:
 		return wait("NoEndpoint", "the endpoint of the API server is not known")
 	case c.Template != "":
 		return wait("TemplateInvalid", "%s", c.Template)
-	case len(c.MissingCertificates) > 0:
-		return wait("CertificatesMissing", "no certificate authority for %s, and nobody can join without", strings.Join(c.MissingCertificates, ", "))
-	case c.KubeadmUnusable != "":
-		return wait("KubeadmUnusable", "%s", c.KubeadmUnusable)
+	case lacked.Blocked:
+		return wait(lacked.Reason, "%s", lacked.Message)
+	case lacked.Name != "":
+		return wait(lacked.Reason, "%s, and nobody can join without", lacked.Message)
 	}
-	return pass("infrastructure, endpoint, template and authorities are there")
+	return pass("all that a machine needs is there")
 }
 
 // begin creates the machine that initialises the cluster, and waits for it.
@@ -109,11 +109,8 @@ func (s *state) mayJoin() opinion {
 	if v := s.waitForHealthy(); v.decided {
 		return v
 	}
-	if v := s.permitted(); v.decided {
+	if v := s.prepareJoin(); v.decided {
 		return v
-	}
-	if c := s.Cluster; c.Kubeadm != "" {
-		return do(Step{Verb: WriteKubeadm}, "RollingOut", "machines read kubeadm's own configuration as they join: %s", c.Kubeadm)
 	}
 	on, most := s.coming()
 	switch {
@@ -128,23 +125,23 @@ func (s *state) mayJoin() opinion {
 // coming returns the machines that join, and how many may at once; 0: any number.
 // Voters come one by one, and so does everybody while some are to be replaced.
 func (s *state) coming() (on []*machine, most int) {
-	voters := s.Etcd.Managed && !s.Want.Learners
+	voters := s.Etcd.Ours() && !s.Policy.Learners
 	placed := len(s.orphans()) // so many of those that joined long ago may have their voter
 	on = s.those(func(m *machine) bool {
-		if m.standing == joining && m.Outdated == "" {
+		if m.standing == joining && !m.isOutdated() {
 			return true
 		}
-		waits := voters && !m.votes() && m.CannotJoin == ""
+		waits := voters && !m.votes() && m.canJoin()
 		if waits && m.standing != joining && placed > 0 {
 			placed--
 			return false
 		}
 		return waits
 	})
-	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 || s.Want.Refused.Reason != "" {
+	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 || s.Want.isRefused() {
 		return on, 1
 	}
-	return on, s.Want.MaxParallel
+	return on, s.Policy.MaxParallel
 }
 
 // votes: its member is known, and no learner.
@@ -152,7 +149,7 @@ func (m *machine) votes() bool { return m.member != nil && !m.member.Learner }
 
 // bootstrapping: it joins and has no Node yet. Whoever let it come found a complete machine;
 // that one's probes may fail while it makes room, and more may come meanwhile.
-func (m *machine) bootstrapping() bool { return m.standing == joining && m.Node == "" }
+func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp() }
 
 // waitForDeletions waits for machines to go before they are replaced, but for those that cannot go
 // before, or not for long: one holds the last voter or the only healthy API server, another
@@ -192,7 +189,7 @@ func (s *state) waitForHealthy() opinion {
 		return v
 	}
 	// Who is outdated or marked is about to be replaced, broken or not.
-	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return m.Outdated != "" || m.Marked != "" })
+	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return m.isOutdated() || m.isMarked() })
 	if len(broken) > 0 {
 		return wait("MachineBroken", "%s", troubles(broken))
 	}
@@ -256,7 +253,7 @@ func (s *state) emptiest() string {
 		return ""
 	}
 	lasting := func(domain string) int {
-		return len(s.those(func(m *machine) bool { return m.Domain == domain && m.Outdated == "" }))
+		return len(s.those(func(m *machine) bool { return m.Domain == domain && !m.isOutdated() }))
 	}
 	return slices.MinFunc(s.Want.Domains, func(a, b string) int {
 		return cmp.Or(cmp.Compare(lasting(a), lasting(b)), cmp.Compare(s.inDomain(a), s.inDomain(b)), cmp.Compare(s.turn(a), s.turn(b)))

@@ -12,7 +12,7 @@ import (
 
 func stopWithoutQuorum(s *state) opinion {
 	switch {
-	case !s.Etcd.Managed:
+	case !s.Etcd.Ours():
 		return pass("etcd is not on these machines")
 	case s.isNew():
 		return pass("nothing is initialised, and there is no quorum to lose")
@@ -78,8 +78,8 @@ func stopWithoutFacts(s *state) opinion {
 		return pass("nothing is initialised, and there is nothing to know")
 	}
 	reason, why := s.doubt()
-	if v := s.permitted(); v.decided && reason == "EtcdUnknown" {
-		return v // they may be what keeps etcd out of reach
+	if v := s.keepInside(); v.decided && reason == "EtcdUnknown" {
+		return v
 	}
 	if reason != "" {
 		return wait(reason, "%s", why)
@@ -94,7 +94,7 @@ func (s *state) doubt() (string, string) {
 	}
 	if len(s.machines) == 0 {
 		data := "its data is gone unless there is a copy"
-		if !s.Etcd.Managed {
+		if !s.Etcd.Ours() {
 			data = "its data is in the external etcd; to Cluster API it stays initialised, so that a new machine would join, and nobody is left to be joined; docs/operating.md tells how a first one is made again"
 		}
 		return "NoMachineLeft", "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
@@ -102,7 +102,7 @@ func (s *state) doubt() (string, string) {
 	if !s.Cluster.Reachable {
 		return "Unreachable", "the API server does not answer: " + s.Cluster.Unreachable
 	}
-	if !s.Etcd.Managed {
+	if !s.Etcd.Ours() {
 		return "", ""
 	}
 	switch {
@@ -134,7 +134,7 @@ func finishRemovals(s *state) opinion {
 	if s.isNew() {
 		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and no cluster was made yet", due[0].Name)
 	}
-	if reason, why := s.doubt(); why != "" && (s.Etcd.Managed || reason == "ClusterUnseen") {
+	if reason, why := s.doubt(); why != "" && (s.Etcd.Ours() || reason == "ClusterUnseen") {
 		return pass("%s: not before the facts are known", names(due))
 	}
 	var passedOver []string
@@ -143,7 +143,7 @@ func finishRemovals(s *state) opinion {
 		switch {
 		case why != "":
 			passedOver = append(passedOver, m.Name+" "+why)
-		case !s.Etcd.Managed:
+		case !s.Etcd.Ours():
 			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "MachineDeleting", "%s is being deleted, and etcd is not on it", m.Name)
 		case m.member == nil:
 			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "MachineDeleting", "%s is being deleted, and no etcd member is on it", m.Name)
@@ -164,14 +164,14 @@ func (s *state) due() []*machine {
 			due = append(due, m)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b *machine) int { return a.member.worth() - b.member.worth() })
+	slices.SortStableFunc(due, func(a, b *machine) int { return cmp.Compare(a.member.loss(), b.member.loss()) })
 	return due
 }
 
 // servesAlone says that a machine's API server is the only one known to be healthy, while others
 // could serve in its place; empty: it is not, or there is no other machine, nor one of others.
 func (s *state) servesAlone(m *machine) string {
-	if m.released() || m.Node == "" || s.cannotServe(m) || len(s.machines)+len(s.Uncontrolled) == 1 {
+	if s.Policy.EtcdOnly || m.released() || !m.isUp() || s.cannotServe(m) || len(s.machines)+len(s.Uncontrolled) == 1 {
 		return ""
 	}
 	for _, o := range s.machines {
@@ -193,7 +193,7 @@ func (s *state) cannotServe(m *machine) bool {
 
 // lacksEtcd: etcd beside a machine's API server is gone or dead. A Node that is ready does not tell.
 func (s *state) lacksEtcd(m *machine) bool {
-	return s.Etcd.Managed &&
+	return s.Etcd.Ours() &&
 		!slices.ContainsFunc(s.mayHaveOn(m), func(e *Member) bool { return e.Health != Unhealthy })
 }
 
@@ -207,23 +207,34 @@ func (m *machine) apiServer() Health {
 	return Unknown
 }
 
-// worth orders members by what the quorum loses with them; nil: nothing.
-func (m *Member) worth() int {
+// loss is what the quorum loses with a member.
+type loss int
+
+// The values of loss, the least first.
+const (
+	losesNothing loss = iota
+	losesLearner
+	losesSilentVoter
+	losesVoter
+)
+
+// loss is what the quorum loses with a member; nil: nothing.
+func (m *Member) loss() loss {
 	switch {
 	case m == nil:
-		return 0
+		return losesNothing
 	case m.Learner:
-		return 1
+		return losesLearner
 	case m.Health != Healthy:
-		return 2
+		return losesSilentVoter
 	}
-	return 3
+	return losesVoter
 }
 
 // cannotGo says why the quorum cannot spare a machine; empty if it can.
 func (s *state) cannotGo(m *machine) string {
 	switch {
-	case !s.Etcd.Managed:
+	case !s.Etcd.Ours():
 		return ""
 	case m.member != nil:
 		return s.cannotSpare(m.member)
@@ -246,7 +257,7 @@ func (s *state) cannotGo(m *machine) string {
 // heldLearner is a learner that may run on a machine for all that is known; nil: there is none.
 func (s *state) heldLearner(m *machine) *Member {
 	for _, e := range s.learners {
-		if !s.has(e.Machine) && m.mayHold(e) && (m.CannotJoin == "" || e.Name != "") {
+		if !s.has(e.Machine) && s.mayHold(m, e) && (m.canJoin() || e.Name != "") {
 			return e
 		}
 	}
@@ -254,8 +265,13 @@ func (s *state) heldLearner(m *machine) *Member {
 }
 
 // mayHold reports whether a member may run on a machine, for all that is known: it is
-// named after its Node, as soon as it has started.
-func (m *Machine) mayHold(e *Member) bool { return m.Node == "" || e.Name == "" || e.Name == m.Node }
+// named after its Node, as soon as it has started, and where there are no Nodes after its machine.
+func (s *state) mayHold(m *machine, e *Member) bool {
+	if s.Policy.EtcdOnly {
+		return e.Name == "" || e.Name == m.Name
+	}
+	return !m.isUp() || e.Name == "" || e.Name == m.Host
+}
 
 // cannotSpare says why a member cannot leave the quorum now; empty if it can.
 //
@@ -351,7 +367,7 @@ func (s *state) successor(m *Member) *Member {
 
 // removeStrays removes members that nobody will ever start or keep.
 func removeStrays(s *state) opinion {
-	if !s.Etcd.Managed {
+	if !s.Etcd.Ours() {
 		return pass("etcd is not on these machines")
 	}
 	var later []string
@@ -402,7 +418,7 @@ func (s *state) strays() []*Member {
 			found = append(found, m)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *Member) int { return a.worth() - b.worth() })
+	slices.SortStableFunc(found, func(a, b *Member) int { return cmp.Compare(a.loss(), b.loss()) })
 	return found
 }
 
@@ -456,7 +472,7 @@ func (s *state) homeless() []*Member {
 		return nil // they may be on those
 	}
 	return slices.DeleteFunc(s.orphans(), func(e *Member) bool {
-		return slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.released() && m.member == nil && m.mayHold(e) })
+		return slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.released() && m.member == nil && s.mayHold(m, e) })
 	})
 }
 
@@ -479,7 +495,7 @@ func (m *Member) answersAndVotes() bool { return m.Health == Healthy && !m.Learn
 func (s *state) isOfReleased(e *Member) bool {
 	found := false
 	for _, m := range s.machines {
-		if m.member != nil || !m.mayHold(e) || !m.mayAdd(s.Now) {
+		if m.member != nil || !s.mayHold(m, e) || !m.mayAdd(s.Now) {
 			continue
 		}
 		if !m.released() {
@@ -493,12 +509,12 @@ func (s *state) isOfReleased(e *Member) bool {
 // lateAt is when a member is given up that joins on a machine.
 func (s *state) lateAt(m *Member, on *machine) time.Time {
 	switch {
-	case on.standing == failed && (!m.maybeAlive() || on.CannotJoin != ""), on.standing == leaving:
+	case on.standing == failed && (!m.maybeAlive() || !on.canJoin()), on.standing == leaving:
 		return m.Since.Add(startPatience)
 	case m.maybeAlive():
 		return m.Since.Add(promotePatience)
-	case on.NodeSince.After(m.Since): // etcd starts before the Node, unless kubeadm is older than v1.31
-		return on.NodeSince.Add(startPatience)
+	case on.UpSince.After(m.Since): // etcd starts before the Node, unless kubeadm is older than v1.31
+		return on.UpSince.Add(startPatience)
 	case len(s.mayOwn()) > 0:
 		return m.Since.Add(turnPatience)
 	}

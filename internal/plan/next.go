@@ -23,6 +23,9 @@ type opinion struct {
 	because  string
 }
 
+// ChoreReason stands in a rule's reasons for the chore's own: kinds name their chores, and why each is due.
+const ChoreReason = "Chore"
+
 // Reason is one CamelCase word that decisions give, with the verb it comes with.
 type Reason struct {
 	Word string

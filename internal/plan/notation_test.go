@@ -14,12 +14,12 @@ import (
 //	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, inactive, deleting, orphaning,
-// external (etcd), operated (an operator keeps etcd on the machines), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
+// external (etcd), etcdonly (machines run etcd and nothing else), operated (an operator keeps etcd on the machines), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
 // can machines be made), repairing (a machine was given up), seed=NAME (of the failure domains),
-// shrink=healthy (only while all are healthy), kubeconfig=none|foreign|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
+// shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
 // period=DURATION (limits of repair).
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
@@ -33,26 +33,26 @@ import (
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), x not healthy, ? not known, * its machine is not known,
-// A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
+// i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
 // 15 s (@0s: nobody knows since when).
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FPJUAoMCNG-]|!!|!-|!)*)$`)
-	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lux?*AK])*)$`)
+	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lixu?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#]\d|!!|!-|A\?|.`)
 )
 
 func parse(line string) (Observed, error) {
 	o := Observed{
-		Now:   now,
-		Group: Group{Name: "cp", Initialized: true},
-		Want:  Want{Learners: true, NameFormat: "cp-%s", Surge: 1, Repair: RepairLimits{Most: -1, Healthy: time.Hour}},
+		Now:    now,
+		Group:  Group{Name: "cp", Initialized: true},
+		Want:   Want{NameFormat: "cp-%s"},
+		Policy: Policy{Learners: true, Surge: 1, Repair: RepairLimits{Most: -1, Healthy: time.Hour}},
 		Cluster: Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: true,
-			Kubeconfig: Kubeconfig{Exists: true},
 		},
-		Etcd: Etcd{Managed: true, Known: true, Agreed: true},
+		Etcd: Etcd{Owner: EtcdOurs, Known: true, Agreed: true},
 	}
 	parts := strings.Split(line, "|")
 	if len(parts) != 3 {
@@ -63,8 +63,9 @@ func parse(line string) (Observed, error) {
 			return o, err
 		}
 	}
+	slices.SortStableFunc(o.Cluster.Chores, func(a, b Chore) int { return slices.Index(inOrder, a.Name) - slices.Index(inOrder, b.Name) })
 	for _, word := range strings.Fields(parts[1]) {
-		m, err := parseMachine(word, o.Etcd.Managed)
+		m, err := parseMachine(word, o)
 		if err != nil {
 			return o, err
 		}
@@ -100,12 +101,13 @@ func parseWanted(o *Observed, i int, word string) error {
 		},
 		"paused":    func() { o.Group.Paused = true },
 		"inactive":  func() { o.Group.Inactive = true },
-		"operated":  func() { o.Etcd = Etcd{Operated: true} },
+		"etcdonly":  func() { o.Policy.EtcdOnly, o.Cluster.Endpoint = true, "" },
+		"operated":  func() { o.Etcd = Etcd{Owner: EtcdOperator} },
 		"deleting":  func() { o.Group.Deleting = true },
 		"orphaning": func() { o.Group.Orphaning = true },
 		"external":  func() { o.Etcd = Etcd{} },
-		"serial":    func() { o.Want.Learners = false },
-		"max":       func() { o.Want.MaxParallel = number },
+		"serial":    func() { o.Policy.Learners = false },
+		"max":       func() { o.Policy.MaxParallel = number },
 		"last":      func() { o.Group.LastMachine = number },
 		"begun":     func() { o.Group.PartialCreate = value },
 		"format":    func() { o.Want.NameFormat = value },
@@ -127,20 +129,20 @@ func parseWanted(o *Observed, i int, word string) error {
 		"endpoint-":    func() { o.Cluster.Endpoint = "" },
 		"init-":        func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
 		"template-":    func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
-		"certs-":       func() { o.Cluster.MissingCertificates = strings.Split(value, ",") },
+		"certs-":       func() { o.Cluster.Chores = append(o.Cluster.Chores, certificates(value)) },
 		"api-":         func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
 		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
-		"surge":        func() { o.Want.Surge = number },
-		"shrink":       func() { o.Want.ShrinkHealthy = value == "healthy" },
-		"kubeadm-":     func() { o.Cluster.Kubeadm = "kubernetesVersion v1.35.4, v1.36.3 wanted" },
-		"kubeadm!":     func() { o.Cluster.KubeadmUnusable = "ConfigMap kubeadm-config has no ClusterConfiguration" },
-		"permissions-": func() { o.Cluster.Permissions = "ClusterRoleBinding kubeadm:cluster-admins is missing" },
-		"addons!":      func() { o.Cluster.AddonsRefused = "coredns stays v1.13.1, v1.11.1 is wanted: it is older" },
-		"addons-":      func() { o.Cluster.Addons = "kube-proxy v1.35.4, v1.36.3 wanted" },
-		"most":         func() { o.Want.Repair.Most = number },
-		"period":       func() { o.Want.Repair.Period, _ = time.ParseDuration(value) },
-		"kubeconfig":   func() { o.Cluster.Kubeconfig = parseKubeconfig(value) },
+		"surge":        func() { o.Policy.Surge = number },
+		"shrink":       func() { o.Policy.ShrinkHealthy = value == "healthy" },
+		"kubeadm-":     func() { o.Cluster.Chores = append(o.Cluster.Chores, kubeadmOutdated) },
+		"kubeadm!":     func() { o.Cluster.Chores = append(o.Cluster.Chores, kubeadmUnusable) },
+		"permissions-": func() { o.Cluster.Chores = append(o.Cluster.Chores, permissions) },
+		"addons!":      func() { o.Cluster.Chores = append(o.Cluster.Chores, addonsRefused) },
+		"addons-":      func() { o.Cluster.Chores = append(o.Cluster.Chores, addonsOutdated) },
+		"most":         func() { o.Policy.Repair.Most = number },
+		"period":       func() { o.Policy.Repair.Period, _ = time.ParseDuration(value) },
+		"kubeconfig":   func() { o.Cluster.Chores = append(o.Cluster.Chores, parseKubeconfig(value)) },
 	}[key]
 	if set == nil {
 		return fmt.Errorf("unknown word %q", word)
@@ -157,32 +159,49 @@ func strangers(names, against string) []UncontrolledMachine {
 	return list
 }
 
-func parseKubeconfig(value string) Kubeconfig {
-	switch value {
-	case "none":
-		return Kubeconfig{}
-	case "foreign":
-		return Kubeconfig{Exists: true, Foreign: true, Expires: now.Add(300 * 24 * time.Hour)}
-	}
-	days, _ := strconv.Atoi(value)
-	return Kubeconfig{Exists: true, Expires: now.Add(time.Duration(days) * 24 * time.Hour)}
+// inOrder are the chores in the order in which they are done.
+var inOrder = []string{"Certificates", "Kubeconfig", "Permissions", "KubeadmConfig", "Addons"}
+
+// The chores of the notation, as the kinds with kubeadm have them.
+var (
+	permissions     = Chore{Name: "Permissions", Reason: "PermissionsMissing", Message: "kubeadm's certificates rely on it: ClusterRoleBinding kubeadm:cluster-admins is missing", Due: DueJoin, Inside: true}
+	kubeadmOutdated = Chore{Name: "KubeadmConfig", Reason: "KubeadmOutdated", Message: "machines read kubeadm's own configuration as they join: kubernetesVersion v1.35.4, v1.36.3 wanted", Due: DueJoin, Inside: true, FromSpec: true}
+	kubeadmUnusable = Chore{Name: "KubeadmConfig", Reason: "KubeadmUnusable", Message: "ConfigMap kubeadm-config has no ClusterConfiguration", Due: DueJoin, Inside: true, FromSpec: true, Blocked: true}
+	addonsOutdated  = Chore{Name: "Addons", Reason: "AddonsOutdated", Message: "kube-proxy v1.35.4, v1.36.3 wanted", Due: DueRest, Inside: true, FromSpec: true}
+	addonsRefused   = Chore{Name: "Addons", Reason: "AddonsRefused", Message: "coredns stays v1.13.1, v1.11.1 is wanted: it is older", Due: DueRest, Inside: true, FromSpec: true, Blocked: true}
+)
+
+func certificates(purposes string) Chore {
+	return Chore{Name: "Certificates", Reason: "CertificatesMissing", Message: "no certificate authority for " + strings.ReplaceAll(purposes, ",", ", "), Due: DueFirst}
 }
 
-func parseMachine(word string, etcd bool) (Machine, error) {
+func parseKubeconfig(value string) Chore {
+	c := Chore{Name: "Kubeconfig", Reason: "KubeconfigMissing", Message: "no kubeconfig for 10.0.0.1:6443 yet", Due: DueNow}
+	if value == "none" {
+		return c
+	}
+	days, _ := strconv.Atoi(value)
+	c.Reason, c.Message, c.Expires = "KubeconfigExpiring", "the kubeconfig", now.Add(time.Duration(days)*24*time.Hour)
+	return c
+}
+
+func parseMachine(word string, o Observed) (Machine, error) {
 	parts := machineIs.FindStringSubmatch(word)
 	if parts == nil {
 		return Machine{}, fmt.Errorf("%q is no machine", word)
 	}
-	m := Machine{Name: strings.TrimSuffix(parts[1], "/"), Domain: parts[2], Created: now.Add(-2 * time.Hour), NodeReady: true}
+	m := Machine{Name: strings.TrimSuffix(parts[1], "/"), Domain: parts[2], Created: now.Add(-2 * time.Hour), Ready: true}
 	if n, err := strconv.Atoi(m.Name); err == nil {
 		m.Name = "cp-" + m.Name
 		m.Created = m.Created.Add(time.Duration(n) * time.Minute)
 	}
-	m.Node, m.NodeSince = m.Name, m.Created.Add(30*time.Second)
+	m.Host, m.UpSince = m.Name, m.Created.Add(30*time.Second)
 	for _, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		m.Components = append(m.Components, Component{Name: c, Health: Healthy})
+		if !o.Policy.EtcdOnly {
+			m.Components = append(m.Components, Component{Name: c, Health: Healthy})
+		}
 	}
-	if etcd {
+	if o.Etcd.Ours() {
 		m.Components = slices.Insert(m.Components, 0, Component{Name: "etcd", Health: Healthy})
 	}
 	scheduler := &m.Components[len(m.Components)-1]
@@ -190,10 +209,10 @@ func parseMachine(word string, etcd bool) (Machine, error) {
 		ago, _ := time.ParseDuration(k[1:])
 		switch k[0] {
 		case '~':
-			m.Node, m.NodeSince, m.Components, m.NodeReady = "", time.Time{}, nil, false
+			m.Host, m.UpSince, m.Components, m.Ready = "", time.Time{}, nil, false
 			m.Created = now.Add(-ago)
 		case '+':
-			m.NodeSince, m.Created = now.Add(-ago), now.Add(-ago-time.Minute)
+			m.UpSince, m.Created = now.Add(-ago), now.Add(-ago-time.Minute)
 		case 'x':
 			scheduler.Health, scheduler.Why = Unhealthy, "CrashLoopBackOff"
 		case 'X':
@@ -211,7 +230,7 @@ func parseMachine(word string, etcd bool) (Machine, error) {
 		case 'C':
 			m.DeletePreferred = true
 		case 'N':
-			m.NodeReady = false
+			m.Ready = false
 		case 'G':
 			m.Gate = "StorageReady"
 		case '=':
@@ -269,6 +288,8 @@ func parseMember(word string, machines []Machine) (Member, error) {
 			e.Machine = ""
 		case 'A':
 			e.Alarms = []string{"NOSPACE"}
+		case 'i':
+			e.InSync = true
 		case 'K':
 			e.Alarms = []string{"CORRUPT"}
 		case '@':

@@ -9,8 +9,9 @@ type Observed struct {
 	Now time.Time `json:"now"`
 	// Group is the object that wants the machines.
 	Group Group `json:"group"`
-	// Want is what the user asked for.
-	Want Want `json:"want"`
+	// Want is what the user asked for, and Policy how the group's kind and its spec want it to be done.
+	Want   Want   `json:"want"`
+	Policy Policy `json:"policy"`
 	// Cluster is what the machines need around them.
 	Cluster Cluster `json:"cluster"`
 	// Machines are those of the group, the oldest first, then by name.
@@ -61,19 +62,8 @@ type UncontrolledMachine struct {
 // Want is what the user asked for.
 type Want struct {
 	Replicas int `json:"replicas"`
-	// MaxParallel limits how many machines join at once; 0: no limit of the user's.
-	MaxParallel int `json:"maxParallel,omitempty"`
-	// Learners: the wanted version of kubeadm joins etcd as learner (v1.29 and later).
-	Learners bool `json:"learners,omitempty"`
 	// Domains are the failure domains for control planes, sorted. Empty: none are known.
 	Domains []string `json:"domains,omitempty"`
-	// Surge is how many machines more than Replicas a rollout may have: 1 or 0.
-	Surge int `json:"surge"`
-	// ShrinkHealthy: a machine that is not outdated is taken away only while all that came up are healthy, but for those that a
-	// person chose. Without it, a broken one goes first.
-	ShrinkHealthy bool `json:"shrinkHealthy,omitempty"`
-	// Repair limits how often the same machine is replaced.
-	Repair RepairLimits `json:"repair,omitzero"`
 	// NameFormat makes a machine's name from its number, with one %s for the number.
 	NameFormat string `json:"nameFormat"`
 	// DomainSeed decides between failure domains that are otherwise equal, so that not
@@ -82,6 +72,24 @@ type Want struct {
 	// Refused says why what the user asks for cannot or must not be carried out now. The
 	// zero value: it can.
 	Refused Refusal `json:"refused,omitzero"`
+}
+
+// Policy is how machines of one kind of groups join, are replaced and go. That their number must be odd follows from Etcd.
+type Policy struct {
+	// MaxParallel limits how many machines join at once; 0: no limit of the user's.
+	MaxParallel int `json:"maxParallel,omitempty"`
+	// Learners: what is wanted joins etcd as learner; kubeadm does from v1.29 on.
+	Learners bool `json:"learners,omitempty"`
+	// Surge is how many machines more than Want.Replicas a rollout may have: 1 or 0.
+	Surge int `json:"surge"`
+	// ShrinkHealthy: a machine that is not outdated is taken away only while all that came up are healthy, but for those that a
+	// person chose. Without it, a broken one goes first.
+	ShrinkHealthy bool `json:"shrinkHealthy,omitempty"`
+	// Repair limits how often the same machine is replaced.
+	Repair RepairLimits `json:"repair,omitzero"`
+	// EtcdOnly: machines run a member of etcd and nothing else. There is no API server to be reached or kept, and a learner
+	// votes only when Quorate promotes it; elsewhere kubeadm does.
+	EtcdOnly bool `json:"etcdOnly,omitempty"`
 }
 
 // Refusal is why nothing is begun that the user asks for: the spec cannot be carried out, or
@@ -95,6 +103,9 @@ type Refusal struct {
 	// broken one is replaced.
 	Replaceable bool `json:"replaceable,omitempty"`
 }
+
+// isRefused: something that the spec asks for is not begun.
+func (w Want) isRefused() bool { return w.Refused.Reason != "" }
 
 // RepairLimits say how often a machine is replaced whose replacements break as well.
 type RepairLimits struct {
@@ -114,38 +125,15 @@ type Cluster struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	// Template says what is wrong with the machine template; empty: it is there.
 	Template string `json:"template,omitempty"`
-	// MissingCertificates are the purposes of authorities that have no secret: ca, etcd, proxy, sa. Sorted.
-	MissingCertificates []string `json:"missingCertificates,omitempty"`
-	// Kubeadm says in what kubeadm's own configuration in the cluster, which machines read
-	// as they join, differs from what is wanted; empty: in nothing, or it is not known.
-	Kubeadm string `json:"kubeadm,omitempty"`
-	// Addons says in what kube-proxy and CoreDNS differ from what the version wants;
-	// empty: in nothing, or they are not ours to keep.
-	Addons string `json:"addons,omitempty"`
-	// KubeadmUnusable says why no machine can join with kubeadm's own configuration as it is, and only a person
-	// can mend it; empty: it can be used, or it is not known.
-	KubeadmUnusable string `json:"kubeadmUnusable,omitempty"`
-	// AddonsRefused says which add-on stays as it is although something else is wanted, and why; empty: none.
-	AddonsRefused string `json:"addonsRefused,omitempty"`
-	// Permissions says which permissions in the cluster are missing that kubeadm's certificates rely on; empty: none, or it is not known.
-	Permissions string `json:"permissions,omitempty"`
-	// Kubeconfig is the state of the secret with which the cluster is reached.
-	Kubeconfig Kubeconfig `json:"kubeconfig"`
+	// Chores are what the group keeps beside machines and that is not as it should be, or expires, in the order in which it
+	// is to be done.
+	Chores []Chore `json:"chores,omitempty"`
 	// Reachable: the cluster's API server answers and the facts from it are complete.
 	Reachable bool `json:"reachable"`
 	// Unreachable says why it does not; empty when Reachable.
 	Unreachable string `json:"unreachable,omitempty"`
 	// Initializing says what a reachable cluster still lacks to be initialized; empty: nothing, or it is not known.
 	Initializing string `json:"initializing,omitempty"`
-}
-
-// Kubeconfig is the state of the secret with which the cluster is reached.
-type Kubeconfig struct {
-	Exists bool `json:"exists"`
-	// Foreign: somebody else made it; it is left alone.
-	Foreign bool `json:"foreign,omitempty"`
-	// Expires is the end of the client certificate in it; zero when not known.
-	Expires time.Time `json:"expires,omitzero"`
 }
 
 // Health is what is known of a component. The zero value is Unknown: what is
@@ -164,12 +152,13 @@ type Machine struct {
 	Name    string    `json:"name"`
 	Domain  string    `json:"domain,omitempty"`
 	Created time.Time `json:"created"`
-	// Node is the name of its Node; empty until one is registered.
-	Node string `json:"node,omitempty"`
-	// NodeSince is when the Node was registered.
-	NodeSince time.Time `json:"nodeSince,omitzero"`
-	// NodeReady is the Node's own Ready condition. Growth does not wait for it.
-	NodeReady bool `json:"nodeReady,omitempty"`
+	// Host is the name that the machine has in the cluster, which is its member's as well: that of its Node, or, where machines
+	// have none, of its member. Empty until it is up.
+	Host string `json:"host,omitempty"`
+	// UpSince is when it came up: when its Node was registered.
+	UpSince time.Time `json:"upSince,omitzero"`
+	// Ready is what it says of itself: its Node's condition Ready. Growth does not wait for it.
+	Ready bool `json:"ready,omitempty"`
 	// Components are the static pods that the machine should run, sorted by name.
 	Components []Component `json:"components,omitempty"`
 	// Failed is what ended the machine's bootstrap, in the provider's words; empty: nothing did.
@@ -201,6 +190,18 @@ type Machine struct {
 	HookDue bool `json:"hookDue,omitempty"`
 }
 
+// isUp: it is known to the cluster, by its Node or its member.
+func (m Machine) isUp() bool { return m.Host != "" }
+
+// canJoin: it may still add a member to etcd, for all that is known.
+func (m Machine) canJoin() bool { return m.CannotJoin == "" }
+
+// isOutdated: only another machine can be what is wanted.
+func (m Machine) isOutdated() bool { return m.Outdated != "" }
+
+// isMarked: a health check, or a person, wants it replaced.
+func (m Machine) isMarked() bool { return m.Marked != "" }
+
 // Component is one static pod of a machine.
 type Component struct {
 	// Name is kube-apiserver, kube-controller-manager, kube-scheduler or etcd.
@@ -212,11 +213,8 @@ type Component struct {
 
 // Etcd is the quorum that the machines hold.
 type Etcd struct {
-	// Managed: its members run on the group's machines and are ours to keep.
-	Managed bool `json:"managed"`
-	// Operated: its members run on the group's machines, and an operator keeps them. More than half of the machines must stay
-	// complete: a majority of the members is not known to anybody else here.
-	Operated bool `json:"operated,omitempty"`
+	// Owner keeps the members that run on the group's machines.
+	Owner EtcdOwner `json:"owner,omitempty"`
 	// Known: the list of members was read. Without it nothing that touches members may be done.
 	Known bool `json:"known"`
 	// Why says why the list is not known, in which members disagree, or which alarm is active. Empty: nothing is wrong.
@@ -226,6 +224,26 @@ type Etcd struct {
 	// Members are those of the list, sorted by ID.
 	Members []Member `json:"members,omitempty"`
 }
+
+// EtcdOwner says who keeps the members of etcd that run on a group's machines.
+type EtcdOwner string
+
+// The values of EtcdOwner.
+const (
+	// EtcdElsewhere: no members run on these machines.
+	EtcdElsewhere EtcdOwner = ""
+	// EtcdOurs: Quorate asks, adds and removes them.
+	EtcdOurs EtcdOwner = "Ours"
+	// EtcdOperator: an operator in the cluster does. More than half of the machines must stay complete: a majority of the
+	// members is not known to anybody else here.
+	EtcdOperator EtcdOwner = "Operator"
+)
+
+// Ours reports whether members run on the group's machines that are Quorate's to keep.
+func (e Etcd) Ours() bool { return e.Owner == EtcdOurs }
+
+// Operated reports whether members run on the group's machines that an operator keeps.
+func (e Etcd) Operated() bool { return e.Owner == EtcdOperator }
 
 // Member is one member of the etcd cluster.
 type Member struct {
@@ -240,6 +258,8 @@ type Member struct {
 	// Health is what the member answered for itself, and Why what keeps it from being Healthy, in etcd's own words.
 	Health Health `json:"health,omitempty"`
 	Why    string `json:"why,omitempty"`
+	// InSync: a learner has so much of the log that etcd lets it vote.
+	InSync bool `json:"inSync,omitempty"`
 	// Alarms are the active ones: NOSPACE, CORRUPT. Sorted.
 	Alarms []string `json:"alarms,omitempty"`
 	// Since is when it was first seen as it is now: in this list, learner or voter, with or without a name, with this health.

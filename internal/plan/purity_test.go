@@ -67,7 +67,6 @@ func TestOrderDecidesNothing(t *testing.T) {
 				shuffle(random, o.Want.Domains)
 				shuffle(random, o.Workers)
 				shuffle(random, o.Uncontrolled)
-				shuffle(random, o.Cluster.MissingCertificates)
 				before := text(o)
 				if got := Next(o); got != want {
 					t.Errorf("got %s, and %s when shuffled", want, got)

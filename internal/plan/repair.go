@@ -35,8 +35,8 @@ func remediate(s *state) opinion {
 // marked returns the machines to be replaced: those without a member first, then those that
 // do not vote, the dead, the living; the oldest of them.
 func (s *state) marked() []*machine {
-	marked := s.those(func(m *machine) bool { return m.Marked != "" })
-	slices.SortStableFunc(marked, func(a, b *machine) int { return a.member.worth() - b.member.worth() })
+	marked := s.those(func(m *machine) bool { return m.isMarked() })
+	slices.SortStableFunc(marked, func(a, b *machine) int { return cmp.Compare(a.member.loss(), b.member.loss()) })
 	return marked
 }
 
@@ -78,8 +78,8 @@ func (s *state) kept() opinion {
 // serves reports whether a machine, broken as it may be, still does something for
 // the cluster that would be missed: its voter is not proven dead.
 func (s *state) serves(m *machine) bool {
-	if !s.Etcd.Managed {
-		return m.Node != "" && m.standing != unhealthy
+	if !s.Etcd.Ours() {
+		return m.isUp() && m.standing != unhealthy
 	}
 	return s.mayAnswer(m)
 }
@@ -115,7 +115,7 @@ func (s *state) retry(m *machine) int {
 
 // brokeAgain reports whether a machine replaced another and broke before it was well for long enough.
 func (s *state) brokeAgain(m *machine) bool {
-	return s.Now.Before(m.Replaced.Add(s.Want.Repair.Healthy))
+	return s.Now.Before(m.Replaced.Add(s.Policy.Repair.Healthy))
 }
 
 // tooOften says why the limits keep a machine from being replaced; empty if they do not.
@@ -123,7 +123,7 @@ func (s *state) tooOften(m *machine) string {
 	if !s.brokeAgain(m) {
 		return ""
 	}
-	if most := s.Want.Repair.Most; most >= 0 && m.Retries >= most {
+	if most := s.Policy.Repair.Most; most >= 0 && m.Retries >= most {
 		return fmt.Sprintf("was not the first to break: %d were replaced in a row, and at most %d shall be", m.Retries+1, most)
 	}
 	if at := s.mayRetry(m); s.Now.Before(at) {
@@ -133,4 +133,4 @@ func (s *state) tooOften(m *machine) string {
 }
 
 // mayRetry is when the period between two replacements is over.
-func (s *state) mayRetry(m *machine) time.Time { return m.Replaced.Add(s.Want.Repair.Period) }
+func (s *state) mayRetry(m *machine) time.Time { return m.Replaced.Add(s.Policy.Repair.Period) }

@@ -31,12 +31,12 @@ func discardFailed(s *state) opinion {
 
 // stillborn: it is outdated and never came up.
 func (m *machine) stillborn() bool {
-	return m.Outdated != "" && (m.standing == failed || m.standing == late || m.standing == joining)
+	return m.isOutdated() && (m.standing == failed || m.standing == late || m.standing == joining)
 }
 
 // cannotDiscard says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotDiscard(m *machine) string {
-	if s.Want.Refused.Reason != "" {
+	if s.Want.isRefused() {
 		return "stays while the spec is refused"
 	}
 	if v := s.prepared(); v.decided && s.staying() <= s.Want.Replicas {
@@ -47,14 +47,14 @@ func (s *state) cannotDiscard(m *machine) string {
 		return ""
 	case s.mayVote(m) && s.staying() < s.Want.Replicas:
 		return "votes, and goes when another is there"
-	case m.Node != "" && s.fitWithout(m) < s.least():
+	case m.isUp() && s.fitWithout(m) < s.least():
 		return "has its node and may be about to serve, and goes when enough others do"
 	}
 	return cmp.Or(s.cannotDelete(m), s.busyWith(m))
 }
 
 // least is how many fit machines a rollout leaves in place.
-func (s *state) least() int { return s.Want.Replicas - 1 + s.Want.Surge }
+func (s *state) least() int { return s.Want.Replicas - 1 + s.Policy.Surge }
 
 // busyWith names the machine whose voter leaves and that another must wait for; empty: there is
 // none. Whoever holds no voter, or a dead one, waits for nobody: the quorum only gains.
@@ -88,16 +88,16 @@ func rollOut(s *state) opinion {
 	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
 	goes := s.leastNeeded(old)
-	if s.Want.Surge == 0 && goes.broken() {
+	if s.Policy.Surge == 0 && goes.broken() {
 		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.why)
 	}
 	if v := s.mayJoin(); v.decided {
 		return v
 	}
-	if s.stopped() || s.Want.Surge == 0 && s.fitWithout(goes) < s.least() {
+	if s.stopped() || s.Policy.Surge == 0 && s.fitWithout(goes) < s.least() {
 		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
 	}
-	if s.Want.Surge == 0 {
+	if s.Policy.Surge == 0 {
 		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.Outdated)
 	}
 	return do(s.create(), "RollingOut", "%s; %s: %s", why, goes.Name, goes.Outdated)
@@ -105,7 +105,7 @@ func rollOut(s *state) opinion {
 
 // outdated returns the machines that stay until others have taken their place.
 func (s *state) outdated() []*machine {
-	return s.those(func(m *machine) bool { return m.Outdated != "" })
+	return s.those(func(m *machine) bool { return m.isOutdated() })
 }
 
 // those returns the machines that are not being deleted and of which something is true.
@@ -126,11 +126,11 @@ func (s *state) fit(m *machine) bool { return m.standing == complete && s.lacks(
 // lacks says what a complete machine lacks to take the place of another; empty: nothing.
 func (s *state) lacks(m *machine) string {
 	switch {
-	case m.Outdated != "":
+	case m.isOutdated():
 		return ""
 	case m.Gate != "":
 		return "readiness gate " + m.Gate + " is not passed"
-	case !m.NodeReady && slices.ContainsFunc(s.outdated(), func(o *machine) bool { return o.NodeReady }):
+	case !m.Ready && slices.ContainsFunc(s.outdated(), func(o *machine) bool { return o.Ready }):
 		return "its node is not ready, and those that it replaces are"
 	}
 	return ""
@@ -138,7 +138,7 @@ func (s *state) lacks(m *machine) string {
 
 // stopped: a machine that is up to date is not fit, and the rest might become as that one is.
 func (s *state) stopped() bool {
-	return len(s.those(func(m *machine) bool { return m.Outdated == "" && !s.fit(m) })) > 0
+	return len(s.those(func(m *machine) bool { return !m.isOutdated() && !s.fit(m) })) > 0
 }
 
 // unfit says of each machine that is not fit why.
@@ -154,7 +154,7 @@ func (s *state) unfit() string {
 // leader has handed over.
 func (s *state) takeAway(m *machine, reason, why string) opinion {
 	if !s.isNew() {
-		if v := s.placed(); v.decided && m.Marked == "" {
+		if v := s.placed(); v.decided && !m.isMarked() {
 			return v
 		}
 		if not := s.cannotDelete(m); not != "" {

@@ -40,11 +40,9 @@ var rules = []rule{
 	},
 	{
 		name: "bootstrap secrets",
-		says: "Certificate authorities are made once, before the first machine, and never again. The kubeconfig is made as soon as the endpoint is known, and again before it expires.",
+		says: "What machines are made with, such as certificate authorities, is made once, before the first of them, and never again. What clients need at once, such as the kubeconfig, is made as soon as it can be, and again before it expires.",
 		gives: []Reason{
-			{"CertificatesMissing", Generate, "nothing was initialised with others"},
-			{"KubeconfigMissing", WriteKubeconfig, "there is none"},
-			{"KubeconfigExpiring", WriteKubeconfig, "it is valid for less than 30 days"},
+			{ChoreReason, Write, "nothing was initialised with others, or it is missing, or valid for less than 30 days"},
 		},
 		decide: bootstrapSecrets,
 	},
@@ -82,12 +80,20 @@ var rules = []rule{
 			{"ClusterUnseen", Wait, "nothing tells whether the machines hold a cluster, and it was not seen yet: after an adoption, a move, a restored backup"},
 			{"NoMachineLeft", Wait, "all machines of an initialised group are gone, and its data with them; or, with external etcd, whoever could be joined"},
 			{"Unreachable", Wait, "the API server does not answer, or not completely"},
-			{"PermissionsMissing", WritePermissions, "without them port-forwards are forbidden, and with them perhaps the way to etcd"},
+			{ChoreReason, Write, "it may be what keeps etcd out of reach: permissions in the cluster"},
 			{"EtcdUnknown", Wait, "the list of etcd's members could not be read"},
 			{"EtcdDisagrees", Wait, "etcd's members do not have the same list of members"},
 			{"NoLeader", Wait, "etcd has no leader that all know of"},
 		},
 		decide: stopWithoutFacts,
+	},
+	{
+		name: "promote",
+		says: "On machines that run a member of etcd and nothing else, a learner that has caught up becomes a voter: one that answers, on a machine that stays, or is to be replaced and cannot go yet. Nobody else promotes it, so that it comes before learners are given up: nobody may have been there to promote it in time.",
+		gives: []Reason{
+			{"LearnerInSync", PromoteMember, "it has so much of the log that etcd lets it vote"},
+		},
+		decide: promote,
 	},
 	{
 		name: "remove strays",
@@ -120,6 +126,7 @@ var rules = []rule{
 			{"CertificatesInvalid", Wait, "a secret with an authority cannot be used"},
 			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
 			{"TopologyPending", Wait, "the cluster's topology goes first"},
+			{"EtcdNotReady", Wait, "etcd runs on machines of its own, and whoever keeps it says that it cannot be used yet"},
 			{"EtcdNotHealthy", Wait, "an operator keeps etcd, and says that it is not healthy, or nothing"},
 		},
 		decide: refuse,
@@ -141,8 +148,7 @@ var rules = []rule{
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
 			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
 			{"TemplateInvalid", Wait, "machines cannot be made from the template"},
-			{"CertificatesMissing", Wait, "an initialised cluster lacks an authority, and nobody may join"},
-			{"KubeadmUnusable", Wait, "no machine can join with kubeadm's own configuration as it is; a person must mend it"},
+			{ChoreReason, Wait, "nobody can join without it: an authority, or what only a person can mend"},
 			{"Initializing", Create, "the first machine initialises the cluster"},
 			{"Initializing", Wait, "the first machine has not initialised the cluster"},
 			{"InitFailed", Wait, "the first machine failed to initialise the cluster"},
@@ -153,8 +159,7 @@ var rules = []rule{
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 			{"NothingToJoin", Wait, "no machine is complete, so that none can join it"},
-			{"PermissionsMissing", WritePermissions, "newer versions of kubeadm make certificates that rely on them"},
-			{"RollingOut", WriteKubeadm, "machines read kubeadm's own configuration as they join"},
+			{ChoreReason, Write, "machines need it as they join"},
 			{"Joining", Wait, "as many machines join as may at once"},
 		},
 		decide: grow,
@@ -175,16 +180,14 @@ var rules = []rule{
 		says: "Outdated machines are replaced one by one, the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
-			{"KubeadmUnusable", Wait, "no machine can join with kubeadm's own configuration as it is; a person must mend it"},
-			{"PermissionsMissing", WritePermissions, "newer versions of kubeadm make certificates that rely on them"},
-			{"RollingOut", WriteKubeadm, "machines read kubeadm's own configuration as they join"},
+			{ChoreReason, Write, "machines need it as they join"},
 			{"RollingOut", Create, "one more than wanted, to replace an outdated one"},
 			{"RollingOut", MoveLeader, "a leader hands over before it leaves"},
 			{"RollingOut", Delete, "it is outdated, and no more than wanted may be there"},
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
 			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
 			{"TemplateInvalid", Wait, "machines cannot be made from the template"},
-			{"CertificatesMissing", Wait, "the cluster lacks an authority, and nobody may join"},
+			{ChoreReason, Wait, "nobody can join without it: an authority, or what only a person can mend"},
 			{"RolloutStopped", Wait, "a machine that is up to date is not fit"},
 			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
 			{"MemberUnhealthy", Wait, "etcd may take no new member while a voter is not healthy"},
@@ -213,10 +216,7 @@ var rules = []rule{
 		name: "maintain",
 		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing.",
 		gives: []Reason{
-			{"KubeconfigExpiring", WriteKubeconfig, "it is valid for less than 180 days"},
-			{"PermissionsMissing", WritePermissions, "newer versions of kubeadm make certificates that rely on them"},
-			{"KubeadmOutdated", WriteKubeadm, "all machines are up to date, and it is not: the spec was reverted, or changed in nothing else"},
-			{"AddonsOutdated", UpdateAddons, "all machines are up to date, and they are not"},
+			{ChoreReason, Write, "it is valid for less than 180 days, or not as wanted, and all machines are up to date"},
 		},
 		decide: maintain,
 	},
@@ -228,8 +228,7 @@ var rules = []rule{
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
 			{"CannotReplace", Wait, "a machine is marked to be replaced, and the others cannot live without it, or it broke too often"},
-			{"KubeadmUnusable", Wait, "no machine can join with kubeadm's own configuration as it is; a person must mend it"},
-			{"AddonsRefused", Wait, "an add-on cannot be brought to what is wanted; a person must change that"},
+			{ChoreReason, Wait, "only a person can do it"},
 		},
 		decide: waitForRepair,
 	},
@@ -245,7 +244,7 @@ var rules = []rule{
 
 func steady(s *state) opinion {
 	text := fmt.Sprintf("%d of %s complete", len(s.with(complete)), count(len(s.machines), "machine"))
-	if s.Etcd.Managed {
+	if s.Etcd.Ours() {
 		text += "; " + s.strength()
 	}
 	return do(Step{Verb: Nothing}, "AsWanted", "%s", text)

@@ -15,15 +15,15 @@ func scaleDown(s *state) opinion {
 	case s.uneven():
 		return s.waitForOdd()
 	}
-	if unsure := s.those(func(m *machine) bool { return m.standing == unknown && m.Outdated == "" }); len(unsure) > 0 {
+	if unsure := s.those(func(m *machine) bool { return m.standing == unknown && !m.isOutdated() }); len(unsure) > 0 {
 		return wait("MachineUnknown", "%s", troubles(unsure))
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
 	// One that serves must not hold up one that is replaced anyway and serves nobody.
-	if dead := s.those(func(m *machine) bool { return m.Outdated != "" && m.standing != complete }); s.standsBy(m) && len(dead) > 0 {
+	if dead := s.those(func(m *machine) bool { return m.isOutdated() && m.standing != complete }); s.standsBy(m) && len(dead) > 0 {
 		m = s.leastNeeded(dead)
 	}
-	if ill := s.waitedFor(); m.Outdated == "" && len(ill) > 0 {
+	if ill := s.waitedFor(); !m.isOutdated() && len(ill) > 0 {
 		return wait("MachineBroken", "%s, %d wanted; machines go when all are healthy: %s", count(have, "machine"), s.Want.Replicas, troubles(ill))
 	}
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
@@ -35,10 +35,10 @@ func scaleDown(s *state) opinion {
 
 // waitedFor are the machines that must be healthy before one goes that is not outdated.
 func (s *state) waitedFor() []*machine {
-	if !s.Want.ShrinkHealthy {
+	if !s.Policy.ShrinkHealthy {
 		return nil
 	}
-	return s.those(func(m *machine) bool { return m.standing == unhealthy && m.Outdated == "" && !m.DeletePreferred })
+	return s.those(func(m *machine) bool { return m.standing == unhealthy && !m.isOutdated() && !m.DeletePreferred })
 }
 
 // standsBy: a machine serves until enough of those that replace others do.
@@ -57,9 +57,9 @@ func (s *state) fitWithout(but *machine) int {
 func (s *state) leastNeeded(of []*machine) *machine {
 	return slices.MinFunc(of, func(a, b *machine) int {
 		return cmp.Or(
-			cmp.Compare(a.need(), b.need()),
+			cmp.Compare(a.turn(), b.turn()),
 			cmp.Compare(s.outside(b), s.outside(a)),
-			cmp.Compare(a.last(), b.last()),
+			cmp.Compare(a.lead(), b.lead()),
 			-cmp.Compare(s.inDomain(a.Domain), s.inDomain(b.Domain)),
 		)
 	})
@@ -76,33 +76,55 @@ func (s *state) outside(m *machine) int {
 // broken: it is proven not to be whole.
 func (m *machine) broken() bool { return m.standing != complete && m.standing != unknown }
 
-// need orders machines by whether somebody wants them gone, whether they are
-// outdated, and whether they are broken.
-func (m *machine) need() int {
-	old := m.Outdated != ""
+// turn is when a machine is deleted, of several.
+type turn int
+
+// The turns, the first first: by whether somebody wants a machine gone, whether it is outdated, and whether it is broken.
+const (
+	outdatedChosen turn = iota
+	chosen
+	outdatedBroken
+	outdatedUnknown
+	outdated
+	broken
+	asWanted
+)
+
+// turn is when a machine is deleted.
+func (m *machine) turn() turn {
+	old := m.isOutdated()
 	switch {
 	case old && m.DeletePreferred:
-		return 0
+		return outdatedChosen
 	case m.DeletePreferred:
-		return 1
+		return chosen
 	case old && m.broken():
-		return 2
+		return outdatedBroken
 	case m.standing == unknown: // outdated as well: nobody comes here with another
-		return 3
+		return outdatedUnknown
 	case old:
-		return 4
+		return outdated
 	case m.broken(), m.member != nil && len(m.member.Alarms) > 0:
-		return 5
+		return broken
 	}
-	return 6
+	return asWanted
 }
 
-// last is 1 for an outdated machine whose member leads.
-func (m *machine) last() int {
-	if m.Outdated != "" && m.member != nil && m.member.Leader {
-		return 1
+// lead says whether a machine that is replaced holds the leader.
+type lead int
+
+// The values of lead: who leads is replaced last.
+const (
+	follows lead = iota
+	leads
+)
+
+// lead says whether a machine is outdated and its member leads.
+func (m *machine) lead() lead {
+	if m.isOutdated() && m.member != nil && m.member.Leader {
+		return leads
 	}
-	return 0
+	return follows
 }
 
 // cannotDelete says why the group cannot live without a machine; empty if it can.
@@ -117,7 +139,7 @@ func (s *state) cannotDelete(m *machine) string {
 	if others == 0 {
 		return "cannot go: no other machine is complete"
 	}
-	if s.Etcd.Operated && 2*others <= len(s.machines) {
+	if s.Etcd.Operated() && 2*others <= len(s.machines) {
 		return fmt.Sprintf("cannot go: only %d of the other %d machines are complete, and more than half of %d must be", others, len(s.machines)-1, len(s.machines))
 	}
 	// Where it may hold a member, that decides; the hook stays until it is known.
@@ -139,7 +161,7 @@ func (s *state) mayHaveOn(m *machine) []*Member {
 	if len(found) > 0 {
 		return found
 	}
-	return slices.DeleteFunc(s.orphans(), func(e *Member) bool { return !m.mayHold(e) })
+	return slices.DeleteFunc(s.orphans(), func(e *Member) bool { return !s.mayHold(m, e) })
 }
 
 // memberOrOrphan is the member that a machine holds, or of the voters that it may hold for all
@@ -161,7 +183,7 @@ func (m *machine) because(s *state) string {
 	switch {
 	case m.DeletePreferred:
 		return m.Name + " was chosen"
-	case m.Outdated != "":
+	case m.isOutdated():
 		return m.Name + " is outdated: " + m.Outdated
 	case m.standing != complete:
 		return m.Name + ": " + m.why
@@ -180,16 +202,10 @@ func waitForRepair(s *state) opinion {
 	if v := s.alarm(); v.decided {
 		return v
 	}
-	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept} {
+	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept, s.waitForPerson} {
 		if v := check(); v.decided {
 			return v
 		}
 	}
-	switch c := s.Cluster; {
-	case c.KubeadmUnusable != "":
-		return wait("KubeadmUnusable", "%s", c.KubeadmUnusable)
-	case c.AddonsRefused != "":
-		return wait("AddonsRefused", "%s", c.AddonsRefused)
-	}
-	return pass("every member has its machine")
+	return pass("every member has its machine, and no chore waits for a person")
 }

@@ -73,6 +73,8 @@ type state struct {
 	// be when those are gone that nothing holds: they leave, or have no machine.
 	voters, lasting []quorum.Voter
 	learners        []*Member
+	// chores are those that can be done, and blocked those that only a person can do.
+	chores, blocked []Chore
 	// twice says of which two members one machine seems to be the host; empty: of none.
 	twice string
 }
@@ -90,13 +92,19 @@ func newState(o Observed) *state {
 	s.Uncontrolled = slices.Clone(o.Uncontrolled)
 	slices.SortFunc(s.Uncontrolled, func(a, b UncontrolledMachine) int { return cmp.Compare(a.Name, b.Name) })
 	s.Workers = sorted(o.Workers)
-	s.Cluster.MissingCertificates = sorted(o.Cluster.MissingCertificates)
 	for i := range s.Etcd.Members {
 		m := &s.Etcd.Members[i]
 		if m.Learner {
 			s.learners = append(s.learners, m)
 		} else {
 			s.voters = append(s.voters, quorum.Voter{ID: m.ID, Healthy: m.sound()})
+		}
+	}
+	for _, c := range o.Cluster.Chores {
+		if c.Blocked {
+			s.blocked = append(s.blocked, c)
+		} else {
+			s.chores = append(s.chores, c)
 		}
 	}
 	s.displace()
@@ -159,11 +167,11 @@ func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
 
 // mayAdd reports whether kubeadm on a machine without a member may be about to add one.
 func (m *machine) mayAdd(now time.Time) bool {
-	return m.CannotJoin == "" && now.Before(m.addsUntil())
+	return m.canJoin() && now.Before(m.addsUntil())
 }
 
 // addsUntil is when kubeadm on a machine has had its time to add a member.
-func (m *machine) addsUntil() time.Time { return latest(m.Created, m.NodeSince).Add(addPatience) }
+func (m *machine) addsUntil() time.Time { return latest(m.Created, m.UpSince).Add(addPatience) }
 
 func sorted(names []string) []string {
 	names = slices.Clone(names)
@@ -179,22 +187,30 @@ func (s *state) judge(given Machine) *machine {
 	switch {
 	case m.Deleting:
 		m.standing, m.until = leaving, m.addsUntil()
-	case m.Failed != "" && (m.Node == "" || m.health == Unhealthy):
+	case m.Failed != "" && (!m.isUp() || m.health == Unhealthy):
 		m.standing, m.why = failed, "failed: "+m.Failed
-	case m.Node == "":
+	case !m.isUp():
 		m.until = m.Created.Add(joinPatience)
 		m.standing, m.why = s.onTheWay(m)
 	case m.health == Healthy:
 		m.standing = complete
-	case s.Now.Before(m.NodeSince.Add(upPatience)):
-		m.standing, m.until = joining, m.NodeSince.Add(upPatience)
-		m.why = "has its node, not yet healthy: " + why
+	case s.Now.Before(m.UpSince.Add(upPatience)):
+		m.standing, m.until = joining, m.UpSince.Add(upPatience)
+		m.why = s.cameUp() + ", not yet healthy: " + why
 	case m.health == Unhealthy:
 		m.standing = unhealthy
 	default:
 		m.standing = unknown
 	}
 	return m
+}
+
+// cameUp says that a machine is up.
+func (s *state) cameUp() string {
+	if s.Policy.EtcdOnly {
+		return "has its etcd member"
+	}
+	return "has its node"
 }
 
 // onTheWay says what a machine without a Node is doing.
@@ -208,6 +224,8 @@ func (s *state) onTheWay(m *machine) (Standing, string) {
 		return joining, "etcd member " + m.member.ID + " is a learner, not yet promoted"
 	case m.member != nil:
 		return joining, "etcd member " + m.member.ID + " votes, no node yet"
+	case s.Policy.EtcdOnly:
+		return joining, "no etcd member yet"
 	}
 	return joining, "no node yet"
 }
@@ -231,7 +249,7 @@ func (s *state) health(m *machine) (Health, string) {
 		blame(Unknown, "its components are not known")
 	}
 	switch {
-	case !s.Etcd.Managed:
+	case !s.Etcd.Ours():
 	case m.member == nil && len(s.orphans()) == 0 && s.Etcd.Known:
 		blame(Unhealthy, "it has no etcd member")
 	case m.member == nil:
@@ -327,8 +345,8 @@ func (s *state) again() time.Duration {
 		}
 	}
 	s.repairMoments(consider)
-	if s.renewable() {
-		consider(s.Cluster.Kubeconfig.Expires.Add(-renewSoon))
+	for _, c := range s.chores {
+		consider(c.Expires.Add(-renewSoon))
 	}
 	return soonest
 }
@@ -336,11 +354,11 @@ func (s *state) again() time.Duration {
 // repairMoments are when time alone may let a marked machine be replaced.
 func (s *state) repairMoments(consider func(time.Time)) {
 	for _, m := range s.marked() {
-		if m.member == nil && m.CannotJoin == "" {
+		if m.member == nil && m.canJoin() {
 			consider(m.addsUntil())
 		}
 		consider(s.mayRetry(m))
-		consider(m.Replaced.Add(s.Want.Repair.Healthy))
+		consider(m.Replaced.Add(s.Policy.Repair.Healthy))
 		for _, e := range s.mayHaveOn(m) {
 			if e.Health == Unknown && !e.Since.IsZero() {
 				consider(e.answers())

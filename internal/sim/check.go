@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/internal/plan"
@@ -21,7 +22,13 @@ type repair struct {
 }
 
 // ailsUntil is when the health check loses patience with a host; zero: it has no complaint.
-func (h *host) ailsUntil() time.Time {
+func (w *World) ailsUntil(h *host) time.Time {
+	if w.setup.EtcdOnly && !h.node.IsZero() {
+		if at := w.silentMember(h); !at.IsZero() {
+			return at.Add(readyTimeout)
+		}
+		return time.Time{}
+	}
 	switch {
 	case h.node.IsZero():
 		return h.created.Add(startupTimeout)
@@ -43,16 +50,8 @@ func (w *World) checkHealth() {
 	if !w.setup.Checks {
 		return
 	}
-	var ailing []*host
-	for _, h := range w.hosts {
-		at := h.ailsUntil()
-		switch {
-		case !at.IsZero() && !w.now.Before(at) && !h.deleting:
-			ailing = append(ailing, h)
-		case at.IsZero() && h.marked != "" && !h.byHand:
-			h.marked = ""
-		}
-	}
+	w.unmarkHealthy()
+	ailing := slices.DeleteFunc(slices.Clone(w.hosts), func(h *host) bool { return h.deleting || !w.hasPassed(w.ailsUntil(h)) })
 	if len(ailing) > (w.replicas-1)/2 {
 		return
 	}
@@ -60,6 +59,15 @@ func (w *World) checkHealth() {
 		if h.marked == "" {
 			w.tell("the health check marks %s", h.name)
 			h.marked = "its node is not ready"
+		}
+	}
+}
+
+// unmarkHealthy takes the mark away from hosts of which the health check has no complaint any more.
+func (w *World) unmarkHealthy() {
+	for _, h := range w.hosts {
+		if w.ailsUntil(h).IsZero() && h.marked != "" && !h.byHand {
+			h.marked = ""
 		}
 	}
 }

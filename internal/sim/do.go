@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -45,23 +44,16 @@ func (w *World) cutShort(s plan.Step) {
 // act carries out a step. Every step may be repeated.
 func (w *World) act(s plan.Step) error {
 	switch s.Verb {
-	case plan.Generate:
-		w.certificates = true
-		w.lasting = slices.DeleteFunc(w.lasting, func(l lasting) bool { return l.kind == NoAuthority })
-	case plan.WriteKubeconfig:
-		w.kubeconfig = true
-	case plan.WriteKubeadm:
-		w.kubeadm = w.saw
-	case plan.WritePermissions:
-		w.forbidden = false
-	case plan.UpdateAddons:
-		w.addons = w.saw
+	case plan.Write:
+		w.write(s)
 	case plan.Create:
 		w.create(s)
 	case plan.Delete, plan.Adopt, plan.ReleaseHook:
 		if h := w.named(s.Machine); h != nil {
 			w.actOn(h, s)
 		}
+	case plan.PromoteMember:
+		w.promote(w.memberByID(s.Member))
 	case plan.MoveLeader, plan.RemoveMember:
 		return w.reconfigure(s)
 	case plan.Finish:

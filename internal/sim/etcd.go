@@ -89,6 +89,15 @@ func (w *World) voters() (running, all int) {
 	return running, all
 }
 
+// runningBut counts the voters but one that run.
+func (w *World) runningBut(m *member) int {
+	running, _ := w.voters()
+	if m.running && !m.learner {
+		running--
+	}
+	return running
+}
+
 func (w *World) hasQuorum() bool {
 	running, all := w.voters()
 	return running > all/2
@@ -166,22 +175,8 @@ func (w *World) mayRemove(m *member) error {
 	if m.learner {
 		return nil
 	}
-	others, started, active, all := 0, 0, 0, 0
-	for _, x := range w.members {
-		if x.learner {
-			continue
-		}
-		all++
-		if w.linked(x) {
-			active++
-		}
-		if x != m {
-			others++
-			if x.name != "" {
-				started++
-			}
-		}
-	}
+	others, started := w.startedBut(m)
+	active, all := w.linkedVoters()
 	switch {
 	case others == 0 || started < others/2+1:
 		return fmt.Errorf("etcdserver: re-configuration failed due to not enough started members")
@@ -191,6 +186,34 @@ func (w *World) mayRemove(m *member) error {
 		return fmt.Errorf("etcdserver: unhealthy cluster")
 	}
 	return nil
+}
+
+// startedBut counts the voters but one: all, and those that have started.
+func (w *World) startedBut(m *member) (others, started int) {
+	for _, x := range w.members {
+		if x.learner || x == m {
+			continue
+		}
+		others++
+		if x.name != "" {
+			started++
+		}
+	}
+	return others, started
+}
+
+// linkedVoters counts the voters: those to which the leader is connected, and all.
+func (w *World) linkedVoters() (linked, all int) {
+	for _, x := range w.members {
+		if x.learner {
+			continue
+		}
+		all++
+		if w.linked(x) {
+			linked++
+		}
+	}
+	return linked, all
 }
 
 // take removes a member from the list; its process ends with it.

@@ -17,36 +17,51 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 		Outdated: w.outdated(h), Marked: h.marked, DeletePreferred: h.chosen, Replaced: h.replaced, Retries: h.retries,
 		Deleting: h.deleting, Hook: h.hook, HookDue: h.deleting && h.hook && !w.now.Before(h.drained),
 	}
-	if w.setup.Reports {
-		m.Failed = h.failed
-	}
+	m.Failed = w.reportedFailure(h)
 	if w.lasts(Update, h.number) {
 		m.Updating = "kubelet v1.36.3"
 	}
 	if m.Failed == "" && w.lasts(Trouble, h.number) {
 		m.Failed = "the provider does not answer"
 	}
+	w.addNode(&m, h, reachable)
+	return m
+}
+
+// reportedFailure is why kubeadm failed on a host, where the provider reports it; empty: it did not, or nobody says so.
+func (w *World) reportedFailure(h *host) string {
+	if !w.setup.Reports {
+		return ""
+	}
+	return h.failed
+}
+
+// addNode adds what can be seen of a host's Node, and of what it runs.
+func (w *World) addNode(m *plan.Machine, h *host, reachable bool) {
+	if w.setup.EtcdOnly {
+		m.Components = []plan.Component{{Name: components[0], Why: "no member votes there"}}
+		return
+	}
 	if h.node.IsZero() || !reachable || h.nodeGone {
 		if !h.node.IsZero() {
-			m.Node = h.name
+			m.Host = h.name
 		}
 		m.Components = w.unknownComponents("the machine has no Node")
-		return m
+		return
 	}
 	lost := w.isNodeLost(h)
-	m.Node, m.NodeSince, m.NodeReady = h.name, h.node, w.isReady(h)
+	m.Host, m.UpSince, m.Ready = h.name, h.node, w.isReady(h)
 	if h.gate {
 		m.Gate = "StorageReady"
 	}
 	if lost {
 		m.Components = w.unknownComponents("Node " + h.name + " does not report")
-		return m
+		return
 	}
 	m.Components = w.components(h)
 	if w.setup.NodeOnly {
-		m.Components = nodeComponent(h, m.NodeReady)
+		m.Components = nodeComponent(h, m.Ready)
 	}
-	return m
 }
 
 // isNodeLost: its kubelet has been silent for long enough to be noticed.
@@ -56,13 +71,16 @@ func (w *World) isNodeLost(h *host) bool {
 
 // cannotJoin says why nothing on a host will add a member any more, as far as it can be known.
 func (w *World) cannotJoin(h *host) string {
-	switch m := h.member; {
-	case m != nil && m.removed && !h.unnoted:
+	m, failure := h.member, w.reportedFailure(h)
+	switch {
+	case m == nil && failure != "":
+		return "kubeadm failed: " + failure
+	case m == nil:
+		return ""
+	case m.removed && !h.unnoted:
 		return "its member was removed"
-	case m != nil && !m.removed && m.name != "" && w.isPlaced(h):
+	case !m.removed && m.name != "" && w.isPlaced(h) && !w.setup.EtcdOnly:
 		return "its etcd has run"
-	case m == nil && w.setup.Reports && h.failed != "":
-		return "kubeadm failed: " + h.failed
 	}
 	return ""
 }
@@ -91,10 +109,7 @@ func (w *World) components(h *host) []plan.Component {
 	if h.stage < up {
 		return w.startingComponents(h)
 	}
-	all := make([]plan.Component, 0, len(components))
-	for _, name := range components {
-		all = append(all, plan.Component{Name: name, Health: plan.Healthy})
-	}
+	all := healthyComponents()
 	if h.sick {
 		all[3].Health, all[3].Why = plan.Unhealthy, "CrashLoopBackOff"
 	}
@@ -104,7 +119,7 @@ func (w *World) components(h *host) []plan.Component {
 	if w.setup.External {
 		return all[1:]
 	}
-	if h.alive() && (h.member == nil || !h.member.running) {
+	if w.lacksEtcd(h) {
 		// The API server of a machine knows only the etcd beside it.
 		for i := range 2 {
 			all[i].Health, all[i].Why = plan.Unhealthy, "etcd is down"
@@ -112,6 +127,18 @@ func (w *World) components(h *host) []plan.Component {
 	}
 	return all
 }
+
+// healthyComponents are the components of a host on which all is well.
+func healthyComponents() []plan.Component {
+	all := make([]plan.Component, 0, len(components))
+	for _, name := range components {
+		all = append(all, plan.Component{Name: name, Health: plan.Healthy})
+	}
+	return all
+}
+
+// lacksEtcd: a host lives on which no member runs.
+func (w *World) lacksEtcd(h *host) bool { return h.alive() && (h.member == nil || !h.member.running) }
 
 // startingComponents are those of a host that comes up: there is no pod yet, or its probe does
 // not succeed.
@@ -131,16 +158,7 @@ func (w *World) survey(o *plan.Observed) {
 		o.Etcd.Why = "all members refuse our certificate: expired, or not yet valid by their clock"
 		return
 	}
-	answering, voters := 0, 0
-	for _, m := range w.members {
-		if m.learner {
-			continue
-		}
-		voters++
-		if m.running && w.isAsked(m) {
-			answering++
-		}
-	}
+	answering, voters := w.answering()
 	if answering == 0 {
 		o.Etcd.Why = "no member told its list of members"
 		return
@@ -151,14 +169,34 @@ func (w *World) survey(o *plan.Observed) {
 	}
 	o.Etcd.Members = make([]plan.Member, 0, len(w.members))
 	for _, m := range w.members {
-		e := plan.Member{ID: m.id, Name: m.name, Learner: m.learner, Leader: m == w.leader, Health: w.answer(m)}
-		if w.isPlaced(m.host) && w.isOurs(m.host) && slices.Contains(w.hosts, m.host) {
-			e.Machine = m.host.name
-		}
-		e.Alarms = w.alarms(m)
-		e.Since = w.sighted(e)
-		o.Etcd.Members = append(o.Etcd.Members, e)
+		o.Etcd.Members = append(o.Etcd.Members, w.surveyed(m))
 	}
+}
+
+// surveyed is what is known of a member after etcd was asked.
+func (w *World) surveyed(m *member) plan.Member {
+	e := plan.Member{ID: m.id, Name: m.name, Learner: m.learner, Leader: m == w.leader, Health: w.answer(m)}
+	if w.isPlaced(m.host) && w.isOurs(m.host) && slices.Contains(w.hosts, m.host) {
+		e.Machine = m.host.name
+	}
+	e.InSync = m.learner && e.Health == plan.Healthy && w.mayPromote(m)
+	e.Alarms = w.alarms(m)
+	e.Since = w.sighted(e)
+	return e
+}
+
+// answering counts the voters: those that run and can be asked, and all.
+func (w *World) answering() (answering, voters int) {
+	for _, m := range w.members {
+		if m.learner {
+			continue
+		}
+		voters++
+		if m.running && w.isAsked(m) {
+			answering++
+		}
+	}
+	return answering, voters
 }
 
 // alarms are those that a member raises, sorted.
@@ -177,17 +215,21 @@ func (w *World) alarms(m *member) []string {
 // whose address is. Those that have left with their machine are not asked.
 func (w *World) isAsked(m *member) bool {
 	h := m.host
-	if !slices.Contains(w.hosts, h) || h.deleting && !h.hook || w.lasts(BlindMember, h.number) {
+	if w.hasLeft(h) || w.lasts(BlindMember, h.number) {
 		return false
 	}
-	if w.setup.Forwarded {
+	byAddress := w.setup.Places && w.isOurs(h)
+	switch {
+	case w.setup.Forwarded:
 		return w.isForwarded(h)
+	case h.nodeGone:
+		return byAddress
 	}
-	if h.nodeGone || !w.isOurs(h) && h.node.IsZero() {
-		return w.setup.Places && w.isOurs(h)
-	}
-	return !h.node.IsZero() || w.setup.Places && m.name != ""
+	return !h.node.IsZero() || byAddress && m.name != ""
 }
+
+// hasLeft: a host is gone, or nothing holds it any more.
+func (w *World) hasLeft(h *host) bool { return !slices.Contains(w.hosts, h) || w.isDoomed(h) }
 
 // isForwarded: an API server and the kubelet of a host forward its ports, with leave to.
 func (w *World) isForwarded(h *host) bool {

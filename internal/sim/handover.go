@@ -103,14 +103,19 @@ func (w *World) giveWay(e Event) {
 // that the member was removed.
 func (w *World) takeFirst() {
 	for _, h := range w.hosts {
-		m := h.member
-		if h.stage != up || h.deleting || m == nil || m.removed || m == w.leader || w.mayRemove(m) != nil || !m.running {
+		if !w.maySpare(h) {
 			continue
 		}
 		w.remove(h)
 		h.drained = w.now
-		w.take(m)
-		w.struck = append(w.struck, m)
+		w.take(h.member)
+		w.struck = append(w.struck, h.member)
 		return
 	}
+}
+
+// maySpare: a host is up, and its member runs, does not lead and may be removed.
+func (w *World) maySpare(h *host) bool {
+	m := h.member
+	return h.stage == up && !h.deleting && m != nil && !m.removed && m != w.leader && w.mayRemove(m) == nil && m.running
 }

@@ -93,6 +93,17 @@ func (h *host) finds(but *member) bool {
 	return slices.ContainsFunc(h.knows, func(m *member) bool { return m != but && m.running && !m.removed })
 }
 
+// count is how many of the hosts are as is says.
+func (w *World) count(is func(*host) bool) int {
+	n := 0
+	for _, h := range w.hosts {
+		if is(h) {
+			n++
+		}
+	}
+	return n
+}
+
 // broken: it will never come up, and somebody must delete it.
 func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
 
@@ -150,20 +161,33 @@ func (w *World) enter(h *host, s Stage) {
 		}
 	case starting, syncing:
 		h.patience = w.now.Add(kubeadmGivesUp)
+		if w.setup.EtcdOnly && s == syncing {
+			h.patience = time.Time{} // etcd runs, whoever promotes it and when
+		}
 	case settling:
-		if h.node.IsZero() {
-			h.node = w.now
-		}
-		if w.setup.NodeOnly && h.number%2 == 1 {
-			h.due = w.now // its Node is ready as soon as it is registered
-		}
+		w.register(h)
 	case up:
 		h.due = time.Time{}
 		if w.setup.Gates > 0 {
 			h.gate, h.passes = true, w.now.Add(w.span(w.setup.Gates))
 		}
 	}
-	if fate, ok := w.fate(h); ok && fate.At == s {
+	w.meetFate(h)
+}
+
+// register registers a host's Node, unless kubeadm did before.
+func (w *World) register(h *host) {
+	if h.node.IsZero() {
+		h.node = w.now
+	}
+	if w.setup.NodeOnly && h.number%2 == 1 {
+		h.due = w.now // its Node is ready as soon as it is registered
+	}
+}
+
+// meetFate lets a host's fate strike, if it strikes at this stage.
+func (w *World) meetFate(h *host) {
+	if fate, ok := w.fate(h); ok && fate.At == h.stage {
 		w.strike(h, fate)
 	}
 }
@@ -175,6 +199,7 @@ func (w *World) strike(h *host, fate Fate) {
 	case fate.Dies:
 		w.tell("%s dies while %s", h.name, h.stage)
 		w.kill(h)
+	case h.stage == up && w.setup.EtcdOnly: // nothing but its member runs there
 	case h.stage == up && fate.Sick && !w.setup.NodeOnly:
 		w.tell("%s has a component that is not healthy", h.name)
 		h.sick = true
@@ -192,20 +217,27 @@ func (w *World) progress(h *host) bool {
 	switch {
 	case !h.alive() || h.failed != "":
 		return false
-	case !h.patience.IsZero() && !w.now.Before(h.patience):
+	case w.hasPassed(h.patience):
 		return w.giveUp(h)
-	case h.stuck:
-		return false
-	case h.stage == queuing:
-		return w.mayAdd() && h.finds(nil) && w.leave(h)
-	case h.due.IsZero() || w.now.Before(h.due):
+	case h.stuck, !w.isDue(h):
 		return false
 	}
 	return w.leave(h)
 }
 
+// isDue: a host's stage can end. One that waits for its turn goes on as soon as etcd takes another member.
+func (w *World) isDue(h *host) bool {
+	if h.stage == queuing {
+		return w.mayAdd() && h.finds(nil)
+	}
+	return w.hasPassed(h.due)
+}
+
 // leave ends a stage, unless etcd does not let it.
 func (w *World) leave(h *host) bool {
+	if !w.mayLeave(h) || w.setup.EtcdOnly && h.stage == syncing {
+		return false
+	}
 	switch h.stage {
 	case booting:
 		w.booted(h)
@@ -213,26 +245,30 @@ func (w *World) leave(h *host) bool {
 		h.member = w.add(h, !w.setup.Serial)
 		w.enter(h, starting)
 	case starting:
-		if h.member.removed {
-			return false
-		}
 		w.run(h.member)
 		w.enter(h, syncing)
 	case syncing:
-		if !w.mayPromote(h.member) {
-			return false
-		}
 		h.member.learner = false
 		w.enter(h, raising)
 	case raising:
-		if !w.setup.External && (!h.member.running || !w.hasLeader()) {
-			return false
-		}
 		w.enter(h, settling)
 		// Who goes while it initialises has initialised nothing that stays.
 		w.initialise(h)
 	case settling:
 		w.enter(h, up)
+	}
+	return true
+}
+
+// mayLeave: etcd lets a host's stage end.
+func (w *World) mayLeave(h *host) bool {
+	switch h.stage {
+	case starting:
+		return !h.member.removed
+	case syncing:
+		return w.mayPromote(h.member)
+	case raising:
+		return w.setup.External || h.member.running && w.hasLeader()
 	}
 	return true
 }
@@ -247,6 +283,10 @@ func (w *World) booted(h *host) {
 		w.members, w.leader = nil, nil
 		h.member = w.add(h, false)
 		w.run(h.member)
+		if w.setup.EtcdOnly {
+			w.rise(h)
+			return
+		}
 		w.enter(h, raising)
 	default:
 		w.enter(h, queuing)

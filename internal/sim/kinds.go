@@ -39,6 +39,9 @@ func (w *World) isInactive() bool { return w.lasts(Deactivate, 0) }
 
 // ofKind is what an event is for the kind of the group; false: nothing of the sort can happen to it.
 func (w *World) ofKind(e Event) (Event, bool) {
+	if w.setup.EtcdOnly {
+		return e, !ofNodes[e.Kind]
+	}
 	if !w.setup.NodeOnly {
 		return e, true
 	}
@@ -67,7 +70,7 @@ func (w *World) isReady(h *host) bool {
 
 // follow brings what machines read as they join up to date, where whoever makes them keeps it.
 func (w *World) follow() {
-	if w.setup.NodeOnly {
+	if w.setup.NodeOnly || w.setup.EtcdOnly {
 		w.kubeadm, w.addons = w.spec, w.spec
 	}
 }

@@ -35,21 +35,7 @@ func (w *World) live() (int, error) {
 			}
 			continue
 		}
-		o, fresh := w.Look()
-		d := plan.Next(o)
-		w.told(d)
-		if err := plan.Check(o, d); err != nil {
-			w.blame("Check refuses %s: %v", d, err)
-		}
-		w.judgeSeen(o, d)
-		if fresh {
-			w.judgeOrder(d)
-		}
-		w.judgeStep(d.Step, fresh || w.blinded)
-		if err := w.Do(d); err != nil {
-			w.tell("%v", err)
-		}
-		w.judgeTruth()
+		d, fresh := w.turn()
 		if w.wrong != nil {
 			return n, w.wrong
 		}
@@ -60,34 +46,53 @@ func (w *World) live() (int, error) {
 	return mostSteps, errors.Join(fmt.Errorf("no end after %d steps", mostSteps), w.AsWanted())
 }
 
+// turn looks, decides, and does what was decided; whatever is wrong with that is blamed. fresh: what was seen is the truth.
+func (w *World) turn() (d plan.Decision, fresh bool) {
+	o, fresh := w.Look()
+	d = plan.Next(o)
+	w.told(d)
+	if err := plan.Check(o, d); err != nil {
+		w.blame("Check refuses %s: %v", d, err)
+	}
+	w.judgeSeen(o, d)
+	if fresh {
+		w.judgeOrder(d)
+	}
+	w.judgeStep(d.Step, fresh || w.blinded)
+	if err := w.Do(d); err != nil {
+		w.tell("%v", err)
+	}
+	w.judgeTruth()
+	return d, fresh
+}
+
 // proceed lets time pass. It reports whether the life is over.
 func (w *World) proceed(d plan.Decision, fresh bool) (bool, error) {
 	if w.finished {
 		return true, w.AsWanted()
 	}
 	w.rested = w.rested || d.Step.Verb == plan.Nothing && fresh
-	if d.Step.Verb != plan.Wait && d.Step.Verb != plan.Nothing {
-		w.Advance(w.now.Add(time.Second))
-		return false, nil
-	}
-	if !fresh {
-		w.Advance(w.now.Add(2 * time.Second))
-		return false, nil
-	}
-	if w.isBad(w.spec) && w.tired() {
-		w.correct() // what is broken is replaced again and again
-		w.Advance(w.now.Add(time.Second))
-		return false, nil
-	}
-	if d.Again > 0 {
-		w.Advance(w.now.Add(d.Again))
-		return false, nil
-	}
-	if !w.Quiet() {
-		w.Advance(time.Time{})
+	if until, more := w.nextTurn(d, fresh); more {
+		w.Advance(until)
 		return false, nil
 	}
 	return w.atRest(d)
+}
+
+// nextTurn is when something may be decided again, after a decision; zero: when something happens. more is false when nothing will.
+func (w *World) nextTurn(d plan.Decision, fresh bool) (until time.Time, more bool) {
+	switch {
+	case d.Step.Acts():
+		return w.now.Add(time.Second), true
+	case !fresh:
+		return w.now.Add(2 * time.Second), true
+	case w.isBad(w.spec) && w.tired():
+		w.correct() // what is broken is replaced again and again
+		return w.now.Add(time.Second), true
+	case d.Again > 0:
+		return w.now.Add(d.Again), true
+	}
+	return time.Time{}, !w.Quiet()
 }
 
 // atRest judges a world in which nothing happens any more.

@@ -21,16 +21,16 @@ func (w *World) without(gone *host) left {
 	var l left
 	for _, h := range w.hosts {
 		switch {
-		case h == gone:
+		case h == gone, w.isDoomed(h):
 		case h.deleting:
 			// Beside one that cannot be seen only what is to be replaced goes: its voter counts as gone, which judgeVoter holds to.
-			if h.hook && (h.hidden.IsZero() || gone.marked == "") && h.member != nil && !h.member.removed && !h.member.learner {
+			if (h.hidden.IsZero() || gone.marked == "") && h.hasVoter() {
 				l.going = h
 			}
-			if h.hook && w.works(h) {
+			if w.works(h) {
 				l.held++
 			}
-		case !h.deleting:
+		default:
 			l.staying++
 			if w.works(h) {
 				l.complete++
@@ -43,13 +43,28 @@ func (w *World) without(gone *host) left {
 	return l
 }
 
+// hasVoter: the member of a host votes, whether it runs or not.
+func (h *host) hasVoter() bool { return h.member != nil && !h.member.removed && !h.member.learner }
+
 // works: a host does what it is there for, as far as anybody can know.
 func (w *World) works(h *host) bool {
-	seen := h.alive() && !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))) || !h.alive() && w.now.Before(h.dead.Add(nodeLost))
-	if w.setup.NodeOnly && !h.unready.IsZero() {
+	if h.stage != up || h.sick || !w.seemsThere(h) || w.setup.NodeOnly && !h.unready.IsZero() {
 		return false
 	}
-	return h.stage == up && seen && !h.sick && !w.hasPoorAPI(h) && (w.setup.External || h.member.running && !h.member.corrupt)
+	return !w.hasPoorAPI(h) && w.etcdWorks(h)
+}
+
+// etcdWorks: the member of a host, where members are kept there, runs and has the data of the others.
+func (w *World) etcdWorks(h *host) bool {
+	return w.setup.External || h.member.running && !h.member.corrupt
+}
+
+// seemsThere: nobody can know yet that a host, or its kubelet, does not report any more.
+func (w *World) seemsThere(h *host) bool {
+	if !h.alive() {
+		return w.now.Before(h.dead.Add(nodeLost))
+	}
+	return !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost)))
 }
 
 // whole: it works, and has all that those of other specs have.
@@ -60,12 +75,12 @@ func (w *World) whole(h *host) bool {
 	if h.spec != w.spec || h.unready.IsZero() {
 		return true
 	}
-	for _, old := range w.hosts {
-		if old.spec != w.spec && !old.deleting && !old.node.IsZero() && old.unready.IsZero() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.hosts, w.isOldAndReady)
+}
+
+// isOldAndReady: a host of another spec stays, and its Node is ready.
+func (w *World) isOldAndReady(h *host) bool {
+	return h.spec != w.spec && !h.deleting && !h.node.IsZero() && h.unready.IsZero()
 }
 
 // judgeDelete: as many as are wanted stay, but that one may be missing in a rollout
@@ -78,6 +93,14 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 		}
 		return
 	}
+	w.judgeLeft(gone, s)
+	w.judgeChoice(gone, s)
+	w.judgeRepair(gone, s)
+	w.judgeVoter(gone, s)
+}
+
+// judgeLeft: enough is left when a machine goes.
+func (w *World) judgeLeft(gone *host, s plan.Step) {
 	l := w.without(gone)
 	staying, whole := w.mustStay(gone)
 	switch {
@@ -92,23 +115,23 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	case l.whole < whole:
 		w.blame("%s would leave %d whole machines of %d in a rollout", s, l.whole, w.replicas)
 	}
-	w.judgeChoice(gone, s)
-	w.judgeRepair(gone, s)
-	w.judgeVoter(gone, s)
 }
 
 // judgeChoice: of more machines than wanted none goes that works, and that nobody wants gone, beside one that
 // is broken for all to see or has not come up: that one would be left, and serves nobody.
 func (w *World) judgeChoice(gone *host, s plan.Step) {
-	if gone.marked != "" || gone.chosen || gone.spec != w.spec || !gone.reports() || !w.works(gone) || !w.isSoundOn(gone) {
+	if !w.isWanted(gone) || !w.isPlainlyFit(gone) {
 		return
 	}
 	for _, h := range w.hosts {
-		if h != gone && w.isOurs(h) && !h.deleting && w.isPlainlyBroken(h) {
+		if h != gone && w.isStaying(h) && w.isPlainlyBroken(h) {
 			w.blame("%s, which works, and %s does not", s, h.name)
 		}
 	}
 }
+
+// isWanted: a host is as it should be by its spec, and nobody wants it gone.
+func (w *World) isWanted(h *host) bool { return h.marked == "" && !h.chosen && h.spec == w.spec }
 
 // isPlainlyBroken: everybody can see that a host does not do its work.
 func (w *World) isPlainlyBroken(h *host) bool {
@@ -120,6 +143,9 @@ func (w *World) isSoundOn(h *host) bool {
 	return w.setup.External || w.isOwn(h) && w.answer(h.member) == plan.Healthy && len(w.alarms(h.member)) == 0
 }
 
+// isPlainlyFit: everybody can see that a host does its work, and its member too.
+func (w *World) isPlainlyFit(h *host) bool { return h.reports() && w.works(h) && w.isSoundOn(h) }
+
 // stillServes: a host works, or its voter does. Of a marked one whose voter nobody can ask it does not count:
 // who cannot be asked keeps others from joining.
 func (w *World) stillServes(h *host) bool {
@@ -130,12 +156,17 @@ func (w *World) stillServes(h *host) bool {
 	return w.works(h) || m != nil && !m.learner && m.running && !m.corrupt
 }
 
+// neverUp: nothing tells that a machine was ever up. Without a Node it is its member that does.
+func (w *World) neverUp(h *host) bool {
+	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed)
+}
+
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
 	serves := w.stillServes(gone)
 	old, marked := gone.spec != w.spec, gone.marked != ""
 	switch {
-	case marked && !serves, !marked && old && !serves && gone.node.IsZero():
+	case marked && !serves, old && !serves && w.neverUp(gone):
 		return 0, 0
 	case marked, old && !w.works(gone):
 		return w.replicas - 1, 0
@@ -173,10 +204,7 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 	if w.setup.External || m == nil || m.removed {
 		return
 	}
-	running, _ := w.voters()
-	if m.running && !m.learner {
-		running--
-	}
+	running := w.runningBut(m)
 	w.judgeVoterless(m, true, s.String())
 	switch {
 	case w.lost():
@@ -201,12 +229,7 @@ func (w *World) judgeStop() {
 	if !w.calm {
 		return
 	}
-	old := 0
-	for _, h := range w.hosts {
-		if h.spec != w.spec && w.works(h) && !h.deleting {
-			old++
-		}
-	}
+	old := w.count(func(h *host) bool { return h.spec != w.spec && w.works(h) && !h.deleting })
 	// Who dies after it has come up was whole when others made way for it.
 	died := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.spec == w.spec && h.stage == up && !h.alive() })
 	if least := w.replicas - 1 + w.surge(); old < least && !died {

@@ -56,11 +56,11 @@ func (w *World) mix(now plan.Observed) plan.Observed {
 		m := &mixed.Machines[i]
 		at := slices.IndexFunc(nodes.Machines, func(o plan.Machine) bool { return o.Name == m.Name })
 		if at < 0 {
-			m.Node, m.NodeSince, m.NodeReady, m.Components = "", time.Time{}, false, w.unknownComponents("the machine has no Node")
+			m.Host, m.UpSince, m.Ready, m.Components = "", time.Time{}, false, w.unknownComponents("the machine has no Node")
 			continue
 		}
 		node := nodes.Machines[at]
-		m.Node, m.NodeSince, m.NodeReady, m.Components = node.Node, node.NodeSince, node.NodeReady, node.Components
+		m.Host, m.UpSince, m.Ready, m.Components = node.Host, node.UpSince, node.Ready, node.Components
 	}
 	mixed.Cluster.Reachable, mixed.Cluster.Unreachable = nodes.Cluster.Reachable, nodes.Cluster.Unreachable
 	mixed.Etcd = etcd.Etcd
@@ -103,27 +103,40 @@ func (w *World) Observe() plan.Observed {
 			Repairing: w.repairing != nil,
 		},
 		Want: plan.Want{
-			Replicas: w.replicas, MaxParallel: w.setup.MaxParallel, Learners: !w.setup.Serial,
-			Domains: w.setup.Domains, NameFormat: "cp-%s",
+			Replicas: w.replicas, Domains: w.setup.Domains, NameFormat: "cp-%s",
+		},
+		Policy: plan.Policy{
+			MaxParallel: w.setup.MaxParallel, Learners: !w.setup.Serial, Surge: w.surge(), Repair: w.setup.Repair,
 		},
 		Cluster: plan.Cluster{
-			Infrastructure: true, Endpoint: "10.0.0.1:6443",
-			Kubeconfig: plan.Kubeconfig{Exists: w.kubeconfig},
-			Reachable:  w.reachable(),
+			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: w.reachable(),
 		},
-		Etcd: plan.Etcd{Managed: !w.setup.External},
 	}
-	w.addSpec(&o)
+	if !w.setup.External {
+		o.Etcd.Owner = plan.EtcdOurs
+	}
 	w.addAround(&o)
-	if !w.certificates && !w.initialised {
-		o.Cluster.MissingCertificates = []string{"ca", "etcd", "proxy", "sa"}
-	}
+	w.addChores(&o)
 	if !o.Cluster.Reachable {
 		o.Cluster.Unreachable = "connection refused"
 	}
 	if w.setup.Workers && (w.workersUntil.IsZero() || w.now.Before(w.workersUntil)) {
 		o.Workers = []string{"worker-1"}
 	}
+	w.addMachines(&o)
+	if o.Etcd.Ours() {
+		w.survey(&o)
+	}
+	if w.setup.EtcdOnly {
+		o.Policy.EtcdOnly, o.Cluster.Endpoint = true, ""
+		o.Cluster.Reachable, o.Cluster.Unreachable = true, ""
+		o.AddMembersAsHosts()
+	}
+	return o
+}
+
+// addMachines is what can be seen of the machines: the group's, and those that it may adopt.
+func (w *World) addMachines(o *plan.Observed) {
 	for _, h := range w.hosts {
 		if !h.hidden.IsZero() {
 			continue
@@ -136,10 +149,6 @@ func (w *World) Observe() plan.Observed {
 		}
 		o.Machines = append(o.Machines, w.machine(h, o.Cluster.Reachable))
 	}
-	if o.Etcd.Managed {
-		w.survey(&o)
-	}
-	return o
 }
 
 // reachable: an API server answers.

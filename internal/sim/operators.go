@@ -229,17 +229,27 @@ func (w *World) changeMember(e Event, m *member) {
 // deleteSome is what a person deletes who thinks of the machines' role.
 func (w *World) deleteSome(e Event) {
 	for i, h := range append([]*host(nil), w.hosts...) {
-		switch {
-		case e.Kind == DeleteLeader && (h.member == nil || h.member != w.leader):
-		case e.Kind == DeleteJoiner && h.stage == up:
-		case e.Kind == DeleteMany && i >= e.N:
-		default:
-			w.remove(h)
-			if e.Kind == DeleteJoiner {
-				return
-			}
+		if !w.isMeant(e, i, h) {
+			continue
+		}
+		w.remove(h)
+		if e.Kind == DeleteJoiner {
+			return
 		}
 	}
+}
+
+// isMeant: the host of an index is one of those that a person deletes by their role.
+func (w *World) isMeant(e Event, i int, h *host) bool {
+	switch e.Kind {
+	case DeleteLeader:
+		return h.member != nil && h.member == w.leader
+	case DeleteJoiner:
+		return h.stage != up
+	case DeleteMany:
+		return i < e.N
+	}
+	return true
 }
 
 // addByHand adds a member that nobody starts.
@@ -280,14 +290,8 @@ func (w *World) addAround(o *plan.Observed) {
 	if w.lasts(Invalid, 0) {
 		o.Want.Refused = plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: not a version", Replaceable: w.replaceable}
 	}
-	if w.forbidden && w.reachable() {
-		o.Cluster.Permissions = "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing"
-	}
 	if w.lasts(NoTemplate, 0) {
 		o.Cluster.Template = "there is no template"
-	}
-	if w.lasts(NoAuthority, 0) {
-		o.Cluster.MissingCertificates = []string{"ca"}
 	}
 	if w.lasts(NoInfra, 0) {
 		o.Cluster.Infrastructure = false
@@ -299,8 +303,13 @@ func (w *World) addAround(o *plan.Observed) {
 		o.Cluster.Reachable = false
 	}
 	if w.forgot {
-		o.Group.Initialized, o.Group.New = w.setup.Provable && slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.first && w.isOurs(h) }), false
+		o.Group.Initialized, o.Group.New = w.isProvable(), false
 	}
+}
+
+// isProvable: a machine is there that joined, which proves that there is a cluster.
+func (w *World) isProvable() bool {
+	return w.setup.Provable && slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.first && w.isOurs(h) })
 }
 
 // isMissed: a machine cannot be seen for so long that it counts as gone, or cannot be told
@@ -335,9 +344,7 @@ func (w *World) findAgain() {
 		w.initialised, w.members, w.leader = false, nil, nil // there is nothing left that another could harm
 	}
 	for _, h := range w.hosts {
-		if !h.hook && !h.deleting && w.isOurs(h) {
-			h.hook = true
-		}
+		h.hook = h.hook || w.isStaying(h)
 	}
 }
 
@@ -352,13 +359,23 @@ func (w *World) judgeAround(s plan.Step) {
 		if h := w.named(s.Machine); h != nil && !h.deleting {
 			w.judgeTaking(h, s, refused)
 		}
-	case plan.Create, plan.WriteKubeadm, plan.UpdateAddons:
-		if refused && (!w.replaceable || w.repairing == nil) {
-			w.blame("%s, while the spec is refused", s)
+	case plan.Create:
+		w.judgeNew(s, refused)
+	case plan.Write:
+		if writes(s, kubeadmConfig) || writes(s, addons) {
+			w.judgeNew(s, refused)
 		}
-		if s.Verb == plan.Create && !w.isReplaceable() {
-			w.blame("%s, and what it needs is missing", s)
-		}
+	}
+}
+
+// judgeNew: nothing of a refused spec is begun, but for the repair of a machine where that may go on, and
+// nothing for which something is missing.
+func (w *World) judgeNew(s plan.Step, refused bool) {
+	if refused && (!w.replaceable || w.repairing == nil) {
+		w.blame("%s, while the spec is refused", s)
+	}
+	if s.Verb == plan.Create && !w.isReplaceable() {
+		w.blame("%s, and what it needs is missing", s)
 	}
 }
 

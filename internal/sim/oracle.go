@@ -31,9 +31,9 @@ func (w *World) hasWorkers() bool {
 func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgePause(s, fresh)
 	w.judgeWrite(s, fresh)
-	if h := w.named(s.Machine); fresh {
+	if fresh {
 		w.judgeAround(s)
-		w.judgeGoing(h, s)
+		w.judgeGoing(w.named(s.Machine), s)
 	}
 	switch s.Verb {
 	case plan.Create:
@@ -43,13 +43,23 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 			w.judgeRemoval(m, fresh)
 		}
 	case plan.MoveLeader:
-		if m := w.memberByID(s.Member); m != nil && m.corrupt && fresh {
-			w.blame("the leader becomes that of %s, whose data differ", m.host.name)
-		}
+		w.judgeNewLeader(w.memberByID(s.Member), fresh)
 	case plan.Finish:
-		if !w.deleting || slices.ContainsFunc(w.hosts, w.isOurs) {
-			w.blame("the group was let go, %d machines are left", len(w.hosts))
-		}
+		w.judgeFinish()
+	}
+}
+
+// judgeNewLeader: nobody is made the leader whose data differ from those of the others.
+func (w *World) judgeNewLeader(m *member, fresh bool) {
+	if m != nil && m.corrupt && fresh {
+		w.blame("the leader becomes that of %s, whose data differ", m.host.name)
+	}
+}
+
+// judgeFinish: the group is let go when it is deleted, and no machine of it is left.
+func (w *World) judgeFinish() {
+	if !w.deleting || slices.ContainsFunc(w.hosts, w.isOurs) {
+		w.blame("the group was let go, %d machines are left", len(w.hosts))
 	}
 }
 
@@ -70,20 +80,23 @@ func (w *World) judgeGoing(h *host, s plan.Step) {
 // judgeWrite judges what is written of the cluster.
 func (w *World) judgeWrite(s plan.Step, fresh bool) {
 	switch {
-	case s.Verb == plan.Generate && w.initialised:
+	case writes(s, certificates) && w.initialised:
 		w.blame("authorities were made again")
-	case s.Verb == plan.UpdateAddons && fresh:
+	case writes(s, addons) && fresh:
 		w.judgeAddons()
-	case s.Verb == plan.WriteKubeadm && (!w.initialised || fresh && w.kubeadm == w.spec):
+	case writes(s, kubeadmConfig) && (!w.initialised || fresh && w.kubeadm == w.spec):
 		w.blame("kubeadm's configuration is written, and there was nothing to write")
 	}
 }
 
 func (w *World) judgePause(s plan.Step, fresh bool) {
-	if s.Verb != plan.Wait && s.Verb != plan.Nothing && fresh && w.now.Before(w.pausedUntil) {
+	if !s.Acts() || !fresh {
+		return
+	}
+	if w.now.Before(w.pausedUntil) {
 		w.blame("%s, while paused", s)
 	}
-	if s.Acts() && fresh && w.isInactive() && !w.deleting {
+	if w.isInactive() && !w.deleting {
 		w.blame("%s, while the group is inactive", s)
 	}
 }
@@ -99,6 +112,11 @@ func (w *World) judgeCreate(s plan.Step, fresh bool) {
 	case fresh:
 		w.judgeJoin(s)
 	}
+	w.judgeName(s, fresh)
+}
+
+// judgeName: what was begun is taken up again by its name, and no number is used again.
+func (w *World) judgeName(s plan.Step, fresh bool) {
 	if fresh && w.begun != "" && s.Machine != w.begun && w.named(w.begun) == nil {
 		w.blame("%s, and %s was begun and is left as it is", s, w.begun)
 	}
@@ -197,11 +215,7 @@ func (w *World) judgeServing(m *member) {
 	if m.host.deleting && m.host.hook && w.isOurs(m.host) && w.isAlone(m.host) {
 		w.blame("the member beside the only API server that answers is removed, on %s", m.host.name)
 	}
-	running, _ := w.voters()
-	if !m.learner && m.running {
-		running--
-	}
-	if m == w.leader && running > 0 {
+	if m == w.leader && w.runningBut(m) > 0 {
 		w.blame("the leader on %s is removed while another could lead", m.host.name)
 	}
 }
@@ -249,16 +263,18 @@ func (w *World) ballot(but *member) (staying, all int) {
 			continue
 		}
 		all++
-		if m.running && !m.corrupt && !w.isDoomed(m.host) && !w.isAdrift(m) {
+		if w.keepsVoting(m) {
 			staying++
 		}
 	}
-	for _, h := range w.hosts {
-		if w.isDoomed(h) && w.mayYetVote(h) && h.hidden.IsZero() { // of one that cannot be seen nobody can know
-			all++
-		}
-	}
-	return staying, all
+	// Of one that cannot be seen nobody can know.
+	joining := w.count(func(h *host) bool { return w.isDoomed(h) && w.mayYetVote(h) && h.hidden.IsZero() })
+	return staying, all + joining
+}
+
+// keepsVoting: a voter runs, has the data of the others, and does not go.
+func (w *World) keepsVoting(m *member) bool {
+	return m.running && !m.corrupt && !w.isDoomed(m.host) && !w.isAdrift(m)
 }
 
 // isAdrift: a voter runs on a host whose machine has lost its labels, and for all that can be known on none
@@ -288,10 +304,12 @@ func (w *World) mayYetVote(h *host) bool {
 	if w.setup.External || !w.initialised || h.stage >= raising || h.stuck || h.failed != "" {
 		return false
 	}
-	if !h.alive() && (h.returns.IsZero() || h.rebooted || !w.now.Before(h.patience)) {
-		return false // nobody goes on there, not even when it comes back
-	}
-	return h.member == nil || !h.member.removed
+	return w.goesOn(h) && (h.member == nil || !h.member.removed)
+}
+
+// goesOn: kubeadm on a host goes on, or will when it is back.
+func (w *World) goesOn(h *host) bool {
+	return h.alive() || !h.returns.IsZero() && !h.rebooted && w.now.Before(h.patience)
 }
 
 // judgeRelease: nothing on a machine whose hook is released may cost the quorum any more.
@@ -309,6 +327,9 @@ func (w *World) judgeRelease(h *host) {
 
 // isAlone: of several hosts only this one's API server answers.
 func (w *World) isAlone(h *host) bool {
+	if w.setup.EtcdOnly {
+		return false
+	}
 	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && (w.serving(o) || w.works(o)) })
 	return w.serving(h) && len(w.hosts) > 1 && !beside
 }
@@ -326,7 +347,7 @@ func (w *World) judgeVoterReleased(h *host) {
 
 // judgeJoiners: who joins does not lose the member that it needs.
 func (w *World) judgeJoiners(m *member) {
-	if m.host.deleting && !m.host.hook {
+	if w.isDoomed(m.host) {
 		return // it goes at any moment anyway, and then its vote counts against the others
 	}
 	if m.corrupt {
@@ -336,10 +357,15 @@ func (w *World) judgeJoiners(m *member) {
 		w.blame("the voter of %s is removed while there is a learner", m.host.name)
 	}
 	for _, h := range w.hosts {
-		if h.stage == queuing && !h.broken() && h.finds(nil) && !h.finds(m) {
+		if h.needs(m) {
 			w.blame("%s joins and knows nobody but the member of %s", h.name, m.host.name)
 		}
 	}
+}
+
+// needs: kubeadm waits for its turn to join, and knows no other member that answers.
+func (h *host) needs(m *member) bool {
+	return h.isQueuing() && h.finds(nil) && !h.finds(m)
 }
 
 // judgeStuck: what is removed of a machine that stays will never serve.
@@ -355,6 +381,7 @@ func (w *World) judgeStuck(m *member, fresh bool) {
 	case m.host.broken():
 	case m.name == "":
 		w.blame("the member of %s is removed, which is about to start", m.host.name)
+	case w.setup.EtcdOnly && (m.host.marked != "" || m.host.spec != w.spec): // nobody will promote it: its machine goes
 	case m.running:
 		w.blame("the learner of %s is removed, which is about to vote", m.host.name)
 	}
@@ -374,11 +401,14 @@ func (w *World) hasLearner() bool {
 // fault of ours.
 func (w *World) judgeLoss(h *host) {
 	m := h.member
-	if m == nil || m.removed || m.learner || !m.running || !w.hasQuorum() {
+	if !h.hasVoter() || !m.running || !w.hasQuorum() {
 		return
 	}
-	if w.ending() || h.forced || w.setup.Serial || !w.initialised || !h.hidden.IsZero() { // of one that cannot be seen nobody can know that it joined
+	if w.ending() || h.forced || w.setup.Serial || !w.initialised {
 		return
+	}
+	if !h.hidden.IsZero() {
+		return // of one that cannot be seen nobody can know that it joined
 	}
 	if left, all := w.leftOf(m, h.released); left <= all/2 {
 		w.blame("%s went with a voter that the quorum needed: %d of %d are left", h.name, left, all)
@@ -392,7 +422,7 @@ func (w *World) leftOf(but *member, until time.Time) (left, all int) {
 			continue
 		}
 		all++
-		if x != but && (x.running || x.halted.After(until)) {
+		if x != but && x.ranAfter(until) {
 			left++
 		}
 	}
@@ -404,6 +434,9 @@ func (w *World) leftOf(but *member, until time.Time) (left, all int) {
 	return left, all
 }
 
+// ranAfter: a member runs, or ran after a moment.
+func (m *member) ranAfter(at time.Time) bool { return m.running || m.halted.After(at) }
+
 // judgeTruth is asked all the time.
 func (w *World) judgeTruth() {
 	if w.setup.Sturdy && w.rested && !w.hasQuorum() {
@@ -412,13 +445,7 @@ func (w *World) judgeTruth() {
 	if w.calm && w.moves > 1 {
 		w.blame("the leader was moved %d times in a rollout in which nothing failed", w.moves)
 	}
-	firsts := 0
-	for _, h := range w.hosts {
-		if h.first && !h.deleting {
-			firsts++
-		}
-	}
-	if firsts > 1 {
+	if firsts := w.count(func(h *host) bool { return h.first && !h.deleting }); firsts > 1 {
 		w.blame("%d machines initialise a cluster", firsts)
 	}
 }
@@ -426,11 +453,33 @@ func (w *World) judgeTruth() {
 // AsWanted says what of the world is not as the user wants it; nil: nothing.
 func (w *World) AsWanted() error {
 	if w.deleting {
-		if !w.finished || slices.ContainsFunc(w.hosts, w.isOurs) {
-			return fmt.Errorf("the group is not gone: %d machines", len(w.hosts))
-		}
-		return nil
+		return w.goneAsWanted()
 	}
+	if err := w.machinesAsWanted(); err != nil {
+		return err
+	}
+	if !w.initialised {
+		return w.membersAsWanted()
+	}
+	if w.forbidden || !w.kubeconfig {
+		return fmt.Errorf("permissions are missing: %t, the kubeconfig is there: %t", w.forbidden, w.kubeconfig)
+	}
+	if w.kubeadm != w.spec || w.addons != w.spec {
+		return fmt.Errorf("kubeadm's configuration is for spec %d, the addons are of %d, %d is wanted", w.kubeadm, w.addons, w.spec)
+	}
+	return w.membersAsWanted()
+}
+
+// goneAsWanted says what is left of a group that is being deleted.
+func (w *World) goneAsWanted() error {
+	if !w.finished || slices.ContainsFunc(w.hosts, w.isOurs) {
+		return fmt.Errorf("the group is not gone: %d machines", len(w.hosts))
+	}
+	return nil
+}
+
+// machinesAsWanted says what of the machines is not as the user wants it.
+func (w *World) machinesAsWanted() error {
 	staying := 0
 	for _, h := range w.hosts {
 		if h.remains() {
@@ -447,13 +496,7 @@ func (w *World) AsWanted() error {
 	if staying != w.replicas {
 		return fmt.Errorf("%d machines of %d", staying, w.replicas)
 	}
-	if w.initialised && (w.forbidden || !w.kubeconfig) {
-		return fmt.Errorf("permissions are missing: %t, the kubeconfig is there: %t", w.forbidden, w.kubeconfig)
-	}
-	if w.initialised && (w.kubeadm != w.spec || w.addons != w.spec) {
-		return fmt.Errorf("kubeadm's configuration is for spec %d, the addons are of %d, %d is wanted", w.kubeadm, w.addons, w.spec)
-	}
-	return w.membersAsWanted()
+	return nil
 }
 
 // isWell: a host came up, nothing is wrong with it, and nobody wants it gone.

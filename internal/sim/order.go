@@ -10,22 +10,33 @@ import (
 // What is due comes first: where the truth leaves no doubt that something urgent can be done, it is
 // done before anything else is, and nobody waits with it.
 
-// beforeAll are steps that come before whatever is due.
-var beforeAll = []plan.Verb{plan.Generate, plan.WriteKubeconfig, plan.Adopt}
+// isBeforeAll: the step comes before whatever is due.
+func isBeforeAll(s plan.Step) bool {
+	return s.Verb == plan.Adopt || writes(s, certificates) || writes(s, kubeconfig)
+}
 
 // judgeSeen holds a step against what was seen: whatever was hidden may be the worst.
 func (w *World) judgeSeen(o plan.Observed, d plan.Decision) {
 	s := d.Step
-	if w.ending() || !w.initialised || o.Group.New || !s.Acts() || slices.Contains(beforeAll, s.Verb) {
+	if !w.needsSight(o, s) {
 		return
 	}
 	external := w.setup.External
 	if !o.Cluster.Reachable && (!external || s.Verb != plan.ReleaseHook) {
 		w.blame("%s, and the API server does not answer", s)
 	}
-	if external || s.Verb == plan.WritePermissions {
-		return
+	if !external && !writes(s, permissions) {
+		w.judgeProven(o, s)
 	}
+}
+
+// needsSight: a step is one for which the cluster must be seen: there is one, which stays, and the step does not come before all else.
+func (w *World) needsSight(o plan.Observed, s plan.Step) bool {
+	return !w.ending() && w.initialised && !o.Group.New && s.Acts() && !isBeforeAll(s)
+}
+
+// judgeProven: of the voters that were seen most are proven healthy.
+func (w *World) judgeProven(o plan.Observed, s plan.Step) {
 	proven, all := seenVoters(o)
 	switch {
 	case !o.Etcd.Known || !o.Etcd.Agreed:
@@ -62,7 +73,7 @@ func (w *World) judgeBeside(d plan.Decision) {
 			w.blame("%s, beside a machine of somebody else", d.Step)
 		}
 	case plan.Wait:
-		if d.Reason != "CannotAdopt" && d.Reason != "QuorumLost" && d.Reason != "QuorumUnproven" {
+		if !slices.Contains([]string{"CannotAdopt", "QuorumLost", "QuorumUnproven"}, d.Reason) {
 			w.blame("%s: a machine of somebody else is what a person must decide about", d)
 		}
 	default:
@@ -72,26 +83,27 @@ func (w *World) judgeBeside(d plan.Decision) {
 
 // judgeOrder asks of a decision on the truth whether something was due instead.
 func (w *World) judgeOrder(d plan.Decision) {
-	if w.deleting || !w.initialised || w.forgot || w.now.Before(w.pausedUntil) || w.isInactive() {
+	if !w.isWorkedOn() {
 		return
 	}
 	w.judgeBeside(d)
 	w.judgeLiving(d.Step)
-	if slices.Contains(beforeAll, d.Step.Verb) {
+	if isBeforeAll(d.Step) {
 		return
 	}
 	w.judgeLeisure(d)
 	if m := w.dueDead(); m != nil && d.Step.Verb == plan.Wait {
 		w.blame("%s, and the member %s could be removed, which is dead and has no machine", d, m.id)
 	}
-	if !w.isAllOurs() {
-		w.judgeDue(d)
-		return
-	}
-	if !w.kubeconfig && w.isReplaceable() {
+	if w.isAllOurs() && !w.kubeconfig && w.isReplaceable() {
 		w.blame("%s, and there is no kubeconfig", d)
 	}
 	w.judgeDue(d)
+}
+
+// isWorkedOn: there is a cluster, and nothing keeps the controller from working on its group.
+func (w *World) isWorkedOn() bool {
+	return !w.deleting && w.initialised && !w.forgot && !w.now.Before(w.pausedUntil) && !w.isInactive()
 }
 
 // judgeDue: the quorum is cleared of what can only cost it, before anything else is done.
@@ -142,10 +154,17 @@ func (w *World) judgeDueMachines(d plan.Decision) {
 	if h := w.dueToClear(); h != nil && d.Step.Verb != plan.Delete {
 		w.blame("%s, and %s could be taken away, which never came up and is outdated", d, h.name)
 	}
-	if d.Step.Verb == plan.Wait && w.dueToGrow() {
+	if d.Step.Verb == plan.Wait {
+		w.judgeWait(d)
+	}
+}
+
+// judgeWait: nobody waits while a machine could join, or the cluster could be brought up to date.
+func (w *World) judgeWait(d plan.Decision) {
+	if w.dueToGrow() {
 		w.blame("%s, and another could join", d)
 	}
-	if d.Step.Verb == plan.Wait && w.dueToTend() {
+	if w.dueToTend() {
 		w.blame("%s, and nothing keeps permissions, kubeadm's configuration and addons from being brought up to date", d)
 	}
 }
@@ -153,11 +172,20 @@ func (w *World) judgeDueMachines(d plan.Decision) {
 // judgeLiving: nobody who lives and votes goes before one who does not, if that one could go as well.
 func (w *World) judgeLiving(s plan.Step) {
 	m := w.memberByID(s.Member)
-	if s.Verb == plan.RemoveMember && m != nil && w.answer(m) == plan.Healthy && !m.learner && !w.isDoomed(m.host) {
+	if s.Verb == plan.RemoveMember && m != nil && w.isLivingVoter(m) && !w.isDoomed(m.host) {
 		w.judgeLivingMember(m, s)
 	}
-	gone := w.named(s.Machine)
-	if s.Verb != plan.Delete || gone == nil || gone.marked == "" || !w.isOwn(gone) || gone.member.learner || w.answer(gone.member) != plan.Healthy || !w.isClear() {
+	if gone := w.named(s.Machine); s.Verb == plan.Delete && gone != nil {
+		w.judgeLivingMachine(gone, s)
+	}
+}
+
+// isLivingVoter: a member votes, and answers.
+func (w *World) isLivingVoter(m *member) bool { return !m.learner && w.answer(m) == plan.Healthy }
+
+// judgeLivingMachine: a marked machine whose voter answers is replaced before none whose voter is dead.
+func (w *World) judgeLivingMachine(gone *host, s plan.Step) {
+	if gone.marked == "" || !w.isOwn(gone) || !w.isLivingVoter(gone.member) || !w.isClear() {
 		return
 	}
 	if h := w.dueForRepair(); h != nil && h != gone {
@@ -172,9 +200,13 @@ func (w *World) judgeLivingMember(m *member, s plan.Step) {
 			w.blame("%s, and the member %s is dead and could go", s, x.id)
 		}
 	}
-	if !m.host.deleting || !w.isPlaced(m.host) || w.hasUnplaced() {
-		return
+	if m.host.deleting && w.isPlaced(m.host) && !w.hasUnplaced() {
+		w.judgeMemberless(s)
 	}
+}
+
+// judgeMemberless: there is no machine without a member that could go.
+func (w *World) judgeMemberless(s plan.Step) {
 	for _, h := range w.hosts {
 		if w.isDrained(h) && h.node.IsZero() && h.member != nil && h.member.removed {
 			w.blame("%s, and %s could go, which has no member", s, h.name)
@@ -209,34 +241,31 @@ func (w *World) isDeadBeside(m *member, deleting bool) bool {
 
 // isMissedLong: a member was seen as it is for long, and nobody is there who could be its machine.
 func (w *World) isMissedLong(m *member) bool {
-	seen := w.seen[m.id]
 	nobody := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() && !w.isOwn(h) || !h.deleting && h.stage < up })
-	return !nobody && !w.hasLearner() && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Minute
+	return !nobody && !w.hasLearner() && w.isSeenFor(m, 5*time.Minute)
 }
 
 // judgeLeisure: what can wait is done when no machine is too many, and none changes.
 func (w *World) judgeLeisure(d plan.Decision) {
-	staying, updating := 0, false
-	for _, h := range w.hosts {
-		if !h.deleting && w.isOurs(h) {
-			staying++
-			updating = updating || w.lasts(Update, h.number)
-		}
-	}
+	staying := w.count(w.isStaying)
+	updating := slices.ContainsFunc(w.hosts, func(h *host) bool { return w.isStaying(h) && w.lasts(Update, h.number) })
 	switch {
-	case d.Step.Verb == plan.UpdateAddons && staying > w.replicas:
+	case writes(d.Step, addons) && staying > w.replicas:
 		w.blame("%s, and %d machines are there for %d", d, staying, w.replicas)
 	case updating && w.canWait(d.Step, staying):
 		w.blame("%s, while somebody changes a machine in place", d)
 	}
 }
 
+// isStaying: a machine is the group's, and nobody has deleted it.
+func (w *World) isStaying(h *host) bool { return !h.deleting && w.isOurs(h) }
+
 // canWait: a step neither repairs nor fills up.
 func (w *World) canWait(s plan.Step, staying int) bool {
 	gone := w.named(s.Machine)
 	switch s.Verb {
-	case plan.UpdateAddons:
-		return true
+	case plan.Write:
+		return writes(s, addons)
 	case plan.Delete:
 		return gone != nil && gone.marked == "" && gone.stage == up && w.now.Sub(gone.node) > 5*time.Minute
 	}
@@ -259,17 +288,7 @@ func (w *World) isSeen() bool {
 	if w.setup.External || !w.reachable() || w.lasts(BlindAPI, 0) || w.now.Before(w.refusedUntil) {
 		return false
 	}
-	answering := 0
-	voters := 0
-	for _, m := range w.members {
-		if m.learner {
-			continue
-		}
-		voters++
-		if m.running && w.isAsked(m) {
-			answering++
-		}
-	}
+	answering, voters := w.answering()
 	proven, all := w.proven(nil)
 	return w.hasLeader() && answering > voters/2 && proven > all/2
 }
@@ -310,11 +329,16 @@ func (w *World) isQuiet(but *host) bool {
 		return false
 	}
 	for _, h := range w.hosts {
-		if h != but && (w.isDoomed(h) || !h.deleting && !w.isPast(h) && (h.stage < up || h.broken() || !w.works(h) || w.isNewAndSilent(h))) {
+		if h != but && (w.isDoomed(h) || !h.deleting && w.isMoving(h)) {
 			return false
 		}
 	}
 	return true
+}
+
+// isMoving: a machine is on the way, or does not work and may again.
+func (w *World) isMoving(h *host) bool {
+	return !w.isPast(h) && (h.stage < up || h.broken() || !w.works(h) || w.isNewAndSilent(h))
 }
 
 // isPast: a host came up long ago, so that it is not on the way any more, whatever it does.
@@ -343,7 +367,7 @@ func (w *World) isIdle(h *host) bool {
 // dueToGo is a machine that is being deleted and of which a person could tell that it may go; nil: none.
 func (w *World) dueToGo() *host {
 	for _, h := range w.hosts {
-		if !h.deleting || !w.isOwn(h) || !w.isOurs(h) || h.member.learner {
+		if !h.deleting || !w.isOurs(h) || !w.hasOwnVoter(h) {
 			continue
 		}
 		healthy, all := w.proven(h.member)
@@ -354,63 +378,83 @@ func (w *World) dueToGo() *host {
 	return nil
 }
 
+// hasOwnVoter: everybody can tell that a member is that of a machine, and it votes.
+func (w *World) hasOwnVoter(h *host) bool { return w.isOwn(h) && !h.member.learner }
+
 // mayGo: a machine waits for our hook alone, another serves in its place, and nobody would miss its voter.
 func (w *World) mayGo(h *host) bool {
-	beside := slices.ContainsFunc(w.hosts, func(o *host) bool {
-		return o != h && !w.isDoomed(o) && w.isOurs(o) && (w.works(o) || w.isIdle(h) && w.serving(o))
-	})
+	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && w.standsIn(o, h) })
 	return w.isDrained(h) && beside && (w.answer(h.member) == plan.Unhealthy || w.isQuiet(h))
+}
+
+// standsIn: a machine serves in the place of another.
+func (w *World) standsIn(o, gone *host) bool {
+	return !w.isDoomed(o) && w.isOurs(o) && (w.works(o) || w.isIdle(gone) && w.serving(o))
 }
 
 // dueStray is a member whose machine is gone for long, and that could be removed; nil: none.
 func (w *World) dueStray() *member {
 	for _, m := range w.members {
-		seen := w.seen[m.id]
-		if slices.Contains(w.hosts, m.host) || seen.since.IsZero() || w.now.Sub(seen.since) < 25*time.Second {
+		if slices.Contains(w.hosts, m.host) || !w.isSeenFor(m, 25*time.Second) {
 			continue
 		}
-		healthy, all := w.proven(m)
-		alone := slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isOwn(h) })
-		if m.learner && w.now.Sub(seen.since) >= 5*time.Minute || !m.learner && healthy > all/2 && w.isQuiet(nil) && !alone {
+		if m.learner && w.isSeenFor(m, 5*time.Minute) || !m.learner && w.isNotMissed(m) {
 			return m
 		}
 	}
 	return nil
+}
+
+// isSeenFor: a member was seen as it is for so long.
+func (w *World) isSeenFor(m *member, d time.Duration) bool {
+	since := w.seen[m.id].since
+	return !since.IsZero() && w.now.Sub(since) >= d
+}
+
+// isNotMissed: without a voter most of the others are proven healthy, nobody is on the way, and each machine has its own member.
+func (w *World) isNotMissed(m *member) bool {
+	healthy, all := w.proven(m)
+	return healthy > all/2 && w.isQuiet(nil) && !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isOwn(h) })
 }
 
 // dueLearner is a learner that can only be that of a machine which nothing holds any more; nil: none.
 func (w *World) dueLearner() *member {
 	for _, m := range w.members {
-		h, seen := m.host, w.seen[m.id]
-		known := m.learner && slices.Contains(w.hosts, h) && w.isDoomed(h) && !w.isPlaced(h) && w.cannotJoin(h) == "" && w.now.Sub(h.created) < 25*time.Minute
-		other := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !w.hasOwn(o) })
-		if known && !other && !seen.since.IsZero() && w.now.Sub(seen.since) >= 5*time.Second {
+		other := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != m.host && !w.hasOwn(o) })
+		if m.learner && w.joinedUnseen(m.host) && !other && w.isSeenFor(m, 5*time.Second) {
 			return m
 		}
 	}
 	return nil
 }
 
+// joinedUnseen: nothing holds a machine any more of which nobody knows what runs on it, and which may have joined just now.
+func (w *World) joinedUnseen(h *host) bool {
+	return slices.Contains(w.hosts, h) && w.isDoomed(h) && !w.isPlaced(h) && w.cannotJoin(h) == "" && w.now.Sub(h.created) < 25*time.Minute
+}
+
 // dueLate is a learner that does not start, for longer than kubeadm waits for it, or, where another host
 // waits for its turn and would give up, for longer than etcd takes to start; nil: none.
 func (w *World) dueLate() *member {
-	waits := slices.ContainsFunc(w.hosts, func(h *host) bool {
-		return h.stage == queuing && !h.deleting && !h.broken()
-	})
+	waits := slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.deleting && h.isQueuing() })
 	for _, m := range w.members {
-		seen := w.seen[m.id]
-		if !m.learner || m.name != "" || seen.since.IsZero() {
-			continue
-		}
 		most := kubeadmGivesUp + 5*time.Second
-		if waits && slices.Contains(w.hosts, m.host) && m.host.broken() && w.isPlaced(m.host) {
+		if waits && w.isOnBroken(m) {
 			most = 50 * time.Second
 		}
-		if w.now.Sub(seen.since) >= most {
+		if m.learner && m.name == "" && w.isSeenFor(m, most) {
 			return m
 		}
 	}
 	return nil
+}
+
+// isQueuing: kubeadm waits for its turn to join.
+func (h *host) isQueuing() bool { return h.stage == queuing && !h.broken() }
+
+// isOnBroken: the machine of a member is known, still there, and broken.
+func (w *World) isOnBroken(m *member) bool {
+	return slices.Contains(w.hosts, m.host) && m.host.broken() && w.isPlaced(m.host)
 }
 
 // dueDead is a voter that is proven dead for long, and of which the machine has lost its labels,
@@ -421,13 +465,16 @@ func (w *World) dueDead() *member {
 	}
 	for _, m := range w.members {
 		healthy, all := w.proven(m)
-		seen := w.seen[m.id]
-		dead := slices.Contains(w.hosts, m.host) && !m.host.hidden.IsZero() && !m.learner && w.answer(m) == plan.Unhealthy
-		if dead && healthy > all/2 && !seen.since.IsZero() && w.now.Sub(seen.since) >= 50*time.Second {
+		if w.isDeadHidden(m) && healthy > all/2 && w.isSeenFor(m, 50*time.Second) {
 			return m
 		}
 	}
 	return nil
+}
+
+// isDeadHidden: a voter is dead, and its machine has lost its labels.
+func (w *World) isDeadHidden(m *member) bool {
+	return slices.Contains(w.hosts, m.host) && !m.host.hidden.IsZero() && !m.learner && w.answer(m) == plan.Unhealthy
 }
 
 // dueForRepair is a marked machine whose voter is dead, and that could be replaced; nil: none.
@@ -436,15 +483,20 @@ func (w *World) dueForRepair() *host {
 		return nil
 	}
 	for _, h := range w.hosts {
-		if h.marked == "" || h.deleting || w.inARow(h) > 0 || !w.isOwn(h) || h.member.learner {
+		if !w.awaitsRepair(h) {
 			continue
 		}
 		healthy, all := w.proven(h.member)
-		if w.answer(h.member) == plan.Unhealthy && healthy > all/2 && w.without(h).complete > 0 {
+		if healthy > all/2 && w.without(h).complete > 0 {
 			return h
 		}
 	}
 	return nil
+}
+
+// awaitsRepair: a machine is marked for the first time, and its voter is dead.
+func (w *World) awaitsRepair(h *host) bool {
+	return h.marked != "" && !h.deleting && w.inARow(h) == 0 && w.hasOwnVoter(h) && w.answer(h.member) == plan.Unhealthy
 }
 
 // dueToClear is an outdated machine that never came up, on which there is no member, and without which
@@ -454,17 +506,25 @@ func (w *World) dueToClear() *host {
 	if w.lasts(Invalid, 0) || !w.isReplaceable() || healthy <= (all+1)/2 || slices.ContainsFunc(w.hosts, w.isDoomed) {
 		return nil
 	}
-	for _, m := range w.members {
-		if !slices.Contains(w.hosts, m.host) || m != m.host.member || !w.isPlaced(m.host) {
-			return nil
-		}
+	if slices.ContainsFunc(w.members, func(m *member) bool { return w.isStray(m) || !w.isPlaced(m.host) }) {
+		return nil
 	}
 	for _, h := range w.hosts {
-		if h.spec != w.spec && !h.deleting && h.node.IsZero() && h.member == nil && w.without(h).complete > 0 {
+		if w.isOldAndEmpty(h) && w.without(h).complete > 0 {
 			return h
 		}
 	}
 	return nil
+}
+
+// isOldAndEmpty: a machine of another spec stays, which has neither a Node nor a member.
+func (w *World) isOldAndEmpty(h *host) bool {
+	return h.spec != w.spec && !h.deleting && h.node.IsZero() && h.member == nil
+}
+
+// isStray: a member is not that of a machine that is there.
+func (w *World) isStray(m *member) bool {
+	return !slices.Contains(w.hosts, m.host) || m != m.host.member
 }
 
 // dueToTend: something in the cluster is behind, and no machine is on the way or goes, whatever is broken.
@@ -473,12 +533,12 @@ func (w *World) dueToTend() bool {
 	if !behind || w.lasts(Invalid, 0) || len(w.hosts) != w.replicas || len(w.members) != w.replicas {
 		return false
 	}
-	for _, h := range w.hosts {
-		if h.deleting || h.spec != w.spec || h.stage != up || w.now.Sub(h.node) < 6*time.Minute || !w.isOwn(h) || h.member.learner || w.lasts(Update, h.number) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isSettled(h) })
+}
+
+// isSettled: a machine of the spec that is wanted came up long ago, and nobody works on it.
+func (w *World) isSettled(h *host) bool {
+	return !h.deleting && h.spec == w.spec && h.stage == up && w.now.Sub(h.node) >= 6*time.Minute && w.hasOwnVoter(h) && !w.lasts(Update, h.number)
 }
 
 // dueToGrow: another machine could join at once.
@@ -503,7 +563,7 @@ func (w *World) isRisen() bool {
 			return false
 		}
 	}
-	return whole > 0 && !slices.ContainsFunc(w.members, func(m *member) bool { return !slices.Contains(w.hosts, m.host) || m != m.host.member })
+	return whole > 0 && !slices.ContainsFunc(w.members, w.isStray)
 }
 
 // isSteady: a host came up, has its own member, works and stays.

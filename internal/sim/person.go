@@ -49,22 +49,28 @@ var personalDecisions = []personalDecision{
 func (w *World) awaitsPerson() bool {
 	o := w.Observe()
 	d := plan.Next(o)
-	var said strings.Builder
-	for _, v := range plan.Explain(o) {
-		said.WriteString(v.Because + " " + v.Decision.Message + "\n")
-	}
 	if d.Step.Verb == plan.Nothing && w.fitButForNodes() {
 		return true
 	}
 	if d.Step.Verb != plan.Wait {
 		return false // who says that all is as wanted tells nobody
 	}
+	said := explained(o)
 	for _, p := range personalDecisions {
-		if (p.reasons == nil || slices.Contains(p.reasons, d.Reason)) && p.truth(w, said.String()) {
+		if (p.reasons == nil || slices.Contains(p.reasons, d.Reason)) && p.truth(w, said) {
 			return true
 		}
 	}
 	return false
+}
+
+// explained is what all rules say, a line each.
+func explained(o plan.Observed) string {
+	var said strings.Builder
+	for _, v := range plan.Explain(o) {
+		said.WriteString(v.Because + " " + v.Decision.Message + "\n")
+	}
+	return said.String()
 }
 
 // fitButForNodes reports whether all is as wanted but for Nodes that are not ready and that

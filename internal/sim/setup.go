@@ -20,6 +20,8 @@ type Setup struct {
 	// NodeOnly: the group is of the kind ControlPlane. Of what a machine runs only its Node is known, and whoever
 	// makes the machines keeps what these read as they join.
 	NodeOnly bool
+	// EtcdOnly: the group is of the kind EtcdCluster. Machines run a member of etcd and nothing else.
+	EtcdOnly bool
 	// Serial: kubeadm joins etcd as a voter, as it did before v1.29.
 	Serial bool
 	// Lenient: etcd takes a new member while those voters that are connected stay a majority with
@@ -133,6 +135,7 @@ const (
 func Random(seed int64) Setup {
 	s := random(seed)
 	s.drawKind(seed)
+	s.drawEtcdOnly(seed)
 	return s
 }
 

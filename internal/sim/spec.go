@@ -3,8 +3,6 @@ package sim
 import (
 	"fmt"
 	"time"
-
-	"github.com/quorate/quorate/internal/plan"
 )
 
 // What the user wants machines to be is a number here: a change of the spec is
@@ -59,7 +57,7 @@ func differs(what string, is, wanted int) string {
 // begin is where kubeadm begins on a host: one that joins reads kubeadm's own
 // configuration, and cannot join a cluster that is of another spec than itself.
 func (w *World) begin(h *host) bool {
-	if h.first || h.spec == w.kubeadm || w.setup.NodeOnly {
+	if h.first || h.spec == w.kubeadm || w.setup.NodeOnly || w.setup.EtcdOnly {
 		return true
 	}
 	if h.spec == w.spec && !h.dropped {
@@ -87,14 +85,5 @@ func (w *World) upset() { w.calm = false }
 func (w *World) upsetBy(h *host) {
 	if !w.isBad(h.spec) && h.gone.IsZero() {
 		w.upset()
-	}
-}
-
-// addSpec is what can be seen of specs, beside the machines.
-func (w *World) addSpec(o *plan.Observed) {
-	o.Want.Surge, o.Want.Repair = w.surge(), w.setup.Repair
-	if w.initialised {
-		o.Cluster.Kubeadm = differs("kubeadm's configuration is for spec", w.kubeadm, w.spec)
-		o.Cluster.Addons = differs("addons are of spec", w.addons, w.spec)
 	}
 }

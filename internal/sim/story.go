@@ -53,25 +53,7 @@ func (s *Story) String() string {
 func (w *World) brief() string {
 	var parts []string
 	for _, h := range w.hosts {
-		text := fmt.Sprint(h.number, h.domain)
-		if h.spec != w.spec {
-			text += "*"
-		}
-		switch {
-		case h.broken():
-			text += "x"
-		case h.stage < up:
-			text += "~"
-		case h.sick || !h.unready.IsZero() || h.gate:
-			text += "?"
-		}
-		if h.marked != "" {
-			text += "M"
-		}
-		if h.deleting {
-			text += "!"
-		}
-		parts = append(parts, text+w.briefMember(h))
+		parts = append(parts, w.briefHost(h)+w.briefMember(h))
 	}
 	for _, m := range w.members {
 		if w.named(m.host.name) != m.host {
@@ -79,6 +61,35 @@ func (w *World) brief() string {
 		}
 	}
 	return "[" + strings.Join(parts, " ") + "]"
+}
+
+// briefHost writes a host without its member.
+func (w *World) briefHost(h *host) string {
+	text := fmt.Sprint(h.number, h.domain)
+	if h.spec != w.spec {
+		text += "*"
+	}
+	text += h.briefState()
+	if h.marked != "" {
+		text += "M"
+	}
+	if h.deleting {
+		text += "!"
+	}
+	return text
+}
+
+// briefState is a letter for what a host is not yet, or not any more; empty: it is up and well.
+func (h *host) briefState() string {
+	switch {
+	case h.broken():
+		return "x"
+	case h.stage < up:
+		return "~"
+	case h.sick || !h.unready.IsZero() || h.gate:
+		return "?"
+	}
+	return ""
 }
 
 func (w *World) briefMember(h *host) string {

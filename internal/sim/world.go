@@ -82,6 +82,9 @@ func New(s Setup) *World {
 	}
 }
 
+// hasPassed: a moment has come; a zero one never does.
+func (w *World) hasPassed(at time.Time) bool { return !at.IsZero() && !w.now.Before(at) }
+
 // Advance lets time pass until the given moment, or until something happens by itself
 // before it, but at least a second.
 func (w *World) Advance(until time.Time) {
@@ -112,30 +115,7 @@ func (w *World) Quiet() bool {
 // moments are when something may happen by itself.
 func (w *World) moments(at func(time.Time)) {
 	for _, h := range w.hosts {
-		if h.deleting {
-			at(h.drained)
-			at(h.gone)
-		}
-		if h.alive() && h.failed == "" {
-			at(h.due)
-			at(h.patience)
-		}
-		if !h.alive() && h.stage >= settling {
-			at(h.dead.Add(nodeLost))
-		}
-		at(h.returns)
-		at(h.speaks)
-		at(h.shown)
-		at(h.freed)
-		if !h.silent.IsZero() {
-			at(h.silent.Add(nodeLost))
-		}
-		at(h.ready)
-		at(h.well)
-		at(h.passes)
-		if w.setup.Checks {
-			at(h.ailsUntil())
-		}
+		w.hostMoments(h, at)
 	}
 	for _, m := range w.members {
 		at(m.back)
@@ -156,6 +136,34 @@ func (w *World) moments(at func(time.Time)) {
 	at(w.workersUntil)
 }
 
+// hostMoments are when something may happen to a host by itself.
+func (w *World) hostMoments(h *host, at func(time.Time)) {
+	if h.deleting {
+		at(h.drained)
+		at(h.gone)
+	}
+	if h.alive() && h.failed == "" {
+		at(h.due)
+		at(h.patience)
+	}
+	if !h.alive() && h.stage >= settling {
+		at(h.dead.Add(nodeLost))
+	}
+	at(h.returns)
+	at(h.speaks)
+	at(h.shown)
+	at(h.freed)
+	if !h.silent.IsZero() {
+		at(h.silent.Add(nodeLost))
+	}
+	at(h.ready)
+	at(h.well)
+	at(h.passes)
+	if w.setup.Checks {
+		at(w.ailsUntil(h))
+	}
+}
+
 // happen does all that falls due now, in an order that does not depend on chance.
 func (w *World) happen() {
 	for len(w.script) > 0 && !w.now.Before(w.start.Add(w.script[0].At)) {
@@ -163,12 +171,7 @@ func (w *World) happen() {
 		w.script = w.script[1:]
 		w.befall(e)
 	}
-	for _, m := range w.members {
-		if !m.back.IsZero() && !w.now.Before(m.back) && m.host.alive() {
-			w.tell("etcd on %s is back", m.host.name)
-			w.run(m)
-		}
-	}
+	w.bringBackMembers()
 	for _, h := range w.hosts {
 		w.recover(h)
 	}
@@ -187,6 +190,16 @@ func (w *World) happen() {
 	w.checkHealth()
 }
 
+// bringBackMembers runs the members again whose failure was a passing one.
+func (w *World) bringBackMembers() {
+	for _, m := range w.members {
+		if w.hasPassed(m.back) && m.host.alive() {
+			w.tell("etcd on %s is back", m.host.name)
+			w.run(m)
+		}
+	}
+}
+
 // befall lets an event of the script happen.
 func (w *World) befall(e Event) {
 	if e.Kind == Change {
@@ -198,6 +211,17 @@ func (w *World) befall(e Event) {
 	if !happens || w.operate(e) || w.befallSeldom(e) {
 		return
 	}
+	w.befallGroup(e)
+	if e.Kind == Outage {
+		w.stopAll(e)
+	}
+	if h := w.number(e.N); h != nil {
+		w.befallHost(e, h)
+	}
+}
+
+// befallGroup is what happens to the group as a whole, and to who works on it.
+func (w *World) befallGroup(e Event) {
 	switch e.Kind {
 	case Scale:
 		w.tell("replicas: %d", e.N)
@@ -220,12 +244,6 @@ func (w *World) befall(e Event) {
 	case Refuse:
 		w.tell("the controller's clock is ahead: etcd refuses its certificate for %s", e.For)
 		w.refusedUntil = w.now.Add(e.For)
-	}
-	if e.Kind == Outage {
-		w.stopAll(e)
-	}
-	if h := w.number(e.N); h != nil {
-		w.befallHost(e, h)
 	}
 }
 
@@ -256,21 +274,25 @@ func (w *World) befallHost(e Event, h *host) {
 	case Freeze, Reboot:
 		w.tell("%s is away for %s (%s)", h.name, e.For, e.Kind)
 		w.away(h, e.Kind == Reboot, e.For)
-	case Crash:
+	case Crash, Hang:
 		if h.member != nil && h.member.running {
-			w.tell("etcd on %s stops for %s", h.name, e.For)
-			w.stop(h.member)
-			h.member.back = w.now.Add(e.For)
-		}
-	case Hang:
-		if h.member != nil && h.member.running {
-			w.tell("etcd on %s stands still for %s", h.name, e.For)
-			w.hang(h.member)
-			h.member.back = w.now.Add(e.For)
+			w.interrupt(h.member, e)
 		}
 	default:
 		w.befallNode(e, h)
 	}
+}
+
+// interrupt stops the process of a member for a while, or lets it stand still.
+func (w *World) interrupt(m *member, e Event) {
+	if e.Kind == Crash {
+		w.tell("etcd on %s stops for %s", m.host.name, e.For)
+		w.stop(m)
+	} else {
+		w.tell("etcd on %s stands still for %s", m.host.name, e.For)
+		w.hang(m)
+	}
+	m.back = w.now.Add(e.For)
 }
 
 // befallNode is what a host lives on with, or what a person wants with it.
@@ -300,7 +322,7 @@ func (w *World) befallNode(e Event, h *host) {
 // recover ends what a host had for a while.
 func (w *World) recover(h *host) {
 	over := func(at *time.Time) bool {
-		if at.IsZero() || w.now.Before(*at) {
+		if !w.hasPassed(*at) {
 			return false
 		}
 		*at = time.Time{}

@@ -196,7 +196,7 @@ func TestAdoption(t *testing.T) {
 	if !w.scene().Facts.Group.Initialized {
 		t.Error("nothing was seen of the cluster, although it is known to be initialised")
 	}
-	if got := w.scene().Facts.Cluster.Kubeconfig; got.Foreign || got.Expires.IsZero() {
+	if got := w.scene().Kubeconfig; got.Foreign || got.Expires.IsZero() {
 		t.Errorf("the kubeconfig is %+v: nobody will renew it", got)
 	}
 	// Names at random say nothing of the numbers of those to come.

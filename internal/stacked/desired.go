@@ -28,7 +28,7 @@ var (
 
 // managesEtcd reports whether etcd runs on the machines and its members are ours to keep.
 func managesEtcd(kcp *controlplanev1.KubeadmControlPlane) bool {
-	return !kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined()
+	return !kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() && !kcp.Spec.ManagedExternalEtcdRef.IsDefined()
 }
 
 // Bootstrap implements group.Kind.

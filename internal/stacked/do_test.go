@@ -127,8 +127,8 @@ func TestCreateAfterCrash(t *testing.T) {
 // provide lets the certificates and the kubeconfig be there.
 func (w *world) provide() {
 	w.t.Helper()
-	for _, verb := range []plan.Verb{plan.Generate, plan.WriteKubeconfig} {
-		if err := w.scene().Do(context.Background(), plan.Step{Verb: verb}); err != nil {
+	for _, chore := range []string{group.ChoreCertificates, group.ChoreKubeconfig} {
+		if err := w.scene().Do(context.Background(), plan.Step{Verb: plan.Write, Chore: chore}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -347,17 +347,17 @@ func TestConfirmedInTurn(t *testing.T) {
 // TestWrittenSecretsAreReadAnew: what was read before they were written is not believed.
 func TestWrittenSecretsAreReadAnew(t *testing.T) {
 	w := grown(t, 1)
-	for _, verb := range []plan.Verb{plan.Generate, plan.WriteKubeconfig} {
+	for _, chore := range []string{group.ChoreCertificates, group.ChoreKubeconfig} {
 		m := w.r.Memories.Of(kcpKey)
 		s := w.scene()
 		if m.Secrets.Read.IsZero() {
 			t.Fatal("nothing was read before")
 		}
-		if err := s.Do(context.Background(), plan.Step{Verb: verb}); err != nil {
+		if err := s.Do(context.Background(), plan.Step{Verb: plan.Write, Chore: chore}); err != nil {
 			t.Fatal(err)
 		}
 		if !m.Secrets.Read.IsZero() {
-			t.Errorf("what was read before %s is still believed", verb)
+			t.Errorf("what was read before %s was written is still believed", chore)
 		}
 	}
 }

@@ -48,14 +48,14 @@ func mayAsk(t *group.Turn, m *group.Machine) bool {
 	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
 		return false
 	}
-	return !m.Facts.Deleting && m.Facts.Node != "" && slices.ContainsFunc(m.Facts.Components, func(c plan.Component) bool {
+	return !m.Facts.Deleting && m.Facts.Host != "" && slices.ContainsFunc(m.Facts.Components, func(c plan.Component) bool {
 		return c.Name == apiServer && c.Health == plan.Healthy
 	})
 }
 
 // askExpiry asks one API server in the background; false: too many are asked already.
 func (k *Kind) askExpiry(ctx context.Context, t *group.Turn, into *group.Expiries, target *group.Machine) bool {
-	node, ip := target.Facts.Node, machine.InternalIP(target.Machine)
+	node, ip := target.Facts.Host, machine.InternalIP(target.Machine)
 	if target.Node != nil {
 		ip = cmp.Or(machine.NodeIP(target.Node), ip)
 	}
@@ -106,7 +106,7 @@ func describeExpiry(t *group.Turn, status *controlplanev1.KubeadmControlPlaneSta
 	switch {
 	case len(t.Machines) == 0:
 		status.CertificateExpiry = controlplanev1.CertificateExpiryStatus{}
-	case !o.Group.Deleting && o.Cluster.Reachable && (o.Etcd.Known || !o.Etcd.Managed):
+	case !o.Group.Deleting && o.Cluster.Reachable && (o.Etcd.Known || !o.Etcd.Ours()):
 		status.CertificateExpiry = firstExpiry(t)
 	}
 }

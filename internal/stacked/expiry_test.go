@@ -262,7 +262,7 @@ func TestWhichAPIServersAreAsked(t *testing.T) {
 		"paused":          {func(o *plan.Observed) { o.Group.Paused = true }, false},
 		"going":           {func(o *plan.Observed) { o.Group.Deleting = true }, false},
 		"machine going":   {func(o *plan.Observed) { o.Machines[0].Deleting = true }, false},
-		"no Node":         {func(o *plan.Observed) { o.Machines[0].Node = "" }, false},
+		"no Node":         {func(o *plan.Observed) { o.Machines[0].Host = "" }, false},
 		"not running":     {func(o *plan.Observed) { o.Machines[0].Components[1].Health = plan.Unhealthy }, false},
 	} {
 		s := fine()

@@ -26,6 +26,7 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -70,25 +71,15 @@ func (f *fleet) View(key client.ObjectKey) workload.View {
 	return v
 }
 
-func (f *fleet) Initialised(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (string, error) {
+func (f *fleet) Initialised(context.Context, *clusterv1.Cluster, bool) (string, error) {
 	return "", nil
 }
 
-func (f *fleet) Behind(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (KubeadmBehind, error) {
-	return KubeadmBehind{}, nil
+func (f *fleet) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kubeadm.Behind, error) {
+	return kubeadm.Behind{}, nil
 }
 
-func (f *fleet) WritePermissions(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
-	return nil
-}
-
-func (f *fleet) WriteConfig(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
-	return nil
-}
-
-func (f *fleet) UpdateAddons(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
-	return nil
-}
+func (f *fleet) Write(context.Context, *clusterv1.Cluster, kubeadm.Wanted, string) error { return nil }
 
 func (f *fleet) Of(_ context.Context, cluster *clusterv1.Cluster) (group.Quorum, error) {
 	return fleetEtcd{f, cluster.Namespace}, nil
@@ -111,6 +102,7 @@ func (e fleetEtcd) Survey(ctx context.Context, _ []etcd.Target) etcd.Survey {
 	return etcd.Survey{Known: true, Agreed: true, Members: []etcd.Member{{ID: 1, Name: "demo-cp-1", Health: plan.Healthy, Leader: true}}}
 }
 func (e fleetEtcd) MoveLeader(context.Context, []etcd.Target, uint64) error   { return nil }
+func (e fleetEtcd) Promote(context.Context, []etcd.Target, uint64) error      { return nil }
 func (e fleetEtcd) RemoveMember(context.Context, []etcd.Target, uint64) error { return nil }
 
 func newFleet(b testing.TB, size, away int) *fleet {
@@ -128,7 +120,7 @@ func newFleet(b testing.TB, size, away int) *fleet {
 	f.client = fake.NewClientBuilder().WithScheme(testScheme(b)).WithObjects(objects...).
 		WithStatusSubresource(&controlplanev1.KubeadmControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: f.create}).Build()
-	f.r = &group.Controller{Client: f.client, APIReader: f.client, Workload: f, Recorder: events.NewFakeRecorder(0), Quorums: f, Kind: kindWith(f), Wakes: make(chan event.GenericEvent)}
+	f.r = &group.Controller{Client: f.client, APIReader: f.client, Workload: f, Recorder: events.NewFakeRecorder(0), Quorums: f, Kubeadm: f, Kind: New(), Wakes: make(chan event.GenericEvent)}
 	f.r.Recorder.(*events.FakeRecorder).Events = nil
 	for i := range size {
 		ns := f.name(i)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,9 +28,6 @@ import (
 
 // Kind is the kind KubeadmControlPlane. It implements group.Kind.
 type Kind struct {
-	// Kubeadm tells how far the first machine is; nil: the clusters are asked themselves.
-	Kubeadm Kubeadm
-
 	// handshakes with API servers that are asked for their certificates.
 	handshakes errgroup.Group
 }
@@ -45,8 +41,8 @@ func New() *Kind {
 
 // memory is what is kept of one control plane between turns.
 type memory struct {
-	// files are kubeadm's in the cluster.
-	files filesBehind
+	// etcd is what the object said that keeps the control plane's etcd.
+	etcd managedEtcd
 	// expiries are when the certificates of the API servers expire.
 	expiries group.Expiries
 }
@@ -86,14 +82,16 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		Names:          kcp.Spec.MachineNaming.Template,
 		Infrastructure: kcp.Spec.MachineTemplate.Spec.InfrastructureRef,
 		ReadinessGates: kcp.Spec.MachineTemplate.Spec.ReadinessGates,
-		MaxParallel:    int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
-		Surge:          surge(kcp),
-		Repair:         group.RepairLimits(kcp.Spec.Remediation),
-		ManagesEtcd:    managesEtcd(kcp),
-		HoldsQuorum:    managesEtcd(kcp),
-		Components:     []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"},
+		Policy: plan.Policy{
+			MaxParallel: int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
+			Surge:       surge(kcp),
+			Repair:      group.RepairLimits(kcp.Spec.Remediation),
+		},
+		HoldsQuorum: managesEtcd(kcp),
+		Components:  []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"},
 	}
-	if spec.ManagesEtcd {
+	if spec.HoldsQuorum {
+		spec.Etcd = plan.EtcdOurs
 		spec.Components = append([]string{"etcd"}, spec.Components...)
 	}
 	if auto := kcp.Spec.AutoRepair; auto != nil {
@@ -137,53 +135,49 @@ func (*Kind) Want(t *group.Turn) {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: " + err.Error(), Replaceable: true})
 	}
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
-	t.Facts.Want.Learners = v.Learners() && (gate || !said)
+	t.Facts.Policy.Learners = v.Learners() && (gate || !said)
 }
 
 // Read implements group.Kind.
 func (*Kind) Read(ctx context.Context, t *group.Turn) error {
-	return t.ReadSecrets(ctx, &of(t).Spec.KubeadmConfigSpec.ClusterConfiguration)
+	if err := readManagedEtcd(ctx, t); err != nil {
+		return err
+	}
+	return t.ReadSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec.ClusterConfiguration)
 }
 
 // Drift implements group.Kind.
 func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
-	return drift.Of(withGates(of(t)), partsOf(m), t.Facts.Now)
+	return drift.Of(withGates(wantedAs(t, m)), partsOf(m), t.Facts.Now)
 }
 
 // InPlace implements group.Kind.
 func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
-	return drift.InPlace(of(t), t.Cluster.Name, partsOf(m))
+	return drift.InPlace(wantedAs(t, m), t.Cluster.Name, partsOf(m))
 }
 
 // Perform implements group.Kind.
-func (k *Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
-	m, asked := memoryOf(t.Memory), k.kubeadm(t)
-	switch step.Verb {
-	case plan.Generate:
-		return t.GenerateSecrets(ctx, &of(t).Spec.KubeadmConfigSpec.ClusterConfiguration)
-	case plan.WriteKubeadm:
-		m.files = filesBehind{}
-		return asked.WriteConfig(ctx, buildable(t), t.Cluster)
-	case plan.WritePermissions:
-		m.files, t.Memory.Surveys.At = filesBehind{}, time.Time{} // members that were out of reach may answer now
-		return asked.WritePermissions(ctx, buildable(t), t.Cluster)
-	case plan.UpdateAddons:
-		m.files = filesBehind{}
-		return asked.UpdateAddons(ctx, buildable(t), t.Cluster)
+func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
+	if step.Chore == group.ChoreCertificates {
+		return t.GenerateSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec.ClusterConfiguration)
 	}
-	return fmt.Errorf("the step %s is not known", step)
+	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t)))
 }
 
 // buildable returns the control plane as machines of it can be made now.
 func buildable(t *group.Turn) *controlplanev1.KubeadmControlPlane {
+	kcp := withEtcd(of(t), memoryOf(t.Memory).etcd.endpoints)
 	v := t.BuildVersion()
 	if v == of(t).Spec.Version {
-		return of(t)
+		return kcp
 	}
-	kcp := of(t).DeepCopy()
+	kcp = kcp.DeepCopy()
 	kcp.Spec.Version = v
 	return kcp
 }
+
+// TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
+func (*Kind) TakeDown(context.Context, *group.Turn) error { return nil }
 
 // Sync implements group.Kind.
 func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
@@ -192,7 +186,7 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 			return err
 		}
 	}
-	if err := t.ControlSecrets(ctx); err != nil {
+	if err := t.ControlSecrets(ctx, keptByEtcd(of(t))...); err != nil {
 		return err
 	}
 	return recordExpiries(ctx, t)
@@ -219,9 +213,6 @@ func (*Kind) Describe(t *group.Turn, object group.Object) {
 	describeExpiry(t, &kcp.Status)
 	describeDeprecated(kcp)
 }
-
-// Forget implements group.Kind.
-func (*Kind) Forget(client.ObjectKey) {}
 
 // kubeadmConfig is the record of what a machine was made from; nil: not known.
 func kubeadmConfig(m *group.Machine) *bootstrapv1.KubeadmConfig {
@@ -291,7 +282,7 @@ func checkConfigGone(ctx context.Context, t *group.Turn, m *group.Machine) error
 // still let the machine join, which could not be let go of before that is seen.
 func withdrawBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
 	config := kubeadmConfig(m)
-	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || !m.Facts.Hook || !t.Facts.Etcd.Managed ||
+	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || !m.Facts.Hook || !t.Facts.Etcd.Ours() ||
 		config == nil || !config.DeletionTimestamp.IsZero() || ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
 		return nil
 	}

@@ -1,16 +1,10 @@
 package stacked
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 
@@ -62,7 +56,7 @@ func TestKubeadmUnusable(t *testing.T) {
 		t.Errorf("a rollout begins: %+v", p)
 	}
 	w.unusable = ""
-	memoryOf(w.r.Memories.Of(kcpKey)).files.read = metav1.Now().Add(-group.SurveyAgeAtRest)
+	w.r.Memories.Of(kcpKey).Files.Read = metav1.Now().Add(-group.SurveyAgeAtRest)
 	if p := w.live(); p.Step != string(plan.Nothing) {
 		t.Errorf("it ends with %+v", p)
 	}
@@ -80,30 +74,6 @@ func TestAddonsRefused(t *testing.T) {
 	for _, m := range w.machines() {
 		if m.Spec.Version != "v1.37.0" {
 			t.Errorf("%s is still %s", m.Name, m.Spec.Version)
-		}
-	}
-}
-
-// TestBehind asks a cluster of kubeadm v1.35 whose files were spoilt.
-func TestBehind(t *testing.T) {
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}
-	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "coredns", Image: "registry.k8s.io/coredns/coredns:v1.13.1"}}
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"}}
-	kcp := testKCP(3)
-	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = "v1.11.1"
-	set := fake.NewClientset(deployment, config)
-	got, err := behind(t.Context(), set, wantedOf(kcp))
-	if err != nil || !strings.Contains(got.Permissions, missing) || !strings.HasPrefix(got.ConfigUnusable, noData) || got.Config != "" || got.Addons != "" ||
-		!strings.Contains(got.AddonsRefused, "version 1.11.1 is older than 1.13.1") {
-		t.Errorf("behind %+v, %v", got, err)
-	}
-	for _, resource := range []string{"clusterrolebindings", "configmaps", "deployments"} {
-		broken := fake.NewClientset(deployment, config)
-		broken.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, context.DeadlineExceeded
-		})
-		if got, err := behind(t.Context(), broken, wantedOf(kcp)); err == nil || got != (KubeadmBehind{}) {
-			t.Errorf("%s cannot be read: %+v, %v", resource, got, err)
 		}
 	}
 }

@@ -176,7 +176,7 @@ func TestEventsOnce(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(3))
 	w.settle()
 	first := w.heard()
-	for _, want := range []string{"GenerateCertificates", "WriteKubeconfig", "Create demo-cp-1"} {
+	for _, want := range []string{"WriteCertificates", "WriteKubeconfig", "Create demo-cp-1"} {
 		if n := len(slices.DeleteFunc(slices.Clone(first), func(e string) bool { return !strings.Contains(e, want) })); n != 1 {
 			t.Errorf("%d events tell of %s, want one: %v", n, want, first)
 		}

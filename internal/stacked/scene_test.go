@@ -141,10 +141,10 @@ func TestMachineFacts(t *testing.T) {
 				t.Errorf("created at %v", got.Created)
 			}
 			since := int64(0)
-			if !got.NodeSince.IsZero() {
-				since = got.NodeSince.Unix()
+			if !got.UpSince.IsZero() {
+				since = got.UpSince.Unix()
 			}
-			text := fmt.Sprintf("node=%s since=%d ready=%v", got.Node, since, got.NodeReady)
+			text := fmt.Sprintf("node=%s since=%d ready=%v", got.Host, since, got.Ready)
 			for _, c := range got.Components {
 				text += " " + c.Name + map[bool]string{true: "?:" + c.Why, false: "=" + string(c.Health)}[c.Health == plan.Unknown]
 			}
@@ -309,7 +309,7 @@ func TestNewestFact(t *testing.T) {
 		{"its deletion's progress", func(s *group.Turn) {
 			s.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, LastTransitionTime: at(13)}}
 		}, 13},
-		{"its Node", func(s *group.Turn) { s.Facts.Machines[0].NodeSince = time.Unix(14, 0) }, 14},
+		{"its Node", func(s *group.Turn) { s.Facts.Machines[0].UpSince = time.Unix(14, 0) }, 14},
 		{"its Node's readiness", func(s *group.Turn) {
 			s.Machines[0].Node = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: at(18)}}}}
 		}, 18},
@@ -339,7 +339,7 @@ func TestDomainsAndWants(t *testing.T) {
 	if got := strings.Join(o.Want.Domains, " "); got != "a b c" {
 		t.Errorf("domains are %q, want those for control planes, sorted", got)
 	}
-	if o.Want.Replicas != 5 || o.Want.MaxParallel != 1 || o.Group.LastMachine != 7 || o.Want.NameFormat != "demo-cp-%s" || !o.Want.Learners || !o.Etcd.Managed {
+	if o.Want.Replicas != 5 || o.Policy.MaxParallel != 1 || o.Group.LastMachine != 7 || o.Want.NameFormat != "demo-cp-%s" || !o.Policy.Learners || !o.Etcd.Ours() {
 		t.Errorf("wants are %+v, group %+v", o.Want, o.Group)
 	}
 	if o.Cluster.Endpoint != "172.30.0.10:6443" || !o.Cluster.Infrastructure || cmp.Or(o.Workers...) != "w" {
@@ -351,12 +351,12 @@ func TestDomainsAndWants(t *testing.T) {
 	cluster := testCluster()
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "only-a-host"}
 	o = begin(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts
-	if o.Want.Replicas != 1 || o.Want.Learners || o.Etcd.Managed || o.Cluster.Endpoint != "" {
+	if o.Want.Replicas != 1 || o.Policy.Learners || o.Etcd.Ours() || o.Cluster.Endpoint != "" {
 		t.Errorf("wants are %+v, etcd %+v, endpoint %q", o.Want, o.Etcd, o.Cluster.Endpoint)
 	}
 	kcp.Spec.Version = "v1.30.0"
 	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates = map[string]bool{"EtcdLearnerMode": false}
-	if begin(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts.Want.Learners {
+	if begin(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts.Policy.Learners {
 		t.Error("learners, although the user turned them off")
 	}
 }

@@ -120,7 +120,7 @@ func TestUsersSecretsStayTheirs(t *testing.T) {
 	if got := owners(w.secret("demo-proxy")); got != "ExternalSecret/proxy*" {
 		t.Errorf("demo-proxy is owned by %s", got)
 	}
-	if got := owners(w.secret("demo-kubeconfig")); got != "" || !w.scene().Facts.Cluster.Kubeconfig.Foreign {
+	if got := owners(w.secret("demo-kubeconfig")); got != "" || !w.scene().Kubeconfig.Foreign {
 		t.Errorf("the user's kubeconfig is owned by %q", got)
 	}
 }
@@ -132,12 +132,12 @@ func TestOwnerlessKubeconfigIsRenewed(t *testing.T) {
 	before := w.secret("demo-kubeconfig").Data["value"]
 	w.readSecrets()
 	s := w.scene()
-	if k := s.Facts.Cluster.Kubeconfig; k.Foreign || k.Expires.IsZero() {
+	if k := s.Kubeconfig; k.Foreign || k.Expires.IsZero() {
 		t.Fatalf("the kubeconfig without owner is %+v", k)
 	}
-	s.Facts.Now = s.Facts.Cluster.Kubeconfig.Expires.Add(-time.Hour)
+	s.Facts.Now = s.Kubeconfig.Expires.Add(-time.Hour)
 	d := plan.Next(s.Facts)
-	if d.Step.Verb != plan.WriteKubeconfig || d.Reason != "KubeconfigExpiring" {
+	if d.Step.Action() != "WriteKubeconfig" || d.Reason != "KubeconfigExpiring" {
 		t.Fatalf("an hour before its end: %s", d)
 	}
 	if err := s.Do(context.Background(), d.Step); err != nil {

@@ -161,7 +161,7 @@ func TestOneSlowSecretHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	w.provide()
 	block := &blockedReader{Reader: w.client, of: "slow", held: make(chan struct{}), release: make(chan struct{})}
-	q := group.NewQuorums(block)
+	q := group.NewQuorums(block, false)
 	slow := testCluster()
 	slow.Name = "slow"
 	var ended sync.WaitGroup

@@ -32,6 +32,7 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -76,13 +77,6 @@ var (
 
 // kind is the kind that owns everything made here.
 const kind = "KubeadmControlPlane"
-
-// kindWith returns the kind that asks for kubeadm's files as a test lets it.
-func kindWith(asked Kubeadm) *Kind {
-	k := New()
-	k.Kubeadm = asked
-	return k
-}
 
 // controllerRef makes the control plane the controller of an object.
 func controllerRef(kcp *controlplanev1.KubeadmControlPlane) metav1.OwnerReference {
@@ -162,7 +156,7 @@ func birth(ctx context.Context, c client.WithWatch, o client.Object, options ...
 func (w *world) use(c client.Client) {
 	recorder := events.NewFakeRecorder(1000)
 	recorder.Events = w.recorded
-	w.r = &group.Controller{Client: c, APIReader: c, Workload: w, Recorder: recorder, Quorums: w, Kind: kindWith(w)}
+	w.r = &group.Controller{Client: c, APIReader: c, Workload: w, Recorder: recorder, Quorums: w, Kubeadm: w, Kind: New()}
 }
 
 // intercept lets the controller's requests pass through the given functions.
@@ -189,7 +183,7 @@ func (w *world) Events() <-chan event.GenericEvent { return w.changed }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) {
 	return w, nil
 }
-func (w *world) Initialised(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (string, error) {
+func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, error) {
 	defer w.locked()()
 	if !w.init {
 		return "kubeadm init has not finished", nil
@@ -198,26 +192,21 @@ func (w *world) Initialised(context.Context, *controlplanev1.KubeadmControlPlane
 }
 
 // locked locks the world and returns how to unlock it.
-func (w *world) Behind(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) (KubeadmBehind, error) {
+func (w *world) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kubeadm.Behind, error) {
 	defer w.locked()()
-	return KubeadmBehind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused}, w.failBehind
+	return kubeadm.Behind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused}, w.failBehind
 }
 
-func (w *world) WritePermissions(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
+func (w *world) Write(_ context.Context, _ *clusterv1.Cluster, _ kubeadm.Wanted, chore string) error {
 	defer w.locked()()
-	w.permissions = ""
-	return nil
-}
-
-func (w *world) WriteConfig(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
-	defer w.locked()()
-	w.config = ""
-	return nil
-}
-
-func (w *world) UpdateAddons(context.Context, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster) error {
-	defer w.locked()()
-	w.addons = ""
+	switch chore {
+	case group.ChorePermissions:
+		w.permissions = ""
+	case group.ChoreKubeadmConfig:
+		w.config = ""
+	case group.ChoreAddons:
+		w.addons = ""
+	}
 	return nil
 }
 
@@ -253,6 +242,7 @@ func (w *world) MoveLeader(_ context.Context, _ []etcd.Target, to uint64) error 
 	return w.failChange
 }
 
+func (w *world) Promote(context.Context, []etcd.Target, uint64) error { return nil }
 func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) error {
 	defer w.locked()()
 	if w.failChange == nil {

@@ -17,9 +17,9 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kubeadm"
 )
 
 // An outcome is what becomes of one write.
@@ -71,7 +71,7 @@ type writer struct {
 	old        client.Client
 	oldKind    string
 	oldMembers []etcd.Member
-	oldFiles   *KubeadmBehind
+	oldFiles   *kubeadm.Behind
 	staleTurns int
 	staleUntil time.Time
 }
@@ -80,7 +80,7 @@ type writer struct {
 func (d *writer) start() {
 	d.fresh()
 	d.use(interceptor.NewClient(d.client, d.functions()))
-	d.r.APIReader, d.r.Workload, d.r.Quorums, d.r.Kind = d.client, d, d, kindWith(d)
+	d.r.APIReader, d.r.Workload, d.r.Quorums, d.r.Kubeadm, d.r.Kind = d.client, d, d, d, New()
 }
 
 // fresh lets everything be read as it is.
@@ -206,31 +206,21 @@ func (d *writer) RemoveMember(ctx context.Context, targets []etcd.Target, id uin
 
 func (d *writer) freezeMembers() { d.oldMembers = slices.Clone(d.members) }
 
-// Behind implements Kubeadm.
-func (d *writer) Behind(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) (KubeadmBehind, error) {
+// Behind implements group.KubeadmFiles.
+func (d *writer) Behind(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error) {
 	if d.oldFiles != nil {
 		return *d.oldFiles, nil
 	}
-	return d.world.Behind(ctx, kcp, cluster)
+	return d.world.Behind(ctx, cluster, want)
 }
 
-// WritePermissions implements Kubeadm.
-func (d *writer) WritePermissions(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error {
-	return d.do(write{"workload cluster", "WritePermissions", ""}, d.freezeFiles, func() error { return d.world.WritePermissions(ctx, kcp, cluster) })
-}
-
-// WriteConfig implements Kubeadm.
-func (d *writer) WriteConfig(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error {
-	return d.do(write{"workload cluster", "WriteConfig", ""}, d.freezeFiles, func() error { return d.world.WriteConfig(ctx, kcp, cluster) })
-}
-
-// UpdateAddons implements Kubeadm.
-func (d *writer) UpdateAddons(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) error {
-	return d.do(write{"workload cluster", "UpdateAddons", ""}, d.freezeFiles, func() error { return d.world.UpdateAddons(ctx, kcp, cluster) })
+// Write implements group.KubeadmFiles.
+func (d *writer) Write(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted, chore string) error {
+	return d.do(write{"workload cluster", "Write" + chore, ""}, d.freezeFiles, func() error { return d.world.Write(ctx, cluster, want, chore) })
 }
 
 func (d *writer) freezeFiles() {
-	d.oldFiles = &KubeadmBehind{Permissions: d.permissions, Config: d.config, Addons: d.addons}
+	d.oldFiles = &kubeadm.Behind{Permissions: d.permissions, Config: d.config, Addons: d.addons}
 }
 
 // changesOf says what a patch changes: the annotations by their last part, all else by its place.

@@ -22,21 +22,23 @@ const (
 	remove // a machine
 	moveLeader
 	removeMember
+	promoteMember
 	releaseHook
 	writeKubeadm
-	updateAddons
+	writeAddons
 	unheard // of, here
 )
 
-var verbs = map[plan.Verb]verb{
-	plan.Wait: nothing, plan.Nothing: nothing, plan.Create: create, plan.Delete: remove,
-	plan.MoveLeader: moveLeader, plan.RemoveMember: removeMember, plan.ReleaseHook: releaseHook,
-	plan.WriteKubeadm: writeKubeadm, plan.UpdateAddons: updateAddons,
+// verbs are the steps that the model knows, by their actions.
+var verbs = map[string]verb{
+	"Wait": nothing, "Nothing": nothing, "Create": create, "Delete": remove,
+	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "ReleaseHook": releaseHook,
+	"WriteKubeadmConfig": writeKubeadm, "WriteAddons": writeAddons,
 }
 
 // stepOf reads a decision's step.
 func stepOf(s plan.Step) step {
-	v, known := verbs[s.Verb]
+	v, known := verbs[s.Action()]
 	if !known {
 		return step{verb: unheard}
 	}
@@ -45,7 +47,7 @@ func stepOf(s plan.Step) step {
 	case remove, releaseHook:
 		n, _ := strconv.Atoi(s.Machine[len("cp-"):])
 		t.on = int8(n)
-	case moveLeader, removeMember:
+	case moveLeader, removeMember, promoteMember:
 		n, _ := strconv.Atoi(s.Member[1:])
 		t.on = int8(n)
 		if s.Member[0] == 's' {
@@ -76,16 +78,16 @@ func (g *group) do(s state, t step) state {
 	case create:
 		s.hosts[s.n()] = fresh(t)
 	case remove:
-		h.set(deleting)
-		if h.stage < settling || h.has(dark) {
-			h.set(due)
-		}
+		g.delete(h)
 	case releaseHook:
 		h.set(released)
 		h.clear(old)
 	case moveLeader:
-		if h != nil && s.leader != 0 && g.voter(h) && g.runs(h) {
-			s.leader = t.on
+		g.moveLeader(&s, t.on, h)
+	case promoteMember:
+		if h != nil && s.leader != 0 && g.learner(h) && g.runs(h) {
+			h.stage = up
+			h.clear(old | late)
 		}
 	case removeMember:
 		g.take(&s, t, h)
@@ -94,6 +96,13 @@ func (g *group) do(s state, t step) state {
 	}
 	g.settle(&s)
 	return s
+}
+
+// moveLeader makes a host lead, if there is a leader and a voter runs there.
+func (g *group) moveLeader(s *state, on int8, h *host) {
+	if h != nil && s.leader != 0 && g.votes(h) {
+		s.leader = on
+	}
 }
 
 // fresh is a host as it is created: of the spec that was wanted when that was decided.
@@ -113,7 +122,7 @@ func written(t step) spec {
 	switch {
 	case t.verb == writeKubeadm && !t.old:
 		return kubeadmOld
-	case t.verb == updateAddons && !t.old:
+	case t.verb == writeAddons && !t.old:
 		return addonsOld
 	}
 	return 0

@@ -31,9 +31,13 @@ func (g *group) judgeLook(s *state, t step) string {
 		return g.judgeDelete(s, t)
 	case removeMember:
 		return g.judgeLeader(s, t)
+	case promoteMember:
+		if h := s.hosts[t.on-1]; h.has(deleting) || !g.runs(&h) || !g.learner(&h) {
+			return "what is promoted is no learner that runs on a machine that stays"
+		}
 	case releaseHook:
 		return g.judgeRelease(s, &s.hosts[t.on-1])
-	case updateAddons:
+	case writeAddons:
 		if s.count(func(h *host) bool { return h.has(outdated) }) > 0 {
 			return "the addons become newer than a machine"
 		}
@@ -51,17 +55,26 @@ func (g *group) judgeRelease(s *state, h *host) string {
 	if s.marks&initialised == 0 {
 		return ""
 	}
-	if g.serving(h) && s.n() > 1 && s.count(func(o *host) bool { return o != h && (g.serving(o) || g.seems(o)) }) == 0 {
+	if g.alone(s, h) {
 		return "a hook is released and no other API server answers"
 	}
 	if g.member(h) {
 		return "a hook is released and a member is still there"
 	}
 	staying, all := g.ballot(s, nil)
-	if !g.external && staying > all/2 && g.mayYetVote(h) && staying <= (all+1)/2 {
+	if g.mayYetVote(h) && staying > all/2 && staying <= (all+1)/2 {
 		return fmt.Sprintf("a hook is released of a machine that may yet join, and %d of %d voters would be left", staying, all+1)
 	}
 	return ""
+}
+
+// alone reports whether of several hosts only this one's API server answers.
+func (g *group) alone(s *state, h *host) bool {
+	if g.etcdOnly {
+		return false
+	}
+	beside := s.count(func(o *host) bool { return o != h && (g.serving(o) || g.seems(o)) })
+	return g.serving(h) && s.n() > 1 && beside == 0
 }
 
 // mayYetVote: kubeadm on a host may be about to add a member, or its learner to be promoted.
@@ -72,11 +85,7 @@ func (g *group) mayYetVote(h *host) bool {
 // ballot counts the voters but one: those that run and stay, and all. Who goes with a machine whose
 // hook was released counts as gone already, and so does who may yet join on one.
 func (g *group) ballot(s *state, but *host) (staying, all int) {
-	for _, m := range s.strays {
-		if m&left != 0 && m&learns == 0 {
-			all++
-		}
-	}
+	all = s.strayVoters()
 	s.each(func(_ int, h *host) {
 		switch {
 		case h == but:
@@ -116,19 +125,14 @@ func (g *group) judgeDelete(s *state, t step) string {
 	if s.marks&initialised == 0 {
 		return ""
 	}
-	rest := *s
-	rest.hosts[t.on-1] = host{stage: coming, is: deleting | released}
-	stays := func(h *host) bool { return !h.has(deleting) }
-	works := func(h *host) bool { return stays(h) && g.seems(h) }
-	held := func(h *host) bool { return !stays(h) && !h.has(released) && g.seems(h) }
-	staying, working := rest.count(stays), rest.count(works)
+	staying, working, held := g.without(*s, t.on)
 	must, whole := g.mustStay(&gone)
 	switch {
 	case gone.has(deleting):
 		return "a machine is deleted twice"
-	case g.voter(&gone) && g.runs(&gone) && s.count(func(h *host) bool { return h.has(deleting) && !h.has(released) && g.voter(h) }) > 0:
+	case g.votes(&gone) && s.count(g.leavingVoter) > 0:
 		return "a voter is deleted while another leaves"
-	case working+rest.count(held) == 0:
+	case working+held == 0:
 		return "the last complete machine is deleted"
 	case staying < must:
 		return fmt.Sprintf("%d machines are left of %d", staying, g.replicas)
@@ -136,6 +140,27 @@ func (g *group) judgeDelete(s *state, t step) string {
 		return fmt.Sprintf("%d complete machines are left of %d in a rollout", working, g.replicas)
 	}
 	return g.judgeLeader(s, t)
+}
+
+// leavingVoter reports whether a voter's host is being deleted, and its hook still holds it.
+func (g *group) leavingVoter(h *host) bool { return h.has(deleting) && !h.has(released) && g.voter(h) }
+
+// without counts what is left when a host goes: machines that stay, those of them that work, and those that work
+// and go, but are held by their hooks.
+func (g *group) without(s state, on int8) (staying, working, held int) {
+	s.hosts[on-1] = host{stage: coming, is: deleting | released}
+	s.each(func(_ int, h *host) {
+		switch {
+		case !h.has(deleting):
+			staying++
+			if g.seems(h) {
+				working++
+			}
+		case !h.has(released) && g.seems(h):
+			held++
+		}
+	})
+	return staying, working, held
 }
 
 // seems: it does its work, as far as anybody can know: without members it takes a
@@ -146,9 +171,9 @@ func (g *group) seems(h *host) bool {
 
 // mustStay is how many must stay, and how many of them complete, when one goes.
 func (g *group) mustStay(gone *host) (staying, whole int) {
-	serves := g.seems(gone) || g.voter(gone) && g.runs(gone)
+	serves := g.seems(gone) || g.votes(gone)
 	switch {
-	case gone.has(marked) && !serves, !gone.has(marked) && gone.has(outdated) && !serves && gone.stage < settling:
+	case gone.has(marked) && !serves, gone.has(outdated) && !serves && gone.stage < settling:
 		return 0, 0
 	case gone.has(marked), gone.has(outdated) && !g.seems(gone):
 		return g.replicas - 1, 0
@@ -167,7 +192,7 @@ func (g *group) judgeLeader(s *state, t step) string {
 	h := &s.hosts[t.on-1]
 	running, _ := g.voters(s)
 	switch {
-	case !g.voter(h) || !g.runs(h):
+	case !g.votes(h):
 	case s.leader == t.on && running > 1:
 		return "the leader goes while another could lead"
 	case h.has(released): // it goes at any moment
@@ -202,20 +227,26 @@ func (g *group) judgeRemoval(s *state, t step) string {
 // judgeLoss is asked when a host goes: what it takes along was not needed, but for what
 // has stopped since its hook was released.
 func (g *group) judgeLoss(s *state, h *host) string {
-	if s.marks&initialised == 0 || !g.voter(h) || !g.runs(h) || h.has(forced) || !g.quorum(s) {
+	if s.marks&initialised == 0 || !g.votes(h) || h.has(forced) || !g.quorum(s) {
 		return ""
 	}
 	_, all := g.voters(s)
-	left := s.count(g.voter) - 1
-	for _, m := range s.strays {
-		if m&torn != 0 && m&learns == 0 {
-			left++
-		}
-	}
+	left := s.count(g.voter) - 1 + s.tornVoters()
 	if left <= all/2 {
 		return fmt.Sprintf("a machine goes with a voter that is needed: %d of %d are left", left, all)
 	}
 	return ""
+}
+
+// tornVoters counts the voters whose host went because its hook was taken away.
+func (s *state) tornVoters() int {
+	n := 0
+	for _, m := range s.strays {
+		if m&torn != 0 && m&learns == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // asWanted: all that the user wants is there, and nothing else.

@@ -16,6 +16,12 @@ const (
 	ages    = 2 * time.Hour
 )
 
+// The chores of a group with kubeadm.
+var (
+	kubeadmChore = plan.Chore{Name: "KubeadmConfig", Due: plan.DueJoin, Reason: "KubeadmOutdated", Message: "it is old", Inside: true, FromSpec: true}
+	addonsChore  = plan.Chore{Name: "Addons", Due: plan.DueRest, Reason: "AddonsOutdated", Message: "they are old", Inside: true, FromSpec: true}
+)
+
 func name(i int) string { return fmt.Sprintf("cp-%d", i+1) }
 
 // look is what the controller sees of a state.
@@ -25,26 +31,30 @@ func (g *group) look(s *state) plan.Observed {
 		Now:   now,
 		Group: plan.Group{Name: "cp", Initialized: s.marks&(initialised|forgotten) == initialised, New: s.marks&initialised == 0, LastMachine: n},
 		Want: plan.Want{
-			Replicas: g.replicas, Learners: true, Surge: g.surge, NameFormat: "cp-%s",
-			Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour},
+			Replicas: g.replicas, NameFormat: "cp-%s",
 		},
+		Policy: plan.Policy{Learners: true, Surge: g.surge, Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
 		Cluster: plan.Cluster{
-			Infrastructure: true, Endpoint: "10.0.0.1:6443", Kubeconfig: plan.Kubeconfig{Exists: true},
-			Reachable: g.reachable(s),
+			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: g.reachable(s),
 		},
-		Etcd: plan.Etcd{Managed: !g.external},
+	}
+	if !g.external {
+		o.Etcd.Owner = plan.EtcdOurs
 	}
 	if g.nodeOnly {
-		o.Want.MaxParallel = 1
+		o.Policy.MaxParallel = 1
+	}
+	if g.etcdOnly {
+		o.Policy.EtcdOnly, o.Cluster.Endpoint, o.Cluster.Reachable = true, "", true
 	}
 	if !o.Cluster.Reachable {
 		o.Cluster.Unreachable = "connection refused"
 	}
 	if s.spec&kubeadmOld != 0 {
-		o.Cluster.Kubeadm = "it is old"
+		o.Cluster.Chores = append(o.Cluster.Chores, kubeadmChore)
 	}
 	if s.spec&addonsOld != 0 {
-		o.Cluster.Addons = "they are old"
+		o.Cluster.Chores = append(o.Cluster.Chores, addonsChore)
 	}
 	o.Machines = make([]plan.Machine, 0, n)
 	age := ages
@@ -54,6 +64,9 @@ func (g *group) look(s *state) plan.Observed {
 	})
 	if !g.external {
 		g.survey(s, &o)
+	}
+	if g.etcdOnly {
+		o.AddMembersAsHosts()
 	}
 	return o
 }
@@ -88,27 +101,31 @@ func (g *group) machine(i int, h *host, age time.Duration, reachable bool) plan.
 	if h.has(marked) {
 		m.Marked = "it does not come"
 	}
-	if h.stage < settling {
-		return m
+	if h.stage >= settling && !g.etcdOnly {
+		g.addNode(&m, h, reachable)
 	}
-	m.Node = m.Name
+	return m
+}
+
+// addNode is what is seen of a host's Node, and of what it runs.
+func (g *group) addNode(m *plan.Machine, h *host, reachable bool) {
+	m.Host = m.Name
 	lost := !reachable || h.has(dark) && h.has(old|late)
 	if reachable {
-		m.NodeReady, m.NodeSince = !lost, now.Add(-ages)
+		m.Ready, m.UpSince = !lost, now.Add(-ages)
 		if h.stage == settling && !h.has(late) {
-			m.NodeSince = now.Add(-moment)
+			m.UpSince = now.Add(-moment)
 		}
 	}
 	m.Components = components(h, lost)
 	if g.nodeOnly {
-		m.NodeReady = m.NodeReady && h.stage == up
-		m.Components = nodeComponent(m.NodeReady, lost)
-		return m
+		m.Ready = m.Ready && h.stage == up
+		m.Components = nodeComponent(m.Ready, lost)
+		return
 	}
 	if g.external {
 		m.Components = m.Components[1:]
 	}
-	return m
 }
 
 // cannotJoin says why nothing on a host adds a member any more, as far as it can be known.
@@ -116,7 +133,7 @@ func (g *group) cannotJoin(h *host) string {
 	switch {
 	case h.has(removed):
 		return "its member was removed"
-	case g.member(h) && h.stage >= syncing:
+	case g.member(h) && h.stage >= syncing && !g.etcdOnly:
 		return "its etcd has run"
 	}
 	return ""
@@ -157,7 +174,7 @@ func (g *group) answers(s *state, h *host) bool {
 
 // survey is what etcd says of itself.
 func (g *group) survey(s *state, o *plan.Observed) {
-	answering := s.count(func(h *host) bool { return g.voter(h) && g.runs(h) && g.asked(h) })
+	answering := s.count(func(h *host) bool { return g.votes(h) && g.asked(h) })
 	if answering == 0 {
 		o.Etcd.Why = "no member answers"
 		return
@@ -170,18 +187,22 @@ func (g *group) survey(s *state, o *plan.Observed) {
 		}
 	})
 	for k, m := range s.strays {
-		if m&left == 0 {
-			continue
+		if m&left != 0 {
+			o.Etcd.Members = append(o.Etcd.Members, m.seen(k))
 		}
-		e := plan.Member{ID: fmt.Sprintf("s%d", k), Learner: m&learns != 0, Since: now.Add(-moment)}
-		if m&named != 0 {
-			e.Name = fmt.Sprintf("gone-%d", k)
-		}
-		if m&oldOne != 0 {
-			e.Since = now.Add(-ages)
-		}
-		o.Etcd.Members = append(o.Etcd.Members, e)
 	}
+}
+
+// seen is what is known of a member whose host is gone.
+func (m stray) seen(k int) plan.Member {
+	e := plan.Member{ID: fmt.Sprintf("s%d", k), Learner: m&learns != 0, Since: now.Add(-moment)}
+	if m&named != 0 {
+		e.Name = fmt.Sprintf("gone-%d", k)
+	}
+	if m&oldOne != 0 {
+		e.Since = now.Add(-ages)
+	}
+	return e
 }
 
 // seen is what is known of a host's member.
@@ -192,7 +213,7 @@ func (g *group) seen(s *state, i int, h *host) plan.Member {
 	}
 	switch {
 	case g.answers(s, h):
-		e.Health = plan.Healthy
+		e.Health, e.InSync = plan.Healthy, e.Learner
 	case g.asked(h):
 		e.Health = plan.Unhealthy
 	}

@@ -114,6 +114,9 @@ func groups(deep, quick bool, only int) []group {
 		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, nodeOnly: true, strips: true, slow: true, external: true, reverts: true},
 		{replicas: 3, surge: 0, faults: 1, stale: 0, acts: 1, external: true, reverts: true, slow: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, external: true, reverts: true},
+		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, etcdOnly: true, strips: true, reverts: true, slow: true},
+		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, etcdOnly: true, strips: true, slow: true},
+		{replicas: 3, surge: 0, faults: 1, stale: 0, acts: 1, etcdOnly: true, reverts: true, slow: true, whole: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1},
 	}
 	switch {
@@ -124,16 +127,7 @@ func groups(deep, quick bool, only int) []group {
 			{replicas: 3, surge: 0, faults: 1, acts: 1, slow: true, whole: true},
 		}
 	case deep:
-		all = nil
-		for _, external := range []bool{false, true} {
-			for _, replicas := range []int{5, 3, 1} {
-				for surge := range 2 {
-					if surge == 1 || replicas > 1 {
-						all = append(all, group{replicas: replicas, surge: surge, external: external, faults: 2, stale: 2, acts: 2, strips: true, reverts: true, slow: true, whole: replicas > 3, tidy: replicas > 3})
-					}
-				}
-			}
-		}
+		all = deepGroups()
 	}
 	var chosen []group
 	for _, g := range all {
@@ -142,4 +136,19 @@ func groups(deep, quick bool, only int) []group {
 		}
 	}
 	return chosen
+}
+
+// deepGroups are those that are explored for hours.
+func deepGroups() []group {
+	var all []group
+	for _, external := range []bool{false, true} {
+		for _, replicas := range []int{5, 3, 1} {
+			for surge := range 2 {
+				if surge == 1 || replicas > 1 {
+					all = append(all, group{replicas: replicas, surge: surge, external: external, faults: 2, stale: 2, acts: 2, strips: true, reverts: true, slow: true, whole: replicas > 3, tidy: replicas > 3})
+				}
+			}
+		}
+	}
+	return all
 }

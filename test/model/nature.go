@@ -91,32 +91,44 @@ func (g *group) progress(all *moves, s state, i int) {
 			return
 		}
 	case syncing, voting:
-		if s.leader == 0 || h.has(down) {
+		if s.leader == 0 || h.has(down) || h.stage == syncing && g.etcdOnly {
 			return
 		}
-	case settling:
-		s.hosts[i].clear(late | old)
 	}
-	s.hosts[i].stage = next
-	if next == settling {
-		s.hosts[i].clear(late | old)
-		g.initialise(&s, h.has(deleting), h.has(outdated))
-	}
-	if h.stage == coming {
-		s.hosts[i].clear(old)
-	}
+	g.arrive(&s, i, next)
 	all.add(g, true, s, "goes on", i+1)
 }
+
+// arrive brings a host to a stage.
+func (g *group) arrive(s *state, i int, next stage) {
+	h := s.hosts[i]
+	s.hosts[i].stage = next
+	switch {
+	case next == settling, next == up && g.etcdOnly:
+		s.hosts[i].clear(late | old)
+		g.initialise(s, h.has(deleting), h.has(outdated))
+	case h.stage == settling:
+		s.hosts[i].clear(late | old)
+	case h.stage == coming:
+		s.hosts[i].clear(old)
+	}
+}
+
+// ofKubeadm: kubeadm makes the machines, which read its configuration in the cluster as they join.
+func (g *group) ofKubeadm() bool { return !g.nodeOnly && !g.etcdOnly }
 
 // begin is what kubeadm does first on a host: the stage that it comes to; coming if
 // etcd lets it wait, none if it cannot go on.
 func (g *group) begin(s *state, i int) stage {
 	h := &s.hosts[i]
 	switch {
-	case !g.nodeOnly && !h.has(first) && h.has(outdated) && s.spec&kubeadmOld == 0 && s.marks&initialised != 0:
+	case g.ofKubeadm() && !h.has(first) && h.has(outdated) && s.spec&kubeadmOld == 0 && s.marks&initialised != 0:
 		return none
 	case h.has(first) && !g.external:
 		s.leader, s.strays = int8(i)+1, [2]stray{}
+		if g.etcdOnly {
+			return up // without a Node, a machine is up as soon as its member votes
+		}
 		return voting
 	case g.external:
 		return settling
@@ -133,7 +145,7 @@ func (g *group) initialise(s *state, leaving, behind bool) {
 	}
 	s.marks |= initialised
 	s.spec = 0
-	if behind && !g.nodeOnly {
+	if behind && g.ofKubeadm() {
 		s.spec = kubeadmOld | addonsOld
 	}
 }
@@ -182,17 +194,7 @@ func (g *group) elect(all *moves, s state) {
 // wait lets time pass: seconds, in which others may be slow, and minutes, after which
 // whatever could go on has gone on; then a health check looks.
 func (g *group) wait(all *moves, s state, quiet bool) {
-	seconds := s
-	s.each(func(i int, h *host) {
-		if h.has(dark|down) || h.has(stuck) && g.learner(h) || h.has(released) && g.member(h) {
-			seconds.hosts[i].set(old)
-		}
-	})
-	for k, m := range s.strays {
-		if m&left != 0 {
-			seconds.strays[k] |= oldOne
-		}
-	}
+	seconds := g.afterSeconds(s)
 	if seconds != s {
 		all.add(g, true, seconds, "seconds pass", 0)
 	}
@@ -203,11 +205,26 @@ func (g *group) wait(all *moves, s state, quiet bool) {
 	g.waitLong(all, s)
 }
 
+// afterSeconds is the state in which whatever is wrong has been so for a while.
+func (g *group) afterSeconds(s state) state {
+	s.each(func(_ int, h *host) {
+		if h.has(dark|down) || h.has(stuck) && g.learner(h) || h.has(released) && g.member(h) {
+			h.set(old)
+		}
+	})
+	for k, m := range s.strays {
+		if m&left != 0 {
+			s.strays[k] |= oldOne
+		}
+	}
+	return s
+}
+
 // waitLong lets the time of kubeadm pass, and then all in which a machine may still boot.
 func (g *group) waitLong(all *moves, s state) {
 	minutes := s
 	s.each(func(i int, h *host) {
-		if h.stage < settling && !h.has(stuck|dark) {
+		if h.stage < settling && !h.has(stuck|dark) && (!g.etcdOnly || !g.runs(h)) {
 			minutes.hosts[i].set(stuck | old) // kubeadm gives up
 		}
 		if h.stage < up || h.has(dark) {
@@ -258,21 +275,21 @@ func (g *group) user(all *moves, s state) {
 		to.marks |= forgotten
 		all.add(g, false, to, "status is lost", 0)
 	}
-	s.each(func(i int, h *host) {
-		to := s
-		if !h.has(deleting) {
-			to.hosts[i].set(deleting)
-			if h.stage < settling || h.has(dark) {
-				to.hosts[i].set(due)
-			}
-			all.add(g, false, to, "a user deletes", i+1)
-		}
-		if !h.has(released) && g.strips {
-			to.hosts[i].set(deleting | due | released | forced)
-			to.hosts[i].clear(old)
-			all.add(g, false, to, "a user deletes it and takes its hook away", i+1)
-		}
-	})
+	s.each(func(i int, _ *host) { g.userDeletes(all, s, i) })
+}
+
+// userDeletes is how a user deletes a host: in good order, or with its hook taken away.
+func (g *group) userDeletes(all *moves, s state, i int) {
+	h := s.hosts[i]
+	if !h.has(deleting) {
+		g.delete(&s.hosts[i])
+		all.add(g, false, s, "a user deletes", i+1)
+	}
+	if !h.has(released) && g.strips {
+		s.hosts[i].set(deleting | due | released | forced)
+		s.hosts[i].clear(old)
+		all.add(g, false, s, "a user deletes it and takes its hook away", i+1)
+	}
 }
 
 // change changes the spec, or changes it back: what was behind is wanted again.
@@ -281,7 +298,7 @@ func (g *group) change(s state) state {
 		s.marks |= reverted
 	}
 	s.marks |= changed
-	if s.marks&initialised != 0 && !g.nodeOnly {
+	if s.marks&initialised != 0 && g.ofKubeadm() {
 		s.spec ^= kubeadmOld | addonsOld
 	}
 	s.each(func(i int, _ *host) { s.hosts[i].is ^= outdated })

@@ -15,6 +15,7 @@ type group struct {
 	replicas, surge int
 	external        bool
 	nodeOnly        bool // of the kind ControlPlane: of a machine only its Node is known, and one joins at a time
+	etcdOnly        bool // of the kind EtcdCluster: machines have no Nodes, and learners are promoted by a step alone
 	faults          int  // at most
 	stale           int  // moves that a look may be old
 	acts            int  // of a user at most: deletions, and losses of the status
@@ -35,7 +36,7 @@ func (g *group) String() string {
 	for _, more := range []struct {
 		is   bool
 		text string
-	}{{g.nodeOnly, "Nodes only"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}} {
+	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}} {
 		if more.is {
 			text += ", " + more.text
 		}
@@ -116,15 +117,7 @@ func (s *search) blame(at int32, what string) { s.wrong = append(s.wrong, violat
 func (s *search) visit(i int32) {
 	t := s.states[i]
 	if t.pending.verb != nothing {
-		done := s.do(t, t.pending)
-		s.add(done, i)
-		if t.marks&initialised != 0 && s.quorum(&t) && !s.quorum(&done) {
-			s.blame(i, "done, that costs the quorum")
-		}
-		if int(t.age) < s.stale {
-			t.age++
-			s.follow(i, s.nature(t))
-		}
+		s.carryOut(i, t)
 		return
 	}
 	o, d, acts := s.decide(i)
@@ -142,6 +135,19 @@ func (s *search) visit(i int32) {
 	}
 	if !s.awaitsPerson(&t, o, d) {
 		s.blame(i, "nothing happens any more, and nobody is told what to decide: "+d.String())
+	}
+}
+
+// carryOut adds what a state becomes by the step that was decided, and by others while it is not done yet.
+func (s *search) carryOut(i int32, t state) {
+	done := s.do(t, t.pending)
+	s.add(done, i)
+	if t.marks&initialised != 0 && s.quorum(&t) && !s.quorum(&done) {
+		s.blame(i, "done, that costs the quorum")
+	}
+	if int(t.age) < s.stale {
+		t.age++
+		s.follow(i, s.nature(t))
 	}
 }
 

@@ -106,6 +106,17 @@ func (g *group) runs(h *host) bool {
 	return g.member(h) && h.stage >= syncing && !h.has(dark|down)
 }
 
+// votes reports whether a host's voter runs.
+func (g *group) votes(h *host) bool { return g.voter(h) && g.runs(h) }
+
+// delete marks a host as being deleted: what has no Node, or does not answer, is not drained.
+func (g *group) delete(h *host) {
+	h.set(deleting)
+	if h.stage < settling || h.has(dark) || g.etcdOnly {
+		h.set(due)
+	}
+}
+
 // works: the host does all that it is there for.
 func (g *group) works(h *host) bool {
 	return h.stage == up && !h.has(dark) && (g.external || g.voter(h) && g.runs(h))
@@ -113,6 +124,9 @@ func (g *group) works(h *host) bool {
 
 // serving: its API server may answer.
 func (g *group) serving(h *host) bool {
+	if g.etcdOnly {
+		return g.votes(h)
+	}
 	return h.stage >= settling && !h.has(dark) && (g.external || g.voter(h) && g.runs(h))
 }
 
@@ -147,13 +161,19 @@ func (s *state) count(is func(h *host) bool) int {
 // voters counts those that run, and all.
 func (g *group) voters(s *state) (running, all int) {
 	all = s.count(g.voter)
-	running = s.count(func(h *host) bool { return g.voter(h) && g.runs(h) })
+	running = s.count(g.votes)
+	return running, all + s.strayVoters()
+}
+
+// strayVoters counts the voters whose host is gone.
+func (s *state) strayVoters() int {
+	n := 0
 	for _, m := range s.strays {
 		if m&left != 0 && m&learns == 0 {
-			all++
+			n++
 		}
 	}
-	return running, all
+	return n
 }
 
 func (g *group) quorum(s *state) bool {
@@ -218,16 +238,7 @@ func (g *group) drop(s *state, i int) {
 	copy(s.hosts[i:], s.hosts[i+1:])
 	s.hosts[most-1] = host{}
 	if g.member(&h) {
-		m := left
-		if h.stage < voting {
-			m |= learns
-		}
-		if h.stage >= syncing {
-			m |= named
-		}
-		if h.has(forced) {
-			m |= torn
-		}
+		m := h.stray()
 		for k := range s.strays {
 			if s.strays[k] == 0 {
 				s.strays[k] = m
@@ -243,6 +254,21 @@ func (g *group) drop(s *state, i int) {
 	}
 	s.pending.shift(i)
 	g.settle(s)
+}
+
+// stray is the member that a host leaves behind.
+func (h *host) stray() stray {
+	m := left
+	if h.stage < voting {
+		m |= learns
+	}
+	if h.stage >= syncing {
+		m |= named
+	}
+	if h.has(forced) {
+		m |= torn
+	}
+	return m
 }
 
 // String writes the hosts: o outdated, x dark, d its etcd is down, # stuck, ! being

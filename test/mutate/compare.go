@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -63,20 +64,7 @@ func (s suite) differences(m *meaning) ([]difference, error) {
 		if err := cmd.Start(); err != nil {
 			return nil, fmt.Errorf("starting %s: %w", st.binary, err)
 		}
-		lines := bufio.NewScanner(out)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			what, is := strings.CutPrefix(lines.Text(), "OTHERWISE ")
-			if !is {
-				continue
-			}
-			words := strings.SplitN(what, "\t", 3)
-			kind := words[0] + " " + words[1]
-			if counts[kind] == nil {
-				counts[kind] = &difference{kind: kind, example: words[2]}
-			}
-			counts[kind].times++
-		}
+		countDifferences(out, counts)
 		if err := cmd.Wait(); err != nil {
 			return nil, fmt.Errorf("%s fails without any sabotage: %w", st.binary, err)
 		}
@@ -87,6 +75,24 @@ func (s suite) differences(m *meaning) ([]difference, error) {
 	}
 	slices.SortFunc(found, func(a, b difference) int { return strings.Compare(a.kind, b.kind) })
 	return found, nil
+}
+
+// countDifferences reads what a sabotaged package prints of each decision that would have been another.
+func countDifferences(out io.Reader, counts map[string]*difference) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		what, is := strings.CutPrefix(lines.Text(), "OTHERWISE ")
+		if !is {
+			continue
+		}
+		words := strings.SplitN(what, "\t", 3)
+		kind := words[0] + " " + words[1]
+		if counts[kind] == nil {
+			counts[kind] = &difference{kind: kind, example: words[2]}
+		}
+		counts[kind].times++
+	}
 }
 
 // compareAll prints what each sabotage would have decided otherwise.

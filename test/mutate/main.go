@@ -102,17 +102,22 @@ func (o options) signs(root, work string) ([]mutant, error) {
 		return nil, fmt.Errorf("without any sabotage %s fails:\n%s", by, out)
 	}
 	if o.only != "" {
-		n, err := strconv.Atoi(o.only)
-		if err != nil || n < 1 || n > len(mutants) {
-			return nil, fmt.Errorf("-only %s: a number from 1 to %d is wanted", o.only, len(mutants))
-		}
-		by, out := suite.run(n)
-		fmt.Printf("%s\ncaught by %q\n%s\n", mutants[n-1], by, out)
-		return nil, nil
+		return nil, suite.show(o.only, mutants)
 	}
 	suite.runAll(mutants, o.workers)
 	fmt.Printf("sabotages of single signs: %s\n", time.Since(begun).Round(time.Second))
 	return mutants, nil
+}
+
+// show runs one sabotage, by its number, and prints what caught it.
+func (s suite) show(number string, mutants []mutant) error {
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > len(mutants) {
+		return fmt.Errorf("-only %s: a number from 1 to %d is wanted", number, len(mutants))
+	}
+	by, out := s.run(n)
+	fmt.Printf("%s\ncaught by %q\n%s\n", mutants[n-1], by, out)
+	return nil
 }
 
 // moduleRoot is the folder with go.mod, here or above.

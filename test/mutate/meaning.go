@@ -136,22 +136,9 @@ func overlayMeanings(dir, work string, all []meaning, overlay map[string]string)
 	if err != nil {
 		return err
 	}
-	clones := map[*ast.FuncDecl][]clone{}
-	for i := range all {
-		made := map[*ast.FuncDecl]string{} // what one sabotage makes of each function
-		for _, c := range all[i].edits {
-			f, err := s.find(c)
-			if err != nil {
-				return fmt.Errorf("sabotage %q: %w", all[i].says, err)
-			}
-			if made[f] == "" {
-				made[f] = s.text(f, f.Body.Pos(), f.Body.End())
-			}
-			made[f] = strings.Replace(made[f], c.was, c.is, 1)
-		}
-		for f, text := range made {
-			clones[f] = append(clones[f], clone{all[i].number, text})
-		}
+	clones, err := s.clones(all)
+	if err != nil {
+		return err
 	}
 	for name, src := range s.files {
 		text, err := s.rewrite(name, src, clones)
@@ -162,6 +149,33 @@ func overlayMeanings(dir, work string, all []meaning, overlay map[string]string)
 			return err
 		}
 	}
+	return put(work, "meaning", filepath.Join(dir, "mutant.go"), fmt.Sprintf(support, "plan")+comparing+reordering(all), overlay)
+}
+
+// clones are what the sabotages make of each function that they change.
+func (s *source) clones(all []meaning) (map[*ast.FuncDecl][]clone, error) {
+	clones := map[*ast.FuncDecl][]clone{}
+	for i := range all {
+		made := map[*ast.FuncDecl]string{} // what one sabotage makes of each function
+		for _, c := range all[i].edits {
+			f, err := s.find(c)
+			if err != nil {
+				return nil, fmt.Errorf("sabotage %q: %w", all[i].says, err)
+			}
+			if made[f] == "" {
+				made[f] = s.text(f, f.Body.Pos(), f.Body.End())
+			}
+			made[f] = strings.Replace(made[f], c.was, c.is, 1)
+		}
+		for f, text := range made {
+			clones[f] = append(clones[f], clone{all[i].number, text})
+		}
+	}
+	return clones, nil
+}
+
+// reordering is a function in Go that changes the order of the rules as the active sabotage says.
+func reordering(all []meaning) string {
 	var order strings.Builder
 	order.WriteString("\nfunc init() { reorder(activeMutant) }\n\nfunc reorder(n int) {\n\tswitch n {\n")
 	for _, m := range all {
@@ -170,7 +184,7 @@ func overlayMeanings(dir, work string, all []meaning, overlay map[string]string)
 		}
 	}
 	order.WriteString("\t}\n}\n")
-	return put(work, "meaning", filepath.Join(dir, "mutant.go"), fmt.Sprintf(support, "plan")+comparing+order.String(), overlay)
+	return order.String()
 }
 
 // rewrite is a file with the changed functions in it.
@@ -178,14 +192,7 @@ func (s *source) rewrite(name string, src []byte, clones map[*ast.FuncDecl][]clo
 	var b bytes.Buffer
 	var after strings.Builder
 	at := 0
-	funcs := make([]*ast.FuncDecl, 0, len(clones))
-	for f := range clones {
-		if s.in[f] == name {
-			funcs = append(funcs, f)
-		}
-	}
-	slices.SortFunc(funcs, func(a, b *ast.FuncDecl) int { return int(a.Pos() - b.Pos()) })
-	for _, f := range funcs {
+	for _, f := range s.changed(name, clones) {
 		call, err := s.call(f)
 		if err != nil {
 			return "", err
@@ -220,6 +227,18 @@ func (s *source) rewrite(name string, src []byte, clones map[*ast.FuncDecl][]clo
 		return "", fmt.Errorf("a sabotage of %s is no Go: %w", filepath.Base(name), err)
 	}
 	return string(text), nil
+}
+
+// changed are the functions of a file that have clones, in their order.
+func (s *source) changed(name string, clones map[*ast.FuncDecl][]clone) []*ast.FuncDecl {
+	funcs := make([]*ast.FuncDecl, 0, len(clones))
+	for f := range clones {
+		if s.in[f] == name {
+			funcs = append(funcs, f)
+		}
+	}
+	slices.SortFunc(funcs, func(a, b *ast.FuncDecl) int { return int(a.Pos() - b.Pos()) })
+	return funcs
 }
 
 // call is how a function is called with its own arguments, with %s for its name.

@@ -138,29 +138,55 @@ func reportMeanings(all []meaning, told bool) (caught, counted int) {
 		if told {
 			fmt.Printf("%s\n    %s\n", m, m.said)
 		}
-		switch {
-		case m.equal != "" && !m.isSeen():
-			listed = append(listed, fmt.Sprintf("EQUAL     %s: %s", m, m.equal))
-			continue
-		case m.isSeen():
-			caught++
-		case m.excuse == checkAlone && len(m.by) > 0 && bothSeen(all, m.number+1):
-			caught++
-			listed = append(listed, fmt.Sprintf("ROWS ONLY %s: %s; sabotaged with the rules it is seen: %d", m, m.excuse, m.number+1))
-		case m.excuse != "" && m.excuse != checkAlone && len(m.by) > 0:
-			caught++
-			listed = append(listed, fmt.Sprintf("ROWS ONLY %s: %s", m, m.excuse))
-		case len(m.by) > 0:
-			listed = append(listed, fmt.Sprintf("UNSEEN    %s: rows only", m))
-		default:
-			listed = append(listed, fmt.Sprintf("SURVIVED  %s", m))
+		became, text := m.outcome(all)
+		if became != seen {
+			listed = append(listed, fmt.Sprintf("%-9s %s", became, text))
 		}
-		counted++
+		if became != equal {
+			counted++
+		}
+		if became == seen || became == rowsOnly {
+			caught++
+		}
 	}
 	for _, line := range listed {
 		fmt.Println(line)
 	}
 	return caught, counted
+}
+
+// outcome is what became of a sabotage.
+type outcome string
+
+const (
+	// seen by a world or by the model.
+	seen outcome = "SEEN"
+	// equal to the original: there is nothing to be seen.
+	equal outcome = "EQUAL"
+	// rowsOnly, with an excuse for it.
+	rowsOnly outcome = "ROWS ONLY"
+	// unseen by worlds and model, without an excuse.
+	unseen outcome = "UNSEEN"
+	// survived whatever was run.
+	survived outcome = "SURVIVED"
+)
+
+// outcome returns what became of a sabotage, and what to say about it.
+func (m *meaning) outcome(all []meaning) (outcome, string) {
+	switch {
+	case m.isSeen():
+		return seen, m.String()
+	case m.equal != "":
+		return equal, fmt.Sprintf("%s: %s", m, m.equal)
+	case len(m.by) == 0:
+		return survived, m.String()
+	case m.excuse == checkAlone && bothSeen(all, m.number+1):
+		return rowsOnly, fmt.Sprintf("%s: %s; sabotaged with the rules it is seen: %d", m, m.excuse, m.number+1)
+	case m.excuse == checkAlone, m.excuse == "":
+		return unseen, fmt.Sprintf("%s: rows only", m)
+	default:
+		return rowsOnly, fmt.Sprintf("%s: %s", m, m.excuse)
+	}
 }
 
 // bothSeen: a world or the model caught the sabotage of that number, or an excuse says why it cannot.

@@ -161,15 +161,7 @@ func sitesOf(n ast.Node, offset func(token.Pos) int) []site {
 	case *ast.BinaryExpr:
 		return binary(n, offset)
 	case *ast.UnaryExpr:
-		at := offset(n.Pos())
-		without := site{from: at, to: offset(n.End()), edits: []edit{{at, at + 1, ""}}}
-		switch n.Op {
-		case token.NOT:
-			return []site{without}
-		case token.SUB:
-			without.kind = value
-			return []site{without}
-		}
+		return unary(n, offset)
 	case *ast.IfStmt:
 		return condition(n.Cond, offset)
 	case *ast.SwitchStmt:
@@ -179,13 +171,33 @@ func sitesOf(n ast.Node, offset func(token.Pos) int) []site {
 	case *ast.CaseClause:
 		return statements(n.Body, offset)
 	case *ast.KeyValueExpr:
-		if k, ok := n.Key.(*ast.Ident); ok && k.Name == "decide" {
-			from, to := offset(n.Value.Pos()), offset(n.Value.End())
-			pass := `func(*state) opinion { return opinion{because: "disabled"} }`
-			return []site{{from: from, to: to, edits: []edit{{from, to, pass}}, kind: value}}
-		}
+		return rule(n, offset)
 	}
 	return nil
+}
+
+// unary lists a NOT or a minus that can be left out.
+func unary(n *ast.UnaryExpr, offset func(token.Pos) int) []site {
+	at := offset(n.Pos())
+	without := site{from: at, to: offset(n.End()), edits: []edit{{at, at + 1, ""}}}
+	switch n.Op {
+	case token.NOT:
+		return []site{without}
+	case token.SUB:
+		without.kind = value
+		return []site{without}
+	}
+	return nil
+}
+
+// rule lists what a rule decides with, which can be disabled.
+func rule(n *ast.KeyValueExpr, offset func(token.Pos) int) []site {
+	if k, ok := n.Key.(*ast.Ident); !ok || k.Name != "decide" {
+		return nil
+	}
+	from, to := offset(n.Value.Pos()), offset(n.Value.End())
+	pass := `func(*state) opinion { return opinion{because: "disabled"} }`
+	return []site{{from: from, to: to, edits: []edit{{from, to, pass}}, kind: value}}
 }
 
 func binary(n *ast.BinaryExpr, offset func(token.Pos) int) []site {

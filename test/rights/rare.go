@@ -8,6 +8,7 @@ const (
 	controlPlane   = "controlplane.cluster.x-k8s.io"
 	events         = "events.k8s.io"
 	infrastructure = "infrastructure.cluster.x-k8s.io"
+	etcdCluster    = "etcdcluster.cluster.x-k8s.io"
 )
 
 // rare are the grants of Quorate's role that the making and the repair of a control plane may go without, each with what
@@ -32,6 +33,22 @@ var rare = map[Right]string{
 	{"patch", controlPlane, "controlplanes/status"}:      "there is a ControlPlane",
 	{"get", controlPlane, "controlplanes"}:               "a ControlPlane adopts machines",
 	{"update", controlPlane, "controlplanes/finalizers"}: "the API server asks for it where OwnerReferencesPermissionEnforcement is on",
+	{"get", "", "configmaps"}:                            "there is an EtcdCluster: its first machine takes a lock",
+	{"create", "", "configmaps"}:                         "there is an EtcdCluster: its first machine takes a lock",
+	{"delete", "", "configmaps"}:                         "an EtcdCluster was initialised: its lock goes",
+	{"get", bootstrap, "etcdadmconfigs"}:                 "there is an EtcdadmConfig",
+	{"patch", bootstrap, "etcdadmconfigs"}:               "there is an EtcdadmConfig",
+	{"patch", bootstrap, "etcdadmconfigs/status"}:        "there is an EtcdadmConfig",
+	{"update", bootstrap, "etcdadmconfigs/finalizers"}:   "the API server asks for it where OwnerReferencesPermissionEnforcement is on",
+	{"get", etcdCluster, "etcdclusters"}:                 "a machine of an EtcdCluster is given bootstrap data",
+	{"update", etcdCluster, "etcdclusters/finalizers"}:   "the API server asks for it where OwnerReferencesPermissionEnforcement is on",
+	{"create", bootstrap, "etcdadmconfigs"}:              "there is an EtcdCluster",
+	{"delete", bootstrap, "etcdadmconfigs"}:              "a machine of an EtcdCluster whose creation was cut short is not wanted any more",
+	{"patch", etcdCluster, "etcdclusters"}:               "there is an EtcdCluster",
+	{"patch", etcdCluster, "etcdclusters/status"}:        "there is an EtcdCluster",
+	{"delete", etcdCluster, "etcdclusters"}:              "a Cluster with an EtcdCluster is deleted",
+	{"delete", controlPlane, "kubeadmcontrolplanes"}:     "a Cluster with an EtcdCluster is deleted, whose control plane goes first",
+	{"delete", controlPlane, "controlplanes"}:            "a Cluster with an EtcdCluster is deleted, whose control plane goes first",
 	{"get", infrastructure, "*"}:                         "the creation of a machine was cut short",
 	{"delete", infrastructure, "*"}:                      "a machine whose creation was cut short is not wanted any more",
 }

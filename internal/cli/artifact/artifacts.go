@@ -124,10 +124,7 @@ func diskUse(paths []string) (int64, error) {
 			if err != nil {
 				return err
 			}
-			if stat, ok := info.Sys().(*syscall.Stat_t); ok && !seen[[2]uint64{stat.Dev, stat.Ino}] {
-				seen[[2]uint64{stat.Dev, stat.Ino}] = true
-				sum += stat.Blocks * 512
-			}
+			sum += fileUse(info, seen)
 			return nil
 		})
 		if err != nil && !os.IsNotExist(err) {
@@ -135,6 +132,16 @@ func diskUse(paths []string) (int64, error) {
 		}
 	}
 	return sum, nil
+}
+
+// fileUse is how much one file takes; nothing when it was seen already, by device and inode.
+func fileUse(info fs.FileInfo, seen map[[2]uint64]bool) int64 {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || seen[[2]uint64{stat.Dev, stat.Ino}] {
+		return 0
+	}
+	seen[[2]uint64{stat.Dev, stat.Ino}] = true
+	return stat.Blocks * 512
 }
 
 func artifactsTable(sets []artifactSet, folder string) []screen.Line {
@@ -194,6 +201,9 @@ func (a *app) buildArtifacts(ctx context.Context, version string) error {
 		set, err := artifacts.Ensure(ctx, options, version)
 		if err != nil {
 			return "", fmt.Errorf("preparing the artifacts of Kubernetes %s after %s: %w", version, time.Since(begun).Round(time.Second), err)
+		}
+		if _, err := artifacts.EnsureEtcd(ctx, options); err != nil {
+			return "", fmt.Errorf("preparing the artifacts of machines of etcd after %s: %w", time.Since(begun).Round(time.Second), err)
 		}
 		return "Kubernetes " + set.Kubernetes + " in " + set.Machine, nil
 	})

@@ -37,12 +37,8 @@ func (w *Watcher) Watch(ctx context.Context, done func(report.Cluster) (bool, er
 		seen, err := w.Look(ctx, w.Client, w.Key)
 		if err == nil {
 			last = facts.Describe(seen)
-			w.Looks++
-			ok, err := done(last)
-			if !ok || w.Looks > 1 {
-				w.Screen.Draw(last.Progress(time.Now()))
-			}
-			if ok || err != nil {
+			over, err := w.show(last, done)
+			if over || err != nil {
 				return last, err
 			}
 		} else if !transient(err) {
@@ -54,6 +50,16 @@ func (w *Watcher) Watch(ctx context.Context, done func(report.Cluster) (bool, er
 		case <-again.C:
 		}
 	}
+}
+
+// show draws what was seen, unless the first look says that all is done, and returns what done says.
+func (w *Watcher) show(seen report.Cluster, done func(report.Cluster) (bool, error)) (bool, error) {
+	w.Looks++
+	over, err := done(seen)
+	if !over || w.Looks > 1 {
+		w.Screen.Draw(seen.Progress(time.Now()))
+	}
+	return over, err
 }
 
 // transient says whether looking again may help: the daemon may be coming back.

@@ -201,6 +201,11 @@ func (d *down) environment(ctx context.Context) error {
 		d.screen.Printf("nothing was changed")
 		return nil
 	}
+	return d.removeParts(ctx, h)
+}
+
+// removeParts removes the parts of the environment, its files last.
+func (d *down) removeParts(ctx context.Context, h *sandbox.Host) error {
 	var errs []error
 	for _, part := range []struct {
 		name string
@@ -235,18 +240,24 @@ func (d *down) confirm(h *sandbox.Host) bool {
 	if err != nil {
 		return true // half gone: nothing to count
 	}
-	var clusters []string
-	for _, m := range list {
-		if !slices.Contains(clusters, m.Cluster) {
-			clusters = append(clusters, m.Cluster)
-		}
-	}
+	clusters := clustersOf(list)
 	if len(clusters) < 2 {
 		return true
 	}
 	_, _ = fmt.Fprintf(d.Out, "This deletes %d clusters (%s) with %d machines. Go on? [y/N] ", len(clusters), plaintext.Visible(strings.Join(clusters, ", ")), len(list))
 	answer, _ := bufio.NewReader(d.In).ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
+}
+
+// clustersOf names the clusters of machines, each once.
+func clustersOf(machines []sandbox.Status) []string {
+	var clusters []string
+	for _, m := range machines {
+		if !slices.Contains(clusters, m.Cluster) {
+			clusters = append(clusters, m.Cluster)
+		}
+	}
+	return clusters
 }
 
 // stateMarks are the files of which an environment has one from its beginning to its end.
@@ -274,16 +285,8 @@ func checkState(state string) error {
 
 // removeState removes an environment's files, and the folder, if nothing else is in it.
 func removeState(state string) error {
-	for _, pattern := range stateFiles {
-		found, err := filepath.Glob(filepath.Join(command.GlobQuote(state), pattern))
-		if err != nil {
-			return fmt.Errorf("looking for %s: %w", pattern, err)
-		}
-		for _, f := range found {
-			if err := os.RemoveAll(f); err != nil {
-				return fmt.Errorf("removing files: %w", err)
-			}
-		}
+	if err := removeStateFiles(state); err != nil {
+		return err
 	}
 	entries, err := os.ReadDir(state)
 	switch {
@@ -296,6 +299,22 @@ func removeState(state string) error {
 	}
 	if err := os.Remove(state); err != nil {
 		return fmt.Errorf("removing the state folder: %w", err)
+	}
+	return nil
+}
+
+// removeStateFiles removes what quorate made in the state folder.
+func removeStateFiles(state string) error {
+	for _, pattern := range stateFiles {
+		found, err := filepath.Glob(filepath.Join(command.GlobQuote(state), pattern))
+		if err != nil {
+			return fmt.Errorf("looking for %s: %w", pattern, err)
+		}
+		for _, f := range found {
+			if err := os.RemoveAll(f); err != nil {
+				return fmt.Errorf("removing files: %w", err)
+			}
+		}
 	}
 	return nil
 }

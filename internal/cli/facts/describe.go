@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +104,7 @@ func (s Seen) certificateExpiry() report.CertificateExpiry {
 	return out
 }
 
-// workers are those of each MachineDeployment, and last the machines of none.
+// workers are those of each MachineDeployment, then the machines of each etcd cluster, and last the machines of none.
 func (s Seen) workers() []report.Workers {
 	var out []report.Workers
 	taken := map[string]bool{}
@@ -123,15 +125,22 @@ func (s Seen) workers() []report.Workers {
 		}
 		out = append(out, w)
 	}
-	others := report.Workers{Current: true}
+	rest := map[string]*report.Workers{}
 	for j := range s.Objects.Machines {
 		m := &s.Objects.Machines[j]
-		if !machine.IsControlPlane(m) && !taken[m.Name] {
-			others.Machines = append(others.Machines, s.machine(m))
+		if machine.IsControlPlane(m) || taken[m.Name] {
+			continue
 		}
+		of := machine.EtcdCluster(m)
+		if rest[of] == nil {
+			rest[of] = &report.Workers{EtcdCluster: of, Current: true}
+		}
+		rest[of].Machines = append(rest[of].Machines, s.machine(m))
+		rest[of].Replicas++
 	}
-	if others.Replicas = len(others.Machines); others.Replicas > 0 {
-		out = append(out, others)
+	// Those of no etcd cluster have the empty name, which sorts first.
+	for _, of := range slices.Backward(slices.Sorted(maps.Keys(rest))) {
+		out = append(out, *rest[of])
 	}
 	return out
 }
@@ -193,22 +202,27 @@ func (s Seen) addSandbox(f *report.Facts, m *clusterv1.Machine) {
 	// What once ran is not made again: whether it runs now is told apart.
 	f.Infrastructure = box.Ready || b.Phase != ""
 	f.InfrastructureWhy = box.Problem
-	switch {
-	case box.State == sandbox.Running && box.Partitioned:
-		f.RunningWhy = "its link is cut; `quorate machine heal` mends it"
-	case box.State == sandbox.Running:
-		f.Running = true
-	case box.State == sandbox.Stopped:
-		f.RunningWhy = "stopped; `quorate machine start` starts it"
-	case box.State == sandbox.Paused:
-		f.RunningWhy = "paused; `quorate machine resume` resumes it"
-	default:
-		f.RunningWhy = strings.ToLower(string(box.State))
-	}
+	f.Running, f.RunningWhy = running(box)
 	f.Bootstrap = b.Phase == sandbox.BootstrapSucceeded
 	f.BootstrapWhy, _, _ = strings.Cut(b.Command, " && ") // the rest of the line only notes that it was done
 	if b.Phase == sandbox.BootstrapFailed {
 		f.Failure = failure(b)
+	}
+}
+
+// running reports whether a machine runs and can be reached; else, why not.
+func running(box sandbox.Status) (bool, string) {
+	switch {
+	case box.State == sandbox.Running && box.Partitioned:
+		return false, "its link is cut; `quorate machine heal` mends it"
+	case box.State == sandbox.Running:
+		return true, ""
+	case box.State == sandbox.Stopped:
+		return false, "stopped; `quorate machine start` starts it"
+	case box.State == sandbox.Paused:
+		return false, "paused; `quorate machine resume` resumes it"
+	default:
+		return false, strings.ToLower(string(box.State))
 	}
 }
 
@@ -235,6 +249,11 @@ func nonEmpty(parts []string) []string {
 
 // addNode adds what the cluster itself says; where it does not answer, what the Machine last said.
 func (s Seen) addNode(f *report.Facts, out *report.Machine, m *clusterv1.Machine) {
+	if machine.IsEtcd(m) {
+		// It runs no kubelet, and has no Node.
+		f.Node, f.NodeReady = true, true
+		return
+	}
 	node := s.node(m)
 	if node == nil {
 		out.Node = m.Status.NodeRef.Name

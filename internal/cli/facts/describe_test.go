@@ -15,6 +15,7 @@ import (
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
@@ -103,7 +104,7 @@ func complete() Seen {
 			Pods:      []corev1.Pod{pod("etcd"), pod("kube-apiserver"), pod("kube-controller-manager"), pod("kube-scheduler")},
 		},
 		Sandboxes: map[string]sandbox.Status{"demo-cp-1": box("demo-cp-1"), "demo-worker-x": box("demo-worker-x")},
-		Observed: &plan.Observed{Etcd: plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
+		Observed: &plan.Observed{Etcd: plan.Etcd{Owner: plan.EtcdOurs, Known: true, Members: []plan.Member{
 			{ID: "a", Name: "demo-cp-1", Machine: "demo-cp-1", Leader: true, Health: plan.Healthy},
 		}}},
 	}
@@ -162,6 +163,26 @@ func testAsWanted(t *testing.T, s Seen) {
 	}
 	if w := got.Workers; len(w) != 1 || len(w[0].Machines) != 1 || w[0].Machines[0].Name != "demo-worker-x" || len(w[0].Machines[0].Components) != 0 {
 		t.Errorf("workers are %+v", w)
+	}
+}
+
+// Machines of etcd have no Node, and are nobody's workers.
+func TestDescribeMachinesOfEtcd(t *testing.T) {
+	s := complete()
+	s.Objects.ControlPlane = of(controlPlanes()[kubeadmControlPlane])
+	member := newMachine("demo-etcd-1")
+	member.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo", etcdclusterv1alpha1.MachineLabel: "demo-etcd"}
+	s.Objects.Machines = append(s.Objects.Machines, member)
+	s.Sandboxes["demo-etcd-1"] = box("demo-etcd-1")
+	w := Describe(s).Workers
+	if len(w) != 2 || w[1].EtcdCluster != "demo-etcd" || len(w[1].Machines) != 1 || w[1].Machines[0].Waiting != "" {
+		t.Errorf("described as %+v", w)
+	}
+	b := s.Sandboxes["demo-etcd-1"]
+	b.State = sandbox.Stopped
+	s.Sandboxes["demo-etcd-1"] = b
+	if got := Describe(s).Workers[1].Machines[0].Waiting; !strings.Contains(got, "stopped") {
+		t.Errorf("it waits for %q", got)
 	}
 }
 

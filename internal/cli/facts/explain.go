@@ -21,7 +21,10 @@ func WithObserved(ctx context.Context, c client.Reader, s Seen) Seen {
 	}
 	observed, err := group.ObserveOnce(ctx, c, cp.Kind, cp.Key)
 	if err != nil {
-		observed = plan.Observed{Etcd: plan.Etcd{Managed: cp.HoldsQuorum, Why: err.Error()}}
+		observed = plan.Observed{Etcd: plan.Etcd{Why: err.Error()}}
+		if cp.HoldsQuorum {
+			observed.Etcd.Owner = plan.EtcdOurs
+		}
 	}
 	s.Observed = &observed
 	return s

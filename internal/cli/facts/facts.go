@@ -53,12 +53,9 @@ func List(ctx context.Context, c client.Reader) ([]client.ObjectKey, error) {
 // two have the same; without a name the only one there is. The error lists
 // what would be accepted.
 func Choose(name string, keys []client.ObjectKey) (client.ObjectKey, error) {
-	var found []client.ObjectKey
-	for _, k := range keys {
-		if name == "" || name == k.Name || name == k.String() {
-			found = append(found, k)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(keys), func(k client.ObjectKey) bool {
+		return name != "" && name != k.Name && name != k.String()
+	})
 	switch {
 	case len(found) == 1:
 		return found[0], nil

@@ -48,6 +48,11 @@ func (l logFile) copyTo(ctx context.Context, out io.Writer, lines int, follow bo
 	if !follow {
 		return nil
 	}
+	return r.follow(ctx)
+}
+
+// follow writes what comes, also in newer files, until ctx ends.
+func (r *follower) follow(ctx context.Context) error {
 	again := time.NewTicker(250 * time.Millisecond)
 	defer again.Stop()
 	for {

@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/internal/sandbox"
 )
 
-// machineLogs are the logs of a machine's own processes; all other components are containers.
+// machineLogs are the logs of a machine's own processes; all other components are containers. A machine of etcd has no containers.
 var machineLogs = []string{"init", "bootstrap", "containerd", "kubelet"}
 
 func (a *app) logsCommand() *cobra.Command {
@@ -30,8 +30,8 @@ func (a *app) logsCommand() *cobra.Command {
 		Use:   "logs [MACHINE]",
 		Short: "Show the log of a machine's component, or the daemon's",
 		Long: `Show a log of a machine: of its first process (init), of the bootstrap data and kubeadm (bootstrap), of containerd, of the
-kubelet, or of a container such as etcd or kube-apiserver. Without --component it is the kubelet's, or, while the machine is
-not bootstrapped, the bootstrap's. The logs of machines that are stopped can be read as well. Tokens, keys and what a terminal
+kubelet, or of a container such as etcd or kube-apiserver. Without --component it is the kubelet's, on a machine of an etcd cluster
+etcd's, or, while the machine is not bootstrapped, the bootstrap's. The logs of machines that are stopped can be read as well. Tokens, keys and what a terminal
 would act on are not shown.`,
 		Example: `  quorate logs demo-cp-1
   quorate logs demo-cp-2 --component bootstrap
@@ -39,15 +39,10 @@ would act on are not shown.`,
   quorate logs --daemon -f           # of the management plane`,
 		ValidArgsFunction: a.Complete(1, a.MachineNames),
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case lines < -1:
+			if lines < -1 {
 				return fmt.Errorf("--tail is %d: 0 or more would be accepted, or -1 for all", lines)
-			case daemon && (len(args) > 0 || component != ""):
-				return errors.New("--daemon takes no machine and no --component")
-			case !daemon && len(args) != 1:
-				return errors.New("the name of one machine, or --daemon, would be accepted; `quorate machine list` lists machines")
 			}
-			return nil
+			return checkLogSource(args, component, daemon)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var log logFile
@@ -72,6 +67,17 @@ would act on are not shown.`,
 		return append(slices.Clone(machineLogs), sandbox.Components()...), cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
+}
+
+// checkLogSource says why arguments and flags name no log: it is that of one machine, or of the daemon.
+func checkLogSource(machines []string, component string, daemon bool) error {
+	switch {
+	case daemon && (len(machines) > 0 || component != ""):
+		return errors.New("--daemon takes no machine and no --component")
+	case !daemon && len(machines) != 1:
+		return errors.New("the name of one machine, or --daemon, would be accepted; `quorate machine list` lists machines")
+	}
+	return nil
 }
 
 func (a *app) copyLog(ctx context.Context, log logFile, lines int, follow bool) error {
@@ -106,15 +112,19 @@ func (a *app) machineLog(name, component string) (logFile, error) {
 	if err != nil {
 		return logFile{}, a.noMachine(h, name, err)
 	}
+	own := machineLogs
+	if m.Artifacts.Etcd != "" {
+		own = []string{"init", "bootstrap", "etcd"}
+	}
 	if component == "" {
-		component = "kubelet"
+		component = own[len(own)-1]
 		if m.Bootstrap.Phase != sandbox.BootstrapSucceeded {
 			component = "bootstrap"
 		}
 	}
 	var lines plaintext.Lines
 	files := machineFiles{h, name}
-	if slices.Contains(machineLogs, component) {
+	if slices.Contains(own, component) {
 		return logFile{plain: lines.Redact, open: files.open, current: func() (string, error) {
 			path := filepath.Join("logs", component+".log")
 			_, err := files.changed(path)

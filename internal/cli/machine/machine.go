@@ -227,14 +227,12 @@ func limits(r sandbox.Resources) string {
 func machineState(m sandbox.Status) screen.Span {
 	s := screen.Span{Text: string(m.State), Colour: screen.Doubt}
 	switch {
-	case m.State == sandbox.Running && m.Partitioned:
+	case m.Partitioned:
 		s.Text += ", cut off"
 	case m.State == sandbox.Running && !m.Ready:
 		s.Text += ", not ready"
 	case m.State == sandbox.Running:
 		s.Colour = screen.Good
-	case m.Partitioned:
-		s.Text += ", cut off"
 	}
 	if m.State == sandbox.Dead {
 		s.Colour = screen.Bad

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -32,26 +33,30 @@ kubelet's containers. What is printed is passed on as it is, also what a termina
 		},
 		ValidArgsFunction: a.Complete(1, a.MachineNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := a.findMachines(args[:1])
-			if err != nil {
-				return err
-			}
-			stdio := sandbox.Stdio{In: a.In, Out: a.Out, Err: a.Err}
-			argv := args[1:]
-			if len(argv) == 0 {
-				argv = []string{"/bin/bash", "-l"}
-			}
-			in, inIs := command.FileOf(a.In)
-			out, outIs := command.FileOf(a.Out)
-			stdio.TTY = inIs && outIs && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
-			code, err := h.Exec(cmd.Context(), args[0], argv, stdio)
-			if err != nil {
-				return fmt.Errorf("running %s in %s: %w", argv[0], args[0], err)
-			}
-			if code != 0 {
-				return &command.ExitError{Code: code}
-			}
-			return nil
+			return a.shell(cmd.Context(), args[0], args[1:])
 		},
 	}
+}
+
+// shell runs a command in a machine; without one, a login shell.
+func (a *app) shell(ctx context.Context, machine string, argv []string) error {
+	h, err := a.findMachines([]string{machine})
+	if err != nil {
+		return err
+	}
+	if len(argv) == 0 {
+		argv = []string{"/bin/bash", "-l"}
+	}
+	in, inIs := command.FileOf(a.In)
+	out, outIs := command.FileOf(a.Out)
+	stdio := sandbox.Stdio{In: a.In, Out: a.Out, Err: a.Err}
+	stdio.TTY = inIs && outIs && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
+	code, err := h.Exec(ctx, machine, argv, stdio)
+	if err != nil {
+		return fmt.Errorf("running %s in %s: %w", argv[0], machine, err)
+	}
+	if code != 0 {
+		return &command.ExitError{Code: code}
+	}
+	return nil
 }

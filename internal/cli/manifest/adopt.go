@@ -21,7 +21,7 @@ type Step struct {
 
 // All are the objects that the cluster may have, of whatever kind its control plane is and whether it has workers or not.
 func (c Cluster) All() ([]*unstructured.Unstructured, error) {
-	c.Workers = max(c.Workers, 1)
+	c.Workers, c.Etcd = max(c.Workers, 1), max(c.Etcd, 1)
 	var objects []*unstructured.Unstructured
 	for _, kind := range Kinds() {
 		c.Kind = Kind(kind)
@@ -100,7 +100,11 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 		return nil, err
 	}
 	controlPlane, workers := have[string(c.Kind)+" "+controlPlaneName(c.Name)], have["MachineDeployment "+workersName(c.Name)]
-	steps := append(c.adoptVersion(controlPlane, workers, given), c.adoptRepair(controlPlane, given)...)
+	steps, err := c.adoptEtcd(have, given)
+	if err != nil {
+		return nil, err
+	}
+	steps = slices.Concat(steps, c.adoptVersion(controlPlane, workers, given), c.adoptRepair(controlPlane, given))
 	for _, f := range []struct {
 		flag, what string
 		object     *unstructured.Unstructured

@@ -196,7 +196,7 @@ func TestAll(t *testing.T) {
 		got = append(got, nameOf(o))
 	}
 	want := []string{
-		"Cluster demo", "LocalCluster demo", "LocalMachineTemplate demo-cp", "KubeadmControlPlane demo-cp",
+		"Cluster demo", "LocalCluster demo", "LocalMachineTemplate demo-cp", "LocalMachineTemplate demo-etcd", "EtcdCluster demo-etcd", "KubeadmControlPlane demo-cp",
 		"LocalMachineTemplate demo-workers", "KubeadmConfigTemplate demo-workers", "MachineDeployment demo-workers",
 		"KubeadmConfigTemplate demo-cp", "ControlPlane demo-cp",
 	}

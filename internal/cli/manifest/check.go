@@ -23,6 +23,9 @@ func (c Cluster) Check(versions []string) error {
 	if err := checkReplicas("--replicas", int64(c.Replicas)); err != nil {
 		return err
 	}
+	if err := c.checkEtcd(); err != nil {
+		return err
+	}
 	if c.Workers < 0 {
 		return fmt.Errorf("--workers is %d: 0 or more would be accepted", c.Workers)
 	}

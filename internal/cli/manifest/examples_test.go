@@ -32,7 +32,10 @@ func TestExamplesAreWhatFlagsMake(t *testing.T) {
 	small.Name, small.Replicas, small.Workers = "small", 1, 2
 	machines := demo()
 	machines.Name, machines.Kind, machines.AutoRepair = "machines", ControlPlane, true
+	apart := demo()
+	apart.Name, apart.Etcd = "apart", 3
 	for file, c := range map[string]Cluster{
+		"etcd-on-machines-of-its-own.yaml":    apart,
 		"control-plane-of-machines.yaml":      machines,
 		"cluster.yaml":                        demo(),
 		"with-workers.yaml":                   small,

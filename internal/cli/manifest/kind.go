@@ -14,6 +14,7 @@ import (
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
@@ -66,6 +67,9 @@ func (c Cluster) kubeadmControlPlane() *controlplanev1.KubeadmControlPlane {
 		Deletion:          upstream.KubeadmControlPlaneMachineTemplateDeletionSpec{NodeDrainTimeoutSeconds: ptr.To(drainSeconds)},
 	}
 	kcp.Spec.KubeadmConfigSpec = kubeadm()
+	if c.Etcd > 0 {
+		kcp.Spec.ManagedExternalEtcdRef = reference(etcdclusterv1alpha1.GroupVersion.Group, "EtcdCluster", etcdName(c.Name))
+	}
 	if c.MaxParallel > 0 {
 		kcp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
 	}

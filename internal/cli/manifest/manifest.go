@@ -19,6 +19,7 @@ import (
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
@@ -42,6 +43,10 @@ type Cluster struct {
 	MaxParallel int32
 	// AutoRepair replaces machines of the control plane that break.
 	AutoRepair bool
+	// Etcd is how many machines of its own etcd has; 0: it runs on those of the control plane.
+	Etcd int32
+	// EtcdVersion is etcd's on machines of its own; empty: the newest.
+	EtcdVersion string
 	// FailureDomains are names that machines are spread over. Empty: no domains.
 	FailureDomains []string
 }
@@ -66,6 +71,7 @@ func (c Cluster) Documents() []Document {
 		{"What its machines share on this host: an endpoint (a free address is taken) and failure domains.", c.infrastructure()},
 		{"What machines of the control plane are made from.", c.machineTemplate(controlPlaneName(c.Name))},
 	}
+	docs = append(docs, c.etcdDocuments()...)
 	docs = append(docs, c.controlPlaneDocuments()...)
 	if c.Workers == 0 {
 		return docs
@@ -196,7 +202,7 @@ func (c Cluster) Shape(existing *clusterv1.Cluster) error {
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme, infrav1.AddToScheme,
+		clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme, etcdclusterv1alpha1.AddToScheme, infrav1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(fmt.Sprintf("registering kinds: %v", err)) // two types for one kind: a fault of this program

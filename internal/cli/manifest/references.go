@@ -8,8 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 )
 
 // Reference is one object that another names.
@@ -23,11 +25,12 @@ func (r Reference) String() string { return r.Kind + " " + r.Name }
 
 // referenceFields are where the kinds of a cluster name others.
 var referenceFields = map[schema.GroupKind][]string{
-	{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:           {"spec.controlPlaneRef", "spec.infrastructureRef"},
-	{Group: controlPlaneGroup, Kind: string(KubeadmControlPlane)}:    {"spec.machineTemplate.spec.infrastructureRef"},
-	{Group: controlPlaneGroup, Kind: string(ControlPlane)}:           {"spec.machineTemplate.spec.infrastructureRef", "spec.machineTemplate.spec.bootstrap.configRef"},
-	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}: {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
-	{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}:        {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:               {"spec.controlPlaneRef", "spec.infrastructureRef"},
+	{Group: controlPlaneGroup, Kind: string(KubeadmControlPlane)}:        {"spec.machineTemplate.spec.infrastructureRef", "spec.managedExternalEtcdRef"},
+	{Group: etcdclusterv1alpha1.GroupVersion.Group, Kind: "EtcdCluster"}: {"spec.infrastructureTemplate"},
+	{Group: controlPlaneGroup, Kind: string(ControlPlane)}:               {"spec.machineTemplate.spec.infrastructureRef", "spec.machineTemplate.spec.bootstrap.configRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}:     {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}:            {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
 }
 
 // CheckObjects says what is wrong with a user's objects: replicas, versions
@@ -93,6 +96,9 @@ func hasEtcd(controlPlane *unstructured.Unstructured) bool {
 		management, _, _ := unstructured.NestedString(controlPlane.Object, "spec", "etcd", "management")
 		return management != string(controlplanev1alpha1.EtcdManagementNone)
 	}
+	if _, managed, _ := unstructured.NestedMap(controlPlane.Object, "spec", "managedExternalEtcdRef"); managed {
+		return false
+	}
 	_, external, _ := unstructured.NestedMap(controlPlane.Object, "spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external")
 	return !external
 }
@@ -148,6 +154,9 @@ func Versions(objects []*unstructured.Unstructured) []string {
 	var versions []string
 	seen := map[string]bool{}
 	for _, o := range objects {
+		if o.GetKind() == "EtcdCluster" {
+			continue // that is etcd's
+		}
 		for _, path := range [][]string{{"spec", "version"}, {"spec", "template", "spec", "version"}, {"spec", "topology", "version"}} {
 			if v, found, _ := unstructured.NestedString(o.Object, path...); found && !seen[v] {
 				seen[v] = true

@@ -37,41 +37,50 @@ func Delete(ctx context.Context, c client.Client, key client.ObjectKey) ([]strin
 
 // endPauses takes spec.paused from a cluster, and the annotation for a pause from it and from whatever is of it.
 func endPauses(ctx context.Context, c client.Client, cluster *clusterv1.Cluster) ([]string, error) {
-	var ended []string
-	end := func(kind string, o client.Object, change func()) error {
-		before, ok := o.DeepCopyObject().(client.Object)
-		if !ok {
-			return fmt.Errorf("ending the pause of %s %s: %T is no object", kind, o.GetName(), o)
-		}
-		change()
-		err := c.Patch(ctx, o, client.MergeFrom(before))
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("ending the pause of %s %s: %w", kind, o.GetName(), err)
-		}
-		if err == nil {
-			ended = append(ended, kind+" "+o.GetName())
-		}
-		return nil
-	}
+	p := &pauses{client: c}
 	// From the parts to the whole: when the cluster goes on, nothing of it is paused.
 	for _, part := range clusterParts() {
 		if err := c.List(ctx, part.list, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
-			return ended, fmt.Errorf("listing what is paused of cluster %s: %w", cluster.Name, err)
+			return p.ended, fmt.Errorf("listing what is paused of cluster %s: %w", cluster.Name, err)
 		}
 		for _, o := range part.objects() {
 			if _, paused := o.GetAnnotations()[clusterv1.PausedAnnotation]; !paused {
 				continue
 			}
-			if err := end(part.kind, o, func() { dropAnnotation(o) }); err != nil {
-				return ended, err
+			if err := p.end(ctx, part.kind, o, func() { dropAnnotation(o) }); err != nil {
+				return p.ended, err
 			}
 		}
 	}
 	_, annotated := cluster.Annotations[clusterv1.PausedAnnotation]
 	if !annotated && !ptr.Deref(cluster.Spec.Paused, false) {
-		return ended, nil
+		return p.ended, nil
 	}
-	return ended, end("Cluster", cluster, func() { cluster.Spec.Paused = nil; dropAnnotation(cluster) })
+	err := p.end(ctx, "Cluster", cluster, func() { cluster.Spec.Paused = nil; dropAnnotation(cluster) })
+	return p.ended, err
+}
+
+// pauses ends pauses of objects, and remembers whose.
+type pauses struct {
+	client client.Client
+	ended  []string
+}
+
+// end writes the change that ends an object's pause; an object that is gone is none that was paused.
+func (p *pauses) end(ctx context.Context, kind string, o client.Object, change func()) error {
+	before, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("ending the pause of %s %s: %T is no object", kind, o.GetName(), o)
+	}
+	change()
+	err := p.client.Patch(ctx, o, client.MergeFrom(before))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("ending the pause of %s %s: %w", kind, o.GetName(), err)
+	}
+	if err == nil {
+		p.ended = append(p.ended, kind+" "+o.GetName())
+	}
+	return nil
 }
 
 func dropAnnotation(o client.Object) {

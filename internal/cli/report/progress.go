@@ -29,7 +29,7 @@ func (c Cluster) Progress(now time.Time) []screen.Row {
 func (c Cluster) nextLine() screen.Line {
 	next := c.ControlPlane.Next
 	name := screen.Span{Text: c.Name, Colour: screen.Strong}
-	idle := c.ControlPlane.Name == "" || next.Step == "" || next.Step == string(plan.Nothing)
+	idle := c.idle()
 	switch {
 	case c.Deleting && idle:
 		return screen.Line{name, {Text: ": is being deleted", Colour: screen.Doubt}}
@@ -40,12 +40,27 @@ func (c Cluster) nextLine() screen.Line {
 	case idle:
 		return screen.Line{name, {Text: ": waits for the controllers to see it", Colour: screen.Doubt}}
 	}
-	if text, known := underWay[next.Reason]; known && next.Step == string(plan.Wait) {
+	if text, known := next.wait(); known {
 		return screen.Line{name, {Text: ": " + text, Colour: screen.Doubt}}
 	}
 	span := next.span()
 	span.Text = shorten(span.Text, longestNext)
 	return screen.Line{name, {Text: ": "}, span}
+}
+
+// idle reports whether there is no control plane, or no step of it to tell of.
+func (c Cluster) idle() bool {
+	step := c.ControlPlane.Next.Step
+	return c.ControlPlane.Name == "" || step == "" || step == string(plan.Nothing)
+}
+
+// wait is the short text about what is waited for, where the machines' own rows say more.
+func (n Next) wait() (text string, known bool) {
+	if n.Step != string(plan.Wait) {
+		return "", false
+	}
+	text, known = underWay[n.Reason]
+	return text, known
 }
 
 // underWay says in short what is waited for where the machines' own rows say more, by the decision's reason.

@@ -69,10 +69,12 @@ type Next struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Workers are the machines of one MachineDeployment, or, without a name, of none.
+// Workers are the machines of one MachineDeployment, or, without a name, of none, or of one etcd cluster.
 type Workers struct {
-	Name    string `json:"name,omitempty"`
-	Version string `json:"version,omitempty"`
+	Name string `json:"name,omitempty"`
+	// EtcdCluster is the etcd cluster whose members the machines are; empty: they are workers.
+	EtcdCluster string `json:"etcdCluster,omitempty"`
+	Version     string `json:"version,omitempty"`
 	// Replicas are wanted.
 	Replicas int `json:"replicas"`
 	// Current: the controller has seen the newest spec.
@@ -122,7 +124,7 @@ type Etcd struct {
 
 // NewEtcd counts the votes of what was observed.
 func NewEtcd(o plan.Etcd) Etcd {
-	e := Etcd{Managed: o.Managed, Operated: o.Operated, Known: o.Known, Why: o.Why, Members: o.Members}
+	e := Etcd{Managed: o.Ours(), Operated: o.Operated(), Known: o.Known, Why: o.Why, Members: o.Members}
 	voters := plan.Assess(plan.Observed{Etcd: o}).Voters
 	if len(voters) == 0 {
 		return e
@@ -139,9 +141,9 @@ func (e Etcd) Sentence() string {
 		return "kept by an operator in the cluster"
 	case !e.Managed:
 		return "not on these machines"
-	case !e.Known && e.Why != "":
-		return "not known: " + e.Why
-	case !e.Known || e.Voters == 0:
+	case !e.Known:
+		return e.unknown()
+	case e.Voters == 0:
 		return "not known yet"
 	case e.CanStand < 0:
 		return fmt.Sprintf("QUORUM LOST: %d of %d %s healthy, %d are needed", e.Healthy, e.Voters, are(e.Healthy), e.Majority)
@@ -151,6 +153,14 @@ func (e Etcd) Sentence() string {
 		s += "; " + e.Why
 	}
 	return s
+}
+
+// unknown says why etcd is not known, as far as that is known.
+func (e Etcd) unknown() string {
+	if e.Why == "" {
+		return "not known yet"
+	}
+	return "not known: " + e.Why
 }
 
 // Ready counts the machines that wait for nothing.

@@ -43,7 +43,7 @@ func healthyCluster() Cluster {
 			CertificateExpiry: CertificateExpiry{Date: start.AddDate(1, 0, 0), Machine: "demo-cp-1", Component: "kube-apiserver"},
 			Machines:          []Machine{machine("demo-cp-1", "a"), machine("demo-cp-2", "b"), machine("demo-cp-3", "c")},
 		},
-		Etcd: NewEtcd(plan.Etcd{Managed: true, Known: true, Agreed: true, Members: []plan.Member{
+		Etcd: NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true, Members: []plan.Member{
 			member("8e9e05c52164694d", "demo-cp-1", func(m *plan.Member) { m.Leader = true }),
 			member("91bc3c398fb3c146", "demo-cp-2", nil), member("fd422379fda50e48", "demo-cp-3", nil),
 		}}),
@@ -58,7 +58,7 @@ func joiningCluster() Cluster {
 	c.ControlPlane.Machines[1].Waiting = "kubeadm: runs kubeadm join"
 	c.ControlPlane.Machines[2].Failed, c.ControlPlane.Machines[2].Waiting = true, "kubeadm join: exit status 1"
 	c.ControlPlane.Machines[2].Address = ""
-	c.Etcd = NewEtcd(plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
+	c.Etcd = NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Members: []plan.Member{
 		member("8e9e05c52164694d", "demo-cp-1", func(m *plan.Member) { m.Leader = true }),
 		member("91bc3c398fb3c146", "", func(m *plan.Member) { m.Machine, m.Learner, m.Health = "demo-cp-2", true, plan.Unknown }),
 	}})
@@ -74,7 +74,7 @@ func lostCluster() Cluster {
 	c.ControlPlane.CertificateExpiry.Soon, c.ControlPlane.CertificateExpiry.Past = true, true
 	c.ControlPlane.Machines[1].Waiting = "the machine to run: stopped"
 	c.ControlPlane.Machines[0].Deleting, c.ControlPlane.Machines[0].Waiting = true, "its member to leave etcd"
-	c.Etcd = NewEtcd(plan.Etcd{Managed: true, Known: true, Members: []plan.Member{
+	c.Etcd = NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Members: []plan.Member{
 		member("8e9e05c52164694d", "demo-cp-1", func(m *plan.Member) { m.Health, m.Alarms = plan.Unhealthy, []string{"NOSPACE"} }),
 		member("91bc3c398fb3c146", "demo-cp-2", func(m *plan.Member) { m.Health = plan.Unhealthy }),
 		member("fd422379fda50e48", "demo-cp-3", nil),
@@ -91,7 +91,7 @@ func operatedCluster() Cluster {
 	for i := range c.ControlPlane.Machines {
 		c.ControlPlane.Machines[i].Components = nil
 	}
-	c.Etcd = NewEtcd(plan.Etcd{Operated: true})
+	c.Etcd = NewEtcd(plan.Etcd{Owner: plan.EtcdOperator})
 	return c
 }
 
@@ -151,7 +151,7 @@ func TestExplain(t *testing.T) {
 
 func TestSentence(t *testing.T) {
 	voters := func(healthy, all int) plan.Etcd {
-		o := plan.Etcd{Managed: true, Known: true}
+		o := plan.Etcd{Owner: plan.EtcdOurs, Known: true}
 		for i := range all {
 			m := plan.Member{ID: string(rune('a' + i))}
 			if i < healthy {
@@ -177,8 +177,8 @@ func TestSentence(t *testing.T) {
 		{voters(1, 3), "QUORUM LOST: 1 of 3 is healthy, 2 are needed"},
 		{voters(0, 3), "QUORUM LOST: 0 of 3 are healthy, 2 are needed"},
 		{alarmed, "quorum 2 of 3, can stand 1 failure; member a has an alarm"},
-		{plan.Etcd{Managed: true, Why: "nobody answers"}, "not known: nobody answers"},
-		{plan.Etcd{Managed: true}, "not known yet"},
+		{plan.Etcd{Owner: plan.EtcdOurs, Why: "nobody answers"}, "not known: nobody answers"},
+		{plan.Etcd{Owner: plan.EtcdOurs}, "not known yet"},
 		{plan.Etcd{}, "not on these machines"},
 	} {
 		if got := NewEtcd(tt.etcd).Sentence(); got != tt.want {
@@ -189,7 +189,7 @@ func TestSentence(t *testing.T) {
 
 // An unknown quorum is not a lost one.
 func TestNoVoters(t *testing.T) {
-	if e := NewEtcd(plan.Etcd{Managed: true}); e.CanStand != 0 || e.Majority != 0 {
+	if e := NewEtcd(plan.Etcd{Owner: plan.EtcdOurs}); e.CanStand != 0 || e.Majority != 0 {
 		t.Errorf("without voters: %+v", e)
 	}
 }

@@ -111,6 +111,9 @@ func (n Next) span() screen.Span {
 
 func (w Workers) branch() []screen.Line {
 	head := screen.Line{{Text: "workers of no MachineDeployment"}}
+	if w.EtcdCluster != "" {
+		head = screen.Line{{Text: "machines of etcd cluster " + w.EtcdCluster}}
+	}
 	if w.Name != "" {
 		head = screen.Line{{Text: "workers " + w.Name + "  " + w.Version + "  "}, readiness(w.Machines, w.Replicas)}
 	}
@@ -164,14 +167,7 @@ func (m Machine) state() screen.Span {
 }
 
 func (e Etcd) branch() []screen.Line {
-	colour := screen.Good
-	switch {
-	case e.Known && e.CanStand < 0:
-		colour = screen.Bad
-	case !e.Known || e.Why != "" || e.Healthy < e.Voters:
-		colour = screen.Doubt
-	}
-	lines := []screen.Line{{{Text: "etcd  "}, {Text: e.Sentence(), Colour: colour}}}
+	lines := []screen.Line{{{Text: "etcd  "}, {Text: e.Sentence(), Colour: e.colour()}}}
 	rows := make([][]screen.Span, 0, len(e.Members))
 	assessed := plan.Assess(plan.Observed{Etcd: plan.Etcd{Members: e.Members}}).Members
 	for i, m := range e.Members {
@@ -187,6 +183,17 @@ func (e Etcd) branch() []screen.Line {
 		})
 	}
 	return append(lines, stems(screen.Columns(rows))...)
+}
+
+// colour is that of the sentence about etcd.
+func (e Etcd) colour() screen.Colour {
+	switch {
+	case e.Known && e.CanStand < 0:
+		return screen.Bad
+	case !e.Known || e.Why != "" || e.Healthy < e.Voters:
+		return screen.Doubt
+	}
+	return screen.Good
 }
 
 func memberName(m plan.Member) string {

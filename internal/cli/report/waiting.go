@@ -40,24 +40,31 @@ func Waiting(f Facts) (waiting string, failed bool) {
 		return either(f.Leaving, "its turn to go"), false
 	case f.Failure != "":
 		return oneLine(f.Failure), true
+	}
+	return firstMissing(f), false
+}
+
+// firstMissing names the first thing that a machine lacks on its way to being ready; empty when there is none.
+func firstMissing(f Facts) string {
+	switch {
 	case !f.Infrastructure:
-		return because("the machine to be made", f.InfrastructureWhy), false
+		return because("the machine to be made", f.InfrastructureWhy)
 	case !f.Data:
-		return because("bootstrap data", f.DataWhy), false
+		return because("bootstrap data", f.DataWhy)
 	case !f.Running:
-		return because("the machine to run", f.RunningWhy), false
+		return because("the machine to run", f.RunningWhy)
 	case !f.Bootstrap:
-		return because("kubeadm", f.BootstrapWhy), false
+		return because("kubeadm", f.BootstrapWhy)
 	case !f.Node:
-		return "its Node to be registered", false
+		return "its Node to be registered"
 	}
 	if w := waitingForComponents(f.Components); w != "" {
-		return w, false
+		return w
 	}
 	if !f.NodeReady {
-		return because("its Node to be Ready", f.NodeWhy), false
+		return because("its Node to be Ready", f.NodeWhy)
 	}
-	return "", false
+	return ""
 }
 
 // waitingForComponents names what is not healthy; those with the same reason share it.

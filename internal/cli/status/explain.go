@@ -1,6 +1,8 @@
 package status
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/cli/command"
@@ -30,29 +32,34 @@ replayed.`,
 				}
 				output = "json"
 			}
-			c, err := a.Management()
-			if err != nil {
-				return err
-			}
-			key, err := a.Choose(cmd.Context(), c, args)
-			if err != nil {
-				return err
-			}
-			e, err := facts.Explain(cmd.Context(), c, key)
-			if err != nil {
-				return err
-			}
-			if !observed {
-				e.Observed = nil
-			}
-			if output == "table" {
-				a.NewScreen().Show(e.Table())
-				return nil
-			}
-			return a.Data(output, e)
+			return a.explain(cmd.Context(), args, output, observed)
 		},
 	}
 	cmd.Flags().BoolVar(&observed, "observed", false, "add what the rules looked at")
 	output.AddTo(cmd)
 	return cmd
+}
+
+// explain shows the verdicts on the control plane that is named, or the only one.
+func (a *app) explain(ctx context.Context, args []string, output command.Format, observed bool) error {
+	c, err := a.Management()
+	if err != nil {
+		return err
+	}
+	key, err := a.Choose(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	e, err := facts.Explain(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	if !observed {
+		e.Observed = nil
+	}
+	if output == "table" {
+		a.NewScreen().Show(e.Table())
+		return nil
+	}
+	return a.Data(output, e)
 }

@@ -67,16 +67,9 @@ func (a *app) readStatus(ctx context.Context, args []string) ([]report.Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	keys, err := command.Clusters(ctx, c)
+	keys, err := clustersNamed(ctx, c, args)
 	if err != nil {
 		return nil, err
-	}
-	if len(args) > 0 {
-		key, err := facts.Choose(args[0], keys)
-		if err != nil {
-			return nil, command.Usage(err)
-		}
-		keys = []client.ObjectKey{key}
 	}
 	clusters := make([]report.Cluster, 0, len(keys))
 	for _, key := range keys {
@@ -90,6 +83,19 @@ func (a *app) readStatus(ctx context.Context, args []string) ([]report.Cluster, 
 		clusters = append(clusters, facts.Describe(facts.WithObserved(ctx, c, seen)))
 	}
 	return clusters, nil
+}
+
+// clustersNamed is the cluster that is named, or all.
+func clustersNamed(ctx context.Context, c client.Client, args []string) ([]client.ObjectKey, error) {
+	keys, err := command.Clusters(ctx, c)
+	if err != nil || len(args) == 0 {
+		return keys, err
+	}
+	key, err := facts.Choose(args[0], keys)
+	if err != nil {
+		return nil, command.Usage(err)
+	}
+	return []client.ObjectKey{key}, nil
 }
 
 // printStatus writes one object for a name, and a list of all without one.

@@ -57,6 +57,11 @@ func (b *bringUp) run(ctx context.Context) error {
 	if err := command.Stage(b.screen, "manifests", func() (string, error) { return b.apply(ctx, c) }); err != nil {
 		return err
 	}
+	return b.waitForAll(ctx, c)
+}
+
+// waitForAll waits until each cluster is as it was asked for, unless nobody wants to wait.
+func (b *bringUp) waitForAll(ctx context.Context, c client.Client) error {
 	if !b.wait {
 		b.screen.Printf("not waiting; `quorate status --watch` shows how it goes on")
 		return nil

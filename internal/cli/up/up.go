@@ -71,6 +71,7 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
   quorate up --kubernetes-version v1.35.4 --name old
   quorate up --max-parallel 1                        # machines join one after the other
   quorate up --auto-repair                           # machines that break are replaced
+  quorate up --etcd 3 --name apart                   # etcd on three machines of its own
   quorate up --kind ControlPlane --name machines     # the control plane is machines and their bootstrap templates
   quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
   quorate up --dry-run -o yaml --workers 2           # only print the manifests`,
@@ -80,11 +81,19 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
 			return u.run(cmd.Context())
 		},
 	}
+	u.addFlags(cmd)
+	return cmd
+}
+
+// addFlags adds the flags: what the cluster is to be, first, and then how it is brought up.
+func (u *up) addFlags(cmd *cobra.Command) {
 	u.cluster.Namespace = "default"
 	f := cmd.Flags()
 	f.StringVar(&u.cluster.Name, "name", "demo", "name of the cluster")
 	f.StringVar((*string)(&u.cluster.Kind), "kind", string(manifest.KubeadmControlPlane), "kind of the control plane: "+strings.Join(manifest.Kinds(), " or "))
 	f.Int32Var(&u.cluster.Replicas, "replicas", 3, "machines of the control plane: 1, 3, 5 or 7")
+	f.Int32Var(&u.cluster.Etcd, "etcd", 0, "machines of etcd's own: 1, 3, 5 or 7; 0 for etcd on the control plane's machines")
+	f.StringVar(&u.cluster.EtcdVersion, "etcd-version", "", "version of etcd on machines of its own (default 3.6.16)")
 	f.Int32Var(&u.cluster.Workers, "workers", 0, "worker machines")
 	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.Versions()[0], "version of Kubernetes: "+strings.Join(artifacts.Versions(), " or "))
 	f.StringVar(&u.domains, "failure-domains", "a,b,c", "names of failure domains that machines are spread over; empty for none")
@@ -99,7 +108,6 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
 	u.output = "yaml"
 	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", cobra.FixedCompletions(artifacts.Versions(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(manifest.Kinds(), cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
 // run goes from what can be checked without changing anything to what changes most.
@@ -140,12 +148,8 @@ func (u *up) check() error {
 
 // checkFlags looks at flags that exclude each other, and at those about the environment.
 func (u *up) checkFlags() error {
-	if len(u.files) > 0 {
-		for _, flag := range []string{"name", "kind", "replicas", "workers", "kubernetes-version", "failure-domains", "max-parallel", "auto-repair"} {
-			if u.given(flag) {
-				return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
-			}
-		}
+	if err := u.checkFiles(); err != nil {
+		return err
 	}
 	if u.given("output") && !u.dryRun {
 		return errors.New("--output is for --dry-run, which prints the manifests")
@@ -160,6 +164,19 @@ func (u *up) checkFlags() error {
 		return fmt.Errorf("--timeout is %s: more than 0 would be accepted, for example 15m", u.timeout)
 	}
 	return u.checkNetwork()
+}
+
+// checkFiles looks for flags that say what manifests say.
+func (u *up) checkFiles() error {
+	if len(u.files) == 0 {
+		return nil
+	}
+	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "auto-repair"} {
+		if u.given(flag) {
+			return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
+		}
+	}
+	return nil
 }
 
 func (u *up) checkNetwork() error {

@@ -1,0 +1,88 @@
+package manifest
+
+import (
+	"fmt"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+)
+
+func etcdName(cluster string) string { return cluster + "-etcd" }
+
+// etcdDocuments are the etcd cluster on machines of its own, where one is wanted.
+func (c Cluster) etcdDocuments() []Document {
+	if c.Etcd == 0 {
+		return nil
+	}
+	return []Document{
+		{"What machines of etcd are made from.", c.machineTemplate(etcdName(c.Name))},
+		{"Etcd on machines of its own. Its size and version are changed here.", c.etcdCluster()},
+	}
+}
+
+func (c Cluster) etcdCluster() *etcdclusterv1alpha1.EtcdCluster {
+	e := &etcdclusterv1alpha1.EtcdCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: etcdclusterv1alpha1.GroupVersion.String(), Kind: "EtcdCluster"},
+		ObjectMeta: c.meta(etcdName(c.Name)),
+	}
+	e.Spec.Replicas = ptr.To(c.Etcd)
+	e.Spec.Version = c.EtcdVersion
+	e.Spec.InfrastructureTemplate = reference(infrav1.GroupVersion.Group, "LocalMachineTemplate", etcdName(c.Name))
+	return e
+}
+
+// etcdVersion is the form of versions of etcd.
+var etcdVersion = regexp.MustCompile(`^v?3\.\d+\.\d+$`)
+
+// checkEtcd says what is wrong with what was asked for of etcd.
+func (c Cluster) checkEtcd() error {
+	switch {
+	case c.Etcd == 0 && c.EtcdVersion != "":
+		return fmt.Errorf("--etcd-version is %q, and --etcd is 0: with etcd on machines of its own, such as --etcd 3, it would be accepted", c.EtcdVersion)
+	case c.Etcd == 0:
+		return nil
+	case c.Kind != KubeadmControlPlane:
+		return fmt.Errorf("--etcd is %d, and --kind is %s: with --kind %s it would be accepted", c.Etcd, c.Kind, KubeadmControlPlane)
+	case c.EtcdVersion != "" && !etcdVersion.MatchString(c.EtcdVersion):
+		return fmt.Errorf("--etcd-version is %q: a version such as 3.6.16 would be accepted", c.EtcdVersion)
+	}
+	return checkReplicas("--etcd", int64(c.Etcd))
+}
+
+// adoptEtcd takes over what a cluster has of etcd, or returns the changes of it.
+func (c *Cluster) adoptEtcd(have inventory, given func(flag string) bool) ([]Step, error) {
+	etcd, exists := have["EtcdCluster "+etcdName(c.Name)], have["Cluster "+c.Name] != nil
+	switch {
+	case !exists:
+		return nil, nil
+	case etcd == nil && c.Etcd > 0:
+		return nil, fmt.Errorf("--etcd is %d, and cluster %s has its etcd on the machines of the control plane: the data stay where they are; make another cluster with --name", c.Etcd, c.Name)
+	case etcd == nil:
+		return nil, nil
+	}
+	var steps []Step
+	replicas := readReplicas(etcd)
+	if !given("etcd") {
+		c.Etcd = replicas
+	}
+	if c.Etcd == 0 {
+		return nil, fmt.Errorf("--etcd is 0, and cluster %s has etcd on machines of its own: 1, 3, 5 or 7 would be accepted", c.Name)
+	}
+	if c.Etcd != replicas {
+		steps = append(steps, Step{What: fmt.Sprintf("machines of etcd: %d -> %d", replicas, c.Etcd), Object: etcd, Patch: nested(writeReplicas(c.Etcd), replicasPath)})
+	}
+	version, _, _ := unstructured.NestedString(etcd.Object, "spec", "version")
+	if !given("etcd-version") {
+		c.EtcdVersion = version
+	}
+	if version != c.EtcdVersion {
+		steps = append(steps, Step{What: fmt.Sprintf("version of etcd: %s -> %s", version, c.EtcdVersion), Object: etcd, Patch: nested(c.EtcdVersion, []string{"spec", "version"})})
+	}
+	return steps, nil
+}

@@ -1,0 +1,59 @@
+package group
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// The chores of the kinds: what is kept beside machines and members.
+const (
+	// ChoreCertificates are the authorities of the cluster.
+	ChoreCertificates = "Certificates"
+	// ChoreKubeconfig is the secret with which the cluster is reached.
+	ChoreKubeconfig = "Kubeconfig"
+	// ChorePermissions are the permissions in the cluster that kubeadm's certificates rely on.
+	ChorePermissions = "Permissions"
+	// ChoreKubeadmConfig is kubeadm's own configuration in the cluster, which machines read as they join.
+	ChoreKubeadmConfig = "KubeadmConfig"
+	// ChoreAddons are kube-proxy and CoreDNS, of the cluster's version.
+	ChoreAddons = "Addons"
+)
+
+// addCertificates adds that authorities are missing: those of some purposes, or, each in a few words, what else keeps
+// others from joining.
+func (t *Turn) addCertificates(missing []string) {
+	if len(missing) == 0 {
+		return
+	}
+	t.AddChore(plan.Chore{
+		Name: ChoreCertificates, Due: plan.DueFirst, Reason: "CertificatesMissing",
+		Message: "no certificate authority for " + strings.Join(slices.Sorted(slices.Values(missing)), ", "),
+	})
+}
+
+// NoteKubeconfig notes the state of the cluster's kubeconfig, and that it is to be written where it expires, or is missing and
+// can be made: the endpoint is known, and the authority is there.
+func (t *Turn) NoteKubeconfig(state certs.Kubeconfig, authority bool) {
+	t.Kubeconfig = state
+	chore := plan.Chore{Name: ChoreKubeconfig, Due: plan.DueNow}
+	endpoint := t.Facts.Cluster.Endpoint
+	switch {
+	case state.Foreign, state.Exists && state.Expires.IsZero():
+		return
+	case state.Exists:
+		chore.Reason, chore.Message, chore.Expires = "KubeconfigExpiring", "the kubeconfig", state.Expires
+	case endpoint == "", !authority:
+		return
+	default:
+		chore.Reason, chore.Message = "KubeconfigMissing", "no kubeconfig for "+endpoint+" yet"
+	}
+	t.AddChore(chore)
+}
+
+// AddChore adds what is not as it should be, or expires. Chores are done in the order in which they are added.
+func (o *Observation) AddChore(c plan.Chore) {
+	o.Facts.Cluster.Chores = append(o.Facts.Cluster.Chores, c)
+}

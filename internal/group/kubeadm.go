@@ -1,0 +1,196 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/kubeadm"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// KubeadmFiles are what kubeadm left in the managed clusters: its configuration, permissions, add-ons.
+type KubeadmFiles interface {
+	// Initialised says what is not written yet of all that others need to join, with bootstrap tokens or without; empty:
+	// all is. It is asked only while the cluster's API server answers.
+	Initialised(ctx context.Context, cluster *clusterv1.Cluster, tokens bool) (missing string, err error)
+	// Behind says in what they are not as wanted.
+	Behind(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error)
+	// Write brings those of a chore up to date.
+	Write(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted, chore string) error
+}
+
+// clusterFiles asks the clusters themselves, as the connection to each does; before there is one, as its secret says.
+type clusterFiles struct {
+	secrets  client.Reader
+	workload Workloads
+}
+
+// files returns who is asked about kubeadm's files.
+func (c *Controller) files() KubeadmFiles {
+	if c.Kubeadm != nil {
+		return c.Kubeadm
+	}
+	return clusterFiles{secrets: c.APIReader, workload: c.Workload}
+}
+
+// Initialised implements KubeadmFiles.
+func (f clusterFiles) Initialised(ctx context.Context, cluster *clusterv1.Cluster, tokens bool) (string, error) {
+	set, err := f.client(ctx, cluster)
+	if err != nil {
+		return "", err
+	}
+	return kubeadm.Initialised(ctx, set, tokens)
+}
+
+// Behind implements KubeadmFiles.
+func (f clusterFiles) Behind(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error) {
+	set, err := f.client(ctx, cluster)
+	if err != nil {
+		return kubeadm.Behind{}, err
+	}
+	return kubeadm.Look(ctx, set, want)
+}
+
+// Write implements KubeadmFiles.
+func (f clusterFiles) Write(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted, chore string) error {
+	set, err := f.client(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	switch chore {
+	case ChorePermissions:
+		return kubeadm.WritePermissions(ctx, set, want)
+	case ChoreKubeadmConfig:
+		return kubeadm.WriteConfig(ctx, set, want)
+	case ChoreAddons:
+		return kubeadm.UpdateAddons(ctx, set, want)
+	}
+	return fmt.Errorf("the chore %s is not known", chore)
+}
+
+func (f clusterFiles) client(ctx context.Context, cluster *clusterv1.Cluster) (kubernetes.Interface, error) {
+	config := f.workload.Config(client.ObjectKeyFromObject(cluster))
+	if config == nil {
+		var err error
+		if config, err = workload.ConfigOf(ctx, f.secrets, client.ObjectKeyFromObject(cluster)); err != nil {
+			return nil, err
+		}
+	}
+	config = rest.CopyConfig(config)
+	config.Timeout = 2 * time.Second
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for cluster %s: %w", cluster.Name, err)
+	}
+	return set, nil
+}
+
+// FilesSeen is what was said of kubeadm's files in a cluster, for which spec, and when.
+type FilesSeen struct {
+	// Read is when.
+	Read   time.Time
+	behind kubeadm.Behind
+	of     string
+}
+
+// filesAge is how long kubeadm's files in the cluster are believed while machines join or the files are behind.
+// What we write ourselves is read again at once.
+const filesAge = 10 * time.Second
+
+// age is how long what was said may be believed.
+func (f FilesSeen) age(t *Turn, moving bool) time.Duration {
+	b := f.behind
+	switch {
+	case moving, b.Config != "", b.Addons != "", b.Permissions != "":
+		return filesAge
+	case b != kubeadm.Behind{}, t.Facts.Etcd.Ours() && !t.Memory.Surveys.Last.Known:
+		return SurveyAgeAtRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
+	}
+	return SlowTime
+}
+
+// ObserveKubeadm finds out whether kubeadm's files in the cluster are behind what is wanted, and adds what is to be written. They
+// are asked for when a machine is outdated or missing, when the spec has changed, and now and then.
+func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
+	o, m := &t.Facts, &t.Memory.Files
+	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable || len(o.Uncontrolled) > 0 {
+		return nil
+	}
+	from := fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration())
+	moving := len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
+	if m.of != from || o.Now.Sub(m.Read) >= m.age(t, moving) {
+		behind, err := t.files().Behind(ctx, t.Cluster, want)
+		if err != nil && moving {
+			// Machines that join with an old configuration would be as old themselves.
+			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", t.Cluster.Name, err)
+		}
+		if err == nil {
+			*m = FilesSeen{behind: behind, of: from, Read: o.Now}
+		}
+	}
+	t.addFiles(m.behind)
+	return nil
+}
+
+// addFiles adds what of kubeadm's files is to be written, by us or by a person.
+func (t *Turn) addFiles(b kubeadm.Behind) {
+	for _, c := range []plan.Chore{
+		{Name: ChorePermissions, Due: plan.DueJoin, Reason: "PermissionsMissing", Message: b.Permissions},
+		{Name: ChoreKubeadmConfig, Due: plan.DueJoin, Reason: "KubeadmOutdated", Message: b.Config, FromSpec: true},
+		{Name: ChoreKubeadmConfig, Due: plan.DueJoin, Reason: "KubeadmUnusable", Message: b.ConfigUnusable, FromSpec: true, Blocked: true},
+		{Name: ChoreAddons, Due: plan.DueRest, Reason: "AddonsOutdated", Message: b.Addons, FromSpec: true},
+		{Name: ChoreAddons, Due: plan.DueRest, Reason: "AddonsRefused", Message: b.AddonsRefused, FromSpec: true, Blocked: true},
+	} {
+		if c.Message == "" {
+			continue
+		}
+		c.Inside, c.Message = true, because[c.Reason]+c.Message
+		t.AddChore(c)
+	}
+}
+
+// because says why some chores are done, before what is not as wanted.
+var because = map[string]string{
+	"PermissionsMissing": "kubeadm's certificates rely on it: ",
+	"KubeadmOutdated":    "machines read kubeadm's own configuration as they join: ",
+}
+
+// WriteKubeadm brings those of kubeadm's files up to date that are a chore's.
+func (t *Turn) WriteKubeadm(ctx context.Context, chore string, want kubeadm.Wanted) error {
+	t.Memory.Files = FilesSeen{}
+	if chore == ChorePermissions {
+		t.Memory.Surveys.At = time.Time{} // members that were out of reach may answer now
+	}
+	return t.files().Write(ctx, t.Cluster, want, chore)
+}
+
+// ObserveInit finds out whether kubeadm has initialised the cluster on the first machine, with bootstrap tokens or without. It
+// never turns back.
+func (t *Turn) ObserveInit(ctx context.Context, tokens bool) {
+	o := &t.Facts
+	if o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
+		return
+	}
+	// A machine that is deleted while it initialises takes the cluster with it; those that
+	// others made may have others beside them.
+	if o.Group.New && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
+		return
+	}
+	missing, err := t.files().Initialised(ctx, t.Cluster, tokens)
+	if err != nil {
+		// An API server that has just come up may fail yet; the next turn asks again.
+		missing = err.Error()
+	}
+	o.Cluster.Initializing = missing
+	if missing == "" {
+		o.Group.Initialized, o.Group.New = true, false
+	}
+}
