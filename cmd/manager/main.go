@@ -90,10 +90,15 @@ func (s *settings) check() error {
 		return fmt.Errorf("--webhook-port=%d: it must be from 0 to %d", s.webhookPort, math.MaxUint16)
 	case s.qps <= 0 || s.burst < 1:
 		return fmt.Errorf("--kube-api-qps=%v, --kube-api-burst=%d: both must be positive", s.qps, s.burst)
-	case s.elect && (s.retry <= 0 || s.renew <= s.retry || s.lease <= s.renew):
+	case !s.electsInOrder():
 		return fmt.Errorf("--leader-elect-...: retry period %s, renew deadline %s and lease duration %s must be positive and grow in this order", s.retry, s.renew, s.lease)
 	}
 	return nil
+}
+
+// electsInOrder reports whether a leader, if one is elected, tries again before it must have renewed its lease, and renews before that ends.
+func (s *settings) electsInOrder() bool {
+	return !s.elect || 0 < s.retry && s.retry < s.renew && s.renew < s.lease
 }
 
 func (s *settings) options() (ctrl.Options, error) {
@@ -129,17 +134,8 @@ func run(ctx context.Context, s *settings) error {
 		return fmt.Errorf("reading the flags of the log: %w", err)
 	}
 	ctrl.SetLogger(klog.Background())
-	base, err := s.options()
-	if err != nil {
-		return err
-	}
-	cfg, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the management cluster: %w", err)
-	}
-	cfg.QPS, cfg.Burst = s.qps, s.burst
 	s.manager.Webhooks = s.webhookPort != 0
-	mgr, err := manager.New(cfg, base, s.manager)
+	mgr, err := s.newManager()
 	if err != nil {
 		return err
 	}
@@ -155,6 +151,20 @@ func run(ctx context.Context, s *settings) error {
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// newManager makes the manager over the management cluster that flags and environment name.
+func (s *settings) newManager() (ctrl.Manager, error) {
+	base, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the management cluster: %w", err)
+	}
+	cfg.QPS, cfg.Burst = s.qps, s.burst
+	return manager.New(cfg, base, s.manager)
 }
 
 func main() {

@@ -78,12 +78,18 @@ func validateSpec(before, after *controlplanev1alpha1.ControlPlaneSpec, of names
 			all = append(all, field.Invalid(spec.Child("machineNaming", "template"), naming, err.Error()))
 		}
 	}
+	return append(all, validateMachineTemplate(before, after, spec.Child("machineTemplate"))...)
+}
+
+// validateMachineTemplate returns what is wrong with the fields of a spec's template for machines that differ from those before.
+func validateMachineTemplate(before, after *controlplanev1alpha1.ControlPlaneSpec, template *field.Path) field.ErrorList {
+	var all field.ErrorList
 	was, is := before.MachineTemplate, after.MachineTemplate
 	if !equality.Semantic.DeepEqual(was.ObjectMeta, is.ObjectMeta) {
-		all = append(all, is.ObjectMeta.Validate(spec.Child("machineTemplate", "metadata"))...)
+		all = append(all, is.ObjectMeta.Validate(template.Child("metadata"))...)
 	}
 	if !equality.Semantic.DeepEqual(was.Spec.Taints, is.Spec.Taints) {
-		all = append(all, validateTaints(is.Spec.Taints, spec.Child("machineTemplate", "spec", "taints"))...)
+		all = append(all, validateTaints(is.Spec.Taints, template.Child("spec", "taints"))...)
 	}
 	return all
 }

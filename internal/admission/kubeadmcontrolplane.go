@@ -2,10 +2,12 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	upstreamv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/admission"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -46,7 +48,7 @@ func (v *KubeadmControlPlane) ValidateCreate(ctx context.Context, kcp *controlpl
 	if err := refusal(nil, kcp); err != nil {
 		return nil, err
 	}
-	return v.upstream.ValidateCreate(ctx, conversion.PlainControlPlane(kcp))
+	return v.upstream.ValidateCreate(ctx, theirs(kcp))
 }
 
 // ValidateUpdate refuses what upstream refuses, and what Quorate cannot carry out.
@@ -54,18 +56,37 @@ func (v *KubeadmControlPlane) ValidateUpdate(ctx context.Context, before, after 
 	if err := refusal(before, after); err != nil {
 		return nil, err
 	}
-	was, is := conversion.PlainControlPlane(before), conversion.PlainControlPlane(after)
+	was, is := theirs(before), theirs(after)
 	if keepsReplicas(before, after) {
 		// Upstream refuses every update of what has a number that it does not accept, the removal of a finalizer too.
-		is.Spec.Replicas = acceptable(is.Spec.Replicas, hasExternalEtcd(after))
+		is.Spec.Replicas = acceptable(is.Spec.Replicas, hasExternalEtcd(after) && !after.Spec.ManagedExternalEtcdRef.IsDefined())
 		was.Spec.Replicas = is.Spec.Replicas
 	}
 	return v.upstream.ValidateUpdate(ctx, was, is)
 }
 
+// theirs is a control plane as upstream's checks know one. They know no managed etcd, and would take it for one on the machines, of
+// which not any number is accepted.
+func theirs(kcp *controlplanev1.KubeadmControlPlane) *upstreamv1.KubeadmControlPlane {
+	plain := conversion.PlainControlPlane(kcp)
+	if kcp.Spec.ManagedExternalEtcdRef.IsDefined() {
+		plain.Spec.Replicas = acceptable(plain.Spec.Replicas, false)
+	}
+	return plain
+}
+
 // ValidateDelete refuses nothing.
 func (v *KubeadmControlPlane) ValidateDelete(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
 	return v.upstream.ValidateDelete(ctx, conversion.PlainControlPlane(kcp))
+}
+
+// refText names the object that keeps a control plane's etcd.
+func refText(kcp *controlplanev1.KubeadmControlPlane) string {
+	ref := kcp.Spec.ManagedExternalEtcdRef
+	if !ref.IsDefined() {
+		return "left out"
+	}
+	return ref.Kind + " " + ref.Name
 }
 
 // refusal says what Quorate cannot carry out of what is written; nil: nothing. before is nil for a new control plane. What
@@ -74,6 +95,10 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 	var all field.ErrorList
 	if wrong := checkReplicas(before, after); wrong != nil {
 		all = append(all, wrong)
+	}
+	if before != nil && before.Spec.ManagedExternalEtcdRef != after.Spec.ManagedExternalEtcdRef {
+		all = append(all, field.Forbidden(field.NewPath("spec", "managedExternalEtcdRef"),
+			fmt.Sprintf("it stays as it was when the control plane was made (%s): the data are in the etcd that it names, or on the machines", refText(before))))
 	}
 	if before == nil || before.Spec.Version != after.Spec.Version {
 		if _, err := version.Parse(after.Spec.Version); err != nil {

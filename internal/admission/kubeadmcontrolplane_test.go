@@ -56,6 +56,9 @@ func TestControlPlane(t *testing.T) {
 		{"names without a random part", func(s *spec) { s.MachineNaming.Template = "x" }, "{{ .random }} is missing", "{{ .random }} is missing"},
 		{"names without a number", func(s *spec) { s.MachineNaming.Template = "x{{ if false }}{{ .random }}{{ end }}" }, "must contain {{ .random }}", "must contain {{ .random }}"},
 		{"names that are none", func(s *spec) { s.MachineNaming.Template = "{{ .cluster.id }}{{ .random }}" }, "it may use .cluster.name", "it may use .cluster.name"},
+		{"etcd on machines of its own", func(s *spec) {
+			s.ManagedExternalEtcdRef = clusterv1.ContractVersionedObjectReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "demo-etcd"}
+		}, "", "spec.managedExternalEtcdRef: Forbidden: it stays as it was when the control plane was made (left out)"},
 		{"what Quorate adds", func(s *spec) { s.Joins.MaxParallel, s.AutoRepair = nil, nil }, "", ""},
 	} {
 		before := controlPlane()
@@ -128,4 +131,37 @@ func sized(t *testing.T, replicas int32, external bool) *controlplanev1.KubeadmC
 		}
 	}
 	return kcp
+}
+
+// Where the data are does not change: not to another etcd, nor back to the machines. Any number of machines may share it.
+func TestManagedEtcd(t *testing.T) {
+	ref := func(name string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: name}
+	}
+	for _, row := range []struct {
+		name    string
+		change  func(*controlplanev1.KubeadmControlPlaneSpec)
+		refusal string
+	}{
+		{"as it is", func(*controlplanev1.KubeadmControlPlaneSpec) {}, ""},
+		{"an even number", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.Replicas = ptr.To(int32(2)) }, ""},
+		{"no machine", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.Replicas = ptr.To(int32(0)) }, "any number from 1 is accepted with external etcd"},
+		{"another", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.ManagedExternalEtcdRef = ref("b") }, "it stays as it was when the control plane was made (EtcdCluster a)"},
+		{"none", func(s *controlplanev1.KubeadmControlPlaneSpec) {
+			s.ManagedExternalEtcdRef = clusterv1.ContractVersionedObjectReference{}
+		}, "it stays as it was"},
+	} {
+		before := sized(t, 3, false)
+		before.Spec.ManagedExternalEtcdRef = ref("a")
+		after := before.DeepCopy()
+		row.change(&after.Spec)
+		_, err := (&KubeadmControlPlane{}).ValidateUpdate(t.Context(), before, after)
+		want(t, row.name, err, row.refusal)
+	}
+	even := sized(t, 4, false)
+	even.Spec.ManagedExternalEtcdRef = ref("a")
+	_, err := (&KubeadmControlPlane{}).ValidateCreate(t.Context(), even)
+	want(t, "an even number from the beginning", err, "")
+	_, err = (&KubeadmControlPlane{}).ValidateUpdate(t.Context(), even, even.DeepCopy())
+	want(t, "an even number that stays", err, "")
 }

@@ -1,5 +1,5 @@
 // Package admission says which writes of Quorate's kinds are refused for reasons that a schema cannot express. It knows
-// upstream's checks and what Quorate adds to the kinds; it does not know how the API server asks.
+// upstream's checks and what Quorate adds to the kinds, and which webhook asks which; it does not know where webhooks are served.
 package admission
 
 import (

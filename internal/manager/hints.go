@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
@@ -50,6 +51,7 @@ func withHints(c clustercache.ClusterCache, from cache.Cache, reader client.Read
 		"machine": {
 			kind(untyped(infrav1.GroupVersion, "LocalMachine"), h.toMachine, onCreate),
 			kind(untyped(bootstrapv1.GroupVersion, "KubeadmConfig"), h.toMachine, onCreate),
+			kind(untyped(bootstrapv1alpha1.GroupVersion, "EtcdadmConfig"), h.toMachine, onCreate),
 		},
 		"machineset": {
 			kind(untyped(controlplanev1.GroupVersion, "KubeadmControlPlane"), h.toMachineSets, predicate.Funcs{UpdateFunc: versionMoved}),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -20,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/quorate/quorate/internal/manager/kinds"
 )
 
 // Options say which controllers to run, and over what.
@@ -71,11 +74,13 @@ var contents = []part{
 
 	{name: "LocalCluster and LocalMachine", add: addLocal},
 
-	{name: "KubeadmControlPlane", own: true, add: addStacked},
-	{name: "ControlPlane", own: true, add: addMachines},
-	{name: "webhooks of control planes", own: true, add: addOwnWebhooks},
+	{name: "KubeadmControlPlane", own: true, add: addGroup("KubeadmControlPlane")},
+	{name: "ControlPlane", own: true, add: addGroup("ControlPlane")},
+	{name: "EtcdCluster", own: true, add: addGroup("EtcdCluster")},
+	{name: "EtcdadmConfig", own: true, add: addEtcdadmConfig},
+	{name: "webhooks", own: true, add: addOwnWebhooks},
 
-	{name: "webhooks", add: addWebhooks},
+	{name: "webhooks of Cluster API", add: addWebhooks},
 }
 
 // parts is what the parts of one manager share.
@@ -91,6 +96,9 @@ type parts struct {
 	// patient is the client of controllers that count what they created.
 	patient client.Client
 }
+
+// Scheme returns a new scheme with every kind that any of the controllers uses.
+func Scheme() *runtime.Scheme { return kinds.Scheme() }
 
 // New returns a manager that is fit for Setup: its cache holds secrets of clusters only. Of all else it holds everything,
 // managed fields included: upstream's controllers look at them to see whose a field is, and repair them if there are none.
@@ -128,15 +136,8 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	shared := &parts{mgr: mgr, own: mgr, opts: o}
 	if o.Embedded != nil {
-		if err := setGates(); err != nil {
+		if err := shared.embed(); err != nil {
 			return err
-		}
-		if o.Embedded.Own != nil {
-			own, err := beside(mgr, o)
-			if err != nil {
-				return fmt.Errorf("setting up the manager of Quorate's own controllers: %w", err)
-			}
-			shared.own = own
 		}
 	}
 	for _, p := range contents {
@@ -147,6 +148,22 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("setting up %s: %w", p.name, err)
 		}
 	}
+	return nil
+}
+
+// embed chooses Cluster API's features, and gives Quorate's own controllers a manager of theirs where they have a user of theirs.
+func (p *parts) embed() error {
+	if err := setGates(); err != nil {
+		return err
+	}
+	if p.opts.Embedded.Own == nil {
+		return nil
+	}
+	own, err := beside(p.mgr, p.opts)
+	if err != nil {
+		return fmt.Errorf("setting up the manager of Quorate's own controllers: %w", err)
+	}
+	p.own = own
 	return nil
 }
 

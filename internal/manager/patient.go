@@ -86,21 +86,13 @@ func (p *patient) seen(ctx context.Context, obj client.Object) error {
 }
 
 func (p *patient) until(ctx context.Context, obj client.Object, shown func(client.Object) bool) error {
-	gvk, err := apiutil.GVKForObject(obj, p.Scheme())
+	now := p.emptyLike(obj)
 	// A written object without resource version was only tried (dry run).
-	if err != nil || !p.counted[gvk.GroupKind()] || obj.GetResourceVersion() == "" {
-		return nil
-	}
-	created, err := p.Scheme().New(gvk)
-	if err != nil {
-		return nil
-	}
-	now, ok := created.(client.Object)
-	if !ok {
+	if now == nil || obj.GetResourceVersion() == "" {
 		return nil
 	}
 	key := client.ObjectKeyFromObject(obj)
-	err = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		switch err := p.Get(ctx, key, now); {
 		case apierrors.IsNotFound(err):
 			// Not there yet, or gone again; the first is what to wait for, the second ends with the patience.
@@ -114,4 +106,18 @@ func (p *patient) until(ctx context.Context, obj client.Object, shown func(clien
 		return nil
 	}
 	return err
+}
+
+// emptyLike returns a new object of the same kind; nil unless that kind is counted.
+func (p *patient) emptyLike(obj client.Object) client.Object {
+	gvk, err := apiutil.GVKForObject(obj, p.Scheme())
+	if err != nil || !p.counted[gvk.GroupKind()] {
+		return nil
+	}
+	created, err := p.Scheme().New(gvk)
+	if err != nil {
+		return nil
+	}
+	empty, _ := created.(client.Object)
+	return empty
 }

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,10 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/admission"
-	"github.com/quorate/quorate/internal/conversion"
 )
 
 // addWebhooks serves upstream's defaulting, validation and conversion of its own kinds.
@@ -65,24 +61,8 @@ func addOwnWebhooks(_ context.Context, p *parts) error {
 	controlplaneconversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
 		return apiVersion(ctx, p.mgr.GetClient(), gk)
 	})
-	if err := errors.Join(
-		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlane{}).
-			WithDefaulter(&admission.KubeadmControlPlane{}).
-			WithValidator(&admission.KubeadmControlPlane{}).
-			WithConverter(conversion.ControlPlane).
-			Complete(),
-		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
-			WithValidator(&admission.KubeadmControlPlaneTemplate{}).
-			WithConverter(conversion.Template).
-			Complete(),
-		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1alpha1.ControlPlane{}).
-			WithValidator(&admission.ControlPlane{}).
-			Complete(),
-		ctrl.NewWebhookManagedBy(p.mgr, &controlplanev1alpha1.ControlPlaneTemplate{}).
-			WithValidator(&admission.ControlPlaneTemplate{}).
-			Complete(),
-	); err != nil {
-		return fmt.Errorf("serving the kinds of control planes: %w", err)
+	if err := admission.SetupWithManager(p.mgr); err != nil {
+		return fmt.Errorf("serving Quorate's own kinds: %w", err)
 	}
 	return nil
 }

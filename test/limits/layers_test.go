@@ -17,8 +17,8 @@ var layers = [][]string{
 	{"internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
 	{"internal/plan", "internal/cloudinit", "internal/hostcheck"},
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer"},
-	{"internal/group"},
-	{"internal/stacked", "internal/machines", "internal/admission", "internal/sandbox"},
+	{"internal/group", "internal/etcdadm"},
+	{"internal/stacked", "internal/machines", "internal/etcdcluster", "internal/admission", "internal/sandbox"},
 	{"internal/local"},
 	{"internal/manager"},
 	{"internal/embed"},
@@ -108,7 +108,7 @@ func TestUpward(t *testing.T) {
 		{"internal/kubeadm/a.go", "internal/workload", true},
 		{"internal/manager/a.go", "internal/cli/facts", true},
 		{"internal/cli/a.go", "cmd/quorate", true},
-		{"internal/etcdcluster/a.go", "internal/plan", true},
+		{"internal/inplace/a.go", "internal/plan", true},
 		{"internal/stacked/a.go", "internal/etcdcluster", true},
 	} {
 		got := upward([]source{{path: test.path, imports: []string{test.imports}}})

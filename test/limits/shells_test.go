@@ -17,7 +17,7 @@ import (
 var roles = struct{ decisions, turns, shells []string }{
 	decisions: []string{"internal/quorum", "internal/version", "internal/drift", "internal/plan"},
 	turns:     []string{"internal/group"},
-	shells:    []string{"internal/stacked", "internal/machines", "internal/local", "internal/admission"},
+	shells:    []string{"internal/stacked", "internal/machines", "internal/local", "internal/admission", "internal/etcdadm/provider"},
 }
 
 // parts are packages that are one shell's: no other may use them.

@@ -1,4 +1,6 @@
-package manager
+// Package kinds is the scheme of one process: every kind that Quorate, Cluster API's core and the kubeadm bootstrap provider use.
+// It knows Go types, and nothing of who works on them.
+package kinds
 
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,9 +19,11 @@ import (
 	runtimev1alpha1 "sigs.k8s.io/cluster-api/api/runtime/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
+	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1beta1 "github.com/quorate/quorate/api/controlplane/v1beta1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
@@ -35,6 +39,7 @@ func Scheme() *runtime.Scheme {
 		ipamv1.AddToScheme, ipamv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
 		bootstrapv1.AddToScheme, bootstrapv1beta1.AddToScheme,
 		controlplanev1.AddToScheme, controlplanev1beta1.AddToScheme, controlplanev1alpha1.AddToScheme, infrav1.AddToScheme,
+		bootstrapv1alpha1.AddToScheme, etcdclusterv1alpha1.AddToScheme,
 	} {
 		// It fails only when two Go types claim one kind: a mistake in this list.
 		utilruntime.Must(add(s))

@@ -1,0 +1,41 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+)
+
+// TestEtcdadmConfig: what cannot be carried out is refused with its field, in a configuration and in a template; what is stored already
+// stays changeable in all else.
+func TestEtcdadmConfig(t *testing.T) {
+	bad := bootstrapv1alpha1.EtcdadmConfigSpec{EtcdadmArgs: map[string]string{"certs-dir": "/x"}}
+	config := func(spec bootstrapv1alpha1.EtcdadmConfigSpec) *bootstrapv1alpha1.EtcdadmConfig {
+		return &bootstrapv1alpha1.EtcdadmConfig{Spec: spec}
+	}
+	template := func(spec bootstrapv1alpha1.EtcdadmConfigSpec) *bootstrapv1alpha1.EtcdadmConfigTemplate {
+		var t bootstrapv1alpha1.EtcdadmConfigTemplate
+		t.Spec.Template.Spec = spec
+		return &t
+	}
+	none := bootstrapv1alpha1.EtcdadmConfigSpec{}
+	v, vt := &EtcdadmConfig{}, &EtcdadmConfigTemplate{}
+	for name, test := range map[string]struct {
+		err  func() error
+		want string
+	}{
+		"create":           {func() error { _, err := v.ValidateCreate(t.Context(), config(bad)); return err }, "spec.etcdadmArgs[certs-dir]: Forbidden"},
+		"good":             {func() error { _, err := v.ValidateCreate(t.Context(), config(none)); return err }, ""},
+		"update":           {func() error { _, err := v.ValidateUpdate(t.Context(), config(none), config(bad)); return err }, "certs-dir"},
+		"stored":           {func() error { _, err := v.ValidateUpdate(t.Context(), config(bad), config(bad)); return err }, ""},
+		"template":         {func() error { _, err := vt.ValidateCreate(t.Context(), template(bad)); return err }, "spec.template.spec.etcdadmArgs[certs-dir]: Forbidden"},
+		"template updated": {func() error { _, err := vt.ValidateUpdate(t.Context(), template(none), template(bad)); return err }, "certs-dir"},
+		"template stored":  {func() error { _, err := vt.ValidateUpdate(t.Context(), template(bad), template(bad)); return err }, ""},
+	} {
+		err := test.err()
+		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package admission
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/cluster-api/util/topology"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	"github.com/quorate/quorate/internal/etcdadm"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-etcdcluster-cluster-x-k8s-io-v1alpha1-etcdcluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,versions=v1alpha1,name=validation.etcdcluster.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-etcdcluster-cluster-x-k8s-io-v1alpha1-etcdclustertemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclustertemplates,versions=v1alpha1,name=validation.etcdclustertemplate.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+// EtcdCluster validates what the schema of EtcdClusters cannot express. What is stored already is not refused again.
+type EtcdCluster struct{}
+
+var _ admission.Validator[*etcdclusterv1alpha1.EtcdCluster] = &EtcdCluster{}
+
+// ValidateCreate refuses what could not be carried out.
+func (v *EtcdCluster) ValidateCreate(_ context.Context, e *etcdclusterv1alpha1.EtcdCluster) (admission.Warnings, error) {
+	spec := field.NewPath("spec")
+	all := validateEtcd(&e.Spec.CommonSpec, spec)
+	all = append(all, validateEndpoint(e.Spec.Endpoint, spec.Child("endpoint"))...)
+	// It is the value of a label, and the beginning of host names.
+	for _, wrong := range validation.IsDNS1123Label(e.Name) {
+		all = append(all, field.Invalid(field.NewPath("metadata", "name"), e.Name, wrong))
+	}
+	return nil, invalidEtcd("EtcdCluster", e.Name, all)
+}
+
+// ValidateUpdate refuses changes that could not be carried out.
+func (v *EtcdCluster) ValidateUpdate(ctx context.Context, before, after *etcdclusterv1alpha1.EtcdCluster) (admission.Warnings, error) {
+	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return nil, nil
+	}
+	return v.ValidateCreate(ctx, after)
+}
+
+// ValidateDelete refuses nothing.
+func (v *EtcdCluster) ValidateDelete(context.Context, *etcdclusterv1alpha1.EtcdCluster) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// EtcdClusterTemplate validates what the schema of EtcdClusterTemplates cannot express, their immutability first of all.
+type EtcdClusterTemplate struct{}
+
+var _ admission.Validator[*etcdclusterv1alpha1.EtcdClusterTemplate] = &EtcdClusterTemplate{}
+
+// ValidateCreate refuses what an etcd cluster made from the template would be refused for.
+func (v *EtcdClusterTemplate) ValidateCreate(_ context.Context, t *etcdclusterv1alpha1.EtcdClusterTemplate) (admission.Warnings, error) {
+	at := field.NewPath("spec", "template")
+	all := validateEtcd(&t.Spec.Template.Spec, at.Child("spec"))
+	return nil, invalidEtcd("EtcdClusterTemplate", t.Name, append(all, t.Spec.Template.ObjectMeta.Validate(at.Child("metadata"))...))
+}
+
+// ValidateUpdate refuses changes of spec.template.spec, but those of a dry run of Cluster API's topology controller.
+func (v *EtcdClusterTemplate) ValidateUpdate(ctx context.Context, before, after *etcdclusterv1alpha1.EtcdClusterTemplate) (admission.Warnings, error) {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("reading the admission request: " + err.Error())
+	}
+	var all field.ErrorList
+	at := field.NewPath("spec", "template")
+	was, is := before.Spec.Template, after.Spec.Template
+	if !equality.Semantic.DeepEqual(was.Spec, is.Spec) && !topology.IsDryRunRequest(request, after) {
+		all = append(all, field.Forbidden(at.Child("spec"), "it is immutable: create another template, and refer to that"))
+	}
+	if !equality.Semantic.DeepEqual(was.ObjectMeta, is.ObjectMeta) {
+		all = append(all, is.ObjectMeta.Validate(at.Child("metadata"))...)
+	}
+	return nil, invalidEtcd("EtcdClusterTemplate", after.Name, all)
+}
+
+// ValidateDelete refuses nothing.
+func (v *EtcdClusterTemplate) ValidateDelete(context.Context, *etcdclusterv1alpha1.EtcdClusterTemplate) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// validateEtcd returns what is wrong with a spec.
+func validateEtcd(spec *etcdclusterv1alpha1.CommonSpec, at *field.Path) field.ErrorList {
+	config := at.Child("etcdadmConfigSpec")
+	all := etcdadm.Validate(&spec.EtcdadmConfigSpec, config)
+	if spec.Version != "" {
+		if wrong := etcdadm.WrongVersion(spec.Version); wrong != "" {
+			all = append(all, field.Invalid(at.Child("version"), spec.Version, wrong))
+		}
+	}
+	if _, ok := spec.EtcdadmConfigSpec.EtcdadmArgs["version"]; ok {
+		all = append(all, field.Forbidden(config.Child("etcdadmArgs").Key("version"), "spec.version says it for all machines"))
+	}
+	return append(all, spec.MachineTemplate.ObjectMeta.Validate(at.Child("machineTemplate", "metadata"))...)
+}
+
+// validateEndpoint returns why an endpoint cannot be reached or be in a certificate.
+func validateEndpoint(endpoint string, at *field.Path) field.ErrorList {
+	if endpoint == "" {
+		return nil
+	}
+	name := endpoint
+	if host, port, err := net.SplitHostPort(endpoint); err == nil {
+		name = host
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return field.ErrorList{field.Invalid(at, endpoint, "a port is a number from 1 to 65535")}
+		}
+	}
+	if wrong := etcdadm.WrongSAN(name); wrong != "" {
+		return field.ErrorList{field.Invalid(at, endpoint, wrong+": a name or an address, with a port or without, is accepted")}
+	}
+	return nil
+}
+
+// invalidEtcd returns the refusal of an etcd cluster or a template; nil: nothing is wrong with it.
+func invalidEtcd(kind, name string, wrong field.ErrorList) error {
+	if len(wrong) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(etcdclusterv1alpha1.GroupVersion.WithKind(kind).GroupKind(), name, wrong)
+}

@@ -1,0 +1,46 @@
+package admission
+
+import (
+	"errors"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	"github.com/quorate/quorate/internal/conversion"
+)
+
+// SetupWithManager serves the defaulting, validation and conversion of all of Quorate's own kinds.
+func SetupWithManager(mgr ctrl.Manager) error {
+	return errors.Join(
+		ctrl.NewWebhookManagedBy(mgr, &controlplanev1.KubeadmControlPlane{}).
+			WithDefaulter(&KubeadmControlPlane{}).
+			WithValidator(&KubeadmControlPlane{}).
+			WithConverter(conversion.ControlPlane).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
+			WithValidator(&KubeadmControlPlaneTemplate{}).
+			WithConverter(conversion.Template).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &controlplanev1alpha1.ControlPlane{}).
+			WithValidator(&ControlPlane{}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &controlplanev1alpha1.ControlPlaneTemplate{}).
+			WithValidator(&ControlPlaneTemplate{}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &bootstrapv1alpha1.EtcdadmConfig{}).
+			WithValidator(&EtcdadmConfig{}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &bootstrapv1alpha1.EtcdadmConfigTemplate{}).
+			WithValidator(&EtcdadmConfigTemplate{}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &etcdclusterv1alpha1.EtcdCluster{}).
+			WithValidator(&EtcdCluster{}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &etcdclusterv1alpha1.EtcdClusterTemplate{}).
+			WithValidator(&EtcdClusterTemplate{}).
+			Complete(),
+	)
+}

@@ -1,0 +1,119 @@
+#!/bin/sh
+# Makes this machine a member of an etcd cluster, with etcdadm. Written by cloud-init; settings.sh beside it says what is wanted:
+# ROLE (init or join), NAME, VERSION, ENDPOINTS (URLs of members, separated by blanks), and the functions etcdadm_download,
+# etcdadm_init and etcdadm_join ENDPOINT.
+# Exit code 0: etcd runs here, and votes or is still a learner. Safe to repeat: it never removes the data of a member.
+set -u
+PKI=/etc/etcd/pki
+DATA=/var/lib/etcd/member
+UNIT=etcd.service
+TOOLS=/run/quorate-etcd
+# Seconds for each: the archive, a place as learner, etcd to run; and for the promotion, which is the controller's work.
+WAIT=600
+PROMOTION=60
+. /etc/quorate/etcd/settings.sh
+ARCHIVE=/var/cache/etcdadm/etcd/v$VERSION/etcd-v$VERSION-linux-amd64.tar.gz
+
+say() { echo "etcd-bootstrap: $*"; }
+die() { say "$*"; exit 1; }
+now() { cut -d. -f1 /proc/uptime; }
+ctl() {
+	"$TOOLS/etcdctl" --cacert $PKI/ca.crt --cert $PKI/etcdctl-etcd-client.crt --key $PKI/etcdctl-etcd-client.key \
+		--command-timeout=3s --dial-timeout=2s "$@"
+}
+loopback() { ctl --endpoints https://127.0.0.1:2379 "$@"; }
+
+# A learner answers this too.
+runs() { systemctl is-active $UNIT >/dev/null 2>&1 && loopback endpoint status >/dev/null 2>&1; }
+
+# The archive comes before a place as learner is taken: etcd has only one at a time.
+fetch() {
+	deadline=$(($(now) + WAIT))
+	until [ -s "$ARCHIVE" ] || etcdadm_download; do
+		[ "$(now)" -lt $deadline ] || die "etcd $VERSION cannot be downloaded"
+		sleep 5
+	done
+	mkdir -p $TOOLS
+	tar -xzf "$ARCHIVE" --strip-components=1 -C $TOOLS --wildcards '*/etcdctl' || die "$ARCHIVE does not hold etcdctl"
+	# etcd's members are never reached through a proxy.
+	unset HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy
+}
+
+# Health for load balancers, without a certificate. etcdadm has no flag for it.
+metrics() {
+	mkdir -p /etc/etcd
+	echo "ETCD_LISTEN_METRICS_URLS=http://$address:2381" >/etc/etcd/quorate.env
+}
+
+# become_learner has this machine in the list of members, as learner if it is new, and leaves the endpoint that answered in $via.
+# etcdadm itself would add a voter, which costs the quorum if it never starts.
+become_learner() {
+	deadline=$(($(now) + WAIT)) last="no endpoint is known"
+	while :; do
+		for via in $ENDPOINTS; do
+			members=$(ctl --endpoints "$via" member list 2>&1) || { last="$via: $members"; continue; }
+			mine=$(echo "$members" | grep -F " $peer,") || mine=
+			case $mine in
+			"") last=$(ctl --endpoints "$via" member add "$NAME" --learner --peer-urls="$peer" 2>&1) && {
+				say "added as learner through $via"
+				return 0
+			} ;;
+			# Added, and never started.
+			*", unstarted,"*) return 0 ;;
+			*", $NAME, "*)
+				[ -e $DATA ] || die "member $NAME has run, and its data is not here: replace the machine"
+				return 0
+				;;
+			# An earlier machine had this address. Taking its place without its data could lose what it voted for.
+			*) last="$peer belongs to another member, which must be removed first: $mine" ;;
+			esac
+			break
+		done
+		[ "$(now)" -lt $deadline ] || die "cannot become a learner: $(echo "$last" | tail -n 1)"
+		sleep 1
+	done
+}
+
+begin() {
+	runs && return 0
+	# etcdadm init removes whatever is there.
+	[ ! -e $DATA ] || die "$DATA exists: refusing to begin anew over data"
+	etcdadm_init || die "etcdadm init failed"
+}
+
+join() {
+	end=$(($(now) + WAIT))
+	until runs; do
+		become_learner
+		# etcdadm does not stop a unit that is starting or is being restarted, and would remove the data below a running etcd.
+		systemctl stop $UNIT >/dev/null 2>&1
+		# It fails on a learner, waits while other members cannot be reached, and leaves an etcd that cannot start when the members
+		# changed meanwhile, which its repetition mends. What counts is whether etcd runs.
+		etcdadm_join "$via" || say "etcdadm join: exit code $?"
+		for _ in 1 2 3 4 5 6 7 8 9 10; do
+			runs && break
+			sleep 0.5
+		done
+		[ "$(now)" -lt $end ] || break
+	done
+	runs || die "etcd does not run: see its log"
+	deadline=$(($(now) + PROMOTION))
+	until loopback endpoint health >/dev/null 2>&1; do
+		[ "$(now)" -lt $deadline ] || { say "still a learner, which the controller promotes"; break; }
+		sleep 0.2
+	done
+}
+
+command -v etcdadm >/dev/null || die "there is no etcdadm in $PATH: the machine's image must have it, or etcdadmInstallCommands install it"
+address=$(ip -4 -o route get 192.0.2.1 2>/dev/null | sed -n 's/.* src \([0-9.]*\).*/\1/p')
+[ -n "$address" ] || die "there is no default route, from which etcdadm takes the member's address"
+peer=https://$address:2380
+fetch
+metrics
+case $ROLE in
+init) begin ;;
+join) join ;;
+*) die "ROLE is $ROLE, want init or join" ;;
+esac
+loopback endpoint status -w fields 2>/dev/null | grep -E '"(Version|IsLearner|MemberID)"' | tr '\n' ' '
+echo

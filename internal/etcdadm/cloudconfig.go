@@ -1,0 +1,206 @@
+package etcdadm
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	"sigs.k8s.io/yaml"
+
+	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+)
+
+// Role is how a machine becomes a member.
+type Role string
+
+const (
+	// Init begins an etcd cluster. It must happen once in the life of one: it removes whatever data the machine has.
+	Init Role = "init"
+	// Join adds a learner to an etcd cluster.
+	Join Role = "join"
+)
+
+// KeyPair is a certificate and its key, in PEM.
+type KeyPair struct {
+	Cert, Key []byte
+}
+
+// Member is the member that a machine is to become.
+type Member struct {
+	// Name is the Machine's, and the member's.
+	Name string
+	Role Role
+	// Endpoints are URLs of healthy voters that it joins through; none for Init.
+	Endpoints []string
+	// SANs are names and addresses beside the machine's own that its server's certificate is good for.
+	SANs []string
+	// Authority signs the certificates that etcdadm makes. Its key must be RSA.
+	Authority KeyPair
+	// Client is what the machine joins with, and etcdctl on it uses.
+	Client KeyPair
+	// Spec is the configuration, valid and with the content of secrets in place of references to them.
+	Spec *bootstrapv1alpha1.EtcdadmConfigSpec
+}
+
+//go:embed bootstrap.sh
+var script string
+
+// Where files lie on a machine.
+const (
+	pkiDir       = "/etc/etcd/pki/"
+	scriptDir    = "/etc/quorate/etcd/"
+	scriptFile   = scriptDir + "bootstrap.sh"
+	settingsFile = scriptDir + "settings.sh"
+	proxyFile    = scriptDir + "proxy.sh"
+	dropIn       = "/etc/systemd/system/etcd.service.d/10-quorate.conf"
+	placeholder  = "/run/cluster-api/placeholder"
+)
+
+// sentinel is how bootstrap data says that it succeeded, by Cluster API's contract.
+const sentinel = "mkdir -p /run/cluster-api && echo success >/run/cluster-api/bootstrap-success.complete"
+
+// joinSeconds is how long one attempt of etcdadm to join may take: it waits for ever while other members cannot be reached.
+const joinSeconds = "120"
+
+// cloudConfig is what cloud-init reads.
+type cloudConfig struct {
+	WriteFiles []file   `json:"write_files"`
+	Users      []user   `json:"users,omitempty"`
+	NTP        *ntp     `json:"ntp,omitempty"`
+	RunCmd     []string `json:"runcmd"`
+}
+
+type file struct {
+	Path        string `json:"path"`
+	Owner       string `json:"owner,omitempty"`
+	Permissions string `json:"permissions,omitempty"`
+	Encoding    string `json:"encoding,omitempty"`
+	Append      bool   `json:"append,omitempty"`
+	Content     string `json:"content"`
+}
+
+type user struct {
+	Name         string   `json:"name"`
+	Gecos        string   `json:"gecos,omitempty"`
+	Groups       string   `json:"groups,omitempty"`
+	HomeDir      string   `json:"homedir,omitempty"`
+	Inactive     *bool    `json:"inactive,omitempty"`
+	Shell        string   `json:"shell,omitempty"`
+	Passwd       string   `json:"passwd,omitempty"`
+	PrimaryGroup string   `json:"primary_group,omitempty"`
+	LockPassword *bool    `json:"lock_passwd,omitempty"`
+	Sudo         string   `json:"sudo,omitempty"`
+	Keys         []string `json:"ssh_authorized_keys,omitempty"`
+}
+
+type ntp struct {
+	Enabled *bool    `json:"enabled,omitempty"`
+	Servers []string `json:"servers,omitempty"`
+}
+
+// CloudConfig returns the bootstrap data of a machine.
+func CloudConfig(m Member) ([]byte, error) {
+	c := cloudConfig{WriteFiles: append(m.files(), given(m.Spec.Files)...), RunCmd: m.commands()}
+	for _, u := range m.Spec.Users {
+		c.Users = append(c.Users, user{
+			Name: u.Name, Gecos: u.Gecos, Groups: u.Groups, HomeDir: u.HomeDir, Inactive: u.Inactive, Shell: u.Shell, Passwd: u.Passwd,
+			PrimaryGroup: u.PrimaryGroup, LockPassword: u.LockPassword, Sudo: u.Sudo, Keys: u.SSHAuthorizedKeys,
+		})
+	}
+	if n := m.Spec.NTP; n.Enabled != nil || len(n.Servers) > 0 {
+		c.NTP = &ntp{Enabled: n.Enabled, Servers: n.Servers}
+	}
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("writing cloud-config: %w", err)
+	}
+	return append([]byte("#cloud-config\n"), text...), nil
+}
+
+// files are those that etcdadm and the script need.
+func (m Member) files() []file {
+	const secret, public = "0600", "0644"
+	all := []file{
+		{Path: pkiDir + "ca.crt", Permissions: public, Content: string(m.Authority.Cert)},
+		{Path: pkiDir + "ca.key", Permissions: secret, Content: string(m.Authority.Key)},
+		{Path: pkiDir + "etcdctl-etcd-client.crt", Permissions: public, Content: string(m.Client.Cert)},
+		{Path: pkiDir + "etcdctl-etcd-client.key", Permissions: secret, Content: string(m.Client.Key)},
+		{Path: dropIn, Permissions: public, Content: "[Service]\nEnvironmentFile=-/etc/etcd/quorate.env\n"},
+		{Path: scriptFile, Permissions: "0700", Content: script},
+		{Path: settingsFile, Permissions: secret, Content: m.settings()},
+	}
+	if text := m.proxy(); text != "" {
+		all = append(all, file{Path: proxyFile, Permissions: secret, Content: text})
+	}
+	return append(all, file{Path: placeholder, Permissions: "0640", Content: "This placeholder file is used to create the folder for the sentinel of Cluster API's bootstrap data.\n"})
+}
+
+// given are the user's files.
+func given(files []bootstrapv1.File) []file {
+	var all []file
+	for _, f := range files {
+		all = append(all, file{
+			Path: f.Path, Owner: f.Owner, Permissions: f.Permissions, Encoding: string(f.Encoding), Append: f.Append != nil && *f.Append, Content: f.Content,
+		})
+	}
+	return all
+}
+
+// settings are what the script is told. Everything that a user wrote is quoted for the shell.
+func (m Member) settings() string {
+	a := argsOf(m.Spec)
+	if len(m.SANs) > 0 {
+		a.certificate = append(a.certificate, "--server-cert-extra-sans", strings.Join(m.SANs, ","))
+	}
+	named := append([]string{"--name", m.Name, "--version", a.version}, a.install...)
+	named = append(append(named, a.certificate...), a.log...)
+	var b strings.Builder
+	fmt.Fprintf(&b, "ROLE=%s\nNAME=%s\nVERSION=%s\nENDPOINTS=%s\n",
+		quote(string(m.Role)), quote(m.Name), quote(a.version), quote(strings.Join(m.Endpoints, " ")))
+	fmt.Fprintf(&b, "etcdadm_download() { etcdadm download --version %s%s; }\n", quote(a.version), quoted(a.download, a.log))
+	fmt.Fprintf(&b, "etcdadm_init() { etcdadm init%s; }\n", quoted(named, a.download))
+	// Its flags are those of init without the time for a download.
+	fmt.Fprintf(&b, "etcdadm_join() { timeout %s etcdadm join \"$1\"%s; }\n", joinSeconds, quoted(named, a.release))
+	return b.String()
+}
+
+// proxy is what sets the variables for downloads and commands; empty: there is no proxy.
+func (m Member) proxy() string {
+	p := m.Spec.Proxy
+	var b strings.Builder
+	for _, v := range []struct{ name, value string }{
+		{"HTTP_PROXY", p.HTTPProxy}, {"HTTPS_PROXY", p.HTTPSProxy}, {"NO_PROXY", strings.Join(p.NoProxy, ",")},
+	} {
+		if v.value != "" {
+			fmt.Fprintf(&b, "export %s=%s %s=%s\n", v.name, quote(v.value), strings.ToLower(v.name), quote(v.value))
+		}
+	}
+	return b.String()
+}
+
+// commands are run one after the other, in one shell.
+func (m Member) commands() []string {
+	var all []string
+	if m.proxy() != "" {
+		all = append(all, ". "+proxyFile)
+	}
+	all = append(all, m.Spec.PreEtcdadmCommands...)
+	all = append(all, m.Spec.EtcdadmInstallCommands...)
+	all = append(all, scriptFile+" && "+sentinel)
+	return append(all, m.Spec.PostEtcdadmCommands...)
+}
+
+// quoted are arguments for the shell, each after a blank.
+func quoted(lists ...[]string) string {
+	var b strings.Builder
+	for _, list := range lists {
+		for _, a := range list {
+			b.WriteString(" " + quote(a))
+		}
+	}
+	return b.String()
+}
+
+// quote has the shell take a text as it is.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

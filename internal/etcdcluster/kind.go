@@ -1,0 +1,223 @@
+package etcdcluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// +kubebuilder:rbac:groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=etcdadmconfigs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes;controlplanes,verbs=get;delete
+
+// Finalizer holds an EtcdCluster until its machines are gone.
+const Finalizer = "etcdcluster.cluster.x-k8s.io/quorate"
+
+const templateField = "spec.infrastructureTemplate"
+
+// Kind is the kind EtcdCluster. It implements group.Kind.
+type Kind struct{}
+
+// New returns the kind.
+func New() *Kind { return &Kind{} }
+
+// of returns the etcd cluster of a turn.
+func of(t *group.Turn) *v1alpha1.EtcdCluster { return t.Object.(*v1alpha1.EtcdCluster) }
+
+// Type implements group.Kind.
+func (*Kind) Type() group.Type {
+	return group.Type{
+		GroupVersionKind: v1alpha1.GroupVersion.WithKind("EtcdCluster"),
+		Resource:         "etcdclusters",
+		Finalizer:        Finalizer,
+		NameVariable:     machine.EtcdClusterVariable,
+		TemplateField:    templateField,
+		Nodeless:         true,
+		Standalone:       true,
+	}
+}
+
+// New implements group.Kind.
+func (*Kind) New() group.Object { return &v1alpha1.EtcdCluster{} }
+
+// Spec implements group.Kind.
+func (*Kind) Spec(object group.Object) group.Spec {
+	e := object.(*v1alpha1.EtcdCluster)
+	spec := group.Spec{
+		Replicas:       e.Spec.Replicas,
+		Infrastructure: e.Spec.InfrastructureTemplate,
+		ReadinessGates: e.Spec.MachineTemplate.Spec.ReadinessGates,
+		Domains:        e.Spec.FailureDomains,
+		Policy: plan.Policy{
+			MaxParallel: int(ptr.Deref(e.Spec.Joins.MaxParallel, 0)),
+			Learners:    true,
+			Surge:       surge(e),
+			Repair:      group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(e.Spec.Remediation)),
+			EtcdOnly:    true,
+		},
+		Etcd:        plan.EtcdOurs,
+		HoldsQuorum: true,
+		Selector:    labels.SelectorFromSet(labels.Set{v1alpha1.MachineLabel: e.Name}),
+	}
+	if auto := e.Spec.AutoRepair; auto != nil {
+		spec.HealthCheck = &group.HealthCheck{NodeStartupSeconds: auto.StartupTimeoutSeconds, UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
+	}
+	return spec
+}
+
+// surge is how many machines more than wanted a rollout may have.
+func surge(e *v1alpha1.EtcdCluster) int {
+	most := e.Spec.Rollout.Strategy.RollingUpdate.MaxSurge
+	if most == nil {
+		return 1
+	}
+	return most.IntValue()
+}
+
+// Status implements group.Kind.
+func (*Kind) Status(object group.Object) group.Status {
+	status := &object.(*v1alpha1.EtcdCluster).Status
+	return group.Status{
+		Plan:               &status.Plan,
+		ObservedGeneration: &status.ObservedGeneration,
+		Selector:           &status.Selector,
+		Initialized:        &status.Initialized,
+		Version:            &status.Version,
+		Versions:           new([]clusterv1.StatusVersion),
+		Replicas:           &status.Replicas,
+		ReadyReplicas:      &status.ReadyReplicas,
+		AvailableReplicas:  &status.AvailableReplicas,
+		UpToDateReplicas:   &status.UpToDateReplicas,
+	}
+}
+
+// Want implements group.Kind.
+func (*Kind) Want(*group.Turn) {}
+
+// Look implements group.Kind: whether members of the wanted version can join.
+func (*Kind) Look(_ context.Context, t *group.Turn) error {
+	if text := leap(Version(of(t)), versions(t)); text != "" {
+		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: "spec.version: " + text, Replaceable: true})
+	}
+	return nil
+}
+
+// Perform implements group.Kind.
+func (*Kind) Perform(_ context.Context, _ *group.Turn, step plan.Step) error {
+	return fmt.Errorf("the step %s is not known", step)
+}
+
+// wanted is what each machine should be.
+func wanted(t *group.Turn) drift.Wanted {
+	e := of(t)
+	template := e.Spec.MachineTemplate
+	w := drift.Wanted{
+		Name:           e.Name,
+		Etcd:           true,
+		Metadata:       template.ObjectMeta,
+		Deletion:       template.Spec.Deletion,
+		ReadinessGates: template.Spec.ReadinessGates,
+		Infrastructure: e.Spec.InfrastructureTemplate,
+		Fields:         drift.Fields{Infrastructure: templateField},
+	}
+	if filter, has := e.Labels[clusterv1.WatchLabel]; has {
+		w.WatchFilter = &filter
+	}
+	return w
+}
+
+// Conditions implements group.Kind.
+func (*Kind) Conditions(*group.Turn) []metav1.Condition { return nil }
+
+// MachineConditions implements group.Kind: the group's own are all there are.
+func (*Kind) MachineConditions(*group.Turn, *group.Machine) []metav1.Condition { return nil }
+
+// Describe implements group.Kind. Machines without Nodes are never ready in Cluster API's sense: ready is whose member votes and answers.
+func (*Kind) Describe(t *group.Turn, object group.Object) {
+	e := object.(*v1alpha1.EtcdCluster)
+	status := &e.Status
+	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.MachineLabel: e.Name}})
+	assessment := plan.Assess(t.Facts)
+	complete := int32(assessment.Complete())
+	status.ReadyReplicas, status.AvailableReplicas = ptr.To(complete), ptr.To(complete)
+	if last := t.LastRemediation(); last != nil {
+		status.LastRemediation.Machine, status.LastRemediation.Time, status.LastRemediation.RetryCount = last.Machine, last.Timestamp, ptr.To(int32(last.Retries))
+	}
+	status.Version = ""
+	if all := versions(t); len(all) > 0 {
+		status.Version = all[0].String()
+	}
+	if members := memberURLs(t); t.Facts.Etcd.Known && len(members) > 0 {
+		handOver(t, status, members, assessment)
+	} // else what was said last is the best that is known
+}
+
+// handOver tells of the members, and where a control plane reaches them.
+func handOver(t *group.Turn, status *v1alpha1.EtcdClusterStatus, members []string, assessment plan.Assessment) {
+	status.Members = strings.Join(members, ",")
+	if status.InitMachineAddress == "" {
+		status.InitMachineAddress = firstAddress(t)
+	}
+	if static := endpoint(t); static != "" || atRest(t, assessment) {
+		status.Endpoints = cmp.Or(static, status.Members)
+	}
+	// Once a control plane may use it, it stays ready: what it waits for from then on, the conditions say.
+	if assessment.Complete() >= t.Facts.Want.Replicas && status.Endpoints != "" {
+		status.Ready = ptr.To(true)
+	}
+}
+
+// atRest reports whether the members' own addresses can be handed over: they are those that are wanted and stay, so that a control
+// plane follows a rollout once and not with every member. What is refused replaces nobody. Before it is known whether the infrastructure
+// offers an endpoint, as after a move, nothing is handed over.
+func atRest(t *group.Turn, assessment plan.Assessment) bool {
+	outdated := slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
+	return offerKnown(t) && assessment.Settled && len(t.Machines) == t.Facts.Want.Replicas && (!outdated || t.Facts.Want.Refused.Reason != "")
+}
+
+// firstAddress is the address of the oldest machine whose member votes; empty: there is none.
+func firstAddress(t *group.Turn) string {
+	for _, m := range t.Machines {
+		if ip := machine.InternalIP(m.Machine); m.Facts.Ready && ip != "" {
+			return ip
+		}
+	}
+	return ""
+}
+
+// memberURLs are the URLs of the members that vote and answer, on machines that stay, by their machines' age.
+func memberURLs(t *group.Turn) []string {
+	var urls []string
+	for _, m := range t.Machines {
+		if ip := machine.InternalIP(m.Machine); m.Facts.Ready && !m.Facts.Deleting && ip != "" {
+			urls = append(urls, urlOf(ip))
+		}
+	}
+	return urls
+}
+
+// urlOf is the URL of a host, with etcd's port unless it has one.
+func urlOf(host string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return "https://" + host
+	}
+	return "https://" + net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(v1alpha1.ClientPort))
+}

@@ -1,0 +1,115 @@
+package etcdcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/group"
+)
+
+// Sync implements group.Kind: the Cluster owns the etcd cluster, and the certificates that control planes read are renewed.
+func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
+	return errors.Join(ownedByCluster(ctx, t), publish(ctx, t))
+}
+
+// ownedByCluster makes the Cluster an owner of the etcd cluster, so that it moves with the Cluster.
+func ownedByCluster(ctx context.Context, t *group.Turn) error {
+	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: t.Cluster.Name, UID: t.Cluster.UID}
+	if util.HasExactOwnerRef(t.Object.GetOwnerReferences(), owner) {
+		return nil
+	}
+	after := of(t).DeepCopy()
+	after.OwnerReferences = util.EnsureOwnerRef(after.OwnerReferences, owner)
+	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("making cluster %s an owner of EtcdCluster %s: %w", t.Cluster.Name, t.Object.GetName(), err)
+	}
+	t.Object = after
+	t.Memory.Writes.Expect(group.Write{Version: after.GetResourceVersion()})
+	return nil
+}
+
+// memory is what is kept of one etcd cluster between turns.
+type memory struct {
+	// endpoint is the one that the infrastructure offers; empty: none. lookedAt is when that was read, and published when the
+	// certificates were looked at.
+	endpoint            string
+	lookedAt, published metav1.Time
+}
+
+// memoryOf returns what is kept of a turn's etcd cluster.
+func memoryOf(m *group.Memory) *memory {
+	if m.Own == nil {
+		m.Own = &memory{}
+	}
+	return m.Own.(*memory)
+}
+
+// publish has the secrets there that control planes read, and renews the client certificate in them long before its end.
+func publish(ctx context.Context, t *group.Turn) error {
+	m := memoryOf(t.Memory)
+	if !t.Facts.Group.Initialized || t.Facts.Now.Sub(m.published.Time) < group.SlowTime {
+		return nil
+	}
+	authority, err := certs.ManagedEtcdAuthority(ctx, t.APIReader, t.Cluster)
+	if err != nil || authority == nil {
+		return err
+	}
+	if err := authority.PublishManagedEtcd(ctx, t.APIReader, t.Client, t.Cluster, t.ControllerRef()); err != nil {
+		return err
+	}
+	m.published.Time = t.Facts.Now
+	return nil
+}
+
+// endpoint is the URL under which all members are reached: the user's, or what the infrastructure offers; empty: there is none.
+func endpoint(t *group.Turn) string {
+	if given := of(t).Spec.Endpoint; given != "" {
+		return urlOf(given)
+	}
+	if offered := memoryOf(t.Memory).endpoint; offered != "" {
+		return urlOf(offered)
+	}
+	return ""
+}
+
+// offerKnown reports whether the infrastructure was asked whether it offers an endpoint.
+func offerKnown(t *group.Turn) bool {
+	return !t.Cluster.Spec.InfrastructureRef.IsDefined() || !memoryOf(t.Memory).lookedAt.IsZero()
+}
+
+// Read implements group.Kind: the endpoint that the infrastructure offers. The secrets are the bootstrap provider's, which knows when
+// there is no member yet.
+func (*Kind) Read(ctx context.Context, t *group.Turn) error {
+	m := memoryOf(t.Memory)
+	ref := t.Cluster.Spec.InfrastructureRef
+	if !ref.IsDefined() || t.Facts.Now.Sub(m.lookedAt.Time) < group.SlowMissing {
+		return nil
+	}
+	infrastructure, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Object.GetNamespace())
+	if apierrors.IsNotFound(err) {
+		return nil // it comes: nobody is made before
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s, which may offer an endpoint for etcd: %w", ref.Kind, ref.Name, err)
+	}
+	m.endpoint, _, _ = unstructured.NestedString(infrastructure.Object, "status", "etcdEndpoint", "host")
+	if port, _, _ := unstructured.NestedInt64(infrastructure.Object, "status", "etcdEndpoint", "port"); m.endpoint != "" && port > 0 {
+		m.endpoint = net.JoinHostPort(m.endpoint, strconv.FormatInt(port, 10))
+	}
+	if t.Facts.Cluster.Infrastructure { // what it offers before it is provisioned is not all
+		m.lookedAt.Time = t.Facts.Now
+	}
+	return nil
+}

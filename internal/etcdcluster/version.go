@@ -1,0 +1,70 @@
+package etcdcluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/version"
+)
+
+// DefaultVersion is the version of etcd where spec.version says none.
+const DefaultVersion = "3.6.16"
+
+// last35 is the first patch of etcd 3.5 whose members 3.6 can join: of older ones it takes voters for learners, and loses their names.
+// Source: measured with 3.5.16 and 3.6.16; etcd's changelog names 3.5.26.
+var last35 = version.Version{Major: 3, Minor: 5, Patch: 26}
+
+// Version is the version of etcd that is wanted, with a leading v.
+func Version(e *v1alpha1.EtcdCluster) string { return written(e.Spec.Version) }
+
+// versionOf is the version that a machine was made with, with a leading v.
+func versionOf(config *bootstrapv1alpha1.EtcdadmConfig) string { return written(config.Spec.Version) }
+
+// written is a version as it is written here; where none is said, the default.
+func written(version string) string {
+	return "v" + strings.TrimPrefix(cmp.Or(version, DefaultVersion), "v")
+}
+
+// versions are those that the members were made with, the oldest first.
+func versions(t *group.Turn) []version.Version {
+	var found []version.Version
+	for _, m := range t.Machines {
+		config, _ := m.Bootstrap.(*bootstrapv1alpha1.EtcdadmConfig)
+		if config == nil {
+			continue
+		}
+		if v, err := version.Parse(versionOf(config)); err == nil {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, version.Compare)
+	return found
+}
+
+// leap says why members of a wanted version cannot take the place of those that are there, the oldest first; empty: they can. etcd goes
+// one minor version at a time, and not back: while a downgrade is enabled it takes no new member of the older version.
+func leap(want string, members []version.Version) string {
+	to, err := version.Parse(want)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(members) == 0:
+		return ""
+	}
+	oldest, newest := members[0], members[len(members)-1]
+	minor := func(v version.Version) string { return fmt.Sprintf("v%d.%d", v.Major, v.Minor) }
+	switch {
+	case to.Major != oldest.Major || to.Minor > oldest.Minor+1:
+		return fmt.Sprintf("it is %s, and a member has %s: one minor version at a time, v%d.%d would be accepted", want, oldest, oldest.Major, oldest.Minor+1)
+	case version.CompareMinor(to, newest) < 0:
+		return fmt.Sprintf("it is %s, and a member has %s: members of an older minor version cannot join, %s would be accepted", want, newest, minor(newest))
+	case version.CompareMinor(to, oldest) > 0 && version.CompareMinor(oldest, last35) == 0 && version.Compare(oldest, last35) < 0:
+		return fmt.Sprintf("it is %s, and a member has %s: 3.6 takes the voters of that version for learners; %s or later of 3.5 first would be accepted", want, oldest, last35)
+	}
+	return ""
+}

@@ -1,0 +1,46 @@
+// Package groups sets up the controllers of the kinds of groups of machines. It knows which kinds there are, and what each controller
+// is started with.
+package groups
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/quorate/quorate/internal/etcdcluster"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machines"
+	"github.com/quorate/quorate/internal/stacked"
+	"github.com/quorate/quorate/internal/workload"
+)
+
+// kinds are all kinds of groups, by their names.
+var kinds = map[string]func() group.Kind{
+	"KubeadmControlPlane": func() group.Kind { return stacked.New() },
+	"ControlPlane":        func() group.Kind { return machines.New() },
+	"EtcdCluster":         func() group.Kind { return etcdcluster.New() },
+}
+
+// Options are what the controllers have in common.
+type Options struct {
+	Controller controller.Options
+	// WatchFilter and LeaveLabelled are as in group.Controller.
+	WatchFilter   string
+	LeaveLabelled bool
+	// ForwardOnly: ports on machines are reached through the clusters' API servers alone.
+	ForwardOnly bool
+}
+
+// Add adds the controller of one kind, with connections of its own: each cluster's control plane is of one kind.
+func Add(ctx context.Context, mgr ctrl.Manager, kind string, o Options) error {
+	connections := workload.New(mgr.GetAPIReader(), workload.Options{ForwardOnly: o.ForwardOnly})
+	if err := mgr.Add(connections); err != nil {
+		return fmt.Errorf("adding the connections to workload clusters: %w", err)
+	}
+	return (&group.Controller{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workload: connections, WatchFilter: o.WatchFilter,
+		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](),
+	}).SetupWithManager(ctx, mgr, o.Controller)
+}
