@@ -21,7 +21,7 @@ show "unit" make -s unit
 show "model" make -s model
 show "mutation" make -s mutate
 # CI runs some lives on real machines: a birth, a repair, an adoption, a frozen machine beside a deleted one, a lost
-# status. `make e2e` runs all; `make meaning`, `make write-points` and `make fuzz`
+# status, an etcd cluster of its own. `make e2e` runs all; `make meaning`, `make write-points` and `make fuzz`
 # go further than the tests here.
-[ -z "${CI:-}" ] || QUORATE_E2E='(create|repair|adopt|freeze-delete|status-lost)'
+[ -z "${CI:-}" ] || QUORATE_E2E='(create|repair|adopt|freeze-delete|status-lost|etcd-create)'
 if [ $e2e = yes ]; then show "e2e" make -s e2e RUN="${QUORATE_E2E:-}"; else echo "e2e left out: it needs root"; fi

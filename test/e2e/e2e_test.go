@@ -41,9 +41,12 @@ var lives = []struct {
 	{"forward-only", forwardOnly},
 	{"machines-scale", machinesScale},
 	{"machines-vertical", machinesVertical},
+	{"machines-upgrade", machinesUpgrade},
 	{"machines-repair", machinesRepair},
 	{"machines-adopt", machinesAdopt},
 	{"machines-operator", machinesOperator},
+	{"etcd-create", etcdCreate},
+	{"etcd-versions", etcdVersions},
 }
 
 func TestE2E(t *testing.T) {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -55,7 +56,8 @@ func newEnvironment(t *testing.T) *environment {
 			t.Error(err)
 		}
 	})
-	return &environment{state: state, network: "172.29.0.0/16", binary: binary}
+	// Environments that run at the same time must not share a network.
+	return &environment{state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), "172.29.0.0/16"), binary: binary}
 }
 
 // quorate runs the command line and returns its standard output; a failure ends the test.
@@ -132,21 +134,38 @@ func (e *environment) controlPlane(t *testing.T, name string) *controlplanev1.Ku
 // machines returns the names of the cluster's control plane machines.
 func (e *environment) machines(t *testing.T, name string) []string {
 	t.Helper()
-	var names []string
-	for _, m := range e.machineObjects(t, name) {
-		names = append(names, m.Name)
-	}
-	return names
+	return namesOf(e.machineObjects(t, name))
 }
 
 // machineObjects returns the cluster's control plane machines.
 func (e *environment) machineObjects(t *testing.T, name string) []clusterv1.Machine {
 	t.Helper()
+	return e.machinesWith(t, machine.Labels(name))
+}
+
+// machinesWith returns the Machines with labels.
+func (e *environment) machinesWith(t *testing.T, labels client.MatchingLabels) []clusterv1.Machine {
+	t.Helper()
 	var all clusterv1.MachineList
-	if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), machine.Labels(name)); err != nil {
+	if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), labels); err != nil {
 		t.Fatal(err)
 	}
 	return all.Items
+}
+
+// clusterLabels are on all Machines of a cluster.
+func clusterLabels(name string) client.MatchingLabels {
+	return client.MatchingLabels{clusterv1.ClusterNameLabel: name}
+}
+
+// namesOf returns the names of Machines, sorted.
+func namesOf(machines []clusterv1.Machine) []string {
+	var names []string
+	for i := range machines {
+		names = append(names, machines[i].Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // member is one row of etcd's own member list.
@@ -161,7 +180,11 @@ const etcdctl = "etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubern
 
 // members asks the etcd on a machine itself, with the machine's own certificate.
 func (e *environment) members(machine string) ([]member, error) {
-	out, err := e.try("shell", machine, "--", "sh", "-c", etcdctl+"member list")
+	return membersIn(e.try("shell", machine, "--", "sh", "-c", etcdctl+"member list"))
+}
+
+// membersIn reads what etcdctl printed, unless it failed.
+func membersIn(out string, err error) ([]member, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -216,7 +216,7 @@ func (e *environment) takeDown(t *testing.T, name string) {
 	start := time.Now()
 	e.quorate(t, "down", name, "--yes")
 	t.Logf("down %s: %.1f s", name, time.Since(start).Seconds())
-	if left := e.machines(t, name); len(left) > 0 {
+	if left := namesOf(e.machinesWith(t, clusterLabels(name))); len(left) > 0 {
 		t.Errorf("machines %v are left", left)
 	}
 }

@@ -56,7 +56,7 @@ func (e *environment) scaleAgainst(t *testing.T, name string, operator *etcdOper
 		return ""
 	})
 	ctx, stop := context.WithCancel(context.Background())
-	seen := e.countMachines(t, ctx, name)
+	seen := e.countMachines(t, ctx, clusterLabels(name))
 	if err := e.scaleTo(t, name, to); err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (e *environment) waitsForSick(t *testing.T, name string, from, to int) {
 		}
 		e.waitsFor(t, name, sick)
 		ctx, stop := context.WithCancel(context.Background())
-		seen := e.countMachines(t, ctx, name)
+		seen := e.countMachines(t, ctx, clusterLabels(name))
 		eventually(t, "its node is not ready", patience, func() string { return e.nodeReady(t, name, sick) })
 		e.waitsFor(t, name, sick)
 		stop()

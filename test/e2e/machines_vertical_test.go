@@ -39,7 +39,7 @@ func machinesVertical(t *testing.T, e *environment) {
 	before := e.machines(t, name)
 
 	ctx, stop := context.WithCancel(context.Background())
-	seen := e.countMachines(t, ctx, name)
+	seen := e.countMachines(t, ctx, clusterLabels(name))
 	gap := e.observed(t, name, "Quorate", func() {
 		start := time.Now()
 		e.resize(t, name, larger)

@@ -45,14 +45,22 @@ func surge0(t *testing.T, e *environment) {
 	e.takeDown(t, "hotel")
 }
 
+// machinesUpgrade: a ControlPlane whose machines kubeadm makes follows another version.
+func machinesUpgrade(t *testing.T, e *environment) {
+	kind := []string{"--kind", "ControlPlane"}
+	e.up(t, "zulu-cp", append(kind, "--replicas", "3", "--kubernetes-version", older)...)
+	rollOver(t, e, "zulu-cp", 4, kind...)
+	e.takeDown(t, "zulu-cp")
+}
+
 // rollOver takes a cluster of three to the newer version, with at most so many machines at once, and verifies what
 // its users and its etcd saw of it.
-func rollOver(t *testing.T, e *environment, name string, most int) {
+func rollOver(t *testing.T, e *environment, name string, most int, args ...string) {
 	before := e.machines(t, name)
 	ctx, stop := context.WithCancel(context.Background())
-	seen := e.countMachines(t, ctx, name)
+	seen := e.countMachines(t, ctx, clusterLabels(name))
 	e.observed(t, name, "Quorate", func() {
-		took := e.up(t, name, "--kubernetes-version", newer)
+		took := e.up(t, name, append(args, "--kubernetes-version", newer)...)
 		t.Logf("FIGURE three machines %s -> %s: %.1f s", older, newer, took.Seconds())
 		eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
 		eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
@@ -114,8 +122,8 @@ func (e *environment) written(t *testing.T, name string, f func()) time.Duration
 // counted is how many machines that were not being deleted there were at least and at most.
 type counted struct{ least, most int }
 
-// countMachines yields, once ctx has ended, how many machines that were not being deleted there were.
-func (e *environment) countMachines(t *testing.T, ctx context.Context, name string) <-chan counted {
+// countMachines yields, once ctx has ended, how many machines with labels that were not being deleted there were.
+func (e *environment) countMachines(t *testing.T, ctx context.Context, labels client.MatchingLabels) <-chan counted {
 	t.Helper()
 	c, seen := e.management(t), make(chan counted, 1)
 	go func() {
@@ -124,7 +132,7 @@ func (e *environment) countMachines(t *testing.T, ctx context.Context, name stri
 		defer tick.Stop()
 		for ; ctx.Err() == nil; <-tick.C {
 			var all clusterv1.MachineList
-			if c.List(ctx, &all, client.MatchingLabels{clusterv1.ClusterNameLabel: name}) != nil {
+			if c.List(ctx, &all, labels) != nil {
 				continue
 			}
 			staying := slices.DeleteFunc(all.Items, func(m clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
