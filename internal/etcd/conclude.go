@@ -30,7 +30,7 @@ func conclude(answers []answer) Survey {
 	}
 	chosen := ballots[0]
 	wrong := contradictions(chosen, ballots, answers)
-	s := Survey{Known: true, Agreed: len(wrong) == 0, Members: members(chosen, answers)}
+	s := Survey{Known: true, Agreed: len(wrong) == 0, Members: members(chosen, answers), Downgrade: downgrade(chosen, answers)}
 	for _, m := range s.Members {
 		if len(m.Alarms) > 0 {
 			wrong = append(wrong, fmt.Sprintf("%s raised the alarm %s", m.title(), strings.Join(m.Alarms, " and ")))
@@ -169,7 +169,7 @@ func members(chosen *ballot, answers []answer) []Member {
 		if own >= 0 {
 			// Its certificate proves the name, and it may not have told the others yet.
 			m.Name = cmp.Or(m.Name, answers[own].target.Name)
-			m.At = answers[own].target.Name
+			m.At, m.Version, m.Storage = answers[own].target.Name, answers[own].status.Version, answers[own].status.StorageVersion
 			m.Health, m.Why = health(m, answers[own], others[m.ID])
 			m.InSync = m.Learner && 10*answers[own].status.RaftAppliedIndex >= 9*chosen.newest().RaftAppliedIndex
 		} else {

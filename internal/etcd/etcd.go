@@ -50,6 +50,9 @@ type Survey struct {
 	Why string
 	// Members are those of the list, sorted by ID.
 	Members []Member
+	// Downgrade is the version that the cluster may be lowered to, such as 3.5.0, as any member tells; empty: no
+	// downgrade is enabled, or no member tells. Members of 3.5 do not.
+	Downgrade string
 }
 
 // Member is one member of the list, and what is known of it.
@@ -78,6 +81,9 @@ type Member struct {
 	// CertificateEnd is when the serving certificate ends that the member showed as the
 	// connection to it was made; zero: it was not seen.
 	CertificateEnd time.Time
+	// Version is that of the member's etcd, such as 3.6.16, and Storage that of the format in which it keeps its data, such as
+	// 3.6.0; empty: it did not answer, or does not tell, as 3.5 does of its storage.
+	Version, Storage string
 	// At is the name of the target that answered as this member; empty: none did.
 	At string
 }

@@ -53,12 +53,26 @@ func Binary(tb testing.TB) string {
 	return path
 }
 
+// Older is the path of an etcd 3.5, which the artifacts hold beside envtest's. Without one the test is skipped.
+func Older(tb testing.TB) string {
+	tb.Helper()
+	Binary(tb)
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(os.Getenv("KUBEBUILDER_ASSETS")), "etcd-3.5-*", "etcd"))
+	Must(tb, err)
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" || len(found) == 0 {
+		tb.Skip("no etcd 3.5 beside KUBEBUILDER_ASSETS")
+	}
+	return found[len(found)-1]
+}
+
 // Process is one etcd on loopback.
 type Process struct {
 	// Name is the member's.
 	Name string
 	// Peer is the URL at which other members are to reach it.
 	Peer string
+	// Path is its etcd, where that is not Binary.
+	Path string
 
 	tb     testing.TB
 	ca     *Authority
@@ -90,7 +104,11 @@ func (p *Process) Start(state string, initial []string) {
 	Must(p.tb, os.WriteFile(caFile, p.ca.pem, 0o600))
 	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	Must(p.tb, err)
-	p.cmd = exec.Command(Binary(p.tb), append([]string{
+	path := p.Path
+	if path == "" {
+		path = Binary(p.tb)
+	}
+	p.cmd = exec.Command(path, append([]string{
 		"--name", p.Name, "--data-dir", filepath.Join(p.dir, "data"), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-peer-urls", p.listen, "--initial-advertise-peer-urls", p.Peer,
 		"--listen-client-urls", "https://" + p.client, "--advertise-client-urls", "https://" + p.client,
@@ -264,3 +282,6 @@ func freeAddress(tb testing.TB) string {
 	tb.Fatal("no port is free")
 	return ""
 }
+
+// URL is where the member's clients reach it.
+func (p *Process) URL() string { return "https://" + p.client }
