@@ -53,6 +53,10 @@ func checkStep(o Observed, s Step) error {
 		return checkMoveLeader(o, s)
 	case PromoteMember:
 		return checkPromote(o, s)
+	case EnableDowngrade:
+		return checkEnableDowngrade(o, s)
+	case CancelDowngrade:
+		return checkCancelDowngrade(o)
 	case RemoveMember:
 		return checkRemoveMember(o, s)
 	case ReleaseHook:
@@ -70,7 +74,8 @@ func checkForm(d Decision) error {
 	}
 	s := d.Step
 	wanted := map[Verb]Step{
-		Nothing: {}, Wait: {}, Finish: {},
+		Nothing: {}, Wait: {}, Finish: {}, CancelDowngrade: {},
+		EnableDowngrade: {Version: "x"},
 		Write:        {Chore: "x"},
 		Create:       {Machine: "x"},
 		Adopt:        {Machine: "x"},
@@ -89,15 +94,17 @@ func checkForm(d Decision) error {
 		return fmt.Errorf("%s names no member", s.Verb)
 	case (want.Chore == "") != (s.Chore == ""):
 		return fmt.Errorf("%s names the chore %q", s.Verb, s.Chore)
+	case (want.Version == "") != (s.Version == ""):
+		return fmt.Errorf("%s names the version %q", s.Verb, s.Version)
 	}
 	return checkSurplus(s)
 }
 
 // checkSurplus refuses steps that say what only others can mean.
 func checkSurplus(s Step) error {
-	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Domain: s.Domain, Init: s.Init, Number: s.Number}
-	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Repair: s.Repair, Retry: s.Retry}
-	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore}
+	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Domain: s.Domain, Init: s.Init, Number: s.Number}
+	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Repair: s.Repair, Retry: s.Retry}
+	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
 	switch {
 	case s.Verb != Create && created != bare:
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
@@ -204,6 +211,9 @@ func checkCreate(o Observed, s Step) error {
 		return err
 	}
 	if err := checkFacts(o); err != nil {
+		return err
+	}
+	if err := checkLowered(o); err != nil {
 		return err
 	}
 	return checkJoin(o)

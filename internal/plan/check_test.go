@@ -31,6 +31,8 @@ func parseStep(text string) Step {
 	}
 	for i, w := range words[1:] {
 		switch {
+		case s.Verb == EnableDowngrade:
+			s.Version = w
 		case i == 0 && strings.HasPrefix(w, "e"):
 			s.Member = w
 		case i == 0:
@@ -62,6 +64,8 @@ func TestCheckForm(t *testing.T) {
 		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Repair: true} }, "Create says what is repaired"},
 		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Retry: 1} }, "Create says what is repaired"},
 		{func(d *Decision) { d.Step = Step{Verb: Delete, Machine: "m", Repair: true, Retry: 1} }, "there is no machine m"},
+		{func(d *Decision) { d.Step.Verb = EnableDowngrade }, `EnableDowngrade names the version ""`},
+		{func(d *Decision) { d.Step.Version = "3.5" }, `Wait names the version "3.5"`},
 		{func(d *Decision) { d.Step.Verb = Delete }, "Delete names no machine"},
 		{func(d *Decision) { d.Step.Verb = ReleaseHook }, "ReleaseHook names no machine"},
 		{func(d *Decision) { d.Step.Verb = MoveLeader }, "MoveLeader names no member"},

@@ -25,6 +25,10 @@ const (
 	PromoteMember Verb = "PromoteMember"
 	// RemoveMember Step.Member from the quorum.
 	RemoveMember Verb = "RemoveMember"
+	// EnableDowngrade has etcd lower the version of its data to the minor version Step.Version. No member can join meanwhile.
+	EnableDowngrade Verb = "EnableDowngrade"
+	// CancelDowngrade ends that: members can join.
+	CancelDowngrade Verb = "CancelDowngrade"
 	// ReleaseHook lets the Machine Step.Machine go.
 	ReleaseHook Verb = "ReleaseHook"
 	// Finish lets the group itself go: all its machines are gone.
@@ -38,6 +42,8 @@ type Step struct {
 	Member  string `json:"member,omitempty"` // ID in hexadecimal
 	Chore   string `json:"chore,omitempty"`  // its name
 	Domain  string `json:"domain,omitempty"`
+	// Version is the minor version of etcd to which a downgrade is enabled, such as 3.5.
+	Version string `json:"version,omitempty"`
 	// Init: the created machine initialises the cluster; otherwise it joins.
 	Init bool `json:"init,omitempty"`
 	// Number is the number in the created machine's name.
@@ -76,9 +82,13 @@ type Verdict struct {
 func (s Step) Acts() bool { return s.Verb != Nothing && s.Verb != Wait }
 
 // ChangesQuorum reports whether the step takes a member, or what it stands on,
-// away, or gives a member another role.
+// away, gives a member another role, or changes who can join.
 func (s Step) ChangesQuorum() bool {
-	return s.Verb == MoveLeader || s.Verb == PromoteMember || s.Verb == RemoveMember || s.Verb == Delete
+	switch s.Verb {
+	case MoveLeader, PromoteMember, RemoveMember, EnableDowngrade, CancelDowngrade, Delete:
+		return true
+	}
+	return false
 }
 
 // Action is what is done, in one word, for metrics: Create, WriteKubeconfig.
@@ -95,6 +105,9 @@ func (s Step) String() string {
 		text += " " + s.Member
 	case s.Machine != "":
 		text += " " + s.Machine
+	}
+	if s.Version != "" {
+		text += " to " + s.Version
 	}
 	if s.Domain != "" {
 		text += " in " + s.Domain

@@ -109,6 +109,9 @@ func (s *state) mayJoin() opinion {
 	if v := s.waitForHealthy(); v.decided {
 		return v
 	}
+	if v := s.waitForDowngrade(); v.decided {
+		return v
+	}
 	if v := s.prepareJoin(); v.decided {
 		return v
 	}

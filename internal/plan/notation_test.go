@@ -14,7 +14,8 @@ import (
 //	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, inactive, deleting, orphaning,
-// external (etcd), etcdonly (machines run etcd and nothing else), operated (an operator keeps etcd on the machines), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
+// external (etcd), etcdonly (machines run etcd and nothing else), etcd=5 (the same, with
+// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
@@ -34,13 +35,13 @@ import (
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), x not healthy, ? not known, * its machine is not known,
 // i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
-// 15 s (@0s: nobody knows since when).
+// 15 s (@0s: nobody knows since when), v6 its etcd is 3.6, d5 its data are of 3.5.
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FPJUAoMCNG-]|!!|!-|!)*)$`)
-	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[\^lixu?*AK])*)$`)
-	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#]\d|!!|!-|A\?|.`)
+	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
+	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#vd]\d|!!|!-|A\?|.`)
 )
 
 func parse(line string) (Observed, error) {
@@ -103,6 +104,8 @@ func parseWanted(o *Observed, i int, word string) error {
 		"inactive":  func() { o.Group.Inactive = true },
 		"etcdonly":  func() { o.Policy.EtcdOnly, o.Cluster.Endpoint = true, "" },
 		"operated":  func() { o.Etcd = Etcd{Owner: EtcdOperator} },
+		"etcd":      func() { o.Want.EtcdVersion, o.Policy.EtcdOnly, o.Cluster.Endpoint = "v3."+value+".35", true, "" },
+		"lowers":    func() { o.Etcd.Downgrade = "3." + value + ".0" },
 		"deleting":  func() { o.Group.Deleting = true },
 		"orphaning": func() { o.Group.Orphaning = true },
 		"external":  func() { o.Etcd = Etcd{} },
@@ -292,6 +295,10 @@ func parseMember(word string, machines []Machine) (Member, error) {
 			e.InSync = true
 		case 'K':
 			e.Alarms = []string{"CORRUPT"}
+		case 'v':
+			e.Version = "3." + k[1:] + ".16"
+		case 'd':
+			e.Storage = "3." + k[1:] + ".0"
 		case '@':
 			ago, _ := time.ParseDuration(k[1:])
 			e.Since = now.Add(-ago)

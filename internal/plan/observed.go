@@ -69,6 +69,8 @@ type Want struct {
 	// DomainSeed decides between failure domains that are otherwise equal, so that not
 	// all clusters begin in the same one: the cluster's name.
 	DomainSeed string `json:"domainSeed,omitempty"`
+	// EtcdVersion is the version of etcd that machines are made with now, such as v3.5.35; empty: it is not ours to change.
+	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// Refused says why what the user asks for cannot or must not be carried out now. The
 	// zero value: it can.
 	Refused Refusal `json:"refused,omitzero"`
@@ -223,6 +225,8 @@ type Etcd struct {
 	Agreed bool `json:"agreed"`
 	// Members are those of the list, sorted by ID.
 	Members []Member `json:"members,omitempty"`
+	// Downgrade is the version to which etcd is asked to lower its data, such as 3.5.0, so that nobody can join; empty: to none.
+	Downgrade string `json:"downgrade,omitempty"`
 }
 
 // EtcdOwner says who keeps the members of etcd that run on a group's machines.
@@ -260,6 +264,9 @@ type Member struct {
 	Why    string `json:"why,omitempty"`
 	// InSync: a learner has so much of the log that etcd lets it vote.
 	InSync bool `json:"inSync,omitempty"`
+	// Version is that of its etcd, such as 3.6.16, and Storage that of its data, such as 3.6.0; empty: not known. 3.5 does not tell Storage.
+	Version string `json:"version,omitempty"`
+	Storage string `json:"storage,omitempty"`
 	// Alarms are the active ones: NOSPACE, CORRUPT. Sorted.
 	Alarms []string `json:"alarms,omitempty"`
 	// Since is when it was first seen as it is now: in this list, learner or voter, with or without a name, with this health.

@@ -88,6 +88,15 @@ var rules = []rule{
 		decide: stopWithoutFacts,
 	},
 	{
+		name: "cancel downgrade",
+		says: "On machines that run a member of etcd and nothing else, a downgrade of etcd ends when the first member of the older version is in the list, and before that when another version is wanted: while one is enabled etcd takes no member that starts.",
+		gives: []Reason{
+			{"DowngradeUnwanted", CancelDowngrade, "another version is wanted now"},
+			{"MemberWaits", CancelDowngrade, "a member of the older version keeps etcd where it is, and can start when the downgrade has ended"},
+		},
+		decide: cancelDowngrade,
+	},
+	{
 		name: "promote",
 		says: "On machines that run a member of etcd and nothing else, a learner that has caught up becomes a voter: one that answers, on a machine that stays, or is to be replaced and cannot go yet. Nobody else promotes it, so that it comes before learners are given up: nobody may have been there to promote it in time.",
 		gives: []Reason{
@@ -141,6 +150,14 @@ var rules = []rule{
 		decide: discardFailed,
 	},
 	{
+		name: "enable downgrade",
+		says: "Before the first member of an older minor version of etcd joins, etcd lowers the version of its data: when all members answer, none comes or goes, and a machine could be made. If that member is lost, it begins anew.",
+		gives: []Reason{
+			{"Downgrading", EnableDowngrade, "the members keep data that the older version cannot read"},
+		},
+		decide: enableDowngrade,
+	},
+	{
 		name: "grow",
 		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once, in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy.",
 		gives: []Reason{
@@ -158,6 +175,7 @@ var rules = []rule{
 			{"MemberUnhealthy", Wait, "etcd may take no new member while a voter is not healthy"},
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
+			{"Downgrading", Wait, "etcd has not lowered its data yet to the version that a new member would have"},
 			{"NothingToJoin", Wait, "no machine is complete, so that none can join it"},
 			{ChoreReason, Write, "machines need it as they join"},
 			{"Joining", Wait, "as many machines join as may at once"},
@@ -194,6 +212,7 @@ var rules = []rule{
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
+			{"Downgrading", Wait, "etcd has not lowered its data yet to the version that a new member would have"},
 		},
 		decide: rollOut,
 	},

@@ -1,0 +1,88 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/internal/version"
+)
+
+// checkEnableDowngrade allows etcd to be lowered by one minor version, to that which is wanted, while all members answer and none comes or goes.
+func checkEnableDowngrade(o Observed, s Step) error {
+	if err := checkLowered(o); err == nil {
+		return errors.New("no member keeps data that would have to be lowered")
+	}
+	if err := checkMembership(o); err != nil {
+		return err
+	}
+	if o.Etcd.Downgrade != "" {
+		return fmt.Errorf("a downgrade to %s is enabled already", o.Etcd.Downgrade)
+	}
+	want, err := version.Parse(o.Want.EtcdVersion)
+	if err != nil || s.Version != fmt.Sprintf("%d.%d", want.Major, want.Minor) {
+		return fmt.Errorf("%s is not what is wanted, %s", s.Version, o.Want.EtcdVersion)
+	}
+	for _, m := range o.Etcd.Members {
+		data := dataOf(m)
+		switch {
+		case m.Learner || m.Health != Healthy || len(m.Alarms) > 0:
+			return fmt.Errorf("member %s is no healthy voter: etcd is lowered when all are", m.ID)
+		case data.Major != want.Major || data.Minor != want.Minor+1:
+			return fmt.Errorf("member %s keeps data of %s: one minor version at a time", m.ID, data)
+		}
+	}
+	for _, m := range o.Machines {
+		if m.Deleting {
+			return fmt.Errorf("%s is leaving: one change at a time", m.Name)
+		}
+	}
+	return checkSurroundings(o)
+}
+
+// dataOf is the version of a member's data; zero: not known.
+func dataOf(m Member) version.Version {
+	if v, err := version.Parse(m.Storage); err == nil {
+		return v
+	}
+	v, _ := version.Parse(m.Version)
+	return v
+}
+
+// checkLowered: no voter keeps data that a machine made now could not read. What is not known may be such.
+func checkLowered(o Observed) error {
+	want, err := version.Parse(o.Want.EtcdVersion)
+	if err != nil || !o.Policy.EtcdOnly {
+		return nil
+	}
+	for _, m := range o.Etcd.Members {
+		if data := dataOf(m); !m.Learner && (data == version.Version{} || version.CompareMinor(data, want) > 0) {
+			return fmt.Errorf("member %s keeps data of %s: etcd %s cannot join", m.ID, data, want)
+		}
+	}
+	return nil
+}
+
+// checkCancelDowngrade allows a downgrade to end that is not wanted, or that a member of the older version, or one that has not started, outlasts.
+func checkCancelDowngrade(o Observed) error {
+	if err := checkMembership(o); err != nil {
+		return err
+	}
+	to, err := version.Parse(o.Etcd.Downgrade)
+	if err != nil {
+		return errors.New("no downgrade is enabled")
+	}
+	want, err := version.Parse(o.Want.EtcdVersion)
+	if err != nil || !o.Policy.EtcdOnly {
+		return errors.New("the version of etcd is not ours to change")
+	}
+	if version.CompareMinor(want, to) != 0 {
+		return nil
+	}
+	for _, m := range o.Etcd.Members {
+		runs, err := version.Parse(m.Version)
+		if m.Learner && m.Name == "" || err == nil && version.CompareMinor(runs, to) <= 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the downgrade to %s is wanted, and no member would keep etcd there", o.Etcd.Downgrade)
+}
