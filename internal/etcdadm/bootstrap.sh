@@ -45,6 +45,38 @@ metrics() {
 	echo "ETCD_LISTEN_METRICS_URLS=http://$address:2381" >/etc/etcd/quorate.env
 }
 
+# number is the minor version in a text such as 3.6.16.
+number() { echo "$1" | sed -n 's/^ *[0-9][0-9]*\.\([0-9][0-9]*\).*/\1/p'; }
+
+# newer: the member at $via is of a newer minor version than this etcd.
+newer() {
+	theirs=$(number "$(ctl --endpoints "$via" endpoint status 2>/dev/null | cut -d, -f3)")
+	[ "${theirs:-0}" -gt "$(number "$VERSION")" ]
+}
+
+# ask has the member at $via answer over HTTP, as etcdctl of an older version does not know what to ask. etcdadm needs curl, too.
+ask() {
+	path=$1
+	shift
+	curl -sS --max-time 3 --cacert $PKI/ca.crt --cert $PKI/etcdctl-etcd-client.crt --key $PKI/etcdctl-etcd-client.key "$@" "$via$path" 2>&1
+}
+
+# too_new: this etcd could not read the data of the cluster, as $last says. As a learner that cannot start it would keep them from being lowered.
+too_new() {
+	newer || return 1
+	answer=$(ask /version)
+	theirs=$(echo "$answer" | sed -n 's/.*"etcdcluster":"\([0-9.]*\)".*/\1/p')
+	last="etcd $VERSION joins when the cluster is lowered from ${theirs:-what is not known: $answer}"
+	[ -z "$theirs" ] || [ "$(number "$theirs")" -gt "$(number "$VERSION")" ]
+}
+
+# downgrading: no member can start that joins. The controller cancels the downgrade once this one is in the list.
+downgrading() {
+	newer || return 1
+	case $(ask /v3/maintenance/status -d '{}') in *'"enabled":true'*) return 0 ;; esac
+	return 1
+}
+
 # become_learner has this machine in the list of members, as learner if it is new, and leaves the endpoint that answered in $via.
 # etcdadm itself would add a voter, which costs the quorum if it never starts.
 become_learner() {
@@ -54,7 +86,7 @@ become_learner() {
 			members=$(ctl --endpoints "$via" member list 2>&1) || { last="$via: $members"; continue; }
 			mine=$(echo "$members" | grep -F " $peer,") || mine=
 			case $mine in
-			"") last=$(ctl --endpoints "$via" member add "$NAME" --learner --peer-urls="$peer" 2>&1) && {
+			"") ! too_new && last=$(ctl --endpoints "$via" member add "$NAME" --learner --peer-urls="$peer" 2>&1) && {
 				say "added as learner through $via"
 				return 0
 			} ;;
@@ -85,6 +117,11 @@ join() {
 	end=$(($(now) + WAIT))
 	until runs; do
 		become_learner
+		if downgrading; then
+			[ "$(now)" -lt $end ] || die "a downgrade of etcd stays enabled, and no member can start"
+			sleep 1
+			continue
+		fi
 		# etcdadm does not stop a unit that is starting or is being restarted, and would remove the data below a running etcd.
 		systemctl stop $UNIT >/dev/null 2>&1
 		# It fails on a learner, waits while other members cannot be reached, and leaves an etcd that cannot start when the members

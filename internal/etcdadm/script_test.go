@@ -22,7 +22,9 @@ type host struct {
 // programs stand for those of a machine. etcdctl comes out of the archive.
 var programs = map[string]string{
 	"ip":    `[ -e DIR/no-route ] || echo "192.0.2.1 via 10.0.0.254 dev eth0 src 10.0.0.5 uid 0"`,
-	"sleep": `exit 0`,
+	"sleep": `echo "sleep $1" >>DIR/slept; [ ! -e DIR/after ] || . DIR/after`,
+	"curl": `echo "curl $*" | sed 's/curl.*https/curl https/' >>DIR/asked
+case $* in */version) cat DIR/version ;; */v3/maintenance/status) cat DIR/downgrade ;; esac`,
 	"systemctl": `echo "systemctl $*" >>DIR/calls
 case $1 in is-active) [ -e DIR/active ] ;; stop) rm -f DIR/active ;; esac`,
 	"etcdadm": `echo "etcdadm $1 $([ $1 != join ] || echo $2)" >>DIR/calls
@@ -39,10 +41,13 @@ for a; do case $a in --endpoints) next=1 ;; *) [ -z "$next" ] || { at=$a; next=;
 case "$*" in
 *"member list"*) [ $at != https://dead:2379 ] || { echo "deadline exceeded"; exit 1; }; cat DIR/members ;;
 *"member add"*) echo "$*" | sed 's/.*member add/add member add/' >>DIR/calls; cat DIR/refusal 2>/dev/null && exit 1; echo "5, unstarted, , https://10.0.0.5:2380, , true" >>DIR/members ;;
-*"endpoint status"*) [ -e DIR/active ] ;;
+*"endpoint status"*) cat DIR/status 2>/dev/null; [ -e DIR/active ] ;;
 *"endpoint health"*) [ -e DIR/voter ] ;;
 esac
 `
+
+// newerStatus is what etcdctl says of a member that is newer than the machine's etcd.
+const newerStatus = "https://10.0.0.1:2379, 8e9e05c52164694d, 3.7.1, 3.7.0, 20 kB, 20 kB, 0%, 2.1 GB, true, false, 2, 4, 4, , , false\n"
 
 func newHost(t *testing.T) *host {
 	t.Helper()
@@ -161,6 +166,32 @@ func TestBootstrapScript(t *testing.T) {
 				h.Fatal(err)
 			}
 		}, Init, nil, 0, "", "etcdadm download; etcdadm init"},
+		{"an older etcd, before the cluster is lowered", func(h *host) {
+			h.write("status", newerStatus)
+			h.write("version", `{"etcdserver":"3.7.1","etcdcluster":"3.7.0","storage":"3.7.0"}`)
+		}, Join, []string{one}, 1, "cannot become a learner: etcd 3.6.16 joins when the cluster is lowered from 3.7.0", ""},
+		{"an older etcd, and nobody tells", func(h *host) {
+			h.write("status", newerStatus)
+			h.write("version", "curl: (28) Operation timed out")
+		}, Join, []string{one}, 1, "joins when the cluster is lowered from what is not known: curl: (28) Operation timed out", ""},
+		{"an older etcd, in a cluster that is lowered in time", func(h *host) {
+			h.write("status", newerStatus)
+			h.write("version", `{"etcdserver":"3.7.1","etcdcluster":"3.7.0","storage":"3.7.0"}`)
+			h.write("downgrade", `{"version":"3.7.1","downgradeInfo":{"enabled":true,"targetVersion":"3.6.0"}}`)
+			// What happens while it waits, from one look to the next.
+			h.write("after", `n=$(wc -l <DIR/slept)
+[ $n -lt 1 ] || echo '{"etcdserver":"3.7.1","etcdcluster":"3.6.0","storage":"3.6.0"}' >DIR/version
+[ $n -lt 3 ] || echo '{"version":"3.7.1","downgradeInfo":{}}' >DIR/downgrade
+`)
+		}, Join, []string{one}, 0, "added as learner through " + one, add + "; " + join},
+		{"an older etcd, and the downgrade is not cancelled", func(h *host) {
+			h.write("status", newerStatus)
+			h.write("version", `{"etcdserver":"3.7.1","etcdcluster":"3.6.0","storage":"3.6.0"}`)
+			h.write("downgrade", `{"version":"3.7.1","downgradeInfo":{"enabled":true,"targetVersion":"3.6.0"}}`)
+		}, Join, []string{one}, 1, "a downgrade of etcd stays enabled", add},
+		{"beside an older etcd", func(h *host) {
+			h.write("status", "https://10.0.0.1:2379, 8e9e05c52164694d, 3.5.35, 20 kB, true, false, 2, 4, 4, \n")
+		}, Join, []string{one}, 0, "added as learner", add + "; " + join},
 		{"no route", func(h *host) { h.write("no-route", "") }, Join, []string{one}, 1, "there is no default route", ""},
 		{"no etcdadm", func(h *host) {
 			if err := os.Remove(filepath.Join(h.dir, "bin/etcdadm")); err != nil {

@@ -112,11 +112,12 @@ func (*Kind) Status(object group.Object) group.Status {
 // Want implements group.Kind.
 func (*Kind) Want(*group.Turn) {}
 
-// Look implements group.Kind: whether members of the wanted version can join.
+// Look implements group.Kind: whether members of the wanted version can join, and of which version new ones are.
 func (*Kind) Look(_ context.Context, t *group.Turn) error {
 	if text := leap(Version(of(t)), versions(t)); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: "spec.version: " + text, Replaceable: true})
 	}
+	t.Facts.Want.EtcdVersion = buildVersion(t)
 	return nil
 }
 

@@ -88,6 +88,51 @@ func TestRollout(t *testing.T) {
 	}
 }
 
+// TestDowngrade: etcd is lowered before the first member of the older version, which starts when the downgrade has ended.
+func TestDowngrade(t *testing.T) {
+	w := grown(t, 3)
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.5.35" })
+	w.rest()
+	want := "enable 3.5, cancel, promote demo-etcd-4, remove demo-etcd-2, promote demo-etcd-5, remove demo-etcd-3, promote demo-etcd-6, lead demo-etcd-6, remove demo-etcd-1"
+	if got := strings.Join(w.done, ", "); got != want || w.most != 4 {
+		t.Errorf("done with up to %d machines\n%s, want\n%s", w.most, got, want)
+	}
+	if got := w.etcd().Status.Version; got != "v3.5.35" {
+		t.Errorf("the version is %s", got)
+	}
+	w.done = nil
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.6.16" })
+	if w.rest(); strings.Contains(strings.Join(w.done, " "), "enable") || w.keeps() != "3.6" {
+		t.Errorf("up again is %v, data are of %s", w.done, w.keeps())
+	}
+}
+
+// TestDowngradeTakenBack: in the middle, before and after the first member of the older version votes.
+func TestDowngradeTakenBack(t *testing.T) {
+	w := grown(t, 3)
+	w.lagging["all"] = true // nobody joins
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.5.35" })
+	w.settle()
+	if got := strings.Join(w.done, ", "); got != "enable 3.5" || w.keeps() != "3.5" || len(w.machines()) != 4 {
+		t.Fatalf("done is %s, data are of %s, machines %s", got, w.keeps(), w.names())
+	}
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.6.16" })
+	w.rest()
+	if got := strings.Join(w.done, ", "); got != "enable 3.5, cancel" || w.keeps() != "3.6" || w.voters() != "demo-etcd-1 demo-etcd-2 demo-etcd-3" {
+		t.Errorf("done is %s, data are of %s, voters %s", got, w.keeps(), w.voters())
+	}
+	w.lagging = map[string]bool{}
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.5.35" })
+	for !strings.Contains(w.voters(), "demo-etcd-5") {
+		w.around()
+	}
+	w.restart()
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.6.16" })
+	if w.rest(); w.keeps() != "3.6" || len(w.machines()) != 3 || strings.Contains(w.voters(), "demo-etcd-5") {
+		t.Errorf("data are of %s, voters %s", w.keeps(), w.voters())
+	}
+}
+
 // TestMade: what a machine consists of says whose it is, and no control plane's.
 func TestMade(t *testing.T) {
 	e := testEtcd(1)

@@ -15,7 +15,7 @@ import (
 // DefaultVersion is the version of etcd where spec.version says none.
 const DefaultVersion = "3.6.16"
 
-// last35 is the first patch of etcd 3.5 whose members 3.6 can join: of older ones it takes voters for learners, and loses their names.
+// last35 is the first patch of etcd 3.5 whose members can be beside those of 3.6: of older ones 3.6 takes voters for learners, and loses their names.
 // Source: measured with 3.5.16 and 3.6.16; etcd's changelog names 3.5.26.
 var last35 = version.Version{Major: 3, Minor: 5, Patch: 26}
 
@@ -47,7 +47,7 @@ func versions(t *group.Turn) []version.Version {
 }
 
 // leap says why members of a wanted version cannot take the place of those that are there, the oldest first; empty: they can. etcd goes
-// one minor version at a time, and not back: while a downgrade is enabled it takes no new member of the older version.
+// one minor version at a time, up and back.
 func leap(want string, members []version.Version) string {
 	to, err := version.Parse(want)
 	switch {
@@ -57,12 +57,13 @@ func leap(want string, members []version.Version) string {
 		return ""
 	}
 	oldest, newest := members[0], members[len(members)-1]
-	minor := func(v version.Version) string { return fmt.Sprintf("v%d.%d", v.Major, v.Minor) }
 	switch {
 	case to.Major != oldest.Major || to.Minor > oldest.Minor+1:
 		return fmt.Sprintf("it is %s, and a member has %s: one minor version at a time, v%d.%d would be accepted", want, oldest, oldest.Major, oldest.Minor+1)
-	case version.CompareMinor(to, newest) < 0:
-		return fmt.Sprintf("it is %s, and a member has %s: members of an older minor version cannot join, %s would be accepted", want, newest, minor(newest))
+	case to.Major != newest.Major || to.Minor < newest.Minor-1:
+		return fmt.Sprintf("it is %s, and a member has %s: one minor version at a time, v%d.%d would be accepted", want, newest, newest.Major, newest.Minor-1)
+	case version.CompareMinor(to, newest) < 0 && version.CompareMinor(to, last35) == 0 && version.Compare(to, last35) < 0:
+		return fmt.Sprintf("it is %s, and a member has %s: 3.6 takes the voters of that version for learners; %s or later of 3.5 would be accepted", want, newest, last35)
 	case version.CompareMinor(to, oldest) > 0 && version.CompareMinor(oldest, last35) == 0 && version.Compare(oldest, last35) < 0:
 		return fmt.Sprintf("it is %s, and a member has %s: 3.6 takes the voters of that version for learners; %s or later of 3.5 first would be accepted", want, oldest, last35)
 	}

@@ -1,6 +1,7 @@
 package etcdcluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ type world struct {
 	addresses, most int
 	// told are the values of status.endpoints, done what was done to members, and gone the machines that are, each in their order.
 	told, done, gone []string
+	downgrade        string // to which etcd is asked to lower its data
 }
 
 func (w *world) Want(client.ObjectKey, bool) {
@@ -86,7 +88,7 @@ func (w *world) Survey(_ context.Context, targets []etcd.Target) etcd.Survey {
 	if !s.Known {
 		s.Members = nil
 	}
-	s.Known = s.Known && !w.unsure
+	s.Known, s.Downgrade = s.Known && !w.unsure, w.downgrade
 	return s
 }
 
@@ -111,6 +113,48 @@ func (w *world) Promote(_ context.Context, _ []etcd.Target, id uint64) error {
 		}
 	}
 	return w.failing
+}
+
+// EnableDowngrade implements group.Quorum.
+func (w *world) EnableDowngrade(_ context.Context, _ []etcd.Target, to string) error {
+	w.downgrade = to + ".0"
+	w.done = append(w.done, "enable "+to)
+	return w.failing
+}
+
+// CancelDowngrade implements group.Quorum.
+func (w *world) CancelDowngrade(context.Context, []etcd.Target) error {
+	w.downgrade = ""
+	w.done = append(w.done, "cancel")
+	return w.failing
+}
+
+// monitor does what etcd does about its version: all data are of the lowest of the members', once all are known, or of that to which a
+// downgrade is enabled.
+func (w *world) monitor() {
+	oldest := "9"
+	for _, m := range w.members {
+		if m.Name == "" || m.Health != plan.Healthy {
+			return
+		}
+		oldest = min(oldest, m.Version)
+	}
+	if w.downgrade != "" {
+		oldest = w.downgrade
+	}
+	for i := range w.members {
+		if m := &w.members[i]; m.Version >= "3.6" {
+			m.Storage = oldest[:4] + "0"
+		}
+	}
+}
+
+// keeps is the minor version of the members' data; empty: there is none.
+func (w *world) keeps() string {
+	if len(w.members) == 0 {
+		return ""
+	}
+	return cmp.Or(w.members[0].Storage, w.members[0].Version)[:3]
 }
 
 func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) error {
@@ -300,18 +344,55 @@ func (w *world) etcdadm() {
 	for i := range w.members {
 		w.members[i].InSync = w.members[i].Learner && !w.lagging[w.members[i].Name]
 	}
+	w.monitor()
 	for _, m := range w.machines() {
+		if w.start(&m) {
+			continue
+		}
 		known := slices.ContainsFunc(w.members, func(e etcd.Member) bool { return e.Name == m.Name })
 		learns := slices.ContainsFunc(w.members, func(e etcd.Member) bool { return e.Learner })
 		ip := machine.InternalIP(&m)
 		if known || learns || ip == "" || !m.DeletionTimestamp.IsZero() || w.lagging["all"] {
 			continue
 		}
-		w.members = append(w.members, etcd.Member{
+		runs := w.versionOf(&m)
+		if runs < w.keeps() {
+			continue // it could not read the data
+		}
+		added := etcd.Member{
 			ID: uint64(w.addresses*10 + len(w.members)), Name: m.Name, PeerURLs: []string{"https://" + ip + ":2380"}, Health: plan.Healthy,
-			Learner: len(w.members) > 0, Leader: len(w.members) == 0,
-		})
+			Learner: len(w.members) > 0, Leader: len(w.members) == 0, Version: runs,
+		}
+		if w.downgrade != "" {
+			added.Name, added.Health, added.Version = "", plan.Unknown, ""
+		}
+		w.members = append(w.members, added)
 	}
+	w.monitor()
+}
+
+// versionOf is the version of etcd that a machine was made with.
+func (w *world) versionOf(m *clusterv1.Machine) string {
+	w.t.Helper()
+	config := &bootstrapv1alpha1.EtcdadmConfig{}
+	w.get(m.Name, config)
+	return strings.TrimPrefix(config.Spec.Version, "v")
+}
+
+// start starts the member on a machine that was added and waits, unless a downgrade is enabled. It reports whether there is one.
+func (w *world) start(m *clusterv1.Machine) bool {
+	ip := machine.InternalIP(m)
+	for i := range w.members {
+		e := &w.members[i]
+		if e.Name != "" || !slices.Contains(e.PeerURLs, "https://"+ip+":2380") {
+			continue
+		}
+		if w.downgrade == "" {
+			e.Name, e.Health, e.Version = m.Name, plan.Healthy, w.versionOf(m)
+		}
+		return true
+	}
+	return false
 }
 
 // silence lets a member answer no more; another leads then.

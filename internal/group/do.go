@@ -36,6 +36,8 @@ func (t *Turn) Do(ctx context.Context, step plan.Step) error {
 		return t.release(ctx, step.Machine)
 	case plan.MoveLeader, plan.PromoteMember, plan.RemoveMember:
 		return t.changeMembers(ctx, step)
+	case plan.EnableDowngrade, plan.CancelDowngrade:
+		return t.changeVersion(ctx, step)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:
@@ -125,9 +127,7 @@ func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, memberTime)
 	defer cancel()
-	to := t.dial()
-	targets := t.Targets(to)
-	targets = append(targets, t.Unregistered(t.Survey, to, targets)...)
+	targets := t.allTargets()
 	switch step.Verb {
 	case plan.MoveLeader:
 		if err := quorum.MoveLeader(ctx, targets, id); err != nil {
@@ -142,6 +142,28 @@ func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
 	}
 	t.Memory.left = step.Machine
 	return nil
+}
+
+// allTargets are all members that can be asked.
+func (t *Turn) allTargets() []etcd.Target {
+	to := t.dial()
+	targets := t.Targets(to)
+	return append(targets, t.Unregistered(t.Survey, to, targets)...)
+}
+
+// changeVersion has etcd lower its version, or not any more. What it said before is no longer believed then.
+func (t *Turn) changeVersion(ctx context.Context, step plan.Step) error {
+	quorum, err := t.Quorums.Of(ctx, t.Cluster)
+	if err != nil {
+		return err
+	}
+	t.Memory.Surveys.Drop()
+	ctx, cancel := context.WithTimeout(ctx, memberTime)
+	defer cancel()
+	if step.Verb == plan.CancelDowngrade {
+		return quorum.CancelDowngrade(ctx, t.allTargets())
+	}
+	return quorum.EnableDowngrade(ctx, t.allTargets(), step.Version)
 }
 
 // finish lets the group go. What it owns follows it.

@@ -189,7 +189,7 @@ func nodeComponent(node *corev1.Node, ready bool) plan.Component {
 func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
 	o.Survey = survey
 	facts := &o.Facts.Etcd
-	facts.Known, facts.Agreed, facts.Why = survey.Known, survey.Agreed, survey.Why
+	facts.Known, facts.Agreed, facts.Why, facts.Downgrade = survey.Known, survey.Agreed, survey.Why, survey.Downgrade
 	matched := o.Match(survey.Members)
 	if matched.Contradiction != "" {
 		facts.Agreed = false
@@ -207,6 +207,8 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 			Health:  m.Health,
 			Why:     m.Why,
 			Alarms:  m.Alarms,
+			Version: m.Version,
+			Storage: m.Storage,
 		})
 	}
 	slices.SortFunc(facts.Members, func(a, b plan.Member) int { return cmp.Compare(a.ID, b.ID) })

@@ -23,6 +23,9 @@ type Quorum interface {
 	MoveLeader(ctx context.Context, targets []etcd.Target, to uint64) error
 	// Promote lets a learner vote.
 	Promote(ctx context.Context, targets []etcd.Target, id uint64) error
+	// EnableDowngrade has etcd lower its version to a minor version, such as 3.5; CancelDowngrade ends that.
+	EnableDowngrade(ctx context.Context, targets []etcd.Target, to string) error
+	CancelDowngrade(ctx context.Context, targets []etcd.Target) error
 	// RemoveMember removes a member; removing what is gone is no error.
 	RemoveMember(ctx context.Context, targets []etcd.Target, id uint64) error
 }

@@ -84,8 +84,10 @@ func (w *world) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { 
 func (w *world) Survey(context.Context, []etcd.Target) etcd.Survey {
 	return etcd.Survey{Known: true, Agreed: true, Members: slices.Clone(w.members)}
 }
-func (w *world) MoveLeader(context.Context, []etcd.Target, uint64) error { return nil }
-func (w *world) Promote(context.Context, []etcd.Target, uint64) error    { return nil }
+func (w *world) MoveLeader(context.Context, []etcd.Target, uint64) error      { return nil }
+func (w *world) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
+func (w *world) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }
+func (w *world) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
 func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) error {
 	w.members = slices.DeleteFunc(w.members, func(m etcd.Member) bool { return m.ID == id })
 	return nil

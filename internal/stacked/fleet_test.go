@@ -101,9 +101,11 @@ func (e fleetEtcd) Survey(ctx context.Context, _ []etcd.Target) etcd.Survey {
 	}
 	return etcd.Survey{Known: true, Agreed: true, Members: []etcd.Member{{ID: 1, Name: "demo-cp-1", Health: plan.Healthy, Leader: true}}}
 }
-func (e fleetEtcd) MoveLeader(context.Context, []etcd.Target, uint64) error   { return nil }
-func (e fleetEtcd) Promote(context.Context, []etcd.Target, uint64) error      { return nil }
-func (e fleetEtcd) RemoveMember(context.Context, []etcd.Target, uint64) error { return nil }
+func (e fleetEtcd) MoveLeader(context.Context, []etcd.Target, uint64) error      { return nil }
+func (e fleetEtcd) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
+func (e fleetEtcd) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }
+func (e fleetEtcd) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
+func (e fleetEtcd) RemoveMember(context.Context, []etcd.Target, uint64) error    { return nil }
 
 func newFleet(b testing.TB, size, away int) *fleet {
 	b.Helper()

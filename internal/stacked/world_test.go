@@ -242,7 +242,9 @@ func (w *world) MoveLeader(_ context.Context, _ []etcd.Target, to uint64) error 
 	return w.failChange
 }
 
-func (w *world) Promote(context.Context, []etcd.Target, uint64) error { return nil }
+func (w *world) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
+func (w *world) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }
+func (w *world) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
 func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) error {
 	defer w.locked()()
 	if w.failChange == nil {

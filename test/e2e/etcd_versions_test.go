@@ -20,8 +20,9 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
-// etcdVersions: an etcd cluster of three goes from etcd 3.5 to 3.6 by machines, under a control plane that goes on writing. It does not
-// go back, and says so. Members come back after their process was killed, and after their machine was powered off.
+// etcdVersions: an etcd cluster of three goes from etcd 3.5 to 3.6 and back by machines, under a control plane that goes on writing. What
+// etcd would not take is refused, and a way back that is taken back ends where it began. Members come back after their process was killed,
+// and after their machine was powered off.
 func etcdVersions(t *testing.T, e *environment) {
 	const name = "zulu"
 	e.up(t, name, "--replicas", "1", "--etcd", "3", "--etcd-version", "3.5.35")
@@ -38,20 +39,8 @@ func etcdVersions(t *testing.T, e *environment) {
 		t.Errorf("the status is\n%s", out)
 	}
 
-	ctx, stop := context.WithCancel(context.Background())
-	seen := e.countMachines(t, ctx, etcdLabels(name))
-	e.written(t, name, func() {
-		start := time.Now()
-		e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = "3.6.16" })
-		e.etcdReplaced(t, name, before)
-		t.Logf("FIGURE three machines of etcd from 3.5.35 to 3.6.16: %.1f s", time.Since(start).Seconds())
-	})
-	stop()
-	if most := (<-seen).most; most != 4 {
-		t.Errorf("there were up to %d machines of etcd, want 4", most)
-	}
+	e.goesTo(t, name, "3.5.35", "3.6.16")
 	members := e.etcdMachineNames(t, name)
-	eventually(t, "the version of the cluster is that of the new ones", patience, func() string { return e.etcdClusterVersion(members[0], "3.6") })
 	if out := e.quorate(t, "logs", members[0]); !strings.Contains(out, "ready to serve client requests") {
 		t.Errorf("the log of etcd is\n%s", out)
 	}
@@ -72,15 +61,60 @@ func etcdVersions(t *testing.T, e *environment) {
 	if after := e.etcdMachineNames(t, name); !slices.Equal(after, members) {
 		t.Errorf("the machines were %v and are %v", members, after)
 	}
+	e.takesBack(t, name, members)
+	e.goesTo(t, name, "3.6.16", "3.5.35")
 	eventually(t, "the node is healthy", patience, e.healthy(t, name, 1))
 	e.takeDown(t, name)
 }
 
-// refusesOldEtcd asks for an older minor version, sees that it is refused and no machine touched, and takes that back.
+// goesTo takes an etcd cluster of three from one version to another under writes, and sees that there is one machine more at most.
+func (e *environment) goesTo(t *testing.T, name, from, to string) {
+	t.Helper()
+	before := e.etcdMachineNames(t, name)
+	ctx, stop := context.WithCancel(context.Background())
+	seen := e.countMachines(t, ctx, etcdLabels(name))
+	e.written(t, name, func() {
+		start := time.Now()
+		e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = to })
+		e.etcdReplaced(t, name, before)
+		t.Logf("FIGURE three machines of etcd from %s to %s: %.1f s", from, to, time.Since(start).Seconds())
+	})
+	stop()
+	if most := (<-seen).most; most != 4 {
+		t.Errorf("there were up to %d machines of etcd, want 4", most)
+	}
+	for _, m := range e.etcdMachineNames(t, name) {
+		eventually(t, m+" has the version of the new ones", patience, func() string { return e.etcdClusterVersion(m, to[:3]) })
+	}
+}
+
+// takesBack asks for an older minor version, and takes that back when etcd was lowered and a machine made for it: nobody else is touched, and etcd has
+// its version again.
+func (e *environment) takesBack(t *testing.T, name string, members []string) {
+	t.Helper()
+	start := time.Now()
+	e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = "3.5.35" })
+	eventually(t, "etcd is lowered", patience, func() string { return e.etcdClusterVersion(members[0], "3.5") })
+	eventually(t, "a machine of the older version", patience, func() string {
+		if n := len(e.etcdMachineNames(t, name)); n != 4 {
+			return fmt.Sprintf("%d machines: %s", n, e.etcdClusterOf(t, name).Status.Plan.Message)
+		}
+		return ""
+	})
+	e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = "3.6.16" })
+	e.etcdSettled(t, name, 3)
+	eventually(t, "etcd has its version again", patience, func() string { return e.etcdClusterVersion(members[0], "3.6") })
+	t.Logf("FIGURE etcd from 3.6.16 on the way to 3.5.35 and back: %.1f s", time.Since(start).Seconds())
+	if after := e.etcdMachineNames(t, name); !slices.Equal(after, members) {
+		t.Errorf("the machines were %v and are %v", members, after)
+	}
+}
+
+// refusesOldEtcd asks for a version that 3.6 cannot be beside, sees that it is refused and no machine touched, and takes that back.
 func (e *environment) refusesOldEtcd(t *testing.T, name string, machines []string) {
 	t.Helper()
-	e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = "3.5.35" })
-	eventually(t, "3.5 is refused", patience, func() string {
+	e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = "3.5.25" })
+	eventually(t, "3.5.25 is refused", patience, func() string {
 		if plan := e.etcdClusterOf(t, name).Status.Plan; plan.Reason != "InvalidVersionChange" {
 			return plan.Reason + ": " + plan.Message
 		}
