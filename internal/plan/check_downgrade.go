@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/internal/version"
 )
 
-// checkEnableDowngrade allows etcd to be lowered by one minor version, to that which is wanted, while all members answer and none comes or goes.
+// checkEnableDowngrade allows etcd to be lowered by one minor version, to that which is wanted, while all members answer, none joins, and another could.
 func checkEnableDowngrade(o Observed, s Step) error {
 	if err := checkLowered(o); err == nil {
 		return errors.New("no member keeps data that would have to be lowered")
@@ -25,18 +25,16 @@ func checkEnableDowngrade(o Observed, s Step) error {
 	for _, m := range o.Etcd.Members {
 		data := dataOf(m)
 		switch {
-		case m.Learner || m.Health != Healthy || len(m.Alarms) > 0:
-			return fmt.Errorf("member %s is no healthy voter: etcd is lowered when all are", m.ID)
+		case m.Learner:
+			return fmt.Errorf("member %s is a learner: etcd is lowered when nobody joins", m.ID)
 		case data.Major != want.Major || data.Minor != want.Minor+1:
 			return fmt.Errorf("member %s keeps data of %s: one minor version at a time", m.ID, data)
 		}
 	}
-	for _, m := range o.Machines {
-		if m.Deleting {
-			return fmt.Errorf("%s is leaving: one change at a time", m.Name)
-		}
+	if err := checkSurroundings(o); err != nil {
+		return err
 	}
-	return checkSurroundings(o)
+	return checkJoin(o)
 }
 
 // dataOf is the version of a member's data; zero: not known.

@@ -122,16 +122,13 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 	if len(newer) < len(s.voters) {
 		return "the members keep data of different versions"
 	}
-	if going := s.with(leaving); len(going) > 0 {
-		return s.departures(going)
-	}
 	if len(s.learners) > 0 {
 		return "member " + s.learners[0].label() + " is a learner"
 	}
 	if s.uneven() {
 		return "an odd number of replicas must be wanted first"
 	}
-	for _, v := range []opinion{s.prepared(), s.placed(), s.waitForMatch(), s.alarm()} {
+	for _, v := range []opinion{s.prepared(), s.waitForDeletions(), s.placed(), s.waitForMatch(), s.alarm()} {
 		if v.decided {
 			return v.decision.Message
 		}

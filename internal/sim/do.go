@@ -56,6 +56,8 @@ func (w *World) act(s plan.Step) error {
 		w.promote(w.memberByID(s.Member))
 	case plan.MoveLeader, plan.RemoveMember:
 		return w.reconfigure(s)
+	case plan.EnableDowngrade, plan.CancelDowngrade:
+		return w.lower(s)
 	case plan.Finish:
 		w.finished = true
 	default:
@@ -111,7 +113,7 @@ func (w *World) create(s plan.Step) {
 	if w.named(s.Machine) != nil {
 		return
 	}
-	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, created: w.now, spec: spec, hook: true}
+	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
 	w.inherit(h)
 	w.hosts = append(w.hosts, h)
 	w.enter(h, booting)

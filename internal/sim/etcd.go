@@ -26,6 +26,8 @@ type member struct {
 	removed bool
 	corrupt bool      // its data differ from those of the others
 	mute    time.Time // since when nobody can ask it
+	data    int       // the version of its data
+	dataDue time.Time // when it is another; zero: not now
 }
 
 // add puts a member into the list.

@@ -39,6 +39,7 @@ type host struct {
 	first        bool // it initialises the cluster
 	created      time.Time
 	spec         int  // that it was made of
+	minor        int  // the version of its etcd
 	dropped      bool // nobody wanted that at times since
 
 	// the object
@@ -228,7 +229,7 @@ func (w *World) progress(h *host) bool {
 // isDue: a host's stage can end. One that waits for its turn goes on as soon as etcd takes another member.
 func (w *World) isDue(h *host) bool {
 	if h.stage == queuing {
-		return w.mayAdd() && h.finds(nil)
+		return w.mayAdd() && h.finds(nil) && w.canRead(h)
 	}
 	return w.hasPassed(h.due)
 }
@@ -246,6 +247,7 @@ func (w *World) leave(h *host) bool {
 		w.enter(h, starting)
 	case starting:
 		w.run(h.member)
+		h.member.data = w.keeps
 		w.enter(h, syncing)
 	case syncing:
 		h.member.learner = false
@@ -264,7 +266,7 @@ func (w *World) leave(h *host) bool {
 func (w *World) mayLeave(h *host) bool {
 	switch h.stage {
 	case starting:
-		return !h.member.removed
+		return !h.member.removed && w.mayStart(h)
 	case syncing:
 		return w.mayPromote(h.member)
 	case raising:
@@ -283,6 +285,7 @@ func (w *World) booted(h *host) {
 		w.members, w.leader = nil, nil
 		h.member = w.add(h, false)
 		w.run(h.member)
+		w.begins(h.member)
 		if w.setup.EtcdOnly {
 			w.rise(h)
 			return

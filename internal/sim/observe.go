@@ -127,6 +127,7 @@ func (w *World) Observe() plan.Observed {
 	if o.Etcd.Ours() {
 		w.survey(&o)
 	}
+	w.addVersions(&o)
 	if w.setup.EtcdOnly {
 		o.Policy.EtcdOnly, o.Cluster.Endpoint = true, ""
 		o.Cluster.Reachable, o.Cluster.Unreachable = true, ""

@@ -31,6 +31,7 @@ func (w *World) hasWorkers() bool {
 func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgePause(s, fresh)
 	w.judgeWrite(s, fresh)
+	w.judgeVersion(s, fresh)
 	if fresh {
 		w.judgeAround(s)
 		w.judgeGoing(w.named(s.Machine), s)
@@ -512,6 +513,9 @@ func (w *World) membersAsWanted() error {
 		if m.learner || !m.running || m.corrupt || w.named(m.host.name) != m.host {
 			return fmt.Errorf("the member of %s is not as it should be", m.host.name)
 		}
+	}
+	if w.lowering > 0 {
+		return fmt.Errorf("a downgrade to etcd 3.%d is enabled, so that nobody can join", w.lowering)
 	}
 	if len(w.members) != w.replicas {
 		return fmt.Errorf("%d members of %d", len(w.members), w.replicas)

@@ -88,7 +88,7 @@ func (w *World) judgeOrder(d plan.Decision) {
 	}
 	w.judgeBeside(d)
 	w.judgeLiving(d.Step)
-	if isBeforeAll(d.Step) {
+	if isBeforeAll(d.Step) || d.Step.Verb == plan.CancelDowngrade { // until then nobody can join
 		return
 	}
 	w.judgeLeisure(d)
@@ -544,7 +544,7 @@ func (w *World) isSettled(h *host) bool {
 // dueToGrow: another machine could join at once.
 func (w *World) dueToGrow() bool {
 	s := w.setup
-	if s.Serial || s.MaxParallel > 0 || w.replicas%2 == 0 || len(w.hosts) >= w.replicas {
+	if s.Serial || s.MaxParallel > 0 || w.replicas%2 == 0 || len(w.hosts) >= w.replicas || w.newestData() > s.minor(w.spec) {
 		return false
 	}
 	return !w.lasts(Invalid, 0) && w.isReplaceable() && w.isUnsound() == "" && w.isRisen()

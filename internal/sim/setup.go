@@ -22,6 +22,8 @@ type Setup struct {
 	NodeOnly bool
 	// EtcdOnly: the group is of the kind EtcdCluster. Machines run a member of etcd and nothing else.
 	EtcdOnly bool
+	// Minors are the minor versions of etcd 3 of the specs, by their numbers, where a change of the spec changes that; nil: none does.
+	Minors map[int]int
 	// Serial: kubeadm joins etcd as a voter, as it did before v1.29.
 	Serial bool
 	// Lenient: etcd takes a new member while those voters that are connected stay a majority with
@@ -136,6 +138,7 @@ func Random(seed int64) Setup {
 	s := random(seed)
 	s.drawKind(seed)
 	s.drawEtcdOnly(seed)
+	s.drawVersions(seed)
 	return s
 }
 

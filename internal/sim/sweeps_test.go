@@ -196,3 +196,22 @@ func TestLenientEtcd(t *testing.T) {
 		live(t, s)
 	}
 }
+
+// TestDowngradeAtEveryMoment: etcd of a group of its kind is taken to an older minor version, and at every moment of it a machine dies or is away, the
+// user takes it back, or the controller starts anew.
+func TestDowngradeAtEveryMoment(t *testing.T) {
+	const begin = 4 * time.Minute
+	for at := begin; at < begin+5*time.Minute; at += 2 * time.Second {
+		for n, e := range []Event{
+			{Kind: Kill, N: 1}, {Kind: Kill, N: 2}, {Kind: Kill, N: 4}, {Kind: Kill, N: 5}, {Kind: DeleteMachine, N: 4}, {Kind: Crash, N: 3, For: time.Minute},
+			{Kind: Crash, N: 4, For: time.Minute}, {Kind: Hang, N: 1, For: time.Minute}, {Kind: Change, N: 1}, {Kind: Change, N: 3}, {Kind: Restart}, {Kind: Scale, N: 5},
+			{Kind: Pause, For: 5 * time.Minute}, {Kind: Mark, N: 4},
+		} {
+			s := Setup{Seed: int64(n), Replicas: 3, Surge: n % 2, Domains: abc, Checks: true, Repair: always, Minors: map[int]int{1: 6, 2: 5, 3: 6}}
+			s.makeEtcdOnly()
+			e.At = at
+			s.Script = inOrder(Event{At: begin, Kind: Change, N: 2}, e)
+			live(t, s)
+		}
+	}
+}

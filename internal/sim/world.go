@@ -45,6 +45,9 @@ type World struct {
 	struck      []*member // that a person removed by hand
 	leader      *member
 	leaderless  time.Time
+	keeps       int       // the version of etcd
+	lowering    int       // to which it is asked to lower that; 0: to none
+	versionDue  time.Time // when it changes; zero: not now
 	script      []Event
 
 	forgot      bool // whether the cluster was initialised is neither recorded nor seen
@@ -121,6 +124,7 @@ func (w *World) moments(at func(time.Time)) {
 		at(m.back)
 		at(m.since.Add(connected))
 	}
+	w.versionMoments(at)
 	if w.leader == nil && w.hasQuorum() {
 		at(w.leaderless.Add(election))
 	}
@@ -186,6 +190,7 @@ func (w *World) happen() {
 			w.age(h)
 		}
 	}
+	w.monitorVersions()
 	w.endOrphaning()
 	w.checkHealth()
 }
