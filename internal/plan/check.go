@@ -76,13 +76,13 @@ func checkForm(d Decision) error {
 	wanted := map[Verb]Step{
 		Nothing: {}, Wait: {}, Finish: {}, CancelDowngrade: {},
 		EnableDowngrade: {Version: "x"},
-		Write:        {Chore: "x"},
-		Create:       {Machine: "x"},
-		Adopt:        {Machine: "x"},
-		Delete:       {Machine: "x"},
-		ReleaseHook:  {Machine: "x"},
-		MoveLeader:   {Member: "x"},
-		RemoveMember: {Member: "x"}, PromoteMember: {Member: "x"},
+		Write:           {Chore: "x"},
+		Create:          {Machine: "x"},
+		Adopt:           {Machine: "x"},
+		Delete:          {Machine: "x"},
+		ReleaseHook:     {Machine: "x"},
+		MoveLeader:      {Member: "x"},
+		RemoveMember:    {Member: "x"}, PromoteMember: {Member: "x"},
 	}
 	want, known := wanted[s.Verb]
 	switch {
@@ -213,10 +213,7 @@ func checkCreate(o Observed, s Step) error {
 	if err := checkFacts(o); err != nil {
 		return err
 	}
-	if err := checkLowered(o); err != nil {
-		return err
-	}
-	return checkJoin(o)
+	return checkNewJoin(o)
 }
 
 // checkSurroundings: what a new machine needs around it is there.

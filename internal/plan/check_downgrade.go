@@ -60,6 +60,14 @@ func checkLowered(o Observed) error {
 	return nil
 }
 
+// checkNewJoin allows a machine that is made now to join.
+func checkNewJoin(o Observed) error {
+	if err := checkLowered(o); err != nil {
+		return err
+	}
+	return checkJoin(o)
+}
+
 // checkCancelDowngrade allows a downgrade to end that is not wanted, or that a member of the older version, or one that has not started, outlasts.
 func checkCancelDowngrade(o Observed) error {
 	if err := checkMembership(o); err != nil {
