@@ -1,7 +1,7 @@
 package etcd_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -165,29 +165,54 @@ func TestDowngradeTakenBack(t *testing.T) {
 	o.await("3.5", "3.5.0")
 }
 
-// TestMemberTellsVersion: what a machine asks before it adds itself is answered at the members' client URLs.
-func TestMemberTellsVersion(t *testing.T) {
+// TestDowngradeTakenBackLate: a member of the older version votes already, and one of the newer takes its place.
+func TestDowngradeTakenBackLate(t *testing.T) {
 	t.Parallel()
 	o := newOld(t)
 	o.enable()
 	o.await("3.5", "3.5.0")
+	p := o.add("cp-4")
+	o.cancel()
+	o.join(p)
+	q := o.add("cp-5")
+	q.Path = ""
+	o.join(q)
+	o.await("3.5", "")
+	etcdtest.Must(t, o.c.RemoveMember(t.Context(), o.g.Targets(), o.ids[p.Name]))
+	o.g = o.g.But(p)
+	o.await("3.6", "")
+}
+
+// TestMembersTellMachines: what the script of a machine asks before it joins is answered at the members' client URLs.
+func TestMembersTellMachines(t *testing.T) {
+	t.Parallel()
+	o := newOld(t)
 	own := o.ca.Client()
 	own.ServerName = o.g[0].Name
-	h := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: own}}
-	for _, path := range []string{"version", "v3/maintenance/status"} {
-		url := strings.Replace(o.g[0].URL(), "http://", "https://", 1) + "/" + path
-		var r *http.Response
-		var err error
-		if path == "version" {
-			r, err = h.Get(url)
-		} else {
-			r, err = h.Post(url, "application/json", strings.NewReader("{}"))
+	h := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: own, DisableKeepAlives: true}}
+	says := func(text string, response *http.Response, err error) {
+		t.Helper()
+		etcdtest.Must(t, err)
+		body, err := io.ReadAll(response.Body)
+		etcdtest.Must(t, errors.Join(err, response.Body.Close()))
+		if !strings.Contains(string(body), text) {
+			t.Errorf("got %s, want %s", body, text)
 		}
-		etcdtest.Must(t, err)
-		text, err := io.ReadAll(r.Body)
-		etcdtest.Must(t, err)
-		t.Logf("%s: %s", path, text)
-		_ = r.Body.Close()
 	}
-	_ = context.Background
+	version := func(text string) {
+		t.Helper()
+		response, err := h.Get(o.g[0].URL() + "/version")
+		says(text, response, err)
+	}
+	status := func(text string) {
+		t.Helper()
+		response, err := h.Post(o.g[0].URL()+"/v3/maintenance/status", "application/x-www-form-urlencoded", strings.NewReader("{}"))
+		says(text, response, err)
+	}
+	version(`"etcdcluster":"3.6.0"`)
+	status(`"downgradeInfo":{}`)
+	o.enable()
+	o.await("3.5", "3.5.0")
+	version(`"etcdcluster":"3.5.0"`)
+	status(`"enabled":true`)
 }

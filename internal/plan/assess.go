@@ -18,7 +18,7 @@ type Assessment struct {
 	// Voters are the members that vote, as the quorum counts them.
 	Voters []quorum.Voter `json:"voters,omitempty"`
 	// Settled: every machine is complete and holds a healthy member, where members are Quorate's to
-	// keep, and no other member is there: nothing is under way, and nothing is wrong.
+	// keep, no other member is there, and etcd's version is not to be lowered: nothing is under way, and nothing is wrong.
 	Settled bool `json:"settled,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func Assess(o Observed) Assessment {
 	for _, given := range o.Etcd.Members {
 		a.Members = append(a.Members, assessMember(given))
 	}
-	a.Settled = a.Complete() == len(a.Machines) && (!o.Etcd.Ours() || a.holds(o.Etcd))
+	a.Settled = a.Complete() == len(a.Machines) && (!o.Etcd.Ours() || a.holds(o.Etcd) && len(s.tooNew()) == 0 && o.Etcd.Downgrade == "")
 	return a
 }
 

@@ -18,16 +18,15 @@ func checkEnableDowngrade(o Observed, s Step) error {
 	if o.Etcd.Downgrade != "" {
 		return fmt.Errorf("a downgrade to %s is enabled already", o.Etcd.Downgrade)
 	}
-	want, err := version.Parse(o.Want.EtcdVersion)
-	if err != nil || s.Version != fmt.Sprintf("%d.%d", want.Major, want.Minor) {
+	want, _ := version.Parse(o.Want.EtcdVersion)
+	if s.Version != fmt.Sprintf("%d.%d", want.Major, want.Minor) {
 		return fmt.Errorf("%s is not what is wanted, %s", s.Version, o.Want.EtcdVersion)
 	}
 	for _, m := range o.Etcd.Members {
-		data := dataOf(m)
-		switch {
-		case m.Learner:
+		if m.Learner {
 			return fmt.Errorf("member %s is a learner: etcd is lowered when nobody joins", m.ID)
-		case data.Major != want.Major || data.Minor != want.Minor+1:
+		}
+		if data := dataOf(m); version.CompareMinor(data, version.Version{Major: want.Major, Minor: want.Minor + 1}) != 0 {
 			return fmt.Errorf("member %s keeps data of %s: one minor version at a time", m.ID, data)
 		}
 	}
@@ -49,7 +48,7 @@ func dataOf(m Member) version.Version {
 // checkLowered: no voter keeps data that a machine made now could not read. What is not known may be such.
 func checkLowered(o Observed) error {
 	want, err := version.Parse(o.Want.EtcdVersion)
-	if err != nil || !o.Policy.EtcdOnly {
+	if err != nil {
 		return nil
 	}
 	for _, m := range o.Etcd.Members {
@@ -78,7 +77,7 @@ func checkCancelDowngrade(o Observed) error {
 		return errors.New("no downgrade is enabled")
 	}
 	want, err := version.Parse(o.Want.EtcdVersion)
-	if err != nil || !o.Policy.EtcdOnly {
+	if err != nil {
 		return errors.New("the version of etcd is not ours to change")
 	}
 	if version.CompareMinor(want, to) != 0 {
@@ -86,7 +85,7 @@ func checkCancelDowngrade(o Observed) error {
 	}
 	for _, m := range o.Etcd.Members {
 		runs, err := version.Parse(m.Version)
-		if m.Learner && m.Name == "" || err == nil && version.CompareMinor(runs, to) <= 0 {
+		if m.Name == "" || err == nil && version.CompareMinor(runs, to) <= 0 {
 			return nil
 		}
 	}

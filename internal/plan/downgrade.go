@@ -19,7 +19,7 @@ func minorText(v version.Version) string { return fmt.Sprintf("%d.%d", v.Major, 
 // wantedEtcd is the version of etcd that machines are made with; false: it is not known, or not ours to change.
 func (s *state) wantedEtcd() (version.Version, bool) {
 	v, err := version.Parse(s.Want.EtcdVersion)
-	return v, err == nil && s.Policy.EtcdOnly
+	return v, err == nil
 }
 
 // dataVersion is the version of the data that a member keeps: where it does not tell, as 3.5 does not, its own; false: not known.
@@ -87,7 +87,7 @@ func (s *state) holdsDown(to version.Version) *Member {
 		m := &s.Etcd.Members[i]
 		runs, err := version.Parse(m.Version)
 		on := s.on(m.Machine)
-		waits := m.Learner && m.Name == "" && on != nil && on.standing != leaving && !on.isOutdated() && !s.isAboutToGo(on)
+		waits := m.Name == "" && on != nil && on.standing != leaving && !s.isAboutToGo(on)
 		if waits || err == nil && version.CompareMinor(runs, to) <= 0 {
 			return m
 		}
@@ -114,8 +114,7 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 		return "a downgrade is enabled"
 	}
 	for _, m := range newer {
-		data, ok := m.dataVersion()
-		if !ok || data.Major != want.Major || data.Minor != want.Minor+1 {
+		if data, _ := m.dataVersion(); version.CompareMinor(data, version.Version{Major: want.Major, Minor: want.Minor + 1}) != 0 {
 			return "etcd goes back one minor version at a time"
 		}
 	}

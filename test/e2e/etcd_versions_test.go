@@ -92,6 +92,9 @@ func (e *environment) goesTo(t *testing.T, name, from, to string) {
 // its version again.
 func (e *environment) takesBack(t *testing.T, name string, members []string) {
 	t.Helper()
+	for _, m := range members {
+		eventually(t, m+" keeps data of 3.6", patience, func() string { return e.etcdClusterVersion(m, "3.6") })
+	}
 	start := time.Now()
 	e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = "3.5.35" })
 	eventually(t, "etcd is lowered", patience, func() string { return e.etcdClusterVersion(members[0], "3.5") })

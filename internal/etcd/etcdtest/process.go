@@ -189,6 +189,9 @@ func (p *Process) Target() etcd.Target {
 	}}
 }
 
+// URL is where the member's clients reach it.
+func (p *Process) URL() string { return "https://" + p.client }
+
 // Dials is how many connections were ever made through Target.
 func (p *Process) Dials() int { return int(p.dials.Load()) }
 
@@ -282,6 +285,3 @@ func freeAddress(tb testing.TB) string {
 	tb.Fatal("no port is free")
 	return ""
 }
-
-// URL is where the member's clients reach it.
-func (p *Process) URL() string { return "https://" + p.client }
