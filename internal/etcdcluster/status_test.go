@@ -331,9 +331,11 @@ func TestVersions(t *testing.T) {
 		{"v3.5.25", "v3.6.16", "it is v3.5.25, and a member has v3.6.16: 3.6 takes the voters of that version for learners; v3.5.26 or later of 3.5 would be accepted"},
 		{"v3.5.25", "v3.5.26", ""},
 		{"v3.6.25", "v3.7.0", ""},
+		{"v3.4.30", "v3.5.35", "it is v3.4.30: a version of etcd from v3.5 on would be accepted"},
+		{"v3.4.30", "", "it is v3.4.30: a version of etcd from v3.5 on would be accepted"},
 		{"v3.5.35", "v3.7.0", "it is v3.5.35, and a member has v3.7.0: one minor version at a time, v3.6 would be accepted"},
 		{"v3.5.35", "v3.6.16 v3.7.0", "one minor version at a time, v3.6 would be accepted"},
-		{"v2.6.0", "v3.6.16", "one minor version at a time"},
+		{"v2.6.0", "v3.6.16", "a version of etcd from v3.5 on would be accepted"},
 		{"v4.0.0", "v3.6.16", "one minor version at a time"},
 		{"nonsense", "v3.6.16", "nonsense"},
 	} {

@@ -53,6 +53,8 @@ func leap(want string, members []version.Version) string {
 	switch {
 	case err != nil:
 		return err.Error()
+	case version.CompareMinor(to, last35) < 0:
+		return fmt.Sprintf("it is %s: a version of etcd from v%d.%d on would be accepted", want, last35.Major, last35.Minor)
 	case len(members) == 0:
 		return ""
 	}
