@@ -236,3 +236,34 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+// tells adds to an answer how far its log goes and to which version a downgrade is enabled; none: to none.
+func tells(a answer, applied uint64, to string) answer {
+	a.status.RaftAppliedIndex, a.status.DowngradeInfo = applied, &pb.DowngradeInfo{Enabled: to != "", TargetVersion: to}
+	return a
+}
+
+// TestDowngradeTold: the one who knows most is believed, of those that follow a leader of this cluster and tell.
+func TestDowngradeTold(t *testing.T) {
+	three := list(t, "1:a 2:b 3:c")
+	a := func() answer { return said("a", 1, 1, three) }
+	b := func() answer { return said("b", 2, 1, three) }
+	for _, test := range []struct {
+		name    string
+		answers []answer
+		want    string
+	}{
+		{"nobody tells", []answer{a(), b()}, ""},
+		{"none is enabled", []answer{tells(a(), 7, ""), tells(b(), 7, "")}, ""},
+		{"enabled", []answer{tells(a(), 7, "3.5.0"), tells(b(), 7, "3.5.0")}, "3.5.0"},
+		{"one is behind", []answer{tells(a(), 7, "3.5.0"), tells(b(), 6, "")}, "3.5.0"},
+		{"one has not heard of the end", []answer{tells(a(), 6, "3.5.0"), tells(b(), 7, "")}, ""},
+		{"one is of 3.5, and goes further", []answer{tells(a(), 7, "3.5.0"), b(), refused("c")}, "3.5.0"},
+		{"one follows nobody", []answer{tells(a(), 6, ""), tells(b(), 6, ""), tells(said("c", 3, 0, three), 7, "3.5.0")}, ""},
+		{"one is of another cluster", []answer{tells(a(), 6, ""), tells(b(), 6, ""), elsewhere(tells(said("c", 3, 3, three), 7, "3.5.0"), 0xc2)}, ""},
+	} {
+		if got := conclude(test.answers).Downgrade; got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}

@@ -51,8 +51,11 @@ func (c *Cluster) CancelDowngrade(ctx context.Context, targets []Target) error {
 func (c *Cluster) downgrade(ctx context.Context, targets []Target, command func(answer, func(pb.DowngradeRequest_DowngradeAction) error) error, to string) error {
 	return again(ctx, func(ctx context.Context) error {
 		answers := c.ask(ctx, targets)
-		err := errors.New("no member follows a leader: " + conclude(answers).Why)
+		err := errors.New("no member that knows of downgrades follows a leader: " + conclude(answers).Why)
 		for _, a := range able(answers, 0) {
+			if !a.tellsDowngrade() {
+				continue // whether it did what it was told could not be seen
+			}
 			err = command(a, func(action pb.DowngradeRequest_DowngradeAction) error {
 				return c.order(ctx, a.target, func(ctx context.Context, conn *grpc.ClientConn) error {
 					_, err := pb.NewMaintenanceClient(conn).Downgrade(ctx, &pb.DowngradeRequest{Action: action, Version: to})
@@ -67,13 +70,20 @@ func (c *Cluster) downgrade(ctx context.Context, targets []Target, command func(
 	})
 }
 
-// downgrade is the version to which a downgrade is enabled, as any member of the chosen list's cluster tells; empty: none does. One that
-// is behind tells of a downgrade that was cancelled a moment ago: nobody joins a moment longer.
+// downgrade is the version to which a downgrade is enabled, as the most recent of those members of the chosen list's cluster knows that follow a leader and
+// tell; empty: none is, or none tells, as none of 3.5 does.
 func downgrade(chosen *ballot, answers []answer) string {
+	var newest *pb.StatusResponse
 	for _, a := range answers {
-		if a.status != nil && a.cluster() == chosen.cluster && a.status.GetDowngradeInfo().GetEnabled() {
-			return a.status.GetDowngradeInfo().GetTargetVersion()
+		if a.tellsDowngrade() && a.cluster() == chosen.cluster && a.follows() && a.status.GetRaftAppliedIndex() >= newest.GetRaftAppliedIndex() {
+			newest = a.status
 		}
 	}
-	return ""
+	if !newest.GetDowngradeInfo().GetEnabled() {
+		return ""
+	}
+	return newest.GetDowngradeInfo().GetTargetVersion()
 }
+
+// tellsDowngrade reports whether the member says if a downgrade is enabled.
+func (a answer) tellsDowngrade() bool { return a.status.GetDowngradeInfo() != nil }
