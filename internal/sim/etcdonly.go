@@ -46,6 +46,11 @@ func (w *World) promote(m *member) {
 	}
 }
 
+// isNeverPromoted: where only a step promotes, none will: the machine goes, or the member cannot be asked.
+func (w *World) isNeverPromoted(m *member) bool {
+	return w.setup.EtcdOnly && (m.host.marked != "" || m.host.spec != w.spec || !w.isAsked(m))
+}
+
 // silentMember is since when the member of a machine of etcd, which voted, does not answer; zero: it does, or never voted.
 func (w *World) silentMember(h *host) time.Time {
 	m := h.member

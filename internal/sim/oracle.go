@@ -382,8 +382,7 @@ func (w *World) judgeStuck(m *member, fresh bool) {
 	case m.host.broken():
 	case m.name == "":
 		w.blame("the member of %s is removed, which is about to start", m.host.name)
-	case w.setup.EtcdOnly && (m.host.marked != "" || m.host.spec != w.spec): // nobody will promote it: its machine goes
-	case w.setup.EtcdOnly && !w.isAsked(m): // nobody will promote it either: it cannot be asked
+	case w.isNeverPromoted(m):
 	case m.running:
 		w.blame("the learner of %s is removed, which is about to vote", m.host.name)
 	}
