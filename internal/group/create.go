@@ -76,6 +76,9 @@ func (t *Turn) createObjects(ctx context.Context, template, infrastructure *unst
 		return err
 	}
 	if config != nil {
+		if step.Hold {
+			hold(config)
+		}
 		if err := t.make(ctx, config); err != nil {
 			return fmt.Errorf("creating %s %s: %w", bootstrap.ConfigRef.Kind, step.Machine, err)
 		}

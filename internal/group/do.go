@@ -30,6 +30,8 @@ func (t *Turn) Do(ctx context.Context, step plan.Step) error {
 		return t.create(ctx, step)
 	case plan.Delete:
 		return t.remove(ctx, step)
+	case plan.StartBootstrap:
+		return t.startBootstrap(ctx, step.Machine)
 	case plan.Adopt:
 		return t.adopt(ctx, step.Machine)
 	case plan.ReleaseHook:

@@ -181,7 +181,7 @@ func (t *Turn) ObserveInit(ctx context.Context, tokens bool) {
 	}
 	// A machine that is deleted while it initialises takes the cluster with it; those that
 	// others made may have others beside them.
-	if o.Group.New && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting }) {
+	if o.Group.New && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting && !m.Held }) {
 		return
 	}
 	missing, err := t.files().Initialised(ctx, t.Cluster, tokens)

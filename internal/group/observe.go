@@ -345,6 +345,7 @@ func (t *Turn) addMachinesWanted() {
 		m.Drift = &found
 		facts.Outdated = Cut(found.String(), longestDrift)
 		facts.Marked = machine.Marked(m.Machine)
+		facts.Held, facts.Started = IsHeld(m), bootstrapStarted(m.Machine)
 		facts.Gate = machine.ShutGate(m.Machine, t.Spec.ReadinessGates)
 		_, facts.DeletePreferred = m.Annotations[clusterv1.DeleteMachineAnnotation]
 		if r := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {

@@ -61,6 +61,8 @@ func checkStep(o Observed, s Step) error {
 		return checkRemoveMember(o, s)
 	case ReleaseHook:
 		return checkReleaseHook(o, s)
+	case StartBootstrap:
+		return checkStartBootstrap(o, s)
 	case Adopt:
 		return checkAdopt(o, s)
 	}
@@ -80,6 +82,7 @@ func checkForm(d Decision) error {
 		Create:          {Machine: "x"},
 		Adopt:           {Machine: "x"},
 		Delete:          {Machine: "x"},
+		StartBootstrap:  {Machine: "x"},
 		ReleaseHook:     {Machine: "x"},
 		MoveLeader:      {Member: "x"},
 		RemoveMember:    {Member: "x"}, PromoteMember: {Member: "x"},
@@ -102,7 +105,7 @@ func checkForm(d Decision) error {
 
 // checkSurplus refuses steps that say what only others can mean.
 func checkSurplus(s Step) error {
-	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Domain: s.Domain, Init: s.Init, Number: s.Number}
+	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Domain: s.Domain, Init: s.Init, Hold: s.Hold, Number: s.Number}
 	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Repair: s.Repair, Retry: s.Retry}
 	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
 	switch {
@@ -185,13 +188,16 @@ func isCorrupt(m Member) bool {
 }
 
 func checkCreate(o Observed, s Step) error {
-	staying, surge := 0, 0
+	staying, surge, first := 0, 0, 0
 	for _, m := range o.Machines {
 		if m.Name == s.Machine {
 			return fmt.Errorf("%s exists", m.Name)
 		}
 		if !m.Deleting {
 			staying++
+		}
+		if !m.isHeld() {
+			first++
 		}
 		if m.isOutdated() {
 			surge = o.Policy.Surge
@@ -202,12 +208,36 @@ func checkCreate(o Observed, s Step) error {
 		return errors.New("the group is being deleted")
 	case staying+1 > o.Want.Replicas+surge:
 		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
-	case s.Init && (o.Group.Initialized || len(o.Machines) > 0):
+	case s.Init && (o.Group.Initialized || first > 0):
 		return errors.New("a second machine would initialise another cluster")
-	case !s.Init && !o.Group.Initialized:
+	case s.Hold && (o.Group.Initialized || !o.Policy.Eager || first == 0):
+		return errors.New("only who joins a cluster that is being initialised is made ahead")
+	case !s.Init && !s.Hold && !o.Group.Initialized:
 		return errors.New("there is nothing to join yet")
 	}
-	if err := checkSurroundings(o); err != nil || s.Init {
+	if err := checkSurroundings(o); err != nil || s.Init || s.Hold {
+		return err
+	}
+	if err := checkFacts(o); err != nil {
+		return err
+	}
+	return checkNewJoin(o)
+}
+
+// checkStartBootstrap allows a machine that was made ahead to join, as if it were created now.
+func checkStartBootstrap(o Observed, s Step) error {
+	m, err := machineNamed(o, s.Machine)
+	switch {
+	case err != nil:
+		return err
+	case !m.isHeld():
+		return fmt.Errorf("the bootstrap of %s is not held back", m.Name)
+	case m.Deleting:
+		return fmt.Errorf("%s is being deleted", m.Name)
+	case !o.Group.Initialized:
+		return errors.New("there is nothing to join yet")
+	}
+	if err := checkSurroundings(o); err != nil {
 		return err
 	}
 	if err := checkFacts(o); err != nil {
@@ -293,7 +323,7 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkReplaceable(o); err != nil {
 		return err
 	}
-	if o.Group.New {
+	if o.Group.New || gone.isHeld() {
 		return checkStart(gone)
 	}
 	if err := checkFacts(o); err != nil {
@@ -347,10 +377,10 @@ func without(o Observed, gone Machine) (staying, whole, held int) {
 	return staying, whole, held
 }
 
-// checkStart: before anything is initialised only what is broken, or made of what
+// checkStart: before anything is initialised only what is broken, made ahead, or made of what
 // nobody wants any more, is deleted.
 func checkStart(gone Machine) error {
-	if gone.Deleting || !gone.isMarked() && !gone.isOutdated() {
+	if gone.Deleting || !gone.isHeld() && !gone.isMarked() && !gone.isOutdated() {
 		return fmt.Errorf("%s may be about to initialise the cluster", gone.Name)
 	}
 	return nil

@@ -40,7 +40,7 @@ func mayVote(o Observed, m Machine) bool {
 // mayBeOn: the member is a voter that nobody has placed, and this may be its place. One
 // that has started is named after its Node.
 func mayBeOn(o Observed, e Member, m Machine) bool {
-	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner {
+	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || m.isHeld() {
 		return false
 	}
 	for _, on := range o.Etcd.Members {
@@ -65,7 +65,7 @@ func mayBeCalled(o Observed, e Member, m Machine) bool {
 // learnerMayBeOn: the member is a learner that nobody has placed, and this may be its place.
 func learnerMayBeOn(o Observed, e Member, m Machine) bool {
 	switch {
-	case !e.Learner:
+	case !e.Learner, m.isHeld():
 		return false
 	case e.Name == "":
 		return m.canJoin()

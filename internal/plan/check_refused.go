@@ -15,7 +15,7 @@ func checkRefused(o Observed, s Step) error {
 	switch s.Verb {
 	case Delete:
 		allowed = r.Replaceable && marked.isMarked()
-	case Create:
+	case Create, StartBootstrap:
 		allowed = replaces
 	case Write:
 		allowed = !isOfSpec(o, s) || replaces && isBeforeJoin(o, s)

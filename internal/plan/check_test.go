@@ -39,6 +39,8 @@ func parseStep(text string) Step {
 			s.Machine = w
 		case w == "first":
 			s.Init = true
+		case w == "ahead":
+			s.Hold = true
 		default:
 			s.Domain = strings.TrimPrefix(w, "in")
 		}
@@ -71,6 +73,8 @@ func TestCheckForm(t *testing.T) {
 		{func(d *Decision) { d.Step.Verb = MoveLeader }, "MoveLeader names no member"},
 		{func(d *Decision) { d.Step.Verb = RemoveMember }, "RemoveMember names no member"},
 		{func(d *Decision) { d.Step.Init = true }, "Wait says how to create a machine"},
+		{func(d *Decision) { d.Step.Hold = true }, "Wait says how to create a machine"},
+		{func(d *Decision) { d.Step.Verb = StartBootstrap }, "StartBootstrap names no machine"},
 		{func(d *Decision) { d.Step.Domain = "a" }, "Wait says how to create a machine"},
 		{func(d *Decision) { d.Step.Number = 1 }, "Wait says how to create a machine"},
 	} {
@@ -95,6 +99,7 @@ func TestCheckFacts(t *testing.T) {
 	}
 	for _, c := range []struct{ state, step string }{
 		{"3 | 1 2 3! | 1^ 2", "Create cp-4"},
+		{"3 | 1 2 3~9sH | 1^ 2", "StartBootstrap cp-3"},
 		{"2 | 1 2 3 | 1^ 2 3", "Delete cp-2"},
 		{"3 | 1 2 3!! | 1 2 3^", "MoveLeader e2"},
 		{"3 | 1 2 3!! | 1^ 2 3", "RemoveMember e3"},

@@ -15,6 +15,8 @@ const (
 	Write Verb = "Write"
 	// Create Step.Machine in Step.Domain; the first of all initialises the cluster.
 	Create Verb = "Create"
+	// StartBootstrap of Step.Machine, which was made ahead and held back.
+	StartBootstrap Verb = "StartBootstrap"
 	// Adopt Step.Machine, which nobody controls: the group does from then on.
 	Adopt Verb = "Adopt"
 	// Delete Step.Machine; its hook holds it until its member is gone.
@@ -46,6 +48,8 @@ type Step struct {
 	Version string `json:"version,omitempty"`
 	// Init: the created machine initialises the cluster; otherwise it joins.
 	Init bool `json:"init,omitempty"`
+	// Hold: the created machine is made ahead, and its bootstrap is held back until StartBootstrap.
+	Hold bool `json:"hold,omitempty"`
 	// Number is the number in the created machine's name.
 	Number int `json:"number,omitempty"`
 	// Repair: the deleted machine is replaced because it is broken, and Retry is how
@@ -114,6 +118,9 @@ func (s Step) String() string {
 	}
 	if s.Init {
 		text += ", the first"
+	}
+	if s.Hold {
+		text += ", ahead"
 	}
 	return text
 }

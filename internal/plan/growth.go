@@ -29,9 +29,12 @@ func (s *state) mayReplace() bool {
 
 // grow creates machines that are missing.
 func grow(s *state) opinion {
+	if v := s.discardHeld(); v.decided {
+		return v
+	}
 	have := s.staying()
 	switch {
-	case s.Group.Initialized && have >= s.Want.Replicas:
+	case s.Group.Initialized && have >= s.Want.Replicas && s.nextHeld() == nil:
 		return pass("%d of %d machines are there", have, s.Want.Replicas)
 	case s.uneven():
 		return s.waitForOdd()
@@ -44,6 +47,9 @@ func grow(s *state) opinion {
 	}
 	if v := s.mayJoin(); v.decided {
 		return v
+	}
+	if m := s.nextHeld(); m != nil {
+		return do(Step{Verb: StartBootstrap, Machine: m.Name}, "ScalingUp", "%s was made ahead, and may join", m.Name)
 	}
 	step := s.create()
 	return do(step, "ScalingUp", "%d of %d machines are there", have, s.Want.Replicas)
@@ -78,21 +84,28 @@ func (s *state) prepared() opinion {
 
 // begin creates the machine that initialises the cluster, and waits for it.
 func (s *state) begin() opinion {
-	if going := s.with(leaving); len(going) > 0 {
+	first := slices.DeleteFunc(slices.Clone(s.machines), func(m *machine) bool { return m.isHeld() })
+	with := func(one Standing) []*machine {
+		return slices.DeleteFunc(slices.Clone(first), func(m *machine) bool { return m.standing != one })
+	}
+	if going := with(leaving); len(going) > 0 {
 		return wait("MachineDeleting", "%s must be gone before another initialises the cluster", names(going))
 	}
-	if broken := s.with(failed); len(broken) > 0 {
+	if broken := with(failed); len(broken) > 0 {
 		return wait("InitFailed", "%s", troubles(broken))
 	}
-	if len(s.machines) > 0 && s.Cluster.Initializing != "" {
+	if len(first) == 0 {
+		step := s.create()
+		step.Init = true
+		return do(step, "Initializing", "%s initialises the cluster", step.Machine)
+	}
+	if v := s.createAhead(); v.decided {
+		return v
+	}
+	if s.Cluster.Initializing != "" {
 		return wait("Initializing", "%s; %s", troubles(s.machines), s.Cluster.Initializing)
 	}
-	if len(s.machines) > 0 {
-		return wait("Initializing", "%s", troubles(s.machines))
-	}
-	step := s.create()
-	step.Init = true
-	return do(step, "Initializing", "%s initialises the cluster", step.Machine)
+	return wait("Initializing", "%s", troubles(s.machines))
 }
 
 // mayJoin waits until another machine may join.
@@ -132,7 +145,7 @@ func (s *state) coming() (on []*machine, most int) {
 	placed := len(s.orphans()) // so many of those that joined long ago may have their voter
 	on = s.those(func(m *machine) bool {
 		if m.standing == joining && !m.isOutdated() {
-			return true
+			return !m.isHeld()
 		}
 		waits := voters && !m.votes() && m.canJoin()
 		if waits && m.standing != joining && placed > 0 {
@@ -283,7 +296,7 @@ func settle(s *state) opinion {
 	if going := s.with(leaving); len(going) > 0 {
 		return wait("MachineDeleting", "%s", s.departures(going))
 	}
-	if on := s.with(joining); len(on) > 0 {
+	if on := s.those(func(m *machine) bool { return m.standing == joining && !m.isHeld() }); len(on) > 0 {
 		return wait("Joining", "%s", troubles(on))
 	}
 	for _, m := range s.machines {

@@ -267,7 +267,10 @@ func (s *state) heldLearner(m *machine) *Member {
 // mayHold reports whether a member may run on a machine, for all that is known: it is
 // named after its Node, as soon as it has started, and where there are no Nodes after its machine.
 func (s *state) mayHold(m *machine, e *Member) bool {
-	if s.Policy.EtcdOnly {
+	switch {
+	case m.isHeld():
+		return false
+	case s.Policy.EtcdOnly:
 		return e.Name == "" || e.Name == m.Name
 	}
 	return !m.isUp() || e.Name == "" || e.Name == m.Host
@@ -299,7 +302,7 @@ func (s *state) cannotSpare(m *Member) string {
 	if lost {
 		return ""
 	}
-	if on := s.those(func(o *machine) bool { return o.standing == joining && o.Name != m.Machine }); len(on) > 0 {
+	if on := s.those(func(o *machine) bool { return o.standing == joining && !o.isHeld() && o.Name != m.Machine }); len(on) > 0 {
 		return "holds a voter that may live, which stays while machines join: " + names(on)
 	}
 	if len(s.learners) > 0 {
@@ -546,7 +549,7 @@ func (s *state) on(name string) *machine {
 func (s *state) mayOwn() []*machine {
 	var found []*machine
 	for _, m := range s.with(joining, late, failed) {
-		if m.member == nil {
+		if m.member == nil && !m.isHeld() {
 			found = append(found, m)
 		}
 	}

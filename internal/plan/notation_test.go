@@ -15,7 +15,7 @@ import (
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, inactive, deleting, orphaning,
 // external (etcd), etcdonly (machines run etcd and nothing else), etcd=5 (the same, with
-// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), max=N, last=N, begun=NAME, workers=A,B,
+// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
@@ -30,6 +30,7 @@ import (
 // =30m it replaced another 30 min ago   #2 which was the third in a row
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   U somebody changes it in place
+// H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
 // F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
@@ -39,9 +40,9 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=]\d+[smh]|#\d|[xX?FPJUAoMCNG-]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGH-]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
-	mark      = regexp.MustCompile(`[~+@=]\d+[smh]|[>#vd]\d|!!|!-|A\?|.`)
+	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|!!|!-|A\?|.`)
 )
 
 func parse(line string) (Observed, error) {
@@ -109,6 +110,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"deleting":  func() { o.Group.Deleting = true },
 		"orphaning": func() { o.Group.Orphaning = true },
 		"external":  func() { o.Etcd = Etcd{} },
+		"eager":     func() { o.Policy.Eager = true },
 		"serial":    func() { o.Policy.Learners = false },
 		"max":       func() { o.Policy.MaxParallel = number },
 		"last":      func() { o.Group.LastMachine = number },
@@ -246,6 +248,10 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Failed = "the provider is out of order"
 		case 'J':
 			m.CannotJoin = "its etcd member was removed"
+		case 'H':
+			m.Held = true
+		case 'B':
+			m.Started = now.Add(-ago)
 		case 'U':
 			m.Updating = "kubelet v1.36.3"
 		case 'A':

@@ -80,6 +80,8 @@ type Want struct {
 type Policy struct {
 	// MaxParallel limits how many machines join at once; 0: no limit of the user's.
 	MaxParallel int `json:"maxParallel,omitempty"`
+	// Eager: machines are made while the first initialises the cluster, and held back until they may join.
+	Eager bool `json:"eager,omitempty"`
 	// Learners: what is wanted joins etcd as learner; kubeadm does from v1.29 on.
 	Learners bool `json:"learners,omitempty"`
 	// Surge is how many machines more than Want.Replicas a rollout may have: 1 or 0.
@@ -169,6 +171,10 @@ type Machine struct {
 	// began to: its member was removed, its etcd runs or ran, it has no bootstrap data.
 	// Empty: it may, for all that is known.
 	CannotJoin string `json:"cannotJoin,omitempty"`
+	// Held: it was made ahead, and its bootstrap is held back until a step starts it. It neither initialises nor joins before.
+	Held bool `json:"held,omitempty"`
+	// Started is when the bootstrap of a machine was started that was made ahead; zero: it was not.
+	Started time.Time `json:"started,omitzero"`
 	// Updating says what somebody else is changing inside the machine, which is waited for; empty: nothing.
 	Updating string `json:"updating,omitempty"`
 	// Outdated says in what the machine differs from what is wanted, so that only
@@ -195,8 +201,11 @@ type Machine struct {
 // isUp: it is known to the cluster, by its Node or its member.
 func (m Machine) isUp() bool { return m.Host != "" }
 
-// canJoin: it may still add a member to etcd, for all that is known.
-func (m Machine) canJoin() bool { return m.CannotJoin == "" }
+// canJoin: it may still add a member to etcd by itself, for all that is known.
+func (m Machine) canJoin() bool { return m.CannotJoin == "" && !m.isHeld() }
+
+// isHeld: it was made ahead and does nothing until its bootstrap is started.
+func (m Machine) isHeld() bool { return m.Held && !m.isUp() }
 
 // isOutdated: only another machine can be what is wanted.
 func (m Machine) isOutdated() bool { return m.Outdated != "" }

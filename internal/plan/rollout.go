@@ -153,7 +153,7 @@ func (s *state) unfit() string {
 // takeAway deletes a machine, as soon as the group can live without it and its
 // leader has handed over.
 func (s *state) takeAway(m *machine, reason, why string) opinion {
-	if !s.isNew() {
+	if !s.isNew() && !m.isHeld() {
 		if v := s.placed(); v.decided && !m.isMarked() {
 			return v
 		}

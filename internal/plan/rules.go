@@ -159,7 +159,7 @@ var rules = []rule{
 	},
 	{
 		name: "grow",
-		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once, in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy.",
+		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
@@ -170,6 +170,8 @@ var rules = []rule{
 			{"Initializing", Wait, "the first machine has not initialised the cluster"},
 			{"InitFailed", Wait, "the first machine failed to initialise the cluster"},
 			{"ScalingUp", Create, "fewer machines than wanted"},
+			{"ScalingUp", StartBootstrap, "a machine that was made ahead may join"},
+			{"ScalingDown", Delete, "more machines were made ahead than are wanted"},
 			{"MachineDeleting", Wait, "a machine must go before it is replaced"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
 			{"MemberUnhealthy", Wait, "etcd may take no new member while a voter is not healthy"},

@@ -129,6 +129,9 @@ func (m *machine) lead() lead {
 
 // cannotDelete says why the group cannot live without a machine; empty if it can.
 func (s *state) cannotDelete(m *machine) string {
+	if m.isHeld() {
+		return ""
+	}
 	others := 0
 	for _, o := range s.machines {
 		held := o.health == Healthy && s.servesAlone(o) != ""

@@ -171,7 +171,18 @@ func (m *machine) mayAdd(now time.Time) bool {
 }
 
 // addsUntil is when kubeadm on a machine has had its time to add a member.
-func (m *machine) addsUntil() time.Time { return latest(m.Created, m.UpSince).Add(addPatience) }
+func (m *machine) addsUntil() time.Time { return latest(m.begun(), m.UpSince).Add(addPatience) }
+
+// begun is since when a machine may come up: one that was made ahead was held back after its creation.
+func (m *machine) begun() time.Time { return latest(m.Created, m.Started) }
+
+// beginning names what a machine began with.
+func (m *machine) beginning() string {
+	if m.Started.IsZero() {
+		return "creation"
+	}
+	return "bootstrap was started"
+}
 
 func sorted(names []string) []string {
 	names = slices.Clone(names)
@@ -189,8 +200,10 @@ func (s *state) judge(given Machine) *machine {
 		m.standing, m.until = leaving, m.addsUntil()
 	case m.Failed != "" && (!m.isUp() || m.health == Unhealthy):
 		m.standing, m.why = failed, "failed: "+m.Failed
+	case m.isHeld():
+		m.standing, m.why = joining, "was made ahead, and its bootstrap is held back"
 	case !m.isUp():
-		m.until = m.Created.Add(joinPatience)
+		m.until = m.begun().Add(joinPatience)
 		m.standing, m.why = s.onTheWay(m)
 	case m.health == Healthy:
 		m.standing = complete
@@ -217,7 +230,7 @@ func (s *state) cameUp() string {
 func (s *state) onTheWay(m *machine) (Standing, string) {
 	switch {
 	case !s.Now.Before(m.until):
-		return late, "has not joined, " + s.since(m.Created) + " after its creation"
+		return late, "has not joined, " + s.since(m.begun()) + " after its " + m.beginning()
 	case m.member != nil && m.member.Name == "":
 		return joining, "etcd member " + m.member.ID + " has not started yet"
 	case m.member != nil && m.member.Learner:

@@ -32,7 +32,7 @@ func (w *World) cutShort(s plan.Step) {
 	if s.Verb == plan.Create {
 		w.last = max(w.last, s.Number)
 		if w.rand.Intn(2) == 0 && w.begun != s.Machine {
-			w.begun, w.begunSpec = s.Machine, w.saw
+			w.begun, w.begunSpec, w.begunHeld = s.Machine, w.saw, s.Hold
 		}
 	}
 	if s.Repair && w.rand.Intn(2) == 0 {
@@ -48,7 +48,7 @@ func (w *World) act(s plan.Step) error {
 		w.write(s)
 	case plan.Create:
 		w.create(s)
-	case plan.Delete, plan.Adopt, plan.ReleaseHook:
+	case plan.Delete, plan.Adopt, plan.ReleaseHook, plan.StartBootstrap:
 		if h := w.named(s.Machine); h != nil {
 			w.actOn(h, s)
 		}
@@ -73,6 +73,8 @@ func (w *World) actOn(h *host, s plan.Step) {
 		h.disowned = false
 	case s.Verb == plan.ReleaseHook:
 		w.release(h)
+	case s.Verb == plan.StartBootstrap:
+		w.letBegin(h)
 	case h.disowned && w.deleting: // that is asked for before a machine goes with its group
 	case !h.deleting:
 		w.remember(s)
@@ -105,15 +107,15 @@ func (w *World) reconfigure(s plan.Step) error {
 
 // create makes a machine, unless it is there.
 func (w *World) create(s plan.Step) {
-	spec := w.saw
+	spec, held := w.saw, s.Hold
 	if w.begun == s.Machine {
-		spec = w.begunSpec
+		spec, held = w.begunSpec, w.begunHeld
 	}
 	w.last, w.begun = max(w.last, s.Number), ""
 	if w.named(s.Machine) != nil {
 		return
 	}
-	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
+	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, held: held, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
 	w.inherit(h)
 	w.hosts = append(w.hosts, h)
 	w.enter(h, booting)

@@ -13,7 +13,7 @@ import (
 // machine is what can be seen of a host.
 func (w *World) machine(h *host, reachable bool) plan.Machine {
 	m := plan.Machine{
-		Name: h.name, Domain: h.domain, Created: h.created, CannotJoin: w.cannotJoin(h),
+		Name: h.name, Domain: h.domain, Created: h.created, CannotJoin: w.cannotJoin(h), Held: h.held, Started: h.started,
 		Outdated: w.outdated(h), Marked: h.marked, DeletePreferred: h.chosen, Replaced: h.replaced, Retries: h.retries,
 		Deleting: h.deleting, Hook: h.hook, HookDue: h.deleting && h.hook && !w.now.Before(h.drained),
 	}

@@ -37,10 +37,12 @@ type host struct {
 	name, domain string
 	number       int
 	first        bool // it initialises the cluster
+	held         bool // it was made ahead, and is held back
 	created      time.Time
-	spec         int  // that it was made of
-	minor        int  // the version of its etcd
-	dropped      bool // nobody wanted that at times since
+	started      time.Time // when that ended; zero: it was not
+	spec         int       // that it was made of
+	minor        int       // the version of its etcd
+	dropped      bool      // nobody wanted that at times since
 
 	// the object
 	deleting bool
@@ -265,6 +267,8 @@ func (w *World) leave(h *host) bool {
 // mayLeave: etcd lets a host's stage end.
 func (w *World) mayLeave(h *host) bool {
 	switch h.stage {
+	case booting:
+		return !h.held
 	case starting:
 		return !h.member.removed && w.mayStart(h)
 	case syncing:

@@ -87,6 +87,10 @@ func (w *World) isOldAndReady(h *host) bool {
 // without surge and where one is broken; one that works is among them; one change at
 // a time, with the quorum and with another leader.
 func (w *World) judgeDelete(gone *host, s plan.Step) {
+	if gone.held {
+		w.judgeDiscard(gone, s)
+		return
+	}
 	if !w.initialised {
 		if gone.marked == "" && gone.spec == w.spec {
 			w.blame("%s, which may be about to initialise the cluster", s)

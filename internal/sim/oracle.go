@@ -39,6 +39,8 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	switch s.Verb {
 	case plan.Create:
 		w.judgeCreate(s, fresh)
+	case plan.StartBootstrap:
+		w.judgeStart(s, fresh)
 	case plan.RemoveMember:
 		if m := w.memberByID(s.Member); m != nil {
 			w.judgeRemoval(m, fresh)
@@ -104,12 +106,14 @@ func (w *World) judgePause(s plan.Step, fresh bool) {
 
 func (w *World) judgeCreate(s plan.Step, fresh bool) {
 	switch {
-	case s.Init && (w.initialised || len(w.hosts) > 0):
+	case s.Init && (w.initialised || slices.ContainsFunc(w.hosts, initialises)):
 		w.blame("%s would make a second cluster", s)
-	case !s.Init && !w.initialised:
+	case !s.Init && !s.Hold && !w.initialised:
 		w.blame("%s has nothing to join", s)
 	case !w.certificates:
 		w.blame("%s has no authority", s)
+	case s.Hold:
+		w.judgeAhead(s, fresh)
 	case fresh:
 		w.judgeJoin(s)
 	}
@@ -179,7 +183,7 @@ func (w *World) judgeCompany(s plan.Step) {
 // isJoining: a host that stays is on its way to a vote, and not late.
 func (w *World) isJoining(h *host) bool {
 	votes := h.member != nil && !h.member.learner && w.answer(h.member) == plan.Healthy
-	return !votes && !h.deleting && w.isOurs(h) && w.mayYetVote(h) && w.now.Sub(h.created) < 9*time.Minute
+	return !votes && !h.deleting && w.isOurs(h) && w.mayYetVote(h) && w.now.Sub(h.begun()) < 9*time.Minute
 }
 
 // isBroken: a machine that stays came up long ago and is proven broken, and nobody wants another in its place.
@@ -302,7 +306,7 @@ func (w *World) isDoomed(h *host) bool { return h.deleting && !h.hook }
 
 // mayYetVote: kubeadm on a host may be about to add a member, or its learner to be promoted.
 func (w *World) mayYetVote(h *host) bool {
-	if w.setup.External || !w.initialised || h.stage >= raising || h.stuck || h.failed != "" {
+	if w.setup.External || !w.initialised || h.held || h.stage >= raising || h.stuck || h.failed != "" {
 		return false
 	}
 	return w.goesOn(h) && (h.member == nil || !h.member.removed)

@@ -430,7 +430,7 @@ func (w *World) dueLearner() *member {
 
 // joinedUnseen: nothing holds a machine any more of which nobody knows what runs on it, and which may have joined just now.
 func (w *World) joinedUnseen(h *host) bool {
-	return slices.Contains(w.hosts, h) && w.isDoomed(h) && !w.isPlaced(h) && w.cannotJoin(h) == "" && w.now.Sub(h.created) < 25*time.Minute
+	return slices.Contains(w.hosts, h) && w.isDoomed(h) && !w.isPlaced(h) && w.cannotJoin(h) == "" && w.now.Sub(h.begun()) < 25*time.Minute
 }
 
 // dueLate is a learner that does not start, for longer than kubeadm waits for it, or, where another host
@@ -544,7 +544,8 @@ func (w *World) isSettled(h *host) bool {
 // dueToGrow: another machine could join at once.
 func (w *World) dueToGrow() bool {
 	s := w.setup
-	if s.Serial || s.MaxParallel > 0 || w.replicas%2 == 0 || len(w.hosts) >= w.replicas || w.newestData() > s.minor(w.spec) {
+	missing := len(w.hosts) < w.replicas || len(w.hosts) == w.replicas && slices.ContainsFunc(w.hosts, w.isHeld)
+	if s.Serial || s.MaxParallel > 0 || w.replicas%2 == 0 || !missing || w.newestData() > s.minor(w.spec) {
 		return false
 	}
 	return !w.lasts(Invalid, 0) && w.isReplaceable() && w.isUnsound() == "" && w.isRisen()
@@ -573,6 +574,6 @@ func (w *World) isSteady(h *host) bool {
 
 // isComing: a host is on its way, and not late.
 func (w *World) isComing(h *host) bool {
-	late := !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.created) >= 9*time.Minute
+	late := !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.begun()) >= 9*time.Minute && !h.held
 	return h.stage < up && !h.deleting && !late && h.failed == "" && h.alive()
 }

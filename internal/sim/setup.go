@@ -24,6 +24,8 @@ type Setup struct {
 	EtcdOnly bool
 	// Minors are the minor versions of etcd 3 of the specs, by their numbers, where a change of the spec changes that; nil: none does.
 	Minors map[int]int
+	// Eager: machines are made while the first initialises the cluster, and held back.
+	Eager bool
 	// Serial: kubeadm joins etcd as a voter, as it did before v1.29.
 	Serial bool
 	// Lenient: etcd takes a new member while those voters that are connected stay a majority with
@@ -139,6 +141,7 @@ func Random(seed int64) Setup {
 	s.drawKind(seed)
 	s.drawEtcdOnly(seed)
 	s.drawVersions(seed)
+	s.drawEager(seed)
 	return s
 }
 

@@ -32,6 +32,7 @@ type World struct {
 	last         int       // the highest number that was put into a name
 	begun        string    // a creation that was cut short
 	begunSpec    int       // the spec that it was made of
+	begunHeld    bool      // it was made ahead
 	spec         int       // which machines are wanted
 	kubeadm      int       // for which spec kubeadm's own configuration is
 	addons       int       // of which spec the addons are

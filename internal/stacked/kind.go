@@ -84,6 +84,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		ReadinessGates: kcp.Spec.MachineTemplate.Spec.ReadinessGates,
 		Policy: plan.Policy{
 			MaxParallel: int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
+			Eager:       ptr.Deref(kcp.Spec.Joins.Eager, false),
 			Surge:       surge(kcp),
 			Repair:      group.RepairLimits(kcp.Spec.Remediation),
 		},
@@ -254,7 +255,7 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine)
 		return fmt.Errorf("reading KubeadmConfig %s: %w", name, err)
 	}
 	m.Bootstrap = config
-	if config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
+	if !group.IsHeld(m) && config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
 		t.Facts.Group.Initialized, t.Facts.Group.New = true, false
 	}
 	return nil

@@ -45,6 +45,7 @@ var lives = []struct {
 	{"machines-repair", machinesRepair},
 	{"machines-adopt", machinesAdopt},
 	{"machines-operator", machinesOperator},
+	{"join-eager", joinEager},
 	{"etcd-create", etcdCreate},
 	{"etcd-versions", etcdVersions},
 }

@@ -50,25 +50,41 @@ func machinesScale(t *testing.T, e *environment) {
 // compareStarts measures, in turns and so many times each, how long both kinds of control planes take from nothing to three machines.
 func (e *environment) compareStarts(t *testing.T, times int) {
 	t.Helper()
-	took := map[string]time.Duration{}
-	for n := range times {
-		for _, kind := range []string{"KubeadmControlPlane", "ControlPlane"} {
-			name := fmt.Sprintf("start-%d-%s", n+1, strings.ToLower(kind[:1]))
-			start := time.Now()
-			e.quorate(t, "up", "--network", e.network, "--kind", kind, "--name", name, "--replicas", "3", "--wait=false")
-			eventually(t, "three voters of a "+kind, patience, e.quorumOf(t, name, 3))
-			eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
-			t.Logf("%s, 0 -> 3: %.1f s", kind, time.Since(start).Seconds())
-			took[kind] += time.Since(start)
-			e.takeDown(t, name)
-		}
-	}
-	ratio := took["ControlPlane"].Seconds() / took["KubeadmControlPlane"].Seconds()
-	t.Logf("FIGURE 0 -> 3, %d times each: a ControlPlane %.1f s, a KubeadmControlPlane %.1f s on average, ratio %.2f",
-		times, took["ControlPlane"].Seconds()/float64(times), took["KubeadmControlPlane"].Seconds()/float64(times), ratio)
+	ratio := e.inTurns(t, times, variant{"a KubeadmControlPlane", []string{"--kind", "KubeadmControlPlane"}}, variant{"a ControlPlane", []string{"--kind", "ControlPlane"}}, nil)
 	if ratio > slowestStart {
 		t.Errorf("a ControlPlane took %.2f times as long as a KubeadmControlPlane, want at most %.1f", ratio, slowestStart)
 	}
+}
+
+// variant is a way to make a cluster: what it is called, and what is asked of up.
+type variant struct {
+	what  string
+	flags []string
+}
+
+// inTurns measures, in turns and so many times each, how long two variants of a cluster take from nothing to three machines, and
+// returns how many times as long as the first the second takes. look, if any, is called with the name of each cluster that is up.
+func (e *environment) inTurns(t *testing.T, times int, first, second variant, look func(v variant, name string)) float64 {
+	t.Helper()
+	took := map[string]float64{}
+	for n := range times {
+		for k, v := range []variant{first, second} {
+			name := fmt.Sprintf("start-%d-%d", n+1, k+1)
+			start := time.Now()
+			e.quorate(t, append([]string{"up", "--network", e.network, "--name", name, "--replicas", "3", "--wait=false"}, v.flags...)...)
+			eventually(t, "three voters of "+v.what, patience, e.quorumOf(t, name, 3))
+			eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+			t.Logf("%s, 0 -> 3: %.1f s", v.what, time.Since(start).Seconds())
+			took[v.what] += time.Since(start).Seconds() / float64(times)
+			if look != nil {
+				look(v, name)
+			}
+			e.takeDown(t, name)
+		}
+	}
+	ratio := took[second.what] / took[first.what]
+	t.Logf("FIGURE 0 -> 3, %d times each: %s %.1f s, %s %.1f s on average, ratio %.2f", times, second.what, took[second.what], first.what, took[first.what], ratio)
+	return ratio
 }
 
 // startMachines begins to make a cluster whose control plane is a ControlPlane.

@@ -11,6 +11,7 @@ type step struct {
 	verb verb
 	on   int8 // 1 + the index of a host; below zero: -1 - that of a stray
 	init bool
+	hold bool // what is created is made ahead
 	old  bool // the spec was changed since it was decided
 }
 
@@ -19,6 +20,7 @@ type verb uint8
 const (
 	nothing verb = iota
 	create
+	startBootstrap
 	remove // a machine
 	moveLeader
 	removeMember
@@ -31,7 +33,7 @@ const (
 
 // verbs are the steps that the model knows, by their actions.
 var verbs = map[string]verb{
-	"Wait": nothing, "Nothing": nothing, "Create": create, "Delete": remove,
+	"Wait": nothing, "Nothing": nothing, "Create": create, "StartBootstrap": startBootstrap, "Delete": remove,
 	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "ReleaseHook": releaseHook,
 	"WriteKubeadmConfig": writeKubeadm, "WriteAddons": writeAddons,
 }
@@ -42,9 +44,9 @@ func stepOf(s plan.Step) step {
 	if !known {
 		return step{verb: unheard}
 	}
-	t := step{verb: v, init: s.Init}
+	t := step{verb: v, init: s.Init, hold: s.Hold}
 	switch v {
-	case remove, releaseHook:
+	case remove, releaseHook, startBootstrap:
 		n, _ := strconv.Atoi(s.Machine[len("cp-"):])
 		t.on = int8(n)
 	case moveLeader, removeMember, promoteMember:
@@ -77,6 +79,8 @@ func (g *group) do(s state, t step) state {
 	switch t.verb {
 	case create:
 		s.hosts[s.n()] = fresh(t)
+	case startBootstrap:
+		h.clear(held | late)
 	case remove:
 		g.delete(h)
 	case releaseHook:
@@ -110,6 +114,9 @@ func fresh(t step) host {
 	h := host{stage: coming}
 	if t.init {
 		h.set(first)
+	}
+	if t.hold {
+		h.set(held)
 	}
 	if t.old {
 		h.set(outdated)

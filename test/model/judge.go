@@ -27,6 +27,8 @@ func (g *group) judgeLook(s *state, t step) string {
 	switch t.verb {
 	case create:
 		return g.judgeCreate(s, t)
+	case startBootstrap:
+		return g.judgeStart(s, &s.hosts[t.on-1])
 	case remove:
 		return g.judgeDelete(s, t)
 	case removeMember:
@@ -79,7 +81,7 @@ func (g *group) alone(s *state, h *host) bool {
 
 // mayYetVote: kubeadm on a host may be about to add a member, or its learner to be promoted.
 func (g *group) mayYetVote(h *host) bool {
-	return !g.external && h.stage < voting && !h.has(stuck|removed|over)
+	return !g.external && h.stage < voting && !h.has(stuck|removed|over|held)
 }
 
 // ballot counts the voters but one: those that run and stay, and all. Who goes with a machine whose
@@ -111,7 +113,9 @@ func (g *group) judgeCreate(s *state, t step) string {
 	switch {
 	case staying >= most:
 		return fmt.Sprintf("machine %d of %d is created", staying+1, most)
-	case t.init != inits || inits && s.n() > 0:
+	case t.hold:
+		return g.judgeAhead(s)
+	case t.init != inits || inits && s.count(initialises) > 0:
 		return "a second cluster is made, or there is nothing to join"
 	case !inits && s.spec&kubeadmOld != 0:
 		return "a machine would join with an old configuration"
@@ -119,9 +123,48 @@ func (g *group) judgeCreate(s *state, t step) string {
 	return ""
 }
 
+// initialises: it may initialise the cluster.
+func initialises(h *host) bool { return !h.has(held) }
+
+// judgeAhead: only who joins what is being initialised is made ahead.
+func (g *group) judgeAhead(s *state) string {
+	if !g.eager || s.marks&initialised != 0 || s.count(initialises) == 0 {
+		return "a machine is made ahead of nothing"
+	}
+	return ""
+}
+
+// judgeStart: who was made ahead joins what is there.
+func (g *group) judgeStart(s *state, h *host) string {
+	switch {
+	case !h.has(held) || h.has(deleting|outdated):
+		return "a machine is started that was not made ahead, or that nobody wants"
+	case s.marks&initialised == 0:
+		return "there is nothing to join"
+	case s.spec&kubeadmOld != 0:
+		return "a machine would join with an old configuration"
+	}
+	return ""
+}
+
+// judgeDiscard: who is held back and wanted stays.
+func (g *group) judgeDiscard(s *state, h *host) string {
+	staying := s.count(func(h *host) bool { return !h.has(deleting) })
+	if s.count(func(h *host) bool { return initialises(h) && !h.has(deleting) }) == 0 && s.marks&initialised == 0 {
+		staying++
+	}
+	if h.has(marked|outdated) && !h.has(deleting) || staying > g.replicas {
+		return ""
+	}
+	return "a machine that was made ahead and is wanted is deleted"
+}
+
 // judgeDelete: enough stay, one change at a time.
 func (g *group) judgeDelete(s *state, t step) string {
 	gone := s.hosts[t.on-1]
+	if gone.has(held) {
+		return g.judgeDiscard(s, &gone)
+	}
 	if s.marks&initialised == 0 {
 		return ""
 	}

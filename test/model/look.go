@@ -33,7 +33,7 @@ func (g *group) look(s *state) plan.Observed {
 		Want: plan.Want{
 			Replicas: g.replicas, NameFormat: "cp-%s",
 		},
-		Policy: plan.Policy{Learners: true, Surge: g.surge, Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
+		Policy: plan.Policy{Learners: true, Eager: g.eager, Surge: g.surge, Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
 		Cluster: plan.Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: g.reachable(s),
 		},
@@ -92,7 +92,7 @@ func (h *host) age() time.Duration {
 // machine is what is seen of a host that has been there for a while.
 func (g *group) machine(i int, h *host, age time.Duration, reachable bool) plan.Machine {
 	m := plan.Machine{
-		Name: name(i), Created: now.Add(-age + time.Duration(i)*time.Second), CannotJoin: g.cannotJoin(h),
+		Name: name(i), Created: now.Add(-age + time.Duration(i)*time.Second), CannotJoin: g.cannotJoin(h), Held: h.has(held),
 		Deleting: h.has(deleting), Hook: !h.has(released), HookDue: h.has(due) && !h.has(released),
 	}
 	if h.has(outdated) {

@@ -76,7 +76,7 @@ func (g *group) comeBack(all *moves, s state, i int) {
 // progress moves a host on as it comes up.
 func (g *group) progress(all *moves, s state, i int) {
 	h := &s.hosts[i]
-	if h.has(dark|stuck|removed) || h.stage == up {
+	if h.has(dark|stuck|removed|held) || h.stage == up {
 		return
 	}
 	next := h.stage + 1
@@ -224,10 +224,10 @@ func (g *group) afterSeconds(s state) state {
 func (g *group) waitLong(all *moves, s state) {
 	minutes := s
 	s.each(func(i int, h *host) {
-		if h.stage < settling && !h.has(stuck|dark) && (!g.etcdOnly || !g.runs(h)) {
+		if h.stage < settling && !h.has(stuck|dark|held) && (!g.etcdOnly || !g.runs(h)) {
 			minutes.hosts[i].set(stuck | old) // kubeadm gives up
 		}
-		if h.stage < up || h.has(dark) {
+		if h.stage < up && !h.has(held) || h.has(dark) {
 			minutes.hosts[i].set(late)
 		}
 	})
@@ -237,7 +237,7 @@ func (g *group) waitLong(all *moves, s state) {
 	}
 	hour := s
 	s.each(func(i int, h *host) {
-		if h.stage == coming {
+		if h.stage == coming && !h.has(held) {
 			hour.hosts[i].set(over)
 		}
 	})

@@ -76,6 +76,7 @@ const (
 	old      // it had seconds for it
 	over     // it had half an hour to add its member
 	forced   // somebody took its hook away
+	held     // it was made ahead, and is held back
 )
 
 // A stray is a member whose host is gone.
@@ -281,7 +282,7 @@ func (s *state) String() string {
 		for _, f := range []struct {
 			is   flags
 			text string
-		}{{outdated, "o"}, {dark, "x"}, {down, "d"}, {stuck, "#"}, {deleting, "!"}, {due, "!"}, {released, "-"}, {marked, "M"}, {removed, "(no member)"}, {late, "~"}, {over, "~"}, {forced, "f"}} {
+		}{{outdated, "o"}, {dark, "x"}, {down, "d"}, {stuck, "#"}, {deleting, "!"}, {due, "!"}, {released, "-"}, {marked, "M"}, {removed, "(no member)"}, {late, "~"}, {over, "~"}, {forced, "f"}, {held, "h"}} {
 			if h.has(f.is) {
 				text += f.text
 			}

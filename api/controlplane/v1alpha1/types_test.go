@@ -18,7 +18,6 @@ var (
 	_ = upstream.KubeadmControlPlaneInitializationStatus(InitializationStatus{})
 	_ = upstream.MachineNamingSpec(MachineNamingSpec{})
 	_ = v1beta2.AutoRepairSpec(HealthSpec{})
-	_ = v1beta2.JoinsSpec(JoinsSpec{})
 
 	_ conditions.Setter = &ControlPlane{}
 )

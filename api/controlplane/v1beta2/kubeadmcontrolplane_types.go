@@ -20,6 +20,14 @@ const InitializedAnnotation = "controlplane.cluster.x-k8s.io/quorate-initialized
 // that was moved, restored or made again the UID is another, and it proves nothing.
 const InitializingAnnotation = "controlplane.cluster.x-k8s.io/quorate-initializing"
 
+// BootstrapStartedAnnotation on a Machine that was made ahead is when its bootstrap was started, as RFC 3339 has it: from then on
+// it has its time to join.
+const BootstrapStartedAnnotation = "controlplane.cluster.x-k8s.io/quorate-bootstrap-started"
+
+// BootstrapHeld is the value of Cluster API's annotation paused on the bootstrap object of a machine that was made ahead.
+// Without it whoever makes bootstrap data might let that machine initialise the cluster, if the first one goes.
+const BootstrapHeld = "until-it-may-join"
+
 // MemberRemovedAnnotation on a Machine holds the ID of its etcd member, in hexadecimal, from the
 // moment at which that is about to be removed. It proves that the machine's kubeadm adds no
 // member any more once etcd's list is without that ID.
@@ -78,6 +86,11 @@ type JoinsSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxParallel *int32 `json:"maxParallel,omitempty"`
+	// eager makes all machines at the same moment as the first, which initialises the cluster. The bootstrap of the others is held
+	// back until they may join, so that they need only be provisioned once: infrastructure that makes machines before it has their
+	// bootstrap data, as local machines are, is ready by then. Left out: machines are made when they may join.
+	// +optional
+	Eager *bool `json:"eager,omitempty"`
 }
 
 // KubeadmControlPlaneStatus is upstream's status and what Quorate decided.

@@ -32,6 +32,9 @@ func (c Cluster) Check(versions []string) error {
 	if c.MaxParallel < 0 {
 		return fmt.Errorf("--max-parallel is %d: 1 or more would be accepted, or 0 for as many as are missing", c.MaxParallel)
 	}
+	if c.Eager && c.Kind == ControlPlane {
+		return fmt.Errorf("--eager is given with --kind %s: it would be accepted with --kind %s, whose bootstrap objects Quorate makes", ControlPlane, KubeadmControlPlane)
+	}
 	if err := checkVersion("--kubernetes-version", c.Version, versions); err != nil {
 		return err
 	}

@@ -73,6 +73,9 @@ func (c Cluster) kubeadmControlPlane() *controlplanev1.KubeadmControlPlane {
 	if c.MaxParallel > 0 {
 		kcp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
 	}
+	if c.Eager {
+		kcp.Spec.Joins.Eager = ptr.To(true)
+	}
 	if c.AutoRepair {
 		kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{}
 	}

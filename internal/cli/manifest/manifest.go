@@ -41,6 +41,8 @@ type Cluster struct {
 	Workers  int32
 	// MaxParallel is how many machines may join at once; 0: as many as are missing.
 	MaxParallel int32
+	// Eager makes all machines at the same moment as the first.
+	Eager bool
 	// AutoRepair replaces machines of the control plane that break.
 	AutoRepair bool
 	// Etcd is how many machines of its own etcd has; 0: it runs on those of the control plane.

@@ -98,6 +98,7 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.Versions()[0], "version of Kubernetes: "+strings.Join(artifacts.Versions(), " or "))
 	f.StringVar(&u.domains, "failure-domains", "a,b,c", "names of failure domains that machines are spread over; empty for none")
 	f.Int32Var(&u.cluster.MaxParallel, "max-parallel", 0, "machines that may join at once; 0 for as many as are missing")
+	f.BoolVar(&u.cluster.Eager, "eager", false, "make all machines of the control plane at the same moment as the first; they join when that has initialised the cluster")
 	f.BoolVar(&u.cluster.AutoRepair, "auto-repair", false, "replace machines of the control plane that break, as far as the quorum allows; a ControlPlane does unless this is false")
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
@@ -171,7 +172,7 @@ func (u *up) checkFiles() error {
 	if len(u.files) == 0 {
 		return nil
 	}
-	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "auto-repair"} {
+	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair"} {
 		if u.given(flag) {
 			return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
 		}
