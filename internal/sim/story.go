@@ -48,7 +48,7 @@ func (s *Story) String() string {
 }
 
 // brief writes the hosts in one line: their number and domain, * outdated, ~ on the
-// way, x broken, ? up and not well, M marked, ! being deleted, ^ leads, l a learner's, - without member, and what is
+// way, = made ahead and held back, x broken, ? up and not well, M marked, ! being deleted, ^ leads, l a learner's, - without member, and what is
 // left of members whose host is gone.
 func (w *World) brief() string {
 	var parts []string
@@ -84,6 +84,8 @@ func (h *host) briefState() string {
 	switch {
 	case h.broken():
 		return "x"
+	case h.held:
+		return "="
 	case h.stage < up:
 		return "~"
 	case h.sick || !h.unready.IsZero() || h.gate:

@@ -57,6 +57,14 @@ var guards = []guard{
 			{"worst", `case e.Health == Healthy`, `case e.Health != Unhealthy`},
 			{"worst", `if e.Health == Healthy`, `if e.Health != Unhealthy`},
 		}},
+	{says: "who was made ahead joins whatever is not healthy",
+		rules: []change{
+			{"grow", `if v := s.mayJoin(); v.decided {`, `if v := s.mayJoin(); v.decided && s.nextHeld() == nil {`},
+		},
+		check: []change{
+			{"checkStartBootstrap", `err := checkFacts(o); err != nil`, `err := checkFacts(o); false && err != nil`},
+			{"checkStartBootstrap", `return checkJoin(o)`, `return nil`},
+		}},
 	{says: "a component of which nothing is known counts as healthy",
 		rules: []change{
 			{"health", `c.Health != Healthy`, `c.Health == Unhealthy`},
@@ -295,7 +303,7 @@ var alone = []meaning{
 	{says: "the limits of repair are forgotten", edits: []change{{"tooOften", `!s.brokeAgain(m)`, `true || !s.brokeAgain(m)`}}},
 	{says: "a number is used again", edits: []change{{"highest", `highest := s.Group.LastMachine`, `highest := 0`}}},
 	{says: "a machine that was begun is not finished", edits: []change{{"create", `s.Group.PartialCreate != ""`, `false && (s.Group.PartialCreate != "")`}}},
-	{says: "another initialises before the first has gone", edits: []change{{"begin", `len(going) > 0`, `false && (len(going) > 0)`}, {"begin", "len(s.machines) > 0 {\n\t\treturn", "len(s.machines) > len(s.with(leaving)) {\n\t\treturn"}}},
+	{says: "another initialises before the first has gone", edits: []change{{"begin", `len(going) > 0`, `false && (len(going) > 0)`}, {"begin", `len(first) == 0`, `len(first) == len(with(leaving))`}}},
 	{says: "the successor of a leader may be one that is not sound", edits: []change{{"successor", `o.Learner || !o.sound()`, `o.Learner`}}},
 	{says: "machines join before kubeadm's configuration follows", edits: []change{{"prepareJoin", `c.Due == DueJoin`, `c.Due == DueJoin && !c.FromSpec`}}},
 	{says: "addons are updated beside outdated machines", excuse: "with outdated machines roll out or scale down always decides first", edits: []change{{"maintain", `c.FromSpec && outdated`, `false && outdated`}}},
