@@ -25,6 +25,8 @@ type KubeadmFiles interface {
 	Behind(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error)
 	// Write brings those of a chore up to date.
 	Write(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted, chore string) error
+	// DropTokens removes the bootstrap tokens with these IDs, as far as they were made for one machine each.
+	DropTokens(ctx context.Context, cluster *clusterv1.Cluster, ids map[string]bool) error
 }
 
 // clusterFiles asks the clusters themselves, as the connection to each does; before there is one, as its secret says.
@@ -74,6 +76,15 @@ func (f clusterFiles) Write(ctx context.Context, cluster *clusterv1.Cluster, wan
 		return kubeadm.UpdateAddons(ctx, set, want)
 	}
 	return fmt.Errorf("the chore %s is not known", chore)
+}
+
+// DropTokens implements KubeadmFiles.
+func (f clusterFiles) DropTokens(ctx context.Context, cluster *clusterv1.Cluster, ids map[string]bool) error {
+	set, err := f.client(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return kubeadm.DropTokens(ctx, set, ids)
 }
 
 func (f clusterFiles) client(ctx context.Context, cluster *clusterv1.Cluster) (kubernetes.Interface, error) {

@@ -26,6 +26,8 @@ type Memory struct {
 	Secrets Secrets
 	// Files are kubeadm's in the managed cluster.
 	Files FilesSeen
+	// Tokens are what is known of bootstrap tokens that were used.
+	Tokens TokensDropped
 	// Since is since when each member is as it is.
 	Since MemberTimes
 

@@ -54,6 +54,11 @@ func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, 
 	return "", nil
 }
 
+// DropTokens implements group.KubeadmFiles.
+func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, _ map[string]bool) error {
+	return nil
+}
+
 // Behind implements group.KubeadmFiles.
 func (w *world) Behind(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error) {
 	differs := func(chore string) string {

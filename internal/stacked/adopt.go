@@ -28,12 +28,16 @@ func (*Kind) Unadoptable(ctx context.Context, t *group.Turn, m *clusterv1.Machin
 	if against := group.TooFar(t.Spec.Version, m.Spec.Version); against != "" {
 		return against, nil
 	}
-	err := t.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: config.Name}, &bootstrapv1.KubeadmConfig{})
+	made := &bootstrapv1.KubeadmConfig{}
+	err := t.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: config.Name}, made)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "its KubeadmConfig " + config.Name + " does not exist", nil
 	case err != nil:
 		return "", fmt.Errorf("reading KubeadmConfig %s: %w", config.Name, err)
+	}
+	if join := made.Spec.JoinConfiguration; join.Discovery.BootstrapToken.IsDefined() && join.ControlPlane == nil {
+		return "it joined as a worker, and a machine keeps its role: a new one is made for the control plane", nil
 	}
 	return "", nil
 }

@@ -536,3 +536,21 @@ func TestTooFar(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkersStayWorkers: a machine that joined as a worker is not adopted, whatever labels somebody gave it.
+func TestWorkersStayWorkers(t *testing.T) {
+	w := forsaken(t, func(*controlplanev1.KubeadmControlPlane, map[string]*clusterv1.Machine) {})
+	config := &bootstrapv1.KubeadmConfig{}
+	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: w.machine(alone[1]).Spec.Bootstrap.ConfigRef.Name}, config); err != nil {
+		t.Fatal(err)
+	}
+	config.Spec.JoinConfiguration = bootstrapv1.JoinConfiguration{}
+	config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = "aaaaaa.0123456789abcdef"
+	if err := w.client.Update(context.Background(), config); err != nil {
+		t.Fatal(err)
+	}
+	w.turn()
+	if p := w.settle(); p.Reason != "CannotAdopt" || !strings.Contains(p.Message, alone[1]+": it joined as a worker") {
+		t.Errorf("it ends with %+v", p)
+	}
+}

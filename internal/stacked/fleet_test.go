@@ -75,6 +75,11 @@ func (f *fleet) Initialised(context.Context, *clusterv1.Cluster, bool) (string, 
 	return "", nil
 }
 
+// DropTokens implements group.KubeadmFiles.
+func (f *fleet) DropTokens(_ context.Context, _ *clusterv1.Cluster, _ map[string]bool) error {
+	return nil
+}
+
 func (f *fleet) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kubeadm.Behind, error) {
 	return kubeadm.Behind{}, nil
 }

@@ -190,7 +190,10 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 	if err := t.ControlSecrets(ctx, keptByEtcd(of(t))...); err != nil {
 		return err
 	}
-	return recordExpiries(ctx, t)
+	if err := recordExpiries(ctx, t); err != nil {
+		return err
+	}
+	return t.DropTokens(ctx)
 }
 
 // Conditions implements group.Kind.

@@ -41,7 +41,8 @@ import (
 // A world is a management cluster in memory, and one managed cluster that does
 // what the test lets it do.
 type world struct {
-	config, addons string // in what kubeadm's files in the cluster are behind
+	dropped        []string // bootstrap tokens, by their IDs
+	config, addons string   // in what kubeadm's files in the cluster are behind
 	// permissions are missing, and unusable and refused are what only a person can mend of kubeadm's files.
 	permissions, unusable, refused string
 	// forwarded: etcd is reached by port-forwards alone, which are forbidden without the permissions.
@@ -191,7 +192,16 @@ func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, 
 	return "", nil
 }
 
-// locked locks the world and returns how to unlock it.
+// DropTokens implements group.KubeadmFiles.
+func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, ids map[string]bool) error {
+	defer w.locked()()
+	for id := range ids {
+		w.dropped = append(w.dropped, id)
+	}
+	return nil
+}
+
+// Behind implements group.KubeadmFiles.
 func (w *world) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kubeadm.Behind, error) {
 	defer w.locked()()
 	return kubeadm.Behind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused}, w.failBehind

@@ -5,6 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,8 +17,10 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
 // slowestStart bounds how long a ControlPlane's 0 -> 3 takes, in times of a KubeadmControlPlane's.
@@ -50,7 +54,7 @@ func machinesScale(t *testing.T, e *environment) {
 // compareStarts measures, in turns and so many times each, how long both kinds of control planes take from nothing to three machines.
 func (e *environment) compareStarts(t *testing.T, times int) {
 	t.Helper()
-	ratio := e.inTurns(t, times, variant{"a KubeadmControlPlane", []string{"--kind", "KubeadmControlPlane"}}, variant{"a ControlPlane", []string{"--kind", "ControlPlane"}}, nil)
+	ratio := e.inTurns(t, times, variant{what: "a KubeadmControlPlane", flags: []string{"--kind", "KubeadmControlPlane"}}, variant{what: "a ControlPlane", flags: []string{"--kind", "ControlPlane"}}, nil)
 	if ratio > slowestStart {
 		t.Errorf("a ControlPlane took %.2f times as long as a KubeadmControlPlane, want at most %.1f", ratio, slowestStart)
 	}
@@ -60,6 +64,42 @@ func (e *environment) compareStarts(t *testing.T, times int) {
 type variant struct {
 	what  string
 	flags []string
+	// making is how long the infrastructure takes to make each machine.
+	making time.Duration
+}
+
+// begin begins to make a cluster of three machines.
+func (v variant) begin(t *testing.T, e *environment, name string) {
+	t.Helper()
+	args := []string{"--network", e.network, "--wait=false"}
+	asked := append([]string{"--name", name, "--replicas", "3"}, v.flags...)
+	if v.making == 0 {
+		e.quorate(t, append(append([]string{"up"}, args...), asked...)...)
+		return
+	}
+	text := e.quorate(t, append([]string{"up", "--dry-run", "-o", "yaml"}, asked...)...)
+	var manifests []string
+	for _, document := range strings.Split(text, "\n---\n") {
+		object := map[string]any{}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		if object["kind"] == "KubeadmControlPlane" {
+			if err := unstructured.SetNestedField(object, v.making.String(), "spec", "machineTemplate", "metadata", "annotations", infrav1.ProvisioningDelayAnnotation); err != nil {
+				t.Fatal(err)
+			}
+		}
+		changed, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, string(changed))
+	}
+	file := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(manifests, "---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.quorate(t, append(append([]string{"up"}, args...), "-f", file)...)
 }
 
 // inTurns measures, in turns and so many times each, how long two variants of a cluster take from nothing to three machines, and
@@ -71,7 +111,7 @@ func (e *environment) inTurns(t *testing.T, times int, first, second variant, lo
 		for k, v := range []variant{first, second} {
 			name := fmt.Sprintf("start-%d-%d", n+1, k+1)
 			start := time.Now()
-			e.quorate(t, append([]string{"up", "--network", e.network, "--name", name, "--replicas", "3", "--wait=false"}, v.flags...)...)
+			v.begin(t, e, name)
 			eventually(t, "three voters of "+v.what, patience, e.quorumOf(t, name, 3))
 			eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
 			t.Logf("%s, 0 -> 3: %.1f s", v.what, time.Since(start).Seconds())

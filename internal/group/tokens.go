@@ -1,0 +1,72 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TokensDropped is which machines of a group had joined when the bootstrap tokens of all were looked through, and when that was.
+type TokensDropped struct {
+	joined []string
+	at     time.Time
+}
+
+// DropTokens removes the bootstrap tokens with which machines of the cluster, workers among them, have joined: they need none any
+// more, and others could join with them until they expire. It looks when a machine of the group has joined, and now and then.
+func (t *Turn) DropTokens(ctx context.Context) error {
+	o, last := t.Facts, &t.Memory.Tokens
+	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
+		return nil
+	}
+	var joined []string
+	for _, m := range t.Machines {
+		if m.Status.NodeRef.IsDefined() {
+			joined = append(joined, m.Name)
+		}
+	}
+	if slices.Equal(joined, last.joined) && o.Now.Sub(last.at) < SlowTime {
+		return nil
+	}
+	used, err := t.usedTokens(ctx)
+	if err != nil || len(used) == 0 {
+		return err
+	}
+	if err := t.files().DropTokens(ctx, t.Cluster, used); err != nil {
+		return fmt.Errorf("removing the bootstrap tokens of cluster %s that were used: %w", t.Cluster.Name, err)
+	}
+	*last = TokensDropped{joined: joined, at: o.Now}
+	return nil
+}
+
+// usedTokens are the IDs of the bootstrap tokens with which machines of the cluster have joined.
+func (t *Turn) usedTokens(ctx context.Context) (map[string]bool, error) {
+	var machines clusterv1.MachineList
+	var configs bootstrapv1.KubeadmConfigList
+	of := []client.ListOption{client.InNamespace(t.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}}
+	for _, list := range []client.ObjectList{&machines, &configs} {
+		if err := t.Client.List(ctx, list, of...); err != nil {
+			return nil, fmt.Errorf("listing the machines of cluster %s and their bootstrap objects: %w", t.Cluster.Name, err)
+		}
+	}
+	joined := map[string]bool{}
+	for i := range machines.Items {
+		if m := &machines.Items[i]; m.Status.NodeRef.IsDefined() {
+			joined[m.Spec.Bootstrap.ConfigRef.Name] = true
+		}
+	}
+	used := map[string]bool{}
+	for i := range configs.Items {
+		c := &configs.Items[i]
+		if id, _, is := strings.Cut(c.Spec.JoinConfiguration.Discovery.BootstrapToken.Token, "."); is && joined[c.Name] {
+			used[id] = true
+		}
+	}
+	return used, nil
+}

@@ -1,0 +1,57 @@
+package stacked
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// giveToken gives a machine the bootstrap token with which it joins.
+func (w *world) giveToken(name, token string) {
+	w.t.Helper()
+	config := &bootstrapv1.KubeadmConfig{}
+	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: kcpKey.Namespace, Name: name}, config); err != nil {
+		w.t.Fatal(err)
+	}
+	config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = token
+	if err := w.client.Update(context.Background(), config); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// register notes the Node of a machine, as the core controllers do.
+func (w *world) register(name string) {
+	w.t.Helper()
+	m := w.machine(name)
+	m.Status.NodeRef = clusterv1.MachineNodeReference{Name: name}
+	if err := w.client.Status().Update(context.Background(), m); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestTokensAreDropped: the token of a machine goes when that has joined, once, and nobody else's.
+func TestTokensAreDropped(t *testing.T) {
+	w := grown(t, 3)
+	w.giveToken("demo-cp-2", "aaaaaa.0123456789abcdef")
+	w.giveToken("demo-cp-3", "bbbbbb.0123456789abcdef")
+	w.settle()
+	if len(w.dropped) > 0 {
+		t.Fatalf("before anybody has joined, tokens are gone: %v", w.dropped)
+	}
+	w.register("demo-cp-2")
+	w.settle()
+	w.settle()
+	if want := []string{"aaaaaa"}; !slices.Equal(w.dropped, want) {
+		t.Errorf("tokens gone are %v, want %v", w.dropped, want)
+	}
+	w.register("demo-cp-3")
+	w.settle()
+	slices.Sort(w.dropped)
+	if want := []string{"aaaaaa", "aaaaaa", "bbbbbb"}; !slices.Equal(w.dropped, want) {
+		t.Errorf("tokens gone are %v, want %v", w.dropped, want)
+	}
+}
