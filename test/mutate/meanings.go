@@ -63,7 +63,7 @@ var guards = []guard{
 		},
 		check: []change{
 			{"checkStartBootstrap", `err := checkFacts(o); err != nil`, `err := checkFacts(o); false && err != nil`},
-			{"checkStartBootstrap", `return checkJoin(o)`, `return nil`},
+			{"checkStartBootstrap", `return checkNewJoin(o)`, `return nil`},
 		}},
 	{says: "a component of which nothing is known counts as healthy",
 		rules: []change{
