@@ -188,32 +188,17 @@ func isCorrupt(m Member) bool {
 }
 
 func checkCreate(o Observed, s Step) error {
-	staying, surge, first := 0, 0, 0
-	for _, m := range o.Machines {
-		if m.Name == s.Machine {
-			return fmt.Errorf("%s exists", m.Name)
-		}
-		if !m.Deleting {
-			staying++
-		}
-		if !m.isHeld() {
-			first++
-		}
-		if m.isOutdated() {
-			surge = o.Policy.Surge
-		}
+	if _, err := machineNamed(o, s.Machine); err == nil {
+		return fmt.Errorf("%s exists", s.Machine)
 	}
-	switch {
-	case o.Group.Deleting:
+	if o.Group.Deleting {
 		return errors.New("the group is being deleted")
-	case staying+1 > o.Want.Replicas+surge:
-		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
-	case s.Init && (o.Group.Initialized || first > 0):
-		return errors.New("a second machine would initialise another cluster")
-	case s.Hold && (o.Group.Initialized || !o.Policy.Eager || first == 0):
-		return errors.New("only who joins a cluster that is being initialised is made ahead")
-	case !s.Init && !s.Hold && !o.Group.Initialized:
-		return errors.New("there is nothing to join yet")
+	}
+	if err := checkNumber(o); err != nil {
+		return err
+	}
+	if err := checkBeginning(o, s); err != nil {
+		return err
 	}
 	if err := checkSurroundings(o); err != nil || s.Init || s.Hold {
 		return err
@@ -222,6 +207,40 @@ func checkCreate(o Observed, s Step) error {
 		return err
 	}
 	return checkNewJoin(o)
+}
+
+// checkNumber: no more machines stay than are wanted, and in a rollout with surge one more.
+func checkNumber(o Observed) error {
+	staying, surge := 0, 0
+	for _, m := range o.Machines {
+		if !m.Deleting {
+			staying++
+		}
+		if m.isOutdated() {
+			surge = o.Policy.Surge
+		}
+	}
+	if staying+1 > o.Want.Replicas+surge {
+		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
+	}
+	return nil
+}
+
+// checkBeginning: one machine initialises the cluster, those that are made ahead wait beside it, and all others join.
+func checkBeginning(o Observed, s Step) error {
+	begins := false
+	for _, m := range o.Machines {
+		begins = begins || !m.isHeld()
+	}
+	switch {
+	case s.Init && (o.Group.Initialized || begins):
+		return errors.New("a second machine would initialise another cluster")
+	case s.Hold && (o.Group.Initialized || !o.Policy.Eager || !begins):
+		return errors.New("only who joins a cluster that is being initialised is made ahead")
+	case !s.Init && !s.Hold && !o.Group.Initialized:
+		return errors.New("there is nothing to join yet")
+	}
+	return nil
 }
 
 // checkStartBootstrap allows a machine that was made ahead to join, as if it were created now.

@@ -34,9 +34,7 @@ func (g *group) judgeLook(s *state, t step) string {
 	case removeMember:
 		return g.judgeLeader(s, t)
 	case promoteMember:
-		if h := s.hosts[t.on-1]; h.has(deleting) || !g.runs(&h) || !g.learner(&h) {
-			return "what is promoted is no learner that runs on a machine that stays"
-		}
+		return g.judgePromotion(&s.hosts[t.on-1])
 	case releaseHook:
 		return g.judgeRelease(s, &s.hosts[t.on-1])
 	case writeAddons:
@@ -45,6 +43,14 @@ func (g *group) judgeLook(s *state, t step) string {
 		}
 	case unheard:
 		return "a step that has no place here"
+	}
+	return ""
+}
+
+// judgePromotion: a learner is promoted that runs, on a machine that stays.
+func (g *group) judgePromotion(h *host) string {
+	if h.has(deleting) || !g.runs(h) || !g.learner(h) {
+		return "what is promoted is no learner that runs on a machine that stays"
 	}
 	return ""
 }
