@@ -13,16 +13,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capicerts "sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/pki"
 )
 
-// Generate makes the authorities that have no secret, with the key algorithm and validity that the
-// configuration asks for, controlled by owner. A secret that is there is never
+// Generate makes the authorities that have no secret, controlled by owner: from those of the files that the user copies to the
+// machines, or anew, with the key algorithm and validity that the configuration asks for. A secret that is there is never
 // changed, also when it appears in the meantime.
-func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference) error {
+func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference, files ...bootstrapv1.File) error {
+	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)
+	if err != nil {
+		return err
+	}
 	for _, wanted := range secret.NewCertificatesForInitialControlPlane(config) {
-		if wanted.External {
+		given, isCopied := copied[roles[wanted.Purpose]]
+		if wanted.External && !isCopied {
 			continue
 		}
 		found, err := get(ctx, c, cluster, wanted.Purpose)
@@ -32,14 +40,28 @@ func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, 
 		if found != nil {
 			continue
 		}
-		if err := wanted.Generate(); err != nil {
+		if err := fill(wanted, given, isCopied); err != nil {
 			return fmt.Errorf("generating the authority %q of cluster %s: %w", wanted.Purpose, cluster.Name, err)
 		}
-		made := wanted.AsSecret(client.ObjectKeyFromObject(cluster), owner)
-		if err := c.Create(ctx, made); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating secret %s/%s: %w", made.Namespace, made.Name, err)
+		if err := createOnce(ctx, c, wanted.AsSecret(client.ObjectKeyFromObject(cluster), owner)); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// fill makes a certificate of the user's files, or anew where there are none.
+func fill(wanted *secret.Certificate, given pki.Pair, isCopied bool) error {
+	switch {
+	case !isCopied:
+		return wanted.Generate()
+	case len(given.Cert.PEM) == 0:
+		return fmt.Errorf("%s cannot be read", given.Cert.Where)
+	case len(given.Key.PEM) == 0 && (!wanted.External || wanted.Purpose != secret.EtcdCA):
+		return fmt.Errorf("%s cannot be read", given.Key.Where)
+	}
+	wanted.KeyPair = &capicerts.KeyPair{Cert: given.Cert.PEM, Key: given.Key.PEM}
+	wanted.Generated = true // it gets an owner
 	return nil
 }
 

@@ -144,14 +144,14 @@ func TestReadAuthorities(t *testing.T) {
 		{"external etcd's client was not given", external, all(external, "apiserver-etcd-client", nil), "", "apiserver-etcd-client", "", ""},
 		{"the authority's key is kept elsewhere", nil, all(nil, "ca", without(pair, "tls.key")), "", "", "ca", ""},
 		{"etcd's key is kept elsewhere", nil, all(nil, "etcd", without(pair, "tls.key")), "", "", "etcd", ""},
-		{"no key for service accounts", nil, all(nil, "sa", without(pair, "tls.key")), "", "", "", "secret ns/demo-sa lacks tls.key:"},
-		{"nothing in it", nil, all(nil, "sa", map[string]string{}), "", "", "", "secret ns/demo-sa lacks tls.crt and tls.key:"},
-		{"one broken, others missing", nil, []client.Object{given("demo-ca", map[string]string{"tls.key": "k"})}, "etcd proxy sa", "", "", "secret ns/demo-ca lacks tls.crt:"},
+		{"no key for service accounts", nil, all(nil, "sa", without(pair, "tls.key")), "", "", "", "secret ns/demo-sa: tls.key is missing ("},
+		{"nothing in it", nil, all(nil, "sa", map[string]string{}), "", "", "", "secret ns/demo-sa: tls.crt is missing (a public key and its private key, in PEM, would be accepted); secret ns/demo-sa: tls.key is missing ("},
+		{"one broken, others missing", nil, []client.Object{given("demo-ca", map[string]string{"tls.key": "k"})}, "etcd proxy sa", "", "", "secret ns/demo-ca: tls.crt is missing ("},
 		{"no certificate", nil, all(nil, "ca", map[string]string{"tls.crt": "c", "tls.key": "k"}), "", "", "", "secret ns/demo-ca: tls.crt holds no certificate"},
-		{"the key of another certificate", nil, all(nil, "proxy", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": other["tls.key"]}), "", "", "", "secret ns/demo-proxy: tls.crt and tls.key are no pair"},
-		{"external etcd's client has no key", external, all(external, "apiserver-etcd-client", without(pair, "tls.key")), "", "", "", "secret ns/demo-apiserver-etcd-client lacks tls.key:"},
-		{"external etcd's client is broken", external, all(external, "apiserver-etcd-client", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": "k"}), "", "", "", "secret ns/demo-apiserver-etcd-client: tls.crt and tls.key are no pair"},
-		{"external etcd's authority is empty", external, all(external, "etcd", map[string]string{}), "", "", "", "secret ns/demo-etcd lacks tls.crt:"},
+		{"the key of another certificate", nil, all(nil, "proxy", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": other["tls.key"]}), "", "", "", "secret ns/demo-proxy: tls.key is not the key of secret ns/demo-proxy: tls.crt"},
+		{"external etcd's client has no key", external, all(external, "apiserver-etcd-client", without(pair, "tls.key")), "", "", "", "secret ns/demo-apiserver-etcd-client: tls.key is missing ("},
+		{"external etcd's client is broken", external, all(external, "apiserver-etcd-client", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": "k"}), "", "", "", "secret ns/demo-apiserver-etcd-client: tls.key holds no private key"},
+		{"external etcd's authority is empty", external, all(external, "etcd", map[string]string{}), "", "", "", "secret ns/demo-etcd: tls.crt is missing ("},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,29 +2,30 @@ package certs
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	capicerts "sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/pki"
 )
 
 // Secrets is what the secrets of a cluster were found to be. It holds nothing of their content.
 type Secrets struct {
-	// Missing are the purposes of the authorities that have no secret and can be
-	// generated, sorted: ca, etcd, proxy, sa. With external etcd, etcd is not among them.
+	// Missing are the purposes of those that have no secret and can be made, sorted: ca, etcd, proxy, sa. Those of an
+	// external etcd are among them only where the user copies them to the machines as files.
 	Missing []string
 	// Given are the purposes of those secrets that only the user can give and has not
 	// given, sorted. They are those of an external etcd: apiserver-etcd-client, and etcd.
 	Given []string
-	// Broken says what is wrong with secrets that are there, each by its name; empty: nothing.
+	// Broken says what is wrong with what was given, each by its secret and key, or by its file, and what would be accepted; empty: nothing.
 	Broken string
 	// Keyless are the purposes of the authorities whose key is kept elsewhere, sorted. A first
 	// machine can start with them; the bootstrap provider lets no other join.
@@ -35,47 +36,64 @@ type Secrets struct {
 	Disowned []string
 }
 
-// Read reads the secrets that a cluster with this configuration needs, each once. owner is
-// the control plane as it should be named on those that it controls. Errors are those of reading; what is
-// wrong with a secret is among the facts.
-func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference) (Secrets, error) {
+// Read reads the secrets that a cluster with this configuration needs, each once, and, of the files that the user copies to the machines,
+// the certificates and keys. owner is the control plane as it should be named on those that it controls. Errors are those of reading; what is
+// wrong with a secret or a file is among the facts.
+func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference, files ...bootstrapv1.File) (Secrets, error) {
 	var s Secrets
-	var broken []string
+	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)
+	if err != nil {
+		return Secrets{}, err
+	}
+	given := pki.Given{Names: apiServerNames(cluster, config), ExternalEtcd: config != nil && config.Etcd.External.IsDefined(), Now: time.Now()}
 	for _, wanted := range secret.NewCertificatesForInitialControlPlane(config) {
-		purpose := string(wanted.Purpose)
 		found, err := get(ctx, c, cluster, wanted.Purpose)
 		if err != nil {
 			return Secrets{}, err
 		}
 		if found == nil {
-			s.noteAbsent(wanted)
+			_, isCopied := copied[roles[wanted.Purpose]]
+			s.noteAbsent(wanted, isCopied)
 			continue
 		}
-		s.noteOwner(found, purpose, cluster, owner)
-		if text := flaw(found, wanted); text != "" {
-			broken = append(broken, text)
-		} else if isKeyless(found, wanted) {
-			s.Keyless = append(s.Keyless, purpose)
-		}
+		s.noteOwner(found, string(wanted.Purpose), cluster, owner)
+		s.noteKeyless(found, wanted)
+		given.Pairs = append(given.Pairs, pairOf(found, wanted))
 	}
+	given.Pairs = append(given.Pairs, sorted(copied)...)
 	if err := s.readKubeconfig(ctx, c, cluster, owner); err != nil {
 		return Secrets{}, err
 	}
-	for _, purposes := range [][]string{s.Missing, s.Given, s.Keyless, s.Disowned, broken} {
+	for _, purposes := range [][]string{s.Missing, s.Given, s.Keyless, s.Disowned} {
 		slices.Sort(purposes)
+	}
+	var broken []string
+	for _, f := range pki.Check(given) {
+		broken = append(broken, f.String())
 	}
 	s.Broken = strings.Join(broken, "; ")
 	return s, nil
 }
 
-// isKeyless reports whether the key of an authority of ours is kept elsewhere.
-func isKeyless(s *corev1.Secret, wanted *secret.Certificate) bool {
-	return !wanted.External && len(s.Data[secret.TLSKeyDataName]) == 0
+// pairOf is what a secret holds.
+func pairOf(s *corev1.Secret, wanted *secret.Certificate) pki.Pair {
+	at := func(name string) pki.Datum {
+		return pki.Datum{Where: fmt.Sprintf("secret %s/%s: %s", s.Namespace, s.Name, name), PEM: s.Data[name]}
+	}
+	return pki.Pair{Role: roles[wanted.Purpose], Cert: at(secret.TLSCrtDataName), Key: at(secret.TLSKeyDataName)}
 }
 
-// noteAbsent notes that there is no secret of a kind: the user can give it, or it can be generated.
-func (s *Secrets) noteAbsent(wanted *secret.Certificate) {
-	if wanted.External {
+// noteKeyless notes an authority of ours whose key is kept elsewhere.
+func (s *Secrets) noteKeyless(found *corev1.Secret, wanted *secret.Certificate) {
+	signs := !wanted.External && wanted.Purpose != secret.ServiceAccount
+	if signs && len(found.Data[secret.TLSCrtDataName]) > 0 && len(found.Data[secret.TLSKeyDataName]) == 0 {
+		s.Keyless = append(s.Keyless, string(wanted.Purpose))
+	}
+}
+
+// noteAbsent notes that there is no secret of a kind: the user can give it, or it can be made, from the user's files or anew.
+func (s *Secrets) noteAbsent(wanted *secret.Certificate, isCopied bool) {
+	if wanted.External && !isCopied {
 		s.Given = append(s.Given, string(wanted.Purpose))
 	} else {
 		s.Missing = append(s.Missing, string(wanted.Purpose))
@@ -98,40 +116,4 @@ func (s *Secrets) noteOwner(found *corev1.Secret, purpose string, cluster *clust
 	if !sameOwners(ownersOf(found, cluster, owner), found.OwnerReferences) {
 		s.Disowned = append(s.Disowned, purpose)
 	}
-}
-
-// flaw says what makes a secret useless; empty: nothing does.
-//
-// The key of an authority may be kept elsewhere, as with kubeadm's external CA mode. The key for service accounts may not:
-// without it every machine would make one of its own.
-func flaw(s *corev1.Secret, wanted *secret.Certificate) string {
-	cert, key := s.Data[secret.TLSCrtDataName], s.Data[secret.TLSKeyDataName]
-	needed := neededData(wanted)
-	lacks := slices.DeleteFunc(slices.Clone(needed), func(name string) bool { return len(s.Data[name]) > 0 })
-	name := s.Namespace + "/" + s.Name
-	switch {
-	case len(lacks) > 0:
-		return fmt.Sprintf("secret %s lacks %s: it must hold PEM data under %s and %s",
-			name, strings.Join(lacks, " and "), secret.TLSCrtDataName, secret.TLSKeyDataName)
-	case wanted.Purpose == secret.ServiceAccount:
-		return "" // no certificate, but a public key
-	}
-	if _, err := capicerts.DecodeCertPEM(cert); err != nil {
-		return fmt.Sprintf("secret %s: %s holds no certificate", name, secret.TLSCrtDataName)
-	}
-	isUsed := !wanted.External || slices.Contains(needed, secret.TLSKeyDataName)
-	if isUsed && len(key) > 0 {
-		if _, err := tls.X509KeyPair(cert, key); err != nil {
-			return fmt.Sprintf("secret %s: %s and %s are no pair of a certificate and its key", name, secret.TLSCrtDataName, secret.TLSKeyDataName)
-		}
-	}
-	return ""
-}
-
-// neededData are the keys of a secret under which there must be data.
-func neededData(wanted *secret.Certificate) []string {
-	if wanted.Purpose == secret.ServiceAccount || wanted.Purpose == secret.APIServerEtcdClient {
-		return []string{secret.TLSCrtDataName, secret.TLSKeyDataName}
-	}
-	return []string{secret.TLSCrtDataName}
 }

@@ -34,6 +34,12 @@ func (t *Turn) addCertificates(missing []string) {
 	})
 }
 
+// noteBroken notes that something is wrong with the certificates that were given. What runs goes on with its own copies; but
+// nobody may join with those, and only a person can put others in their place.
+func (t *Turn) noteBroken(what string) {
+	t.AddChore(plan.Chore{Name: ChoreCertificates, Due: plan.DueJoin, Reason: "CertificatesInvalid", Message: what, Blocked: true})
+}
+
 // NoteKubeconfig notes the state of the cluster's kubeconfig, and that it is to be written where it expires, or is missing and
 // can be made: the endpoint is known, and the authority is there.
 func (t *Turn) NoteKubeconfig(state certs.Kubeconfig, authority bool) {

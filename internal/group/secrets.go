@@ -19,7 +19,7 @@ import (
 // Secrets are what is known of a cluster's secrets. Each costs a request, and changes rarely.
 type Secrets struct {
 	// missing are the authorities that can be generated, given those that only the
-	// user has; broken says what is wrong with a secret that is there.
+	// user has; broken says what is wrong with what was given.
 	missing, given []string
 	broken         string
 	// keyless are the authorities whose key is kept elsewhere, disowned the secrets that the control
@@ -41,10 +41,11 @@ func (f Secrets) fresh(of string, now time.Time) bool {
 	return f.of == of && now.Before(f.Read.Add(believed))
 }
 
-// ReadSecrets adds what is known of the cluster's authorities, as kubeadm needs them with a configuration, and of its kubeconfig.
-func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.ClusterConfiguration) error {
+// ReadSecrets adds what is known of the cluster's authorities, as kubeadm needs them with a configuration, of the certificates that the user
+// copies to the machines, and of the kubeconfig.
+func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	found := &t.Memory.Secrets
-	from := fmt.Sprintf("%s %s %d", t.Object.GetUID(), t.Cluster.UID, t.Object.GetGeneration())
+	from := fmt.Sprintf("%s %d %s %d", t.Object.GetUID(), t.Object.GetGeneration(), t.Cluster.UID, t.Cluster.Generation)
 	if !found.fresh(from, t.Facts.Now) {
 		*found = Secrets{of: from, Read: t.Facts.Now}
 		if err := found.look(ctx, t, config); err != nil {
@@ -60,7 +61,7 @@ func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.ClusterConfi
 	case found.broken != "" && !t.Facts.Group.Initialized:
 		t.Refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: found.broken})
 	case found.broken != "":
-		missing = append(missing, found.broken) // what runs goes on without it; but nobody may join
+		t.noteBroken(found.broken)
 	case len(found.given) > 0:
 		t.Refuse(plan.Refusal{Reason: "GivenCertificatesMissing",
 			Message: fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", t.Cluster.Name, strings.Join(found.given, ", "))})
@@ -71,8 +72,8 @@ func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.ClusterConfi
 }
 
 // look reads the secrets.
-func (f *Secrets) look(ctx context.Context, t *Turn, config *bootstrapv1.ClusterConfiguration) error {
-	found, err := certs.Read(ctx, t.APIReader, t.Cluster, config, t.ControllerRef())
+func (f *Secrets) look(ctx context.Context, t *Turn, config *bootstrapv1.KubeadmConfigSpec) error {
+	found, err := certs.Read(ctx, t.APIReader, t.Cluster, &config.ClusterConfiguration, t.ControllerRef(), config.Files...)
 	if err != nil {
 		return fmt.Errorf("looking for the secrets of cluster %s: %w", t.Cluster.Name, err)
 	}
@@ -82,9 +83,9 @@ func (f *Secrets) look(ctx context.Context, t *Turn, config *bootstrapv1.Cluster
 }
 
 // GenerateSecrets makes the authorities that are missing, as kubeadm needs them with a configuration.
-func (t *Turn) GenerateSecrets(ctx context.Context, config *bootstrapv1.ClusterConfiguration) error {
+func (t *Turn) GenerateSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	t.Memory.Secrets = Secrets{}
-	if err := certs.Generate(ctx, t.Client, t.Cluster, config, t.ControllerRef()); err != nil {
+	if err := certs.Generate(ctx, t.Client, t.Cluster, &config.ClusterConfiguration, t.ControllerRef(), config.Files...); err != nil {
 		return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
 	}
 	return nil

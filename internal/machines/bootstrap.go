@@ -53,16 +53,16 @@ func usesKubeadm(cp *v1alpha1.ControlPlane) bool {
 	return ref.Kind == "KubeadmConfigTemplate" && ref.APIGroup == bootstrapv1.GroupVersion.Group
 }
 
-// kubeadmConfiguration is what a KubeadmConfigTemplate says of the cluster.
-func kubeadmConfiguration(template *unstructured.Unstructured) (*bootstrapv1.ClusterConfiguration, error) {
+// kubeadmConfiguration is what a KubeadmConfigTemplate says of the cluster and its machines.
+func kubeadmConfiguration(template *unstructured.Unstructured) (*bootstrapv1.KubeadmConfigSpec, error) {
 	typed := &bootstrapv1.KubeadmConfigTemplate{}
 	if template == nil {
-		return &typed.Spec.Template.Spec.ClusterConfiguration, nil
+		return &typed.Spec.Template.Spec, nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template.Object, typed); err != nil {
 		return nil, fmt.Errorf("reading KubeadmConfigTemplate %s: %w", template.GetName(), err)
 	}
-	return &typed.Spec.Template.Spec.ClusterConfiguration, nil
+	return &typed.Spec.Template.Spec, nil
 }
 
 // observeFiles adds in what kubeadm's files in the cluster are behind, where kubeadm makes the machines.
@@ -74,7 +74,7 @@ func observeFiles(ctx context.Context, t *group.Turn) error {
 	if err != nil {
 		return err
 	}
-	return t.ObserveKubeadm(ctx, filesWanted(t, config))
+	return t.ObserveKubeadm(ctx, filesWanted(t, &config.ClusterConfiguration))
 }
 
 // filesWanted is what kubeadm's files in the cluster shall say.
@@ -107,7 +107,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	if err != nil {
 		return err
 	}
-	if config.Etcd.External.IsDefined() && t.Facts.Etcd.Ours() {
+	if config.ClusterConfiguration.Etcd.External.IsDefined() && t.Facts.Etcd.Ours() {
 		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() + ", and spec.etcd.management is Members: None would be accepted"})
 	}
 	return t.ReadSecrets(ctx, config)

@@ -135,6 +135,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"init-":        func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
 		"template-":    func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
 		"certs-":       func() { o.Cluster.Chores = append(o.Cluster.Chores, certificates(value)) },
+		"certs!":       func() { o.Cluster.Chores = append(o.Cluster.Chores, certificatesInvalid) },
 		"api-":         func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
 		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
@@ -169,11 +170,12 @@ var inOrder = []string{"Certificates", "Kubeconfig", "Permissions", "KubeadmConf
 
 // The chores of the notation, as the kinds with kubeadm have them.
 var (
-	permissions     = Chore{Name: "Permissions", Reason: "PermissionsMissing", Message: "kubeadm's certificates rely on it: ClusterRoleBinding kubeadm:cluster-admins is missing", Due: DueJoin, Inside: true}
-	kubeadmOutdated = Chore{Name: "KubeadmConfig", Reason: "KubeadmOutdated", Message: "machines read kubeadm's own configuration as they join: kubernetesVersion v1.35.4, v1.36.3 wanted", Due: DueJoin, Inside: true, FromSpec: true}
-	kubeadmUnusable = Chore{Name: "KubeadmConfig", Reason: "KubeadmUnusable", Message: "ConfigMap kubeadm-config has no ClusterConfiguration", Due: DueJoin, Inside: true, FromSpec: true, Blocked: true}
-	addonsOutdated  = Chore{Name: "Addons", Reason: "AddonsOutdated", Message: "kube-proxy v1.35.4, v1.36.3 wanted", Due: DueRest, Inside: true, FromSpec: true}
-	addonsRefused   = Chore{Name: "Addons", Reason: "AddonsRefused", Message: "coredns stays v1.13.1, v1.11.1 is wanted: it is older", Due: DueRest, Inside: true, FromSpec: true, Blocked: true}
+	certificatesInvalid = Chore{Name: "Certificates", Reason: "CertificatesInvalid", Message: "secret default/demo-ca: tls.crt expired at 2026-07-28T00:00:00Z", Due: DueJoin, Blocked: true}
+	permissions         = Chore{Name: "Permissions", Reason: "PermissionsMissing", Message: "kubeadm's certificates rely on it: ClusterRoleBinding kubeadm:cluster-admins is missing", Due: DueJoin, Inside: true}
+	kubeadmOutdated     = Chore{Name: "KubeadmConfig", Reason: "KubeadmOutdated", Message: "machines read kubeadm's own configuration as they join: kubernetesVersion v1.35.4, v1.36.3 wanted", Due: DueJoin, Inside: true, FromSpec: true}
+	kubeadmUnusable     = Chore{Name: "KubeadmConfig", Reason: "KubeadmUnusable", Message: "ConfigMap kubeadm-config has no ClusterConfiguration", Due: DueJoin, Inside: true, FromSpec: true, Blocked: true}
+	addonsOutdated      = Chore{Name: "Addons", Reason: "AddonsOutdated", Message: "kube-proxy v1.35.4, v1.36.3 wanted", Due: DueRest, Inside: true, FromSpec: true}
+	addonsRefused       = Chore{Name: "Addons", Reason: "AddonsRefused", Message: "coredns stays v1.13.1, v1.11.1 is wanted: it is older", Due: DueRest, Inside: true, FromSpec: true, Blocked: true}
 )
 
 func certificates(purposes string) Chore {

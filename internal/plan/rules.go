@@ -132,7 +132,7 @@ var rules = []rule{
 			{"EtcdManagementInvalid", Wait, "spec.etcd says that members are kept which do not run on the machines"},
 			{"InvalidVersion", Wait, "spec.version is none"},
 			{"InvalidVersionChange", Wait, "spec.version is too far from that of a machine, or the kind cannot change it"},
-			{"CertificatesInvalid", Wait, "a secret with an authority cannot be used"},
+			{"CertificatesInvalid", Wait, "a certificate or key that was given, in a secret or as a file, cannot be used"},
 			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
 			{"TopologyPending", Wait, "the cluster's topology goes first"},
 			{"EtcdNotReady", Wait, "etcd runs on machines of its own, and whoever keeps it says that it cannot be used yet"},

@@ -144,7 +144,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	if err := readManagedEtcd(ctx, t); err != nil {
 		return err
 	}
-	return t.ReadSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec.ClusterConfiguration)
+	return t.ReadSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec)
 }
 
 // Drift implements group.Kind.
@@ -160,7 +160,7 @@ func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
 // Perform implements group.Kind.
 func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
 	if step.Chore == group.ChoreCertificates {
-		return t.GenerateSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec.ClusterConfiguration)
+		return t.GenerateSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec)
 	}
 	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t)))
 }

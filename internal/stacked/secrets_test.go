@@ -228,12 +228,12 @@ func TestCertificatesAvailable(t *testing.T) {
 		plan     string // the reason to wait; empty: none of secrets
 	}{
 		{"generated", false, nil, "True Available", ""},
-		{"broken", false, []client.Object{of("demo-ca", nil)}, "False NotAvailable: secret default/demo-ca lacks tls.crt", "CertificatesInvalid"},
+		{"broken", false, []client.Object{of("demo-ca", nil)}, "False NotAvailable: secret default/demo-ca: tls.crt is missing", "CertificatesInvalid"},
 		{"no certificate", false, []client.Object{of("demo-etcd", map[string][]byte{"tls.crt": []byte("x")})}, "False NotAvailable: secret default/demo-etcd: tls.crt holds no certificate", "CertificatesInvalid"},
 		{"the authority's key is kept elsewhere", false, []client.Object{of("demo-proxy", keyless)}, "True Available", "CertificatesMissing"}, // for a second machine
 		{"external etcd, nothing given", true, nil, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client, etcd", "GivenCertificatesMissing"},
 		{"external etcd, one not given", true, []client.Object{of("demo-etcd", keyless)}, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client", "GivenCertificatesMissing"},
-		{"external etcd, one broken", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", keyless)}, "False NotAvailable: secret default/demo-apiserver-etcd-client lacks tls.key", "CertificatesInvalid"},
+		{"external etcd, one broken", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", keyless)}, "False NotAvailable: secret default/demo-apiserver-etcd-client: tls.key is missing", "CertificatesInvalid"},
 		{"external etcd, all given", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", pair)}, "True Available", ""},
 	}
 	for _, test := range tests {
@@ -282,5 +282,73 @@ func TestKeyKeptElsewhere(t *testing.T) {
 	w.scale(3)
 	if p := w.settle(); len(w.machineNames()) != 1 || p.Reason != "CertificatesMissing" || !strings.Contains(p.Message, "demo-ca lacks tls.key") {
 		t.Errorf("plan %+v, machines %v", p, w.machineNames())
+	}
+}
+
+// TestInvalidLater: what was given becomes invalid, so that what runs stays, nobody joins, and the condition and the plan say which secret it
+// is; once somebody has put it right the control plane grows by itself.
+func TestInvalidLater(t *testing.T) {
+	w := grown(t, 1)
+	s := w.secret("demo-proxy")
+	right := s.Data["tls.key"]
+	s.Data["tls.key"] = w.secret("demo-ca").Data["tls.key"]
+	if err := w.client.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	w.readSecrets()
+	w.scale(3)
+	const wrong = "secret default/demo-proxy: tls.key is not the key of secret default/demo-proxy: tls.crt"
+	if p := w.settle(); len(w.machineNames()) != 1 || p.Rule != "grow" || p.Reason != "CertificatesInvalid" || !strings.HasPrefix(p.Message, wrong) {
+		t.Errorf("plan %+v, machines %v", p, w.machineNames())
+	}
+	if got := told(w.kcp().Status.Conditions, upstream.KubeadmControlPlaneCertificatesAvailableCondition); !strings.HasPrefix(got, "False NotAvailable: "+wrong) {
+		t.Errorf("CertificatesAvailable is %q", got)
+	}
+	if got := string(w.secret("demo-proxy").Data["tls.key"]); got == string(right) {
+		t.Error("what is wrong was overwritten")
+	}
+	s = w.secret("demo-proxy")
+	s.Data["tls.key"] = right
+	if err := w.client.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	w.r.Memories.Of(kcpKey).Secrets.Read = time.Now().Add(-group.SlowMissing)
+	w.settle()
+	if n := len(w.machineNames()); n != 3 {
+		t.Errorf("%d machines once it is right, want 3", n)
+	}
+}
+
+// TestCertificatesOfFiles: the secrets are made of the authorities that the user copies to the machines, and nothing is made while those are
+// of no use.
+func TestCertificatesOfFiles(t *testing.T) {
+	made := newWorld(t)
+	config := &testKCP(1).Spec.KubeadmConfigSpec.ClusterConfiguration
+	if err := certs.Generate(context.Background(), made.client, testCluster(), config, controllerRef(testKCP(1))); err != nil {
+		t.Fatal(err)
+	}
+	ca := made.secret("demo-ca").Data
+	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine"}, Data: map[string][]byte{"cert": ca["tls.crt"]}}
+	kcp := testKCP(1)
+	for file, key := range map[string]string{"/etc/kubernetes/pki/ca.crt": "cert", "/etc/kubernetes/pki/ca.key": "key"} {
+		kcp.Spec.KubeadmConfigSpec.Files = append(kcp.Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: file, ContentFrom: bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "mine", Key: key}}})
+	}
+	w := newWorld(t, mine, testCluster(), kcp)
+	p := w.settle()
+	if p.Reason != "CertificatesInvalid" || !strings.HasPrefix(p.Message, "file /etc/kubernetes/pki/ca.key (secret default/mine: key) refers to a key that the secret does not have") || len(w.machineNames()) != 0 {
+		t.Fatalf("plan %+v, machines %v", p, w.machineNames())
+	}
+	mine = w.secret("mine")
+	mine.Data["key"] = ca["tls.key"]
+	if err := w.client.Update(context.Background(), mine); err != nil {
+		t.Fatal(err)
+	}
+	w.r.Memories.Of(kcpKey).Secrets.Read = time.Now().Add(-group.SlowMissing)
+	w.settle()
+	if got := w.secret("demo-ca"); string(got.Data["tls.crt"]) != string(ca["tls.crt"]) || string(got.Data["tls.key"]) != string(ca["tls.key"]) || owners(got) != "KubeadmControlPlane/demo-cp*" {
+		t.Errorf("the secret is another authority than the files, or owned by %s", owners(got))
+	}
+	if len(w.machineNames()) != 1 {
+		t.Errorf("machines %v", w.machineNames())
 	}
 }
