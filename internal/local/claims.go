@@ -21,8 +21,10 @@ type claims struct {
 	lastPods    map[string]netip.Prefix
 }
 
-// claim is what one machine has, as far as it is known.
+// claim is what one machine, or an endpoint, has, as far as it is known.
 type claim struct {
+	// holder is what has it, in words.
+	holder  string
 	cluster string
 	address netip.Addr
 	pods    netip.Prefix
@@ -32,29 +34,55 @@ func newClaims(network netip.Prefix) *claims {
 	return &claims{network: network, held: map[client.ObjectKey]claim{}, lastPods: map[string]netip.Prefix{}}
 }
 
+// request is what one machine asks for.
+type request struct {
+	key     client.ObjectKey
+	cluster string
+	// pods is the cluster's pod network.
+	pods netip.Prefix
+	// fixed are the addresses of which the machine wants one; none: any but those that are reserved for others.
+	fixed    []netip.Addr
+	reserved map[netip.Addr]bool
+}
+
 // take returns what the machine was given already, or something free in the environment's network and in the cluster's
 // pod network. taken is what is in use as far as objects and records tell.
-func (c *claims) take(key client.ObjectKey, cluster string, pods netip.Prefix, taken []claim) (claim, error) {
+func (c *claims) take(r request, taken []claim) (claim, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if mine, ok := c.held[key]; ok {
+	if mine, ok := c.held[r.key]; ok {
 		return mine, nil
 	}
 	taken = slices.AppendSeq(taken, maps.Values(c.held))
-	addresses, lastAddress := c.addresses(taken)
-	address, err := freeMachine(c.network, addresses, lastAddress)
+	address, err := c.address(r, taken)
 	if err != nil {
 		return claim{}, err
 	}
-	parts, lastPods := c.pods(cluster, taken)
-	part, err := freePods(pods, parts, lastPods)
+	parts, lastPods := c.pods(r.cluster, taken)
+	part, err := freePods(r.pods, parts, lastPods)
 	if err != nil {
 		return claim{}, err
 	}
-	mine := claim{cluster: cluster, address: address, pods: part}
-	c.held[key], c.lastAddress, c.lastPods[cluster] = mine, address, part
+	mine := claim{holder: machineNamed(r.key.Name), cluster: r.cluster, address: address, pods: part}
+	c.held[r.key], c.lastPods[r.cluster] = mine, part
+	if len(r.fixed) == 0 {
+		c.lastAddress = address
+	}
 	return mine, nil
 }
+
+// address returns an address for a machine.
+func (c *claims) address(r request, taken []claim) (netip.Addr, error) {
+	if len(r.fixed) > 0 {
+		return freeFixed(r.fixed, machineNamed(r.key.Name), taken)
+	}
+	used, last := c.addresses(taken)
+	maps.Copy(used, r.reserved)
+	return freeMachine(c.network, used, last)
+}
+
+// machineNamed is how a machine is told as the holder of an address.
+func machineNamed(name string) string { return "machine " + name }
 
 // addresses are those in use, and the last that was given. A new process goes on after the highest, which is the last unless the
 // range was gone through once.

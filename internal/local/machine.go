@@ -27,7 +27,7 @@ import (
 //
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=localmachines,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=localmachines/status;localmachines/finalizers,verbs=get;update;patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=localclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=localclusters;localmachinetemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 type machineReconciler struct {
@@ -197,7 +197,7 @@ func (r *machineReconciler) connect(ctx context.Context, lm *infrav1.LocalMachin
 
 // claimOf reads from an object what its machine has.
 func claimOf(lm *infrav1.LocalMachine) claim {
-	c := claim{cluster: lm.Namespace + "/" + clusterName(lm)}
+	c := claim{holder: machineNamed(lm.Name), cluster: lm.Namespace + "/" + clusterName(lm)}
 	for _, a := range lm.Status.Addresses {
 		if a.Type == clusterv1.MachineInternalIP {
 			c.address, _ = netip.ParseAddr(a.Address)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine
 		// Its disk was all it knew; a new one under its name would be another machine.
 		return nil, ctrl.Result{}, &problem{infrav1.VanishedReason, "nothing is left of the machine on this host; delete its Machine to replace it"}, nil
 	}
-	if p := nameProblem(lm.Name); p != nil {
+	if p := cmp.Or(nameProblem(lm.Name), addressesProblem(r.claims.network, lm.Spec.Addresses)); p != nil {
 		return nil, ctrl.Result{}, p, nil
 	}
 	set, result, problem := r.artifacts(of.machine)
@@ -132,7 +133,13 @@ func (r *machineReconciler) claim(ctx context.Context, lm *infrav1.LocalMachine,
 	if err != nil {
 		return claim{}, nil, err
 	}
-	mine, err := r.claims.take(client.ObjectKeyFromObject(lm), sandboxCluster(of.cluster), pods, taken)
+	reserved, err := r.reserved(ctx)
+	if err != nil {
+		return claim{}, nil, err
+	}
+	mine, err := r.claims.take(request{
+		key: client.ObjectKeyFromObject(lm), cluster: sandboxCluster(of.cluster), pods: pods, fixed: parsed(lm.Spec.Addresses), reserved: reserved,
+	}, taken)
 	if err != nil {
 		return claim{}, &problem{infrav1.NoAddressReason, err.Error()}, nil
 	}
@@ -147,7 +154,7 @@ func (r *machineReconciler) taken(ctx context.Context) ([]claim, error) {
 		return nil, fmt.Errorf("listing machines: %w", err)
 	}
 	for _, s := range running {
-		taken = append(taken, claim{cluster: s.Cluster, address: s.Address, pods: s.PodCIDR})
+		taken = append(taken, claim{holder: machineNamed(s.Name), cluster: s.Cluster, address: s.Address, pods: s.PodCIDR})
 	}
 	var objects infrav1.LocalMachineList
 	if err := r.client.List(ctx, &objects); err != nil {
@@ -162,7 +169,7 @@ func (r *machineReconciler) taken(ctx context.Context) ([]claim, error) {
 	}
 	for _, c := range clusters.Items {
 		if a, err := netip.ParseAddr(c.Spec.ControlPlaneEndpoint.Host); err == nil {
-			taken = append(taken, claim{address: a})
+			taken = append(taken, claim{holder: "the endpoint of LocalCluster " + c.Name, address: a})
 		}
 	}
 	return taken, nil

@@ -47,10 +47,13 @@ func freeEndpoint(network netip.Prefix, used map[netip.Addr]bool) (netip.Addr, e
 	return netip.Addr{}, fmt.Errorf("all %d endpoint addresses of %s are in use", lastEndpoint-firstEndpoint+1, network)
 }
 
+// lastMachine is the place of the last address for machines: the one behind it is for broadcasts.
+func lastMachine(network netip.Prefix) int { return 1<<(32-network.Bits()) - 2 }
+
 // freeMachine is the address for a machine that follows the highest used one, or, at the end of the network, the
 // lowest free one: an address that a machine just left is not given to the next, since others may still take it for the old one.
 func freeMachine(network netip.Prefix, used map[netip.Addr]bool, last netip.Addr) (netip.Addr, error) {
-	end := 1<<(32-network.Bits()) - 1 // the last one is for broadcasts
+	end := lastMachine(network) + 1
 	start := firstMachine
 	if last.IsValid() && network.Contains(last) {
 		start = max(start, number(network, last)+1)

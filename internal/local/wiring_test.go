@@ -13,9 +13,11 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -314,6 +316,55 @@ func (w *wired) refuses() {
 		w.t.Errorf("a template with one identity for all machines gave %v", err)
 	}
 	w.refusesResources()
+	w.refusesAddresses()
+}
+
+// refusesAddresses tries addresses that are none, and a machine whose addresses change once it has one.
+func (w *wired) refusesAddresses() {
+	ctx := context.Background()
+	for text, want := range map[string]string{
+		"172.30.1.5 172.30.1.6":   "",
+		"172.30.1.5 172.30.1.5":   "Duplicate value",
+		"172.30.1.5 machine":      `spec.addresses[1] in body must be of type ipv4: "machine"`,
+		"fd00::1":                 "must be of type ipv4",
+		"172.30.1.5/24":           "must be of type ipv4",
+		"255.255.255.255 0.0.0.0": "", // the provider knows its range
+	} {
+		lm := &infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "fixed"}}
+		lm.Spec.Addresses = strings.Fields(text)
+		template := &infrav1.LocalMachineTemplate{ObjectMeta: lm.ObjectMeta}
+		template.Spec.Template.Spec.Addresses = lm.Spec.Addresses
+		for _, o := range []client.Object{lm, template} {
+			err := w.client.Create(ctx, o, client.DryRunAll)
+			if (err != nil) != (want != "") || err != nil && !strings.Contains(strings.ReplaceAll(err.Error(), "spec.template.", ""), want) {
+				w.t.Errorf("a %T with %s gave %v", o, text, err)
+			}
+		}
+	}
+	lm := &infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "fixed"}}
+	w.add(lm)
+	change := func(to ...string) error {
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			lm := get[infrav1.LocalMachine](w.scene, "fixed")
+			lm.Spec.Addresses = to
+			return w.client.Update(ctx, lm)
+		})
+	}
+	if err := change("172.30.1.5", "172.30.1.6"); err != nil {
+		w.t.Errorf("before it has an address: %v", err)
+	}
+	edit(w.scene, "fixed", func(lm *infrav1.LocalMachine) {
+		lm.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "172.30.1.5"}}
+	})
+	for _, to := range [][]string{{"172.30.1.7"}, {"172.30.1.5"}, nil} {
+		if err := change(to...); err == nil || !strings.Contains(err.Error(), "spec.addresses cannot change once the machine has one of them") {
+			w.t.Errorf("changing to %v gave %v", to, err)
+		}
+	}
+	if err := change("172.30.1.6", "172.30.1.5"); err != nil {
+		w.t.Errorf("the same in another order: %v", err)
+	}
+	w.remove(lm)
 }
 
 // refusesResources tries resources that no machine can have, in a template and on a machine, and a machine whose resources change.

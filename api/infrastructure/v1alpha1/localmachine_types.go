@@ -35,6 +35,18 @@ type LocalMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
+	// addresses are IPv4 addresses of which the machine gets the first that is free; while none is, it waits and says whose they are. Without
+	// them it gets any that is free and that no other LocalMachine, and no LocalMachineTemplate, names. Machines made from one template share
+	// its list: each has another of them, and gives it back when it is gone. They must be addresses for machines of the host's environment:
+	// by default those from 172.30.1.1 to 172.30.255.254. They cannot change once the machine has one.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=15
+	// +kubebuilder:validation:items:Format=ipv4
+	Addresses []string `json:"addresses,omitempty"`
+
 	// resources are what the machine may use of its host. Without them it may use everything. They are the same for the
 	// machine's whole life: other resources are given to other machines, made from another template. cpu must be at least 100m,
 	// memory at least 768Mi.
@@ -115,6 +127,7 @@ type LocalMachineStatus struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.spec) && has(self.spec.resources) && has(self.spec.resources.cpu) ? has(oldSelf.spec) && has(oldSelf.spec.resources) && has(oldSelf.spec.resources.cpu) && quantity(string(self.spec.resources.cpu)).compareTo(quantity(string(oldSelf.spec.resources.cpu))) == 0 : !(has(oldSelf.spec) && has(oldSelf.spec.resources) && has(oldSelf.spec.resources.cpu))",message="spec.resources.cpu cannot change: make another machine, from another template"
 // +kubebuilder:validation:XValidation:rule="has(self.spec) && has(self.spec.resources) && has(self.spec.resources.memory) ? has(oldSelf.spec) && has(oldSelf.spec.resources) && has(oldSelf.spec.resources.memory) && quantity(string(self.spec.resources.memory)).compareTo(quantity(string(oldSelf.spec.resources.memory))) == 0 : !(has(oldSelf.spec) && has(oldSelf.spec.resources) && has(oldSelf.spec.resources.memory))",message="spec.resources.memory cannot change: make another machine, from another template"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.addresses) || oldSelf.status.addresses.size() == 0 || (has(self.spec) && has(self.spec.addresses) ? has(oldSelf.spec) && has(oldSelf.spec.addresses) && self.spec.addresses == oldSelf.spec.addresses : !(has(oldSelf.spec) && has(oldSelf.spec.addresses)))",message="spec.addresses cannot change once the machine has one of them: make another machine, from another template"
 type LocalMachine struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.

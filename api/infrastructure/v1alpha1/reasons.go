@@ -16,12 +16,13 @@ const (
 	EndpointInvalidReason = "EndpointInvalid"
 	// EndpointInUseReason: somebody else has the address; the message names who.
 	EndpointInUseReason = "EndpointInUse"
-	// NoAddressReason: the environment's network, or the cluster's pod network, has no address left, or cannot be used.
+	// NoAddressReason: the environment's network, or the cluster's pod network, has no address left, or cannot be used; or none of those that
+	// spec.addresses names is free.
 	NoAddressReason = "NoAddress"
 
 	// WaitingForClusterReason: the infrastructure of the cluster is not provisioned yet.
 	WaitingForClusterReason = "WaitingForClusterInfrastructure"
-	// SpecInvalidReason: name or version cannot be those of a local machine.
+	// SpecInvalidReason: name, version or addresses cannot be those of a local machine.
 	SpecInvalidReason = "SpecInvalid"
 	// NameInUseReason: a machine of another cluster on this host has the name; it is left alone.
 	NameInUseReason = "NameInUse"
