@@ -48,6 +48,8 @@ var lives = []struct {
 	{"join-eager", joinEager},
 	{"etcd-create", etcdCreate},
 	{"etcd-versions", etcdVersions},
+	{"join-static", joinStatic},
+	{"join-certificates", joinCertificates},
 }
 
 func TestE2E(t *testing.T) {
