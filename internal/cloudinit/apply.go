@@ -33,8 +33,9 @@ type Failure struct {
 	Unsupported string
 }
 
-// outputLimit is how much of a command's output is kept, in bytes.
-const outputLimit = 2 << 10
+// outputLimit is how much of a command's output is kept, in bytes: kubeadm's last words, and the stack trace that follows them where it
+// was asked to be verbose.
+const outputLimit = 8 << 10
 
 // Apply carries the data out, in cloud-init's order. Like cloud-init it goes on after a command that fails. Nil means
 // success: Cluster API's sentinel was written or, in data without one, every command had exit code 0, and no command wrote

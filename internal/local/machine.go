@@ -166,7 +166,7 @@ func (r *machineReconciler) normal(ctx context.Context, lm *infrav1.LocalMachine
 	}
 	refused, err := r.tell(ctx, lm, of, s)
 	if refused == nil {
-		refused = bootstrapProblem(s, of)
+		refused = bootstrapProblem(s, of, lm.Status.BootstrapToken)
 	}
 	mark(lm, infrav1.SandboxReadyCondition, infrav1.RunningReason, sandboxProblem(s))
 	mark(lm, infrav1.BootstrapSucceededCondition, infrav1.BootstrapSucceededReason, refused)

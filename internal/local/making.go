@@ -198,6 +198,7 @@ func (r *machineReconciler) tell(ctx context.Context, lm *infrav1.LocalMachine, 
 	if unsupported != nil {
 		return unsupported, nil
 	}
+	lm.Status.BootstrapToken = r.knownToken(ctx, of, data)
 	if err := r.machines.Bootstrap(ctx, lm.Name, data); err != nil {
 		return nil, fmt.Errorf("handing the bootstrap data to machine %s: %w", lm.Name, err)
 	}

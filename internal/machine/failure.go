@@ -8,10 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/quorate/quorate/internal/joinfailure"
 )
 
 // bootstrapSucceeded is the condition by which infrastructure machines tell how their bootstrap
-// ended: False for a reason that ends in "Failed" or "Unsupported" is final.
+// ended: False for a reason that ends in "Failed" or "Unsupported" is final, and so is one of joinfailure's.
 const bootstrapSucceeded = "BootstrapSucceeded"
 
 // Failure is what ended the Machine's bootstrap for good, in the provider's words; empty:
@@ -76,5 +78,5 @@ func of(infra *unstructured.Unstructured, kind string) *metav1.Condition {
 }
 
 func isFinal(c *metav1.Condition) bool {
-	return c.Status == metav1.ConditionFalse && (strings.HasSuffix(c.Reason, "Failed") || strings.HasSuffix(c.Reason, "Unsupported"))
+	return c.Status == metav1.ConditionFalse && (joinfailure.IsReason(c.Reason) || strings.HasSuffix(c.Reason, "Failed") || strings.HasSuffix(c.Reason, "Unsupported"))
 }

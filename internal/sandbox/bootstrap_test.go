@@ -3,6 +3,7 @@ package sandbox
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func bootstrap(t *testing.T, h *Host, name string, lines ...string) {
@@ -10,6 +11,16 @@ func bootstrap(t *testing.T, h *Host, name string, lines ...string) {
 	if err := h.Bootstrap(t.Context(), name, []byte("#cloud-config\n"+strings.Join(lines, "\n")+"\n")); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// toldIn returns what a machine says of its bootstrap, which must have ended a moment ago, without the time.
+func toldIn(t *testing.T, s Status) Bootstrap {
+	t.Helper()
+	if age := time.Since(s.Bootstrap.Ended); age < 0 || age > time.Minute {
+		t.Errorf("it ended %s ago: %+v", age, s.Bootstrap)
+	}
+	s.Bootstrap.Ended = time.Time{}
+	return s.Bootstrap
 }
 
 func ended(s Status) bool {
@@ -20,7 +31,7 @@ func TestBootstrapOnceInALife(t *testing.T) {
 	h := newHost(t)
 	ensure(t, h, tiny("one", 11))
 	bootstrap(t, h, "one", "runcmd: ['echo ran >> /root/runs']")
-	if s := await(t, h, "one", "bootstrapped", ended); s.Bootstrap != (Bootstrap{Phase: BootstrapSucceeded}) {
+	if s := await(t, h, "one", "bootstrapped", ended); toldIn(t, s) != (Bootstrap{Phase: BootstrapSucceeded}) {
 		t.Fatalf("%+v", s.Bootstrap)
 	}
 	bootstrap(t, h, "one", "runcmd: ['echo again >> /root/runs']")
@@ -43,6 +54,10 @@ func TestBootstrapSaysWhatFailed(t *testing.T) {
 		want  Bootstrap
 	}{
 		{[]string{"runcmd: ['true', 'echo why; false']"}, Bootstrap{Phase: BootstrapFailed, Command: "echo why; false", Output: "why"}},
+		{[]string{"runcmd: ['mkdir -p /etc/kubernetes && mount -t tmpfs -o size=64k tmpfs /etc/kubernetes && cat /dev/zero 2>/dev/null > /etc/kubernetes/x || echo full; false']"}, Bootstrap{
+			Phase: BootstrapFailed, Command: "mkdir -p /etc/kubernetes && mount -t tmpfs -o size=64k tmpfs /etc/kubernetes && cat /dev/zero 2>/dev/null > /etc/kubernetes/x || echo full; false",
+			Output: "full", Full: "/etc/kubernetes",
+		}},
 		{[]string{"mounts: [[a, b]]"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data", Output: "line 2: mounts is not supported: a local machine has no disks to mount; its root is a folder of the host", Unsupported: "mounts"}},
 		{[]string{"runcmd: rm"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data", Output: "line 2: runcmd: is a value of type str, must be a list"}},
 		{[]string{"runcmd: ['echo x > /etc/systemd/system/agent.service']"}, Bootstrap{Phase: BootstrapFailed, Command: "units", Output: "a command wrote /etc/systemd/system/agent.service: " +
@@ -52,7 +67,7 @@ func TestBootstrapSaysWhatFailed(t *testing.T) {
 		name := string(rune('a' + i))
 		ensure(t, h, tiny(name, byte(20+i)))
 		bootstrap(t, h, name, c.lines...)
-		if s := await(t, h, name, "bootstrapped", ended); s.Bootstrap != c.want {
+		if s := await(t, h, name, "bootstrapped", ended); toldIn(t, s) != c.want {
 			t.Errorf("%+v, want %+v", s.Bootstrap, c.want)
 		}
 	}

@@ -15,8 +15,9 @@ import (
 // lead to the host's files, pipes that nobody writes to, devices. What the host does there, it does through an os.Root,
 // and with plain files only.
 
-// statusLimit is the most that is read of what a machine says of itself, in bytes; it keeps to some kilobytes.
-const statusLimit = 64 << 10
+// statusLimit is the most that is read of what a machine says of itself, in bytes; it keeps to some kilobytes, of
+// which each may become six in JSON.
+const statusLimit = 128 << 10
 
 var errNoPlainFile = errors.New("it is no plain file")
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"time"
 
 	"github.com/quorate/quorate/internal/artifacts"
 )
@@ -60,6 +61,9 @@ type Status struct {
 	Problem string `json:"problem,omitempty"`
 	// Bootstrap is how far its bootstrap data got.
 	Bootstrap Bootstrap `json:"bootstrap"`
+	// Kubelet are the last errors that the kubelet logged before the bootstrap failed, or, after it succeeded, while the kubelet ends again
+	// and again; else empty.
+	Kubelet string `json:"kubelet,omitempty"`
 }
 
 // The phases of Bootstrap.
@@ -78,10 +82,14 @@ type Bootstrap struct {
 	Phase string `json:"phase,omitempty"`
 	// Command is the one that runs, or that failed.
 	Command string `json:"command,omitempty"`
-	// Output is the end of what it printed, at most 2 KiB; or why the data cannot be executed.
+	// Output is the end of what it printed, at most 8 KiB; or why the data cannot be executed.
 	Output string `json:"output,omitempty"`
 	// Unsupported is the directive of the data that machines of this kind cannot carry out.
 	Unsupported string `json:"unsupported,omitempty"`
+	// Full are the file systems of the machine to which nothing could be written when it failed, separated by commas.
+	Full string `json:"full,omitempty"`
+	// Ended is when it succeeded or failed, by the machine's clock, which is the host's.
+	Ended time.Time `json:"ended,omitzero"`
 }
 
 // Stdio is what a command in a machine reads and writes. A nil In is empty input, a nil Out or Err is discarded.

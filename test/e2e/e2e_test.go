@@ -50,6 +50,7 @@ var lives = []struct {
 	{"etcd-versions", etcdVersions},
 	{"join-static", joinStatic},
 	{"join-certificates", joinCertificates},
+	{"join-fails", joinFails},
 }
 
 func TestE2E(t *testing.T) {

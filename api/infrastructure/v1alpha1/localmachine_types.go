@@ -22,8 +22,9 @@ const (
 const (
 	// SandboxReadyCondition is true while the machine's first process runs and containerd answers.
 	SandboxReadyCondition = "SandboxReady"
-	// BootstrapSucceededCondition is true once the bootstrap data was executed to its end. False carries
-	// the command that failed and the end of its output, or the directive that is not supported.
+	// BootstrapSucceededCondition is true once the bootstrap data was executed to its end, and the kubelet does not end again and again.
+	// False carries why the machine cannot join, where that is known, else the command that failed and the end of its output, or the
+	// directive that is not supported.
 	BootstrapSucceededCondition = "BootstrapSucceeded"
 )
 
@@ -103,9 +104,29 @@ type LocalMachineStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	PodCIDR string `json:"podCIDR,omitempty"`
 
+	// bootstrapToken is the bootstrap token in the machine's data, if the cluster knew it when the machine got that: by it a token that has
+	// expired is told from one that was never made.
+	// +optional
+	BootstrapToken BootstrapTokenStatus `json:"bootstrapToken,omitempty,omitzero"`
+
 	// resources are the limits that the machine was made with; none: it may use all that its host has.
 	// +optional
 	Resources LocalMachineResources `json:"resources,omitempty,omitzero"`
+}
+
+// BootstrapTokenStatus is what a cluster knew of a bootstrap token.
+//
+// +kubebuilder:validation:MinProperties=1
+type BootstrapTokenStatus struct {
+	// id is the part of the token before the dot, which is no secret.
+	// +optional
+	// +kubebuilder:validation:MinLength=6
+	// +kubebuilder:validation:MaxLength=6
+	ID string `json:"id,omitempty"`
+
+	// expirationTime is when the token expired, as it was then; whoever made the token may put it off. None: it does not expire.
+	// +optional
+	ExpirationTime metav1.Time `json:"expirationTime,omitempty,omitzero"`
 }
 
 // +kubebuilder:object:root=true

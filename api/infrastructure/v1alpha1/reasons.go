@@ -1,7 +1,9 @@
 package v1alpha1
 
 // Reasons of the conditions of LocalClusters and LocalMachines. Those of BootstrapSucceeded and Ready that end
-// in Failed or Unsupported are final: nothing but another machine helps. No other reason ends so.
+// in Failed or Unsupported are final: nothing but another machine helps. No other reason ends so. BootstrapSucceeded has, for a machine
+// that cannot join, the reasons of internal/joinfailure too, such as TokenExpired: these are final as well, and Ready has
+// BootstrapFailed then.
 const (
 	// WaitingForOwnerReason: Cluster API has not yet said which Cluster or Machine the object belongs to.
 	WaitingForOwnerReason = "WaitingForOwner"
@@ -57,7 +59,8 @@ const (
 	BootstrapRunningReason = "BootstrapRunning"
 	// BootstrapSucceededReason: all of the bootstrap data was executed.
 	BootstrapSucceededReason = "BootstrapSucceeded"
-	// BootstrapFailedReason: a command of the bootstrap data failed; the message has it, and the end of what it printed.
+	// BootstrapFailedReason: a command of the bootstrap data failed; the message has it, and the end of what it printed. Of Ready it is also
+	// the reason for a machine that cannot join.
 	BootstrapFailedReason = "BootstrapFailed"
 	// BootstrapDataUnsupportedReason: the bootstrap data has another format, or a directive that local machines cannot carry out.
 	BootstrapDataUnsupportedReason = "BootstrapDataUnsupported"

@@ -164,6 +164,9 @@ func (s Seen) machine(m *clusterv1.Machine) report.Machine {
 		f.DataWhy = why // else it only says the same in the contract's words
 	}
 	s.addSandbox(&f, m)
+	if why := machine.Failure(m, nil, m.Status.NodeRef.IsDefined()); why != "" {
+		f.Failure = why // the provider tells causes apart
+	}
 	if out.Address == "" {
 		if box, found := s.Sandboxes[m.Name]; found {
 			out.Address = box.Address.String()

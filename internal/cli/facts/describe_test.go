@@ -229,6 +229,15 @@ func TestDescribeTellsWhatIsMissing(t *testing.T) {
 		{"a failure", onBox(func(b *sandbox.Status) {
 			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "kubeadm join", Output: "much\nerror: no route\n"}
 		}), "demo-cp-1 waits for bootstrap: kubeadm join: error: no route", ""},
+		{"a failure whose cause the provider knows", func(s *Seen) {
+			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: "the clock is wrong"}}
+			onBox(func(b *sandbox.Status) {
+				b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "kubeadm join", Output: "error: x509"}
+			})(s)
+		}, "demo-cp-1 waits for the clock is wrong", ""},
+		{"a kubelet that does not stay up", func(s *Seen) {
+			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: "the cgroup driver"}}
+		}, "demo-cp-1 waits for the cgroup driver", ""},
 		{"a directive", onBox(func(b *sandbox.Status) {
 			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Unsupported: "disk_setup"}
 		}), "the bootstrap data has disk_setup, which local machines cannot carry out", ""},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 )
 
 // The folder that host and machine share, as the machine sees it, and the files in it.
@@ -95,6 +96,9 @@ type Status struct {
 	Problem string `json:"problem,omitempty"`
 	// Bootstrap is how far the bootstrap data got.
 	Bootstrap Bootstrap `json:"bootstrap"`
+	// Kubelet are the last errors that the kubelet logged before the bootstrap failed, or, after it succeeded, while the kubelet ends again
+	// and again; else empty.
+	Kubelet string `json:"kubelet,omitempty"`
 }
 
 // Bootstrap is how far the bootstrap data got. Phase is empty, Running, Succeeded or Failed.
@@ -106,6 +110,10 @@ type Bootstrap struct {
 	Output string `json:"output,omitempty"`
 	// Unsupported is the directive that machines of this kind cannot carry out.
 	Unsupported string `json:"unsupported,omitempty"`
+	// Full are the file systems to which nothing could be written when it failed, separated by commas.
+	Full string `json:"full,omitempty"`
+	// Ended is when it succeeded or failed.
+	Ended time.Time `json:"ended,omitzero"`
 }
 
 func readBoot(path string) (*Boot, error) {

@@ -38,9 +38,13 @@ func (m *machine) bootstrap(ctx context.Context) {
 		return
 	}
 	m.say("bootstrap begins, %d bytes", len(data))
-	result := m.carryOut(ctx, data)
+	result, kubelet := m.carryOut(ctx, data), ""
+	result.Ended = time.Now().UTC().Truncate(time.Millisecond)
+	if result.Phase == Failed {
+		result.Full, kubelet = fullDisks(writtenTo), kubeletErrors()
+	}
 	m.say("bootstrap: %s %s", result.Phase, result.Unsupported)
-	if err := m.update(func(s *Status) { s.Bootstrap = result }); err != nil {
+	if err := m.update(func(s *Status) { s.Bootstrap, s.Kubelet = result, kubelet }); err != nil {
 		m.say("%v", err)
 	}
 }

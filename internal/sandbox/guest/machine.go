@@ -81,8 +81,11 @@ func (m *machine) startUnits() error {
 	if err := listenNotify(m.units["etcd"]); err != nil {
 		return err
 	}
-	ended := make(chan struct{}, 1)
+	ended, kubeletEnded := make(chan struct{}, 1), make(chan struct{}, 1)
 	for _, u := range m.units {
+		if u.name == "kubelet" {
+			u.ended = kubeletEnded
+		}
 		// containerd is part of the machine, whatever is enabled: without it nothing of a machine works.
 		if u.name == "containerd" {
 			u.ended = ended
@@ -96,6 +99,7 @@ func (m *machine) startUnits() error {
 		return m.update(func(s *Status) { s.Ready = true })
 	}
 	go m.watchContainerd(ended)
+	go m.watchKubelet(kubeletEnded)
 	go func() {
 		// Services and pods of the cluster work without it.
 		if err := m.masquerade(); err != nil {
@@ -155,6 +159,9 @@ func (m *machine) restoreStatus() error {
 	}
 	return m.update(func(s *Status) {
 		s.Ready, s.Problem = false, ""
+		if s.Bootstrap.Phase == Succeeded {
+			s.Kubelet = ""
+		}
 		if s.Bootstrap.Phase == Running {
 			s.Bootstrap.Phase = Failed
 			s.Bootstrap.Output = Interrupted + s.Bootstrap.Output

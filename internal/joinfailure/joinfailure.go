@@ -1,0 +1,173 @@
+// Package joinfailure tells why a machine could not join its cluster. It knows what kubeadm and the kubelet print, and what to do about
+// it; it does not know where that was read, or what becomes of the machine.
+package joinfailure
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/internal/plaintext"
+)
+
+// Reason is a cause for which a machine cannot join, as a word for programs: the reason of a condition.
+type Reason string
+
+// The causes. Unknown is none of the others.
+const (
+	// Unknown: nothing that the machine left behind tells.
+	Unknown Reason = ""
+	// TokenUnknown: the cluster does not know the bootstrap token.
+	TokenUnknown Reason = "TokenUnknown"
+	// TokenExpired: the cluster knew the bootstrap token when the machine got it, and no more when kubeadm used it.
+	TokenExpired Reason = "TokenExpired"
+	// CAHashMismatch: the cluster's authority is not the one that the machine was told to trust.
+	CAHashMismatch Reason = "CAHashMismatch"
+	// VersionSkew: kubeadm or the kubelet on the machine is too old or too new for the cluster or for the machine's data.
+	VersionSkew Reason = "VersionSkew"
+	// EndpointUnreachable: the cluster's endpoint does not answer the machine.
+	EndpointUnreachable Reason = "EndpointUnreachable"
+	// DiskFull: nothing can be written to a disk of the machine any more.
+	DiskFull Reason = "DiskFull"
+	// ClockSkew: a certificate is not valid at the time that the machine's clock shows, because one of two clocks is wrong.
+	ClockSkew Reason = "ClockSkew"
+	// CertificateExpired: a certificate of the cluster has expired, and the machine's clock is right.
+	CertificateExpired Reason = "CertificateExpired"
+	// CgroupDriverMismatch: the container runtime or the kubelet uses a cgroup driver that does not fit the machine, or one another.
+	CgroupDriverMismatch Reason = "CgroupDriverMismatch"
+)
+
+// all are the known causes.
+var all = []Reason{
+	TokenUnknown, TokenExpired, CAHashMismatch, VersionSkew, EndpointUnreachable, DiskFull, ClockSkew, CertificateExpired, CgroupDriverMismatch,
+}
+
+// IsReason reports whether the reason of a condition is one of the causes.
+func IsReason(reason string) bool { return slices.Contains(all, Reason(reason)) }
+
+// Facts are what a machine left behind that could not join. Each may be missing.
+type Facts struct {
+	// Log is the end of what the failed command printed.
+	Log string
+	// Kubelet are the last errors that the kubelet logged; see Errors.
+	Kubelet string
+	// Full are the file systems of the machine to which nothing can be written.
+	Full string
+	// Token is the bootstrap token that the cluster knew when the machine got its data.
+	Token Token
+	// Ended is when the attempt ended, by a clock that is right.
+	Ended time.Time
+}
+
+// Token is a bootstrap token, without its secret.
+type Token struct {
+	// ID is the part before the dot; empty: the cluster knew none.
+	ID string
+	// Expires is when it did, as was known when it was looked at.
+	Expires time.Time
+}
+
+// Failure is why a machine could not join.
+type Failure struct {
+	Reason Reason
+	// Message is a sentence for people: what it was, and what to do.
+	Message string
+	// Line is the line of a log that tells, without secrets; empty: no log does. Of an unknown cause it is the error with which kubeadm
+	// ended.
+	Line string
+}
+
+// sign is a text by which a cause is known.
+type sign struct {
+	reason  Reason
+	pattern *regexp.Regexp
+}
+
+// signs are in the order of how surely they tell: of two in one text the first counts. Requests that fail come last, since each of
+// the others may make them fail.
+var signs = []sign{
+	{DiskFull, regexp.MustCompile(`no space left on device|[Dd]isk quota exceeded`)},
+	{ClockSkew, regexp.MustCompile(`certificate has expired or is not yet valid`)},
+	{CAHashMismatch, regexp.MustCompile(`none of the public keys .* are pinned|certificate signed by unknown authority`)},
+	{VersionSkew, regexp.MustCompile(`this version of kubeadm only supports deploying clusters|is lower than kubeadm can support|` +
+		`kubelet version is higher than the control plane version|configuration file uses an? \w+ API spec|is registered for version "kube(?:adm|let)\.`)},
+	{CgroupDriverMismatch, regexp.MustCompile(`cannot use systemd cgroups manager|expected cgroupsPath to be of format "slice:prefix:name"|` +
+		`cgroup driver: .* is different from`)},
+	{TokenUnknown, regexp.MustCompile(`could not find a JWS signature in the cluster-info ConfigMap|failed to verify JWS signature|` +
+		`token id "[^"]*" is invalid for this cluster|\bUnauthorized\b`)},
+	// Requests to the API server only: images may be out of reach too, and the kubelet's own port.
+	{EndpointUnreachable, regexp.MustCompile(`"https://[^"]*/apis?/[^"]*": .*(?:dial tcp|deadline exceeded|[Tt]imeout|connection reset|EOF)`)},
+}
+
+// Of tells why a machine could not join. What kubeadm said last counts most, then what the kubelet did, then the disks; what either
+// said before may have been of the moment.
+func Of(f Facts) Failure {
+	final, before := lastWords(f.Log)
+	for _, text := range []string{final, f.Kubelet} {
+		if found, ok := find(text); ok {
+			return f.conclude(found)
+		}
+	}
+	if f.Full != "" {
+		return f.conclude(Failure{Reason: DiskFull})
+	}
+	if found, ok := find(before); ok {
+		return f.conclude(found)
+	}
+	return Failure{Line: shown(lastLine(final))}
+}
+
+// find returns the surest sign in a text, in the last line that has it.
+func find(text string) (Failure, bool) {
+	lines := strings.Split(text, "\n")
+	for _, s := range signs {
+		for _, line := range slices.Backward(lines) {
+			if s.pattern.MatchString(line) {
+				return Failure{Reason: s.reason, Line: line}, true
+			}
+		}
+	}
+	return Failure{}, false
+}
+
+// lastWords divides what kubeadm printed: the error with which it ended, and the checks that failed; and all before. A stack trace
+// belongs to neither. Of another command all is before.
+func lastWords(log string) (final, before string) {
+	lines := strings.Split(log, "\n")
+	at := len(lines)
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "error: ") || strings.HasPrefix(line, "error execution phase ") {
+			at = i
+			break
+		}
+	}
+	if at == len(lines) {
+		return "", log
+	}
+	words := []string{lines[at]}
+	for _, line := range lines[:at] {
+		if strings.HasPrefix(strings.TrimSpace(line), "[ERROR ") {
+			words = append(words, line)
+		}
+	}
+	return strings.Join(words, "\n"), strings.Join(lines[:at], "\n")
+}
+
+// lastLine is the last of a text that is not empty.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// longestLine is the most bytes of a line that are shown: a request and why it failed.
+const longestLine = 600
+
+// shown is a line that anybody may read. Secrets are taken out before it is cut: half a token would not be known for one.
+func shown(line string) string {
+	line = strings.TrimSpace(plaintext.Shown(line))
+	if len(line) > longestLine {
+		line = strings.ToValidUTF8(line[:longestLine], "") + " ..."
+	}
+	return line
+}

@@ -1,0 +1,169 @@
+package joinfailure
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ended is when the attempts of testdata ended, roughly.
+var ended = time.Date(2026, 11, 22, 12, 46, 0, 0, time.UTC)
+
+// TestRealLogs: each file of testdata is what kubeadm v1.35.4 or v1.36.3, or its kubelet, printed on a machine that could not join for the cause
+// that the file's first line tells.
+func TestRealLogs(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	seen := map[Reason]bool{}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, rest, _ := strings.Cut(string(text), "\n# reason: ")
+			reason, log, _ := strings.Cut(rest, "\n")
+			f := Facts{Log: log, Ended: ended, Token: Token{ID: "nnjdjq", Expires: ended.Add(-time.Minute)}}
+			if after, is := strings.CutPrefix(log, "# kubelet\n"); is {
+				f.Log, f.Kubelet = "", Errors(after)
+			}
+			got := Of(f)
+			if got.Reason != Reason(reason) || got.Message == "" {
+				t.Fatalf("%+v, want %s", got, reason)
+			}
+			if got.Line == "" || !strings.Contains(log, got.Line) {
+				t.Errorf("the line %q is none of the log's", got.Line)
+			}
+			seen[got.Reason] = true
+		})
+	}
+	for _, r := range []Reason{TokenUnknown, TokenExpired, CAHashMismatch, VersionSkew, EndpointUnreachable, DiskFull, ClockSkew, CgroupDriverMismatch} {
+		if !seen[r] {
+			t.Errorf("no real log of %s", r)
+		}
+	}
+}
+
+const (
+	discovery = "error: error execution phase preflight: couldn't validate the identity of the API Server: "
+	info      = `Get "https://172.29.0.10:6443/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s": `
+	unsigned  = discovery + `could not find a JWS signature in the cluster-info ConfigMap for token ID "abcdef"`
+	trace     = "\nk8s.io/kubernetes/cmd/kubeadm/app/cmd/phases/workflow.(*Runner).Run.func1\n\t/root/go/pkg/mod/k8s.io/kubernetes@v1.35.4/cmd/kubeadm/app/cmd/phases/workflow/runner.go:262\n"
+	hint      = "\nTo see the stack trace of this error execute with --v=5 or higher\n"
+	unhealthy = "[kubelet-check] The kubelet is not healthy after 1m0.5s\n\nUnfortunately, an error has occurred, likely caused by:\n" +
+		"\t- The kubelet is not running\n\t- The kubelet is unhealthy due to a misconfiguration of the node in some way (required cgroups disabled)\n\n" +
+		`error: error execution phase kubelet-wait-bootstrap: failed while waiting for the kubelet to start: The HTTP call equal to 'curl -sSL http://127.0.0.1:10248/healthz' returned error: Get "http://127.0.0.1:10248/healthz": context deadline exceeded` + hint
+)
+
+func TestOf(t *testing.T) {
+	at := func(text string) time.Time {
+		when, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when
+	}
+	known := Token{ID: "abcdef", Expires: at("2026-11-22T12:40:00Z")}
+	expired := "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2026-11-22T12:45:50Z is after 2026-11-01T00:00:00Z"
+	for _, test := range []struct {
+		name     string
+		facts    Facts
+		reason   Reason
+		says, at string // part of the message, and of the line
+	}{
+		{"nothing is known", Facts{}, Unknown, "", ""},
+		{"another command failed", Facts{Log: "curl: (6) Could not resolve host: example.com\n"}, Unknown, "", ""},
+		{"an error of no known cause", Facts{Log: "error: error execution phase preflight: preflight checks failed" + hint}, Unknown, "", "preflight checks failed"},
+		{"no image can be had", Facts{Log: `	[ERROR ImagePull]: failed to pull image registry.k8s.io/etcd: Head "https://registry.k8s.io/v2/etcd/manifests/3.6": dial tcp: lookup registry.k8s.io: i/o timeout` +
+			"\nerror: error execution phase preflight: preflight checks failed" + hint}, Unknown, "", "lookup registry.k8s.io"},
+		{"another secret", Facts{Log: discovery + "failed to verify JWS signature of received cluster info object, can't trust this API Server" + hint, Token: known, Ended: ended},
+			TokenUnknown, "another secret", "JWS signature"},
+		{"a token that nobody saw", Facts{Log: unsigned, Ended: ended}, TokenUnknown, `no bootstrap token "abcdef"`, "abcdef"},
+		{"another token was seen", Facts{Log: unsigned, Ended: ended, Token: Token{ID: "zzzzzz", Expires: known.Expires}}, TokenUnknown, `"abcdef"`, "abcdef"},
+		{"a token that was deleted", Facts{Log: unsigned, Ended: ended, Token: Token{ID: "abcdef", Expires: ended.Add(time.Hour)}}, TokenUnknown, "was deleted", "abcdef"},
+		{"a token without an end that is gone", Facts{Log: unsigned, Ended: ended, Token: Token{ID: "abcdef"}}, TokenUnknown, "was deleted", "abcdef"},
+		{"a token that expired", Facts{Log: unsigned, Ended: ended, Token: known}, TokenExpired, "until 2026-11-22T12:40:00Z", "abcdef"},
+		{"it ended as the token did", Facts{Log: unsigned, Ended: known.Expires, Token: known}, TokenExpired, "", ""},
+		{"it expired after discovery", Facts{Log: unhealthy, Kubelet: `E1122 12:45:00.1 1 run.go:72] "command failed" err="failed to run Kubelet: cannot create certificate signing request: Unauthorized"`, Token: known, Ended: ended},
+			TokenExpired, `"abcdef"`, "Unauthorized"},
+		{"refused", Facts{Log: discovery + "failed to request the cluster-info ConfigMap: " + info + "dial tcp 172.29.0.10:6443: connect: connection refused" + hint}, EndpointUnreachable, "does not answer", "connection refused"},
+		{"no answer to a name", Facts{Log: discovery + info + "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"}, EndpointUnreachable, "", "deadline"},
+		{"with a stack trace", Facts{Log: "I1122 12:47:58.484495 68 token.go:236] [discovery] Retrying\n" + discovery + info + "dial tcp: no route to host" + strings.Repeat(trace, 20)},
+			EndpointUnreachable, "", "no route to host"},
+		{"an old configuration", Facts{Log: `error: your configuration file uses an old API spec: "kubeadm.k8s.io/v1beta2" (kind: "JoinConfiguration"). Please use kubeadm v1.22 instead` + hint}, VersionSkew, "version", "v1beta2"},
+		{"a new configuration", Facts{Log: `error: no kind "JoinConfiguration" is registered for version "kubeadm.k8s.io/v1beta9" in scheme "pkg/runtime/scheme.go:111"` + hint}, VersionSkew, "", "v1beta9"},
+		{"a check that failed", Facts{Log: "[preflight] Some fatal errors occurred:\n\t[ERROR KubeletVersion]: Kubelet version \"1.20.0\" is lower than kubeadm can support. Please upgrade kubelet\n" +
+			"error: error execution phase preflight: preflight checks failed" + hint}, VersionSkew, "", "KubeletVersion"},
+		{"another authority", Facts{Log: discovery + info + "tls: failed to verify certificate: x509: certificate signed by unknown authority" + hint}, CAHashMismatch, "trust", "unknown authority"},
+		{"the certificate expired", Facts{Log: discovery + info + expired + hint, Ended: ended}, CertificateExpired, "expired at 2026-11-01T00:00:00Z", "is after"},
+		{"the clock is ahead", Facts{Log: discovery + info + expired + hint, Ended: at("2026-10-31T12:45:50Z")}, ClockSkew, "528h0m0s ahead", "is after"},
+		{"the clock is behind", Facts{Log: discovery + info + strings.Replace(expired, "after 2026-11-01", "before 2026-11-23", 1) + hint, Ended: at("2026-11-24T12:45:50Z")}, ClockSkew, "48h0m0s behind", "is before"},
+		{"a clock is behind", Facts{Log: discovery + info + strings.Replace(expired, "after 2026-11-01", "before 2026-11-23", 1) + hint, Ended: ended}, ClockSkew, "only 11h14m0s after", "is before"},
+		{"no times are told", Facts{Log: "error: x509: certificate has expired or is not yet valid", Ended: ended}, ClockSkew, "NTP", "x509"},
+		{"times that are none", Facts{Log: "error: x509: certificate has expired or is not yet valid: current time now is before then", Ended: ended}, ClockSkew, "NTP", "x509"},
+		{"the kubelet tells", Facts{Log: unhealthy, Kubelet: `E1122 12:45:00.1 1 kubelet.go:1] "x" err="write /var/lib/kubelet/x: no space left on device"`}, DiskFull, "a disk", "no space left"},
+		{"only the disk tells", Facts{Log: unhealthy, Full: "/var/lib/kubelet"}, DiskFull, "/var/lib/kubelet", ""},
+		{"the kubelet is not healthy", Facts{Log: unhealthy}, Unknown, "", "failed while waiting for the kubelet"},
+		{"pods that cannot start", Facts{Kubelet: `E1 err="runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort\" instead"`}, Unknown, "", ""},
+		{"pods that cannot start, runc's words", Facts{Kubelet: `runc create failed: expected cgroupsPath to be of format "slice:prefix:name" for systemd cgroups, got "/k8s.io" instead`}, CgroupDriverMismatch, "SystemdCgroup", "slice"},
+		{"an error of the moment", Facts{Log: "W1 retrying: " + info + "dial tcp: i/o timeout\nerror: error execution phase etcd-join: etcdserver: too many learner members" + hint},
+			EndpointUnreachable, "", "i/o timeout"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := Of(test.facts)
+			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) || !strings.Contains(got.Line, test.at) || (got.Message == "") != (test.reason == Unknown) {
+				t.Errorf("%+v, want %s, %q in the message, %q in the line", got, test.reason, test.says, test.at)
+			}
+		})
+	}
+}
+
+// TestNoSecrets: whoever may read a condition learns no token or key from the line.
+func TestNoSecrets(t *testing.T) {
+	secrets := []string{"0123456789abcdef", "deadbeefdeadbeef", "s3cr3t", "MHcCAQEE", "eyJhbGciOiJSUzI1NiJ9"}
+	for _, with := range []string{
+		"--token abcdef.0123456789abcdef", "token abcdef.0123456789abcdef", "--certificate-key deadbeefdeadbeef", "Authorization: Bearer s3cr3t",
+		"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrIn0.c2lnbmF0dXJl", "-----BEGIN EC PRIVATE KEY----- MHcCAQEEIIrYSSNQFaA2Hwf1duRSxKtLYX5CB04f",
+		strings.Repeat("x", longestLine-14) + " abcdef.0123456789abcdef",
+	} {
+		for _, f := range []Facts{
+			{Log: "error: no space left on device " + with}, {Log: "error: nobody knows " + with},
+			{Kubelet: "E1 Unauthorized " + with}, {Log: discovery + info + "dial tcp: i/o timeout " + with},
+		} {
+			got := Of(f)
+			for _, s := range secrets {
+				if strings.Contains(got.Line+got.Message, s) {
+					t.Errorf("%q tells %q", got.Line+got.Message, s)
+				}
+			}
+			if len(got.Line) > longestLine+len(" ...") {
+				t.Errorf("a line of %d bytes", len(got.Line))
+			}
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	log := "I1122 12:47:08.1 1 a.go:1] fine\nE1122 12:47:08.2 1 a.go:2] one\nW1122 12:47:08.3 1 a.go:3] hm\nF1122 12:47:08.4 1 a.go:4] two\nquorate-node: kubelet ended: exit code 1\n"
+	if got, want := Errors(log), "E1122 12:47:08.2 1 a.go:2] one\nF1122 12:47:08.4 1 a.go:4] two\nquorate-node: kubelet ended: exit code 1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := Errors(strings.Repeat("E1122 a\n", 10000) + "E1122 last"); len(got) > mostErrors || !strings.HasSuffix(got, "\nE1122 last") || !strings.HasPrefix(got, "E1122 a\n") {
+		t.Errorf("%d bytes, %q", len(got), got[:40])
+	}
+	if got := Errors(""); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestIsReason(t *testing.T) {
+	for reason, want := range map[string]bool{"TokenExpired": true, "CgroupDriverMismatch": true, "": false, "BootstrapFailed": false, "BootstrapRunning": false} {
+		if IsReason(reason) != want {
+			t.Errorf("%q: want %t", reason, want)
+		}
+	}
+}
