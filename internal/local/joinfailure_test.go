@@ -123,7 +123,7 @@ func TestATokenThatExpired(t *testing.T) {
 			if got := s.machine("one").Status.BootstrapToken.ID; got != test.id {
 				t.Errorf("the token is %q, want %q", got, test.id)
 			}
-			if string(s.host.data["one"]) != test.data {
+			if s.host.data["one"] != test.data {
 				t.Fatalf("the machine was told %q", s.host.data)
 			}
 			s.host.set("one", func(m *sandbox.Status) {
