@@ -48,7 +48,9 @@ func IsReason(reason string) bool { return slices.Contains(all, Reason(reason)) 
 
 // Facts are what a machine left behind that could not join. Each may be missing.
 type Facts struct {
-	// Log is the end of what the failed command printed.
+	// Command is the one that failed; empty: none did.
+	Command string
+	// Log is the end of what it printed.
 	Log string
 	// Kubelet are the last errors that the kubelet logged; see Errors.
 	Kubelet string
@@ -73,8 +75,8 @@ type Failure struct {
 	Reason Reason
 	// Message is a sentence for people: what it was, and what to do.
 	Message string
-	// Line is the line of a log that tells, without secrets; empty: no log does. Of an unknown cause it is the error with which kubeadm
-	// ended.
+	// Line is the line of a log that tells, without secrets; empty: no log does. Of an unknown cause it is the first check that failed, or the
+	// error with which kubeadm ended.
 	Line string
 }
 
@@ -84,42 +86,64 @@ type sign struct {
 	pattern *regexp.Regexp
 }
 
+// lasting are signs of what does not pass by itself, whoever logs them.
+var lasting = []sign{
+	{DiskFull, regexp.MustCompile(`[Nn]o space left on device|[Dd]isk quota exceeded`)},
+	{CgroupDriverMismatch, regexp.MustCompile(`cannot use systemd cgroups manager|expected cgroupsPath to be of format "slice:prefix:name"|` +
+		`cgroup driver: .* is different from`)},
+}
+
 // signs are in the order of how surely they tell: of two in one text the first counts. Requests that fail come last, since each of
 // the others may make them fail.
-var signs = []sign{
-	{DiskFull, regexp.MustCompile(`no space left on device|[Dd]isk quota exceeded`)},
+var signs = append(slices.Clone(lasting), []sign{
 	{ClockSkew, regexp.MustCompile(`certificate has expired or is not yet valid`)},
 	{CAHashMismatch, regexp.MustCompile(`none of the public keys .* are pinned|certificate signed by unknown authority`)},
 	{VersionSkew, regexp.MustCompile(`this version of kubeadm only supports deploying clusters|is lower than kubeadm can support|` +
 		`kubelet version is higher than the control plane version|configuration file uses an? \w+ API spec|is registered for version "kube(?:adm|let)\.`)},
-	{CgroupDriverMismatch, regexp.MustCompile(`cannot use systemd cgroups manager|expected cgroupsPath to be of format "slice:prefix:name"|` +
-		`cgroup driver: .* is different from`)},
 	{TokenUnknown, regexp.MustCompile(`could not find a JWS signature in the cluster-info ConfigMap|failed to verify JWS signature|` +
 		`token id "[^"]*" is invalid for this cluster|\bUnauthorized\b`)},
 	// Requests to the API server only: images may be out of reach too, and the kubelet's own port.
 	{EndpointUnreachable, regexp.MustCompile(`"https://[^"]*/apis?/[^"]*": .*(?:dial tcp|deadline exceeded|[Tt]imeout|connection reset|EOF)`)},
+}...)
+
+// Of tells why a machine could not join. What kubeadm said last counts most, then what the kubelet logged, then the disks.
+func Of(f Facts) Failure {
+	words := ""
+	if f.isKubeadm() {
+		words = lastWords(f.Log)
+	}
+	found, ok := find(words, signs)
+	if !ok {
+		found, ok = f.beside(words)
+	}
+	switch {
+	case ok:
+		return f.conclude(found)
+	case f.Full != "":
+		return f.conclude(Failure{Reason: DiskFull})
+	default:
+		return Failure{Line: shown(firstLine(words))}
+	}
 }
 
-// Of tells why a machine could not join. What kubeadm said last counts most, then what the kubelet did, then the disks; what either
-// said before may have been of the moment.
-func Of(f Facts) Failure {
-	final, before := lastWords(f.Log)
-	for _, text := range []string{final, f.Kubelet} {
-		if found, ok := find(text); ok {
-			return f.conclude(found)
-		}
+// isKubeadm reports whether it is kubeadm that failed: what else prints the same words means something else by them.
+func (f Facts) isKubeadm() bool { return strings.Contains(f.Command, "kubeadm") }
+
+// beside looks for a cause beside kubeadm's last words. A kubelet logs requests that fail now and then while all is well: these tell only
+// where it is the kubelet that kubeadm waited for, or that failed.
+func (f Facts) beside(words string) (Failure, bool) {
+	switch {
+	case f.Command != "" && !f.isKubeadm():
+		return find(f.Log, lasting)
+	case words == "", strings.Contains(words, "kubelet"), strings.Contains(words, "TLS bootstrap"):
+		return find(f.Kubelet, signs)
+	default:
+		return find(f.Kubelet, lasting)
 	}
-	if f.Full != "" {
-		return f.conclude(Failure{Reason: DiskFull})
-	}
-	if found, ok := find(before); ok {
-		return f.conclude(found)
-	}
-	return Failure{Line: shown(lastLine(final))}
 }
 
 // find returns the surest sign in a text, in the last line that has it.
-func find(text string) (Failure, bool) {
+func find(text string, signs []sign) (Failure, bool) {
 	lines := strings.Split(text, "\n")
 	for _, s := range signs {
 		for _, line := range slices.Backward(lines) {
@@ -131,33 +155,24 @@ func find(text string) (Failure, bool) {
 	return Failure{}, false
 }
 
-// lastWords divides what kubeadm printed: the error with which it ended, and the checks that failed; and all before. A stack trace
-// belongs to neither. Of another command all is before.
-func lastWords(log string) (final, before string) {
+// lastWords are the error with which kubeadm ended and, before it, the checks that failed. What it printed before may have been of the
+// moment, and after it comes a stack trace, if anything.
+func lastWords(log string) string {
 	lines := strings.Split(log, "\n")
-	at := len(lines)
 	for i, line := range slices.Backward(lines) {
-		if strings.HasPrefix(line, "error: ") || strings.HasPrefix(line, "error execution phase ") {
-			at = i
-			break
+		if !strings.HasPrefix(line, "error: ") && !strings.HasPrefix(line, "error execution phase ") {
+			continue
 		}
+		words := slices.DeleteFunc(lines[:i+1], func(l string) bool { return l != line && !strings.HasPrefix(strings.TrimSpace(l), "[ERROR ") })
+		return strings.Join(words, "\n")
 	}
-	if at == len(lines) {
-		return "", log
-	}
-	words := []string{lines[at]}
-	for _, line := range lines[:at] {
-		if strings.HasPrefix(strings.TrimSpace(line), "[ERROR ") {
-			words = append(words, line)
-		}
-	}
-	return strings.Join(words, "\n"), strings.Join(lines[:at], "\n")
+	return ""
 }
 
-// lastLine is the last of a text that is not empty.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
+// firstLine is the first line of a text.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // longestLine is the most bytes of a line that are shown: a request and why it failed.

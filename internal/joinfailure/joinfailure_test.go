@@ -27,9 +27,9 @@ func TestRealLogs(t *testing.T) {
 			}
 			_, rest, _ := strings.Cut(string(text), "\n# reason: ")
 			reason, log, _ := strings.Cut(rest, "\n")
-			f := Facts{Log: log, Ended: ended, Token: Token{ID: "nnjdjq", Expires: ended.Add(-time.Minute)}}
+			f := Facts{Command: join, Log: log, Ended: ended, Token: Token{ID: "nnjdjq", Expires: ended.Add(-time.Minute)}}
 			if after, is := strings.CutPrefix(log, "# kubelet\n"); is {
-				f.Log, f.Kubelet = "", Errors(after)
+				f.Command, f.Log, f.Kubelet = "", "", Errors(after)
 			}
 			got := Of(f)
 			if got.Reason != Reason(reason) || got.Message == "" {
@@ -49,6 +49,7 @@ func TestRealLogs(t *testing.T) {
 }
 
 const (
+	join      = "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml && echo success > /run/cluster-api/bootstrap-success.complete"
 	discovery = "error: error execution phase preflight: couldn't validate the identity of the API Server: "
 	info      = `Get "https://172.29.0.10:6443/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s": `
 	unsigned  = discovery + `could not find a JWS signature in the cluster-info ConfigMap for token ID "abcdef"`
@@ -76,7 +77,10 @@ func TestOf(t *testing.T) {
 		says, at string // part of the message, and of the line
 	}{
 		{"nothing is known", Facts{}, Unknown, "", ""},
-		{"another command failed", Facts{Log: "curl: (6) Could not resolve host: example.com\n"}, Unknown, "", ""},
+		{"another command failed", Facts{Command: "curl x", Log: "curl: (6) Could not resolve host: example.com\n"}, Unknown, "", ""},
+		{"another command has kubeadm's words", Facts{Command: "kubectl get x", Log: "error: You must be logged in to the server (Unauthorized)\n"}, Unknown, "", ""},
+		{"another command, beside a kubelet", Facts{Command: "true x", Log: "error: x", Kubelet: "E1 Unauthorized"}, Unknown, "", ""},
+		{"another command finds the disk full", Facts{Command: "write_files", Log: "writing /x: no space left on device"}, DiskFull, "a disk", "writing /x"},
 		{"an error of no known cause", Facts{Log: "error: error execution phase preflight: preflight checks failed" + hint}, Unknown, "", "preflight checks failed"},
 		{"no image can be had", Facts{Log: `	[ERROR ImagePull]: failed to pull image registry.k8s.io/etcd: Head "https://registry.k8s.io/v2/etcd/manifests/3.6": dial tcp: lookup registry.k8s.io: i/o timeout` +
 			"\nerror: error execution phase preflight: preflight checks failed" + hint}, Unknown, "", "lookup registry.k8s.io"},
@@ -111,9 +115,18 @@ func TestOf(t *testing.T) {
 		{"pods that cannot start", Facts{Kubelet: `E1 err="runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort\" instead"`}, Unknown, "", ""},
 		{"pods that cannot start, runc's words", Facts{Kubelet: `runc create failed: expected cgroupsPath to be of format "slice:prefix:name" for systemd cgroups, got "/k8s.io" instead`}, CgroupDriverMismatch, "SystemdCgroup", "slice"},
 		{"an error of the moment", Facts{Log: "W1 retrying: " + info + "dial tcp: i/o timeout\nerror: error execution phase etcd-join: etcdserver: too many learner members" + hint},
+			Unknown, "", "too many learner members"},
+		{"the kubelet's error of the moment", Facts{Log: "error: error execution phase etcd-join: etcdserver: too many learner members" + hint, Kubelet: "E1 err=" + info + "dial tcp: i/o timeout"},
+			Unknown, "", "too many learner members"},
+		{"what keeps the kubelet from starting etcd", Facts{Log: "error: error execution phase etcd-join: etcdserver: not promoted" + hint, Kubelet: "E1 systemd not running on this host, cannot use systemd cgroups manager"},
+			CgroupDriverMismatch, "", "systemd"},
+		{"the kubelet cannot reach the cluster", Facts{Log: "error: error execution phase kubelet-wait-bootstrap: failed while waiting for TLS bootstrap: timed out" + hint, Kubelet: "E1 err=" + info + "dial tcp: i/o timeout"},
 			EndpointUnreachable, "", "i/o timeout"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.facts.Log != "" && test.facts.Command == "" {
+				test.facts.Command = join
+			}
 			got := Of(test.facts)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) || !strings.Contains(got.Line, test.at) || (got.Message == "") != (test.reason == Unknown) {
 				t.Errorf("%+v, want %s, %q in the message, %q in the line", got, test.reason, test.says, test.at)
@@ -131,10 +144,14 @@ func TestNoSecrets(t *testing.T) {
 		strings.Repeat("x", longestLine-14) + " abcdef.0123456789abcdef",
 	} {
 		for _, f := range []Facts{
-			{Log: "error: no space left on device " + with}, {Log: "error: nobody knows " + with},
-			{Kubelet: "E1 Unauthorized " + with}, {Log: discovery + info + "dial tcp: i/o timeout " + with},
+			{Command: join, Log: "error: no space left on device " + with}, {Command: join, Log: "error: nobody knows " + with},
+			{Kubelet: "E1 Unauthorized " + with}, {Command: join, Log: discovery + info + "dial tcp: i/o timeout " + with},
+			{Command: "x", Log: "No space left on device " + with},
 		} {
 			got := Of(f)
+			if got.Line == "" {
+				t.Errorf("%+v: no line", f)
+			}
 			for _, s := range secrets {
 				if strings.Contains(got.Line+got.Message, s) {
 					t.Errorf("%q tells %q", got.Line+got.Message, s)

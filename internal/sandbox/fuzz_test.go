@@ -53,7 +53,7 @@ func FuzzStatus(f *testing.F) {
 			t.Fatal(err)
 		}
 		s := f.status()
-		if text := s.Problem + s.Bootstrap.Command + s.Bootstrap.Output; strings.ContainsAny(text, "\x1b\x00\r") {
+		if text := s.Problem + s.Bootstrap.Command + s.Bootstrap.Output + s.Bootstrap.Full + s.Kubelet; strings.ContainsAny(text, "\x1b\x00\r") {
 			t.Errorf("%q", text)
 		}
 	})
