@@ -22,7 +22,7 @@ func (t *Turn) endRepair(ctx context.Context, d plan.Decision) error {
 }
 
 // staleRepair reports whether the control plane notes a repair that is over: another machine
-// was made for the one that was given up, or none is missing. A note that cannot be read
+// was made for the one that was given up, or none is missing, nor will be made by a rollout. A note that cannot be read
 // is stale; one that was written for the step just taken is not.
 func (t *Turn) staleRepair(d plan.Decision) bool {
 	if _, noted := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; !noted || d.Step.Repair {
@@ -42,7 +42,27 @@ func (t *Turn) staleRepair(d plan.Decision) bool {
 			return true
 		}
 	}
-	return staying >= t.Facts.Want.Replicas
+	wanted := t.Facts.Want.Replicas
+	if t.rollsOutAfter(given) {
+		wanted += t.Facts.Policy.Surge
+	}
+	return staying >= wanted
+}
+
+// rollsOutAfter reports whether a rollout goes on after a repair: what was given up may have been the machine that it
+// made, and the one that it makes next takes its place. Otherwise the limits of the repair would not hold for it.
+func (t *Turn) rollsOutAfter(given *Replacement) bool {
+	outdated := false
+	for _, m := range t.Machines {
+		if !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if m.Name == given.Machine {
+			return false
+		}
+		outdated = outdated || m.Facts.Outdated != ""
+	}
+	return outdated
 }
 
 // LastRemediation returns the repair that goes on, else the newest that one of the machines

@@ -104,6 +104,7 @@ func (j *joins) letExpire(t *testing.T, name string) {
 	id, _, _ := strings.Cut(j.expiring, ".")
 	c, _ := j.workload(t, j.name)
 	eventually(t, "the token has expired", patience, func() string {
+		_ = j.look(t) // the others are found out meanwhile
 		info, err := c.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(context.Background(), "cluster-info", metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

@@ -126,7 +126,7 @@ func joinFails(t *testing.T, e *environment) {
 }
 
 // repairEnds: a rollout makes a machine that cannot join, and neither can the one that replaces it. The control plane says why, and as
-// spec.remediation.maxRetry is 1 there is no third.
+// spec.remediation.maxRetry is 0 there is no third.
 func (j *joins) repairEnds(t *testing.T) {
 	t.Helper()
 	before := j.machines(t, j.name)
@@ -134,7 +134,7 @@ func (j *joins) repairEnds(t *testing.T) {
 		spec := &kcp.Spec.KubeadmConfigSpec
 		spec.PreKubeadmCommands = append(spec.PreKubeadmCommands, "sed -i 's/apiServerEndpoint: .*/apiServerEndpoint: "+j.nobody(t)+"/' /run/kubeadm/kubeadm-join-config.yaml || true")
 		spec.JoinConfiguration.Timeouts.DiscoverySeconds = ptr.To[int32](30)
-		kcp.Spec.Remediation.MaxRetry = ptr.To[int32](1)
+		kcp.Spec.Remediation.MaxRetry = ptr.To[int32](0)
 	})
 	first := j.cannotJoin(t, before...)
 	j.mark(t, first)
@@ -142,7 +142,7 @@ func (j *joins) repairEnds(t *testing.T) {
 	j.mark(t, second)
 	eventually(t, "the repair ends, and explain says why", patience, func() string {
 		out := j.quorate(t, "explain", j.name)
-		if !strings.Contains(out, "at most 1 shall be") || !strings.Contains(out, "endpoint does not answer the machine") {
+		if !strings.Contains(out, "at most 0 shall be") || !strings.Contains(out, "endpoint does not answer the machine") {
 			return out
 		}
 		return ""
