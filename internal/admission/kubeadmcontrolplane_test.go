@@ -57,7 +57,7 @@ func TestControlPlane(t *testing.T) {
 		{"names without a number", func(s *spec) { s.MachineNaming.Template = "x{{ if false }}{{ .random }}{{ end }}" }, "must contain {{ .random }}", "must contain {{ .random }}"},
 		{"names that are none", func(s *spec) { s.MachineNaming.Template = "{{ .cluster.id }}{{ .random }}" }, "it may use .cluster.name", "it may use .cluster.name"},
 		{"etcd on machines of its own", func(s *spec) {
-			s.ManagedExternalEtcdRef = clusterv1.ContractVersionedObjectReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "demo-etcd"}
+			s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "demo-etcd"}
 		}, "", "spec.managedExternalEtcdRef: Forbidden: it stays as it was when the control plane was made (left out)"},
 		{"what Quorate adds", func(s *spec) { s.Joins.MaxParallel, s.AutoRepair = nil, nil }, "", ""},
 	} {
@@ -135,8 +135,8 @@ func sized(t *testing.T, replicas int32, external bool) *controlplanev1.KubeadmC
 
 // Where the data are does not change: not to another etcd, nor back to the machines. Any number of machines may share it.
 func TestManagedEtcd(t *testing.T) {
-	ref := func(name string) clusterv1.ContractVersionedObjectReference {
-		return clusterv1.ContractVersionedObjectReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: name}
+	ref := func(name string) controlplanev1.ManagedEtcdReference {
+		return controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: name}
 	}
 	for _, row := range []struct {
 		name    string
@@ -148,7 +148,7 @@ func TestManagedEtcd(t *testing.T) {
 		{"no machine", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.Replicas = ptr.To(int32(0)) }, "any number from 1 is accepted with external etcd"},
 		{"another", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.ManagedExternalEtcdRef = ref("b") }, "it stays as it was when the control plane was made (EtcdCluster a)"},
 		{"none", func(s *controlplanev1.KubeadmControlPlaneSpec) {
-			s.ManagedExternalEtcdRef = clusterv1.ContractVersionedObjectReference{}
+			s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{}
 		}, "it stays as it was"},
 	} {
 		before := sized(t, 3, false)

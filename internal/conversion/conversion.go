@@ -45,7 +45,7 @@ func controlPlaneFromOld(ctx context.Context, src *v1beta1.KubeadmControlPlane, 
 		return fmt.Errorf("converting the KubeadmControlPlane %s from v1beta1: %w", src.Name, err)
 	}
 	dst.ObjectMeta = plain.ObjectMeta
-	dst.Spec = v1beta2.KubeadmControlPlaneSpec{KubeadmControlPlaneSpec: plain.Spec, Additions: kept.Spec.Additions, ManagedExternalEtcdRef: kept.Spec.ManagedExternalEtcdRef}
+	dst.Spec = v1beta2.KubeadmControlPlaneSpec{KubeadmControlPlaneSpec: plain.Spec, Additions: kept.Spec.Additions}
 	dst.Status = v1beta2.KubeadmControlPlaneStatus{KubeadmControlPlaneStatus: plain.Status, Plan: kept.Status.Plan, CertificateExpiry: kept.Status.CertificateExpiry}
 	return nil
 }

@@ -24,6 +24,8 @@ type Memory struct {
 	Template Template
 	// Secrets are what is known of the cluster's.
 	Secrets Secrets
+	// ManagedEtcd is what whoever keeps its etcd on machines of its own said last.
+	ManagedEtcd ManagedEtcd
 	// Files are kubeadm's in the managed cluster.
 	Files FilesSeen
 	// Tokens are what is known of bootstrap tokens that were used.

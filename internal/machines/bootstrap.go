@@ -31,6 +31,8 @@ import (
 type memory struct {
 	// template is that of the bootstrap objects; nil: there is none, or it was not read.
 	template *unstructured.Unstructured
+	// made is the template as machines are made from it: with the managed etcd.
+	made *unstructured.Unstructured
 	// kubeconfig, authority and etcd report which secrets of a cluster there are whose authorities Quorate does not keep.
 	kubeconfig, authority, etcd bool
 	read                        time.Time
@@ -70,7 +72,7 @@ func observeFiles(ctx context.Context, t *group.Turn) error {
 	if !usesKubeadm(of(t)) || t.Spec.Version == "" || memoryOf(t.Memory).template == nil {
 		return nil
 	}
-	config, err := kubeadmConfiguration(memoryOf(t.Memory).template)
+	config, err := kubeadmConfiguration(memoryOf(t.Memory).made)
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func filesWanted(t *group.Turn, config *bootstrapv1.ClusterConfiguration) kubead
 // Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.
 func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	m := memoryOf(t.Memory)
-	m.template = nil
+	m.template, m.made = nil, nil
 	if ref := of(t).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef; ref.IsDefined() {
 		found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Object.GetNamespace())
 		const field = "spec.machineTemplate.spec.bootstrap.configRef"
@@ -98,12 +100,15 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 		case err != nil:
 			t.Facts.Cluster.Template = fmt.Sprintf("%s: %s %q: %v", field, ref.Kind, ref.Name, err)
 		}
-		m.template = found
+		m.template, m.made = found, found
+	}
+	if err := readManagedEtcd(ctx, t); err != nil {
+		return err
 	}
 	if !usesKubeadm(of(t)) {
 		return readOthers(ctx, t)
 	}
-	config, err := kubeadmConfiguration(m.template)
+	config, err := kubeadmConfiguration(m.made)
 	if err != nil {
 		return err
 	}
@@ -132,7 +137,7 @@ func readOthers(ctx context.Context, t *group.Turn) error {
 	// Without an authority only others can make the kubeconfig.
 	others := m.kubeconfig || !m.authority
 	t.NoteKubeconfig(certs.Kubeconfig{Exists: others, Foreign: others}, true)
-	if of(t).Spec.Etcd.Management == "" && m.etcd {
+	if of(t).Spec.Etcd.Management == "" && !of(t).Spec.ManagedExternalEtcdRef.IsDefined() && m.etcd {
 		t.Facts.Etcd.Owner = plan.EtcdOurs
 	}
 	return nil
@@ -192,7 +197,7 @@ func (k *Kind) Bootstrap(_ context.Context, t *group.Turn, step plan.Step) (clie
 		// A machine without bootstrap data joins by itself.
 		return nil, clusterv1.Bootstrap{DataSecretName: ptr.To(ptr.Deref(given.DataSecretName, ""))}, nil
 	}
-	template := memoryOf(t.Memory).template
+	template := memoryOf(t.Memory).made
 	if template == nil {
 		return nil, clusterv1.Bootstrap{}, fmt.Errorf("making the bootstrap of Machine %s: there is no %s %s", step.Machine, given.ConfigRef.Kind, given.ConfigRef.Name)
 	}

@@ -28,6 +28,8 @@ func management(cp *v1alpha1.ControlPlane) v1alpha1.EtcdManagement {
 	switch {
 	case cp.Spec.Etcd.Management != "":
 		return cp.Spec.Etcd.Management
+	case cp.Spec.ManagedExternalEtcdRef.IsDefined():
+		return v1alpha1.EtcdManagementNone
 	case usesKubeadm(cp), cp.Annotations[ManagementAnnotation] != "":
 		return v1alpha1.EtcdManagementMembers
 	}
@@ -36,7 +38,7 @@ func management(cp *v1alpha1.ControlPlane) v1alpha1.EtcdManagement {
 
 // recordManagement records that the cluster has an etcd authority, where nobody says who keeps the members.
 func recordManagement(ctx context.Context, t *group.Turn) error {
-	if cp := of(t); cp.Spec.Etcd.Management != "" || cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
+	if cp := of(t); cp.Spec.Etcd.Management != "" || cp.Spec.ManagedExternalEtcdRef.IsDefined() || cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
 		return nil
 	}
 	return t.Annotate(ctx, map[string]string{ManagementAnnotation: string(v1alpha1.EtcdManagementMembers)})

@@ -73,7 +73,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			Repair:        group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(cp.Spec.Remediation)),
 		},
 		Etcd:        owners[management(cp)],
-		HoldsQuorum: true,
+		HoldsQuorum: !cp.Spec.ManagedExternalEtcdRef.IsDefined(),
 		Inline:      inline(cp),
 	}
 	if ptr.Deref(cp.Spec.EnableAutorepair, true) {
@@ -185,7 +185,7 @@ func partsOf(m *group.Machine) drift.Machine {
 
 // Drift implements group.Kind.
 func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
-	return drift.Drift{Reasons: wanted(t).Compare(partsOf(m))}
+	return drift.Drift{Reasons: append(wanted(t).Compare(partsOf(m)), etcdDrift(t, m)...)}
 }
 
 // InPlace implements group.Kind.
@@ -195,7 +195,7 @@ func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
 
 // Perform implements group.Kind.
 func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
-	config, err := kubeadmConfiguration(memoryOf(t.Memory).template)
+	config, err := kubeadmConfiguration(memoryOf(t.Memory).made)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 	if err := recordManagement(ctx, t); err != nil {
 		return err
 	}
-	return t.ControlSecrets(ctx)
+	return t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t).Spec.ManagedExternalEtcdRef)...)
 }
 
 // Conditions implements group.Kind.
@@ -228,7 +228,7 @@ func (*Kind) Conditions(t *group.Turn) []metav1.Condition { return operatorCondi
 func (*Kind) MachineConditions(*group.Turn, *group.Machine) []metav1.Condition { return nil }
 
 // passing are reasons to refuse a spec that pass without anybody's help.
-var passing = map[string]bool{"EtcdNotHealthy": true, "TopologyPending": true}
+var passing = map[string]bool{"EtcdNotHealthy": true, "EtcdNotReady": true, "TopologyPending": true}
 
 // Describe implements group.Kind.
 func (*Kind) Describe(t *group.Turn, object group.Object) {

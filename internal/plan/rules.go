@@ -129,7 +129,7 @@ var rules = []rule{
 		gives: []Reason{
 			{"InvalidMachineNaming", Wait, "spec.machineNaming makes no names"},
 			{"InvalidReplicas", Wait, "spec.replicas is less than one"},
-			{"EtcdManagementInvalid", Wait, "spec.etcd says that members are kept which do not run on the machines"},
+			{"EtcdManagementInvalid", Wait, "the spec contradicts itself on where etcd runs and who keeps it"},
 			{"InvalidVersion", Wait, "spec.version is none"},
 			{"InvalidVersionChange", Wait, "spec.version is too far from that of a machine, or the kind cannot change it"},
 			{"CertificatesInvalid", Wait, "a certificate or key that was given, in a secret or as a file, cannot be used"},

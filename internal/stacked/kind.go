@@ -41,8 +41,6 @@ func New() *Kind {
 
 // memory is what is kept of one control plane between turns.
 type memory struct {
-	// etcd is what the object said that keeps the control plane's etcd.
-	etcd managedEtcd
 	// expiries are when the certificates of the API servers expire.
 	expiries group.Expiries
 }
@@ -141,7 +139,7 @@ func (*Kind) Want(t *group.Turn) {
 
 // Read implements group.Kind.
 func (*Kind) Read(ctx context.Context, t *group.Turn) error {
-	if err := readManagedEtcd(ctx, t); err != nil {
+	if err := t.ReadManagedEtcd(ctx, of(t).Spec.ManagedExternalEtcdRef); err != nil {
 		return err
 	}
 	return t.ReadSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec)
@@ -167,7 +165,7 @@ func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
 
 // buildable returns the control plane as machines of it can be made now.
 func buildable(t *group.Turn) *controlplanev1.KubeadmControlPlane {
-	kcp := withEtcd(of(t), memoryOf(t.Memory).etcd.endpoints)
+	kcp := withEtcd(of(t), t.Memory.ManagedEtcd.Endpoints)
 	v := t.BuildVersion()
 	if v == of(t).Spec.Version {
 		return kcp
@@ -187,7 +185,7 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 			return err
 		}
 	}
-	if err := t.ControlSecrets(ctx, keptByEtcd(of(t))...); err != nil {
+	if err := t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t).Spec.ManagedExternalEtcdRef)...); err != nil {
 		return err
 	}
 	if err := recordExpiries(ctx, t); err != nil {

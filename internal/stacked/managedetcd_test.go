@@ -23,7 +23,7 @@ import (
 // onEtcd is a control plane that keeps its data in an object of a kind that nothing here knows.
 func onEtcd(replicas int32) *controlplanev1.KubeadmControlPlane {
 	kcp := testKCP(replicas)
-	kcp.Spec.ManagedExternalEtcdRef = clusterv1.ContractVersionedObjectReference{APIGroup: "etcd.example", Kind: "GivenEtcd", Name: "data"}
+	kcp.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcd.example", Kind: "GivenEtcd", Name: "data"}
 	return kcp
 }
 
@@ -49,7 +49,7 @@ func (w *world) etcdSays(status map[string]any) {
 
 // lookAgain lets nothing that was read before be believed.
 func (w *world) lookAgain() {
-	memoryOf(w.r.Memories.Of(kcpKey)).etcd = managedEtcd{}
+	w.r.Memories.Of(kcpKey).ManagedEtcd = group.ManagedEtcd{}
 	w.readSecrets()
 }
 
@@ -129,7 +129,8 @@ func TestWaitsForEtcd(t *testing.T) {
 	}
 	w.giveEtcdCertificates()
 	w.settle()
-	want := bootstrapv1.ExternalEtcd{Endpoints: []string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"}, CAFile: etcdCAFile, CertFile: etcdCertFile, KeyFile: etcdKeyFile}
+	want := bootstrapv1.ExternalEtcd{Endpoints: []string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"},
+		CAFile: "/etc/kubernetes/pki/etcd/ca.crt", CertFile: "/etc/kubernetes/pki/apiserver-etcd-client.crt", KeyFile: "/etc/kubernetes/pki/apiserver-etcd-client.key"}
 	if got := w.external("demo-cp-1"); !slices.Equal(got.Endpoints, want.Endpoints) || got.CAFile != want.CAFile || got.CertFile != want.CertFile || got.KeyFile != want.KeyFile {
 		t.Errorf("its etcd is %+v", got)
 	}
@@ -174,25 +175,25 @@ func TestEndpointsChange(t *testing.T) {
 // TestEtcdReadRarely: what etcd says is believed for a while, and for another spec not at all.
 func TestEtcdReadRarely(t *testing.T) {
 	w := onEtcdAt(t, 1)
-	m := &memoryOf(w.r.Memories.Of(kcpKey)).etcd
-	m.endpoints = []string{"kept"}
+	m := &w.r.Memories.Of(kcpKey).ManagedEtcd
+	m.Endpoints = []string{"kept"}
 	w.turn()
-	if m.endpoints[0] != "kept" {
+	if m.Endpoints[0] != "kept" {
 		t.Error("it was read at each turn")
 	}
-	m.read = m.read.Add(-group.SlowMissing)
+	m.Read = m.Read.Add(-group.SlowMissing)
 	w.turn()
-	if m.endpoints[0] == "kept" {
+	if m.Endpoints[0] == "kept" {
 		t.Error("what it said once is believed for good")
 	}
-	m.endpoints = []string{"kept"}
+	m.Endpoints = []string{"kept"}
 	kcp := w.kcp()
 	kcp.Generation++
 	if err := w.client.Update(context.Background(), kcp); err != nil {
 		t.Fatal(err)
 	}
 	w.turn()
-	if m.endpoints[0] == "kept" {
+	if m.Endpoints[0] == "kept" {
 		t.Error("another spec believes what was read for the last one")
 	}
 }
@@ -203,6 +204,16 @@ func TestEtcdUnreadable(t *testing.T) {
 	_, _, err := w.r.Observe(t.Context(), w.kcp(), testCluster())
 	if err == nil || !strings.Contains(err.Error(), "reading GivenEtcd data") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestEtcdNamedByCluster: a reference without a name, as templates have it, is that of the control plane's Cluster.
+func TestEtcdNamedByCluster(t *testing.T) {
+	kcp := onEtcd(1)
+	kcp.Spec.ManagedExternalEtcdRef.Name = ""
+	w := newWorld(t, testCluster(), kcp, crd("givenetcds.etcd.example"))
+	if p := w.settle(); p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "GivenEtcd demo-etcd does not exist") {
+		t.Errorf("told is %+v", p)
 	}
 }
 

@@ -26,6 +26,7 @@ func TestControlPlane(t *testing.T) {
 	t.Run("defaults", func(t *testing.T) { defaulted(t, c) })
 	t.Run("scale", func(t *testing.T) { scaledMachines(t, c) })
 	t.Run("stored before the rules", func(t *testing.T) { storedMachines(t, c) })
+	t.Run("where the data are stays", func(t *testing.T) { dataStay(t, c) })
 	t.Run("status", func(t *testing.T) { reported(t, c) })
 }
 
@@ -90,6 +91,10 @@ var machinesRows = []row{
 	{"an etcd operator's version without a kind", "replicas: 3", "etcd: {management: Operator, operator: {apiVersion: v1}}", "apiVersion is v1 and kind is missing: both or none are accepted"},
 	{"an etcd operator beside members", "replicas: 3", "etcd: {management: Members, operator: {name: main}}", "operator is given, and management is Members: operator is accepted only with management Operator"},
 	{"an etcd operator only", "replicas: 3", "etcd: {operator: {name: main}}", "operator is given, and management is missing: operator is accepted only with management Operator"},
+	{"an etcd cluster", "replicas: 3", "managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", ""},
+	{"an etcd cluster beside none on the machines", "replicas: 3", "etcd: {management: None}\n  managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", ""},
+	{"an etcd cluster beside members", "replicas: 3", "etcd: {management: Members}\n  managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", "spec.managedExternalEtcdRef: Invalid value: managedExternalEtcdRef is EtcdCluster, and etcd.management is Members: None is accepted"},
+	{"an etcd cluster without a kind", "replicas: 3", "managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io}", "spec.managedExternalEtcdRef.kind: Required value"},
 	{"etcd managed otherwise", "replicas: 3", "etcd: {management: Nobody}", `spec.etcd.management: Unsupported value: "Nobody": supported values: "Members", "Operator", "None"`},
 }
 
@@ -113,6 +118,8 @@ var templateRows = []row{
 	{"as it is", "", "", ""},
 	{"a providerSpec", "joins: {maxParallel: 3}", "providerSpec: {value: {apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachine}}", ""},
 	{"a bootstrap configuration that is no template", "KubeadmConfigTemplate", "KubeadmConfig", "spec.template.spec.machineTemplate.spec.bootstrap.configRef.kind: Invalid value"},
+	{"an etcd cluster", "joins: {maxParallel: 3}", "managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", ""},
+	{"an etcd cluster beside an operator", "joins: {maxParallel: 3}", "etcd: {management: Operator}\n      managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", "spec.template.spec.managedExternalEtcdRef: Invalid value: managedExternalEtcdRef is EtcdCluster, and etcd.management is Operator"},
 	{"what the Cluster says", "joins: {maxParallel: 3}", "replicas: 3", `unknown field "spec.template.spec.replicas"`},
 	{"the Cluster's version", "joins: {maxParallel: 3}", "version: v1.36.3", `unknown field "spec.template.spec.version"`},
 	{"a state", "joins: {maxParallel: 3}", "state: Inactive", `unknown field "spec.template.spec.state"`},
@@ -219,6 +226,24 @@ func storedMachines(t *testing.T, c client.Client) {
 		{`{"spec":{"version":"v1.36.4"}}`, ""}, {`{"spec":{"replicas":4,"state":"Inactive"}}`, ""}, {`{"spec":{"replicas":2}}`, "replicas is 2"}, {`{"spec":{"replicas":3}}`, ""}, {`{"spec":{"replicas":4}}`, "replicas is 4"},
 	} {
 		wantRefusal(t, c.Patch(context.Background(), cp.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(row.patch))), row.refusal)
+	}
+}
+
+// dataStay: a control plane neither gets an etcd cluster later nor leaves it, nor goes to another.
+func dataStay(t *testing.T, c client.Client) {
+	const ref = `{"apiGroup":"etcdcluster.cluster.x-k8s.io","kind":"EtcdCluster","name":"a"}`
+	const refusal = "spec.managedExternalEtcdRef: Forbidden: managedExternalEtcdRef stays as it was when the control plane was made"
+	for _, row := range []struct{ made, patch, refusal string }{
+		{machines, `{"spec":{"managedExternalEtcdRef":` + ref + `}}`, refusal},
+		{machines, `{"spec":{"replicas":5}}`, ""},
+		{changed(machines, "replicas: 3", "managedExternalEtcdRef: "+ref), `{"spec":{"managedExternalEtcdRef":null}}`, refusal},
+		{changed(machines, "replicas: 3", "managedExternalEtcdRef: "+ref), `{"spec":{"managedExternalEtcdRef":{"name":"b"}}}`, refusal},
+		{changed(machines, "replicas: 3", "managedExternalEtcdRef: "+ref), `{"spec":{"replicas":5}}`, ""},
+	} {
+		cp := object(t, row.made)
+		create(t, c, cp)
+		wantRefusal(t, c.Patch(context.Background(), cp.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(row.patch))), row.refusal)
+		remove(t, c, cp)
 	}
 }
 

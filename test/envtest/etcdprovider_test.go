@@ -56,18 +56,18 @@ spec:
 
 // provider is one that keeps the etcd of the control plane demo-cp.
 type provider struct {
-	ref clusterv1.ContractVersionedObjectReference
+	ref controlplanev1.ManagedEtcdReference
 	// manifest is its object, which says nothing in its status yet.
 	manifest string
 }
 
 var providers = map[string]provider{
 	"EtcdCluster": {
-		ref:      clusterv1.ContractVersionedObjectReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "demo-etcd"},
+		ref:      controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "demo-etcd"},
 		manifest: etcdCluster,
 	},
 	"another kind": {
-		ref:      clusterv1.ContractVersionedObjectReference{APIGroup: "etcd.example", Kind: "GivenEtcd", Name: "demo-etcd"},
+		ref:      controlplanev1.ManagedEtcdReference{APIGroup: "etcd.example", Kind: "GivenEtcd", Name: "demo-etcd"},
 		manifest: "{apiVersion: etcd.example/v1alpha1, kind: GivenEtcd, metadata: {name: demo-etcd, namespace: default}, spec: {endpoints: 'https://etcd.example:2379'}}",
 	},
 }
@@ -163,7 +163,7 @@ func (*stage) Dial(client.ObjectKey, string, string, int) func(context.Context) 
 }
 
 // newStage makes a Cluster, whose infrastructure is there, and a control plane that keeps its data in what ref names.
-func newStage(t *testing.T, c client.Client, ref clusterv1.ContractVersionedObjectReference) *stage {
+func newStage(t *testing.T, c client.Client, ref controlplanev1.ManagedEtcdReference) *stage {
 	t.Helper()
 	s := &stage{t: t, client: c}
 	s.c = &group.Controller{Client: c, APIReader: c, Workload: s, Recorder: events.NewFakeRecorder(1000), Quorums: group.NewQuorums(c, false), Kind: stacked.New()}

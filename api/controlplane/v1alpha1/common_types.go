@@ -4,12 +4,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 // DefaultMaxParallelJoins is the default of spec.joins.maxParallel, which is not in the schema.
 const DefaultMaxParallelJoins = 1
 
 // CommonSpec are the fields that a control plane and a template of control planes have in common.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.managedExternalEtcdRef) || self.?etcd.?management.orValue('None') == 'None'",fieldPath=".managedExternalEtcdRef",messageExpression="'managedExternalEtcdRef is ' + self.managedExternalEtcdRef.kind + ', and etcd.management is ' + self.etcd.management + ': None is accepted, as no etcd runs on the machines'"
 type CommonSpec struct {
 	// enableAutorepair reports whether unhealthy machines are replaced, by a MachineHealthCheck that the control plane owns,
 	// with a limit that quorum allows: 1 of 3, 2 of 5, none of 1. Defaults to true.
@@ -47,6 +51,14 @@ type CommonSpec struct {
 	// etcd says who manages the etcd members on the machines.
 	// +optional
 	Etcd EtcdSpec `json:"etcd,omitempty,omitzero"`
+
+	// managedExternalEtcdRef refers to the object that keeps the control plane's etcd on machines of its own, such as an
+	// EtcdCluster, in the same namespace. The control plane waits until that is ready. With a KubeadmConfigTemplate, which then
+	// says nothing of etcd, machines are made with the endpoints from its status; other bootstrap providers are told nothing, and
+	// find the certificates in the secrets CLUSTER-etcd and CLUSTER-apiserver-etcd-client. etcd.management is None. It cannot be
+	// changed: the data are in the etcd that it names.
+	// +optional
+	ManagedExternalEtcdRef v1beta2.ManagedEtcdReference `json:"managedExternalEtcdRef,omitempty,omitzero"`
 
 	// joins says how new machines join the control plane.
 	// +optional
@@ -127,8 +139,8 @@ type EtcdSpec struct {
 	// management says who manages the etcd members on the machines. Members: Quorate asks each for its health, and removes
 	// it before its machine goes. Operator: an etcd operator in the managed cluster does; Quorate reads etcd's health from a
 	// condition of the object in operator, and a machine goes when the operator's hooks on it are gone. None: no etcd runs on
-	// the machines, and their Nodes alone decide. Defaults to Members where the cluster has an etcd authority, the secret
-	// CLUSTER-etcd, else to None.
+	// the machines, and their Nodes alone decide. Defaults to None with managedExternalEtcdRef, else to Members where the cluster
+	// has an etcd authority, the secret CLUSTER-etcd, else to None.
 	// +optional
 	// +kubebuilder:validation:Enum=Members;Operator;None
 	Management EtcdManagement `json:"management,omitempty"`

@@ -20,6 +20,7 @@ const (
 // ControlPlaneSpec is the control plane that is wanted.
 //
 // +kubebuilder:validation:XValidation:rule="self.?machineTemplate.?spec.?infrastructureRef.hasValue() != self.?providerSpec.?value.hasValue()",messageExpression="self.?providerSpec.?value.hasValue() ? 'machineTemplate.spec.infrastructureRef is ' + self.machineTemplate.spec.infrastructureRef.kind + ' ' + self.machineTemplate.spec.infrastructureRef.name + ', and providerSpec.value is given too: exactly one of machineTemplate.spec.infrastructureRef and providerSpec.value is accepted' : 'machineTemplate.spec.infrastructureRef and providerSpec.value are both missing: exactly one of them is needed'"
+// +kubebuilder:validation:XValidation:rule="has(self.managedExternalEtcdRef) == has(oldSelf.managedExternalEtcdRef) && (!has(self.managedExternalEtcdRef) || self.managedExternalEtcdRef.apiGroup == oldSelf.managedExternalEtcdRef.apiGroup && self.managedExternalEtcdRef.kind == oldSelf.managedExternalEtcdRef.kind && has(self.managedExternalEtcdRef.name) == has(oldSelf.managedExternalEtcdRef.name) && (!has(self.managedExternalEtcdRef.name) || self.managedExternalEtcdRef.name == oldSelf.managedExternalEtcdRef.name))",fieldPath=".managedExternalEtcdRef",reason="FieldValueForbidden",message="managedExternalEtcdRef stays as it was when the control plane was made: the data are in the etcd that it names, or on the machines"
 type ControlPlaneSpec struct {
 	// replicas is the number of machines wanted. Only odd numbers are permitted, also through /scale. Defaults to 1.
 	// +optional

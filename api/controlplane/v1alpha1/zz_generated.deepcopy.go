@@ -53,6 +53,7 @@ func (in *CommonSpec) DeepCopyInto(out *CommonSpec) {
 	}
 	in.ProviderSpec.DeepCopyInto(&out.ProviderSpec)
 	out.Etcd = in.Etcd
+	out.ManagedExternalEtcdRef = in.ManagedExternalEtcdRef
 	in.Joins.DeepCopyInto(&out.Joins)
 	out.MachineNaming = in.MachineNaming
 }

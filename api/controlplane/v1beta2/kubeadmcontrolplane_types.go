@@ -42,13 +42,6 @@ const MemberRemovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-member-re
 type KubeadmControlPlaneSpec struct {
 	upstream.KubeadmControlPlaneSpec `json:",inline"`
 	Additions                        `json:",inline"`
-
-	// managedExternalEtcdRef refers to the object that keeps the control plane's etcd on machines of its own, such as an
-	// EtcdCluster, in the same namespace. The control plane waits until that is ready, and takes the endpoints from its status and
-	// the certificates from the cluster's secrets. Left out: etcd runs on the control plane's machines, or is given in
-	// kubeadmConfigSpec.
-	// +optional
-	ManagedExternalEtcdRef clusterv1.ContractVersionedObjectReference `json:"managedExternalEtcdRef,omitempty,omitzero"`
 }
 
 // Additions are the fields of a control plane that Quorate adds to upstream's; a template has the same.
@@ -61,6 +54,13 @@ type Additions struct {
 	// plane owns, with a limit that its quorum allows. Left out: there is none.
 	// +optional
 	AutoRepair *AutoRepairSpec `json:"autoRepair,omitempty"`
+
+	// managedExternalEtcdRef refers to the object that keeps the control plane's etcd on machines of its own, such as an
+	// EtcdCluster, in the same namespace. The control plane waits until that is ready, and takes the endpoints from its status and
+	// the certificates from the cluster's secrets. Left out: etcd runs on the control plane's machines, or is given in
+	// kubeadmConfigSpec.
+	// +optional
+	ManagedExternalEtcdRef ManagedEtcdReference `json:"managedExternalEtcdRef,omitempty,omitzero"`
 }
 
 // AutoRepairSpec says when a machine counts as broken.

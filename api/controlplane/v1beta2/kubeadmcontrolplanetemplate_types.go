@@ -27,6 +27,8 @@ type KubeadmControlPlaneTemplateResource struct {
 
 // KubeadmControlPlaneTemplateResourceSpec is upstream's spec and Quorate's additions. The number of machines, their version
 // and their infrastructure are the Cluster's and the ClusterClass's to say.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.managedExternalEtcdRef) || !self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue()",fieldPath=".managedExternalEtcdRef",message="one of managedExternalEtcdRef and kubeadmConfigSpec.clusterConfiguration.etcd.external is accepted, not both"
 type KubeadmControlPlaneTemplateResourceSpec struct {
 	upstream.KubeadmControlPlaneTemplateResourceSpec `json:",inline"`
 	Additions                                        `json:",inline"`

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
@@ -24,6 +25,11 @@ func (c Cluster) etcdDocuments() []Document {
 		{"What machines of etcd are made from.", c.machineTemplate(etcdName(c.Name))},
 		{"Etcd on machines of its own. Its size and version are changed here.", c.etcdCluster()},
 	}
+}
+
+// etcdReference is how a control plane refers to the cluster's etcd.
+func etcdReference(cluster string) controlplanev1.ManagedEtcdReference {
+	return controlplanev1.ManagedEtcdReference{APIGroup: etcdclusterv1alpha1.GroupVersion.Group, Kind: "EtcdCluster", Name: etcdName(cluster)}
 }
 
 func (c Cluster) etcdCluster() *etcdclusterv1alpha1.EtcdCluster {
@@ -47,8 +53,6 @@ func (c Cluster) checkEtcd() error {
 		return fmt.Errorf("--etcd-version is %q, and --etcd is 0: with etcd on machines of its own, such as --etcd 3, it would be accepted", c.EtcdVersion)
 	case c.Etcd == 0:
 		return nil
-	case c.Kind != KubeadmControlPlane:
-		return fmt.Errorf("--etcd is %d, and --kind is %s: with --kind %s it would be accepted", c.Etcd, c.Kind, KubeadmControlPlane)
 	case c.EtcdVersion != "" && !etcdVersion.MatchString(c.EtcdVersion):
 		return fmt.Errorf("--etcd-version is %q: a version such as 3.6.16 would be accepted", c.EtcdVersion)
 	}

@@ -14,7 +14,6 @@ import (
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
@@ -68,7 +67,7 @@ func (c Cluster) kubeadmControlPlane() *controlplanev1.KubeadmControlPlane {
 	}
 	kcp.Spec.KubeadmConfigSpec = kubeadm()
 	if c.Etcd > 0 {
-		kcp.Spec.ManagedExternalEtcdRef = reference(etcdclusterv1alpha1.GroupVersion.Group, "EtcdCluster", etcdName(c.Name))
+		kcp.Spec.ManagedExternalEtcdRef = etcdReference(c.Name)
 	}
 	if c.MaxParallel > 0 {
 		kcp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
@@ -99,6 +98,9 @@ func (c Cluster) controlPlane() *controlplanev1alpha1.ControlPlane {
 		Deletion: clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: ptr.To(drainSeconds)},
 	}
 	cp.Spec.Etcd.Management = controlplanev1alpha1.EtcdManagementMembers
+	if c.Etcd > 0 {
+		cp.Spec.Etcd.Management, cp.Spec.ManagedExternalEtcdRef = controlplanev1alpha1.EtcdManagementNone, etcdReference(c.Name)
+	}
 	cp.Spec.EnableAutorepair = ptr.To(c.AutoRepair)
 	cp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
 	if c.MaxParallel == 0 {

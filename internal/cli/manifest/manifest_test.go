@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -125,3 +126,32 @@ func TestShape(t *testing.T) {
 }
 
 func nothingExists(Reference) (bool, error) { return false, nil }
+
+// TestMachinesOnEtcd: a control plane of machines with etcd on machines of its own says that none runs on them, and is what the
+// schemas accept.
+func TestMachinesOnEtcd(t *testing.T) {
+	c := demo()
+	c.Kind, c.Etcd = ControlPlane, 3
+	if err := c.Check(versions); err != nil {
+		t.Fatal(err)
+	}
+	schemas, seen := loadSchemas(t), false
+	for _, d := range c.Documents() {
+		o := generic(t, d)
+		for _, problem := range schemas.validate(t, o) {
+			t.Errorf("%s %s: %s", o.GetKind(), o.GetName(), problem)
+		}
+		if Kind(o.GetKind()) != ControlPlane {
+			continue
+		}
+		seen = true
+		management, _, _ := unstructured.NestedString(o.Object, "spec", "etcd", "management")
+		name, _, _ := unstructured.NestedString(o.Object, "spec", "managedExternalEtcdRef", "name")
+		if management != "None" || name != "demo-etcd" {
+			t.Errorf("management is %q, the etcd cluster %q", management, name)
+		}
+	}
+	if !seen {
+		t.Error("there is no control plane")
+	}
+}

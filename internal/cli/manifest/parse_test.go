@@ -104,6 +104,11 @@ spec: {replicas: 2, etcd: {management: %s}}
     clusterConfiguration:
       etcd: {external: {endpoints: ["https://e:2379"], caFile: /a, certFile: /b, keyFile: /c}}
 `
+	const managed = "  managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster, name: e}\n"
+	const nameless = "  managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}\n"
+	ofCluster := func(text string) string {
+		return strings.Replace(text, "{name: cp}", "{name: cp, labels: {cluster.x-k8s.io/cluster-name: c}}", 1)
+	}
 	const cluster = `
 ---
 apiVersion: cluster.x-k8s.io/v1beta2
@@ -144,6 +149,12 @@ spec: {topology: {classRef: {name: class}, version: %s}}
 		{"machines, even", strings.Replace(evenMachines, "%s", "Members", 1), "", "ControlPlane cp: spec.replicas is 2: an even number"},
 		{"machines, even without etcd", strings.Replace(evenMachines, "%s", "None", 1), "", ""},
 		{"version of machines", strings.Replace(machines, "v1.36.3", "v1.20.0", 1) + template, "join", `ControlPlane cp: spec.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
+		{"an etcd cluster of its own, even machines", strings.Replace(kcp, "replicas: 3", "replicas: 2", 1) + managed + template, "e", ""},
+		{"an etcd cluster that is missing", kcp + managed + template, "", "KubeadmControlPlane cp: spec.managedExternalEtcdRef is EtcdCluster e, which is neither"},
+		{"an etcd cluster named by the cluster", ofCluster(kcp) + nameless + template, "c-etcd", ""},
+		{"an etcd cluster named by a cluster that has none", ofCluster(kcp) + nameless + template, "", "KubeadmControlPlane cp: spec.managedExternalEtcdRef is EtcdCluster c-etcd, which is neither"},
+		{"an etcd cluster named by a cluster that is not known", kcp + nameless + template, "", ""},
+		{"machines on an etcd cluster", ofCluster(machines) + nameless + template, "join", "ControlPlane cp: spec.managedExternalEtcdRef is EtcdCluster c-etcd, which is neither"},
 		{"twice", kcp + template + template, "", "LocalMachineTemplate tpl is given twice"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

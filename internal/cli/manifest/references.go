@@ -23,12 +23,15 @@ type Reference struct {
 // String is the kind and the name.
 func (r Reference) String() string { return r.Kind + " " + r.Name }
 
+// etcdField is where control planes of all kinds name who keeps their etcd.
+const etcdField = "spec.managedExternalEtcdRef"
+
 // referenceFields are where the kinds of a cluster name others.
 var referenceFields = map[schema.GroupKind][]string{
 	{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:               {"spec.controlPlaneRef", "spec.infrastructureRef"},
-	{Group: controlPlaneGroup, Kind: string(KubeadmControlPlane)}:        {"spec.machineTemplate.spec.infrastructureRef", "spec.managedExternalEtcdRef"},
+	{Group: controlPlaneGroup, Kind: string(KubeadmControlPlane)}:        {"spec.machineTemplate.spec.infrastructureRef", etcdField},
 	{Group: etcdclusterv1alpha1.GroupVersion.Group, Kind: "EtcdCluster"}: {"spec.infrastructureTemplate"},
-	{Group: controlPlaneGroup, Kind: string(ControlPlane)}:               {"spec.machineTemplate.spec.infrastructureRef", "spec.machineTemplate.spec.bootstrap.configRef"},
+	{Group: controlPlaneGroup, Kind: string(ControlPlane)}:               {"spec.machineTemplate.spec.infrastructureRef", "spec.machineTemplate.spec.bootstrap.configRef", etcdField},
 	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}:     {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
 	{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}:            {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
 }
@@ -92,12 +95,12 @@ func checkObject(o *unstructured.Unstructured, versions []string) error {
 
 // hasEtcd reports whether etcd may run on the machines of a control plane.
 func hasEtcd(controlPlane *unstructured.Unstructured) bool {
+	if _, managed, _ := unstructured.NestedMap(controlPlane.Object, strings.Split(etcdField, ".")...); managed {
+		return false
+	}
 	if Kind(controlPlane.GetKind()) == ControlPlane {
 		management, _, _ := unstructured.NestedString(controlPlane.Object, "spec", "etcd", "management")
 		return management != string(controlplanev1alpha1.EtcdManagementNone)
-	}
-	if _, managed, _ := unstructured.NestedMap(controlPlane.Object, "spec", "managedExternalEtcdRef"); managed {
-		return false
 	}
 	_, external, _ := unstructured.NestedMap(controlPlane.Object, "spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external")
 	return !external
@@ -123,6 +126,12 @@ func checkReferences(o *unstructured.Unstructured, given map[Reference]bool, exi
 		}
 		if m["apiGroup"] == "" {
 			r.Group = schema.FromAPIVersionAndKind(m["apiVersion"], m["kind"]).Group // the form of Cluster API's v1beta1
+		}
+		if cluster := o.GetLabels()[clusterv1.ClusterNameLabel]; field == etcdField && r.Name == "" {
+			if cluster == "" {
+				continue // the Cluster that owns the control plane says which
+			}
+			r.Name = etcdName(cluster)
 		}
 		if given[r] {
 			continue

@@ -1,0 +1,95 @@
+package group
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/secret"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// +kubebuilder:rbac:groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,verbs=get;list;watch
+
+// Where kubeadm's bootstrap provider puts the certificates for an external etcd on a machine.
+const (
+	etcdCAFile   = "/etc/kubernetes/pki/etcd/ca.crt"
+	etcdCertFile = "/etc/kubernetes/pki/apiserver-etcd-client.crt"
+	etcdKeyFile  = "/etc/kubernetes/pki/apiserver-etcd-client.key"
+)
+
+// ManagedEtcd is what the object that keeps a control plane's etcd on machines of its own said last.
+type ManagedEtcd struct {
+	// Endpoints are the URLs of etcd, sorted; none: they are not known.
+	Endpoints []string
+	// Read is when it was asked.
+	Read time.Time
+	// waits says why it cannot be used; empty: it can. of says for which spec it was asked.
+	waits, of string
+}
+
+// ReadManagedEtcd adds what the object says that keeps the control plane's etcd, if a spec refers to one: by its contract status.ready,
+// and status.endpoints, URLs separated by commas. Until it is ready nothing is begun.
+func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.ManagedEtcdReference) error {
+	if !given.IsDefined() {
+		return nil
+	}
+	ref := given.Of(t.Cluster.Name)
+	m, from := &t.Memory.ManagedEtcd, fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration())
+	if m.of != from || t.Facts.Now.Sub(m.Read) > SlowMissing {
+		found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Object.GetNamespace())
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+		}
+		if err != nil {
+			found = nil
+		}
+		*m = managedEtcdOf(found)
+		m.of, m.Read = from, t.Facts.Now
+	}
+	if m.waits != "" {
+		t.Refuse(plan.Refusal{Reason: "EtcdNotReady", Message: fmt.Sprintf("spec.managedExternalEtcdRef: %s %s %s", ref.Kind, ref.Name, m.waits)})
+	}
+	return nil
+}
+
+// managedEtcdOf is what an object says of the etcd that it keeps; nil: there is none.
+func managedEtcdOf(found *unstructured.Unstructured) ManagedEtcd {
+	if found == nil {
+		return ManagedEtcd{waits: "does not exist"}
+	}
+	said, _, _ := unstructured.NestedString(found.Object, "status", "endpoints")
+	m := ManagedEtcd{Endpoints: strings.FieldsFunc(said, func(c rune) bool { return c == ',' || c == ' ' })}
+	slices.Sort(m.Endpoints)
+	ready, _, _ := unstructured.NestedBool(found.Object, "status", "ready")
+	why, _, _ := unstructured.NestedString(found.Object, "status", "plan", "message")
+	switch {
+	case !ready:
+		m.waits = "is not ready: " + cmp.Or(why, "status.ready is not true")
+	case len(m.Endpoints) == 0:
+		m.waits = "names no endpoints in status.endpoints"
+	}
+	return m
+}
+
+// ManagedEtcdSecrets are the secrets that belong to whoever keeps a control plane's etcd, and renews them; none without such a one.
+func ManagedEtcdSecrets(ref controlplanev1.ManagedEtcdReference) []secret.Purpose {
+	if !ref.IsDefined() {
+		return nil
+	}
+	return []secret.Purpose{secret.EtcdCA, secret.APIServerEtcdClient}
+}
+
+// ExternalEtcd is how kubeadm's machines use an etcd at endpoints, with the certificates of the cluster's secrets.
+func ExternalEtcd(endpoints []string) bootstrapv1.Etcd {
+	return bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{Endpoints: endpoints, CAFile: etcdCAFile, CertFile: etcdCertFile, KeyFile: etcdKeyFile}}
+}
