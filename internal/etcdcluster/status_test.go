@@ -312,6 +312,32 @@ func TestLostStatus(t *testing.T) {
 	}
 }
 
+// TestObserveOnce: the command line sees what the rules look at, also what is refused, and needs no managed cluster for it.
+func TestObserveOnce(t *testing.T) {
+	w := grown(t, 3)
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.8.0" })
+	o, err := group.ObserveOnce(t.Context(), w.client, New(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.Machines) != 3 || !o.Policy.EtcdOnly || !o.Cluster.Reachable || o.Want.Refused.Reason != "InvalidVersionChange" {
+		t.Errorf("observed are %+v, %+v, refused is %+v", o.Machines, o.Cluster, o.Want.Refused)
+	}
+	if o.Etcd.Known || !strings.Contains(o.Etcd.Why, "making credentials for the etcd of cluster demo") {
+		t.Errorf("there is no authority, and etcd is %+v", o.Etcd)
+	}
+	if err := certs.GenerateManagedEtcd(t.Context(), w.client, testCluster(), metav1.OwnerReference{Name: key.Name}); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range w.machines() {
+		m.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "127.0.0.77"}} // nobody listens
+		w.updateStatus(&m)
+	}
+	if o, err = group.ObserveOnce(t.Context(), w.client, New(), key); err != nil || o.Etcd.Known || !strings.Contains(o.Etcd.Why, "demo-etcd-1") {
+		t.Errorf("nobody answers, and etcd is %+v, %v", o.Etcd, err)
+	}
+}
+
 // TestVersions: which versions can take the place of which.
 func TestVersions(t *testing.T) {
 	for _, test := range []struct{ want, has, refusal string }{

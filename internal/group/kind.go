@@ -144,8 +144,16 @@ type Status struct {
 	ReadyReplicas      **int32
 	AvailableReplicas  **int32
 	UpToDateReplicas   **int32
-	// CertificateEnd is when the first certificate of the group expires; zero: not known.
-	CertificateEnd time.Time
+	// CertificateExpiry is the first certificate of the group to expire; nil: the kind does not tell it.
+	CertificateExpiry *controlplanev1.CertificateExpiryStatus
+}
+
+// CertificateEnd is when the first certificate of the group expires; zero: not known.
+func (s Status) CertificateEnd() time.Time {
+	if s.CertificateExpiry == nil {
+		return time.Time{}
+	}
+	return s.CertificateExpiry.Date.Time
 }
 
 // RepairLimits are those of the user, and upstream's defaults. Other kinds have the same fields.

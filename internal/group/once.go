@@ -43,7 +43,9 @@ func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.
 	if err := t.read(ctx, machines); err != nil {
 		return plan.Observed{}, err
 	}
-	t.lookOnce(ctx)
+	if err := t.lookOnce(ctx); err != nil {
+		return plan.Observed{}, err
+	}
 	t.Facts.Now = time.Now()
 	return t.Facts, nil
 }
@@ -70,11 +72,34 @@ func (readOnly) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...c
 }
 
 // lookOnce adds what the managed cluster and its etcd say.
-func (t *Turn) lookOnce(ctx context.Context) {
+func (t *Turn) lookOnce(ctx context.Context) error {
+	dial, err := t.seeOnce(ctx)
+	if err != nil || dial == nil || !t.Surveys() {
+		return err
+	}
+	q := NewQuorums(t.APIReader, t.Nodeless)
+	defer q.Forget(t.ClusterKey())
+	survey := etcd.Survey{}
+	if quorum, err := q.Of(ctx, t.Cluster); err != nil {
+		survey.Why = err.Error()
+	} else {
+		survey = t.Ask(ctx, quorum, dial, etcd.Survey{})
+	}
+	t.AddEtcd(survey, &MemberTimes{}, time.Now())
+	return nil
+}
+
+// seeOnce adds what is known of the machines, and returns the way to their members; nil: there is none. Machines without Nodes
+// have no managed cluster to be looked into, and their kind looks at what was read.
+func (t *Turn) seeOnce(ctx context.Context) (Dial, error) {
+	if t.Nodeless {
+		t.seeNodeless()
+		return dialDirectly, t.Kind.Look(ctx, t)
+	}
 	config, err := workload.ConfigOf(ctx, t.APIReader, t.ClusterKey())
 	if err != nil {
 		t.See(workload.View{Why: err.Error()})
-		return
+		return nil, nil
 	}
 	short, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
@@ -83,20 +108,9 @@ func (t *Turn) lookOnce(ctx context.Context) {
 		view = workload.View{Why: err.Error()}
 	}
 	t.See(view)
-	if !t.Surveys() {
-		return
-	}
-	q := &quorums{secrets: t.APIReader}
-	defer q.Forget(t.ClusterKey())
-	quorum, err := q.Of(ctx, t.Cluster)
-	if err != nil {
-		t.AddEtcd(etcd.Survey{Why: err.Error()}, &MemberTimes{}, time.Now())
-		return
-	}
-	survey := t.Ask(ctx, quorum, func(node, ip string) etcd.Target {
+	return func(node, ip string) etcd.Target {
 		return etcd.Target{Name: node, Dial: workload.Dial(config, node, ip, etcdPort)}
-	}, etcd.Survey{})
-	t.AddEtcd(survey, &MemberTimes{}, time.Now())
+	}, nil
 }
 
 // clusterName returns the name of the Cluster that owns a group; empty when none does.

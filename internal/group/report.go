@@ -41,7 +41,7 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 	t.describe(after, d, failure)
 	Announce(ctx, t.Recorder, t.Object, *t.Kind.Status(t.Object).Plan, d, failure)
 	t.metrics().Spare(t.Key(), t.Facts)
-	t.metrics().Expiry(t.Key(), t.Kind.Status(after).CertificateEnd)
+	t.metrics().Expiry(t.Key(), t.Kind.Status(after).CertificateEnd())
 	// After a step the next turn comes at once, and writes what both have to say.
 	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(t.Object, after) {
 		return kept

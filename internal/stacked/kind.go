@@ -113,7 +113,7 @@ func (*Kind) Status(object group.Object) group.Status {
 		ReadyReplicas:      &status.ReadyReplicas,
 		AvailableReplicas:  &status.AvailableReplicas,
 		UpToDateReplicas:   &status.UpToDateReplicas,
-		CertificateEnd:     status.CertificateExpiry.Date.Time,
+		CertificateExpiry:  &status.CertificateExpiry,
 	}
 }
 

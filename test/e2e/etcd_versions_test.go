@@ -35,7 +35,7 @@ func etcdVersions(t *testing.T, e *environment) {
 			t.Errorf("%s: %q", m, out)
 		}
 	}
-	if out := e.quorate(t, "status", name); !strings.Contains(out, "machines of etcd cluster zulu-etcd") {
+	if out := e.quorate(t, "status", name); !strings.Contains(out, "etcd cluster zulu-etcd  v3.5.35  3 of 3 ready") {
 		t.Errorf("the status is\n%s", out)
 	}
 

@@ -1,8 +1,11 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,7 +14,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/etcdcluster"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/machines"
@@ -19,8 +23,8 @@ import (
 	"github.com/quorate/quorate/internal/stacked"
 )
 
-// ControlPlane is what a control plane of any kind says, in one shape.
-type ControlPlane struct {
+// Group is what a control plane of any kind, or an etcd cluster, says, in one shape.
+type Group struct {
 	// Kind observes it.
 	Kind       group.Kind
 	Key        client.ObjectKey
@@ -28,14 +32,16 @@ type ControlPlane struct {
 	Generation int64
 	// Replicas are wanted.
 	Replicas int
-	Version  string
+	// Version is the wanted one of Kubernetes, or, where none is, the oldest that there is; of an etcd cluster etcd's.
+	Version string
 	// Initialized: its cluster once answered.
 	Initialized        bool
 	ObservedGeneration int64
 	Conditions         []metav1.Condition
-	Plan               controlplanev1.PlanStatus
+	// Next is what its controller decided last.
+	Next report.Next
 	// CertificateExpiry is zero where the kind does not tell it.
-	CertificateExpiry controlplanev1.CertificateExpiryStatus
+	CertificateExpiry report.CertificateExpiry
 	// HoldsQuorum: etcd may run on its machines.
 	HoldsQuorum bool
 	// Components are the static pods that each machine should run; none: it may run its components in any way.
@@ -55,24 +61,24 @@ func kindOf(ref clusterv1.ContractVersionedObjectReference) group.Kind {
 	return nil
 }
 
-func viewOf(kind group.Kind, object group.Object) *ControlPlane {
+func viewOf(kind group.Kind, object group.Object) *Group {
 	spec, status := kind.Spec(object), kind.Status(object)
-	cp := &ControlPlane{
+	cp := &Group{
 		Kind:               kind,
 		Key:                client.ObjectKeyFromObject(object),
 		Labels:             object.GetLabels(),
 		Generation:         object.GetGeneration(),
 		Replicas:           int(ptr.Deref(spec.Replicas, 1)),
-		Version:            spec.Version,
+		Version:            cmp.Or(spec.Version, *status.Version),
 		Initialized:        ptr.Deref(*status.Initialized, false),
 		ObservedGeneration: *status.ObservedGeneration,
 		Conditions:         object.GetConditions(),
-		Plan:               *status.Plan,
+		Next:               report.Next{Step: status.Plan.Step, Rule: status.Plan.Rule, Reason: status.Plan.Reason, Message: status.Plan.Message},
 		HoldsQuorum:        spec.HoldsQuorum,
 		Components:         spec.Components,
 	}
-	if kcp, is := object.(*controlplanev1.KubeadmControlPlane); is {
-		cp.CertificateExpiry = kcp.Status.CertificateExpiry
+	if first := status.CertificateExpiry; first != nil && !first.Date.IsZero() {
+		cp.CertificateExpiry = report.CertificateExpiry{Date: first.Date.Time, Machine: first.Machine, Component: first.Component}
 	}
 	return cp
 }
@@ -96,11 +102,31 @@ func (o *Objects) readControlPlane(ctx context.Context, c client.Reader) error {
 	return nil
 }
 
+// readEtcdClusters reads the etcd clusters on machines of their own that belong to the cluster.
+func (o *Objects) readEtcdClusters(ctx context.Context, c client.Reader) error {
+	kind, list := etcdcluster.New(), &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.Type().GroupVersionKind)
+	err := c.List(ctx, list, client.InNamespace(o.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: o.Cluster.Name})
+	if err != nil {
+		return fmt.Errorf("listing the EtcdClusters of cluster %s: %w", o.Cluster.Name, err)
+	}
+	for i := range list.Items {
+		object, key := kind.New(), client.ObjectKeyFromObject(&list.Items[i])
+		if err := c.Get(ctx, key, object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading EtcdCluster %s: %w", key, err)
+		} else if err == nil {
+			o.EtcdClusters = append(o.EtcdClusters, viewOf(kind, object))
+		}
+	}
+	slices.SortFunc(o.EtcdClusters, func(a, b *Group) int { return strings.Compare(a.Key.Name, b.Key.Name) })
+	return nil
+}
+
 // staticPods are those by which a control plane usually runs.
 var staticPods = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
 // components are the static pods of a machine with this Node. Where none is required, those count that there are.
-func (cp *ControlPlane) components(node string, pods []corev1.Pod) []plan.Component {
+func (cp *Group) components(node string, pods []corev1.Pod) []plan.Component {
 	if len(cp.Components) > 0 {
 		return machine.Components(node, pods, cp.Components)
 	}

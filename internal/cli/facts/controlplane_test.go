@@ -172,13 +172,13 @@ func TestExplainWithoutAControlPlane(t *testing.T) {
 	} {
 		cluster := clusterOf(refTo(controlplanev1.GroupVersion.Group, kind))
 		c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(cluster).Build()
-		e, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster))
+		e, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), false)
 		if err == nil || !strings.Contains(err.Error(), want) || !reflect.DeepEqual(e, report.Explanation{}) {
 			t.Errorf("%q: %+v, %v; want %q", kind, e, err, want)
 		}
 	}
 	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).Build()
-	if _, err := Explain(t.Context(), c, client.ObjectKey{Namespace: "default", Name: "demo"}); !errors.Is(err, ErrNoCluster) {
+	if _, err := Explain(t.Context(), c, client.ObjectKey{Namespace: "default", Name: "demo"}, false); !errors.Is(err, ErrNoCluster) {
 		t.Errorf("without a cluster: %v", err)
 	}
 }

@@ -28,6 +28,8 @@ type Seen struct {
 	Sandboxes map[string]sandbox.Status
 	// Observed are the facts for the next decision; nil: they were not read.
 	Observed *plan.Observed
+	// EtcdObserved are the same for the next decision about each etcd cluster, by its name.
+	EtcdObserved map[string]*plan.Observed
 }
 
 // Describe says how the cluster is.
@@ -53,7 +55,30 @@ func Describe(s Seen) report.Cluster {
 	if s.Observed != nil {
 		out.Etcd = report.NewEtcd(s.Observed.Etcd)
 	}
+	for _, e := range s.Objects.EtcdClusters {
+		out.EtcdClusters = append(out.EtcdClusters, s.etcdCluster(e))
+	}
 	out.Workers = s.workers()
+	return out
+}
+
+// etcdCluster is an etcd cluster on machines of its own, with its quorum.
+func (s Seen) etcdCluster(e *Group) report.EtcdCluster {
+	out := report.EtcdCluster{
+		Name:     e.Key.Name,
+		Version:  e.Version,
+		Replicas: e.Replicas,
+		Current:  e.ObservedGeneration == e.Generation,
+		Next:     e.Next,
+	}
+	if observed := s.EtcdObserved[e.Key.Name]; observed != nil {
+		out.Etcd = report.NewEtcd(observed.Etcd)
+	}
+	for i := range s.Objects.Machines {
+		if m := &s.Objects.Machines[i]; machine.EtcdCluster(m) == e.Key.Name {
+			out.Machines = append(out.Machines, s.machine(m))
+		}
+	}
 	return out
 }
 
@@ -66,7 +91,6 @@ func (s Seen) controlPlane() report.ControlPlane {
 	if cp == nil {
 		return report.ControlPlane{}
 	}
-	p := cp.Plan
 	out := report.ControlPlane{
 		Name:      cp.Key.Name,
 		Version:   cp.Version,
@@ -76,7 +100,7 @@ func (s Seen) controlPlane() report.ControlPlane {
 		Current:   cp.ObservedGeneration == cp.Generation,
 	}
 	if _, elsewhere := cp.Labels[clusterv1.WatchLabel]; !elsewhere { // the manager that runs beside may write no plan, or no more
-		out.Next = report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message}
+		out.Next = cp.Next
 	}
 	out.CertificateExpiry = s.certificateExpiry()
 	for i := range s.Objects.Machines {
@@ -92,19 +116,16 @@ const expirySoon = 30 * 24 * time.Hour
 
 // certificateExpiry is what the control plane's status tells of its certificates.
 func (s Seen) certificateExpiry() report.CertificateExpiry {
-	told := s.Objects.ControlPlane.CertificateExpiry
-	if told.Date.IsZero() {
-		return report.CertificateExpiry{}
-	}
-	out := report.CertificateExpiry{Date: told.Date.Time, Machine: told.Machine, Component: told.Component}
-	if s.Observed != nil {
+	out := s.Objects.ControlPlane.CertificateExpiry
+	if !out.Date.IsZero() && s.Observed != nil {
 		out.Past = !s.Observed.Now.Before(out.Date)
 		out.Soon = !s.Observed.Now.Before(out.Date.Add(-expirySoon))
 	}
 	return out
 }
 
-// workers are those of each MachineDeployment, then the machines of each etcd cluster, and last the machines of none.
+// workers are those of each MachineDeployment, then the machines of each etcd cluster that is not known here, and last the machines of
+// none.
 func (s Seen) workers() []report.Workers {
 	var out []report.Workers
 	taken := map[string]bool{}
@@ -128,10 +149,10 @@ func (s Seen) workers() []report.Workers {
 	rest := map[string]*report.Workers{}
 	for j := range s.Objects.Machines {
 		m := &s.Objects.Machines[j]
-		if machine.IsControlPlane(m) || taken[m.Name] {
+		of := machine.EtcdCluster(m)
+		if machine.IsControlPlane(m) || taken[m.Name] || s.Objects.knowsEtcd(of) {
 			continue
 		}
-		of := machine.EtcdCluster(m)
 		if rest[of] == nil {
 			rest[of] = &report.Workers{EtcdCluster: of, Current: true}
 		}
@@ -143,6 +164,11 @@ func (s Seen) workers() []report.Workers {
 		out = append(out, *rest[of])
 	}
 	return out
+}
+
+// knowsEtcd reports whether there is an EtcdCluster of that name.
+func (o *Objects) knowsEtcd(name string) bool {
+	return slices.ContainsFunc(o.EtcdClusters, func(e *Group) bool { return e.Key.Name == name })
 }
 
 func (s Seen) machine(m *clusterv1.Machine) report.Machine {
@@ -176,18 +202,22 @@ func (s Seen) machine(m *clusterv1.Machine) report.Machine {
 	out.Components = f.Components
 	out.Waiting, out.Failed = report.Waiting(f)
 	if out.Waiting == "" {
-		out.Waiting = s.incomplete(m.Name)
+		out.Waiting = s.incomplete(m)
 	}
 	return out
 }
 
 // incomplete says what a machine lacks in the eyes of the rules; empty: nothing, or they were not asked.
-func (s Seen) incomplete(name string) string {
-	if s.Observed == nil {
+func (s Seen) incomplete(of *clusterv1.Machine) string {
+	observed := s.Observed
+	if e := machine.EtcdCluster(of); e != "" {
+		observed = s.EtcdObserved[e]
+	}
+	if observed == nil {
 		return ""
 	}
-	for _, m := range plan.Assess(*s.Observed).Machines {
-		if m.Name == name && !m.Complete() {
+	for _, m := range plan.Assess(*observed).Machines {
+		if m.Name == of.Name && !m.Complete() {
 			return m.Why
 		}
 	}

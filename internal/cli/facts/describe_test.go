@@ -12,12 +12,14 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/sandbox"
 	"github.com/quorate/quorate/internal/workload"
@@ -59,7 +61,7 @@ const (
 )
 
 // of is what a control plane of any kind says.
-func of(o group.Object) *ControlPlane {
+func of(o group.Object) *Group {
 	for _, kind := range kinds() {
 		if reflect.TypeOf(kind.New()) == reflect.TypeOf(o) {
 			return viewOf(kind, o)
@@ -186,6 +188,69 @@ func TestDescribeMachinesOfEtcd(t *testing.T) {
 	}
 }
 
+// An etcd cluster that is known here is told with its plan, its machines and its quorum, as a control plane is.
+func TestDescribeEtcdCluster(t *testing.T) {
+	s := complete()
+	e := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: named("demo-etcd")}
+	e.Spec.Replicas, e.Status.Version = ptr.To[int32](3), "v3.5.35"
+	e.Status.ObservedGeneration = 2
+	e.Status.Plan = controlplanev1.PlanStatus{Step: "Wait", Rule: "settle", Reason: "Joining", Message: "demo-etcd-2 is joining"}
+	cluster := clusterOf(clusterv1.ContractVersionedObjectReference{})
+	other := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: named("other-etcd")}
+	other.Labels[clusterv1.ClusterNameLabel] = "other"
+	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(e, other, cluster).Build()
+	read, err := Read(t.Context(), c, client.ObjectKeyFromObject(cluster))
+	if err != nil || len(read.EtcdClusters) != 1 {
+		t.Fatalf("read are %+v, %v", read, err)
+	}
+	s.Objects.EtcdClusters = read.EtcdClusters
+	for _, name := range []string{"demo-etcd-1", "demo-etcd-2"} {
+		m := newMachine(name)
+		m.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo", etcdclusterv1alpha1.MachineLabel: "demo-etcd"}
+		s.Objects.Machines = append(s.Objects.Machines, m)
+		s.Sandboxes[name] = box(name)
+	}
+	s.EtcdObserved = map[string]*plan.Observed{"demo-etcd": {
+		Policy:   plan.Policy{EtcdOnly: true},
+		Machines: []plan.Machine{{Name: "demo-etcd-2", Created: start.Time}},
+		Etcd:     plan.Etcd{Owner: plan.EtcdOurs, Known: true, Members: []plan.Member{{ID: "a", Name: "demo-etcd-1", Machine: "demo-etcd-1", Leader: true, Health: plan.Healthy}}},
+	}}
+	got := Describe(s)
+	if len(got.EtcdClusters) != 1 || len(got.Workers) != 1 {
+		t.Fatalf("described as %+v", got)
+	}
+	d := got.EtcdClusters[0]
+	if d.Name != "demo-etcd" || d.Version != "v3.5.35" || d.Replicas != 3 || !d.Current || d.Next.Reason != "Joining" || d.Etcd.Voters != 1 || len(d.Machines) != 2 {
+		t.Errorf("described as %+v", d)
+	}
+	if d.Machines[0].Waiting != "" || d.Machines[1].Waiting == "" {
+		t.Errorf("machines wait for %q and %q", d.Machines[0].Waiting, d.Machines[1].Waiting)
+	}
+	seen := WithObserved(t.Context(), c, Seen{Objects: read})
+	if o := seen.EtcdObserved["demo-etcd"]; seen.Observed != nil || o == nil || !o.Policy.EtcdOnly || !o.Etcd.Ours() {
+		t.Errorf("observed is %+v", o)
+	}
+}
+
+// What is explained is the control plane, or on request the etcd cluster.
+func TestExplainEtcdCluster(t *testing.T) {
+	e := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: named("demo-etcd")}
+	e.Status.Plan = controlplanev1.PlanStatus{Step: "Wait", Reason: "Paused"}
+	cluster := clusterOf(clusterv1.ContractVersionedObjectReference{})
+	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(e, cluster).Build()
+	got, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), true)
+	if err != nil || got.Group != "EtcdCluster demo-etcd" || got.Reported.Reason != "Paused" || got.Decision.Rule == "" || len(got.Verdicts) == 0 {
+		t.Errorf("explained is %+v, %v", got, err)
+	}
+	if _, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), false); err == nil || !strings.Contains(err.Error(), "has no KubeadmControlPlane or ControlPlane yet") {
+		t.Errorf("the control plane: %v", err)
+	}
+	c = fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(cluster).Build()
+	if _, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), true); err == nil || !strings.Contains(err.Error(), "cluster default/demo has no EtcdCluster") {
+		t.Errorf("without an etcd cluster: %v", err)
+	}
+}
+
 // Each change to what is as wanted is told, in these words.
 func TestDescribeTellsWhatIsMissing(t *testing.T) {
 	onBox := func(change func(*sandbox.Status)) func(*Seen) {
@@ -209,7 +274,7 @@ func TestDescribeTellsWhatIsMissing(t *testing.T) {
 			s.Objects.ControlPlane.Conditions[1].Status = metav1.ConditionFalse
 		}, "the machines of demo-cp are not up to date yet", ""},
 		{"not at rest", func(s *Seen) {
-			s.Objects.ControlPlane.Plan.Step, s.Objects.ControlPlane.Plan.Message = "Create demo-cp-4 in a", "1 machine is outdated"
+			s.Objects.ControlPlane.Next.Step, s.Objects.ControlPlane.Next.Message = "Create demo-cp-4 in a", "1 machine is outdated"
 		}, "demo-cp is not at rest: Create demo-cp-4 in a: 1 machine is outdated", ""},
 		{"no answer", func(s *Seen) { s.View = workload.View{Why: "connection refused"} }, "does not answer: connection refused", ""},
 		{"no node", func(s *Seen) { s.View.Nodes = s.View.Nodes[1:] }, "demo-cp-1 waits for its Node to be registered", ""},
@@ -277,7 +342,7 @@ func TestPlanOfAnotherManagerDoesNotCount(t *testing.T) {
 }
 
 func testPlanOfAnotherManagerDoesNotCount(t *testing.T, s Seen) {
-	s.Objects.ControlPlane.Plan.Step = "Wait"
+	s.Objects.ControlPlane.Next.Step = "Wait"
 	s.Objects.ControlPlane.Labels[clusterv1.WatchLabel] = "beside"
 	if missing := Describe(s).Missing(); missing != "" {
 		t.Errorf("missing: %s", missing)

@@ -13,43 +13,56 @@ import (
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// WithObserved adds what the next decision depends on, as far as it can be read; what cannot be is told as what etcd says.
+// WithObserved adds what the next decisions depend on, as far as it can be read; what cannot be is told as what etcd says.
 func WithObserved(ctx context.Context, c client.Reader, s Seen) Seen {
-	cp := s.Objects.ControlPlane
-	if cp == nil {
-		return s
+	if cp := s.Objects.ControlPlane; cp != nil {
+		s.Observed = observe(ctx, c, cp)
 	}
-	observed, err := group.ObserveOnce(ctx, c, cp.Kind, cp.Key)
-	if err != nil {
-		observed = plan.Observed{Etcd: plan.Etcd{Why: err.Error()}}
-		if cp.HoldsQuorum {
-			observed.Etcd.Owner = plan.EtcdOurs
-		}
+	s.EtcdObserved = map[string]*plan.Observed{}
+	for _, e := range s.Objects.EtcdClusters {
+		s.EtcdObserved[e.Key.Name] = observe(ctx, c, e)
 	}
-	s.Observed = &observed
 	return s
 }
 
-// Explain says what every rule says about a cluster's control plane now, and what the controller said last.
-func Explain(ctx context.Context, c client.Reader, key client.ObjectKey) (report.Explanation, error) {
+// observe is what the next decision about one group depends on.
+func observe(ctx context.Context, c client.Reader, of *Group) *plan.Observed {
+	observed, err := group.ObserveOnce(ctx, c, of.Kind, of.Key)
+	if err != nil {
+		observed = plan.Observed{Etcd: plan.Etcd{Why: err.Error()}}
+		if of.HoldsQuorum {
+			observed.Etcd.Owner = plan.EtcdOurs
+		}
+	}
+	return &observed
+}
+
+// Explain says what every rule says about a cluster's control plane now, or its etcd cluster on machines of its own, and what the
+// controller said last.
+func Explain(ctx context.Context, c client.Reader, key client.ObjectKey, etcd bool) (report.Explanation, error) {
 	objects, err := Read(ctx, c, key)
 	if err != nil {
 		return report.Explanation{}, err
 	}
-	cp := objects.ControlPlane
-	if cp == nil {
+	of := objects.ControlPlane
+	switch {
+	case etcd && len(objects.EtcdClusters) == 0:
+		return report.Explanation{}, fmt.Errorf("cluster %s has no EtcdCluster: without --etcd its control plane is explained, and the etcd on its machines", key)
+	case etcd:
+		of = objects.EtcdClusters[0]
+	case of == nil:
 		return report.Explanation{}, fmt.Errorf("cluster %s has no %s yet: there is nothing to explain", key, wantedKind(objects.Cluster))
 	}
-	observed, err := group.ObserveOnce(ctx, c, cp.Kind, cp.Key)
+	observed, err := group.ObserveOnce(ctx, c, of.Kind, of.Key)
 	if err != nil {
 		return report.Explanation{}, fmt.Errorf("observing cluster %s: %w", key, err)
 	}
-	p := cp.Plan
 	return report.Explanation{
 		Cluster:  key.Name,
+		Group:    of.Kind.Type().Kind + " " + of.Key.Name,
 		Decision: plan.Next(observed),
 		Verdicts: plan.Explain(observed),
-		Reported: report.Next{Step: p.Step, Rule: p.Rule, Reason: p.Reason, Message: p.Message},
+		Reported: of.Next,
 		Observed: &observed,
 	}, nil
 }

@@ -26,7 +26,9 @@ import (
 type Objects struct {
 	Cluster *clusterv1.Cluster
 	// ControlPlane is nil when there is none, or one of a kind that is not known here.
-	ControlPlane *ControlPlane
+	ControlPlane *Group
+	// EtcdClusters are those on machines of their own, sorted by name.
+	EtcdClusters []*Group
 	// Deployments and Machines are sorted by name, Machines by age first.
 	Deployments []clusterv1.MachineDeployment
 	Machines    []clusterv1.Machine
@@ -95,6 +97,9 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects,
 		return nil, fmt.Errorf("reading cluster %s: %w", key, err)
 	}
 	if err := o.readControlPlane(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := o.readEtcdClusters(ctx, c); err != nil {
 		return nil, err
 	}
 	of := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}}

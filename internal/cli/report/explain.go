@@ -7,7 +7,9 @@ import (
 
 // Explanation is every rule's verdict on what was observed.
 type Explanation struct {
-	Cluster  string         `json:"cluster"`
+	Cluster string `json:"cluster"`
+	// Group is what is explained: the kind and the name of a control plane or an etcd cluster.
+	Group    string         `json:"group"`
 	Decision plan.Decision  `json:"decision"`
 	Verdicts []plan.Verdict `json:"verdicts"`
 	// Reported is what the controller decided last.

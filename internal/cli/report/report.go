@@ -28,7 +28,9 @@ type Cluster struct {
 	Problem      string       `json:"problem,omitempty"`
 	ControlPlane ControlPlane `json:"controlPlane,omitzero"`
 	Etcd         Etcd         `json:"etcd,omitzero"`
-	Workers      []Workers    `json:"workers,omitempty"`
+	// EtcdClusters are those on machines of their own.
+	EtcdClusters []EtcdCluster `json:"etcdClusters,omitempty"`
+	Workers      []Workers     `json:"workers,omitempty"`
 }
 
 // ControlPlane is the control plane of a cluster. Its name is empty when there is none yet.
@@ -69,7 +71,21 @@ type Next struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Workers are the machines of one MachineDeployment, or, without a name, of none, or of one etcd cluster.
+// EtcdCluster is an etcd cluster on machines of its own.
+type EtcdCluster struct {
+	Name string `json:"name"`
+	// Version of etcd.
+	Version string `json:"version,omitempty"`
+	// Replicas are wanted.
+	Replicas int `json:"replicas"`
+	// Current: the controller has seen the newest spec.
+	Current  bool      `json:"current"`
+	Next     Next      `json:"next,omitzero"`
+	Machines []Machine `json:"machines,omitempty"`
+	Etcd     Etcd      `json:"etcd,omitzero"`
+}
+
+// Workers are the machines of one MachineDeployment, or, without a name, of none, or of one etcd cluster that is not known here.
 type Workers struct {
 	Name string `json:"name,omitempty"`
 	// EtcdCluster is the etcd cluster whose members the machines are; empty: they are workers.
@@ -102,7 +118,7 @@ type Machine struct {
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// Etcd is the quorum of a control plane.
+// Etcd is the quorum of a control plane, or of an etcd cluster on machines of its own.
 type Etcd struct {
 	// Managed: members run on the control plane's machines, and are Quorate's to keep.
 	Managed bool `json:"managed"`
@@ -132,6 +148,14 @@ func NewEtcd(o plan.Etcd) Etcd {
 	e.Voters, e.Healthy = len(voters), quorum.Healthy(voters)
 	e.Majority, e.CanStand = quorum.Majority(len(voters)), quorum.Spare(voters)
 	return e
+}
+
+// Quorum is that of the cluster's data: the etcd on the machines of the control plane, or the one on machines of its own.
+func (c Cluster) Quorum() Etcd {
+	if !c.Etcd.Managed && !c.Etcd.Operated && len(c.EtcdClusters) == 1 {
+		return c.EtcdClusters[0].Etcd
+	}
+	return c.Etcd
 }
 
 // Sentence says how many failures the quorum can stand.
@@ -194,6 +218,9 @@ func (c Cluster) Missing() string {
 		missing = append(missing, cp.unsettled()...)
 	}
 	missing = append(missing, waitingMachines(cp.Machines)...)
+	for _, e := range c.EtcdClusters {
+		missing = append(missing, e.missing()...)
+	}
 	for _, w := range c.Workers {
 		if !w.Current {
 			add("the controller has not seen the newest spec of %s yet", w.Name)
@@ -221,6 +248,18 @@ func (cp ControlPlane) unsettled() []string {
 	return missing
 }
 
+// missing is what keeps an etcd cluster from being as wanted.
+func (e EtcdCluster) missing() []string {
+	if !e.Current {
+		return []string{"the controller has not seen the newest spec of " + e.Name + " yet"}
+	}
+	missing := missingMachines(e.Name, e.Replicas, e.Machines)
+	if e.Next.Step != "" && e.Next.Step != string(plan.Nothing) {
+		missing = append(missing, e.Name+" is not at rest: "+shorten(e.Next.span().Text, longestNext))
+	}
+	return missing
+}
+
 func missingMachines(group string, wanted int, machines []Machine) []string {
 	var missing []string
 	if len(machines) != wanted {
@@ -242,6 +281,9 @@ func waitingMachines(machines []Machine) []string {
 // Machines are all machines, those of the control plane first.
 func (c Cluster) Machines() []Machine {
 	machines := slices.Clone(c.ControlPlane.Machines)
+	for _, e := range c.EtcdClusters {
+		machines = append(machines, e.Machines...)
+	}
 	for _, w := range c.Workers {
 		machines = append(machines, w.Machines...)
 	}

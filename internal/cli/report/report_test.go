@@ -95,7 +95,52 @@ func operatedCluster() Cluster {
 	return c
 }
 
+// apartCluster keeps its data in an etcd cluster on machines of its own, of which one is being replaced.
+func apartCluster() Cluster {
+	c := healthyCluster()
+	c.ControlPlane.Next = Next{Step: "Nothing", Message: "3 machines, all healthy"}
+	c.Etcd = NewEtcd(plan.Etcd{})
+	of := func(name, domain string) Machine {
+		m := machine(name, domain)
+		m.Node, m.Components = "", nil
+		return m
+	}
+	c.EtcdClusters = []EtcdCluster{{
+		Name: "demo-etcd", Version: "v3.6.16", Replicas: 3, Current: true,
+		Next:     Next{Step: "Wait", Rule: "settle", Reason: "Joining", Message: "demo-etcd-4 is joining"},
+		Machines: []Machine{of("demo-etcd-1", "a"), of("demo-etcd-2", "b"), of("demo-etcd-3", "c"), of("demo-etcd-4", "a")},
+		Etcd: NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true, Members: []plan.Member{
+			member("8e9e05c52164694d", "demo-etcd-1", func(m *plan.Member) { m.Leader = true }),
+			member("91bc3c398fb3c146", "demo-etcd-2", nil), member("fd422379fda50e48", "demo-etcd-3", nil),
+		}}),
+	}}
+	c.EtcdClusters[0].Machines[3].Waiting = "its member to vote"
+	return c
+}
+
+// The data of a cluster are in one etcd, wherever it runs: what is missing of it is missing of the cluster.
+func TestEtcdCluster(t *testing.T) {
+	c := apartCluster()
+	if got := c.Missing(); got != "demo-etcd has 4 machines of 3 wanted; demo-etcd-4 waits for its member to vote; demo-etcd is not at rest: wait: demo-etcd-4 is joining" {
+		t.Errorf("missing is %q", got)
+	}
+	if got := c.Quorum(); got.Voters != 3 || got.CanStand != 1 {
+		t.Errorf("the quorum is %+v", got)
+	}
+	if got := healthyCluster().Quorum(); got.Voters != 3 || !got.Managed {
+		t.Errorf("the quorum on the machines is %+v", got)
+	}
+	if got := len(c.Machines()); got != 7 {
+		t.Errorf("%d machines", got)
+	}
+	c.EtcdClusters[0].Current = false
+	if got := c.Missing(); got != "the controller has not seen the newest spec of demo-etcd yet" {
+		t.Errorf("missing is %q", got)
+	}
+}
+
 func TestTree(t *testing.T) {
+	golden(t, "tree-etcd", text(apartCluster().Tree()))
 	golden(t, "tree-operated", text(operatedCluster().Tree()))
 	golden(t, "tree-healthy", text(healthyCluster().Tree()))
 	golden(t, "tree-joining", text(joiningCluster().Tree()))

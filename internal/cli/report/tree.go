@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// Tree draws the cluster, its control plane, machines, etcd and workers.
+// Tree draws the cluster, its control plane, machines, etcd, on whichever machines it runs, and workers.
 func (c Cluster) Tree() []screen.Line {
 	head := screen.Line{{Text: c.Name, Colour: screen.Strong}, {Text: "  "}, c.phase()}
 	if c.Endpoint != "" {
@@ -19,8 +19,11 @@ func (c Cluster) Tree() []screen.Line {
 		lines = append(lines, screen.Line{{Text: "   "}, {Text: c.Problem, Colour: screen.Doubt}})
 	}
 	branches := [][]screen.Line{c.controlPlaneBranch()}
-	if c.ControlPlane.Name != "" {
+	if elsewhere := !c.Etcd.Managed && !c.Etcd.Operated && len(c.EtcdClusters) > 0; c.ControlPlane.Name != "" && !elsewhere {
 		branches = append(branches, c.Etcd.branch())
+	}
+	for _, e := range c.EtcdClusters {
+		branches = append(branches, e.branch(), e.Etcd.branch())
 	}
 	for _, w := range c.Workers {
 		branches = append(branches, w.branch())
@@ -107,6 +110,14 @@ func (n Next) span() screen.Span {
 		s.Text += ": " + n.Message
 	}
 	return s
+}
+
+func (e EtcdCluster) branch() []screen.Line {
+	lines := []screen.Line{{{Text: "etcd cluster " + e.Name + "  " + e.Version + "  "}, readiness(e.Machines, e.Replicas)}}
+	if e.Next.Step != "" {
+		lines = append(lines, screen.Line{{Text: "next  "}, e.Next.span()})
+	}
+	return append(lines, machineLines(e.Machines)...)
 }
 
 func (w Workers) branch() []screen.Line {

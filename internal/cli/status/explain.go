@@ -10,17 +10,19 @@ import (
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	var observed bool
+	var observed, etcd bool
 	var output command.Format
 	cmd := &cobra.Command{
 		Use:   "explain [NAME]",
-		Short: "Show what every rule says about a control plane now, with its numbers",
+		Short: "Show what every rule says about a control plane or an etcd cluster now, with its numbers",
 		Long: `Read everything that the next decision depends on, and show what every rule says about it. The first rule
-that has something to say decides; those below it show what they would say.
+that has something to say decides; those below it show what they would say. With --etcd it is about the cluster's etcd on machines
+of its own.
 
 With --observed what the rules looked at comes with it as data: it holds no secrets, and a bug report that has it can be
 replayed.`,
 		Example: `  quorate explain
+  quorate explain demo --etcd                               # of the EtcdCluster, not of the control plane
   quorate explain demo -o json
   quorate explain demo --observed -o json >observed.json    # for a bug report`,
 		Args:              command.OneArgumentAtMost,
@@ -32,16 +34,17 @@ replayed.`,
 				}
 				output = "json"
 			}
-			return a.explain(cmd.Context(), args, output, observed)
+			return a.explain(cmd.Context(), args, output, etcd, observed)
 		},
 	}
 	cmd.Flags().BoolVar(&observed, "observed", false, "add what the rules looked at")
+	cmd.Flags().BoolVar(&etcd, "etcd", false, "explain the cluster's etcd on machines of its own")
 	output.AddTo(cmd)
 	return cmd
 }
 
-// explain shows the verdicts on the control plane that is named, or the only one.
-func (a *app) explain(ctx context.Context, args []string, output command.Format, observed bool) error {
+// explain shows the verdicts on the control plane, or the etcd cluster, of the cluster that is named, or the only one.
+func (a *app) explain(ctx context.Context, args []string, output command.Format, etcd, observed bool) error {
 	c, err := a.Management()
 	if err != nil {
 		return err
@@ -50,7 +53,7 @@ func (a *app) explain(ctx context.Context, args []string, output command.Format,
 	if err != nil {
 		return err
 	}
-	e, err := facts.Explain(ctx, c, key)
+	e, err := facts.Explain(ctx, c, key, etcd)
 	if err != nil {
 		return err
 	}

@@ -184,7 +184,7 @@ func (b *bringUp) finish(ctx context.Context, c client.Client, key client.Object
 		screen.Line{},
 		screen.Line{
 			{Text: key.Name, Colour: screen.Strong}, {Text: " " + how + ": "},
-			{Text: fmt.Sprintf("%d of %d machines ready, etcd %s", report.Ready(machines), len(machines), cluster.Etcd.Sentence()), Colour: screen.Good},
+			{Text: fmt.Sprintf("%d of %d machines ready, etcd %s", report.Ready(machines), len(machines), cluster.Quorum().Sentence()), Colour: screen.Good},
 			{Text: "  " + report.Elapsed(time.Since(b.begun)), Colour: screen.Faint},
 		},
 		screen.Line{},
