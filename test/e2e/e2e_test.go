@@ -51,6 +51,9 @@ var lives = []struct {
 	{"join-static", joinStatic},
 	{"join-certificates", joinCertificates},
 	{"join-fails", joinFails},
+	{"etcd-scale", etcdScale},
+	{"etcd-repair", etcdRepair},
+	{"etcd-delete", etcdDelete},
 }
 
 func TestE2E(t *testing.T) {
