@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -200,4 +201,15 @@ func requested(requests []ctrl.Request) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// TestMembersAreHosts: whoever adds what members say, in a turn or for one look, knows by it which machines without Nodes are up.
+func TestMembersAreHosts(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd-1"}
+	o := Observe(&clusterv1.Cluster{}, []*clusterv1.Machine{{ObjectMeta: meta}}, plan.Observed{})
+	o.Nodeless = true
+	o.AddEtcd(etcd.Survey{Known: true, Agreed: true, Members: []etcd.Member{{ID: 1, Name: meta.Name, Health: plan.Healthy}}}, &MemberTimes{}, time.Now())
+	if m := o.Machines[0].Facts; m.Host != meta.Name || !m.Ready || !o.Facts.Group.Initialized {
+		t.Errorf("a member votes, and its machine is %+v", m)
+	}
 }

@@ -215,6 +215,9 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 	if survey.Known {
 		since.Stamp(facts.Members, now)
 	}
+	if o.Nodeless {
+		o.Facts.AddMembersAsHosts()
+	}
 	for _, m := range o.Machines {
 		m.Facts.CannotJoin = o.cannotJoin(m)
 	}

@@ -38,9 +38,6 @@ func (t *Turn) useSurvey() {
 	t.Facts.Now = time.Now()
 	t.Retry = t.Memory.Surveys.Retry()
 	t.AddEtcd(t.Memory.Surveys.Last, &t.Memory.Since, t.Facts.Now)
-	if t.Nodeless {
-		t.Facts.AddMembersAsHosts()
-	}
 }
 
 // How soon to look again. Objects, Nodes and Pods are watched; what is not are
