@@ -34,7 +34,8 @@ func (k *Kind) Bootstrap(_ context.Context, t *group.Turn, step plan.Step) (clie
 
 // buildVersion is the version that a member can be made with now: where the wanted one is refused, the newest that there is.
 func buildVersion(t *group.Turn) string {
-	if all := versions(t); t.Facts.Want.Refused.Reason != "" && len(all) > 0 {
+	refused := t.Facts.Want.Refused.Reason
+	if all := versions(t); refused != "" && refused != notFollowed && len(all) > 0 {
 		return all[len(all)-1].String()
 	}
 	return Version(of(t))
@@ -92,6 +93,9 @@ func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
 	was.Version = ""
 	if !equality.Semantic.DeepEqual(*was, want) {
 		found.Reasons = append(found.Reasons, drift.Difference{Field: "spec.etcdadmConfigSpec"})
+	}
+	if host := staticHost(t); host != "" && !isCertified(config, host) {
+		found.Reasons = append(found.Reasons, drift.Difference{Field: "endpoint in the certificate", Was: config.Annotations[bootstrapv1alpha1.ServerNamesAnnotation], Want: host})
 	}
 	return found
 }

@@ -1,13 +1,8 @@
 package etcdcluster
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"net"
-	"slices"
-	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -112,13 +107,14 @@ func (*Kind) Status(object group.Object) group.Status {
 // Want implements group.Kind.
 func (*Kind) Want(*group.Turn) {}
 
-// Look implements group.Kind: whether members of the wanted version can join, and of which version new ones are.
-func (*Kind) Look(_ context.Context, t *group.Turn) error {
+// Look implements group.Kind: whether members of the wanted version can join, of which version new ones are, and whether control planes
+// must follow first.
+func (*Kind) Look(ctx context.Context, t *group.Turn) error {
 	if text := leap(Version(of(t)), versions(t)); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: "spec.version: " + text, Replaceable: true})
 	}
 	t.Facts.Want.EtcdVersion = buildVersion(t)
-	return nil
+	return waitForFollowers(ctx, t)
 }
 
 // Perform implements group.Kind.
@@ -166,32 +162,9 @@ func (*Kind) Describe(t *group.Turn, object group.Object) {
 	if all := versions(t); len(all) > 0 {
 		status.Version = all[0].String()
 	}
-	if members := memberURLs(t); t.Facts.Etcd.Known && len(members) > 0 {
-		handOver(t, status, members, assessment)
+	if t.Facts.Etcd.Known && len(memberURLs(t, isMember)) > 0 {
+		handOver(t, status, assessment)
 	} // else what was said last is the best that is known
-}
-
-// handOver tells of the members, and where a control plane reaches them.
-func handOver(t *group.Turn, status *v1alpha1.EtcdClusterStatus, members []string, assessment plan.Assessment) {
-	status.Members = strings.Join(members, ",")
-	if status.InitMachineAddress == "" {
-		status.InitMachineAddress = firstAddress(t)
-	}
-	if static := endpoint(t); static != "" || atRest(t, assessment) {
-		status.Endpoints = cmp.Or(static, status.Members)
-	}
-	// Once a control plane may use it, it stays ready: what it waits for from then on, the conditions say.
-	if assessment.Complete() >= t.Facts.Want.Replicas && status.Endpoints != "" {
-		status.Ready = ptr.To(true)
-	}
-}
-
-// atRest reports whether the members' own addresses can be handed over: they are those that are wanted and stay, so that a control
-// plane follows a rollout once and not with every member. What is refused replaces nobody. Before it is known whether the infrastructure
-// offers an endpoint, as after a move, nothing is handed over.
-func atRest(t *group.Turn, assessment plan.Assessment) bool {
-	outdated := slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
-	return offerKnown(t) && assessment.Settled && len(t.Machines) == t.Facts.Want.Replicas && (!outdated || t.Facts.Want.Refused.Reason != "")
 }
 
 // firstAddress is the address of the oldest machine whose member votes; empty: there is none.
@@ -202,23 +175,4 @@ func firstAddress(t *group.Turn) string {
 		}
 	}
 	return ""
-}
-
-// memberURLs are the URLs of the members that vote and answer, on machines that stay, by their machines' age.
-func memberURLs(t *group.Turn) []string {
-	var urls []string
-	for _, m := range t.Machines {
-		if ip := machine.InternalIP(m.Machine); m.Facts.Ready && !m.Facts.Deleting && ip != "" {
-			urls = append(urls, urlOf(ip))
-		}
-	}
-	return urls
-}
-
-// urlOf is the URL of a host, with etcd's port unless it has one.
-func urlOf(host string) string {
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return "https://" + host
-	}
-	return "https://" + net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(v1alpha1.ClientPort))
 }

@@ -73,17 +73,6 @@ func publish(ctx context.Context, t *group.Turn) error {
 	return nil
 }
 
-// endpoint is the URL under which all members are reached: the user's, or what the infrastructure offers; empty: there is none.
-func endpoint(t *group.Turn) string {
-	if given := of(t).Spec.Endpoint; given != "" {
-		return urlOf(given)
-	}
-	if offered := memoryOf(t.Memory).endpoint; offered != "" {
-		return urlOf(offered)
-	}
-	return ""
-}
-
 // offerKnown reports whether the infrastructure was asked whether it offers an endpoint.
 func offerKnown(t *group.Turn) bool {
 	return !t.Cluster.Spec.InfrastructureRef.IsDefined() || !memoryOf(t.Memory).lookedAt.IsZero()

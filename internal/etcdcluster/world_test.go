@@ -27,6 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	"github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
@@ -174,7 +176,7 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1alpha1.AddToScheme, v1alpha1.AddToScheme, v1beta2.AddToScheme, infrav1.AddToScheme,
+		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, bootstrapv1alpha1.AddToScheme, v1alpha1.AddToScheme, v1beta2.AddToScheme, infrav1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)

@@ -136,6 +136,7 @@ var rules = []rule{
 			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
 			{"TopologyPending", Wait, "the cluster's topology goes first"},
 			{"EtcdNotReady", Wait, "etcd runs on machines of its own, and whoever keeps it says that it cannot be used yet"},
+			{"EndpointsNotFollowed", Wait, "a machine of the control plane knows one member of etcd only, and that is to go: the control plane replaces its machine first"},
 			{"EtcdNotHealthy", Wait, "an operator keeps etcd, and says that it is not healthy, or nothing"},
 		},
 		decide: refuse,

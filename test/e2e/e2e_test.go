@@ -53,6 +53,7 @@ var lives = []struct {
 	{"join-fails", joinFails},
 	{"etcd-scale", etcdScale},
 	{"etcd-repair", etcdRepair},
+	{"etcd-endpoints", etcdEndpoints},
 	{"etcd-delete", etcdDelete},
 }
 

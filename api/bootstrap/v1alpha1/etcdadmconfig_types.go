@@ -47,6 +47,10 @@ const (
 	SecretMissingReason = "SecretMissing"
 )
 
+// ServerNamesAnnotation on an EtcdadmConfig holds the names and addresses, separated by commas, that its member's serving certificate
+// is good for beside the machine's own. It is written with the bootstrap data. Without it nothing is known of them.
+const ServerNamesAnnotation = "bootstrap.cluster.x-k8s.io/etcd-server-names"
+
 // EtcdadmConfigSpec is how a machine becomes a member of an etcd cluster.
 type EtcdadmConfigSpec struct {
 	// version is the version of etcd, such as 3.6.16, with or without a leading v. Defaults to 3.6.16.

@@ -49,6 +49,7 @@ func (r *Controller) bootstrap(ctx context.Context, s *scope) (*obstacle, error)
 	if err != nil {
 		return nil, fmt.Errorf("rendering the bootstrap data of %s: %w", s.machine.Name, err)
 	}
+	metav1.SetMetaDataAnnotation(&s.config.ObjectMeta, bootstrapv1alpha1.ServerNamesAnnotation, strings.Join(member.SANs, ","))
 	return nil, r.store(ctx, s, data)
 }
 

@@ -157,6 +157,9 @@ func TestFirstAndOthers(t *testing.T) {
 		s.machine(name, bootstrapv1alpha1.EtcdadmConfigSpec{})
 	}
 	contains(t, s.data("e-1"), "ROLE='init'", "NAME='e-1'", "ENDPOINTS=''", "RSA PRIVATE KEY", "'--server-cert-extra-sans' 'etcd.example'")
+	if got := s.turn("e-1").Annotations[bootstrapv1alpha1.ServerNamesAnnotation]; got != "etcd.example" {
+		t.Errorf("recorded names are %q", got)
+	}
 	s.waits("e-2", bootstrapv1alpha1.WaitingForFirstMemberReason, "Machine e-1")
 	for _, name := range []string{"demo-managed-etcd", "demo-etcd", "demo-apiserver-etcd-client"} {
 		if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &corev1.Secret{}); err != nil {
