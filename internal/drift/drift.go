@@ -10,6 +10,8 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
@@ -46,7 +48,7 @@ func (m Machine) infrastructure() metav1.Object {
 	return m.Infrastructure
 }
 
-// CertificatesEnd is when the certificate of the machine's API server expires:
+// CertificatesEnd is when the certificate of the machine's API server, or of its member of an etcd cluster, expires:
 // what the annotation certificates-expiry says on the Machine, else on the
 // bootstrap object, else the Machine's status. Zero: not known.
 func (m Machine) CertificatesEnd() time.Time {
@@ -117,14 +119,19 @@ func Of(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time) Drift
 	var d Drift
 	d.Reasons = append(d.Reasons, Kubeadm(kcp).Compare(m)...)
 	d.Reasons = append(d.Reasons, ofConfig(kcp, m)...)
-	d.Due = append(d.Due, dueAfter(kcp, m, now)...)
-	d.Due = append(d.Due, dueBefore(kcp, m, now)...)
+	d.Due = Due(kcp.Spec.Rollout, kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.CertificateValidityPeriodDays, m, now)
 	return d
 }
 
+// Due are the deadlines of a rollout that a machine has passed at a moment. validityDays is how long the certificates of new machines
+// are valid; 0: a year.
+func Due(rollout upstream.KubeadmControlPlaneRolloutSpec, validityDays int32, m Machine, now time.Time) []Difference {
+	return append(dueAfter(rollout, m, now), dueBefore(rollout, validityDays, m, now)...)
+}
+
 // dueAfter: spec.rollout.after has passed, and the machine is older than it.
-func dueAfter(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time) []Difference {
-	after, made := kcp.Spec.Rollout.After.Time, m.Machine.CreationTimestamp.Time
+func dueAfter(rollout upstream.KubeadmControlPlaneRolloutSpec, m Machine, now time.Time) []Difference {
+	after, made := rollout.After.Time, m.Machine.CreationTimestamp.Time
 	if after.IsZero() || !after.Before(now) || !made.Before(after) {
 		return nil
 	}
@@ -141,9 +148,8 @@ const defaultValidityDays = 365
 // dueBefore: the certificates expire within the days of spec.rollout.before.
 // The text does not name the moment: it would be another one each time.
 // More days than a new machine's certificates are valid for would replace machines for ever.
-func dueBefore(kcp *controlplanev1.KubeadmControlPlane, m Machine, now time.Time) []Difference {
-	days, end := kcp.Spec.Rollout.Before.CertificatesExpiryDays, m.CertificatesEnd()
-	validity := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.CertificateValidityPeriodDays
+func dueBefore(rollout upstream.KubeadmControlPlaneRolloutSpec, validity int32, m Machine, now time.Time) []Difference {
+	days, end := rollout.Before.CertificatesExpiryDays, m.CertificatesEnd()
 	if validity == 0 {
 		validity = defaultValidityDays
 	}

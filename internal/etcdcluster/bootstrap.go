@@ -97,6 +97,7 @@ func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
 	if host := staticHost(t); host != "" && !isCertified(config, host) {
 		found.Reasons = append(found.Reasons, drift.Difference{Field: "endpoint in the certificate", Was: config.Annotations[bootstrapv1alpha1.ServerNamesAnnotation], Want: host})
 	}
+	found.Due = drift.Due(rollout(of(t)), 0, partsOf(m), t.Facts.Now)
 	return found
 }
 

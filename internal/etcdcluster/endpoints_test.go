@@ -3,6 +3,7 @@ package etcdcluster
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -167,5 +168,37 @@ func TestStaticEndpointLater(t *testing.T) {
 	w.rest()
 	if w.voters() != "demo-etcd-4 demo-etcd-5 demo-etcd-6" || strings.Join(w.told, " ") != first123+" https://etcd.example:8443 "+then456 {
 		t.Errorf("voters are %s, told was %v", w.voters(), w.told)
+	}
+}
+
+// TestCertificateExpires: who shows a certificate that ends within 30 days is replaced, and the status tells the first end. The user's
+// days win over those.
+func TestCertificateExpires(t *testing.T) {
+	w := grown(t, 3)
+	day, now := 24*time.Hour, time.Now().Truncate(time.Second)
+	for i := range w.members {
+		w.members[i].CertificateEnd = now.Add(time.Duration(40+i) * day)
+	}
+	w.rest()
+	if got := w.config("demo-etcd-2").Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]; got != now.Add(41*day).UTC().Format(time.RFC3339) {
+		t.Errorf("recorded is %q", got)
+	}
+	if first := w.etcd().Status.CertificateExpiry; !first.Date.Time.Equal(now.Add(40*day)) || first.Machine != "demo-etcd-1" || first.Component != "etcd" {
+		t.Errorf("the first to expire is %+v", first)
+	}
+	w.members[1].CertificateEnd = now.Add(29 * day)
+	w.rest()
+	if w.voters() != "demo-etcd-1 demo-etcd-3 demo-etcd-4" {
+		t.Errorf("a certificate ends in 29 days, and voters are %s", w.voters())
+	}
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Rollout.Before.CertificatesExpiryDays = 41 })
+	w.rest()
+	if w.voters() != "demo-etcd-3 demo-etcd-4 demo-etcd-5" {
+		t.Errorf("one ends within 41 days, and voters are %s", w.voters())
+	}
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Rollout.After = metav1.NewTime(time.Now().Add(-time.Second)) })
+	w.rest()
+	if got := w.etcd().Status.CertificateExpiry; !got.Date.IsZero() && got.Machine == "demo-etcd-1" {
+		t.Errorf("the first to expire is gone: %+v", got)
 	}
 }

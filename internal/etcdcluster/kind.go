@@ -101,6 +101,7 @@ func (*Kind) Status(object group.Object) group.Status {
 		ReadyReplicas:      &status.ReadyReplicas,
 		AvailableReplicas:  &status.AvailableReplicas,
 		UpToDateReplicas:   &status.UpToDateReplicas,
+		CertificateExpiry:  &status.CertificateExpiry,
 	}
 }
 
@@ -162,6 +163,7 @@ func (*Kind) Describe(t *group.Turn, object group.Object) {
 	if all := versions(t); len(all) > 0 {
 		status.Version = all[0].String()
 	}
+	describeExpiry(t, status)
 	if t.Facts.Etcd.Known && len(memberURLs(t, isMember)) > 0 {
 		handOver(t, status, assessment)
 	} // else what was said last is the best that is known

@@ -19,9 +19,10 @@ import (
 	"github.com/quorate/quorate/internal/group"
 )
 
-// Sync implements group.Kind: the Cluster owns the etcd cluster, and the certificates that control planes read are renewed.
+// Sync implements group.Kind: the Cluster owns the etcd cluster, the certificates that control planes read are renewed, and when those of
+// members end is recorded.
 func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
-	return errors.Join(ownedByCluster(ctx, t), publish(ctx, t))
+	return errors.Join(ownedByCluster(ctx, t), publish(ctx, t), recordExpiries(ctx, t))
 }
 
 // ownedByCluster makes the Cluster an owner of the etcd cluster, so that it moves with the Cluster.

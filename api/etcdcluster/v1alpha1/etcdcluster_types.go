@@ -43,7 +43,8 @@ type CommonSpec struct {
 	FailureDomains []string `json:"failureDomains,omitempty"`
 
 	// rollout says when and how machines are replaced although nothing is wrong with them. It has the fields of
-	// KubeadmControlPlane's, with the same meaning.
+	// KubeadmControlPlane's, with the same meaning. before.certificatesExpiryDays defaults to 30: nobody else renews the certificates
+	// of members, which are made for a year.
 	// +optional
 	Rollout controlplane.KubeadmControlPlaneRolloutSpec `json:"rollout,omitempty,omitzero"`
 
