@@ -213,3 +213,21 @@ func TestMembersAreHosts(t *testing.T) {
 		t.Errorf("a member votes, and its machine is %+v", m)
 	}
 }
+
+// TestAgainWhileClusterGoes: machines without Nodes go last, and look soon whether the control plane is gone, whose end nobody tells them.
+func TestAgainWhileClusterGoes(t *testing.T) {
+	for _, row := range []struct {
+		deleting, paused bool
+		want             time.Duration
+	}{{false, false, SoonAtRest}, {true, false, SoonBusy}, {true, true, 0}} {
+		cluster := &clusterv1.Cluster{}
+		if row.deleting {
+			cluster.DeletionTimestamp = new(metav1.Now())
+		}
+		turn := &Turn{Observation: Observe(cluster, nil, plan.Observed{Group: plan.Group{Initialized: true, Paused: row.paused}})}
+		turn.Nodeless = true
+		if got := turn.Again(plan.Decision{Step: plan.Step{Verb: plan.Nothing}}); got != row.want {
+			t.Errorf("%+v: again in %s", row, got)
+		}
+	}
+}

@@ -62,6 +62,8 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 		soon = SoonAfterAct
 	case o.Group.Paused:
 		return 0
+	case t.Nodeless && !t.Cluster.DeletionTimestamp.IsZero():
+		soon = SoonBusy // etcd goes after the control plane, whose object is not watched
 	case o.Want.Refused.Reason != "", len(o.Uncontrolled) > 0, o.Cluster.Template != "":
 		soon = SoonMissing
 	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
