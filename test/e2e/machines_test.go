@@ -150,6 +150,13 @@ func (e *environment) machinesOf(t *testing.T, name string) *controlplanev1alpha
 // etcd on each lists exactly these as voters, and all Nodes and pods are healthy.
 func (e *environment) settled(t *testing.T, name string, replicas int) {
 	t.Helper()
+	e.rests(t, name, replicas)
+	eventually(t, fmt.Sprintf("%d voters", replicas), patience, e.quorumOf(t, name, replicas))
+}
+
+// rests waits until a ControlPlane of so many machines, wherever its etcd runs, has nothing to do and its Nodes are healthy.
+func (e *environment) rests(t *testing.T, name string, replicas int) {
+	t.Helper()
 	eventually(t, fmt.Sprintf("%d machines, nothing to do", replicas), patience, func() string {
 		cp := e.machinesOf(t, name)
 		s := cp.Status
@@ -161,7 +168,6 @@ func (e *environment) settled(t *testing.T, name string, replicas int) {
 		}
 		return ""
 	})
-	eventually(t, fmt.Sprintf("%d voters", replicas), patience, e.quorumOf(t, name, replicas))
 	eventually(t, fmt.Sprintf("%d healthy nodes", replicas), patience, e.healthy(t, name, replicas))
 }
 
