@@ -66,6 +66,22 @@ func TestLastKnownStays(t *testing.T) {
 	}
 }
 
+// TestRolloutTakenBack: the last known member is wanted again, and those that were to take its place go, without a word of the control plane.
+func TestRolloutTakenBack(t *testing.T) {
+	w := grown(t, 3)
+	w.controlPlaneMachine("demo-cp-1", first123)
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.6.15" })
+	if p := w.settle(); p.Reason != "EndpointsNotFollowed" {
+		t.Fatalf("told is %+v", p)
+	}
+	kept := strings.Fields(w.voters())[0]
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.6.16" })
+	w.rest()
+	if !strings.Contains(w.voters(), kept) || len(w.members) != 3 || strings.Contains(w.voters(), "demo-etcd-4") {
+		t.Errorf("kept was %s, voters are %s", kept, w.voters())
+	}
+}
+
 // TestNobodyHeld: members that no machine of the control plane looks for by their own address, or that are not the last, go.
 func TestNobodyHeld(t *testing.T) {
 	for _, test := range []struct{ name, endpoints string }{
