@@ -49,6 +49,10 @@ func (w *world) upstreamMakes(domain string, first bool) string {
 	}
 	m, err := desiredstate.ComputeDesiredMachine(kcp, cluster, domain, nil)
 	must(err)
+	for plan.Number(kcp.Name+"-%s", m.Name) > 0 { // at random, and a number for us: ours would go on from it
+		m, err = desiredstate.ComputeDesiredMachine(kcp, cluster, domain, nil)
+		must(err)
+	}
 	infra, err := desiredstate.ComputeDesiredInfraMachine(ctx, w.client, kcp, cluster, m.Name, nil)
 	must(err)
 	config, err := desiredstate.ComputeDesiredKubeadmConfig(kcp, cluster, !first, m.Name, nil)
