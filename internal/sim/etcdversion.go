@@ -29,6 +29,9 @@ func (s *Setup) drawVersions(seed int64) {
 		return
 	}
 	s.Minors = map[int]int{1: pick(r, 5, 6, 6), 2: pick(r, 5, 5, 6), 3: pick(r, 5, 6)}
+	if !s.Sturdy {
+		s.Luck.Blind = max(s.Luck.Blind, pick(r, 0, 25))
+	}
 	if r.Intn(2) == 0 {
 		at := time.Duration(r.Intn(1200)) * time.Second
 		s.Script = inOrder(append(s.Script, Event{At: at, Kind: Change, N: 2}, Event{At: at + time.Duration(r.Intn(300))*time.Second, Kind: Change, N: pick(r, 1, 3)})...)
