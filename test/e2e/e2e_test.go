@@ -48,6 +48,7 @@ var lives = []struct {
 	{"join-eager", joinEager},
 	{"etcd-create", etcdCreate},
 	{"etcd-versions", etcdVersions},
+	{"join-dynamic", joinDynamic},
 	{"join-static", joinStatic},
 	{"join-certificates", joinCertificates},
 	{"join-fails", joinFails},
