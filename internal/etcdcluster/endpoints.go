@@ -1,7 +1,6 @@
 package etcdcluster
 
 import (
-	"cmp"
 	"net"
 	"slices"
 	"strconv"
@@ -22,12 +21,14 @@ func handOver(t *group.Turn, status *v1alpha1.EtcdClusterStatus, assessment plan
 	if status.InitMachineAddress == "" {
 		status.InitMachineAddress = firstAddress(t)
 	}
-	if static := endpoint(t); static != "" && (reachedAt(t, staticHost(t)) || replacedAll(t)) {
+	switch static := endpoint(t); {
+	case static != "" && reachedAt(t, staticHost(t)):
 		status.Endpoints = static
-	} else if static == "" && atRest(t, assessment) {
+	case static == "" && atRest(t, assessment):
 		status.Endpoints = status.Members
-	} else if static == "" && replacedAll(t) {
-		status.Endpoints = cmp.Or(strings.Join(memberURLs(t, isUpToDate), ","), status.Endpoints)
+	case replacedAll(t) && (static == "" || t.Facts.Want.Refused.Reason == notFollowed):
+		// Of a static endpoint that a member beside them cannot be reached at: whoever is led there would refuse its certificate.
+		status.Endpoints = strings.Join(memberURLs(t, isUpToDate), ",")
 	}
 	// Once a control plane may use it, it stays ready: what it waits for from then on, the conditions say.
 	if assessment.Complete() >= t.Facts.Want.Replicas && status.Endpoints != "" {
