@@ -124,7 +124,8 @@ func (e *environment) beginUpload(t *testing.T, name string) time.Time {
     initConfiguration:
 `))
 	e.writeSecret(t, name+"-key", map[string][]byte{
-		"init": []byte("certificateKey: " + hex.EncodeToString(key) + "\n"), "join": []byte("  certificateKey: " + hex.EncodeToString(key) + "\n"),
+		"init": []byte("certificateKey: " + hex.EncodeToString(key) + "\n"), // Without the comment the bootstrap provider's cloud-config would lose the line's indentation.
+		"join": []byte("# kubeadm's upload\n  certificateKey: " + hex.EncodeToString(key) + "\n"),
 	})
 	return time.Now()
 }
