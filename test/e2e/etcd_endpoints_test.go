@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -124,7 +125,7 @@ func (e *environment) lookElsewhere(t *testing.T, name string) string {
 // the port.
 func (e *environment) balanceEtcd(t *testing.T, name string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "172.29.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(netip.MustParsePrefix(e.network).Addr().Next().String(), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
