@@ -9,6 +9,7 @@ import (
 
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -19,11 +20,12 @@ type TokensDropped struct {
 }
 
 // DropTokens removes the bootstrap tokens with which machines of the cluster, workers among them, have joined: they need none any
-// more, and others could join with them until they expire. It looks when a machine of the group has joined, and now and then.
-func (t *Turn) DropTokens(ctx context.Context) error {
+// more, and others could join with them until they expire. It looks when a machine of the group has joined, and now and then. A failure
+// is logged and holds up nothing else.
+func (t *Turn) DropTokens(ctx context.Context) {
 	o, last := t.Facts, &t.Memory.Tokens
 	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
-		return nil
+		return
 	}
 	var joined []string
 	for _, m := range t.Machines {
@@ -32,8 +34,15 @@ func (t *Turn) DropTokens(ctx context.Context) error {
 		}
 	}
 	if slices.Equal(joined, last.joined) && o.Now.Sub(last.at) < SlowTime {
-		return nil
+		return
 	}
+	*last = TokensDropped{joined: joined, at: o.Now}
+	if err := t.dropTokens(ctx); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Bootstrap tokens that were used may be left, and are looked for again", "after", SlowTime)
+	}
+}
+
+func (t *Turn) dropTokens(ctx context.Context) error {
 	used, err := t.usedTokens(ctx)
 	if err != nil || len(used) == 0 {
 		return err
@@ -41,7 +50,6 @@ func (t *Turn) DropTokens(ctx context.Context) error {
 	if err := t.files().DropTokens(ctx, t.Cluster, used); err != nil {
 		return fmt.Errorf("removing the bootstrap tokens of cluster %s that were used: %w", t.Cluster.Name, err)
 	}
-	*last = TokensDropped{joined: joined, at: o.Now}
 	return nil
 }
 

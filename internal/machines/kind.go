@@ -210,6 +210,9 @@ func (*Kind) TakeDown(context.Context, *group.Turn) error { return nil }
 
 // Sync implements group.Kind.
 func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
+	if usesKubeadm(of(t)) {
+		t.DropTokens(ctx)
+	}
 	if template := memoryOf(t.Memory).template; template != nil {
 		if _, err := t.OwnTemplate(ctx, template); client.IgnoreNotFound(err) != nil {
 			return err

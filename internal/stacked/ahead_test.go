@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 )
 
 // eagerKCP makes all machines beside the first.
@@ -21,14 +22,20 @@ func eagerKCP(replicas int32) *controlplanev1.KubeadmControlPlane {
 	return kcp
 }
 
-// paused is the value of the annotation paused on a machine's KubeadmConfig.
-func (w *world) paused(name string) (value string, is bool) {
+// kubeadmConfigOf is a machine's KubeadmConfig.
+func (w *world) kubeadmConfigOf(name string) *bootstrapv1.KubeadmConfig {
 	w.t.Helper()
 	config := &bootstrapv1.KubeadmConfig{}
 	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: kcpKey.Namespace, Name: name}, config); err != nil {
 		w.t.Fatal(err)
 	}
-	value, is = config.Annotations[clusterv1.PausedAnnotation]
+	return config
+}
+
+// paused is the value of the annotation paused on a machine's KubeadmConfig.
+func (w *world) paused(name string) (value string, is bool) {
+	w.t.Helper()
+	value, is = w.kubeadmConfigOf(name).Annotations[clusterv1.PausedAnnotation]
 	return value, is
 }
 
@@ -47,6 +54,12 @@ func TestMadeAhead(t *testing.T) {
 	}
 	if ptr.Deref(w.kcp().Status.Initialization.ControlPlaneInitialized, false) {
 		t.Error("a machine that was made ahead is taken for one that joined")
+	}
+
+	given := w.machine("demo-cp-3")
+	given.Spec.Bootstrap.DataSecretName = ptr.To("given")
+	if group.IsHeld(&group.Machine{Machine: given, Bootstrap: w.kubeadmConfigOf("demo-cp-3")}) {
+		t.Error("a machine that has bootstrap data is taken for one that is held back")
 	}
 
 	w.join("demo-cp-1")

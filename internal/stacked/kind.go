@@ -188,10 +188,8 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 	if err := t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t).Spec.ManagedExternalEtcdRef)...); err != nil {
 		return err
 	}
-	if err := recordExpiries(ctx, t); err != nil {
-		return err
-	}
-	return t.DropTokens(ctx)
+	t.DropTokens(ctx)
+	return recordExpiries(ctx, t)
 }
 
 // Conditions implements group.Kind.

@@ -2,21 +2,19 @@ package stacked
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
-	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/group"
 )
 
 // giveToken gives a machine the bootstrap token with which it joins.
 func (w *world) giveToken(name, token string) {
 	w.t.Helper()
-	config := &bootstrapv1.KubeadmConfig{}
-	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: kcpKey.Namespace, Name: name}, config); err != nil {
-		w.t.Fatal(err)
-	}
+	config := w.kubeadmConfigOf(name)
 	config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = token
 	if err := w.client.Update(context.Background(), config); err != nil {
 		w.t.Fatal(err)
@@ -53,5 +51,27 @@ func TestTokensAreDropped(t *testing.T) {
 	slices.Sort(w.dropped)
 	if want := []string{"aaaaaa", "aaaaaa", "bbbbbb"}; !slices.Equal(w.dropped, want) {
 		t.Errorf("tokens gone are %v, want %v", w.dropped, want)
+	}
+}
+
+// TestTokensHoldUpNothing: where tokens cannot be removed, the control plane goes on, and they are not asked for in every turn.
+func TestTokensHoldUpNothing(t *testing.T) {
+	w := grown(t, 3)
+	w.giveToken("demo-cp-2", "aaaaaa.0123456789abcdef")
+	w.failDrop = errors.New("the API server refuses it")
+	w.register("demo-cp-2")
+	for range 3 {
+		if p := w.settle(); p.Step != "Nothing" {
+			t.Fatalf("it ends with %+v", p)
+		}
+	}
+	if len(w.dropped) != 1 {
+		t.Errorf("tokens were asked for %d times, want once: %v", len(w.dropped), w.dropped)
+	}
+	w.failDrop = nil
+	w.r.Memories.Of(kcpKey).Tokens = group.TokensDropped{}
+	w.settle()
+	if len(w.dropped) != 2 {
+		t.Errorf("later they were not asked for again: %v", w.dropped)
 	}
 }

@@ -42,6 +42,7 @@ import (
 // what the test lets it do.
 type world struct {
 	dropped        []string // bootstrap tokens, by their IDs
+	failDrop       error    // what removing them ends with
 	config, addons string   // in what kubeadm's files in the cluster are behind
 	// permissions are missing, and unusable and refused are what only a person can mend of kubeadm's files.
 	permissions, unusable, refused string
@@ -198,7 +199,7 @@ func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, ids map[stri
 	for id := range ids {
 		w.dropped = append(w.dropped, id)
 	}
-	return nil
+	return w.failDrop
 }
 
 // Behind implements group.KubeadmFiles.
