@@ -1,0 +1,65 @@
+// Package v1alpha1 holds the kinds of upgrades in place: NodeUpgrade changes the components of one node without another machine,
+// ControlPlaneUpgrade those of a control plane, one node after the other, MachineDeploymentUpgrade those of workers. It knows schemas and
+// defaults, no behaviour.
+//
+// +kubebuilder:object:generate=true
+// +groupName=upgrade.cluster.x-k8s.io
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group of upgrades in place, and this version.
+var GroupVersion = schema.GroupVersion{Group: "upgrade.cluster.x-k8s.io", Version: "v1alpha1"}
+
+// NeededAnnotation on a control plane or MachineDeployment says that machines are behind, and that somebody other than Quorate
+// upgrades them in place: policy External. Its value is the wanted Kubernetes version.
+const NeededAnnotation = "controlplane.cluster.x-k8s.io/in-place-upgrade-needed"
+
+// PrepareAnnotation on an infrastructure machine says that its provider brings images to the node itself, because the
+// node has no registry: the upgrade waits until the provider has set the condition ImagesAvailable of the NodeUpgrade.
+const PrepareAnnotation = "upgrade.cluster.x-k8s.io/prepares-images"
+
+// Conditions of upgrades.
+const (
+	// ImagesAvailable: the upgrader's image, and those of the new version, are on the node. Set by an
+	// infrastructure provider that says so by PrepareAnnotation.
+	ImagesAvailable = "ImagesAvailable"
+	// Completed: the node, or all of them, run what is wanted, and were verified.
+	Completed = "Completed"
+	// Progressing: an upgrade is under way. False: it ended, waits or failed; the reason says which.
+	Progressing = "Progressing"
+)
+
+// Reasons of the condition Progressing.
+const (
+	// WaitingForImages: the infrastructure provider brings images to the node.
+	WaitingForImages = "WaitingForImages"
+	// WaitingForNode: another node of the same control plane is being upgraded.
+	WaitingForNode = "WaitingForNode"
+	// Running: the upgrader works on the node.
+	Running = "Running"
+	// Paused: a person holds it; a step that has begun is finished.
+	Paused = "Paused"
+	// Failed: a step failed, and the node was left, or put back, as it was. The message names the step and what to do.
+	Failed = "Failed"
+	// RolledBack: the new version did not come up, and the node runs the old one again.
+	RolledBack = "RolledBack"
+	// Done: nothing is left to do.
+	Done = "Done"
+)
+
+var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion,
+		&NodeUpgrade{}, &NodeUpgradeList{},
+		&ControlPlaneUpgrade{}, &ControlPlaneUpgradeList{},
+		&MachineDeploymentUpgrade{}, &MachineDeploymentUpgradeList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+})
+
+// AddToScheme registers this version's kinds.
+var AddToScheme = schemeBuilder.AddToScheme
