@@ -14,6 +14,7 @@ const DefaultMaxParallelJoins = 1
 // CommonSpec are the fields that a control plane and a template of control planes have in common.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.managedExternalEtcdRef) || self.?etcd.?management.orValue('None') == 'None'",fieldPath=".managedExternalEtcdRef",messageExpression="'managedExternalEtcdRef is ' + self.managedExternalEtcdRef.kind + ', and etcd.management is ' + self.etcd.management + ': None is accepted, as no etcd runs on the machines'"
+// +kubebuilder:validation:XValidation:rule="!(self.?inPlace.?policy.orValue('Never') in ['Preferred', 'Only']) || self.?etcd.?management.orValue('') != 'Operator'",fieldPath=".inPlace.policy",messageExpression="'inPlace.policy is ' + self.inPlace.policy + ', and etcd.management is Operator: Never and External are accepted, as Quorate cannot tell which member an operator can spare'"
 type CommonSpec struct {
 	// enableAutorepair reports whether unhealthy machines are replaced, by a MachineHealthCheck that the control plane owns,
 	// with a limit that quorum allows: 1 of 3, 2 of 5, none of 1. Defaults to true.
@@ -67,6 +68,11 @@ type CommonSpec struct {
 	// machineNaming says how machines are named.
 	// +optional
 	MachineNaming MachineNamingSpec `json:"machineNaming,omitempty,omitzero"`
+
+	// inPlace says whether machines that are behind are changed in place instead of being replaced. The policies Preferred and Only need a
+	// KubeadmConfigTemplate in machineTemplate.spec.bootstrap.configRef.
+	// +optional
+	InPlace v1beta2.InPlaceSpec `json:"inPlace,omitempty,omitzero"`
 }
 
 // HealthSpec says when a machine counts as unhealthy.

@@ -61,6 +61,10 @@ type Additions struct {
 	// kubeadmConfigSpec.
 	// +optional
 	ManagedExternalEtcdRef ManagedEtcdReference `json:"managedExternalEtcdRef,omitempty,omitzero"`
+
+	// inPlace says whether machines that are behind are changed in place instead of being replaced.
+	// +optional
+	InPlace InPlaceSpec `json:"inPlace,omitempty,omitzero"`
 }
 
 // AutoRepairSpec says when a machine counts as broken.

@@ -117,6 +117,7 @@ type GroupUpgradeStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:printcolumn:name="Control plane",type="string",JSONPath=".spec.controlPlane.name",description="Control plane"
 // +kubebuilder:printcolumn:name="Version",type="string",JSONPath=".spec.kubernetesVersion",description="Kubernetes version wanted"
 // +kubebuilder:printcolumn:name="Behind",type="integer",JSONPath=".status.requireUpgrade",description="Nodes that are still behind"
@@ -164,6 +165,7 @@ type ControlPlaneUpgradeList struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:printcolumn:name="MachineDeployment",type="string",JSONPath=".spec.machineDeployment.name",description="MachineDeployment"
 // +kubebuilder:printcolumn:name="Version",type="string",JSONPath=".spec.kubernetesVersion",description="Kubernetes version wanted"
 // +kubebuilder:printcolumn:name="Behind",type="integer",JSONPath=".status.requireUpgrade",description="Nodes that are still behind"
