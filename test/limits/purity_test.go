@@ -21,6 +21,7 @@ var pure = map[string]string{
 	"internal/version":     "cmp fmt strconv strings",
 	"internal/pki":         "crypto crypto/ecdsa crypto/rsa crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/plan":        "cmp errors fmt hash/fnv slices strconv strings time " + ours + "quorum " + ours + "version",
+	"internal/steps":       "encoding/json fmt strings " + ours + "version",
 	"internal/joinfailure": "fmt regexp slices strings time " + ours + "plaintext",
 	"internal/drift": `bytes cmp crypto/sha256 encoding/json fmt maps slices strconv strings time
 		k8s.io/apimachinery/pkg/apis/meta/v1

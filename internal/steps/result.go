@@ -1,0 +1,98 @@
+package steps
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// State says how a step ended.
+type State string
+
+// The values of State. Empty: it was cut off, and can be begun again.
+const (
+	// Interrupted: the step left no word, because it was killed or its node went down.
+	Interrupted State = ""
+	// Done: what the step is for was reached.
+	Done State = "Done"
+	// Skipped: there was nothing to do, or it was done before.
+	Skipped State = "Skipped"
+	// Failed: the step failed, and the node runs what it ran before the step.
+	Failed State = "Failed"
+	// RolledBack: the new version did not come up, and the node runs the old one again.
+	RolledBack State = "RolledBack"
+)
+
+// Succeeded reports whether the next step may begin.
+func (s State) Succeeded() bool { return s == Done || s == Skipped }
+
+// ExitCode is the exit code of a step that ended so.
+func (s State) ExitCode() int {
+	switch s {
+	case Done, Skipped:
+		return 0
+	case RolledBack:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// mostMessage is the most bytes of Message that are kept: a termination message has at most 4096, and those of all containers 12 KiB.
+const mostMessage = 800
+
+// Result is what a step reports: its container's termination message, on one line.
+type Result struct {
+	State State `json:"state"`
+	// Seconds is how long it took.
+	Seconds float64 `json:"seconds"`
+	// Message is the end of what the step printed, without secrets.
+	Message string `json:"message,omitempty"`
+	// Advice says what a person can do; empty unless it failed.
+	Advice string `json:"advice,omitempty"`
+}
+
+// Line is the result as the termination message has it. What is too long of the message loses its beginning.
+func (r Result) Line() (string, error) {
+	if len(r.Message) > mostMessage {
+		r.Message = strings.ToValidUTF8("…"+r.Message[len(r.Message)-mostMessage:], "")
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("writing the result of a step: %w", err)
+	}
+	return string(line), nil
+}
+
+// ParseResult reads a termination message. With FallbackToLogsOnError it may be the end of a log: the last line counts. What is no result
+// means that the step was interrupted.
+func ParseResult(message string) Result {
+	lines := strings.Split(strings.TrimSpace(message), "\n")
+	var r Result
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		return Result{}
+	}
+	switch r.State {
+	case Done, Skipped, Failed, RolledBack:
+		return r
+	default:
+		return Result{}
+	}
+}
+
+// Permission is what the pod's ServiceAccount must be allowed to do in the cluster, beside what the node itself may.
+type Permission struct{ Group, Resource, Verb string }
+
+// Permissions are those that the steps of the list need; none: they need no ServiceAccount.
+func Permissions(list []Step) []Permission {
+	for _, s := range list {
+		if s.Needs&Token != 0 {
+			return []Permission{
+				{"", "nodes", "get"}, {"", "nodes", "patch"},
+				{"", "pods", "get"}, {"", "pods", "list"}, {"", "pods/eviction", "create"},
+				{"apps", "daemonsets", "get"},
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package steps
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quorate/quorate/internal/version"
+)
+
+// NodeType says what a node is.
+type NodeType string
+
+// The values of NodeType.
+const (
+	ControlPlane NodeType = "ControlPlane"
+	Worker       NodeType = "Worker"
+)
+
+// DrainPolicy says whether pods leave the node before its kubelet restarts.
+type DrainPolicy string
+
+// The values of DrainPolicy. Empty is DrainNever.
+const (
+	// DrainNever leaves pods where they are.
+	DrainNever DrainPolicy = "Never"
+	// DrainBestEffort goes on when the time is over.
+	DrainBestEffort DrainPolicy = "BestEffort"
+	// DrainRequired fails when the time is over, and uncordons the node.
+	DrainRequired DrainPolicy = "Required"
+)
+
+// Wanted is what a node shall run, and how it is brought there. Each step is given it as JSON.
+type Wanted struct {
+	// ID tells upgrades apart: the UID of the NodeUpgrade. A step that finds the traces of another upgrade begins anew.
+	ID string `json:"id"`
+	// Attempt is the number of the pod, from 1 on. What was rolled back is tried again only by a pod that came after the one that reported it.
+	Attempt int32 `json:"attempt"`
+	// Node is the name of the Node.
+	Node string `json:"node"`
+	// Type says what the node is.
+	Type NodeType `json:"type"`
+	// KubernetesVersion is the wanted version, such as v1.36.3.
+	KubernetesVersion string `json:"kubernetesVersion"`
+	// EtcdVersion is the image tag of stacked etcd. Defaults to what kubeadm's configuration says, or else to the one of kubeadm.
+	EtcdVersion string `json:"etcdVersion,omitempty"`
+	// First: it is the first node of its control plane, so that what the cluster has once is brought up to date with it.
+	First bool `json:"first,omitempty"`
+	// SingleNode: the cluster has no other node, so that pods have nowhere to go.
+	SingleNode bool `json:"singleNode,omitempty"`
+	// StackedEtcd: a member of etcd runs on the node.
+	StackedEtcd bool `json:"stackedEtcd,omitempty"`
+	// Drain says whether pods leave the node before.
+	Drain DrainPolicy `json:"drain,omitempty"`
+	// DrainTimeoutSeconds is how long draining may take. Defaults to 300.
+	DrainTimeoutSeconds int32 `json:"drainTimeoutSeconds,omitempty"`
+	// VerifyTimeoutSeconds is how long the new version may take until it serves. Defaults to 120.
+	VerifyTimeoutSeconds int32 `json:"verifyTimeoutSeconds,omitempty"`
+}
+
+// Defaults of Wanted, in seconds.
+const (
+	DefaultDrainTimeout  = 300
+	DefaultVerifyTimeout = 120
+)
+
+// Node is what was found on a node.
+type Node struct {
+	// KubeletVersion is what its Node says; empty: it is not known.
+	KubeletVersion string
+}
+
+// Name is the name of a step, as the type of its condition has it.
+type Name string
+
+// The steps, in their order.
+const (
+	Copy     Name = "Copy"
+	Images   Name = "Images"
+	Render   Name = "Render"
+	Backup   Name = "Backup"
+	Drain    Name = "Drain"
+	Handover Name = "Handover"
+	Swap     Name = "Swap"
+	Finish   Name = "Finish"
+	Uncordon Name = "Uncordon"
+	Verify   Name = "Verify"
+)
+
+// Container is the name of the step's container, and the upgrader's command for it.
+func (n Name) Container() string { return strings.ToLower(string(n)) }
+
+// ByContainer returns the step whose container, or command, has this name.
+func ByContainer(name string) (Step, bool) {
+	for _, s := range all {
+		if s.Name.Container() == name {
+			return s, true
+		}
+	}
+	return Step{}, false
+}
+
+// Parts is a set of what a node is made of.
+type Parts uint8
+
+// The members of Parts.
+const (
+	// APIServer is the API server of this node.
+	APIServer Parts = 1 << iota
+	// Etcd is the member of etcd on this node.
+	Etcd
+	// Controllers are the controller manager and the scheduler of this node.
+	Controllers
+	// Kubelet is the kubelet: without it nothing starts on the node, and containers go on.
+	Kubelet
+	// Pods are the pods of users.
+	Pods
+)
+
+// Has reports whether all of other are in p.
+func (p Parts) Has(other Parts) bool { return p&other == other }
+
+// Needs is a set of what must work for a step to begin.
+type Needs uint8
+
+// The members of Needs.
+const (
+	// API is the cluster's API, of whatever node.
+	API Needs = 1 << iota
+	// Token is the credential of the pod's ServiceAccount.
+	Token
+	// Member is a serving member of etcd on this node.
+	Member
+)
+
+// Undo says how what a step changed is undone.
+type Undo string
+
+// The values of Undo.
+const (
+	// NothingToUndo: the step changes nothing that runs, only files in the upgrader's own folder, or images.
+	NothingToUndo Undo = "Nothing"
+	// UndoUncordon makes the node schedulable again.
+	UndoUncordon Undo = "Uncordon"
+	// UndoRestore puts back what Backup kept.
+	UndoRestore Undo = "Restore"
+	// UndoForward: the step is only carried on with; each of its parts suits the old and the new version.
+	UndoForward Undo = "Forward"
+)
+
+// Step is one step. Steps are values, and can be compared.
+type Step struct {
+	Name Name
+	// Does says in a few words what it does.
+	Does string
+	// Needs is what must work when it begins.
+	Needs Needs
+	// Checks says what it makes sure of before it reports that it is done.
+	Checks string
+	// Undo is how it is undone.
+	Undo Undo
+	// Interrupts is what does not serve meanwhile, for seconds.
+	Interrupts Parts
+}
+
+// all are the steps in their order.
+var all = []Step{
+	{Name: Copy, Does: "copies the new programs to the node", Checks: "their checksums", Undo: NothingToUndo},
+	{Name: Images, Does: "has the images of the new version on the node", Checks: "that the runtime knows each image", Undo: NothingToUndo},
+	{Name: Render, Does: "writes the new version's manifests to a folder of their own", Needs: API, Checks: "that there is one for each component", Undo: NothingToUndo},
+	{Name: Backup, Does: "keeps what will be replaced, and a snapshot of etcd", Checks: "the snapshot's hash, and that it can be opened", Undo: NothingToUndo},
+	{Name: Drain, Does: "evicts the node's pods", Needs: API | Token, Checks: "that no pod is left that could leave", Undo: UndoUncordon, Interrupts: Pods},
+	{Name: Handover, Does: "moves the leadership of etcd to another member", Needs: Member, Checks: "that another member leads", Undo: NothingToUndo},
+	{Name: Swap, Does: "replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
+	{Name: Finish, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoForward, Interrupts: Kubelet},
+	{Name: Uncordon, Does: "lets pods be scheduled to the node again", Needs: API | Token, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
+	{Name: Verify, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, member of etcd", Undo: NothingToUndo},
+}
+
+// All returns every step that there is, in their order.
+func All() []Step { return append([]Step(nil), all...) }
+
+// List returns the steps of a node in their order. Those that change nothing there are left out. What cannot be carried out is an error.
+func List(node Node, wanted Wanted) ([]Step, error) {
+	if err := possible(node, wanted); err != nil {
+		return nil, err
+	}
+	var list []Step
+	for _, s := range all {
+		if wanted.applies(s.Name) {
+			if s.Name == Swap {
+				s.Interrupts = wanted.interrupted()
+			}
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// applies reports whether a step changes something on the node.
+func (w Wanted) applies(name Name) bool {
+	switch name {
+	case Render:
+		return w.Type == ControlPlane
+	case Drain, Uncordon:
+		return !w.SingleNode && w.Drain != "" && w.Drain != DrainNever
+	case Handover:
+		return w.Type == ControlPlane && w.StackedEtcd && !w.SingleNode
+	default:
+		return true
+	}
+}
+
+// interrupted is what the swap interrupts.
+func (w Wanted) interrupted() Parts {
+	parts := Kubelet
+	if w.Type == ControlPlane {
+		parts |= APIServer | Controllers
+		if w.StackedEtcd {
+			parts |= Etcd
+		}
+	}
+	return parts
+}
+
+// possible says why a node cannot be brought to what is wanted; nil: it can.
+func possible(node Node, wanted Wanted) error {
+	if wanted.Type != ControlPlane && wanted.Type != Worker {
+		return fmt.Errorf("upgrading node %s: node type %q is neither %s nor %s", wanted.Node, wanted.Type, ControlPlane, Worker)
+	}
+	to, err := version.Parse(wanted.KubernetesVersion)
+	if err != nil {
+		return fmt.Errorf("upgrading node %s: %w", wanted.Node, err)
+	}
+	if node.KubeletVersion == "" {
+		return nil
+	}
+	from, err := version.Parse(node.KubeletVersion)
+	if err != nil {
+		return fmt.Errorf("upgrading node %s: its kubelet: %w", wanted.Node, err)
+	}
+	if version.Compare(from, to) > 0 {
+		return fmt.Errorf("upgrading node %s: it runs %s, and kubeadm does not go back to %s", wanted.Node, from, to)
+	}
+	// kubeadm goes one minor version at a time; a worker's kubelet may be three behind.
+	most := 1
+	if wanted.Type == Worker {
+		most = 3
+	}
+	if from.Major != to.Major || to.Minor-from.Minor > most {
+		return fmt.Errorf("upgrading node %s: it runs %s, and %s is more than %d minor versions away", wanted.Node, from, to, most)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package steps
+
+import (
+	"strings"
+	"testing"
+)
+
+func names(list []Step) string {
+	var all []string
+	for _, s := range list {
+		all = append(all, string(s.Name))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestList: which steps a node has.
+func TestList(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Wanted)
+		want   string
+	}{
+		"single node":               {func(w *Wanted) { w.SingleNode, w.Drain = true, DrainRequired }, "Copy Images Render Backup Swap Finish Verify"},
+		"one of three":              {func(*Wanted) {}, "Copy Images Render Backup Handover Swap Finish Verify"},
+		"never drained":             {func(w *Wanted) { w.Drain = DrainNever }, "Copy Images Render Backup Handover Swap Finish Verify"},
+		"one of three, drained":     {func(w *Wanted) { w.Drain = DrainBestEffort }, "Copy Images Render Backup Drain Handover Swap Finish Uncordon Verify"},
+		"external etcd":             {func(w *Wanted) { w.StackedEtcd = false }, "Copy Images Render Backup Swap Finish Verify"},
+		"worker":                    {func(w *Wanted) { w.Type, w.StackedEtcd = Worker, false }, "Copy Images Backup Swap Finish Verify"},
+		"worker, drained":           {func(w *Wanted) { w.Type, w.Drain = Worker, DrainRequired }, "Copy Images Backup Drain Swap Finish Uncordon Verify"},
+		"worker, the only one left": {func(w *Wanted) { w.Type, w.Drain, w.SingleNode = Worker, DrainRequired, true }, "Copy Images Backup Swap Finish Verify"},
+	} {
+		wanted := Wanted{Node: "n1", Type: ControlPlane, KubernetesVersion: "v1.36.3", StackedEtcd: true}
+		test.change(&wanted)
+		list, err := List(Node{KubeletVersion: "v1.35.4"}, wanted)
+		if got := names(list); got != test.want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", name, got, err, test.want)
+		}
+	}
+}
+
+// TestInterrupts: what the swap interrupts depends on what runs on the node.
+func TestInterrupts(t *testing.T) {
+	for name, test := range map[string]struct {
+		wanted Wanted
+		want   Parts
+	}{
+		"stacked":  {Wanted{Type: ControlPlane, StackedEtcd: true}, APIServer | Etcd | Controllers | Kubelet},
+		"external": {Wanted{Type: ControlPlane}, APIServer | Controllers | Kubelet},
+		"worker":   {Wanted{Type: Worker, StackedEtcd: true}, Kubelet},
+	} {
+		test.wanted.KubernetesVersion = "v1.36.3"
+		list, err := List(Node{}, test.wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			if s.Name == Swap && s.Interrupts != test.want {
+				t.Errorf("%s: the swap interrupts %b, want %b", name, s.Interrupts, test.want)
+			}
+			if s.Name != Swap && s.Interrupts&(APIServer|Etcd|Controllers) != 0 {
+				t.Errorf("%s: %s interrupts the control plane: only the swap may", name, s.Name)
+			}
+		}
+	}
+	if !(APIServer | Etcd).Has(Etcd) || Etcd.Has(APIServer|Etcd) {
+		t.Error("Has does not tell sets apart")
+	}
+}
+
+// TestListRefuses: what kubeadm does not support is not begun.
+func TestListRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		has    string
+		wanted Wanted
+		want   string // empty: it is not refused
+	}{
+		"the same version":         {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"unknown version":          {"", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"a patch":                  {"v1.36.1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"a minor":                  {"v1.35.4", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"two minors":               {"v1.34.4", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, "more than 1 minor"},
+		"two minors, worker":       {"v1.34.4", Wanted{Type: Worker, KubernetesVersion: "v1.36.3"}, ""},
+		"four minors, worker":      {"v1.32.4", Wanted{Type: Worker, KubernetesVersion: "v1.36.3"}, "more than 3 minor"},
+		"another major":            {"v1.36.3", Wanted{Type: Worker, KubernetesVersion: "v2.36.3"}, "away"},
+		"back":                     {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.2"}, "does not go back"},
+		"no version":               {"v1.36.3", Wanted{Type: ControlPlane}, `version "" is not one`},
+		"kubelet of other makers":  {"v1.35.4+k3s1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"kubelet without sense":    {"latest", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, "its kubelet"},
+		"a node of no known type":  {"v1.35.4", Wanted{Type: "Etcd", KubernetesVersion: "v1.36.3"}, "neither ControlPlane nor Worker"},
+		"a node without any type":  {"v1.35.4", Wanted{KubernetesVersion: "v1.36.3"}, "neither ControlPlane nor Worker"},
+		"the version is no text":   {"v1.35.4", Wanted{Type: Worker, KubernetesVersion: "1.36"}, "is not one like"},
+		"from a release candidate": {"v1.36.0-rc.1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.0"}, ""},
+	} {
+		_, err := List(Node{KubeletVersion: test.has}, test.wanted)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// TestSteps: steps can be compared, and each has its own name, words and check.
+func TestSteps(t *testing.T) {
+	seen, list := map[Step]bool{}, All()
+	for _, s := range list {
+		if s.Name == "" || s.Does == "" || s.Checks == "" || s.Undo == "" || seen[s] {
+			t.Errorf("%+v is not whole, or is there twice", s)
+		}
+		seen[s] = true
+		if got, ok := ByContainer(s.Name.Container()); !ok || got != s {
+			t.Errorf("%s is not found by its container %s: %v", s.Name, s.Name.Container(), got)
+		}
+	}
+	list[0].Name = "Other"
+	if All()[0].Name != Copy {
+		t.Error("who changes a list that was returned changes the steps")
+	}
+	if _, ok := ByContainer("Swap"); ok {
+		t.Error("a container's name is in lower case")
+	}
+}
+
+// TestResult: what is written is read as the same; whatever else there may be means that the step was interrupted.
+func TestResult(t *testing.T) {
+	want := Result{State: RolledBack, Seconds: 7.5, Message: "etcd does not serve", Advice: "see its log"}
+	line, err := want.Line()
+	if err != nil || strings.Contains(line, "\n") {
+		t.Fatal(line, err)
+	}
+	for _, text := range []string{line, line + "\n", "some log\n{\"state\":\"Done\"}\n" + line + "\n"} {
+		if got := ParseResult(text); got != want {
+			t.Errorf("%q is read as %+v", text, got)
+		}
+	}
+	for _, text := range []string{"", "killed", line + "\nmore", `{"state":"Other"}`, "{", `{"seconds":1}`, "[]"} {
+		if got := ParseResult(text); got != (Result{}) {
+			t.Errorf("%q is read as %+v", text, got)
+		}
+	}
+	long, err := Result{State: Failed, Message: strings.Repeat("é", 2000) + "end"}.Line()
+	if got := ParseResult(long); err != nil || len(long) > 1024 || !strings.HasSuffix(got.Message, "éend") {
+		t.Errorf("%d bytes: %s, %v", len(long), got.Message, err)
+	}
+}
+
+func TestStates(t *testing.T) {
+	for state, want := range map[State]struct {
+		code      int
+		succeeded bool
+	}{Done: {0, true}, Skipped: {0, true}, Failed: {1, false}, RolledBack: {2, false}, Interrupted: {1, false}} {
+		if state.ExitCode() != want.code || state.Succeeded() != want.succeeded {
+			t.Errorf("%q: exit code %d, succeeded %t", state, state.ExitCode(), state.Succeeded())
+		}
+	}
+}
+
+// TestPermissions: only who drains may do anything beside what the node itself may.
+func TestPermissions(t *testing.T) {
+	wanted := Wanted{Type: Worker, KubernetesVersion: "v1.36.3"}
+	list, err := List(Node{}, wanted)
+	if got := Permissions(list); err != nil || len(got) != 0 {
+		t.Errorf("without a drain: %v, %v", got, err)
+	}
+	wanted.Drain = DrainRequired
+	if list, err = List(Node{}, wanted); err != nil || len(Permissions(list)) == 0 {
+		t.Errorf("with a drain: %v, %v", Permissions(list), err)
+	}
+}
