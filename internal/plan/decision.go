@@ -31,6 +31,12 @@ const (
 	EnableDowngrade Verb = "EnableDowngrade"
 	// CancelDowngrade ends that: members can join.
 	CancelDowngrade Verb = "CancelDowngrade"
+	// UpdateInPlace changes Step.Machine into what is wanted, without replacing it: it begins an update, which goes on by itself.
+	UpdateInPlace Verb = "UpdateInPlace"
+	// RecordUpdate writes into the objects of Step.Machine what its update made of it: what the update was for, which need not be wanted any more.
+	RecordUpdate Verb = "RecordUpdate"
+	// DropUpdate forgets the failed update of Step.Machine, which nobody wants any more.
+	DropUpdate Verb = "DropUpdate"
 	// ReleaseHook lets the Machine Step.Machine go.
 	ReleaseHook Verb = "ReleaseHook"
 	// Finish lets the group itself go: all its machines are gone.
@@ -50,6 +56,8 @@ type Step struct {
 	Init bool `json:"init,omitempty"`
 	// Hold: the created machine is made ahead, and its bootstrap is held back until StartBootstrap.
 	Hold bool `json:"hold,omitempty"`
+	// First: no machine of the group is as wanted yet, so that what the whole cluster has once is updated with Step.Machine.
+	First bool `json:"first,omitempty"`
 	// Number is the number in the created machine's name.
 	Number int `json:"number,omitempty"`
 	// Repair: the deleted machine is replaced because it is broken, and Retry is how
@@ -86,10 +94,10 @@ type Verdict struct {
 func (s Step) Acts() bool { return s.Verb != Nothing && s.Verb != Wait }
 
 // ChangesQuorum reports whether the step takes a member, or what it stands on,
-// away, gives a member another role, or changes who can join.
+// away, for good or for a while, gives a member another role, or changes who can join.
 func (s Step) ChangesQuorum() bool {
 	switch s.Verb {
-	case MoveLeader, PromoteMember, RemoveMember, EnableDowngrade, CancelDowngrade, Delete:
+	case MoveLeader, PromoteMember, RemoveMember, EnableDowngrade, CancelDowngrade, Delete, UpdateInPlace:
 		return true
 	}
 	return false
@@ -116,7 +124,7 @@ func (s Step) String() string {
 	if s.Domain != "" {
 		text += " in " + s.Domain
 	}
-	if s.Init {
+	if s.Init || s.First {
 		text += ", the first"
 	}
 	if s.Hold {

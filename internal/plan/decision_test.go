@@ -10,6 +10,7 @@ func TestSteps(t *testing.T) {
 		Write:  {acts: true},
 		Create: {acts: true}, Adopt: {acts: true}, ReleaseHook: {acts: true}, Finish: {acts: true},
 		Delete: {acts: true, quorum: true}, MoveLeader: {acts: true, quorum: true}, RemoveMember: {acts: true, quorum: true}, PromoteMember: {acts: true, quorum: true},
+		UpdateInPlace: {acts: true, quorum: true}, RecordUpdate: {acts: true}, DropUpdate: {acts: true},
 		EnableDowngrade: {acts: true, quorum: true}, CancelDowngrade: {acts: true, quorum: true},
 	} {
 		s := Step{Verb: verb}

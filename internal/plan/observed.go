@@ -94,7 +94,24 @@ type Policy struct {
 	// EtcdOnly: machines run a member of etcd and nothing else. There is no API server to be reached or kept, and a learner
 	// votes only when Quorate promotes it; elsewhere kubeadm does.
 	EtcdOnly bool `json:"etcdOnly,omitempty"`
+	// InPlace says which outdated machines are changed in place instead of being replaced.
+	InPlace InPlace `json:"inPlace,omitempty"`
 }
+
+// InPlace says which outdated machines are changed in place instead of being replaced.
+type InPlace string
+
+// The values of InPlace.
+const (
+	// InPlaceNever: all outdated machines are replaced.
+	InPlaceNever InPlace = ""
+	// InPlacePreferred: those are replaced that cannot be changed in place.
+	InPlacePreferred InPlace = "Preferred"
+	// InPlaceOnly: no machine is ever replaced, outdated or broken, but when a person deletes it.
+	InPlaceOnly InPlace = "Only"
+	// InPlaceExternal: somebody else changes them, and is waited for. Broken machines are replaced.
+	InPlaceExternal InPlace = "External"
+)
 
 // Refusal is why nothing is begun that the user asks for: the spec cannot be carried out, or
 // somebody else goes first. What was begun is finished, and what runs is protected.
@@ -177,9 +194,13 @@ type Machine struct {
 	Started time.Time `json:"started,omitzero"`
 	// Updating says what somebody else is changing inside the machine, which is waited for; empty: nothing.
 	Updating string `json:"updating,omitempty"`
-	// Outdated says in what the machine differs from what is wanted, so that only
-	// another can take its place; empty: in nothing.
+	// Outdated says in what the machine differs from what is wanted; empty: in nothing. Another takes its place, or it is
+	// changed in place, as Policy.InPlace says.
 	Outdated string `json:"outdated,omitempty"`
+	// NeedsReplacement names those fields, of what is Outdated, that cannot be changed in place, for people; empty: all can be.
+	NeedsReplacement string `json:"needsReplacement,omitempty"`
+	// Update is the machine's update in place; the zero value: there is none, or it is recorded.
+	Update Update `json:"update,omitzero"`
 	// Gate names a readiness gate of the user's that is not passed; empty: none.
 	Gate string `json:"gate,omitempty"`
 	// Marked says why a health check, or a person, wants it replaced; empty: nobody does.
@@ -210,8 +231,34 @@ func (m Machine) isHeld() bool { return m.Held && !m.isUp() }
 // isOutdated: only another machine can be what is wanted.
 func (m Machine) isOutdated() bool { return m.Outdated != "" }
 
+// needsReplacement: something of what is outdated cannot be changed in place.
+func (m Machine) needsReplacement() bool { return m.NeedsReplacement != "" }
+
 // isMarked: a health check, or a person, wants it replaced.
 func (m Machine) isMarked() bool { return m.Marked != "" }
+
+// Update is how far the update of a machine in place is, which Quorate began. Somebody carries it out on the node, and gives up in
+// time: no update is under way for ever, even where the node is dead.
+type Update struct {
+	State UpdateState `json:"state,omitempty"`
+	// Message says the same to a person: the step that is under way or failed, why, and what to do.
+	Message string `json:"message,omitempty"`
+	// Obsolete: it is for another spec than the one that is wanted now.
+	Obsolete bool `json:"obsolete,omitempty"`
+}
+
+// UpdateState is how far an update in place is.
+type UpdateState string
+
+// The values of UpdateState; the zero value: there is no update.
+const (
+	// UpdateUnderway: the node may change at any moment, so that its member and its API server count as down.
+	UpdateUnderway UpdateState = "Underway"
+	// UpdateDone: the node runs what the update was made for, and the objects do not say so yet.
+	UpdateDone UpdateState = "Done"
+	// UpdateFailed: it ended before that. The node is as it was, or is waited for by a person.
+	UpdateFailed UpdateState = "Failed"
+)
 
 // Component is one static pod of a machine.
 type Component struct {
