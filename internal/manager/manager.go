@@ -43,6 +43,8 @@ type Options struct {
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
 	SyncPeriod time.Duration
+	// UpgraderImage is the image that upgrades nodes in place, with %s for the Kubernetes version, where nothing else names one; empty: DefaultUpgraderImage.
+	UpgraderImage string
 }
 
 // part is one line of the table of contents: a controller, or a few that are only useful together.
@@ -78,6 +80,7 @@ var contents = []part{
 	{name: "ControlPlane", own: true, add: addGroup("ControlPlane")},
 	{name: "EtcdCluster", own: true, add: addGroup("EtcdCluster")},
 	{name: "EtcdadmConfig", own: true, add: addEtcdadmConfig},
+	{name: "NodeUpgrade", own: true, add: addNodeUpgrade},
 	{name: "webhooks", own: true, add: addOwnWebhooks},
 
 	{name: "webhooks of Cluster API", add: addWebhooks},

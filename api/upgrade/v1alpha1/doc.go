@@ -23,6 +23,23 @@ const NeededAnnotation = "controlplane.cluster.x-k8s.io/in-place-upgrade-needed"
 // node has no registry: the upgrade waits until the provider has set the condition ImagesAvailable of the NodeUpgrade.
 const PrepareAnnotation = "upgrade.cluster.x-k8s.io/prepares-images"
 
+// RetryAnnotation on a NodeUpgrade that failed has it tried again. It is removed when that begins. Its value does not matter.
+const RetryAnnotation = "upgrade.cluster.x-k8s.io/retry"
+
+// RecordedAnnotation on a NodeUpgrade says that its Machine's objects tell of what it did: it is kept for people to read, and
+// decides nothing any more. Its value is when that was written, as RFC 3339 has it.
+const RecordedAnnotation = "upgrade.cluster.x-k8s.io/recorded"
+
+// WantedLabel on a NodeUpgrade or ControlPlaneUpgrade identifies what the control plane wanted when it was made.
+const WantedLabel = "upgrade.cluster.x-k8s.io/wanted"
+
+// MachineHeldAnnotation on a Machine names the NodeUpgrade that keeps the MachineHealthCheck from it, by Cluster API's annotation
+// skip-remediation, which goes with it.
+const MachineHeldAnnotation = "upgrade.cluster.x-k8s.io/skips-remediation"
+
+// Finalizer holds a NodeUpgrade until nothing of it is left in the managed cluster.
+const Finalizer = "upgrade.cluster.x-k8s.io/nodeupgrade"
+
 // Conditions of upgrades.
 const (
 	// ImagesAvailable: the upgrader's image, and those of the new version, are on the node. Set by an
@@ -34,12 +51,26 @@ const (
 	Progressing = "Progressing"
 )
 
+// Reasons of a step's condition, beside Running, Failed, RolledBack and Done.
+const (
+	// Pending: the step has not begun.
+	Pending = "Pending"
+	// Skipped: there was nothing to do.
+	Skipped = "Skipped"
+	// Interrupted: the step was cut off, and is begun again.
+	Interrupted = "Interrupted"
+)
+
 // Reasons of the condition Progressing.
 const (
 	// WaitingForImages: the infrastructure provider brings images to the node.
 	WaitingForImages = "WaitingForImages"
 	// WaitingForNode: another node of the same control plane is being upgraded.
 	WaitingForNode = "WaitingForNode"
+	// WaitingForUpgrader: it is not known which image upgrades a node to the version.
+	WaitingForUpgrader = "WaitingForUpgrader"
+	// WaitingForMachine: the Machine, its Node or its cluster's API server is not there.
+	WaitingForMachine = "WaitingForMachine"
 	// Running: the upgrader works on the node.
 	Running = "Running"
 	// Paused: a person holds it; a step that has begun is finished.

@@ -120,6 +120,10 @@ type NodeUpgradeStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempts *int32 `json:"attempts,omitempty"`
+	// retriedAttempt is the attempt with which a person had it tried again last. From there on, pods that were cut off are replaced a few times.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	RetriedAttempt *int32 `json:"retriedAttempt,omitempty"`
 	// observedGeneration is the generation that this tells of.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -1,0 +1,183 @@
+package nodeupgrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/upgradepod"
+)
+
+// ImagesConfigMap names the upgrader's images: its keys are Kubernetes versions.
+const ImagesConfigMap = "quorate-upgrader-images"
+
+// observe reads all that a decision depends on. What keeps the upgrade from beginning is looked for only where there is no pod.
+func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *look) {
+	f := upgradepod.Facts{Now: time.Now(), Upgrade: s.upgrade, Paused: s.paused()}
+	_, f.Retry = s.upgrade.Annotations[upgradev1.RetryAnnotation]
+	completed := ptr.Deref(s.upgrade.Status.Completed, false)
+	if f.Obstacle = s.missing(); f.Obstacle.Final && !completed {
+		return f, &look{}
+	}
+	unreachable, w := c.open(ctx, s)
+	f.Unreachable = unreachable
+	if f.Unreachable == "" && !completed {
+		var err error
+		if f.Pod, err = w.pod(ctx, s.upgrade); err != nil {
+			f.Unreachable = brief(err)
+		}
+	}
+	if f.Pod != nil || completed {
+		return f, w
+	}
+	for _, find := range []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){c.others, c.image, c.images, c.environment} {
+		if f.Obstacle.Reason != "" || f.Unreachable != "" {
+			break
+		}
+		var err error
+		if f.Obstacle, err = find(ctx, s, w); err != nil {
+			f.Obstacle = upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: brief(err)}
+		}
+	}
+	return f, w
+}
+
+// brief is an error without what is another one each time, such as the number of a port of our own end.
+func brief(err error) string {
+	text := err.Error()
+	if at := strings.LastIndex(text, "dial tcp "); at >= 0 {
+		return text[at:]
+	}
+	return text
+}
+
+// missing says what of the Machine is not there.
+func (s *scope) missing() upgradepod.Obstacle {
+	u, name := s.upgrade, s.upgrade.Spec.Machine.Name
+	final := func(format string, args ...any) upgradepod.Obstacle {
+		return upgradepod.Obstacle{Reason: upgradev1.Failed, Message: fmt.Sprintf(format, args...), Final: true}
+	}
+	switch {
+	case s.machine == nil:
+		return final("there is no Machine %s in namespace %s", name, u.Namespace)
+	case !s.machine.DeletionTimestamp.IsZero():
+		return final("Machine %s is being deleted", name)
+	case machine.IsControlPlane(s.machine) != (u.Spec.NodeType == upgradev1.ControlPlane):
+		return final("spec.nodeType is %s, and Machine %s is not", u.Spec.NodeType, name)
+	case s.cluster == nil:
+		return final("there is no Cluster %s, which Machine %s belongs to", s.machine.Spec.ClusterName, name)
+	case !s.cluster.DeletionTimestamp.IsZero():
+		return final("Cluster %s is being deleted", s.cluster.Name)
+	case !s.machine.Status.NodeRef.IsDefined():
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: fmt.Sprintf("Machine %s has no Node", name)}
+	}
+	return upgradepod.Obstacle{}
+}
+
+// others says which other node of the control plane is upgraded before this one.
+func (c *Controller) others(ctx context.Context, s *scope, _ *look) (upgradepod.Obstacle, error) {
+	return before(ctx, c.Client, s)
+}
+
+// alone makes sure of the same when the upgrade begins, whatever a cache shows. It is a conflict if it is not so.
+func (c *Controller) alone(ctx context.Context, s *scope) error {
+	o, err := before(ctx, c.APIReader, s)
+	if err != nil {
+		return err
+	}
+	if o.Reason != "" {
+		return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, fmt.Errorf("%s", o.Message))
+	}
+	return nil
+}
+
+// before lists the NodeUpgrades of the cluster, and says which control plane node comes before this one: one that has begun, else the oldest.
+func before(ctx context.Context, reader client.Reader, s *scope) (upgradepod.Obstacle, error) {
+	u := s.upgrade
+	if u.Spec.NodeType != upgradev1.ControlPlane {
+		return upgradepod.Obstacle{}, nil
+	}
+	list := &upgradev1.NodeUpgradeList{}
+	if err := reader.List(ctx, list, client.InNamespace(u.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+		return upgradepod.Obstacle{}, fmt.Errorf("listing the NodeUpgrades of cluster %s: %w", s.cluster.Name, err)
+	}
+	i := slices.IndexFunc(list.Items, func(o upgradev1.NodeUpgrade) bool { return o.UID != u.UID && upgradepod.Precedes(&o, u) })
+	if i < 0 {
+		return upgradepod.Obstacle{}, nil
+	}
+	other := &list.Items[i]
+	return upgradepod.Obstacle{Reason: upgradev1.WaitingForNode, Message: fmt.Sprintf("the node of Machine %s comes first: NodeUpgrade %s", other.Spec.Machine.Name, other.Name)}, nil
+}
+
+// image finds the upgrader's image: the NodeUpgrade names it, or a ConfigMap for the version, or the manager's flag.
+func (c *Controller) image(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
+	version := s.upgrade.Spec.KubernetesVersion
+	if w.env.Image = s.upgrade.Spec.UpgraderImage; w.env.Image != "" {
+		return upgradepod.Obstacle{}, nil
+	}
+	for _, namespace := range []string{s.upgrade.Namespace, c.Namespace} {
+		if namespace == "" {
+			continue
+		}
+		images := &corev1.ConfigMap{}
+		err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ImagesConfigMap}, images)
+		if client.IgnoreNotFound(err) != nil {
+			return upgradepod.Obstacle{}, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, ImagesConfigMap, err)
+		}
+		if w.env.Image = images.Data[version]; w.env.Image != "" {
+			return upgradepod.Obstacle{}, nil
+		}
+	}
+	if c.UpgraderImage == "" {
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: fmt.Sprintf("ConfigMap %s has no key %s, and neither spec.upgraderImage nor the manager's flag names the upgrader's image", ImagesConfigMap, version)}, nil
+	}
+	w.env.Image = strings.ReplaceAll(c.UpgraderImage, "%s", version)
+	return upgradepod.Obstacle{}, nil
+}
+
+// images waits for the infrastructure provider, where that brings the images to the node.
+func (c *Controller) images(ctx context.Context, s *scope, _ *look) (upgradepod.Obstacle, error) {
+	ref := s.machine.Spec.InfrastructureRef
+	if ref.Name == "" || conditions.IsTrue(s.upgrade, upgradev1.ImagesAvailable) {
+		return upgradepod.Obstacle{}, nil
+	}
+	infrastructure, err := external.GetObjectFromContractVersionedRef(ctx, c.Client, ref, s.machine.Namespace)
+	if err != nil {
+		return upgradepod.Obstacle{}, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	if _, prepares := infrastructure.GetAnnotations()[upgradev1.PrepareAnnotation]; !prepares {
+		return upgradepod.Obstacle{}, nil
+	}
+	message := fmt.Sprintf("%s %s gets the images of %s", ref.Kind, ref.Name, s.upgrade.Spec.KubernetesVersion)
+	if available := conditions.Get(s.upgrade, upgradev1.ImagesAvailable); available != nil && available.Message != "" {
+		message += ": " + available.Message
+	}
+	return upgradepod.Obstacle{Reason: upgradev1.WaitingForImages, Message: message}, nil
+}
+
+// environment finds out what the steps depend on, and whether the node can be brought to what is wanted at all.
+func (c *Controller) environment(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
+	if err := w.environment(ctx, s.machine.Status.NodeRef.Name); err != nil {
+		return upgradepod.Obstacle{}, err
+	}
+	attempt := ptr.Deref(s.upgrade.Status.Attempts, 0) + 1
+	w.wanted = upgradepod.Wanted(s.upgrade, w.env, attempt)
+	var err error
+	if w.list, err = steps.List(steps.Node{KubeletVersion: w.env.KubeletVersion}, w.wanted); err != nil {
+		return upgradepod.Obstacle{Reason: upgradev1.Failed, Message: err.Error(), Final: true}, nil
+	}
+	return upgradepod.Obstacle{}, nil
+}

@@ -1,0 +1,149 @@
+package upgradepod
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/steps"
+)
+
+// Namespace is where pods of upgrades run, in the managed cluster.
+const Namespace = metav1.NamespaceSystem
+
+// AttemptLabel on a pod is its number among the pods of its NodeUpgrade, from 1 on.
+const AttemptLabel = "upgrade.cluster.x-k8s.io/attempt"
+
+// nodeUpgradeAnnotation on what is made in the managed cluster names the NodeUpgrade, as namespace/name.
+const nodeUpgradeAnnotation = "upgrade.cluster.x-k8s.io/nodeupgrade"
+
+// most bytes of a pod's name that is its host name as well.
+const longestName = 63
+
+// Name is the name of all that is made in the managed cluster for a NodeUpgrade. What is too long for a pod ends in a hash.
+func Name(u *upgradev1.NodeUpgrade) string {
+	name := "quorate-upgrade-" + u.Name
+	if len(name) <= longestName {
+		return name
+	}
+	sum := fmt.Sprintf("-%x", sha256.Sum256([]byte(name)))[:9]
+	return name[:longestName-len(sum)] + sum
+}
+
+// meta is the metadata of all that is made for a NodeUpgrade.
+func meta(u *upgradev1.NodeUpgrade) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:        Name(u),
+		Namespace:   Namespace,
+		Labels:      map[string]string{"app.kubernetes.io/managed-by": "quorate", "app.kubernetes.io/name": "quorate-upgrader"},
+		Annotations: map[string]string{nodeUpgradeAnnotation: u.Namespace + "/" + u.Name},
+	}
+}
+
+// Environment is what is known of a node and its cluster when a pod is made.
+type Environment struct {
+	// Node is the name of the Node, KubeletVersion the one it runs.
+	Node, KubeletVersion string
+	// SingleNode: the cluster has no other. StackedEtcd: a member of etcd runs on the node.
+	SingleNode, StackedEtcd bool
+	// Image is the upgrader's.
+	Image string
+}
+
+// Wanted is what the steps of an attempt are told.
+func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted {
+	w := steps.Wanted{
+		ID:                   string(u.UID),
+		Attempt:              attempt,
+		Node:                 e.Node,
+		Type:                 steps.NodeType(u.Spec.NodeType),
+		KubernetesVersion:    u.Spec.KubernetesVersion,
+		EtcdVersion:          u.Spec.EtcdVersion,
+		First:                ptr.Deref(u.Spec.FirstNodeToBeUpgraded, false) && u.Spec.NodeType == upgradev1.ControlPlane,
+		SingleNode:           e.SingleNode,
+		StackedEtcd:          e.StackedEtcd,
+		Drain:                steps.DrainPolicy(u.Spec.Drain.Policy),
+		DrainTimeoutSeconds:  ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0),
+		VerifyTimeoutSeconds: ptr.Deref(u.Spec.VerifyTimeoutSeconds, 0),
+	}
+	if w.Drain == "" && u.Spec.NodeType == upgradev1.Worker {
+		w.Drain = steps.DrainBestEffort
+	}
+	return w
+}
+
+// deadline is how long a pod may take before the kubelet ends it, beside what the steps may wait for, in seconds: a step that hangs
+// is begun again. Images of several hundred MB may have to be pulled.
+const deadline = 1800
+
+// Pod returns the pod of an attempt: an init container for each step, and the last step as its container. Nothing of it is restarted by
+// the kubelet: each cut is seen, and followed by another pod.
+func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image string) (*corev1.Pod, error) {
+	spec, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("writing what the steps of NodeUpgrade %s are told: %w", u.Name, err)
+	}
+	var containers []corev1.Container
+	for _, s := range list {
+		containers = append(containers, corev1.Container{
+			Name:                     s.Name.Container(),
+			Image:                    image,
+			ImagePullPolicy:          corev1.PullIfNotPresent,
+			Args:                     []string{s.Name.Container(), "--spec=" + string(spec)},
+			SecurityContext:          &corev1.SecurityContext{Privileged: ptr.To(true)},
+			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		})
+	}
+	if len(containers) == 0 {
+		return nil, fmt.Errorf("NodeUpgrade %s has no steps", u.Name)
+	}
+	last := len(containers) - 1
+	waits := int64(max(wanted.DrainTimeoutSeconds, steps.DefaultDrainTimeout) + 2*max(wanted.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout))
+	pod := &corev1.Pod{ObjectMeta: meta(u), Spec: corev1.PodSpec{
+		NodeName:                      wanted.Node,
+		InitContainers:                containers[:last],
+		Containers:                    containers[last:],
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		HostPID:                       true,
+		HostNetwork:                   true,
+		DNSPolicy:                     corev1.DNSDefault,
+		PriorityClassName:             "system-node-critical",
+		Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		TerminationGracePeriodSeconds: ptr.To(int64(5)),
+		ActiveDeadlineSeconds:         ptr.To(deadline + waits),
+		EnableServiceLinks:            ptr.To(false),
+		AutomountServiceAccountToken:  ptr.To(false),
+	}}
+	pod.Labels[AttemptLabel] = strconv.Itoa(int(wanted.Attempt))
+	if len(steps.Permissions(list)) > 0 {
+		pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = Name(u), ptr.To(true)
+	}
+	return pod, nil
+}
+
+// Rights are the ServiceAccount of a pod, and what it may do: what the steps need beside what the node itself may. Nil: they need nothing.
+func Rights(u *upgradev1.NodeUpgrade, list []steps.Step) (*corev1.ServiceAccount, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding) {
+	needed := steps.Permissions(list)
+	if len(needed) == 0 {
+		return nil, nil, nil
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: meta(u)}
+	role := &rbacv1.ClusterRole{ObjectMeta: meta(u)}
+	role.Namespace = ""
+	for _, p := range needed {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{p.Group}, Resources: []string{p.Resource}, Verbs: []string{p.Verb}})
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: *role.ObjectMeta.DeepCopy(),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: Namespace, Name: account.Name}},
+	}
+	return account, role, binding
+}

@@ -1,0 +1,99 @@
+package upgradepod
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/steps"
+)
+
+// TestPod: the pod runs the steps on its node whatever the node is tainted with, and nothing of it is restarted.
+func TestPod(t *testing.T) {
+	u := upgradeOf("", 0)
+	u.Spec.FirstNodeToBeUpgraded, u.Spec.VerifyTimeoutSeconds = ptr.To(true), ptr.To(int32(60))
+	wanted := Wanted(u, Environment{Node: "n1", StackedEtcd: true}, 3)
+	list, err := steps.List(steps.Node{KubeletVersion: "v1.35.4"}, wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, err := Pod(u, wanted, list, "example.com/upgrader:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := pod.Spec
+	if spec.NodeName != "n1" || !spec.HostPID || !spec.HostNetwork || spec.RestartPolicy != corev1.RestartPolicyNever || spec.PriorityClassName != "system-node-critical" ||
+		len(spec.Tolerations) != 1 || spec.Tolerations[0] != (corev1.Toleration{Operator: corev1.TolerationOpExists}) || *spec.AutomountServiceAccountToken || spec.ServiceAccountName != "" {
+		t.Errorf("%+v", spec)
+	}
+	var names []string
+	for _, c := range append(spec.InitContainers, spec.Containers...) {
+		names = append(names, c.Name)
+		text, ok := strings.CutPrefix(c.Args[1], "--spec=")
+		var got steps.Wanted
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !ok || got != wanted {
+			t.Errorf("%s is told %s: %v", c.Name, text, err)
+		}
+		if c.Args[0] != c.Name || !*c.SecurityContext.Privileged || c.Image != "example.com/upgrader:1" || c.ImagePullPolicy != corev1.PullIfNotPresent ||
+			c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+			t.Errorf("%+v", c)
+		}
+	}
+	if got := strings.Join(names, " "); got != "copy images render backup handover swap finish verify" || len(spec.Containers) != 1 {
+		t.Errorf("the steps are %s", got)
+	}
+	if wanted != (steps.Wanted{ID: "uid", Attempt: 3, Node: "n1", Type: steps.ControlPlane, KubernetesVersion: "v1.36.3", First: true, StackedEtcd: true, VerifyTimeoutSeconds: 60}) {
+		t.Errorf("%+v", wanted)
+	}
+	if attemptOf(pod) != 3 {
+		t.Errorf("attempt %d", attemptOf(pod))
+	}
+	if account, role, binding := Rights(u, list); account != nil || role != nil || binding != nil {
+		t.Error("who does not drain needs no rights")
+	}
+	if _, err := Pod(u, wanted, nil, ""); err == nil {
+		t.Error("a pod without steps is no pod")
+	}
+}
+
+// TestRights: who drains has a ServiceAccount that may do what steps say, and nothing else.
+func TestRights(t *testing.T) {
+	u := upgradeOf("", 0)
+	u.Spec.NodeType = upgradev1.Worker
+	wanted := Wanted(u, Environment{Node: "n1"}, 1)
+	if wanted.Drain != steps.DrainBestEffort {
+		t.Errorf("a worker is drained by default: %q", wanted.Drain)
+	}
+	list, err := steps.List(steps.Node{}, wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, role, binding := Rights(u, list)
+	pod, err := Pod(u, wanted, list, "i")
+	if err != nil || pod.Spec.ServiceAccountName != account.Name || !*pod.Spec.AutomountServiceAccountToken || account.Namespace != pod.Namespace {
+		t.Fatalf("%+v, %v", pod, err)
+	}
+	if len(role.Rules) != len(steps.Permissions(list)) || role.Namespace != "" || binding.RoleRef.Name != role.Name || binding.Subjects[0].Name != account.Name || binding.Subjects[0].Namespace != account.Namespace {
+		t.Errorf("%+v %+v", role, binding)
+	}
+}
+
+// TestName: a pod's name is also its host name, and names that are cut stay different.
+func TestName(t *testing.T) {
+	u := upgradeOf("", 0)
+	if got := Name(u); got != "quorate-upgrade-cp-1-abc" {
+		t.Error(got)
+	}
+	seen := map[string]bool{}
+	for _, end := range []string{"a", "b"} {
+		u.Name = strings.Repeat("x", 200) + end
+		if got := Name(u); len(got) != 63 || seen[got] {
+			t.Errorf("%s: %d", got, len(got))
+		}
+		seen[Name(u)] = true
+	}
+}
