@@ -114,7 +114,7 @@ func before(ctx context.Context, reader client.Reader, s *scope) (upgradepod.Obs
 	if err := reader.List(ctx, list, client.InNamespace(u.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return upgradepod.Obstacle{}, fmt.Errorf("listing the NodeUpgrades of cluster %s: %w", s.cluster.Name, err)
 	}
-	i := slices.IndexFunc(list.Items, func(o upgradev1.NodeUpgrade) bool { return o.UID != u.UID && upgradepod.Precedes(&o, u) })
+	i := slices.IndexFunc(list.Items, func(o upgradev1.NodeUpgrade) bool { return o.Name != u.Name && upgradepod.Precedes(&o, u) })
 	if i < 0 {
 		return upgradepod.Obstacle{}, nil
 	}
