@@ -72,7 +72,8 @@ func Assess(o Observed) Assessment {
 	for _, given := range o.Etcd.Members {
 		a.Members = append(a.Members, assessMember(given))
 	}
-	a.Settled = a.Complete() == len(a.Machines) && (!o.Etcd.Ours() || a.holds(o.Etcd) && len(s.tooNew()) == 0 && o.Etcd.Downgrade == "")
+	calm := !slices.ContainsFunc(o.Machines, func(m Machine) bool { return m.Update != Update{} })
+	a.Settled = calm && a.Complete() == len(a.Machines) && (!o.Etcd.Ours() || a.holds(o.Etcd) && len(s.tooNew()) == 0 && o.Etcd.Downgrade == "")
 	return a
 }
 
@@ -129,10 +130,13 @@ func (s *state) irreplaceable(m *machine) bool {
 	if m.member != nil {
 		voters = quorum.Without(voters, m.member.ID)
 	}
+	if o := s.updating(); o != nil && o != m && o.member != nil {
+		voters = markDown(voters, o.member.ID)
+	}
 	if s.Etcd.Known && !quorum.Has(voters) { // known is only what is on these machines
 		return true
 	}
-	return len(s.those(func(o *machine) bool { return o != m && o.componentsHealthy() })) == 0
+	return len(s.those(func(o *machine) bool { return o != m && !o.isUpdating() && o.componentsHealthy() })) == 0
 }
 
 // componentsHealthy: all its components are proven healthy, whatever its member is.

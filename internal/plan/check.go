@@ -65,6 +65,12 @@ func checkStep(o Observed, s Step) error {
 		return checkStartBootstrap(o, s)
 	case Adopt:
 		return checkAdopt(o, s)
+	case UpdateInPlace:
+		return checkUpdate(o, s)
+	case RecordUpdate:
+		return checkRecord(o, s)
+	case DropUpdate:
+		return checkDrop(o, s)
 	}
 	return fmt.Errorf("%s: not a step for a group that stays", s.Action())
 }
@@ -83,6 +89,9 @@ func checkForm(d Decision) error {
 		Adopt:           {Machine: "x"},
 		Delete:          {Machine: "x"},
 		StartBootstrap:  {Machine: "x"},
+		UpdateInPlace:   {Machine: "x"},
+		RecordUpdate:    {Machine: "x"},
+		DropUpdate:      {Machine: "x"},
 		ReleaseHook:     {Machine: "x"},
 		MoveLeader:      {Member: "x"},
 		RemoveMember:    {Member: "x"}, PromoteMember: {Member: "x"},
@@ -109,6 +118,8 @@ func checkSurplus(s Step) error {
 	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Repair: s.Repair, Retry: s.Retry}
 	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
 	switch {
+	case s.Verb != UpdateInPlace && s.First:
+		return fmt.Errorf("%s says that it is the first update", s.Verb)
 	case s.Verb != Create && created != bare:
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
 	case s.Verb != Delete && repaired != bare:
@@ -216,7 +227,7 @@ func checkNumber(o Observed) error {
 		if !m.Deleting {
 			staying++
 		}
-		if m.isOutdated() {
+		if m.isOutdated() && mayReplace(o, m) {
 			surge = o.Policy.Surge
 		}
 	}
@@ -224,6 +235,17 @@ func checkNumber(o Observed) error {
 		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
 	}
 	return nil
+}
+
+// mayReplace: by the policy another machine may take the place of one that is outdated. One that never came up cannot be updated.
+func mayReplace(o Observed, m Machine) bool {
+	switch o.Policy.InPlace {
+	case InPlaceOnly, InPlaceExternal:
+		return false
+	case InPlacePreferred:
+		return checkChangeable(o, m) != nil
+	}
+	return true
 }
 
 // checkBeginning: one machine initialises the cluster, those that are made ahead wait beside it, and all others join.
@@ -342,6 +364,9 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkReplaceable(o); err != nil {
 		return err
 	}
+	if err := checkOnly(o, gone); err != nil {
+		return err
+	}
 	if o.Group.New || gone.isHeld() {
 		return checkStart(gone)
 	}
@@ -386,10 +411,10 @@ func without(o Observed, gone Machine) (staying, whole, held int) {
 		case m.Name == gone.Name:
 		case !m.Deleting:
 			staying++
-			if isWhole(o, m) {
+			if isWhole(o, m) && !isAway(m) {
 				whole++
 			}
-		case m.Hook && isWhole(o, m) && !apiBeside(o, m):
+		case m.Hook && isWhole(o, m) && !isAway(m) && !apiBeside(o, m):
 			held++
 		}
 	}

@@ -5,7 +5,7 @@ import "fmt"
 // checkAside: while machines of the control plane are not the group's, nothing is
 // begun. They are adopted, or what is being deleted goes on.
 func checkAside(o Observed, s Step) error {
-	if len(o.Uncontrolled) == 0 || s.Verb == Adopt || s.Verb == ReleaseHook {
+	if len(o.Uncontrolled) == 0 || s.Verb == Adopt || s.Verb == ReleaseHook || s.Verb == RecordUpdate || s.Verb == DropUpdate {
 		return nil
 	}
 	going := 0

@@ -64,6 +64,9 @@ func checkNewJoin(o Observed) error {
 	if err := checkLowered(o); err != nil {
 		return err
 	}
+	if err := checkNobodyUpdated(o); err != nil {
+		return err
+	}
 	return checkJoin(o)
 }
 

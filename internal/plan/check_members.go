@@ -142,7 +142,7 @@ func mayHoldEtcd(o Observed, m Machine) bool {
 // healthy and, where members are known, may have one beside it, or there is no other machine, whosever.
 func apiBeside(o Observed, but Machine) bool {
 	for _, m := range o.Machines {
-		if m.Name == but.Name || m.Deleting && !m.Hook || o.Etcd.Known && !mayHoldEtcd(o, m) {
+		if m.Name == but.Name || isAway(m) || m.Deleting && !m.Hook || o.Etcd.Known && !mayHoldEtcd(o, m) {
 			continue
 		}
 		for _, c := range m.Components {
@@ -247,6 +247,9 @@ func checkLeave(o Observed, gone Member) error {
 	if gone.Health == Unhealthy || on.Deleting && !on.Hook {
 		return nil // the quorum only gains by it
 	}
+	if name := beingUpdated(o, gone.Machine); name != "" {
+		return fmt.Errorf("%s is updated in place: member %s may live, and stays meanwhile", name, gone.ID)
+	}
 	if alive, all := worst(o, gone.ID, ""); 2*alive <= all {
 		return fmt.Errorf("without member %s %d of %d voters would be proven healthy once those are gone that nothing holds", gone.ID, alive, all)
 	}
@@ -270,6 +273,9 @@ func checkMoveLeader(o Observed, s Step) error {
 		return fmt.Errorf("member %s is no healthy voter: it cannot lead", m.ID)
 	case m.Leader:
 		return fmt.Errorf("member %s leads already", m.ID)
+	}
+	if on, _ := machineNamed(o, m.Machine); isAway(on) {
+		return fmt.Errorf("member %s is on %s, which is updated in place: it cannot lead", m.ID, on.Name)
 	}
 	return nil
 }

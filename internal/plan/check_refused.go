@@ -15,6 +15,8 @@ func checkRefused(o Observed, s Step) error {
 	switch s.Verb {
 	case Delete:
 		allowed = r.Replaceable && marked.isMarked()
+	case UpdateInPlace:
+		allowed = false
 	case Create, StartBootstrap:
 		allowed = replaces
 	case Write:

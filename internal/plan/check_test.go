@@ -37,6 +37,8 @@ func parseStep(text string) Step {
 			s.Member = w
 		case i == 0:
 			s.Machine = w
+		case w == "first" && s.Verb == UpdateInPlace:
+			s.First = true
 		case w == "first":
 			s.Init = true
 		case w == "ahead":
@@ -75,6 +77,12 @@ func TestCheckForm(t *testing.T) {
 		{func(d *Decision) { d.Step.Init = true }, "Wait says how to create a machine"},
 		{func(d *Decision) { d.Step.Hold = true }, "Wait says how to create a machine"},
 		{func(d *Decision) { d.Step.Verb = StartBootstrap }, "StartBootstrap names no machine"},
+		{func(d *Decision) { d.Step.Verb = UpdateInPlace }, "UpdateInPlace names no machine"},
+		{func(d *Decision) { d.Step.Verb = RecordUpdate }, "RecordUpdate names no machine"},
+		{func(d *Decision) { d.Step.Verb = DropUpdate }, "DropUpdate names no machine"},
+		{func(d *Decision) { d.Step = Step{Verb: RecordUpdate, Machine: "m", First: true} }, "RecordUpdate says that it is the first update"},
+		{func(d *Decision) { d.Step = Step{Verb: UpdateInPlace, Machine: "m", First: true} }, "there is no machine m"},
+		{func(d *Decision) { d.Step = Step{Verb: UpdateInPlace, Machine: "m", Init: true} }, "UpdateInPlace says how to create a machine"},
 		{func(d *Decision) { d.Step.Domain = "a" }, "Wait says how to create a machine"},
 		{func(d *Decision) { d.Step.Number = 1 }, "Wait says how to create a machine"},
 	} {
@@ -104,6 +112,7 @@ func TestCheckFacts(t *testing.T) {
 		{"3 | 1 2 3!! | 1 2 3^", "MoveLeader e2"},
 		{"3 | 1 2 3!! | 1^ 2 3", "RemoveMember e3"},
 		{"3 | 1 2 3!! | 1^ 2", "ReleaseHook cp-3"},
+		{"3 inplace=Only | 1 2o 3 | 1^ 2 3", "UpdateInPlace cp-2"},
 	} {
 		d := Decision{Step: parseStep(c.step), Rule: "test", Reason: "Test", Message: "test"}
 		o, err := parse(c.state)

@@ -125,7 +125,7 @@ func (s *state) prepareJoin() opinion {
 
 // maintain does what can wait.
 func maintain(s *state) opinion {
-	outdated, later := len(s.outdated()) > 0, "nothing that is kept is missing or outdated"
+	outdated, later := len(s.behind()) > 0, "nothing that is kept is missing or outdated"
 	for _, c := range s.chores {
 		switch {
 		case c.Due == DueFirst, c.FromSpec && outdated:

@@ -144,7 +144,7 @@ func (s *state) coming() (on []*machine, most int) {
 	voters := s.Etcd.Ours() && !s.Policy.Learners
 	placed := len(s.orphans()) // so many of those that joined long ago may have their voter
 	on = s.those(func(m *machine) bool {
-		if m.standing == joining && !m.isOutdated() {
+		if m.standing == joining && !s.isReplaced(m) {
 			return !m.isHeld()
 		}
 		waits := voters && !m.votes() && m.canJoin()
@@ -154,7 +154,7 @@ func (s *state) coming() (on []*machine, most int) {
 		}
 		return waits
 	})
-	if voters || len(s.outdated()) > 0 || len(s.marked()) > 0 || s.Want.isRefused() {
+	if voters || len(s.behind()) > 0 || len(s.marked()) > 0 || s.Want.isRefused() {
 		return on, 1
 	}
 	return on, s.Policy.MaxParallel
@@ -204,10 +204,10 @@ func (s *state) waitForHealthy() opinion {
 	if v := s.alarm(); v.decided {
 		return v
 	}
-	// Who is outdated or marked is about to be replaced, broken or not.
-	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return m.isOutdated() || m.isMarked() })
+	// Who is replaced, or marked, is about to go, broken or not.
+	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return s.isReplaced(m) || m.isMarked() && s.keepsMachine() == "" })
 	if len(broken) > 0 {
-		return wait("MachineBroken", "%s", troubles(broken))
+		return wait("MachineBroken", "%s%s", troubles(broken), s.onlyByPerson())
 	}
 	return pass("all that is there is healthy")
 }
@@ -269,7 +269,7 @@ func (s *state) emptiest() string {
 		return ""
 	}
 	lasting := func(domain string) int {
-		return len(s.those(func(m *machine) bool { return m.Domain == domain && !m.isOutdated() }))
+		return len(s.those(func(m *machine) bool { return m.Domain == domain && !s.isReplaced(m) }))
 	}
 	return slices.MinFunc(s.Want.Domains, func(a, b string) int {
 		return cmp.Or(cmp.Compare(lasting(a), lasting(b)), cmp.Compare(s.inDomain(a), s.inDomain(b)), cmp.Compare(s.turn(a), s.turn(b)))

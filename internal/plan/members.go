@@ -18,6 +18,8 @@ func stopWithoutQuorum(s *state) opinion {
 		return pass("nothing is initialised, and there is no quorum to lose")
 	case s.hasQuorum():
 		return pass("%s", s.strength())
+	case s.updating() != nil && s.mayHaveQuorum():
+		return wait("UpdatingInPlace", "%s; %s is updated in place: %s", s.strength(), s.updating().Name, s.updating().Update.Message)
 	case s.mayHaveQuorum():
 		return wait("QuorumUnproven", "%s; who began to vote or fell silent a moment ago is given %s to answer", s.strength(), provePatience)
 	}
@@ -27,13 +29,17 @@ func stopWithoutQuorum(s *state) opinion {
 // hasQuorum reports whether a majority of the voters is healthy, or no voters are known.
 func (s *state) hasQuorum() bool { return len(s.voters) == 0 || quorum.Has(s.voters) }
 
-// mayHaveQuorum reports whether those would be a majority who are healthy or have
-// been as they are for a moment only.
+// mayHaveQuorum reports whether those would be a majority who are healthy, have been
+// as they are for a moment only, or are updated in place.
 func (s *state) mayHaveQuorum() bool {
 	var voters []quorum.Voter
+	updated := ""
+	if m := s.updating(); m != nil {
+		updated = m.Name
+	}
 	for _, m := range s.Etcd.Members {
 		if !m.Learner {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy || s.Now.Before(m.Since.Add(provePatience))})
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy || s.Now.Before(m.Since.Add(provePatience)) || updated == m.Machine && updated != ""})
 		}
 	}
 	return quorum.Has(voters)
@@ -175,7 +181,7 @@ func (s *state) servesAlone(m *machine) string {
 		return ""
 	}
 	for _, o := range s.machines {
-		if o != m && !o.released() && o.apiServer() == Healthy && (!s.Etcd.Known || !s.lacksEtcd(o)) {
+		if o != m && !o.released() && !o.isUpdating() && o.apiServer() == Healthy && (!s.Etcd.Known || !s.lacksEtcd(o)) {
 			return ""
 		}
 	}
@@ -302,6 +308,9 @@ func (s *state) cannotSpare(m *Member) string {
 	if lost {
 		return ""
 	}
+	if o := s.updating(); o != nil && o.Name != m.Machine {
+		return "holds a voter that may live, which stays while " + o.Name + " is updated in place"
+	}
 	if on := s.those(func(o *machine) bool { return o.standing == joining && !o.isHeld() && o.Name != m.Machine }); len(on) > 0 {
 		return "holds a voter that may live, which stays while machines join: " + names(on)
 	}
@@ -357,7 +366,7 @@ func (s *state) successor(m *Member) *Member {
 	seat := -1
 	for i := range s.Etcd.Members {
 		o := &s.Etcd.Members[i]
-		if o.ID == m.ID || o.Learner || !o.sound() {
+		if on := s.on(o.Machine); o.ID == m.ID || o.Learner || !o.sound() || on != nil && on.isUpdating() {
 			continue
 		}
 		on := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })

@@ -21,7 +21,7 @@ import (
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
 // can machines be made), repairing (a machine was given up), seed=NAME (of the failure domains),
 // shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
-// period=DURATION (limits of repair).
+// period=DURATION (limits of repair), inplace=Preferred|Only|External.
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
 // ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
@@ -31,6 +31,7 @@ import (
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   U somebody changes it in place
 // H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
+// R what is outdated cannot be changed in place   Ww its update in place is under way, Wd is done, Wf failed, S is for another spec
 // F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
@@ -40,9 +41,9 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGH-]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGHRS-]|W[wdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
-	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|!!|!-|A\?|.`)
+	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wdf]|!!|!-|A\?|.`)
 )
 
 func parse(line string) (Observed, error) {
@@ -139,6 +140,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"api-":         func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
 		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
+		"inplace":      func() { o.Policy.InPlace = InPlace(value) },
 		"surge":        func() { o.Policy.Surge = number },
 		"shrink":       func() { o.Policy.ShrinkHealthy = value == "healthy" },
 		"kubeadm-":     func() { o.Cluster.Chores = append(o.Cluster.Chores, kubeadmOutdated) },
@@ -177,6 +179,13 @@ var (
 	addonsOutdated      = Chore{Name: "Addons", Reason: "AddonsOutdated", Message: "kube-proxy v1.35.4, v1.36.3 wanted", Due: DueRest, Inside: true, FromSpec: true}
 	addonsRefused       = Chore{Name: "Addons", Reason: "AddonsRefused", Message: "coredns stays v1.13.1, v1.11.1 is wanted: it is older", Due: DueRest, Inside: true, FromSpec: true, Blocked: true}
 )
+
+// updates are those in place that a machine may have.
+var updates = map[string]Update{
+	"Ww": {State: UpdateUnderway, Message: "step swap"},
+	"Wd": {State: UpdateDone, Message: "v1.36.3"},
+	"Wf": {State: UpdateFailed, Message: "step swap: kube-apiserver did not become ready; the node was put back"},
+}
 
 func certificates(purposes string) Chore {
 	return Chore{Name: "Certificates", Reason: "CertificatesMissing", Message: "no certificate authority for " + strings.ReplaceAll(purposes, ",", ", "), Due: DueFirst}
@@ -256,6 +265,12 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Started = now.Add(-ago)
 		case 'U':
 			m.Updating = "kubelet v1.36.3"
+		case 'R':
+			m.NeedsReplacement = "infrastructure template"
+		case 'W':
+			m.Update = updates[k]
+		case 'S':
+			m.Update.Obsolete = true
 		case 'A':
 			for i := range m.Components {
 				if m.Components[i].Name == "kube-apiserver" {

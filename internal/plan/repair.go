@@ -42,7 +42,7 @@ func (s *state) marked() []*machine {
 
 // cannotReplace says why a marked machine stays for now; empty if it can go.
 func (s *state) cannotReplace(m *machine) string {
-	if why := s.tooOften(m); why != "" {
+	if why := cmp.Or(s.keepsMachine(), s.tooOften(m)); why != "" {
 		return why
 	}
 	if v := s.prepared(); v.decided {

@@ -36,8 +36,11 @@ func (m *machine) stillborn() bool {
 
 // cannotDiscard says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotDiscard(m *machine) string {
-	if s.Want.isRefused() {
+	switch {
+	case s.Want.isRefused():
 		return "stays while the spec is refused"
+	case !s.isReplaced(m):
+		return cmp.Or(s.keepsMachine(), "stays: it is updated in place")
 	}
 	if v := s.prepared(); v.decided && s.staying() <= s.Want.Replicas {
 		return "could not be replaced: " + v.decision.Message
@@ -77,7 +80,9 @@ func rollOut(s *state) opinion {
 	old := s.outdated()
 	switch {
 	case len(old) == 0:
-		return pass("no machine is outdated")
+		return pass("no outdated machine is to be replaced")
+	case len(s.failedUpdates()) > 0:
+		return pass("%s outdated, and none is replaced beside a failed update", count(len(old), "machine"))
 	case s.staying() > s.Want.Replicas:
 		return pass("%s outdated, and one more than wanted is there", count(len(old), "machine"))
 	case s.uneven():
@@ -98,15 +103,13 @@ func rollOut(s *state) opinion {
 		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
 	}
 	if s.Policy.Surge == 0 {
-		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.Outdated)
+		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+s.whyReplaced(goes))
 	}
-	return do(s.create(), "RollingOut", "%s; %s: %s", why, goes.Name, goes.Outdated)
+	return do(s.create(), "RollingOut", "%s; %s: %s", why, goes.Name, s.whyReplaced(goes))
 }
 
 // outdated returns the machines that stay until others have taken their place.
-func (s *state) outdated() []*machine {
-	return s.those(func(m *machine) bool { return m.isOutdated() })
-}
+func (s *state) outdated() []*machine { return s.those(s.isReplaced) }
 
 // those returns the machines that are not being deleted and of which something is true.
 func (s *state) those(is func(*machine) bool) []*machine {
@@ -126,7 +129,7 @@ func (s *state) fit(m *machine) bool { return m.standing == complete && s.lacks(
 // lacks says what a complete machine lacks to take the place of another; empty: nothing.
 func (s *state) lacks(m *machine) string {
 	switch {
-	case m.isOutdated():
+	case s.isReplaced(m):
 		return ""
 	case m.Gate != "":
 		return "readiness gate " + m.Gate + " is not passed"
@@ -138,7 +141,7 @@ func (s *state) lacks(m *machine) string {
 
 // stopped: a machine that is up to date is not fit, and the rest might become as that one is.
 func (s *state) stopped() bool {
-	return len(s.those(func(m *machine) bool { return !m.isOutdated() && !s.fit(m) })) > 0
+	return len(s.those(func(m *machine) bool { return !s.isReplaced(m) && !s.fit(m) })) > 0
 }
 
 // unfit says of each machine that is not fit why.

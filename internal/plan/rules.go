@@ -47,9 +47,19 @@ var rules = []rule{
 		decide: bootstrapSecrets,
 	},
 	{
+		name: "record update",
+		says: "What an update in place has made of a machine is recorded in the machine's objects before anything else is decided about it: until then it looks as if it were outdated. An update that failed and is not wanted any more is forgotten. It asks for no quorum and no facts: nothing that runs is changed.",
+		gives: []Reason{
+			{"Updated", RecordUpdate, "its update has ended well"},
+			{"UpdateObsolete", DropUpdate, "its update failed, and something else is wanted now, or the machine is to be replaced"},
+		},
+		decide: recordUpdate,
+	},
+	{
 		name: "stop without quorum",
 		says: "Without a majority of healthy voters nothing is touched: what is left may be the only copy of the data, and a person must decide.",
 		gives: []Reason{
+			{"UpdatingInPlace", Wait, "too few voters are healthy, one of them on a machine that is updated in place"},
 			{"QuorumUnproven", Wait, "too few voters are healthy, some of them for a moment only"},
 			{"QuorumLost", Wait, "too few voters are healthy"},
 		},
@@ -57,7 +67,7 @@ var rules = []rule{
 	},
 	{
 		name: "finish removals",
-		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the hook. One that the quorum cannot spare yet, that runs the only healthy API server, or that may still join with a voter that would be missed, is passed over and blocks no other. A released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
+		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the hook. One that the quorum cannot spare yet, that runs the only healthy API server, or that may still join with a voter that would be missed, is passed over and blocks no other. A voter that may live stays while another machine is updated in place. A released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
 		gives: []Reason{
 			{"MachineDeleting", MoveLeader, "a leader hands over before it leaves"},
 			{"MachineDeleting", RemoveMember, "its machine is being deleted"},
@@ -72,6 +82,15 @@ var rules = []rule{
 			{"CannotAdopt", Wait, "something contradicts the adoption of a machine; a person must decide"},
 		},
 		decide: unadoptable,
+	},
+	{
+		name: "follow update",
+		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it: its member and its API server count as down, and it comes back or is rolled back in time. What is being deleted has gone on above. A machine that is updated and marked is replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
+		gives: []Reason{
+			{"UpdatingInPlace", Wait, "a machine is updated in place"},
+			{"UpdateFailed", Wait, "an update failed, and the API server does not answer"},
+		},
+		decide: followUpdate,
 	},
 	{
 		name: "stop without facts",
@@ -116,7 +135,7 @@ var rules = []rule{
 	},
 	{
 		name: "remediate",
-		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile, the most broken first; one whose replacements break as well only as often as the limits allow.",
+		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile, the most broken first; one whose replacements break as well only as often as the limits allow. With the in-place policy Only no machine is replaced before a person deletes it.",
 		gives: []Reason{
 			{"Remediating", MoveLeader, "a leader hands over before it leaves"},
 			{"Remediating", Delete, "it is marked, and the others can live without it"},
@@ -143,7 +162,7 @@ var rules = []rule{
 	},
 	{
 		name: "discard failed",
-		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before.",
+		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before. With the in-place policies Only and External it stays.",
 		gives: []Reason{
 			{"Outdated", MoveLeader, "a leader hands over before it leaves"},
 			{"Outdated", Delete, "nobody will want it when it comes up"},
@@ -197,8 +216,24 @@ var rules = []rule{
 		decide: settle,
 	},
 	{
+		name: "update in place",
+		says: "With the policies Preferred and Only, outdated machines that can be changed in place are updated one after the other, the oldest first, the leader's last, which hands over before. One begins only when everything is healthy: every machine complete and ready with its gates passed, every member voting, nothing under way, and the quorum without this one's voter; a single machine only has to answer. It comes before the rollout, which replaces what is left, and after repair and growth: an update is easier in a group that is whole. After a failure no other begins. Machines that run nothing but etcd, or whose etcd an operator keeps, are never changed in place.",
+		gives: []Reason{
+			{ChoreReason, Wait, "an authority is missing, or what only a person can mend"},
+			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
+			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
+			{"MemberUnhealthy", Wait, "a voter is not healthy"},
+			{"UpdateStopped", Wait, "a machine is not as healthy as all must be"},
+			{"CannotSpare", Wait, "the quorum needs the machine's voter"},
+			{ChoreReason, Write, "what machines read is brought up to date first"},
+			{"UpdatingInPlace", MoveLeader, "a leader hands over before its machine is updated"},
+			{"UpdatingInPlace", UpdateInPlace, "it is outdated, and can be changed in place"},
+		},
+		decide: updateInPlace,
+	},
+	{
 		name: "roll out",
-		says: "Outdated machines are replaced one by one, the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
+		says: "Outdated machines that are replaced, with the policy Preferred those that cannot be changed in place, are replaced one by one, the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{ChoreReason, Write, "machines need it as they join"},
@@ -244,8 +279,11 @@ var rules = []rule{
 	},
 	{
 		name: "wait for repair",
-		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go.",
+		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, and an update in place that failed, cannot be made, or is for somebody else to make. These come last, so that they block nothing.",
 		gives: []Reason{
+			{"UpdateFailed", Wait, "the update of a machine failed; the message says in which step, and what to do"},
+			{"CannotUpdateInPlace", Wait, "the policy is Only, and what is outdated cannot be changed in place"},
+			{"UpdatedElsewhere", Wait, "the policy is External, and machines are outdated"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},

@@ -15,7 +15,7 @@ func scaleDown(s *state) opinion {
 	case s.uneven():
 		return s.waitForOdd()
 	}
-	if unsure := s.those(func(m *machine) bool { return m.standing == unknown && !m.isOutdated() }); len(unsure) > 0 {
+	if unsure := s.those(func(m *machine) bool { return m.standing == unknown && !s.isReplaced(m) }); len(unsure) > 0 {
 		return wait("MachineUnknown", "%s", troubles(unsure))
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
@@ -58,11 +58,20 @@ func (s *state) leastNeeded(of []*machine) *machine {
 	return slices.MinFunc(of, func(a, b *machine) int {
 		return cmp.Or(
 			cmp.Compare(a.turn(), b.turn()),
+			cmp.Compare(s.isKept(a), s.isKept(b)),
 			cmp.Compare(s.outside(b), s.outside(a)),
 			cmp.Compare(a.lead(), b.lead()),
 			-cmp.Compare(s.inDomain(a.Domain), s.inDomain(b.Domain)),
 		)
 	})
+}
+
+// isKept is 1 for a machine that is outdated and is changed in place, so that one goes before it that is replaced anyway.
+func (s *state) isKept(m *machine) int {
+	if s.isChangedInPlace(m) {
+		return 1
+	}
+	return 0
 }
 
 // outside is 1 for a machine in a failure domain that the cluster has no more.
@@ -135,7 +144,7 @@ func (s *state) cannotDelete(m *machine) string {
 	others := 0
 	for _, o := range s.machines {
 		held := o.health == Healthy && s.servesAlone(o) != ""
-		if o.Name != m.Name && (o.standing == complete || held) {
+		if o.Name != m.Name && !o.isUpdating() && (o.standing == complete || held) {
 			others++
 		}
 	}
@@ -187,7 +196,7 @@ func (m *machine) because(s *state) string {
 	case m.DeletePreferred:
 		return m.Name + " was chosen"
 	case m.isOutdated():
-		return m.Name + " is outdated: " + m.Outdated
+		return m.Name + " is outdated: " + s.whyReplaced(m)
 	case m.standing != complete:
 		return m.Name + ": " + m.why
 	}
@@ -199,16 +208,19 @@ func (m *machine) because(s *state) string {
 
 // waitForRepair names what is broken and nobody mends here.
 func waitForRepair(s *state) opinion {
+	if failed := s.failedUpdates(); len(failed) > 0 {
+		return wait("UpdateFailed", "%s", failures(failed))
+	}
 	if broken := s.with(failed, late, unhealthy, unknown); len(broken) > 0 {
-		return wait("MachineBroken", "%s", troubles(broken))
+		return wait("MachineBroken", "%s%s", troubles(broken), s.onlyByPerson())
 	}
 	if v := s.alarm(); v.decided {
 		return v
 	}
-	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept, s.waitForPerson} {
+	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept, s.waitForUpdates, s.waitForPerson} {
 		if v := check(); v.decided {
 			return v
 		}
 	}
-	return pass("every member has its machine, and no chore waits for a person")
+	return pass("every member has its machine, and neither an update nor a chore waits for a person")
 }

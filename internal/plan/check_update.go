@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+)
+
+// checkUpdate allows a machine to be updated in place that the policy and its differences let be, while no other is, all are
+// whole, and the quorum is the others'.
+func checkUpdate(o Observed, s Step) error {
+	m, err := machineNamed(o, s.Machine)
+	if err != nil {
+		return err
+	}
+	if err := checkChangeable(o, m); err != nil {
+		return err
+	}
+	if err := checkFacts(o); err != nil {
+		return err
+	}
+	if err := checkCompany(o, m); err != nil {
+		return err
+	}
+	for _, c := range o.Cluster.Chores {
+		if c.Due == DueFirst || c.Due == DueJoin {
+			return fmt.Errorf("%s comes first: %s", c.Name, c.Message)
+		}
+	}
+	for _, other := range o.Machines {
+		if s.First && !other.isOutdated() {
+			return fmt.Errorf("%s is not the first: %s is as wanted", m.Name, other.Name)
+		}
+	}
+	return checkStandIns(o, m)
+}
+
+// checkChangeable: the user wants the machine to be changed in place, and it can be.
+func checkChangeable(o Observed, m Machine) error {
+	switch {
+	case o.Group.Deleting:
+		return errors.New("the group is being deleted: no machine is updated")
+	case o.Policy.InPlace != InPlacePreferred && o.Policy.InPlace != InPlaceOnly:
+		return fmt.Errorf("the policy %q updates no machine in place", o.Policy.InPlace)
+	case o.Policy.EtcdOnly || o.Etcd.Operated():
+		return errors.New("machines of this kind are not updated in place")
+	case !m.isOutdated():
+		return fmt.Errorf("%s is as wanted", m.Name)
+	case m.needsReplacement():
+		return fmt.Errorf("%s cannot be changed in place: %s", m.Name, m.NeedsReplacement)
+	case !m.isUp():
+		return fmt.Errorf("%s has no node to be updated", m.Name)
+	}
+	return nil
+}
+
+// checkCompany: nothing else is under way, and all others are whole, whatever the one is that is alone.
+func checkCompany(o Observed, updated Machine) error {
+	for _, m := range o.Machines {
+		switch {
+		case m.Update != Update{}:
+			return fmt.Errorf("the update of %s has not been seen to: one at a time", m.Name)
+		case m.Updating != "":
+			return fmt.Errorf("somebody else changes %s", m.Name)
+		case m.Deleting:
+			return fmt.Errorf("%s is leaving: one change at a time", m.Name)
+		case len(o.Machines) == 1:
+		case !isWhole(o, m) || !m.Ready || m.Gate != "" || m.isMarked():
+			return fmt.Errorf("%s is not as healthy as all must be while %s is updated", m.Name, updated.Name)
+		}
+	}
+	return nil
+}
+
+// checkStandIns: without the machine's voter the others are a majority, and none of them comes, goes or is on no known machine.
+func checkStandIns(o Observed, updated Machine) error {
+	if !o.Etcd.Ours() {
+		return nil
+	}
+	for _, e := range o.Etcd.Members {
+		on, err := machineNamed(o, e.Machine)
+		switch {
+		case err != nil:
+			return fmt.Errorf("member %s is on no known machine", e.ID)
+		case e.Learner || e.Health != Healthy || len(e.Alarms) > 0:
+			return fmt.Errorf("member %s does not vote, or is not well", e.ID)
+		case e.Leader && on.Name == updated.Name && len(o.Machines) > 1:
+			return fmt.Errorf("member %s leads: it hands over first", e.ID)
+		}
+	}
+	if all := len(o.Etcd.Members); len(o.Machines) > 1 && 2*(all-1) <= all {
+		return fmt.Errorf("without %s %d of %d voters would answer", updated.Name, all-1, all)
+	}
+	return nil
+}
+
+// checkRecord allows an update that was done to be recorded.
+func checkRecord(o Observed, s Step) error {
+	m, err := machineNamed(o, s.Machine)
+	if err == nil && m.Update.State != UpdateDone {
+		return fmt.Errorf("the update of %s is not done", m.Name)
+	}
+	return err
+}
+
+// checkDrop allows an update that failed to be forgotten when nobody wants it.
+func checkDrop(o Observed, s Step) error {
+	m, err := machineNamed(o, s.Machine)
+	switch {
+	case err != nil:
+		return err
+	case m.Update.State != UpdateFailed:
+		return fmt.Errorf("the update of %s has not failed", m.Name)
+	case !m.Update.Obsolete && checkChangeable(o, m) == nil:
+		return fmt.Errorf("the update of %s is wanted: a person must see why it failed", m.Name)
+	}
+	return nil
+}
+
+// beingUpdated names another machine that is updated in place and that something holds; empty: there is none.
+func beingUpdated(o Observed, but string) string {
+	for _, m := range o.Machines {
+		if m.Name != but && isAway(m) {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// isAway: what runs on the machine may stop at any moment and come back, because it is updated in place.
+func isAway(m Machine) bool { return m.Update.State == UpdateUnderway && (!m.Deleting || m.Hook) }
+
+// checkNobodyUpdated: nobody joins while a machine is updated in place.
+func checkNobodyUpdated(o Observed) error {
+	if name := beingUpdated(o, ""); name != "" {
+		return fmt.Errorf("%s is updated in place: no member may be added", name)
+	}
+	return nil
+}
+
+// checkOnly: with the policy Only no machine goes but of more than are wanted.
+func checkOnly(o Observed, gone Machine) error {
+	staying := 0
+	for _, m := range o.Machines {
+		if !m.Deleting {
+			staying++
+		}
+	}
+	if o.Policy.InPlace == InPlaceOnly && staying <= o.Want.Replicas {
+		return fmt.Errorf("%s is not replaced: the policy is %s", gone.Name, InPlaceOnly)
+	}
+	return nil
+}
