@@ -7,7 +7,7 @@ import "fmt"
 
 // nextHeld is the machine that joins next, of those that were made ahead; nil: there is none.
 func (s *state) nextHeld() *machine {
-	held := s.those(func(m *machine) bool { return m.isHeld() && !s.isReplaced(m) && !m.isMarked() })
+	held := s.those(func(m *machine) bool { return m.isHeld() && !m.isOutdated() && !m.isMarked() })
 	if len(held) == 0 {
 		return nil
 	}

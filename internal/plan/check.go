@@ -393,7 +393,7 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%s is being deleted already", gone.Name)
 	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
-	case whole < o.Want.Replicas-1+o.Policy.Surge && gone.isOutdated() && !gone.isMarked() && isWhole(o, gone):
+	case whole < o.Want.Replicas-1+o.Policy.Surge && gone.isOutdated() && mayReplace(o, gone) && !gone.isMarked() && isWhole(o, gone):
 		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Policy.Surge)
 	case o.Etcd.Operated() && 2*whole <= len(o.Machines):
 		return fmt.Errorf("%d of %d machines would be left with all components: more than half must be, their operator keeps a quorum on them", whole, len(o.Machines))

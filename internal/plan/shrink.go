@@ -23,7 +23,7 @@ func scaleDown(s *state) opinion {
 	if dead := s.those(func(m *machine) bool { return m.isOutdated() && m.standing != complete }); s.standsBy(m) && len(dead) > 0 {
 		m = s.leastNeeded(dead)
 	}
-	if ill := s.waitedFor(); !m.isOutdated() && len(ill) > 0 {
+	if ill := s.waitedFor(); !s.isReplaced(m) && len(ill) > 0 {
 		return wait("MachineBroken", "%s, %d wanted; machines go when all are healthy: %s", count(have, "machine"), s.Want.Replicas, troubles(ill))
 	}
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
@@ -38,7 +38,7 @@ func (s *state) waitedFor() []*machine {
 	if !s.Policy.ShrinkHealthy {
 		return nil
 	}
-	return s.those(func(m *machine) bool { return m.standing == unhealthy && !m.isOutdated() && !m.DeletePreferred })
+	return s.those(func(m *machine) bool { return m.standing == unhealthy && !s.isReplaced(m) && !m.DeletePreferred })
 }
 
 // standsBy: a machine serves until enough of those that replace others do.
@@ -57,8 +57,8 @@ func (s *state) fitWithout(but *machine) int {
 func (s *state) leastNeeded(of []*machine) *machine {
 	return slices.MinFunc(of, func(a, b *machine) int {
 		return cmp.Or(
-			cmp.Compare(a.turn(), b.turn()),
-			cmp.Compare(s.isKept(a), s.isKept(b)),
+			cmp.Compare(a.turn(s.isReplaced(a)), b.turn(s.isReplaced(b))),
+			cmp.Compare(a.isCurrent(), b.isCurrent()),
 			cmp.Compare(s.outside(b), s.outside(a)),
 			cmp.Compare(a.lead(), b.lead()),
 			-cmp.Compare(s.inDomain(a.Domain), s.inDomain(b.Domain)),
@@ -66,12 +66,12 @@ func (s *state) leastNeeded(of []*machine) *machine {
 	})
 }
 
-// isKept is 1 for a machine that is outdated and is changed in place, so that one goes before it that is replaced anyway.
-func (s *state) isKept(m *machine) int {
-	if s.isChangedInPlace(m) {
-		return 1
+// isCurrent is 1 for a machine that is not outdated: before it one goes that would be updated in place.
+func (m *machine) isCurrent() int {
+	if m.isOutdated() {
+		return 0
 	}
-	return 0
+	return 1
 }
 
 // outside is 1 for a machine in a failure domain that the cluster has no more.
@@ -99,9 +99,8 @@ const (
 	asWanted
 )
 
-// turn is when a machine is deleted.
-func (m *machine) turn() turn {
-	old := m.isOutdated()
+// turn is when a machine is deleted; old: it is outdated, and is replaced for it.
+func (m *machine) turn(old bool) turn {
 	switch {
 	case old && m.DeletePreferred:
 		return outdatedChosen

@@ -118,7 +118,9 @@ func (s *state) unready() string {
 }
 
 // isUpdating: an update in place is under way, and the machine stays until it is over, or is held meanwhile.
-func (m Machine) isUpdating() bool { return m.Update.State == UpdateUnderway && (m.Hook || !m.Deleting) }
+func (m Machine) isUpdating() bool {
+	return m.Update.State == UpdateUnderway && (m.Hook || !m.Deleting)
+}
 
 // updating is the machine that is updated in place; nil: none is.
 func (s *state) updating() *machine {
@@ -153,7 +155,7 @@ func (s *state) isReplaced(m *machine) bool {
 	case InPlaceNever:
 		return m.isOutdated()
 	case InPlacePreferred:
-		return m.isOutdated() && (!m.isUp() || s.cannotChange(m) != "")
+		return m.isOutdated() && s.cannotChange(m) != ""
 	}
 	return false
 }
@@ -161,12 +163,14 @@ func (s *state) isReplaced(m *machine) bool {
 // isChangedInPlace: a machine is outdated, and becomes what is wanted without being replaced.
 func (s *state) isChangedInPlace(m *machine) bool {
 	chosen := s.Policy.InPlace == InPlacePreferred || s.Policy.InPlace == InPlaceOnly
-	return chosen && m.isOutdated() && m.isUp() && s.cannotChange(m) == ""
+	return chosen && m.isOutdated() && s.cannotChange(m) == ""
 }
 
 // cannotChange says what of an outdated machine cannot be changed in place; empty: all can.
 func (s *state) cannotChange(m *machine) string {
 	switch {
+	case !m.isUp():
+		return "it never came up"
 	case m.needsReplacement():
 		return m.NeedsReplacement
 	case s.Policy.EtcdOnly:

@@ -52,6 +52,10 @@ func (w *World) act(s plan.Step) error {
 		if h := w.named(s.Machine); h != nil {
 			w.actOn(h, s)
 		}
+	case plan.UpdateInPlace, plan.RecordUpdate, plan.DropUpdate:
+		if h := w.named(s.Machine); h != nil {
+			w.actOnUpdate(h, s)
+		}
 	case plan.PromoteMember:
 		w.promote(w.memberByID(s.Member))
 	case plan.MoveLeader, plan.RemoveMember:

@@ -24,6 +24,7 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 	if m.Failed == "" && w.lasts(Trouble, h.number) {
 		m.Failed = "the provider does not answer"
 	}
+	w.addUpdate(&m, h)
 	w.addNode(&m, h, reachable)
 	return m
 }

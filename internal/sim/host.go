@@ -82,6 +82,7 @@ type host struct {
 	disowned bool      // its machine has no owner, or not the group as it is now
 	freed    time.Time // when the garbage collector takes the owner off it; zero: never, or it has
 	unnoted  bool      // what we noted on its machine is not there
+	update   *inPlace  // its update in place; nil: there is none, or it is recorded
 	member   *member
 	knows    []*member // whom kubeadm asks: those who were there when it began
 }
@@ -126,7 +127,7 @@ func (h *host) isHeadless() bool {
 
 // serving: its API server could answer.
 func (w *World) serving(h *host) bool {
-	if h.stage < settling || !h.alive() || w.lasts(APIDown, h.number) {
+	if h.stage < settling || !h.alive() || h.isAway() || w.lasts(APIDown, h.number) {
 		return false
 	}
 	return w.setup.External || h.member != nil && h.member.running

@@ -69,10 +69,10 @@ func (w *World) seemsThere(h *host) bool {
 
 // whole: it works, and has all that those of other specs have.
 func (w *World) whole(h *host) bool {
-	if !w.works(h) || h.spec == w.spec && h.gate {
+	if !w.works(h) || !w.isReplaced(h) && h.gate {
 		return false
 	}
-	if h.spec != w.spec || h.unready.IsZero() {
+	if w.isReplaced(h) || h.unready.IsZero() {
 		return true
 	}
 	return !slices.ContainsFunc(w.hosts, w.isOldAndReady)
@@ -80,13 +80,14 @@ func (w *World) whole(h *host) bool {
 
 // isOldAndReady: a host of another spec stays, and its Node is ready.
 func (w *World) isOldAndReady(h *host) bool {
-	return h.spec != w.spec && !h.deleting && !h.node.IsZero() && h.unready.IsZero()
+	return w.isReplaced(h) && !h.deleting && !h.node.IsZero() && h.unready.IsZero()
 }
 
 // judgeDelete: as many as are wanted stay, but that one may be missing in a rollout
 // without surge and where one is broken; one that works is among them; one change at
 // a time, with the quorum and with another leader.
 func (w *World) judgeDelete(gone *host, s plan.Step) {
+	w.judgeKept(gone, s)
 	if gone.held {
 		w.judgeDiscard(gone, s)
 		return
@@ -135,7 +136,7 @@ func (w *World) judgeChoice(gone *host, s plan.Step) {
 }
 
 // isWanted: a host is as it should be by its spec, and nobody wants it gone.
-func (w *World) isWanted(h *host) bool { return h.marked == "" && !h.chosen && h.spec == w.spec }
+func (w *World) isWanted(h *host) bool { return h.marked == "" && !h.chosen && !w.isReplaced(h) }
 
 // isPlainlyBroken: everybody can see that a host does not do its work.
 func (w *World) isPlainlyBroken(h *host) bool {
@@ -168,7 +169,7 @@ func (w *World) neverUp(h *host) bool {
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
 	serves := w.stillServes(gone)
-	old, marked := gone.spec != w.spec, gone.marked != ""
+	old, marked := w.isReplaced(gone), gone.marked != ""
 	switch {
 	case marked && !serves, old && !serves && w.neverUp(gone):
 		return 0, 0

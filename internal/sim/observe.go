@@ -106,7 +106,7 @@ func (w *World) Observe() plan.Observed {
 			Replicas: w.replicas, Domains: w.setup.Domains, NameFormat: "cp-%s",
 		},
 		Policy: plan.Policy{
-			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), Repair: w.setup.Repair,
+			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), Repair: w.setup.Repair, InPlace: w.setup.InPlace,
 		},
 		Cluster: plan.Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: w.reachable(),

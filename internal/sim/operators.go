@@ -359,7 +359,7 @@ func (w *World) judgeAround(s plan.Step) {
 		if h := w.named(s.Machine); h != nil && !h.deleting {
 			w.judgeTaking(h, s, refused)
 		}
-	case plan.Create:
+	case plan.Create, plan.UpdateInPlace:
 		w.judgeNew(s, refused)
 	case plan.Write:
 		if writes(s, kubeadmConfig) || writes(s, addons) {

@@ -32,6 +32,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgePause(s, fresh)
 	w.judgeWrite(s, fresh)
 	w.judgeVersion(s, fresh)
+	w.judgeUpdates(s, fresh)
 	if fresh {
 		w.judgeAround(s)
 		w.judgeGoing(w.named(s.Machine), s)
@@ -154,7 +155,7 @@ func (w *World) room(s plan.Step) (staying, most int) {
 		switch {
 		case h.deleting, w.isMissed(h) && !w.isListed(h):
 			continue
-		case h.spec != w.spec:
+		case w.isReplaced(h):
 			most = w.replicas + w.surge()
 		}
 		if h.name != s.Machine {
@@ -188,7 +189,7 @@ func (w *World) isJoining(h *host) bool {
 
 // isBroken: a machine that stays came up long ago and is proven broken, and nobody wants another in its place.
 func (w *World) isBroken(h *host) bool {
-	return h.stage == up && h.sick && h.alive() && !h.deleting && h.marked == "" && h.spec == w.spec && w.isOurs(h) && h.silent.IsZero() && w.now.Sub(h.node) > 6*time.Minute
+	return h.stage == up && h.sick && h.alive() && !h.deleting && h.marked == "" && !w.isReplaced(h) && w.isOurs(h) && h.silent.IsZero() && w.now.Sub(h.node) > 6*time.Minute
 }
 
 // lost: the group has a quorum to lose, and has lost it.
@@ -335,7 +336,7 @@ func (w *World) isAlone(h *host) bool {
 	if w.setup.EtcdOnly {
 		return false
 	}
-	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && (w.serving(o) || w.works(o)) })
+	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !o.isUpdating() && (w.serving(o) || w.works(o)) })
 	return w.serving(h) && len(w.hosts) > 1 && !beside
 }
 
@@ -493,6 +494,9 @@ func (w *World) machinesAsWanted() error {
 		staying++
 		if !w.isWell(h) {
 			return fmt.Errorf("%s is not as it should be", h.name)
+		}
+		if h.update != nil {
+			return fmt.Errorf("the update of %s is not recorded", h.name)
 		}
 		if h.spec != w.spec {
 			return fmt.Errorf("%s is of spec %d, %d is wanted", h.name, h.spec, w.spec)

@@ -12,7 +12,7 @@ import (
 
 // isBeforeAll: the step comes before whatever is due.
 func isBeforeAll(s plan.Step) bool {
-	return s.Verb == plan.Adopt || writes(s, certificates) || writes(s, kubeconfig)
+	return s.Verb == plan.Adopt || s.Verb == plan.RecordUpdate || s.Verb == plan.DropUpdate || writes(s, certificates) || writes(s, kubeconfig)
 }
 
 // judgeSeen holds a step against what was seen: whatever was hidden may be the worst.
@@ -67,7 +67,7 @@ func (w *World) judgeBeside(d plan.Decision) {
 		return
 	}
 	switch d.Step.Verb {
-	case plan.MoveLeader, plan.ReleaseHook:
+	case plan.MoveLeader, plan.ReleaseHook, plan.RecordUpdate, plan.DropUpdate:
 	case plan.RemoveMember:
 		if m := w.memberByID(d.Step.Member); m != nil && !m.host.deleting {
 			w.blame("%s, beside a machine of somebody else", d.Step)
@@ -92,7 +92,8 @@ func (w *World) judgeOrder(d plan.Decision) {
 		return
 	}
 	w.judgeLeisure(d)
-	if m := w.dueDead(); m != nil && d.Step.Verb == plan.Wait {
+	w.judgeUpdateDue(d)
+	if m := w.dueDead(); m != nil && w.updating(nil) == nil && d.Step.Verb == plan.Wait {
 		w.blame("%s, and the member %s could be removed, which is dead and has no machine", d, m.id)
 	}
 	if w.isAllOurs() && !w.kubeconfig && w.isReplaceable() {
@@ -115,7 +116,7 @@ func (w *World) judgeDue(d plan.Decision) {
 	if h := w.dueToGo(); h != nil && !removes {
 		w.blame("%s, and %s could go, which is being deleted", d, h.name)
 	}
-	if w.isAllOurs() && !removes {
+	if w.isAllOurs() && !removes && w.updating(nil) == nil {
 		w.judgeDueMembers(d)
 		w.judgeDueMachines(d)
 	}
@@ -384,12 +385,12 @@ func (w *World) hasOwnVoter(h *host) bool { return w.isOwn(h) && !h.member.learn
 // mayGo: a machine waits for our hook alone, another serves in its place, and nobody would miss its voter.
 func (w *World) mayGo(h *host) bool {
 	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && w.standsIn(o, h) })
-	return w.isDrained(h) && beside && (w.answer(h.member) == plan.Unhealthy || w.isQuiet(h))
+	return w.isDrained(h) && beside && (w.answer(h.member) == plan.Unhealthy || w.isQuiet(h) && w.updating(h) == nil)
 }
 
 // standsIn: a machine serves in the place of another.
 func (w *World) standsIn(o, gone *host) bool {
-	return !w.isDoomed(o) && w.isOurs(o) && (w.works(o) || w.isIdle(gone) && w.serving(o))
+	return !w.isDoomed(o) && w.isOurs(o) && !o.isUpdating() && (w.works(o) || w.isIdle(gone) && w.serving(o))
 }
 
 // dueStray is a member whose machine is gone for long, and that could be removed; nil: none.
@@ -479,7 +480,7 @@ func (w *World) isDeadHidden(m *member) bool {
 
 // dueForRepair is a marked machine whose voter is dead, and that could be replaced; nil: none.
 func (w *World) dueForRepair() *host {
-	if !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable {
+	if !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable || w.setup.InPlace == plan.InPlaceOnly {
 		return nil
 	}
 	for _, h := range w.hosts {
@@ -519,7 +520,7 @@ func (w *World) dueToClear() *host {
 
 // isOldAndEmpty: a machine of another spec stays, which has neither a Node nor a member.
 func (w *World) isOldAndEmpty(h *host) bool {
-	return h.spec != w.spec && !h.deleting && h.node.IsZero() && h.member == nil
+	return w.isReplaced(h) && !h.deleting && h.node.IsZero() && h.member == nil
 }
 
 // isStray: a member is not that of a machine that is there.
@@ -538,7 +539,7 @@ func (w *World) dueToTend() bool {
 
 // isSettled: a machine of the spec that is wanted came up long ago, and nobody works on it.
 func (w *World) isSettled(h *host) bool {
-	return !h.deleting && h.spec == w.spec && h.stage == up && w.now.Sub(h.node) >= 6*time.Minute && w.hasOwnVoter(h) && !w.lasts(Update, h.number)
+	return !h.deleting && h.spec == w.spec && h.stage == up && h.update == nil && w.now.Sub(h.node) >= 6*time.Minute && w.hasOwnVoter(h) && !w.lasts(Update, h.number)
 }
 
 // dueToGrow: another machine could join at once.

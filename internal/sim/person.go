@@ -36,6 +36,14 @@ var personalDecisions = []personalDecision{
 	{nil, func(w *World, said string) bool {
 		return strings.Contains(said, "for which no machine is known") && w.isNamed(said, (*host).isNodeless) && slices.ContainsFunc(w.members, w.isUnplaced)
 	}},
+	// Of two machines none can be updated while the other holds a quorum.
+	{[]string{"CannotSpare"}, func(w *World, said string) bool {
+		return !w.setup.External && w.replicas == 2 && w.isNamed(said, w.isChangedInPlace)
+	}},
+	// An update failed; or the user wants nothing to be replaced, or somebody else to update.
+	{[]string{"UpdateFailed"}, func(w *World, said string) bool { return w.isNamed(said, w.isFailedForPerson) }},
+	{nil, func(w *World, said string) bool { return w.isNamed(said, w.isKeptForPerson) }},
+	{[]string{"UpdatedElsewhere"}, func(w *World, said string) bool { return w.isNamed(said, w.isForOthers) }},
 	// The infrastructure of a machine does not go.
 	{[]string{"MachineDeleting", "GroupDeleting"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) }},
 	// The only one that could replace it would be made from nothing.

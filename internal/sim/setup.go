@@ -31,6 +31,11 @@ type Setup struct {
 	// Lenient: etcd takes a new member while those voters that are connected stay a majority with
 	// it, as it does since v3.6.11; before, all voters must be connected.
 	Lenient bool
+	// InPlace says which machines of another spec are updated in place, Fixed which specs, by their numbers, no machine can be changed to
+	// or from in place, and UpdateFails how many of 100 updates fail.
+	InPlace     plan.InPlace
+	Fixed       map[int]bool
+	UpdateFails int
 	// Surge is how many machines more than wanted a rollout may have: 1 or 0.
 	Surge int
 	// Bad are the specs, by their numbers, of which no machine comes up, or to what it should be.
@@ -142,6 +147,7 @@ func Random(seed int64) Setup {
 	s.drawEtcdOnly(seed)
 	s.drawVersions(seed)
 	s.drawEager(seed)
+	s.drawInPlace(seed)
 	return s
 }
 

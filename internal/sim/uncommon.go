@@ -38,6 +38,7 @@ func Uncommon(seed int64) Setup {
 	}
 	s.Script = inOrder(events...)
 	s.drawKind(seed)
+	s.drawInPlace(seed)
 	return s
 }
 
@@ -86,7 +87,7 @@ func (w *World) electOther(n int) {
 
 // hasPoorAPI: the API server of a host does not answer, or its probe fails.
 func (w *World) hasPoorAPI(h *host) bool {
-	return !w.setup.NodeOnly && (w.lasts(APIDown, h.number) || w.lasts(APIUnready, h.number)) // a Node does not tell
+	return !w.setup.NodeOnly && (h.isAway() || w.lasts(APIDown, h.number) || w.lasts(APIUnready, h.number)) // a Node does not tell
 }
 
 // isClaimed: somebody else controls a machine of the control plane, and the controller looks for such.

@@ -154,6 +154,7 @@ func (w *World) hostMoments(h *host, at func(time.Time)) {
 	if !h.alive() && h.stage >= settling {
 		at(h.dead.Add(nodeLost))
 	}
+	h.updateMoments(at)
 	at(h.returns)
 	at(h.speaks)
 	at(h.shown)
@@ -188,6 +189,7 @@ func (w *World) happen() {
 		w.elect()
 		for _, h := range append([]*host(nil), w.hosts...) {
 			changed = w.progress(h) || changed
+			w.progressUpdate(h)
 			w.age(h)
 		}
 	}
@@ -214,7 +216,7 @@ func (w *World) befall(e Event) {
 	}
 	w.upset()
 	e, happens := w.ofKind(e)
-	if !happens || w.operate(e) || w.befallSeldom(e) {
+	if !happens || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
 		return
 	}
 	w.befallGroup(e)
