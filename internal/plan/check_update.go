@@ -110,6 +110,8 @@ func checkDrop(o Observed, s Step) error {
 		return err
 	case m.Update.State != UpdateFailed:
 		return fmt.Errorf("the update of %s has not failed", m.Name)
+	case m.Update.Changed && !m.isOutdated():
+		return fmt.Errorf("the update of %s has left the node as its objects do not say", m.Name)
 	case !m.Update.Obsolete && checkChangeable(o, m) == nil:
 		return fmt.Errorf("the update of %s is wanted: a person must see why it failed", m.Name)
 	}

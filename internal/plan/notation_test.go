@@ -31,7 +31,7 @@ import (
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   U somebody changes it in place
 // H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
-// R what is outdated cannot be changed in place   Ww its update in place is under way, Wd is done, Wf failed, S is for another spec
+// R what is outdated cannot be changed in place   Ww its update in place is under way, Wd is done, Wf failed, S is for another spec, T has left the node changed
 // F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
@@ -41,7 +41,7 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGHRS-]|W[wdf]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGHRST-]|W[wdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wdf]|!!|!-|A\?|.`)
 )
@@ -271,6 +271,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Update = updates[k]
 		case 'S':
 			m.Update.Obsolete = true
+		case 'T':
+			m.Update.Changed = true
 		case 'A':
 			for i := range m.Components {
 				if m.Components[i].Name == "kube-apiserver" {

@@ -245,6 +245,9 @@ type Update struct {
 	Message string `json:"message,omitempty"`
 	// Obsolete: it is for another spec than the one that is wanted now.
 	Obsolete bool `json:"obsolete,omitempty"`
+	// Changed: it failed after the node was changed, and the node was not put back. While the objects say otherwise, only another
+	// update or another machine makes that good.
+	Changed bool `json:"changed,omitempty"`
 }
 
 // UpdateState is how far an update in place is.
@@ -256,7 +259,7 @@ const (
 	UpdateUnderway UpdateState = "Underway"
 	// UpdateDone: the node runs what the update was made for, and the objects do not say so yet.
 	UpdateDone UpdateState = "Done"
-	// UpdateFailed: it ended before that. The node is as it was, or is waited for by a person.
+	// UpdateFailed: it ended before that. The node is as it was, unless it is Changed.
 	UpdateFailed UpdateState = "Failed"
 )
 

@@ -48,7 +48,7 @@ var rules = []rule{
 	},
 	{
 		name: "record update",
-		says: "What an update in place has made of a machine is recorded in the machine's objects before anything else is decided about it: until then it looks as if it were outdated. An update that failed and is not wanted any more is forgotten. It asks for no quorum and no facts: nothing that runs is changed.",
+		says: "What an update in place has made of a machine is recorded in the machine's objects before anything else is decided about it: until then it looks as if it were outdated. An update that failed and is not wanted any more is forgotten, unless it has left the node changed and nothing else will make that good. It asks for no quorum and no facts: nothing that runs is changed.",
 		gives: []Reason{
 			{"Updated", RecordUpdate, "its update has ended well"},
 			{"UpdateObsolete", DropUpdate, "its update failed, and something else is wanted now, or the machine is to be replaced"},

@@ -17,11 +17,19 @@ func recordUpdate(s *state) opinion {
 		return do(Step{Verb: RecordUpdate, Machine: m.Name}, "Updated", "%s was updated in place, and its objects do not say so yet", m.Name)
 	}
 	for _, m := range s.failedUpdates() {
-		if m.Update.Obsolete || !s.isChangedInPlace(m) {
+		if s.isUnwanted(m) {
 			return do(Step{Verb: DropUpdate, Machine: m.Name}, "UpdateObsolete", "the update of %s failed, and is not wanted any more: %s", m.Name, m.Update.Message)
 		}
 	}
 	return pass("no update has ended")
+}
+
+// isUnwanted: nobody wants the failed update of a machine any more, and the node is as its objects say, or is about to be.
+func (s *state) isUnwanted(m *machine) bool {
+	if m.Update.Changed && !m.isOutdated() {
+		return false
+	}
+	return m.Update.Obsolete || !s.isChangedInPlace(m)
 }
 
 // followUpdate begins nothing while a machine is updated. It passes where that machine is to be replaced and can go: it may be dead.
@@ -141,7 +149,11 @@ func (s *state) failedUpdates() []*machine {
 func failures(of []*machine) string {
 	var texts []string
 	for _, m := range of {
-		texts = append(texts, "the update of "+m.Name+" failed: "+m.Update.Message)
+		text := "the update of " + m.Name + " failed: " + m.Update.Message
+		if m.Update.Changed && !m.isOutdated() {
+			text += "; the node was changed, and what it was before is wanted again"
+		}
+		texts = append(texts, text)
 	}
 	return strings.Join(texts, "; ")
 }

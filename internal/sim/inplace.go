@@ -68,7 +68,9 @@ type inPlace struct {
 	isAway  bool      // they are away
 	fails   bool      // it will be rolled back
 	breaks  bool      // and the host stays broken
+	changes bool      // it fails after the host was changed, and that is not rolled back
 	done    bool      // it is of the spec, and its objects do not say so
+	changed bool      // it failed, and the host is of the spec that the update was for
 	failure string    // why it failed; empty: it did not
 }
 
@@ -91,7 +93,7 @@ func (w *World) beginUpdate(h *host) {
 
 // restartUpdate begins an update, or begins it again.
 func (w *World) restartUpdate(h *host, spec int) {
-	u := &inPlace{spec: spec, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, gaveUp: w.now.Add(updateGivesUp)}
+	u := &inPlace{spec: spec, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0, gaveUp: w.now.Add(updateGivesUp)}
 	h.update = u
 	if w.rand.Intn(15) == 0 {
 		w.tell("the update of %s hangs", h.name)
@@ -148,6 +150,9 @@ func (w *World) verify(h *host) {
 	u := h.update
 	serves := w.setup.External || h.member != nil && !h.member.removed && w.hasQuorum()
 	switch {
+	case u.fails && u.changes && !w.isBad(u.spec):
+		u.changed = true
+		w.failUpdate(h, "kubeadm's configuration could not be written")
 	case u.fails:
 		w.failUpdate(h, "the new version does not come up, and the node was put back")
 	case serves:
@@ -166,7 +171,7 @@ func (w *World) failUpdate(h *host, why string) {
 	w.upset()
 	w.wake(h)
 	switch {
-	case !u.breaks || !u.fails || !h.alive():
+	case !u.breaks || !u.fails || u.changed || !h.alive():
 	case w.setup.NodeOnly:
 		h.unready, h.ready = w.now, time.Time{}
 	default:
@@ -227,7 +232,7 @@ func (w *World) addUpdate(m *plan.Machine, h *host) {
 	case u.done:
 		m.Update.State, m.Update.Message = plan.UpdateDone, "verified"
 	case u.failure != "":
-		m.Update.State, m.Update.Message = plan.UpdateFailed, "step swap: "+u.failure
+		m.Update.State, m.Update.Message, m.Update.Changed = plan.UpdateFailed, "step swap: "+u.failure, u.changed
 	}
 }
 

@@ -27,8 +27,11 @@ func (w *World) judgeUpdates(s plan.Step, fresh bool) {
 
 // judgeDrop: only what failed is forgotten, and only what nobody wants any more.
 func (w *World) judgeDrop(h *host, s plan.Step) {
-	if h == nil || !h.hasFailedUpdate() || h.update.spec == w.spec && w.isChangedInPlace(h) {
+	switch {
+	case h == nil || !h.hasFailedUpdate() || h.update.spec == w.spec && w.isChangedInPlace(h):
 		w.blame("%s, which a person must see", s)
+	case h.update.changed && h.spec == w.spec:
+		w.blame("%s, which has left the host of spec %d", s, h.update.spec)
 	}
 }
 
@@ -143,7 +146,7 @@ func (w *World) judgeUpdateDue(d plan.Decision) {
 
 // isCalm: every host is well for long, and nothing is under way.
 func (w *World) isCalm() bool {
-	if len(w.hosts) != w.replicas || w.lasts(Invalid, 0) || w.lasts(NoAuthority, 0) || w.replicas == 2 || w.isUnsound() != "" || w.hasLearner() {
+	if !w.isClear() || len(w.hosts) != w.replicas || w.lasts(Invalid, 0) || w.lasts(NoAuthority, 0) || w.replicas == 2 || w.isUnsound() != "" || w.hasLearner() {
 		return false
 	}
 	return !slices.ContainsFunc(w.hosts, func(h *host) bool {
@@ -152,9 +155,12 @@ func (w *World) isCalm() bool {
 	})
 }
 
-// isFailedForPerson: a host's update failed, and is still wanted.
+// isFailedForPerson: a host's update failed, and is still wanted, or has left the host of a spec that is not.
 func (w *World) isFailedForPerson(h *host) bool {
-	return w.isStaying(h) && h.hasFailedUpdate() && h.update.spec == w.spec && w.isChangedInPlace(h)
+	if !w.isStaying(h) || !h.hasFailedUpdate() {
+		return false
+	}
+	return h.update.spec == w.spec && w.isChangedInPlace(h) || h.update.changed && h.spec == w.spec
 }
 
 // isKeptForPerson: a host is broken, marked or cannot be changed in place, and only a person may have it replaced.
