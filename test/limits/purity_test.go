@@ -35,7 +35,7 @@ var pure = map[string]string{
 		sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2
 		sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/labels/format
-		` + module + "api/controlplane/v1beta2 " + module + "api/etcdcluster/v1alpha1",
+		` + module + "api/controlplane/v1beta2 " + module + "api/etcdcluster/v1alpha1 " + ours + "version",
 }
 
 // clocks are what a pure package may not use of a package that it may import.
