@@ -16,7 +16,6 @@ import (
 
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/version"
 )
 
 // addUncontrolled adds the control plane machines that are not the group's, and what is against their adoption.
@@ -45,26 +44,6 @@ func (t *Turn) contradiction(m *clusterv1.Machine) string {
 	}
 	if m.Spec.ClusterName != t.Cluster.Name {
 		return fmt.Sprintf("it belongs to cluster %q by its spec, and to %q by its label", m.Spec.ClusterName, t.Cluster.Name)
-	}
-	return ""
-}
-
-// TooFar says why a machine's version cannot become the wanted one; empty: it can. A
-// Machine that names no version leaves it to whoever made it.
-func TooFar(want, has string) string {
-	if has == "" {
-		return ""
-	}
-	to, wrong := version.Parse(want)
-	if wrong != nil {
-		return "spec.version of its control plane is none: " + wrong.Error()
-	}
-	from, err := version.Parse(has)
-	switch {
-	case err != nil:
-		return err.Error()
-	case from.Major != to.Major || from.Minor < to.Minor-1 || from.Minor > to.Minor+1:
-		return fmt.Sprintf("its version is %s, more than one minor version from %s", has, want)
 	}
 	return ""
 }

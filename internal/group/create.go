@@ -132,7 +132,7 @@ func (t *Turn) BuildVersion() string {
 	if refused := t.Facts.Want.Refused; refused.Reason == "" || !refused.Replaceable {
 		return t.Spec.Version
 	}
-	if list := versions(t.Objects()); len(list) > 0 {
+	if list := machine.Versions(t.Objects()); len(list) > 0 {
 		return list[len(list)-1].Version
 	}
 	return t.Spec.Version

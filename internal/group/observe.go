@@ -136,7 +136,7 @@ func (t *Turn) addWanted() {
 	}
 	g.New = !g.Initialized && t.initializing() && !othersMade(want.NameFormat, g.LastMachine, t.Objects())
 	t.Kind.Want(t)
-	if text := leap(t.Spec.Version, t.Objects()); text != "" {
+	if text := machine.Leap(t.Spec.Version, t.Objects()); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
 	t.refuseBeforeTopology()

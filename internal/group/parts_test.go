@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -208,7 +209,7 @@ func TestVersions(t *testing.T) {
 		m.Spec.Version = v
 		machines = append(machines, m)
 	}
-	got := versions(machines)
+	got := machine.Versions(machines)
 	if len(got) != 2 || got[0].Version != "v1.9.0" || got[0].Replicas != 1 || got[1].Version != "v1.36.3" || got[1].Replicas != 2 {
 		t.Errorf("versions are %+v", got)
 	}
@@ -272,7 +273,7 @@ func TestVersionLeaps(t *testing.T) {
 			m.Spec.Version = v
 			machines = append(machines, m)
 		}
-		if got := leap(test.want, machines); got != test.says {
+		if got := machine.Leap(test.want, machines); got != test.says {
 			t.Errorf("%s from %v: %q, want %q", test.want, test.has, got, test.says)
 		}
 	}

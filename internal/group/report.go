@@ -1,7 +1,6 @@
 package group
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/version"
 )
 
 // report tells what was seen, decided and done: on the Machines, on the control
@@ -126,7 +124,7 @@ func (t *Turn) describe(object Object, d plan.Decision, failure error) {
 	if t.Facts.Group.Initialized {
 		*status.Initialized = ptr.To(true)
 	}
-	*status.Versions = versions(t.Objects())
+	*status.Versions = machine.Versions(t.Objects())
 	*status.Version = ""
 	if len(*status.Versions) > 0 {
 		*status.Version = (*status.Versions)[0].Version
@@ -147,24 +145,4 @@ func (t *Turn) count(kind string) *int32 {
 		}
 	}
 	return &n
-}
-
-// versions counts the machines by version, the oldest version first.
-func versions(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
-	count := map[string]int32{}
-	for _, m := range machines {
-		if m.Spec.Version != "" {
-			count[m.Spec.Version]++
-		}
-	}
-	var list []clusterv1.StatusVersion
-	for v, n := range count {
-		list = append(list, clusterv1.StatusVersion{Version: v, Replicas: n})
-	}
-	slices.SortFunc(list, func(a, b clusterv1.StatusVersion) int {
-		x, _ := version.Parse(a.Version)
-		y, _ := version.Parse(b.Version)
-		return cmp.Or(version.Compare(x, y), cmp.Compare(a.Version, b.Version))
-	})
-	return list
 }

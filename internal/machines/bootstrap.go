@@ -24,6 +24,7 @@ import (
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/kubeadm"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -215,7 +216,7 @@ func (*Kind) Unadoptable(_ context.Context, t *group.Turn, m *clusterv1.Machine)
 	if !m.DeletionTimestamp.IsZero() || t.Spec.Version == "" {
 		return "", nil
 	}
-	return group.TooFar(t.Spec.Version, m.Spec.Version), nil
+	return machine.TooFar(t.Spec.Version, m.Spec.Version), nil
 }
 
 // Adopt implements group.Kind: a machine's bootstrap object gets the group's labels, and the cluster's secrets that a

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
 )
 
 // Unadoptable implements group.Kind.
@@ -25,7 +26,7 @@ func (*Kind) Unadoptable(ctx context.Context, t *group.Turn, m *clusterv1.Machin
 	case config.Kind != "KubeadmConfig" || config.APIGroup != bootstrapv1.GroupVersion.Group:
 		return fmt.Sprintf("its bootstrap configuration is %s %s of %s, no KubeadmConfig of %s", config.Kind, config.Name, config.APIGroup, bootstrapv1.GroupVersion.Group), nil
 	}
-	if against := group.TooFar(t.Spec.Version, m.Spec.Version); against != "" {
+	if against := machine.TooFar(t.Spec.Version, m.Spec.Version); against != "" {
 		return against, nil
 	}
 	made := &bootstrapv1.KubeadmConfig{}

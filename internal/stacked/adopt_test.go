@@ -531,7 +531,7 @@ func TestTooFar(t *testing.T) {
 		{"v1.36.3", "latest", `version "latest" is not one like v1.36.3`},
 		{"latest", "v1.36.3", `spec.version of its control plane is none: version "latest" is not one like v1.36.3`},
 	} {
-		if got := group.TooFar(test.want, test.has); got != test.says {
+		if got := machine.TooFar(test.want, test.has); got != test.says {
 			t.Errorf("%s to %s: %q, want %q", test.has, test.want, got, test.says)
 		}
 	}
