@@ -147,6 +147,12 @@ func (g Goal) Record(was bootstrapv1.ClusterConfiguration) bootstrapv1.ClusterCo
 	return after
 }
 
+// RecordOf returns the configuration that a machine was made from, as it is once the machine was brought to the goal; false: it is not known.
+func (g Goal) RecordOf(m Machine) (bootstrapv1.ClusterConfiguration, bool) {
+	was, known := clusterConfiguration(m)
+	return g.Record(was), known
+}
+
 // RecordText is a configuration as RecordAnnotation has it.
 func RecordText(config bootstrapv1.ClusterConfiguration) string { return string(encode(config)) }
 

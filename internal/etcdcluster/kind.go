@@ -142,6 +142,14 @@ func wanted(t *group.Turn) drift.Wanted {
 	return w
 }
 
+// Goal implements group.Kind: machines that have no Nodes are not changed in place.
+func (*Kind) Goal(*group.Turn) drift.Goal { return drift.Goal{} }
+
+// Record implements group.Kind.
+func (*Kind) Record(_ context.Context, _ *group.Turn, m *group.Machine, _ *clusterv1.Machine, _ drift.Goal) error {
+	return fmt.Errorf("recording the update of Machine %s: machines of etcd are not changed in place", m.Name)
+}
+
 // Conditions implements group.Kind.
 func (*Kind) Conditions(*group.Turn) []metav1.Condition { return nil }
 

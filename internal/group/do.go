@@ -40,6 +40,12 @@ func (t *Turn) Do(ctx context.Context, step plan.Step) error {
 		return t.changeMembers(ctx, step)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return t.changeVersion(ctx, step)
+	case plan.UpdateInPlace:
+		return t.updateInPlace(ctx, step)
+	case plan.RecordUpdate:
+		return t.recordUpdate(ctx, step)
+	case plan.DropUpdate:
+		return t.dropUpdate(ctx, step)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:

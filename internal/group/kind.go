@@ -80,6 +80,10 @@ type Kind interface {
 	Perform(ctx context.Context, t *Turn, step plan.Step) error
 	// InPlace returns what the objects of a machine should carry; of an empty one, what a new one is made with.
 	InPlace(t *Turn, m *Machine) drift.Changes
+	// Goal is what machines are brought to where they are changed in place.
+	Goal(t *Turn) drift.Goal
+	// Record has a machine's bootstrap object, and the Machine itself, after, which is written next, say that it was brought to a goal in place.
+	Record(ctx context.Context, t *Turn, m *Machine, after *clusterv1.Machine, goal drift.Goal) error
 	// Sync writes what follows the object without a step.
 	Sync(ctx context.Context, t *Turn) error
 	// TakeDown sees to the end of others with the Cluster, also while the group itself is being deleted or has machines that it

@@ -32,6 +32,8 @@ func upToDate(m *Machine) []metav1.Condition {
 		kubelet = m.Status.NodeInfo.KubeletVersion
 	}
 	switch {
+	case m.Facts.Update.State == plan.UpdateUnderway:
+		return []metav1.Condition{Condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+m.Facts.Update.Message)}
 	case m.Drift.Outdated():
 		return []metav1.Condition{Condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, entries(m.Drift.Texts(), "; ", LongestDifferences))}
 	case m.Facts.Updating != "":

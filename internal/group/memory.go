@@ -18,6 +18,8 @@ type Memory struct {
 	Surveys Surveys
 	// Writes are own ones that the cache has not shown yet.
 	Writes Writes
+	// Parts are own writes to other objects of machines that the cache has not shown yet.
+	Parts PartWrites
 	// Began is when the group was first looked at by this process.
 	Began time.Time
 	// Template is what machines are made from.

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/group/inplace"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -42,6 +43,8 @@ type Observation struct {
 	Kubeconfig certs.Kubeconfig
 	// Lacking are what the certificates of the cluster lack, in sentences; empty: nothing.
 	Lacking []string
+	// Updates are the upgrades in place of the cluster's machines.
+	Updates inplace.Seen
 	// Facts are what a decision may depend on.
 	Facts plan.Observed
 }

@@ -70,6 +70,9 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 	if err := t.read(ctx, machines); err != nil {
 		return nil, 0, err
 	}
+	if wait := t.Memory.Parts.Unseen(t.parts(), t.Facts.Now); wait > 0 {
+		return nil, wait, nil
+	}
 	if t.Facts.Group.PartialCreate == "" {
 		t.Facts.Group.PartialCreate = t.Memory.begun
 	}
@@ -162,6 +165,9 @@ func (t *Turn) read(ctx context.Context, machines Machines) error {
 	}
 	t.addTemplate(ctx)
 	if err := t.readParts(ctx); err != nil {
+		return err
+	}
+	if err := t.readUpdates(ctx); err != nil {
 		return err
 	}
 	if len(machines.Ours) < t.Facts.Want.Replicas+t.Facts.Policy.Surge {
@@ -346,6 +352,7 @@ func (t *Turn) addMachinesWanted() {
 		facts.Outdated = Cut(found.String(), longestDrift)
 		facts.Marked = machine.Marked(m.Machine)
 		facts.Held, facts.Started = IsHeld(m), bootstrapStarted(m.Machine)
+		t.addUpdate(m)
 		facts.Gate = machine.ShutGate(m.Machine, t.Spec.ReadinessGates)
 		_, facts.DeletePreferred = m.Annotations[clusterv1.DeleteMachineAnnotation]
 		if r := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {

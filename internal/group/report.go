@@ -71,7 +71,7 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 	if err := t.propagate(ctx); err != nil {
 		return err
 	}
-	return errors.Join(t.Kind.Sync(ctx, t), t.healthCheck(ctx))
+	return errors.Join(t.Kind.Sync(ctx, t), t.healthCheck(ctx), t.syncUpdates(ctx))
 }
 
 // reportMachines writes the conditions of the Machines. One that has changed

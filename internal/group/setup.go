@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/quorate/quorate/internal/group/inplace"
 	"github.com/quorate/quorate/internal/machine"
 )
 
@@ -52,6 +53,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Owns(&clusterv1.MachineHealthCheck{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofWorker), builder.WithPredicates(ends())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofUncontrolled)).
+		Watches(&inplace.NodeUpgrade{}, handler.EnqueueRequestsFromMapFunc(c.ofUpgrade)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(clusterChanges())).
 		WatchesRawSource(source.Channel(c.Workload.Events(), handler.EnqueueRequestsFromMapFunc(c.ofView))).
 		WatchesRawSource(source.Channel(c.Wakes, &handler.EnqueueRequestForObject{})).

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -55,13 +56,7 @@ func mayAsk(t *group.Turn, m *group.Machine) bool {
 
 // askExpiry asks one API server in the background; false: too many are asked already.
 func (k *Kind) askExpiry(ctx context.Context, t *group.Turn, into *group.Expiries, target *group.Machine) bool {
-	node, ip := target.Facts.Host, machine.InternalIP(target.Machine)
-	if target.Node != nil {
-		ip = cmp.Or(machine.NodeIP(target.Node), ip)
-	}
-	port := machine.APIServerPort(kubeadmConfig(target))
-	dial := t.Workload.Dial(t.ClusterKey(), node, ip, port)
-	uid := target.UID
+	dial, node, uid := apiServerOf(t, target), target.Facts.Host, target.UID
 	// The turn ends before the answer comes.
 	ctx = context.WithoutCancel(ctx)
 	return k.handshakes.TryGo(func() error {
@@ -74,6 +69,15 @@ func (k *Kind) askExpiry(ctx context.Context, t *group.Turn, into *group.Expirie
 		into.Done(uid, end, err, time.Now())
 		return nil
 	})
+}
+
+// apiServerOf is the way to the API server of a machine.
+func apiServerOf(t *group.Turn, target *group.Machine) func(context.Context) (net.Conn, error) {
+	ip := machine.InternalIP(target.Machine)
+	if target.Node != nil {
+		ip = cmp.Or(machine.NodeIP(target.Node), ip)
+	}
+	return t.Workload.Dial(t.ClusterKey(), target.Facts.Host, ip, machine.APIServerPort(kubeadmConfig(target)))
 }
 
 // recordExpiries writes into the KubeadmConfigs when the certificates of the API servers expire, as upstream's controller

@@ -1,0 +1,184 @@
+package group
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group/inplace"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// upgrades reaches the objects of the cluster's upgrades in place.
+func (t *Turn) upgrades() inplace.Store {
+	return inplace.Store{Client: t.Client, APIReader: t.APIReader, Namespace: t.Object.GetNamespace(), Cluster: t.Cluster.Name}
+}
+
+// updateGroup is what the upgrades of the group's machines have in common.
+func (t *Turn) updateGroup() inplace.Group {
+	kind := t.Kind.Type()
+	return inplace.Group{
+		Namespace: t.Object.GetNamespace(), Name: t.Object.GetName(), Cluster: t.Cluster.Name,
+		Ref:   clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: t.Object.GetName()},
+		Owner: t.ControllerRef(), Goal: t.Kind.Goal(t),
+	}
+}
+
+// readUpdates reads the upgrades in place of the group's cluster. A machine that has no Node is not upgraded in place.
+func (t *Turn) readUpdates(ctx context.Context) error {
+	if t.Nodeless {
+		return nil
+	}
+	var err error
+	t.Updates, err = t.upgrades().Read(ctx)
+	return err
+}
+
+// addUpdate adds what of a machine's differences cannot be changed in place, and how far its upgrade is.
+func (t *Turn) addUpdate(m *Machine) {
+	if t.Nodeless {
+		return
+	}
+	facts := m.Facts
+	if t.Facts.Policy.InPlace != plan.InPlaceNever {
+		facts.NeedsReplacement = Cut(m.Drift.ReplacingText(), longestDrift)
+	}
+	u := t.Updates.Of(m.Name)
+	if u != nil {
+		facts.Update = inplace.Fact(u, t.Kind.Goal(t))
+	} else if t.isOnlyRecorded(m) {
+		facts.Update = plan.Update{State: plan.UpdateDone, Message: "nothing is to be done on its node"}
+	}
+}
+
+// isOnlyRecorded reports whether a machine is outdated only in what no node knows of, such as the template of its infrastructure: its objects
+// are to say what is wanted, and that is all.
+func (t *Turn) isOnlyRecorded(m *Machine) bool {
+	chosen := t.Facts.Policy.InPlace == plan.InPlacePreferred || t.Facts.Policy.InPlace == plan.InPlaceOnly
+	return chosen && m.Node != nil && m.Drift.Outdated() && !m.Drift.OnNode() && !m.Facts.Deleting
+}
+
+// updateInPlace begins the upgrade of a machine.
+func (t *Turn) updateInPlace(ctx context.Context, step plan.Step) error {
+	var all, behind []string
+	for _, m := range t.Machines {
+		all = append(all, m.Name)
+		if m.Drift != nil && m.Drift.Outdated() {
+			behind = append(behind, m.Name)
+		}
+	}
+	return t.upgrades().Begin(ctx, t.updateGroup(), all, behind, step.Machine, step.First)
+}
+
+// dropUpdate forgets a failed upgrade that nobody wants any more, with its pod.
+func (t *Turn) dropUpdate(ctx context.Context, step plan.Step) error {
+	u := t.Updates.Of(step.Machine)
+	if u == nil {
+		return fmt.Errorf("forgetting the update of Machine %s: there is none", step.Machine)
+	}
+	return t.upgrades().Delete(ctx, u)
+}
+
+// recordUpdate has a machine's objects say what its upgrade made of it: the infrastructure's, the bootstrap object, and last the Machine itself, so that
+// whoever dies in between finds it outdated, and goes on. Then the NodeUpgrade decides nothing any more.
+func (t *Turn) recordUpdate(ctx context.Context, step plan.Step) error {
+	m := t.Machine(step.Machine)
+	if m == nil {
+		return fmt.Errorf("recording the update of Machine %s: it is not one of %s", step.Machine, t.Object.GetName())
+	}
+	goal, whole := t.Kind.Goal(t), true
+	u := t.Updates.Of(m.Name)
+	if u != nil {
+		goal, whole = t.Updates.GoalOf(u, goal)
+	}
+	after := m.DeepCopy()
+	if whole {
+		if err := t.recordTemplate(ctx, m, goal); err != nil {
+			return err
+		}
+		if err := t.Kind.Record(ctx, t, m, after, goal); err != nil {
+			return err
+		}
+	}
+	if goal.Version != "" {
+		after.Spec.Version = goal.Version
+	}
+	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(m.Machine, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("recording the update of Machine %s: %w", m.Name, err)
+	}
+	t.Replace(after)
+	t.Memory.Writes.ExpectMachine(after)
+	if u == nil {
+		return nil
+	}
+	recorded, err := t.upgrades().MarkRecorded(ctx, u, t.Facts.Now)
+	if err == nil {
+		t.Memory.Parts.Expect(recorded, t.Facts.Now)
+	}
+	return err
+}
+
+// recordTemplate has an infrastructure machine say that it was made from the template that is wanted.
+func (t *Turn) recordTemplate(ctx context.Context, m *Machine, goal drift.Goal) error {
+	ref := goal.Infrastructure()
+	if m.Infrastructure == nil || !ref.IsDefined() {
+		return nil
+	}
+	if was, cloned := m.Infrastructure.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation]; !cloned || was == ref.Name {
+		return nil
+	}
+	after := m.Infrastructure.DeepCopy()
+	annotations := after.GetAnnotations()
+	annotations[clusterv1.TemplateClonedFromNameAnnotation] = ref.Name
+	annotations[clusterv1.TemplateClonedFromGroupKindAnnotation] = schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}.String()
+	after.SetAnnotations(annotations)
+	if err := t.Client.Patch(ctx, after, client.MergeFrom(m.Infrastructure)); err != nil {
+		return fmt.Errorf("recording the template of %s %s: %w", after.GetKind(), after.GetName(), err)
+	}
+	m.Infrastructure = after
+	t.Memory.Parts.Expect(after, t.Facts.Now)
+	return nil
+}
+
+// syncUpdates keeps what tells people and others of upgrades in place: the status of each ControlPlaneUpgrade, and on the object that somebody else
+// is to upgrade its machines.
+func (t *Turn) syncUpdates(ctx context.Context) error {
+	if t.Nodeless {
+		return nil
+	}
+	var machines []inplace.Machine
+	outdated := false
+	for _, m := range t.Machines {
+		if m.Drift == nil {
+			return nil // it was not looked at
+		}
+		outdated = outdated || m.Drift.Outdated()
+		machines = append(machines, inplace.Machine{Name: m.Name, Behind: m.Drift.Outdated() && m.Drift.OnNode()})
+	}
+	if err := t.upgrades().Sync(ctx, t.Updates, t.updateGroup(), machines, t.Facts.Group.Paused); err != nil {
+		return err
+	}
+	wanted := ""
+	if outdated && t.Facts.Policy.InPlace == plan.InPlaceExternal {
+		wanted = t.Spec.Version
+	}
+	if t.Object.GetAnnotations()[inplace.NeededAnnotation] == wanted {
+		return nil
+	}
+	return t.Annotate(ctx, map[string]string{inplace.NeededAnnotation: wanted})
+}
+
+// ofUpgrade returns the group of the cluster in which a node is upgraded in place.
+func (c *Controller) ofUpgrade(ctx context.Context, o client.Object) []ctrl.Request {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetLabels()[clusterv1.ClusterNameLabel]}}
+	if c.Kind.Type().Nodeless {
+		return nil
+	}
+	return c.ofView(ctx, cluster)
+}

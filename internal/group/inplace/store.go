@@ -1,0 +1,210 @@
+// Package inplace reads and writes the objects by which machines of a group are upgraded in place, in the management cluster. What they say and which
+// are made is known to package updates.
+package inplace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/updates"
+)
+
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=controlplaneupgrades,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=controlplaneupgrades/status,verbs=patch
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=controlplaneupgrades/finalizers,verbs=update
+
+// NeededAnnotation on a control plane tells others that its machines are to be upgraded in place.
+const NeededAnnotation = upgradev1.NeededAnnotation
+
+type (
+	// Seen are the upgrades of one cluster.
+	Seen = updates.Seen
+	// Group is what the upgrades of a control plane's machines have in common.
+	Group = updates.Group
+	// Machine is how one machine of a control plane is.
+	Machine = updates.Machine
+	// NodeUpgrade is the upgrade of one machine.
+	NodeUpgrade = upgradev1.NodeUpgrade
+)
+
+// Fact is what a decision may know of a machine's NodeUpgrade; nil: it has none. goal is what is wanted now.
+func Fact(u *NodeUpgrade, goal drift.Goal) plan.Update { return updates.Fact(u, goal) }
+
+// Store reaches the objects of one cluster's upgrades. Client reads from the cache and writes; APIReader reads from the API server.
+type Store struct {
+	Client    client.Client
+	APIReader client.Reader
+	// Namespace and Cluster are those of the Cluster.
+	Namespace, Cluster string
+}
+
+func (s Store) selected() []client.ListOption {
+	return []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.Cluster}}
+}
+
+// Read reads the upgrades.
+func (s Store) Read(ctx context.Context) (Seen, error) {
+	nodes, err := s.nodes(ctx, s.Client)
+	if err != nil {
+		return Seen{}, err
+	}
+	var groups upgradev1.ControlPlaneUpgradeList
+	if err := s.Client.List(ctx, &groups, s.selected()...); err != nil {
+		return Seen{}, fmt.Errorf("listing the ControlPlaneUpgrades of cluster %s: %w", s.Cluster, err)
+	}
+	return Seen{Nodes: nodes, Groups: groups.Items}, nil
+}
+
+func (s Store) nodes(ctx context.Context, reader client.Reader) ([]NodeUpgrade, error) {
+	var list upgradev1.NodeUpgradeList
+	if err := reader.List(ctx, &list, s.selected()...); err != nil {
+		return nil, fmt.Errorf("listing the NodeUpgrades of cluster %s: %w", s.Cluster, err)
+	}
+	return list.Items, nil
+}
+
+// conflict ends a step that rests on what is no longer true.
+func conflict(name, why string) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: upgradev1.GroupVersion.Group, Resource: "nodeupgrades"}, name, errors.New(why))
+}
+
+// Begin begins the upgrade of one of the machines that are behind: its NodeUpgrade, which belongs to the ControlPlaneUpgrade of what is wanted now.
+// all are the group's machines: of these no other may be under way, by the API server's own word, as a cache may not show an own write yet. Repeated, it does what is left.
+func (s Store) Begin(ctx context.Context, g Group, all, behind []string, machine string, first bool) error {
+	nodes, err := s.nodes(ctx, s.APIReader)
+	if err != nil {
+		return err
+	}
+	for i := range nodes {
+		u := &nodes[i]
+		if of := u.Spec.Machine.Name; of != machine && !updates.IsRecorded(u) && slices.Contains(all, of) {
+			return conflict(u.Name, "another machine is being upgraded")
+		}
+	}
+	parent, err := s.ensureGroup(ctx, g, behind, machine)
+	if err != nil {
+		return err
+	}
+	made := g.NodeUpgrade(parent, machine, first)
+	if i := slices.IndexFunc(nodes, func(u NodeUpgrade) bool { return u.Name == made.Name }); i >= 0 {
+		return s.reuse(ctx, &nodes[i])
+	}
+	if err := s.Client.Create(ctx, made); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return conflict(made.Name, "it was made in this moment")
+		}
+		return fmt.Errorf("creating NodeUpgrade %s: %w", made.Name, err)
+	}
+	return nil
+}
+
+// ensureGroup returns the ControlPlaneUpgrade of a goal, and makes it where it is not there. One that was made for other machines, or is done, when the same was wanted
+// before, makes room for another: its spec cannot be changed.
+func (s Store) ensureGroup(ctx context.Context, g Group, behind []string, machine string) (*upgradev1.ControlPlaneUpgrade, error) {
+	wanted := g.ControlPlaneUpgrade(behind)
+	err := s.Client.Create(ctx, wanted)
+	if err == nil {
+		return wanted, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("creating ControlPlaneUpgrade %s: %w", wanted.Name, err)
+	}
+	there := &upgradev1.ControlPlaneUpgrade{}
+	if err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
+		return nil, fmt.Errorf("reading ControlPlaneUpgrade %s: %w", wanted.Name, err)
+	}
+	owner := metav1.GetControllerOf(there)
+	if owner == nil || owner.UID != g.Owner.UID {
+		return nil, fmt.Errorf("creating ControlPlaneUpgrade %s: the name is taken by one that does not belong to %s %s", wanted.Name, g.Ref.Kind, g.Name)
+	}
+	fits := slices.ContainsFunc(there.Spec.MachinesRequireUpgrade, func(r upgradev1.MachineReference) bool { return r.Name == machine })
+	if fits && there.DeletionTimestamp.IsZero() && !ptr.Deref(there.Status.Ready, false) {
+		return there, nil
+	}
+	return nil, s.makeRoom(ctx, there)
+}
+
+// reuse takes a NodeUpgrade of the same name for the one that was to be made, unless its work was recorded before: then it makes room.
+func (s Store) reuse(ctx context.Context, there *NodeUpgrade) error {
+	if !updates.IsRecorded(there) && there.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return s.makeRoom(ctx, there)
+}
+
+// makeRoom deletes an object in whose place another is to be made, and is a conflict: that is done when it is gone.
+func (s Store) makeRoom(ctx context.Context, there client.Object) error {
+	if err := s.Delete(ctx, there); err != nil {
+		return err
+	}
+	return conflict(there.GetName(), "an earlier upgrade to the same goes first")
+}
+
+// Delete deletes an object of upgrades.
+func (s Store) Delete(ctx context.Context, o client.Object) error {
+	uid := o.GetUID()
+	err := s.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %T %s: %w", o, o.GetName(), err)
+	}
+	return nil
+}
+
+// MarkRecorded notes on a NodeUpgrade that its machine's objects tell of it, and returns it as it is then.
+func (s Store) MarkRecorded(ctx context.Context, u *NodeUpgrade, now time.Time) (*NodeUpgrade, error) {
+	after := u.DeepCopy()
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, upgradev1.RecordedAnnotation, now.UTC().Format(time.RFC3339))
+	if err := s.Client.Patch(ctx, after, client.MergeFrom(u)); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("noting on NodeUpgrade %s that it is recorded: %w", u.Name, err)
+	}
+	return after, nil
+}
+
+// Sync keeps the status of the group's ControlPlaneUpgrades. What was wanted before and is done, or was never begun, is deleted.
+func (s Store) Sync(ctx context.Context, seen Seen, g Group, machines []Machine, paused bool) error {
+	for i := range seen.Groups {
+		of := &seen.Groups[i]
+		owner := metav1.GetControllerOf(of)
+		if owner == nil || owner.UID != g.Owner.UID || !of.DeletionTimestamp.IsZero() {
+			continue
+		}
+		var err error
+		switch {
+		case of.Labels[upgradev1.WantedLabel] == g.Goal.Hash():
+			err = s.writeStatus(ctx, of, seen.Status(of, machines, paused))
+		case !seen.HasOpen(of):
+			err = s.Delete(ctx, of)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Store) writeStatus(ctx context.Context, of *upgradev1.ControlPlaneUpgrade, status upgradev1.GroupUpgradeStatus) error {
+	if equality.Semantic.DeepEqual(of.Status, status) {
+		return nil
+	}
+	after := of.DeepCopy()
+	after.Status = status
+	if err := s.Client.Status().Patch(ctx, after, client.MergeFrom(of)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of ControlPlaneUpgrade %s: %w", of.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package stacked
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// inPlace is the user's policy.
+func inPlace(given controlplanev1.InPlacePolicy) plan.InPlace {
+	if given == controlplanev1.InPlaceNever {
+		return plan.InPlaceNever
+	}
+	return plan.InPlace(given)
+}
+
+// Goal implements group.Kind.
+func (*Kind) Goal(t *group.Turn) drift.Goal {
+	spec := of(t).Spec
+	return drift.NewGoal(spec.Version, spec.KubeadmConfigSpec.ClusterConfiguration, spec.MachineTemplate.Spec.InfrastructureRef)
+}
+
+// Record implements group.Kind. The upgrade has renewed the certificates: when they expire is written anew, and not taken away until
+// it is known, as whoever finds no date goes on with the last one that it knew.
+func (*Kind) Record(ctx context.Context, t *group.Turn, m *group.Machine, after *clusterv1.Machine, goal drift.Goal) error {
+	record, known := goal.RecordOf(partsOf(m))
+	if _, annotated := after.Annotations[drift.RecordAnnotation]; annotated && known {
+		after.Annotations[drift.RecordAnnotation] = drift.RecordText(record)
+	}
+	end, err := newEnd(ctx, t, m)
+	if err != nil {
+		return err
+	}
+	write := func(object metav1.Object) {
+		if _, dated := object.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation]; dated && !end.IsZero() {
+			object.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation] = end.UTC().Format(time.RFC3339)
+		}
+	}
+	write(after)
+	config := kubeadmConfig(m)
+	if config == nil {
+		return nil
+	}
+	written := config.DeepCopy()
+	write(written)
+	if known {
+		written.Spec.ClusterConfiguration = record
+	}
+	if err := t.Client.Patch(ctx, written, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("recording the update of Machine %s in its KubeadmConfig: %w", m.Name, err)
+	}
+	m.Bootstrap = written
+	t.Memory.Parts.Expect(written, t.Facts.Now)
+	return nil
+}
+
+// renewedTime is how long an API server may take to show its new certificate.
+const renewedTime = 3 * time.Second
+
+// newEnd asks the API server of a machine that was upgraded when its certificate expires now. Zero: nothing was done on the node, or nobody recorded
+// when the one before expires.
+func newEnd(ctx context.Context, t *group.Turn, m *group.Machine) (time.Time, error) {
+	if t.Updates.Of(m.Name) == nil || partsOf(m).CertificatesEnd().IsZero() {
+		return time.Time{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewedTime)
+	defer cancel()
+	end, err := certs.APIServerEnd(ctx, apiServerOf(t, m))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("asking the API server of Machine %s for its new certificate: %w", m.Name, err)
+	}
+	memoryOf(t.Memory).expiries.Done(m.UID, end, nil, t.Facts.Now)
+	return end, nil
+}
