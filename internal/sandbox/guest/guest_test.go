@@ -118,7 +118,7 @@ func TestUnitIsStartedAgain(t *testing.T) {
 
 func TestSystemctl(t *testing.T) {
 	u, _ := newTestUnit(t, "exec sleep 1000")
-	units := map[string]*unit{"test": u}
+	units := &units{known: map[string]*unit{"test": u}}
 	for _, c := range []struct {
 		args     string
 		code     int

@@ -21,7 +21,7 @@ type machine struct {
 	boot     *Boot
 	log      *logFile
 	children *children
-	units    map[string]*unit
+	units    *units
 
 	mu     sync.Mutex
 	status Status
@@ -78,11 +78,8 @@ func (m *machine) startUnits() error {
 	if err != nil {
 		return err
 	}
-	if err := listenNotify(m.units["etcd"]); err != nil {
-		return err
-	}
 	ended, kubeletEnded := make(chan struct{}, 1), make(chan struct{}, 1)
-	for _, u := range m.units {
+	for _, u := range m.units.known {
 		if u.name == "kubelet" {
 			u.ended = kubeletEnded
 		}
@@ -95,6 +92,9 @@ func (m *machine) startUnits() error {
 		}
 		go u.supervise()
 	}
+	if err := m.startWritten(); err != nil {
+		return err
+	}
 	if !m.boot.Containers {
 		return m.update(func(s *Status) { s.Ready = true })
 	}
@@ -106,6 +106,24 @@ func (m *machine) startUnits() error {
 			m.say("%v", err)
 		}
 	}()
+	return nil
+}
+
+// startWritten starts the units that somebody wrote on the machine, and enabled.
+func (m *machine) startWritten() error {
+	names, err := m.units.enabled()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		u, err := m.units.find(name)
+		if err != nil {
+			return err
+		}
+		if u != nil && u.file != "" {
+			u.start()
+		}
+	}
 	return nil
 }
 

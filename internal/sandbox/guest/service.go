@@ -16,15 +16,9 @@ import (
 	"time"
 )
 
-// etcdFile is the one unit that may be written on a machine: by etcdadm, with drop-ins beside it.
-const etcdFile = "/etc/systemd/system/etcd.service"
-
-// notifySocket is where a unit's program says that it is ready.
-func notifySocket(unit string) string { return filepath.Join(runDir, "notify."+unit) }
-
 // listenNotify hears what a unit's program says of itself, for the machine's life.
-func listenNotify(u *unit) error {
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notifySocket(u.name), Net: "unixgram"})
+func listenNotify(u *unit, socket string) error {
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("listening for %s: %w", u.name, err)
 	}

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,7 +115,7 @@ func TestStartWaits(t *testing.T) {
 	u.service = func() (service, error) {
 		return service{argv: []string{"/bin/sh", "-c", script}, notifies: true, restart: restartOnFailure}, nil
 	}
-	units := map[string]*unit{"test": u}
+	units := &units{known: map[string]*unit{"test": u}}
 	if got := systemctl(units, []string{"start", "test"}); got.Code != exitNotLoaded {
 		t.Errorf("without a file: %+v", got)
 	}
@@ -144,4 +145,57 @@ func TestStartWaits(t *testing.T) {
 		t.Errorf("an end without a failure before it was ready: %+v", got)
 	}
 	eventually(t, "it stays down after an end without a failure", func() bool { return u.state().active == "inactive" })
+}
+
+// TestWrittenUnits: a unit exists from the moment somebody writes its file, is started again after a failure, starts with the machine
+// when it is enabled, and is gone with its file.
+func TestWrittenUnits(t *testing.T) {
+	dir, log := t.TempDir(), &buffer{}
+	machine := func() *units {
+		return &units{
+			children: oneReaper(), dir: dir, run: t.TempDir(), known: map[string]*unit{},
+			logTo: func(string) (io.Writer, error) { return log, nil },
+		}
+	}
+	u := machine()
+	call := func(args string) answer { return systemctl(u, strings.Fields(args)) }
+	if got := call("start job"); got.Code != exitNotLoaded {
+		t.Errorf("without a file: %+v", got)
+	}
+	writeAll(t, map[string]string{
+		dir + "/job.service": "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sh " + dir + "/job WORD\nEnvironment=NAME=job\nRestart=on-failure\nRestartSec=10ms\n",
+		dir + "/job":         "echo begun $1 $NAME\n[ -e " + dir + "/go ] || exit 3\nexec sleep 1000\n",
+	})
+	for _, args := range []string{"daemon-reload", "enable job.service", "start job.service"} {
+		if got := call(args); got.Code != 0 {
+			t.Fatalf("%s: %+v", args, got)
+		}
+	}
+	eventually(t, "it is started again after a failure", func() bool { return strings.Count(log.String(), "begun WORD job\n") >= 2 })
+	writeAll(t, map[string]string{dir + "/go": ""})
+	eventually(t, "it goes on", func() bool { return call("is-active job").Code == 0 })
+	if got := call("show job -p LoadState,UnitFileState"); got.Out != "LoadState=loaded\nUnitFileState=enabled\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := call("stop job"); got.Code != 0 || call("is-active job").Code == 0 {
+		t.Errorf("stop: %+v", got)
+	}
+	u = machine() // as after a restart of the machine
+	if names, err := u.enabled(); err != nil || !slices.Equal(names, []string{"job"}) {
+		t.Errorf("enabled: %v, %v", names, err)
+	}
+	if got := call("disable --now job"); got.Code != 0 {
+		t.Errorf("disable: %+v", got)
+	}
+	if err := os.Remove(dir + "/job.service"); err != nil {
+		t.Fatal(err)
+	}
+	if got := call("start job"); got.Code != exitNotLoaded {
+		t.Errorf("its file is gone: %+v", got)
+	}
+	for _, name := range []string{"../job", "job@1", "a/b", ".hidden", "-x"} {
+		if got, err := u.find(name); got != nil || err != nil {
+			t.Errorf("%s is no name of a unit: %v, %v", name, got, err)
+		}
+	}
 }

@@ -63,7 +63,7 @@ func askSystemctl(args []string) (answer, error) {
 }
 
 // serveSystemctl answers until the listener is closed.
-func serveSystemctl(l net.Listener, units map[string]*unit) error {
+func serveSystemctl(l net.Listener, t *units) error {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -74,7 +74,7 @@ func serveSystemctl(l net.Listener, units map[string]*unit) error {
 			var args []string
 			if json.NewDecoder(conn).Decode(&args) == nil {
 				// Whoever asked may be gone; nobody else wants the answer.
-				_ = json.NewEncoder(conn).Encode(systemctl(units, args))
+				_ = json.NewEncoder(conn).Encode(systemctl(t, args))
 			}
 		}()
 	}
@@ -157,7 +157,7 @@ func notFound(verb, how string) func(string) answer {
 }
 
 // systemctl carries out one call.
-func systemctl(units map[string]*unit, args []string) answer {
+func systemctl(t *units, args []string) answer {
 	c, err := parseCall(args)
 	if err != nil {
 		return answer{Err: "systemctl: " + err.Error() + "\n", Code: exitFailed}
@@ -176,10 +176,14 @@ func systemctl(units map[string]*unit, args []string) answer {
 	var all answer
 	for _, name := range c.units {
 		var one answer
-		if u, ok := units[name]; ok && u.exists() {
-			one = verb.run(u, c)
-		} else {
+		u, err := t.find(name)
+		switch {
+		case err != nil:
+			one = answer{Err: fmt.Sprintf("Failed to %s %s.service: %v\n", c.verb, name, err), Code: exitFailed}
+		case u == nil:
 			one = verb.missing(name)
+		default:
+			one = verb.run(u, c)
 		}
 		if c.quiet {
 			one.Out = ""
