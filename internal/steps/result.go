@@ -80,6 +80,9 @@ func ParseResult(message string) Result {
 	}
 }
 
+// PodLabel is on the pod that carries the steps out, with any value: draining its node leaves it there.
+const PodLabel = "upgrade.cluster.x-k8s.io/upgrader"
+
 // Permission is what the pod's ServiceAccount must be allowed to do in the cluster, beside what the node itself may.
 type Permission struct{ Group, Resource, Verb string }
 

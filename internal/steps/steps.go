@@ -43,6 +43,8 @@ type Wanted struct {
 	KubernetesVersion string `json:"kubernetesVersion"`
 	// EtcdVersion is the image tag of stacked etcd. Defaults to what kubeadm's configuration says, or else to the one of kubeadm.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
+	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
+	Patches string `json:"patches,omitempty"`
 	// First: it is the first node of its control plane, so that what the cluster has once is brought up to date with it.
 	First bool `json:"first,omitempty"`
 	// SingleNode: the cluster has no other node, so that pods have nowhere to go.

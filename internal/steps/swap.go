@@ -1,0 +1,164 @@
+package steps
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Phase is how far the swap is. Each phase can be repeated: after any cut it is simply done again.
+type Phase string
+
+// The phases of the swap. Empty: it has not begun.
+const (
+	// Preparing: the new files are put beside those that they replace. Nothing is interrupted.
+	Preparing Phase = "Preparing"
+	// Stopping: the kubelet is stopped, and the containers of the static pods are ended.
+	Stopping Phase = "Stopping"
+	// Replacing: files take the places of those that they replace.
+	Replacing Phase = "Replacing"
+	// Starting: the kubelet is started.
+	Starting Phase = "Starting"
+	// Proving: it is awaited that all components serve at the new version.
+	Proving Phase = "Proving"
+	// Committed: they do. The swap is over.
+	Committed Phase = "Committed"
+	// Abandoned: it failed before anything was interrupted or replaced. The swap is over.
+	Abandoned Phase = "Abandoned"
+	// Reverting: the kubelet and the containers are stopped again, and the backup is put back.
+	Reverting Phase = "Reverting"
+	// Restarting: the old version is started, and it is awaited that it serves.
+	Restarting Phase = "Restarting"
+	// RestoringData: the only member of etcd does not serve at the old version, and gets its data from the snapshot.
+	RestoringData Phase = "RestoringData"
+	// Reverted: the old version serves. The swap is over.
+	Reverted Phase = "Reverted"
+	// Broken: neither version serves. The swap is over, and a person is needed.
+	Broken Phase = "Broken"
+)
+
+// next is the phase after one that succeeded.
+var next = map[Phase]Phase{
+	"": Preparing, Preparing: Stopping, Stopping: Replacing, Replacing: Starting, Starting: Proving, Proving: Committed,
+	Reverting: Restarting, RestoringData: Restarting, Restarting: Reverted,
+}
+
+// Forward reports whether the phase leads to the new version, and is not the end.
+func (p Phase) Forward() bool {
+	return slices.Contains([]Phase{Preparing, Stopping, Replacing, Starting, Proving}, p)
+}
+
+// Over reports whether nothing follows.
+func (p Phase) Over() bool {
+	return slices.Contains([]Phase{Committed, Abandoned, Reverted, Broken}, p)
+}
+
+// mostStarts is how often the service of the swap may begin, in each direction: what kills it again and again is the upgrade itself.
+const mostStarts = 10
+
+// Journal is what a node remembers of its upgrade: written before each phase of the swap begins.
+type Journal struct {
+	// Wanted is what the node is brought to.
+	Wanted Wanted `json:"wanted"`
+	// Phase is that which is under way, or the last one.
+	Phase Phase `json:"phase,omitempty"`
+	// Starts counts how often the service began, in this direction.
+	Starts int `json:"starts,omitempty"`
+	// Reason says why the new version did not stay.
+	Reason string `json:"reason,omitempty"`
+	// Reported is the attempt that reported the failure to its pod's owner; 0: none has.
+	Reported int32 `json:"reported,omitempty"`
+	// OnlyMember: no other member of etcd had a vote when the backup was taken, so that nobody else keeps the data.
+	OnlyMember bool `json:"onlyMember,omitempty"`
+	// DataRestored: etcd's data came from the snapshot.
+	DataRestored bool `json:"dataRestored,omitempty"`
+}
+
+// Take returns the journal to go on with for an upgrade, given what the node remembers. An upgrade that has ended, and one whose failure
+// was reported by an earlier attempt, begin anew. An error: another upgrade is under way.
+func (j Journal) Take(wanted Wanted) (Journal, error) {
+	fresh := Journal{Wanted: wanted}
+	if j.Wanted.ID != wanted.ID {
+		if j.Phase != "" && !j.Phase.Over() {
+			return j, fmt.Errorf("upgrading node %s: another upgrade, to %s, is under way in phase %s", wanted.Node, j.Wanted.KubernetesVersion, j.Phase)
+		}
+		return fresh, nil
+	}
+	failed := j.Phase.Over() && j.Phase != Committed
+	if failed && j.Reported != 0 && j.Reported != wanted.Attempt {
+		return fresh, nil
+	}
+	j.Wanted = wanted
+	return j, nil
+}
+
+// Begun reports whether the swap has begun, so that what it works with must not be made anew.
+func (j Journal) Begun() bool { return j.Phase != "" }
+
+// Resumed is the journal when the service of the swap begins, for the first time or again.
+func (j Journal) Resumed() Journal {
+	if j.Phase.Over() {
+		return j
+	}
+	if j.Phase == "" {
+		j.Phase = Preparing
+	}
+	j.Starts++
+	if j.Starts > mostStarts {
+		return j.Failed(fmt.Sprintf("it was interrupted %d times", mostStarts))
+	}
+	return j
+}
+
+// Done is the journal after its phase succeeded.
+func (j Journal) Done() Journal {
+	if to, ok := next[j.Phase]; ok {
+		j.Phase = to
+	}
+	return j
+}
+
+// Failed is the journal after its phase failed for a reason. The first reason is kept: what follows it may be its consequence.
+func (j Journal) Failed(reason string) Journal {
+	switch {
+	case j.Phase.Over():
+		return j
+	case j.Phase == "" || j.Phase == Preparing:
+		j.Phase, j.Reason = Abandoned, reason
+	case j.Phase.Forward():
+		j.Phase, j.Reason, j.Starts = Reverting, reason, 0
+	case j.Starts > mostStarts:
+		j.Phase, j.Reason = Broken, j.Reason+"; and going back: "+reason
+	}
+	return j
+}
+
+// NotServing is the journal when the old version was started again and does not serve. etcd's data are put back from the snapshot only where that can
+// be the cause and loses the least: no member beside this one, and this one does not serve.
+func (j Journal) NotServing(etcdServes bool, reason string) Journal {
+	if j.Phase == Restarting && j.OnlyMember && !etcdServes && !j.DataRestored {
+		j.Phase, j.DataRestored = RestoringData, true
+		return j
+	}
+	j.Starts = mostStarts + 1
+	return j.Failed(reason)
+}
+
+// Outcome is what the swap reports when it is over.
+func (j Journal) Outcome() Result {
+	switch j.Phase {
+	case Committed:
+		return Result{State: Done}
+	case Abandoned:
+		return Result{State: Failed, Message: j.Reason, Advice: "nothing was interrupted or replaced; retry when the cause is gone"}
+	case Reverted:
+		data := "etcd kept its data"
+		if j.DataRestored {
+			data = "etcd's data are those of the snapshot that was taken before"
+		}
+		return Result{State: RolledBack, Message: j.Reason, Advice: "the node runs what it ran before, and " + data + "; retry when the cause is gone"}
+	case Broken:
+		return Result{State: Failed, Message: j.Reason, Advice: "the node serves at neither version: look at the logs of its kubelet and containers; the backup is kept on the node"}
+	default:
+		return Result{}
+	}
+}

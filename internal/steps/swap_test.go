@@ -1,0 +1,127 @@
+package steps
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSwap: the phases in their order, forward and back.
+func TestSwap(t *testing.T) {
+	j := Journal{}.Resumed()
+	var seen []string
+	for !j.Phase.Over() {
+		seen = append(seen, string(j.Phase))
+		j = j.Done()
+	}
+	if got := strings.Join(seen, " "); got != "Preparing Stopping Replacing Starting Proving" || j.Phase != Committed {
+		t.Errorf("%s, then %s", got, j.Phase)
+	}
+	if j.Done() != j || j.Failed("x") != j || j.Resumed() != j {
+		t.Error("what is over goes on")
+	}
+}
+
+// TestSwapFails: what was not interrupted is abandoned; all else is put back, and the first reason is kept.
+func TestSwapFails(t *testing.T) {
+	for phase, want := range map[Phase]Phase{
+		"": Abandoned, Preparing: Abandoned, Stopping: Reverting, Replacing: Reverting, Starting: Reverting, Proving: Reverting,
+		Reverting: Reverting, Restarting: Restarting, RestoringData: RestoringData,
+		Committed: Committed, Reverted: Reverted, Abandoned: Abandoned, Broken: Broken,
+	} {
+		if got := (Journal{Phase: phase}).Failed("x").Phase; got != want {
+			t.Errorf("%q fails: %s, want %s", phase, got, want)
+		}
+	}
+	j := Journal{Phase: Proving, Starts: 3}.Failed("first")
+	if j.Starts != 0 || j.Failed("second").Reason != "first" {
+		t.Errorf("%+v", j)
+	}
+	if j = j.Done().Done(); j.Phase != Reverted || j.Outcome().State != RolledBack || j.Outcome().Message != "first" {
+		t.Errorf("%+v", j)
+	}
+}
+
+// TestResumed: an upgrade that is cut off again and again goes back, and a way back that is cut off again and again ends.
+func TestResumed(t *testing.T) {
+	j := Journal{Phase: Proving}
+	for range mostStarts {
+		if j = j.Resumed(); j.Phase != Proving {
+			t.Fatalf("%+v", j)
+		}
+	}
+	if j = j.Resumed(); j.Phase != Reverting || !strings.Contains(j.Reason, "interrupted") {
+		t.Fatalf("%+v", j)
+	}
+	for range mostStarts {
+		if j = j.Resumed(); j.Phase != Reverting {
+			t.Fatalf("%+v", j)
+		}
+	}
+	if j = j.Resumed(); j.Phase != Broken || j.Outcome().State != Failed {
+		t.Errorf("%+v", j)
+	}
+}
+
+// TestNotServing: the snapshot is used once, for the only member, and only when that does not serve.
+func TestNotServing(t *testing.T) {
+	for name, test := range map[string]struct {
+		only, serves, restored bool
+		want                   Phase
+	}{
+		"the only member is down":               {true, false, false, RestoringData},
+		"it serves, something else does not":    {true, true, false, Broken},
+		"others keep the data":                  {false, false, false, Broken},
+		"the snapshot did not help":             {true, false, true, Broken},
+		"others serve, something else does not": {false, true, false, Broken},
+	} {
+		j := Journal{Phase: Restarting, Reason: "first", DataRestored: test.restored, OnlyMember: test.only}.NotServing(test.serves, "second")
+		if j.Phase != test.want {
+			t.Errorf("%s: %s, want %s", name, j.Phase, test.want)
+		}
+		if j.Phase == Broken && j.Reason != "first; and going back: second" {
+			t.Errorf("%s: %s", name, j.Reason)
+		}
+		if j.Phase == RestoringData && (!j.DataRestored || j.Done().Phase != Restarting) {
+			t.Errorf("%s: %+v", name, j)
+		}
+	}
+	if got := (Journal{Phase: Reverted, DataRestored: true}).Outcome(); !strings.Contains(got.Advice, "snapshot") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTake: who goes on, who begins anew, and who must wait.
+func TestTake(t *testing.T) {
+	for name, test := range map[string]struct {
+		has   Journal
+		fresh bool
+		err   string
+	}{
+		"nothing before":                 {Journal{}, true, ""},
+		"another one under way":          {Journal{Wanted: Wanted{ID: "b"}, Phase: Proving}, false, "another upgrade"},
+		"another one not begun":          {Journal{Wanted: Wanted{ID: "b"}}, true, ""},
+		"another one, over":              {Journal{Wanted: Wanted{ID: "b"}, Phase: Committed}, true, ""},
+		"cut off":                        {Journal{Wanted: Wanted{ID: "a"}, Phase: Proving}, false, ""},
+		"done":                           {Journal{Wanted: Wanted{ID: "a"}, Phase: Committed}, false, ""},
+		"done, reported":                 {Journal{Wanted: Wanted{ID: "a"}, Phase: Committed, Reported: 1}, false, ""},
+		"rolled back, not reported":      {Journal{Wanted: Wanted{ID: "a"}, Phase: Reverted}, false, ""},
+		"rolled back, reported by us":    {Journal{Wanted: Wanted{ID: "a"}, Phase: Reverted, Reported: 2}, false, ""},
+		"rolled back, reported before":   {Journal{Wanted: Wanted{ID: "a"}, Phase: Reverted, Reported: 1}, true, ""},
+		"abandoned, reported before":     {Journal{Wanted: Wanted{ID: "a"}, Phase: Abandoned, Reported: 1}, true, ""},
+		"broken, reported before":        {Journal{Wanted: Wanted{ID: "a"}, Phase: Broken, Reported: 1}, true, ""},
+		"going back, reported by nobody": {Journal{Wanted: Wanted{ID: "a"}, Phase: Reverting}, false, ""},
+	} {
+		wanted := Wanted{ID: "a", Attempt: 2, KubernetesVersion: "v1.36.3"}
+		got, err := test.has.Take(wanted)
+		if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err == nil && (got.Phase == "" != test.fresh || got.Wanted != wanted) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if test.fresh && got.Begun() {
+			t.Errorf("%s: it begins anew, and has begun", name)
+		}
+	}
+}
