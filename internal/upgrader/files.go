@@ -1,0 +1,195 @@
+package upgrader
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// beside is the name under which a new file waits in the folder of the one that it replaces. The kubelet reads no manifests that begin with a dot.
+func beside(target string) string {
+	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".quorate-upgrade")
+}
+
+// copyFile copies a file whole or not at all, with its permissions and owner, and makes sure that it outlives a crash of the node.
+func copyFile(source, target string) error {
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("copying %s: %w", source, err)
+	}
+	in, err := os.Open(source)
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", source, err)
+	}
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", source, err)
+	}
+	part := beside(target) + ".part"
+	out, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", source, err)
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Chmod(info.Mode().Perm())
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = os.Rename(part, target)
+	}
+	if err != nil {
+		return fmt.Errorf("copying %s to %s: %w", source, target, errors.Join(err, os.Remove(part)))
+	}
+	return nil
+}
+
+// same reports whether two files have the same content. A file that is not there is like none.
+func same(a, b string) (bool, error) {
+	first, errA := os.Stat(a)
+	second, errB := os.Stat(b)
+	if errors.Is(errA, fs.ErrNotExist) || errors.Is(errB, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err := errors.Join(errA, errB); err != nil {
+		return false, fmt.Errorf("comparing files: %w", err)
+	}
+	if first.Size() != second.Size() {
+		return false, nil
+	}
+	sumA, errA := checksum(a)
+	sumB, errB := checksum(b)
+	return bytes.Equal(sumA, sumB), errors.Join(errA, errB)
+}
+
+func checksum(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("computing a checksum: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return nil, fmt.Errorf("computing the checksum of %s: %w", path, err)
+	}
+	return sum.Sum(nil), nil
+}
+
+// mirrored are the files below a folder that mirrors the node, as paths of the node. A missing folder has none.
+func mirrored(dir string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		// What begins with a dot is a copy that was cut off.
+		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(d.Name(), ".") {
+			files = append(files, strings.TrimPrefix(path, dir))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	return files, nil
+}
+
+// prepare puts each staged file beside the one that it will replace.
+func (l layout) prepare() error {
+	files, err := mirrored(l.stage())
+	if err != nil {
+		return err
+	}
+	for _, target := range files {
+		if err := copyFile(filepath.Join(l.stage(), target), beside(target)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace renames each staged file into its place. What a cut left undone is done again.
+func (l layout) replace() error {
+	files, err := mirrored(l.stage())
+	if err != nil {
+		return err
+	}
+	for _, target := range files {
+		err := os.Rename(beside(target), target)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = l.install(filepath.Join(l.stage(), target), target)
+		}
+		if err != nil {
+			return fmt.Errorf("replacing %s: %w", target, err)
+		}
+	}
+	return syncFolders(files)
+}
+
+// install has a copy of source at target.
+func (l layout) install(source, target string) error {
+	equal, err := same(source, target)
+	if err != nil || equal {
+		return err
+	}
+	return copyFile(source, target)
+}
+
+// restore puts the backup back, and takes away what there was not before.
+func (l layout) restore() error {
+	staged, err := mirrored(l.stage())
+	if err != nil {
+		return err
+	}
+	kept, err := mirrored(l.saved())
+	if err != nil {
+		return err
+	}
+	had := map[string]bool{}
+	for _, target := range kept {
+		had[target] = true
+		if err := l.install(filepath.Join(l.saved(), target), target); err != nil {
+			return fmt.Errorf("putting back %s: %w", target, err)
+		}
+	}
+	for _, target := range staged {
+		files := []string{beside(target)}
+		if !had[target] {
+			files = append(files, target)
+		}
+		for _, file := range files {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("putting back %s: %w", target, err)
+			}
+		}
+	}
+	return syncFolders(kept)
+}
+
+// syncFolders makes sure that renames outlive a crash of the node.
+func syncFolders(files []string) error {
+	done := map[string]bool{}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		if done[dir] {
+			continue
+		}
+		done[dir] = true
+		f, err := os.Open(dir)
+		if err != nil {
+			return fmt.Errorf("syncing %s: %w", dir, err)
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("syncing %s: %w", dir, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package upgrader
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/quorate/quorate/internal/atomicfile"
+	"github.com/quorate/quorate/internal/steps"
+)
+
+// images has the runtime know all images that the new version's kubeadm names.
+func (n *node) images(ctx context.Context) (string, error) {
+	if err := eventually(ctx, patienceWithAPI, n.writeConfig); err != nil {
+		return "", err
+	}
+	kubeadm, err := n.program("kubeadm")
+	if err != nil {
+		return "", err
+	}
+	listed, err := run(ctx, nil, kubeadm, "config", "images", "list", "--config", n.config())
+	if err != nil {
+		return "", err
+	}
+	wanted := imageNames(listed)
+	missing, err := n.missingImages(ctx, wanted)
+	if err != nil {
+		return "", err
+	}
+	if len(missing) == 0 {
+		return fmt.Sprintf("all %d are there", len(wanted)), nil
+	}
+	n.say("pulling %s", strings.Join(missing, " "))
+	if _, err := run(ctx, nil, kubeadm, "config", "images", "pull", "--config", n.config()); err != nil {
+		n.say("%v", err)
+	}
+	if missing, err = n.missingImages(ctx, wanted); err != nil {
+		return "", err
+	}
+	// Others are pulled when a pod needs them.
+	missing = slices.DeleteFunc(missing, func(name string) bool { return !n.required(name) })
+	if len(missing) > 0 {
+		return "", fmt.Errorf("pulling images: the node has no %s", strings.Join(missing, ", "))
+	}
+	return fmt.Sprintf("%d are there", len(wanted)), nil
+}
+
+// imageNames are the lines of kubeadm's list that are names.
+func imageNames(output string) []string {
+	var names []string
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSpace(line); strings.Contains(line, ":") && !strings.ContainsAny(line, " \t") {
+			names = append(names, line)
+		}
+	}
+	return names
+}
+
+// required reports whether the node cannot serve without an image: it is that of a component of its control plane.
+func (n *node) required(name string) bool {
+	base, _, _ := strings.Cut(path.Base(name), ":")
+	if base == etcdName && !n.wanted.StackedEtcd {
+		return false
+	}
+	return n.wanted.Type == steps.ControlPlane && slices.Contains(components, base)
+}
+
+// missingImages are those that the runtime does not know.
+func (n *node) missingImages(ctx context.Context, names []string) ([]string, error) {
+	ctr, err := n.program("ctr")
+	if err != nil {
+		return nil, err
+	}
+	output, err := run(ctx, nil, ctr, "--namespace", "k8s.io", "images", "ls", "--quiet")
+	if err != nil {
+		return nil, err
+	}
+	known := strings.Fields(output)
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) }), nil
+}
+
+// writeConfig writes what the new version's kubeadm works with: the cluster's own configuration at the new version.
+func (n *node) writeConfig(ctx context.Context) error {
+	if _, err := os.Stat(n.config()); err == nil {
+		return nil
+	}
+	a, err := openAPI(n.credentials(), "")
+	if err != nil {
+		return err
+	}
+	var stored struct {
+		Data map[string]string `json:"data"`
+	}
+	if err := a.get(ctx, "/api/v1/namespaces/kube-system/configmaps/kubeadm-config", &stored); err != nil {
+		return fmt.Errorf("reading kubeadm's configuration: %w", err)
+	}
+	gates, err := n.featureGates(ctx)
+	if err != nil {
+		return err
+	}
+	cluster, err := clusterConfiguration(stored.Data["ClusterConfiguration"], n.wanted, gates)
+	if err != nil {
+		return err
+	}
+	documents := []map[string]any{cluster}
+	if n.wanted.Type == steps.ControlPlane {
+		local, err := n.initConfiguration()
+		if err != nil {
+			return err
+		}
+		documents = append(documents, local)
+	}
+	var text []string
+	for _, d := range documents {
+		data, err := yaml.Marshal(d)
+		if err != nil {
+			return fmt.Errorf("writing kubeadm's configuration: %w", err)
+		}
+		text = append(text, string(data))
+	}
+	return atomicfile.Write(n.config(), []byte(strings.Join(text, "---\n")), 0o600)
+}
+
+// credentials is the kubeconfig with which the node talks to the API.
+func (n *node) credentials() string {
+	if n.wanted.Type == steps.ControlPlane {
+		return adminConfig
+	}
+	return kubeletConf
+}
+
+// gate is a line of kubeadm's help on feature gates.
+var gate = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]+)=true\|false`)
+
+// featureGates are those that the new version's kubeadm knows; it refuses a configuration with others.
+func (n *node) featureGates(ctx context.Context) ([]string, error) {
+	kubeadm, err := n.program("kubeadm")
+	if err != nil {
+		return nil, err
+	}
+	help, err := run(ctx, nil, kubeadm, "init", "--help")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, found := range gate.FindAllStringSubmatch(help, -1) {
+		names = append(names, found[1])
+	}
+	return names, nil
+}
+
+// clusterConfiguration is the stored configuration as the new version is to find it.
+func clusterConfiguration(stored string, wanted steps.Wanted, gates []string) (map[string]any, error) {
+	var c map[string]any
+	if err := yaml.Unmarshal([]byte(stored), &c); err != nil {
+		return nil, fmt.Errorf("reading kubeadm's configuration: %w", err)
+	}
+	if len(c) == 0 {
+		return nil, fmt.Errorf("reading kubeadm's configuration: kubeadm-config has no ClusterConfiguration")
+	}
+	c["kubernetesVersion"] = wanted.KubernetesVersion
+	if set, ok := c["featureGates"].(map[string]any); ok {
+		for name := range set {
+			if !slices.Contains(gates, name) {
+				delete(set, name)
+			}
+		}
+	}
+	etcd, _ := c["etcd"].(map[string]any)
+	if local, ok := etcd["local"].(map[string]any); ok && wanted.EtcdVersion != "" {
+		local["imageTag"] = wanted.EtcdVersion
+	}
+	return c, nil
+}
+
+// initConfiguration is what kubeadm must know of the node itself, read from the API server that runs on it.
+func (n *node) initConfiguration() (map[string]any, error) {
+	p, err := manifestOf(manifestDir, apiServer)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, fmt.Errorf("reading %s: there is no manifest of the API server", manifestDir)
+	}
+	if _, err := serverOf(p); err != nil {
+		return nil, err
+	}
+	c := map[string]any{
+		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration",
+		"localAPIEndpoint": map[string]any{"advertiseAddress": flagOf(p, "advertise-address"), "bindPort": port(flagOf(p, "secure-port"))},
+		"nodeRegistration": map[string]any{"name": n.wanted.Node},
+	}
+	if n.wanted.Patches != "" {
+		c["patches"] = map[string]any{"directory": n.wanted.Patches}
+	}
+	return c, nil
+}

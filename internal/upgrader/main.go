@@ -1,0 +1,190 @@
+package upgrader
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/steps"
+)
+
+// serviceCommand is the command of the service that swaps; it runs on the node itself, outside of any pod.
+const serviceCommand = "swap-service"
+
+// terminationLog is where the kubelet reads a container's termination message.
+const terminationLog = "/dev/termination-log"
+
+// exitUsage is the exit code when the command line makes no sense.
+const exitUsage = 64
+
+// Main runs one command and returns its exit code:
+//
+//	upgrader STEP --spec JSON
+//	upgrader swap-service
+func Main(ctx context.Context, args []string, out io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprintln(out, "upgrader is started by Quorate, not by hand")
+		return exitUsage
+	}
+	if args[0] == serviceCommand {
+		if err := (service{at: layout{dir: home}, out: out}).run(ctx); err != nil {
+			fmt.Fprintf(out, "%v\n", err)
+			return 1
+		}
+		return 0
+	}
+	step, known := steps.ByContainer(args[0])
+	if !known {
+		fmt.Fprintf(out, "unknown command %q\n", args[0])
+		return exitUsage
+	}
+	wanted, inside, err := parse(args[1:], out)
+	if err != nil {
+		fmt.Fprintf(out, "%v\n", err)
+		return exitUsage
+	}
+	if inside != "" {
+		return insideMain(ctx, step.Name, wanted, inside, out)
+	}
+	return report(outside(ctx, step.Name, wanted, out), out)
+}
+
+// parse reads the arguments of a step. Inside is the folder in which the node sees the image's files; empty: this is the pod.
+func parse(args []string, out io.Writer) (wanted steps.Wanted, inside string, err error) {
+	flags := flag.NewFlagSet("upgrader", flag.ContinueOnError)
+	flags.SetOutput(out)
+	spec := flags.String("spec", "", "what is wanted, as JSON")
+	flags.StringVar(&inside, "inside", "", "the folder of the image, as the node sees it; the pod's part of a step sets it")
+	if err := flags.Parse(args); err != nil {
+		return wanted, "", fmt.Errorf("reading the command line: %w", err)
+	}
+	if err := json.Unmarshal([]byte(*spec), &wanted); err != nil {
+		return wanted, "", fmt.Errorf("reading --spec: %w", err)
+	}
+	if wanted.Node == "" || wanted.ID == "" || wanted.Attempt < 1 {
+		return wanted, "", errors.New("reading --spec: id, attempt or node is missing")
+	}
+	return wanted, inside, nil
+}
+
+// report writes the result where the kubelet finds it, and returns the exit code.
+func report(r steps.Result, out io.Writer) int {
+	line, err := r.Line()
+	if err != nil {
+		fmt.Fprintf(out, "%v\n", err)
+		return 1
+	}
+	fmt.Fprintln(out, line)
+	// Outside of a pod there is no such file; then the line above is all.
+	if err := os.WriteFile(terminationLog, []byte(line), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(out, "writing the result: %v\n", err)
+	}
+	return r.State.ExitCode()
+}
+
+// outside is the pod's part of a step. All but what needs the pod's own credentials is done inside the node.
+func outside(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.Writer) steps.Result {
+	began := time.Now()
+	var r steps.Result
+	switch name {
+	case steps.Drain:
+		r = result(pod{out}.drain(ctx, wanted))
+	case steps.Uncordon:
+		r = result(pod{out}.uncordon(ctx, wanted))
+	default:
+		r = enter(ctx, name, wanted, out)
+	}
+	if name == steps.Swap && r.State != steps.Interrupted && !r.State.Succeeded() {
+		// The node serves as before: pods may come back to it.
+		if _, err := (pod{out}).uncordon(ctx, wanted); err != nil {
+			fmt.Fprintf(out, "%v\n", err)
+		}
+	}
+	r.Seconds = time.Since(began).Round(10 * time.Millisecond).Seconds()
+	return r
+}
+
+// insideMain is the node's part of a step: it writes its result to descriptor 3.
+func insideMain(ctx context.Context, name steps.Name, wanted steps.Wanted, image string, out io.Writer) int {
+	n := &node{layout: layout{dir: home}, wanted: wanted, image: image, out: out}
+	r := n.step(ctx, name)
+	if err := json.NewEncoder(os.NewFile(resultFD, "result")).Encode(r); err != nil {
+		fmt.Fprintf(out, "handing over the result: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// errSkipped says that there was nothing to do.
+var errSkipped = errors.New("skipped")
+
+// result is that of a step that said something and ended with err.
+func result(said string, err error) steps.Result {
+	switch {
+	case errors.Is(err, errSkipped):
+		return steps.Result{State: steps.Skipped, Message: plaintext.Shown(said)}
+	case err != nil:
+		return steps.Result{State: steps.Failed, Message: plaintext.Shown(err.Error()), Advice: "the node runs what it ran before this step; retry when the cause is gone"}
+	default:
+		return steps.Result{State: steps.Done, Message: plaintext.Shown(said)}
+	}
+}
+
+// node is one step at work inside the node.
+type node struct {
+	layout
+	wanted steps.Wanted
+	// image is the folder with the image's files.
+	image string
+	out   io.Writer
+	// journal is what the node remembers of this upgrade.
+	journal steps.Journal
+}
+
+// say prints a line.
+func (n *node) say(format string, args ...any) { fmt.Fprintf(n.out, format+"\n", args...) }
+
+// step carries out one step.
+func (n *node) step(ctx context.Context, name steps.Name) steps.Result {
+	remembered, err := n.loadJournal()
+	if err == nil {
+		n.journal, err = remembered.Take(n.wanted)
+	}
+	if err == nil && name == steps.Copy && !n.journal.Begun() {
+		err = n.begin()
+	}
+	if err != nil {
+		return result("", err)
+	}
+	do := map[steps.Name]func(context.Context) (string, error){
+		steps.Copy: n.copy, steps.Images: n.images, steps.Render: n.render, steps.Backup: n.backup, steps.Handover: n.handover,
+	}
+	if before, ok := do[name]; ok {
+		if n.journal.Begun() {
+			return result("the swap has begun: "+string(n.journal.Phase), errSkipped)
+		}
+		return result(before(ctx))
+	}
+	switch name {
+	case steps.Swap:
+		return n.swap(ctx)
+	case steps.Finish:
+		return result(n.finish(ctx))
+	default:
+		return result(n.verify(ctx))
+	}
+}
+
+// begin forgets what an earlier upgrade left.
+func (n *node) begin() error {
+	if err := n.saveJournal(n.journal); err != nil {
+		return err
+	}
+	return n.clear()
+}

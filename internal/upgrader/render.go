@@ -1,0 +1,221 @@
+package upgrader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quorate/quorate/internal/atomicfile"
+)
+
+func port(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// render stages the new version's manifests, and renewed certificates. Nothing of it is used before the swap.
+func (n *node) render(ctx context.Context) (string, error) {
+	if err := eventually(ctx, patienceWithAPI, n.permitAPIServer); err != nil {
+		return "", err
+	}
+	kubeadm, err := n.program("kubeadm")
+	if err != nil {
+		return "", err
+	}
+	if err := n.renderManifests(ctx, kubeadm); err != nil {
+		return "", err
+	}
+	renewed, err := n.renewCertificates(ctx, kubeadm)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("manifests of %s, and %d files with renewed certificates", n.wanted.KubernetesVersion, renewed), nil
+}
+
+// permitAPIServer lets API servers use the kubelets' API by name: newer versions of kubeadm renew their certificate without the organization
+// that allowed everything. It must be there before the first such certificate is used, and does no harm before.
+func (n *node) permitAPIServer(ctx context.Context) error {
+	a, err := openAPI(adminConfig, "")
+	if err != nil {
+		return err
+	}
+	binding := rbacv1.ClusterRoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: "kubeadm:apiserver-kubelet-client"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "kube-apiserver-kubelet-client"}},
+	}
+	err = a.send(ctx, http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding, nil)
+	if refused, ok := errors.AsType[*statusError](err); ok && refused.code == http.StatusConflict {
+		return nil
+	}
+	return err
+}
+
+// renderManifests has kubeadm write the manifests to a folder, as it would to the kubelet's.
+func (n *node) renderManifests(ctx context.Context, kubeadm string) error {
+	dir := filepath.Join(n.work(), "render")
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		return fmt.Errorf("rendering manifests: %w", err)
+	}
+	phases := [][]string{{"control-plane", "all"}}
+	if _, err := os.Stat(etcdManifest); err == nil {
+		phases = append(phases, []string{etcdName, "local"})
+	}
+	env := []string{"KUBEADM_INIT_DRYRUN_DIR=" + dir}
+	for _, phase := range phases {
+		argv := append([]string{kubeadm, "init", "phase"}, phase...)
+		if _, err := run(ctx, env, append(argv, "--config", n.config(), "--dry-run")...); err != nil {
+			return fmt.Errorf("rendering manifests: %w", err)
+		}
+	}
+	for _, component := range components {
+		old, err := manifestOf(manifestDir, component)
+		if err != nil {
+			return err
+		}
+		rendered, err := manifestOf(dir, component)
+		if err != nil {
+			return err
+		}
+		if old == nil && rendered == nil {
+			continue
+		}
+		if rendered == nil {
+			return fmt.Errorf("rendering manifests: kubeadm wrote none of %s", component)
+		}
+		if err := copyFile(filepath.Join(dir, component+".yaml"), filepath.Join(n.stage(), manifestDir, component+".yaml")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renewCertificates stages the files whose certificates kubeadm renews. It works on copies below a root of their own: those in use stay as they are.
+func (n *node) renewCertificates(ctx context.Context, kubeadm string) (int, error) {
+	root := filepath.Join(n.work(), "renew")
+	if err := os.RemoveAll(root); err != nil {
+		return 0, fmt.Errorf("renewing certificates: %w", err)
+	}
+	files, err := credentialFiles()
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		if err := copyFile(file, filepath.Join(root, file)); err != nil {
+			return 0, err
+		}
+	}
+	if err := copyFile(n.config(), filepath.Join(root, "kubeadm.yaml")); err != nil {
+		return 0, err
+	}
+	if _, err := run(ctx, nil, kubeadm, "certs", "renew", "all", "--rootfs", root, "--config", "/kubeadm.yaml"); err != nil {
+		return 0, fmt.Errorf("renewing certificates: %w", err)
+	}
+	renewed := 0
+	for _, file := range files {
+		equal, err := same(file, filepath.Join(root, file))
+		if err != nil {
+			return 0, err
+		}
+		if equal {
+			continue
+		}
+		renewed++
+		if err := copyFile(filepath.Join(root, file), filepath.Join(n.stage(), file)); err != nil {
+			return 0, err
+		}
+	}
+	if err := os.RemoveAll(root); err != nil {
+		return 0, fmt.Errorf("renewing certificates: %w", err)
+	}
+	return renewed, nil
+}
+
+// credentialFiles are the keys, certificates and kubeconfigs that kubeadm keeps. The kubelet's own is not among them: the kubelet renews it.
+func credentialFiles() ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(kubernetesDir+"/pki", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing certificates: %w", err)
+	}
+	for _, name := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf"} {
+		path := filepath.Join(kubernetesDir, name)
+		if _, err := os.Stat(path); err == nil {
+			files = append(files, path)
+		}
+	}
+	return files, nil
+}
+
+// flagName is a flag in a program's help.
+var flagName = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-zA-Z0-9-]+)`)
+
+// flagsLine is the line of kubeadm's file with the kubelet's flags.
+var flagsLine = regexp.MustCompile(`(?m)^KUBELET_KUBEADM_ARGS="([^"]*)"`)
+
+// stageKubeletFlags takes flags away that the new kubelet does not know: it would not start.
+func (n *node) stageKubeletFlags(ctx context.Context) error {
+	data, err := os.ReadFile(kubeletFlags)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the kubelet's flags: %w", err)
+	}
+	kubelet, err := n.program("kubelet")
+	if err != nil {
+		return err
+	}
+	help, err := run(ctx, nil, kubelet, "--help")
+	if err != nil {
+		return err
+	}
+	kept, dropped := knownFlags(string(data), help)
+	if len(dropped) == 0 {
+		return nil
+	}
+	n.say("the kubelet of %s does not know %s", n.wanted.KubernetesVersion, strings.Join(dropped, ", "))
+	target := filepath.Join(n.stage(), kubeletFlags)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("staging the kubelet's flags: %w", err)
+	}
+	return atomicfile.Write(target, []byte(kept), 0o644)
+}
+
+// knownFlags returns kubeadm's file without the flags that the help does not name, and these.
+func knownFlags(file, help string) (kept string, dropped []string) {
+	known := map[string]bool{}
+	for _, found := range flagName.FindAllStringSubmatch(help, -1) {
+		known[found[1]] = true
+	}
+	line := flagsLine.FindStringSubmatch(file)
+	if line == nil || len(known) == 0 {
+		return file, nil
+	}
+	var flags []string
+	for _, flag := range strings.Fields(line[1]) {
+		name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+		if strings.HasPrefix(flag, "--") && !known[name] {
+			dropped = append(dropped, "--"+name)
+			continue
+		}
+		flags = append(flags, flag)
+	}
+	return strings.Replace(file, line[0], `KUBELET_KUBEADM_ARGS="`+strings.Join(flags, " ")+`"`, 1), dropped
+}

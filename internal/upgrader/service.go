@@ -1,0 +1,218 @@
+package upgrader
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/quorate/quorate/internal/steps"
+)
+
+// service swaps, on the node itself: it may be killed at any moment and is begun again.
+type service struct {
+	at  layout
+	out io.Writer
+}
+
+func (s service) say(format string, args ...any) {
+	fmt.Fprintf(s.out, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+}
+
+// run goes on where the journal is, until the swap is over. An error: it must be begun again.
+func (s service) run(ctx context.Context) error {
+	j, err := s.at.loadJournal()
+	if err != nil {
+		return err
+	}
+	if j.Wanted.ID == "" {
+		s.say("nothing is to be done")
+		return retire(ctx)
+	}
+	j = j.Resumed()
+	for !j.Phase.Over() {
+		if err := s.at.saveJournal(j); err != nil {
+			return err
+		}
+		s.say("%s %s", j.Phase, j.Reason)
+		if j, err = s.perform(ctx, j); err != nil {
+			s.say("%v", err)
+			return err
+		}
+	}
+	s.say("%s %s", j.Phase, j.Reason)
+	if err := s.at.saveJournal(j); err != nil {
+		return err
+	}
+	return retire(ctx)
+}
+
+// perform does one phase, and returns what follows. An error: the phase is to be done again.
+func (s service) perform(ctx context.Context, j steps.Journal) (steps.Journal, error) {
+	var err error
+	switch j.Phase {
+	case steps.Preparing:
+		err = s.at.prepare()
+	case steps.Stopping:
+		err = s.stop(ctx, j)
+	case steps.Replacing:
+		err = s.at.replace()
+	case steps.Starting:
+		err = systemctl(ctx, "start", "kubelet")
+	case steps.Proving:
+		err = s.serves(ctx, j, j.Wanted.KubernetesVersion)
+	case steps.Reverting:
+		if err = s.stop(ctx, j); err == nil {
+			err = s.at.restore()
+		}
+	case steps.RestoringData:
+		err = s.restoreData(ctx, j)
+	case steps.Restarting:
+		if err = systemctl(ctx, "start", "kubelet"); err == nil {
+			err = s.serves(ctx, j, "")
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		// The node goes down, or somebody stops the service: that says nothing of the upgrade.
+		return j, fmt.Errorf("swapping in phase %s: %w", j.Phase, ctx.Err())
+	case err == nil:
+		return j.Done(), nil
+	case j.Phase == steps.Restarting:
+		return j.NotServing(s.etcdServes(ctx) == nil, err.Error()), nil
+	case j.Phase.Forward():
+		return j.Failed(err.Error()), nil
+	default:
+		return j, err
+	}
+}
+
+// stop stops the kubelet, and ends the containers that it would keep.
+func (s service) stop(ctx context.Context, j steps.Journal) error {
+	if err := systemctl(ctx, "stop", "kubelet"); err != nil {
+		return err
+	}
+	if j.Wanted.Type != steps.ControlPlane {
+		return nil
+	}
+	return s.endComponents(ctx, j.Wanted.Node)
+}
+
+// serves waits until everything on the node serves, and its Node is ready. A version, if one is given, is that of the API server and the kubelet.
+func (s service) serves(ctx context.Context, j steps.Journal, version string) error {
+	timeout := time.Duration(cmp.Or(j.Wanted.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout)) * time.Second
+	since, seen := time.Now().Add(-time.Second), ""
+	return eventually(ctx, timeout, func(ctx context.Context) error {
+		err := s.servesNow(ctx, j, version, since)
+		if err != nil && err.Error() != seen {
+			seen = err.Error()
+			s.say("%v", err)
+		}
+		return err
+	})
+}
+
+func (s service) servesNow(ctx context.Context, j steps.Journal, version string, since time.Time) error {
+	n := &node{layout: s.at, wanted: j.Wanted, out: s.out}
+	if j.Wanted.Type == steps.ControlPlane {
+		if err := s.componentsServe(ctx); err != nil {
+			return err
+		}
+	}
+	a, err := n.ownAPI()
+	if err != nil {
+		return err
+	}
+	if j.Wanted.Type == steps.ControlPlane && version != "" {
+		if err := apiVersion(ctx, a, version); err != nil {
+			return err
+		}
+	}
+	return nodeReady(ctx, a, j.Wanted.Node, version, since)
+}
+
+// componentsServe returns an error unless each component of the node answers its probe.
+func (s service) componentsServe(ctx context.Context) error {
+	for _, component := range []string{etcdName, apiServer, "kube-controller-manager", "kube-scheduler"} {
+		p, err := manifestOf(manifestDir, component)
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			continue
+		}
+		url, err := probe(p)
+		if err != nil {
+			return err
+		}
+		if err := answers(ctx, url); err != nil {
+			return fmt.Errorf("%s does not serve: %w", component, err)
+		}
+	}
+	return nil
+}
+
+// etcdServes returns an error unless the node's member answers.
+func (s service) etcdServes(ctx context.Context) error {
+	_, err := s.at.etcdctl(ctx, "endpoint", "health")
+	return err
+}
+
+// restoreData makes etcd's data anew from the snapshot: the only member keeps its name and address. What it replaces is kept beside.
+func (s service) restoreData(ctx context.Context, j steps.Journal) error {
+	if err := s.stop(ctx, j); err != nil {
+		return err
+	}
+	p, err := manifestOf(manifestDir, etcdName)
+	if err != nil {
+		return err
+	}
+	if p == nil {
+		return errors.New("restoring etcd's data: there is no manifest of etcd")
+	}
+	etcdutl, err := s.at.program("etcdutl")
+	if err != nil {
+		return err
+	}
+	dir, name, peer := flagOf(p, "data-dir"), flagOf(p, "name"), flagOf(p, "initial-advertise-peer-urls")
+	if u, err := url.Parse(peer); dir == "" || name == "" || err != nil || net.ParseIP(u.Hostname()) == nil {
+		return fmt.Errorf("restoring etcd's data: its manifest has data-dir %q, name %q, peer address %q", dir, name, peer)
+	}
+	fresh, aside := filepath.Join(filepath.Dir(dir), ".etcd-restored"), dir+".before-restore"
+	if err := os.RemoveAll(fresh); err != nil {
+		return fmt.Errorf("restoring etcd's data: %w", err)
+	}
+	// Revisions go on above all that anybody may have seen: watches and caches must not take new data for old.
+	if _, err := run(ctx, nil, etcdutl, "snapshot", "restore", s.at.snapshot(), "--data-dir", fresh, "--name", name,
+		"--initial-cluster", name+"="+peer, "--initial-advertise-peer-urls", peer, "--bump-revision", "1000000000", "--mark-compacted"); err != nil {
+		return fmt.Errorf("restoring etcd's data: %w", err)
+	}
+	if err := moveAside(dir, aside); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, dir); err != nil {
+		return fmt.Errorf("restoring etcd's data: %w", err)
+	}
+	return syncFolders([]string{dir})
+}
+
+// moveAside keeps a folder under another name. What was moved by an earlier try is the original, and stays.
+func moveAside(dir, aside string) error {
+	_, err := os.Stat(aside)
+	switch {
+	case err == nil:
+		err = os.RemoveAll(dir)
+	case os.IsNotExist(err):
+		err = os.Rename(dir, aside)
+	}
+	if err != nil {
+		return fmt.Errorf("moving %s aside: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package upgrader
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/quorate/quorate/internal/steps"
+)
+
+// ownAPI is the node's own API server, or, on a worker, the cluster's.
+func (n *node) ownAPI() (*api, error) {
+	if n.wanted.Type != steps.ControlPlane {
+		return openAPI(kubeletConf, "")
+	}
+	p, err := manifestOf(manifestDir, apiServer)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, fmt.Errorf("reading %s: there is no manifest of the API server", manifestDir)
+	}
+	server, err := serverOf(p)
+	if err != nil {
+		return nil, err
+	}
+	return openAPI(adminConfig, server)
+}
+
+// isVersion reports whether a component says a version; builds of others add a suffix.
+func isVersion(said, version string) bool {
+	return said == version || strings.HasPrefix(said, version+"-") || strings.HasPrefix(said, version+"+")
+}
+
+// apiVersion returns an error unless the API server is of the version.
+func apiVersion(ctx context.Context, a *api, version string) error {
+	var said struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := a.get(ctx, "/version", &said); err != nil {
+		return err
+	}
+	if !isVersion(said.GitVersion, version) {
+		return fmt.Errorf("the API server is of version %s, want %s", said.GitVersion, version)
+	}
+	return nil
+}
+
+// nodeReady returns an error unless the Node is ready, by a word of its kubelet that is not older than since. A version, if one is given, is the kubelet's.
+func nodeReady(ctx context.Context, a *api, name, version string, since time.Time) error {
+	var n corev1.Node
+	if err := a.get(ctx, "/api/v1/nodes/"+name, &n); err != nil {
+		return err
+	}
+	if said := n.Status.NodeInfo.KubeletVersion; version != "" && !isVersion(said, version) {
+		return fmt.Errorf("the kubelet of Node %s is of version %s, want %s", name, said, version)
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		// Times in the API are whole seconds.
+		if c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second)) {
+			return fmt.Errorf("the kubelet of Node %s has said nothing since %s", name, c.LastHeartbeatTime.UTC().Format(time.RFC3339))
+		}
+		if c.Status == corev1.ConditionTrue {
+			return nil
+		}
+		return fmt.Errorf("Node %s is not ready: %s", name, c.Message)
+	}
+	return fmt.Errorf("Node %s does not say whether it is ready", name)
+}
+
+// podReady returns an error unless a component's pod is ready, with the image of its manifest.
+func podReady(ctx context.Context, a *api, want *corev1.Pod, nodeName string) error {
+	name := want.Name + "-" + nodeName
+	var p corev1.Pod
+	if err := a.get(ctx, "/api/v1/namespaces/kube-system/pods/"+name, &p); err != nil {
+		return err
+	}
+	if len(p.Spec.Containers) == 0 || p.Spec.Containers[0].Image != want.Spec.Containers[0].Image {
+		return fmt.Errorf("pod %s is not of image %s", name, want.Spec.Containers[0].Image)
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("pod %s is not ready", name)
+}
+
+// verify waits until the node is healthy at the new version, and then removes what would have been needed to go back.
+func (n *node) verify(ctx context.Context) (string, error) {
+	if n.journal.Phase != steps.Committed {
+		return "", fmt.Errorf("verifying the node: its swap is in phase %q", n.journal.Phase)
+	}
+	timeout := time.Duration(cmp.Or(n.wanted.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout)) * time.Second
+	if err := eventually(ctx, timeout, n.healthy); err != nil {
+		return "", err
+	}
+	if err := n.clear(); err != nil {
+		return "", err
+	}
+	return "the node is healthy at " + n.wanted.KubernetesVersion, nil
+}
+
+// healthy returns an error unless all of the node is as wanted.
+func (n *node) healthy(ctx context.Context) error {
+	a, err := n.ownAPI()
+	if err != nil {
+		return err
+	}
+	if err := nodeReady(ctx, a, n.wanted.Node, n.wanted.KubernetesVersion, time.Time{}); err != nil {
+		return err
+	}
+	if n.wanted.Type != steps.ControlPlane {
+		return nil
+	}
+	for _, component := range components {
+		want, err := manifestOf(manifestDir, component)
+		if err != nil {
+			return err
+		}
+		if want == nil {
+			continue
+		}
+		if err := podReady(ctx, a, want, n.wanted.Node); err != nil {
+			return err
+		}
+	}
+	return n.memberHealthy(ctx)
+}
+
+// memberHealthy returns an error unless the node's member of etcd, if there is one, answers and votes.
+func (n *node) memberHealthy(ctx context.Context) error {
+	if _, err := os.Stat(etcdManifest); os.IsNotExist(err) {
+		return nil
+	}
+	if _, err := n.etcdctl(ctx, "endpoint", "health"); err != nil {
+		return err
+	}
+	own, leader, err := n.leadership(ctx)
+	if err != nil {
+		return err
+	}
+	if leader == 0 {
+		return errors.New("the member of etcd knows no leader")
+	}
+	members, err := n.members(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.ID == own && !m.IsLearner {
+			return nil
+		}
+	}
+	return errors.New("the member of etcd has no vote")
+}
