@@ -29,7 +29,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: programs ## build bin/quorate, bin/quorate-node and bin/quorate-manager
+build: programs ## build bin/quorate, bin/quorate-node, bin/quorate-upgrader and bin/quorate-manager
 	$(GO) build -o bin/quorate-manager ./cmd/manager
 
 # What one host needs; the manager runs in a management cluster.
@@ -37,6 +37,7 @@ build: programs ## build bin/quorate, bin/quorate-node and bin/quorate-manager
 programs:
 	$(GO) build -o bin/quorate ./cmd/quorate
 	$(GO) build -ldflags '-s -w' -o bin/quorate-node ./cmd/node
+	$(GO) build -ldflags '-s -w' -trimpath -o bin/quorate-upgrader ./cmd/upgrader
 
 .PHONY: packages
 packages: ## install the operating system's packages that machines need (Debian, Ubuntu; as root)

@@ -253,6 +253,9 @@ func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
 		EtcdArtifacts: func(ctx context.Context) (*artifacts.Set, error) {
 			return artifacts.EnsureEtcd(ctx, e.artifacts(d.state, nil))
 		},
+		Upgrader: func(ctx context.Context, set *artifacts.Set) (string, error) {
+			return artifacts.EnsureUpgrader(ctx, e.artifacts(d.state, nil), set, e.upgraderBinary())
+		},
 	}}, nil
 }
 

@@ -36,6 +36,11 @@ type Environment struct {
 	NodeBinary string `json:"nodeBinary,omitempty"`
 }
 
+// upgraderBinary is the path of quorate-upgrader, which is installed beside quorate-node.
+func (e Environment) upgraderBinary() string {
+	return filepath.Join(filepath.Dir(e.NodeBinary), "quorate-upgrader")
+}
+
 // DefaultNetwork is the range of an environment for which nobody chose one.
 var DefaultNetwork = netip.MustParsePrefix("172.30.0.0/16")
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
 // machineReconciler makes a machine of each LocalMachine.
@@ -40,6 +42,8 @@ type machineReconciler struct {
 	claims *claims
 	// workload returns a client of a cluster itself; nil where there are none.
 	workload func(context.Context, client.ObjectKey) (client.Client, error)
+	// preparesImages: images are brought to machines for upgrades in place.
+	preparesImages bool
 	// booted is when the host was: what ended before must be started again.
 	booted time.Time
 
@@ -152,6 +156,9 @@ func (r *machineReconciler) normal(ctx context.Context, lm *infrav1.LocalMachine
 	}
 	if err != nil {
 		return result, err
+	}
+	if r.preparesImages {
+		annotations.AddAnnotations(lm, map[string]string{upgradev1.PrepareAnnotation: "true"})
 	}
 	lm.Spec.ProviderID = providerID(lm.Name)
 	lm.Status.Addresses = []clusterv1.MachineAddress{

@@ -18,4 +18,5 @@ type machines interface {
 	SetPeers(ctx context.Context, name string, peers map[netip.Prefix]netip.Addr) error
 	Delete(ctx context.Context, name string) error
 	Changed() <-chan string
+	Exec(ctx context.Context, name string, argv []string, stdio sandbox.Stdio) (int, error)
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/netip"
 	"os"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/balancer"
 	"github.com/quorate/quorate/internal/sandbox"
@@ -53,13 +55,33 @@ type host struct {
 	all      map[string]*sandbox.Status
 	data     map[string]string
 	peers    map[string]map[netip.Prefix]netip.Addr
+	ran      map[string][]string
 	ensured  int
 	refusing error // what Ensure and Delete return, when set
 	changed  chan string
 }
 
 func newHost() *host {
-	return &host{all: map[string]*sandbox.Status{}, data: map[string]string{}, peers: map[string]map[netip.Prefix]netip.Addr{}}
+	return &host{all: map[string]*sandbox.Status{}, data: map[string]string{}, peers: map[string]map[netip.Prefix]netip.Addr{}, ran: map[string][]string{}}
+}
+
+// Exec imports images, which is all that this package runs in machines: it notes them.
+func (h *host) Exec(_ context.Context, name string, argv []string, stdio sandbox.Stdio) (int, error) {
+	data, err := io.ReadAll(stdio.In)
+	if err != nil {
+		return 0, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.all[name]; !ok {
+		return 0, fmt.Errorf("machine %s does not run", name)
+	}
+	if h.refusing != nil {
+		fmt.Fprint(stdio.Err, h.refusing)
+		return 1, nil
+	}
+	h.ran[name] = append(h.ran[name], strings.Join(argv, " ")+" < "+string(data))
+	return 0, nil
 }
 
 func (h *host) EnsureNetwork(context.Context) error { return nil }
@@ -186,14 +208,14 @@ var network = netip.MustParsePrefix("172.30.0.0/16")
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, upgradev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := &scene{t: t, host: newHost(), balancers: &balancers{serving: map[client.ObjectKey]balancer.Config{}, busy: map[string]bool{}}, built: map[string]*artifacts.Set{"v1.36.3": {Kubernetes: "v1.36.3"}}}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&infrav1.LocalCluster{}, &infrav1.LocalMachine{}, &clusterv1.Cluster{}, &clusterv1.Machine{}).
+		WithStatusSubresource(&infrav1.LocalCluster{}, &infrav1.LocalMachine{}, &clusterv1.Cluster{}, &clusterv1.Machine{}, &upgradev1.NodeUpgrade{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			// A cache has no order.
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {

@@ -24,6 +24,7 @@ import (
 
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/sandbox"
 )
@@ -43,6 +44,9 @@ type Options struct {
 	Artifacts func(ctx context.Context, kubernetesVersion string) (*artifacts.Set, error)
 	// EtcdArtifacts returns what runs on machines of etcd, as Artifacts does.
 	EtcdArtifacts func(ctx context.Context) (*artifacts.Set, error)
+	// Upgrader returns the file of the image that brings nodes to the version of a set, made if it is not there; nil: nothing is brought to
+	// machines for upgrades in place.
+	Upgrader func(ctx context.Context, set *artifacts.Set) (string, error)
 	// Workload returns a client of a cluster itself, which reads without a cache; nil: what clusters know of machines that are gone
 	// is left to them.
 	Workload func(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
@@ -70,6 +74,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Option
 	}
 	made := &machineReconciler{
 		client: mgr.GetClient(), machines: host, endpoints: served, claims: newClaims(o.Network), booted: booted, told: map[client.ObjectKey]bool{}, workload: o.Workload,
+		preparesImages: o.Upgrader != nil,
 		builds: newBuilds(
 			func(version string) (*artifacts.Set, error) {
 				if version == etcdBuild {
@@ -78,6 +83,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Option
 				return o.Artifacts(ctx, version)
 			},
 			func() { send(ctx, w.built, client.ObjectKey{}) }),
+	}
+	if o.Upgrader != nil {
+		if err := w.upgrades(newImporter(host, newBuilds(o.upgradeSet(ctx), func() {}))); err != nil {
+			return fmt.Errorf("setting up the controllers of upgrades: %w", err)
+		}
 	}
 	if err := w.cluster(ctx, clusters); err != nil {
 		return fmt.Errorf("setting up the controller of LocalClusters: %w", err)
@@ -89,6 +99,21 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Option
 		w.relay(ctx, host.Changed())
 		return nil
 	}))
+}
+
+// upgradeSet returns what makes the images that an upgrade to a version needs on a machine: the upgrader's first, and the version's own.
+func (o Options) upgradeSet(ctx context.Context) func(version string) (*artifacts.Set, error) {
+	return func(version string) (*artifacts.Set, error) {
+		set, err := o.Artifacts(ctx, version)
+		if err != nil {
+			return nil, err
+		}
+		file, err := o.Upgrader(ctx, set)
+		if err != nil {
+			return nil, err
+		}
+		return &artifacts.Set{Kubernetes: set.Kubernetes, Images: append([]string{file}, set.Images...)}, nil
+	}
 }
 
 // bootTime is when the host was booted.
@@ -196,6 +221,27 @@ func (w *wiring) machine(r *machineReconciler) error {
 		WatchesRawSource(source.Channel(w.changed, handler.EnqueueRequestsFromMapFunc(r.named))).
 		WatchesRawSource(source.Channel(w.built, handler.EnqueueRequestsFromMapFunc(r.unmade))).
 		Complete(r)
+}
+
+// upgrades sets up what brings images to machines. An import takes seconds, so that several machines have theirs at once.
+func (w *wiring) upgrades(i *importer) error {
+	options := w.options
+	options.MaxConcurrentReconciles = max(options.MaxConcurrentReconciles, 4)
+	err := ctrl.NewControllerManagedBy(w.mgr).Named("localimages").For(&upgradev1.NodeUpgrade{}).
+		WithOptions(options).WithEventFilter(w.events()).
+		Complete(&imagesReconciler{client: w.mgr.GetClient(), importer: i})
+	if err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(w.mgr).Named("localimages-controlplane").For(&upgradev1.ControlPlaneUpgrade{}).
+		WithOptions(w.options).WithEventFilter(w.events()).
+		Complete(&aheadReconciler{client: w.mgr.GetClient(), importer: i, read: readControlPlaneUpgrade})
+	if err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(w.mgr).Named("localimages-machinedeployment").For(&upgradev1.MachineDeploymentUpgrade{}).
+		WithOptions(w.options).WithEventFilter(w.events()).
+		Complete(&aheadReconciler{client: w.mgr.GetClient(), importer: i, read: readMachineDeploymentUpgrade})
 }
 
 // moved lets through what changes other machines' routes: a machine that comes, goes, or gets its addresses.

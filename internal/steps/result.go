@@ -80,8 +80,11 @@ func ParseResult(message string) Result {
 	}
 }
 
-// PodLabel is on the pod that carries the steps out, with any value: draining its node leaves it there.
-const PodLabel = "upgrade.cluster.x-k8s.io/upgrader"
+// The label of the pod that carries the steps out: draining its node leaves it there.
+const (
+	PodLabel      = "app.kubernetes.io/name"
+	PodLabelValue = "quorate-upgrader"
+)
 
 // Permission is what the pod's ServiceAccount must be allowed to do in the cluster, beside what the node itself may.
 type Permission struct{ Group, Resource, Verb string }

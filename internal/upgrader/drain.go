@@ -59,7 +59,7 @@ func (p pod) drain(ctx context.Context, w steps.Wanted) (string, error) {
 	}
 	seconds := cmp.Or(w.DrainTimeoutSeconds, steps.DefaultDrainTimeout)
 	_, err = p.kubectl(ctx, "drain", w.Node, "--ignore-daemonsets", "--delete-emptydir-data", "--force",
-		"--pod-selector=!"+steps.PodLabel, fmt.Sprintf("--timeout=%ds", seconds))
+		"--pod-selector="+steps.PodLabel+"!="+steps.PodLabelValue, fmt.Sprintf("--timeout=%ds", seconds))
 	switch {
 	case err == nil:
 		return "the node is drained", nil

@@ -1,0 +1,259 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/sandbox"
+)
+
+// Reasons of the condition ImagesAvailable of a NodeUpgrade.
+const (
+	imagesImported  = "Imported"
+	imagesImporting = "Importing"
+	imagesBuilding  = "Building"
+	imagesNotBuilt  = "NotBuilt"
+	imagesFailed    = "ImportFailed"
+)
+
+// awaitBuild is how often it is looked whether images were built.
+const awaitBuild = 2 * time.Second
+
+// importer brings images to machines: local machines have no registry. It serves NodeUpgrades, and ahead of them the machines of
+// the upgrades of several nodes, so that no node waits for its images.
+type importer struct {
+	machines machines
+	// builds makes sets whose images are those of a version, and the upgrader's.
+	builds *builds
+
+	mu sync.Mutex
+	// has are the files that each machine was given. The name of a machine is never used again.
+	has map[string]map[string]bool
+	// busy is held while a machine's containerd imports.
+	busy map[string]*sync.Mutex
+}
+
+func newImporter(m machines, b *builds) *importer {
+	return &importer{machines: m, builds: b, has: map[string]map[string]bool{}, busy: map[string]*sync.Mutex{}}
+}
+
+// lock keeps others from importing into the machine.
+func (i *importer) lock(name string) (unlock func()) {
+	i.mu.Lock()
+	busy := i.busy[name]
+	if busy == nil {
+		busy = &sync.Mutex{}
+		i.busy[name] = busy
+	}
+	i.mu.Unlock()
+	busy.Lock()
+	return busy.Unlock
+}
+
+// missing are the images of a set that a machine does not have, as far as is known.
+func (i *importer) missing(machine string, set *artifacts.Set) []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var files []string
+	for _, file := range set.Images {
+		if !i.has[machine][file] {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// bring has the images of a set on a machine.
+func (i *importer) bring(ctx context.Context, machine string, set *artifacts.Set) error {
+	defer i.lock(machine)()
+	for _, file := range i.missing(machine, set) {
+		if err := i.load(ctx, machine, file); err != nil {
+			return err
+		}
+		i.mu.Lock()
+		if i.has[machine] == nil {
+			i.has[machine] = map[string]bool{}
+		}
+		i.has[machine][file] = true
+		i.mu.Unlock()
+	}
+	return nil
+}
+
+// load imports one file. The label keeps the kubelet from deleting the image when the disk fills up.
+func (i *importer) load(ctx context.Context, machine, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("importing %s into machine %s: %w", filepath.Base(file), machine, err)
+	}
+	defer func() { _ = f.Close() }()
+	var said bytes.Buffer
+	code, err := i.machines.Exec(ctx, machine, []string{
+		"ctr", "--namespace", "k8s.io", "images", "import", "--local", "--label", "io.cri-containerd.pinned=pinned", "-",
+	}, sandbox.Stdio{In: f, Out: &said, Err: &said})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("exit code %d: %s", code, end(said.String()))
+	}
+	if err != nil {
+		return fmt.Errorf("importing %s into machine %s: %w", filepath.Base(file), machine, err)
+	}
+	return nil
+}
+
+// imagesReconciler brings to the node of a NodeUpgrade what that needs, and says so in its condition ImagesAvailable.
+//
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=list;watch
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades/status,verbs=patch
+type imagesReconciler struct {
+	client   client.Client
+	importer *importer
+}
+
+// Reconcile brings the images of one NodeUpgrade to its machine.
+func (r *imagesReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	u := &upgradev1.NodeUpgrade{}
+	if err := r.client.Get(ctx, req.NamespacedName, u); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !u.DeletionTimestamp.IsZero() || ptr.Deref(u.Status.Completed, false) || conditions.IsTrue(u, upgradev1.ImagesAvailable) {
+		return ctrl.Result{}, nil
+	}
+	machine, err := localMachineOf(ctx, r.client, u.Namespace, u.Spec.Machine.Name)
+	if err != nil || machine == "" {
+		return ctrl.Result{}, err
+	}
+	set, err := r.importer.builds.get(u.Spec.KubernetesVersion)
+	switch {
+	case err != nil:
+		return ctrl.Result{RequeueAfter: retryBuild}, r.say(ctx, u, imagesNotBuilt, fmt.Sprintf("images of %s cannot be had: %v", u.Spec.KubernetesVersion, err))
+	case set == nil:
+		return ctrl.Result{RequeueAfter: awaitBuild}, r.say(ctx, u, imagesBuilding, "images of "+u.Spec.KubernetesVersion+" are being built, which takes minutes the first time")
+	}
+	if files := r.importer.missing(machine, set); len(files) > 0 {
+		if err := r.say(ctx, u, imagesImporting, fmt.Sprintf("%d images are being brought to machine %s", len(files), machine)); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if err := r.importer.bring(ctx, machine, set); err != nil {
+		return ctrl.Result{RequeueAfter: askAgain}, r.say(ctx, u, imagesFailed, plaintext.Shown(err.Error()))
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.say(ctx, u, imagesImported, "machine "+machine+" has the images of "+u.Spec.KubernetesVersion))
+}
+
+// say writes the condition. The others belong to who carries the upgrade out, so that a write in between is a conflict.
+func (r *imagesReconciler) say(ctx context.Context, u *upgradev1.NodeUpgrade, reason, message string) error {
+	status := metav1.ConditionFalse
+	if reason == imagesImported {
+		status = metav1.ConditionTrue
+	}
+	if c := conditions.Get(u, upgradev1.ImagesAvailable); c != nil && c.Status == status && c.Reason == reason && c.Message == message {
+		return nil
+	}
+	before := u.DeepCopy()
+	conditions.Set(u, metav1.Condition{Type: upgradev1.ImagesAvailable, Status: status, Reason: reason, Message: message})
+	if err := r.client.Status().Patch(ctx, u, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing the condition ImagesAvailable of NodeUpgrade %s: %w", client.ObjectKeyFromObject(u), err)
+	}
+	return nil
+}
+
+// localMachineOf returns the name of a Machine's local machine; empty: it has none.
+func localMachineOf(ctx context.Context, c client.Client, namespace, name string) (string, error) {
+	m := &clusterv1.Machine{}
+	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, m); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	ref := m.Spec.InfrastructureRef
+	if ref.Kind != "LocalMachine" || ref.APIGroup != infrav1.GroupVersion.Group {
+		return "", nil
+	}
+	return ref.Name, nil
+}
+
+// aheadReconciler brings images ahead of the NodeUpgrades that will follow, to all machines of an upgrade of several nodes, in their order.
+//
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=controlplaneupgrades;machinedeploymentupgrades,verbs=list;watch
+type aheadReconciler struct {
+	client   client.Client
+	importer *importer
+	// read returns what an object wants; nil: it is gone, or wants nothing any more.
+	read func(ctx context.Context, c client.Client, key client.ObjectKey) (*ahead, error)
+}
+
+// ahead is which machines will need the images of a version.
+type ahead struct {
+	version  string
+	machines []upgradev1.MachineReference
+}
+
+// Reconcile brings images to the machines of one upgrade.
+func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	wanted, err := r.read(ctx, r.client, req.NamespacedName)
+	if err != nil || wanted == nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	set, err := r.importer.builds.get(wanted.version)
+	if err != nil {
+		return ctrl.Result{RequeueAfter: retryBuild}, nil // the NodeUpgrades say why
+	}
+	if set == nil {
+		return ctrl.Result{RequeueAfter: awaitBuild}, nil
+	}
+	var failures []string
+	for _, ref := range wanted.machines {
+		machine, err := localMachineOf(ctx, r.client, req.Namespace, ref.Name)
+		if err == nil && machine != "" {
+			err = r.importer.bring(ctx, machine, set)
+		}
+		if err != nil {
+			failures = append(failures, err.Error())
+		}
+	}
+	if len(failures) > 0 {
+		return ctrl.Result{}, fmt.Errorf("bringing images of %s ahead: %s", wanted.version, strings.Join(failures, "; "))
+	}
+	return ctrl.Result{}, nil
+}
+
+// unfinished is what an upgrade of several nodes wants while not all of them are done; else nil.
+func unfinished(o client.Object, status *upgradev1.GroupUpgradeStatus, version string, machines []upgradev1.MachineReference) *ahead {
+	if !o.GetDeletionTimestamp().IsZero() || ptr.Deref(status.Ready, false) {
+		return nil
+	}
+	return &ahead{version: version, machines: machines}
+}
+
+func readControlPlaneUpgrade(ctx context.Context, c client.Client, key client.ObjectKey) (*ahead, error) {
+	u := &upgradev1.ControlPlaneUpgrade{}
+	if err := c.Get(ctx, key, u); err != nil {
+		return nil, err
+	}
+	return unfinished(u, &u.Status, u.Spec.KubernetesVersion, u.Spec.MachinesRequireUpgrade), nil
+}
+
+func readMachineDeploymentUpgrade(ctx context.Context, c client.Client, key client.ObjectKey) (*ahead, error) {
+	u := &upgradev1.MachineDeploymentUpgrade{}
+	if err := c.Get(ctx, key, u); err != nil {
+		return nil, err
+	}
+	return unfinished(u, &u.Status, u.Spec.KubernetesVersion, u.Spec.MachinesRequireUpgrade), nil
+}

@@ -1,0 +1,182 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/sandbox"
+)
+
+// importScene is a scene with two Machines on local machines, a third elsewhere, and images as files.
+func importScene(t *testing.T) (*scene, *importer) {
+	t.Helper()
+	machine := func(name, kind string) *clusterv1.Machine {
+		return &clusterv1.Machine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec: clusterv1.MachineSpec{ClusterName: "one", InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name + "-infra",
+			}},
+		}
+	}
+	dir := t.TempDir()
+	upgrader, etcd := filepath.Join(dir, "upgrader.tar"), filepath.Join(dir, "etcd.tar")
+	for _, file := range []string{upgrader, etcd} {
+		if err := os.WriteFile(file, []byte(filepath.Base(file)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newScene(t,
+		machine("m1", "LocalMachine"), machine("m2", "LocalMachine"), machine("m3", "DockerMachine"),
+		&upgradev1.NodeUpgrade{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "u1"}, Spec: upgradev1.NodeUpgradeSpec{
+			Machine: upgradev1.MachineReference{Name: "m1"}, KubernetesVersion: "v1.36.3",
+		}},
+		&upgradev1.ControlPlaneUpgrade{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "all"}, Spec: upgradev1.ControlPlaneUpgradeSpec{
+			MachinesRequireUpgrade: []upgradev1.MachineReference{{Name: "m1"}, {Name: "m2"}, {Name: "m3"}, {Name: "gone"}}, KubernetesVersion: "v1.36.3",
+		}},
+	)
+	s.host.all["m1-infra"], s.host.all["m2-infra"] = &sandbox.Status{}, &sandbox.Status{}
+	o := Options{
+		Artifacts: func(_ context.Context, version string) (*artifacts.Set, error) {
+			return &artifacts.Set{Kubernetes: version, Images: []string{etcd}}, nil
+		},
+		Upgrader: func(context.Context, *artifacts.Set) (string, error) { return upgrader, nil },
+	}
+	i := newImporter(s.host, newBuilds(o.upgradeSet(t.Context()), func() {}))
+	eventually(t, "the images are built", func() bool { set, err := i.builds.get("v1.36.3"); return set != nil && err == nil })
+	return s, i
+}
+
+func (s *scene) reconcileImages(i *importer) (ctrl.Result, *upgradev1.NodeUpgrade) {
+	s.t.Helper()
+	key := client.ObjectKey{Namespace: "default", Name: "u1"}
+	result, err := (&imagesReconciler{client: s.client, importer: i}).Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	u := &upgradev1.NodeUpgrade{}
+	if err := s.client.Get(s.t.Context(), key, u); err != nil {
+		s.t.Fatal(err)
+	}
+	return result, u
+}
+
+// TestImagesForANodeUpgrade: its machine gets the upgrader and the version's images, once, and its condition says so.
+func TestImagesForANodeUpgrade(t *testing.T) {
+	s, i := importScene(t)
+	s.host.refusing = errors.New("no room")
+	result, u := s.reconcileImages(i)
+	c := conditions.Get(u, upgradev1.ImagesAvailable)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != imagesFailed || !strings.Contains(c.Message, "no room") || result.RequeueAfter == 0 {
+		t.Errorf("an import that fails: %+v, %+v", c, result)
+	}
+	s.host.refusing = nil
+	if _, u = s.reconcileImages(i); !conditions.IsTrue(u, upgradev1.ImagesAvailable) {
+		t.Errorf("%+v", u.Status.Conditions)
+	}
+	ran := s.host.ran["m1-infra"]
+	if len(ran) != 2 || !strings.HasSuffix(ran[0], "--label io.cri-containerd.pinned=pinned - < upgrader.tar") || !strings.HasSuffix(ran[1], "< etcd.tar") {
+		t.Errorf("%q", ran)
+	}
+	writes := s.writes
+	if _, _ = s.reconcileImages(i); len(s.host.ran["m1-infra"]) != 2 || s.writes != writes {
+		t.Errorf("once more: %q, %d writes", s.host.ran["m1-infra"], s.writes-writes)
+	}
+}
+
+// TestImagesNotOurs: what is done, or on machines of others, gets nothing.
+func TestImagesNotOurs(t *testing.T) {
+	for name, change := range map[string]func(*upgradev1.NodeUpgrade){
+		"another provider": func(u *upgradev1.NodeUpgrade) { u.Spec.Machine.Name = "m3" },
+		"no Machine":       func(u *upgradev1.NodeUpgrade) { u.Spec.Machine.Name = "gone" },
+		"completed":        func(u *upgradev1.NodeUpgrade) { u.Status.Completed = ptr.To(true) },
+	} {
+		s, i := importScene(t)
+		u := &upgradev1.NodeUpgrade{}
+		if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "u1"}, u); err != nil {
+			t.Fatal(err)
+		}
+		change(u)
+		status := u.Status
+		if err := s.client.Update(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+		u.Status = status
+		if err := s.client.Status().Update(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+		if _, u = s.reconcileImages(i); conditions.Get(u, upgradev1.ImagesAvailable) != nil || len(s.host.ran) > 0 {
+			t.Errorf("%s: %+v, %v", name, u.Status.Conditions, s.host.ran)
+		}
+	}
+}
+
+// TestImagesNotBuilt: the condition says why.
+func TestImagesNotBuilt(t *testing.T) {
+	s, _ := importScene(t)
+	release := make(chan struct{})
+	i := newImporter(s.host, newBuilds(func(string) (*artifacts.Set, error) { <-release; return nil, errors.New("no compiler") }, func() {}))
+	if result, u := s.reconcileImages(i); conditions.GetReason(u, upgradev1.ImagesAvailable) != imagesBuilding || result.RequeueAfter == 0 {
+		t.Errorf("%+v, %+v", u.Status.Conditions, result)
+	}
+	close(release)
+	eventually(t, "the build has failed", func() bool { _, err := i.builds.get("v1.36.3"); return err != nil })
+	if result, u := s.reconcileImages(i); conditions.GetReason(u, upgradev1.ImagesAvailable) != imagesNotBuilt || result.RequeueAfter == 0 {
+		t.Errorf("%+v, %+v", u.Status.Conditions, result)
+	}
+}
+
+// TestImagesAhead: all local machines of an upgrade get images before their turn, and none when all is done.
+func TestImagesAhead(t *testing.T) {
+	s, i := importScene(t)
+	key := client.ObjectKey{Namespace: "default", Name: "all"}
+	r := &aheadReconciler{client: s.client, importer: i, read: readControlPlaneUpgrade}
+	reconcile := func() {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconcile()
+	if len(s.host.ran["m1-infra"]) != 2 || len(s.host.ran["m2-infra"]) != 2 || len(s.host.ran) != 2 {
+		t.Errorf("%v", s.host.ran)
+	}
+	u := &upgradev1.ControlPlaneUpgrade{}
+	if err := s.client.Get(t.Context(), key, u); err != nil {
+		t.Fatal(err)
+	}
+	u.Status.Ready = ptr.To(true)
+	if err := s.client.Update(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	clear(s.host.ran)
+	i.has = map[string]map[string]bool{}
+	if reconcile(); len(s.host.ran) != 0 {
+		t.Errorf("all are upgraded: %v", s.host.ran)
+	}
+}
+
+// TestLocalMachinesSayThatImagesAreBrought: by an annotation, where that is so.
+func TestLocalMachinesSayThatImagesAreBrought(t *testing.T) {
+	for _, prepares := range []bool{true, false} {
+		s := newScene(t, life("alpha", "one")...)
+		s.cluster("alpha")
+		s.machines.preparesImages = prepares
+		lm := s.machine("one")
+		if _, said := lm.Annotations[upgradev1.PrepareAnnotation]; said != prepares {
+			t.Errorf("prepares %t: %v", prepares, lm.Annotations)
+		}
+	}
+}
