@@ -107,15 +107,36 @@ func (s service) stop(ctx context.Context, j steps.Journal) error {
 // serves waits until everything on the node serves, and its Node is ready. A version, if one is given, is that of the API server and the kubelet.
 func (s service) serves(ctx context.Context, j steps.Journal, version string) error {
 	timeout := time.Duration(cmp.Or(j.Wanted.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout)) * time.Second
-	since, seen := time.Now().Add(-time.Second), ""
-	return eventually(ctx, timeout, func(ctx context.Context) error {
-		err := s.servesNow(ctx, j, version, since)
+	var since time.Time
+	seen := ""
+	err := eventually(ctx, timeout, func(ctx context.Context) (err error) {
+		// What is older than the kubelet is of the time before.
+		if since, err = kubeletStart(ctx); err == nil {
+			err = s.servesNow(ctx, j, version, since)
+		}
 		if err != nil && err.Error() != seen {
 			seen = err.Error()
 			s.say("%v", err)
 		}
+		down, ok := errors.AsType[*downError](err)
+		if !ok {
+			return err
+		}
+		c, failure := startsSince(podLogs, down.component, j.Wanted.Node, since)
+		// On the way back nothing else is left to try, but for etcd's data.
+		if failure == nil && c.starts >= mostStarts && (j.Phase.Forward() || down.component == etcdName) {
+			return &finalError{fmt.Errorf("%s was started %d times and ends again: %s", down.component, c.starts, c.last)}
+		}
 		return err
 	})
+	down, ok := errors.AsType[*downError](err)
+	if !ok {
+		return err
+	}
+	if c, failure := startsSince(podLogs, down.component, j.Wanted.Node, since); failure == nil && c.last != "" {
+		return fmt.Errorf("%w; its log ends with: %s", err, c.last)
+	}
+	return err
 }
 
 func (s service) servesNow(ctx context.Context, j steps.Journal, version string, since time.Time) error {
@@ -152,11 +173,19 @@ func (s service) componentsServe(ctx context.Context) error {
 			return err
 		}
 		if err := answers(ctx, url); err != nil {
-			return fmt.Errorf("%s does not serve: %w", component, err)
+			return &downError{component, err}
 		}
 	}
 	return nil
 }
+
+// downError says that a component does not serve.
+type downError struct {
+	component string
+	cause     error
+}
+
+func (e *downError) Error() string { return fmt.Sprintf("%s does not serve: %v", e.component, e.cause) }
 
 // etcdServes returns an error unless the node's member answers.
 func (s service) etcdServes(ctx context.Context) error {

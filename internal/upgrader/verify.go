@@ -52,6 +52,9 @@ func apiVersion(ctx context.Context, a *api, version string) error {
 	return nil
 }
 
+// clockError is how far a process's start and a time in the API may be apart: both are known to a second.
+const clockError = 2 * time.Second
+
 // nodeReady returns an error unless the Node is ready, by a word of its kubelet that is not older than since. A version, if one is given, is the kubelet's.
 func nodeReady(ctx context.Context, a *api, name, version string, since time.Time) error {
 	var n corev1.Node
@@ -65,8 +68,7 @@ func nodeReady(ctx context.Context, a *api, name, version string, since time.Tim
 		if c.Type != corev1.NodeReady {
 			continue
 		}
-		// Times in the API are whole seconds.
-		if c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second)) {
+		if c.LastHeartbeatTime.Time.Before(since.Add(-clockError)) {
 			return fmt.Errorf("the kubelet of Node %s has said nothing since %s", name, c.LastHeartbeatTime.UTC().Format(time.RFC3339))
 		}
 		if c.Status == corev1.ConditionTrue {

@@ -1,0 +1,324 @@
+package upgrader
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/quorate/quorate/internal/steps"
+)
+
+const stored = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+apiServer:
+  extraArgs:
+  - {name: audit-log-path, value: /a}
+etcd:
+  local: {dataDir: /var/lib/etcd}
+featureGates:
+  ControlPlaneKubeletLocalMode: true
+  NodeLocalCRISocket: true
+kubernetesVersion: v1.35.4
+`
+
+// TestClusterConfiguration: only the version, the tag of etcd and gates that the new kubeadm does not know are changed.
+func TestClusterConfiguration(t *testing.T) {
+	gates := []string{"NodeLocalCRISocket", "RootlessControlPlane"}
+	for tag, want := range map[string]string{"": "local: map[dataDir:/var/lib/etcd]", "3.6.16-0": "local: map[dataDir:/var/lib/etcd imageTag:3.6.16-0]"} {
+		c, err := clusterConfiguration(stored, steps.Wanted{KubernetesVersion: "v1.36.3", EtcdVersion: tag}, gates)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := yaml.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{"kubernetesVersion: v1.36.3", "NodeLocalCRISocket: true", "name: audit-log-path"} {
+			if !strings.Contains(string(text), line) {
+				t.Errorf("%s is missing in\n%s", line, text)
+			}
+		}
+		if strings.Contains(string(text), "LocalMode") || strings.Contains(string(text), "imageTag") != (tag != "") {
+			t.Errorf("want %s:\n%s", want, text)
+		}
+	}
+	for _, text := range []string{"", "[", "- a"} {
+		if _, err := clusterConfiguration(text, steps.Wanted{}, nil); err == nil {
+			t.Errorf("%q is taken for a configuration", text)
+		}
+	}
+}
+
+func TestImageNames(t *testing.T) {
+	got := imageNames("registry.k8s.io/kube-apiserver:v1.36.3\nregistry.k8s.io/pause:3.10.2\nW1122 10:00:00 a warning: of klog\n\n")
+	if strings.Join(got, " ") != "registry.k8s.io/kube-apiserver:v1.36.3 registry.k8s.io/pause:3.10.2" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestRequired: a node cannot serve without the images of its own components.
+func TestRequired(t *testing.T) {
+	for name, want := range map[string]map[string]bool{
+		"stacked":  {"registry.k8s.io/etcd:3.6.8-0": true, "mine.example.com:5000/kube-apiserver:v1": true, "registry.k8s.io/coredns/coredns:v1": false},
+		"external": {"registry.k8s.io/etcd:3.6.8-0": false, "registry.k8s.io/kube-scheduler:v1": true},
+		"worker":   {"registry.k8s.io/etcd:3.6.8-0": false, "registry.k8s.io/kube-scheduler:v1": false, "registry.k8s.io/kube-proxy:v1": false},
+	} {
+		n := &node{wanted: steps.Wanted{Type: steps.ControlPlane, StackedEtcd: name == "stacked"}}
+		if name == "worker" {
+			n.wanted.Type = steps.Worker
+		}
+		for image, required := range want {
+			if n.required(image) != required {
+				t.Errorf("%s: %s is required: %t", name, image, !required)
+			}
+		}
+	}
+}
+
+const etcdText = `apiVersion: v1
+kind: Pod
+metadata: {name: etcd}
+spec:
+  containers:
+  - name: etcd
+    image: registry.k8s.io/etcd:3.6.8-0
+    command: [etcd, --name=m1, "--initial-advertise-peer-urls=https://10.0.0.1:2380"]
+    args: [--data-dir=/var/lib/etcd]
+    ports: [{name: probe-port, containerPort: 2381}]
+    readinessProbe: {httpGet: {host: 127.0.0.1, path: /readyz, port: probe-port, scheme: HTTP}}
+    livenessProbe: {httpGet: {path: /livez, port: 1}}
+`
+
+// TestManifest: flags and the probe are read as the kubelet reads them.
+func TestManifest(t *testing.T) {
+	dir := t.TempDir()
+	write := func(text string) {
+		if err := os.WriteFile(dir+"/etcd.yaml", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, err := manifestOf(dir, "etcd"); p != nil || err != nil {
+		t.Errorf("no manifest: %v, %v", p, err)
+	}
+	write(etcdText)
+	p, err := manifestOf(dir, "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string]string{"name": "m1", "initial-advertise-peer-urls": "https://10.0.0.1:2380", "data-dir": "/var/lib/etcd", "data": ""} {
+		if got := flagOf(p, flag); got != want {
+			t.Errorf("--%s: %q, want %q", flag, got, want)
+		}
+	}
+	if url, err := probe(p); url != "http://127.0.0.1:2381/readyz" || err != nil {
+		t.Errorf("%s, %v", url, err)
+	}
+	write(strings.Replace(etcdText, "port: probe-port, scheme: HTTP", "port: 6443, scheme: HTTPS", 1))
+	if p, err = manifestOf(dir, "etcd"); err != nil {
+		t.Fatal(err)
+	}
+	if url, err := probe(p); url != "https://127.0.0.1:6443/readyz" || err != nil {
+		t.Errorf("%s, %v", url, err)
+	}
+	p.Spec.Containers[0].ReadinessProbe, p.Spec.Containers[0].LivenessProbe = nil, nil
+	if url, err := probe(p); err == nil {
+		t.Errorf("no probe: %s", url)
+	}
+	for _, text := range []string{"{", "kind: Pod"} {
+		write(text)
+		if p, err := manifestOf(dir, "etcd"); err == nil {
+			t.Errorf("%q is a manifest: %v", text, p)
+		}
+	}
+}
+
+// TestKnownFlags: flags that the new kubelet does not know go, all else stays as it was.
+func TestKnownFlags(t *testing.T) {
+	const help = "Flags:\n      --container-runtime-endpoint string   a\n  -h, --help   b\n      --node-labels mapStringString   c\n"
+	const file = "# a comment\nKUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///c.sock --pod-infra-container-image=pause:3 --node-labels=a=b\"\n"
+	kept, dropped := knownFlags(file, help)
+	if want := "# a comment\nKUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///c.sock --node-labels=a=b\"\n"; kept != want || strings.Join(dropped, " ") != "--pod-infra-container-image" {
+		t.Errorf("%q, %v", kept, dropped)
+	}
+	for text, help := range map[string]string{file: "no flags", "OTHER=1\n": help} {
+		if kept, dropped := knownFlags(text, help); kept != text || len(dropped) > 0 {
+			t.Errorf("%q with %q: %q, %v", text, help, kept, dropped)
+		}
+	}
+}
+
+func TestTaskProcesses(t *testing.T) {
+	got := taskProcesses("TASK    PID     STATUS\nabc     1234    RUNNING\ndef     99      STOPPED\nghi     0    RUNNING\n")
+	if len(got) != 1 || got["abc"] != 1234 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestIsVersion(t *testing.T) {
+	for said, want := range map[string]bool{"v1.36.3": true, "v1.36.3-eks-1": true, "v1.36.3+k3s1": true, "v1.36.30": false, "v1.36.2": false, "": false} {
+		if isVersion(said, "v1.36.3") != want {
+			t.Errorf("%s: %t", said, !want)
+		}
+	}
+}
+
+// TestFinishArgs: the cluster's own objects are changed with the first node only, and no command touches manifests.
+func TestFinishArgs(t *testing.T) {
+	for want, w := range map[string]steps.Wanted{
+		"upgrade apply v1.36.3 --yes --skip-phases=preflight,control-plane": {Type: steps.ControlPlane, First: true, KubernetesVersion: "v1.36.3"},
+		"upgrade node --skip-phases=preflight,control-plane --patches=/p":   {Type: steps.ControlPlane, Patches: "/p"},
+		"upgrade node phase kubelet-config":                                 {Type: steps.Worker, First: true},
+	} {
+		if got := strings.Join(finishArgs(w), " "); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestStartsSince: logs from before do not count, and the newest one says why.
+func TestStartsSince(t *testing.T) {
+	s := newScene(t)
+	pod := s.node + "/kube-system_etcd-n1_uid/etcd/"
+	s.write(pod+"0.log", "2026-11-22T10:00:00.5Z stdout F before\n")
+	s.write(pod+"1.log", "2026-11-22T10:00:10.5Z stderr F first\n2026-11-22T10:00:11Z stderr F unknown flag: --a\n")
+	s.write(s.node+"/kube-system_etcd-n1_uid2/etcd/0.log", "2026-11-22T10:00:20.5Z stderr F a\n2026-11-22T10:00:20.6Z stderr F b\n2026-11-22T10:00:20.7Z stderr F c\n2026-11-22T10:00:21Z stderr F d\n")
+	s.write(s.node+"/kube-system_etcd-n12_uid/etcd/0.log", "2026-11-22T10:00:30Z stderr F another node's\n")
+	since := time.Date(2026, 11, 22, 10, 0, 5, 0, time.UTC)
+	got, err := startsSince(s.node, "etcd", "n1", since)
+	if got != (container{starts: 2, last: "b; c; d"}) || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.write(pod+"2.log", "")
+	if got, err = startsSince(s.node, "etcd", "n1", since); got.starts != 3 || err != nil {
+		t.Errorf("an empty log: %+v, %v", got, err)
+	}
+	if got, err = startsSince(s.node, "kube-scheduler", "n1", since); got != (container{}) || err != nil {
+		t.Errorf("none: %+v, %v", got, err)
+	}
+}
+
+func TestProcessStart(t *testing.T) {
+	stat := "12 (a ) b) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 250 999 1"
+	got, err := processStart(stat, "cpu 1 2\nbtime 1700000000\nprocesses 3\n")
+	if want := time.Unix(1700000002, 500000000); !got.Equal(want) || err != nil {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+	for _, bad := range [][2]string{{stat, "cpu"}, {"12 (a) S 1", "btime 1\n"}, {"", "btime 1\n"}} {
+		if got, err := processStart(bad[0], bad[1]); err == nil {
+			t.Errorf("%q: %s", bad, got)
+		}
+	}
+	self, errSelf := os.ReadFile("/proc/self/stat")
+	system, errSystem := os.ReadFile("/proc/stat")
+	if err := errors.Join(errSelf, errSystem); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := processStart(string(self), string(system)); err != nil || time.Since(got) < -clockError || time.Since(got) > time.Hour {
+		t.Errorf("this process was started at %s, %v", got, err)
+	}
+}
+
+// TestUntil: a wait ends with success, with a final error, or with the last cause that is none of the wait's own.
+func TestUntil(t *testing.T) {
+	tries := 0
+	err := until(t.Context(), time.Minute, time.Millisecond, func(context.Context) error {
+		if tries++; tries < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if tries != 3 || err != nil {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	final := &finalError{errors.New("never")}
+	if err := until(t.Context(), time.Minute, time.Millisecond, func(context.Context) error { return final }); !errors.Is(err, final) {
+		t.Errorf("%v", err)
+	}
+	err = until(t.Context(), 20*time.Millisecond, time.Millisecond, func(ctx context.Context) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return errors.New("refused")
+	})
+	if err == nil || !strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "waited for 20ms") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNodeReady: a Node's word counts when it is of the new kubelet.
+func TestNodeReady(t *testing.T) {
+	since := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct{ version, ready, heartbeat, want string }{
+		"ready":               {"v1.36.3", "True", "2026-11-22T10:00:01Z", ""},
+		"of the same second":  {"v1.36.3", "True", "2026-11-22T09:59:59Z", ""},
+		"of the old kubelet":  {"v1.35.4", "True", "2026-11-22T10:00:01Z", "is of version v1.35.4, want v1.36.3"},
+		"of before the start": {"v1.36.3", "True", "2026-11-22T09:59:00Z", "has said nothing since"},
+		"not ready":           {"v1.36.3", "False", "2026-11-22T10:00:01Z", "is not ready: no network"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/api/v1/nodes/n1" {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = w.Write([]byte(`{"status":{"nodeInfo":{"kubeletVersion":"` + test.version + `"},"conditions":[{"type":"MemoryPressure","status":"False"},` +
+				`{"type":"Ready","status":"` + test.ready + `","message":"no network","lastHeartbeatTime":"` + test.heartbeat + `"}]}}`))
+		}))
+		a := &api{server: server.URL, client: server.Client()}
+		err := nodeReady(t.Context(), a, "n1", "v1.36.3", since)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+		if err := nodeReady(t.Context(), a, "n2", "v1.36.3", since); err == nil || !strings.Contains(err.Error(), "status 404") {
+			t.Errorf("no Node: %v", err)
+		}
+		server.Close()
+	}
+}
+
+// TestCommandLine covers what the command line refuses; steps themselves need a node.
+func TestCommandLine(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                  "not by hand",
+		"Copy":              `unknown command "Copy"`,
+		"copy":              "reading --spec",
+		"copy --spec {}":    "id, attempt or node is missing",
+		"copy --spec [":     "reading --spec",
+		"copy --other":      "reading the command line",
+		`copy --spec {"a":`: "reading --spec",
+	} {
+		var out strings.Builder
+		if code := Main(t.Context(), strings.Fields(args), &out); code != exitUsage || !strings.Contains(out.String(), want) {
+			t.Errorf("%q: exit code %d, %s", args, code, out.String())
+		}
+	}
+}
+
+// TestResultHidesSecrets: what a command prints may hold a token.
+func TestResultHidesSecrets(t *testing.T) {
+	r := result("", errors.New("joining with token abcdef.0123456789abcdef failed"))
+	if r.State != steps.Failed || r.Advice == "" || strings.Contains(r.Message, "0123456789abcdef") {
+		t.Errorf("%+v", r)
+	}
+	if r := result("nothing", errSkipped); r.State != steps.Skipped || r.Message != "nothing" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestInstalled: a program is found by its file, not by a link to it.
+func TestInstalled(t *testing.T) {
+	if got := installed("no-such-program"); got != "" {
+		t.Errorf("%s", got)
+	}
+	got := installed("sh")
+	if info, err := os.Lstat(got); err != nil || !info.Mode().IsRegular() || !filepath.IsAbs(got) {
+		t.Errorf("%s: %v", got, err)
+	}
+}
