@@ -60,6 +60,7 @@ func readManifests(upstream string, base string, authority []byte) (*manifests, 
 	for _, h := range m.hooks {
 		adaptWebhooks(h, base, authority)
 	}
+	m.rbac = append(m.rbac, localRole())
 	m.bindRoles()
 	return m, nil
 }
@@ -198,6 +199,23 @@ func adaptWebhooks(obj client.Object, base string, authority []byte) {
 
 // managerRole is the role of Quorate's own controllers, in every management cluster.
 const managerRole = "quorate-quorate-manager"
+
+// upgradeGroup is the API group of upgrades in place.
+const upgradeGroup = "upgrade.cluster.x-k8s.io"
+
+// localRole is what the local provider needs beside what Cluster API's controllers may: upgrades in place, for which it brings images.
+func localRole() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "quorate-local-provider"},
+		Rules: []rbacv1.PolicyRule{
+			{
+				APIGroups: []string{upgradeGroup}, Verbs: []string{"get", "list", "watch"},
+				Resources: []string{"nodeupgrades", "controlplaneupgrades", "machinedeploymentupgrades"},
+			},
+			{APIGroups: []string{upgradeGroup}, Resources: []string{"nodeupgrades/status"}, Verbs: []string{"patch"}},
+		},
+	}
+}
 
 // bindRoles gives Quorate's own controllers the role that they have everywhere, the controllers' user those of all else
 // that runs in the one daemon, and the garbage collector those that it would else take from service accounts.

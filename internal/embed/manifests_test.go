@@ -202,6 +202,19 @@ func TestOwnRole(t *testing.T) {
 	}
 }
 
+// The local provider is among the controllers of the one daemon, and may see upgrades in place and say how far it is with them.
+func TestLocalRole(t *testing.T) {
+	m := &manifests{rbac: []client.Object{localRole()}}
+	m.bindRoles()
+	for _, o := range m.rbac {
+		b, ok := o.(*rbacv1.ClusterRoleBinding)
+		if ok && b.RoleRef.Name == localRole().Name && b.Subjects[0].Name == controllersUser {
+			return
+		}
+	}
+	t.Errorf("nobody is bound to the role %s", localRole().Name)
+}
+
 func TestFingerprint(t *testing.T) {
 	print := func(base, extra string) string {
 		m := &manifests{}
