@@ -55,29 +55,7 @@ func (s service) run(ctx context.Context) error {
 
 // perform does one phase, and returns what follows. An error: the phase is to be done again.
 func (s service) perform(ctx context.Context, j steps.Journal) (steps.Journal, error) {
-	var err error
-	switch j.Phase {
-	case steps.Preparing:
-		err = s.at.prepare()
-	case steps.Stopping:
-		err = s.stop(ctx, j)
-	case steps.Replacing:
-		err = s.at.replace()
-	case steps.Starting:
-		err = systemctl(ctx, "start", "kubelet")
-	case steps.Proving:
-		err = s.serves(ctx, j, j.Wanted.KubernetesVersion)
-	case steps.Reverting:
-		if err = s.stop(ctx, j); err == nil {
-			err = s.at.restore()
-		}
-	case steps.RestoringData:
-		err = s.restoreData(ctx, j)
-	case steps.Restarting:
-		if err = systemctl(ctx, "start", "kubelet"); err == nil {
-			err = s.serves(ctx, j, "")
-		}
-	}
+	err := s.do(ctx, j)
 	switch {
 	case ctx.Err() != nil:
 		// The node goes down, or somebody stops the service: that says nothing of the upgrade.
@@ -90,6 +68,36 @@ func (s service) perform(ctx context.Context, j steps.Journal) (steps.Journal, e
 		return j.Failed(err.Error()), nil
 	default:
 		return j, err
+	}
+}
+
+// do does what a phase is about.
+func (s service) do(ctx context.Context, j steps.Journal) error {
+	switch j.Phase {
+	case steps.Preparing:
+		return s.at.prepare()
+	case steps.Stopping:
+		return s.stop(ctx, j)
+	case steps.Replacing:
+		return s.at.replace()
+	case steps.Starting:
+		return systemctl(ctx, "start", "kubelet")
+	case steps.Proving:
+		return s.serves(ctx, j, j.Wanted.KubernetesVersion)
+	case steps.Reverting:
+		if err := s.stop(ctx, j); err != nil {
+			return err
+		}
+		return s.at.restore()
+	case steps.RestoringData:
+		return s.restoreData(ctx, j)
+	case steps.Restarting:
+		if err := systemctl(ctx, "start", "kubelet"); err != nil {
+			return err
+		}
+		return s.serves(ctx, j, "")
+	default:
+		return fmt.Errorf("swapping: phase %q is not known", j.Phase)
 	}
 }
 

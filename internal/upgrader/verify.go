@@ -74,9 +74,9 @@ func nodeReady(ctx context.Context, a *api, name, version string, since time.Tim
 		if c.Status == corev1.ConditionTrue {
 			return nil
 		}
-		return fmt.Errorf("Node %s is not ready: %s", name, c.Message)
+		return fmt.Errorf("the Node %s is not ready: %s", name, c.Message)
 	}
-	return fmt.Errorf("Node %s does not say whether it is ready", name)
+	return fmt.Errorf("the Node %s does not say whether it is ready", name)
 }
 
 // podReady returns an error unless a component's pod is ready, with the image of its manifest.
