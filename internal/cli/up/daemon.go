@@ -1,4 +1,4 @@
-package cli
+package up
 
 import (
 	"github.com/spf13/cobra"
@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/internal/embed"
 )
 
-// daemonCommand is what `quorate up` starts in the background.
-func (a *app) daemonCommand() *cobra.Command {
+// DaemonCommand is what `quorate up` starts in the background.
+func DaemonCommand(a *command.Invocation) *cobra.Command {
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:    "daemon",

@@ -1,0 +1,129 @@
+package upgrade
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/manager"
+)
+
+var key = client.ObjectKey{Namespace: "default", Name: "demo"}
+
+func named(name string, owner client.Object) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
+		CreationTimestamp: metav1.NewTime(time.Unix(1_700_000_000, 0)),
+	}
+	if owner != nil {
+		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, upgradev1.GroupVersion.WithKind("ControlPlaneUpgrade"))}
+	}
+	return m
+}
+
+// objects are the upgrade of two machines of three, one of which failed, the one of a machine by itself, and that of another cluster.
+func objects() []client.Object {
+	all := &upgradev1.ControlPlaneUpgrade{ObjectMeta: named("demo-cp-1a2b", nil), Spec: upgradev1.ControlPlaneUpgradeSpec{
+		ControlPlane:           clusterv1.ContractVersionedObjectReference{Kind: "KubeadmControlPlane", Name: "demo-cp"},
+		MachinesRequireUpgrade: []upgradev1.MachineReference{{Name: "demo-cp-1"}, {Name: "demo-cp-2"}, {Name: "demo-cp-3"}},
+		KubernetesVersion:      "v1.36.3",
+	}}
+	node := func(name string, owner client.Object, status upgradev1.NodeUpgradeStatus) *upgradev1.NodeUpgrade {
+		return &upgradev1.NodeUpgrade{ObjectMeta: named(name+"-1a2b", owner), Spec: upgradev1.NodeUpgradeSpec{
+			Machine: upgradev1.MachineReference{Name: name}, KubernetesVersion: "v1.36.3",
+		}, Status: status}
+	}
+	since := metav1.NewTime(time.Unix(1_700_000_024, 0))
+	other := node("other-cp-1", nil, upgradev1.NodeUpgradeStatus{FailedStep: "copy"})
+	other.Labels[clusterv1.ClusterNameLabel] = "other"
+	return []client.Object{
+		all,
+		node("demo-cp-1", all, upgradev1.NodeUpgradeStatus{Completed: ptr.To(true), Conditions: []metav1.Condition{
+			{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.Done, LastTransitionTime: since},
+		}}),
+		node("demo-cp-2", all, upgradev1.NodeUpgradeStatus{FailedStep: "Swap", Steps: []string{"Copy", "Swap"}, Conditions: []metav1.Condition{
+			{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.RolledBack, Message: "the API server did not come up", LastTransitionTime: since},
+			{Type: "Copy", Status: metav1.ConditionTrue, Reason: upgradev1.Done, LastTransitionTime: since},
+			{Type: "Swap", Status: metav1.ConditionFalse, Reason: upgradev1.Running, LastTransitionTime: since},
+		}}),
+		node("demo-worker-1", nil, upgradev1.NodeUpgradeStatus{}),
+		other,
+	}
+}
+
+func TestRead(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(objects()...).Build()
+	got, err := read(context.Background(), c, key)
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	var b strings.Builder
+	for _, l := range lines(key, got) {
+		b.WriteString(l.String() + "\n")
+	}
+	want := `KubeadmControlPlane demo-cp to v1.36.3: 1 of 3 upgraded
+  demo-cp-1  done in 24 s
+  demo-cp-2  Swap failed: the API server did not come up
+  demo-cp-3  waits for its turn
+Machine demo-worker-1 to v1.36.3: 0 of 1 upgraded
+  demo-worker-1
+`
+	if b.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
+	if steps := got[0].Nodes[1].Steps; len(steps) != 2 || !steps[0].Done || steps[0].Running || !steps[1].Running || steps[1].Done {
+		t.Errorf("steps: %+v", steps)
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(objects()...).Build()
+	var out bytes.Buffer
+	a := &app{&command.Invocation{Streams: command.Streams{Out: &out, Err: &out}, Environment: func(string) string { return "" }}}
+	give := func(name string, on verb) {
+		t.Helper()
+		if err := a.give(context.Background(), c, key, on); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	annotated := func(o client.Object, name, annotation string) bool {
+		t.Helper()
+		if err := c.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, o); err != nil {
+			t.Fatal(err)
+		}
+		_, on := o.GetAnnotations()[annotation]
+		return on
+	}
+	give("pause", verb{name: "pause", on: pause})
+	if !annotated(&upgradev1.ControlPlaneUpgrade{}, "demo-cp-1a2b", clusterv1.PausedAnnotation) || !annotated(&upgradev1.NodeUpgrade{}, "demo-worker-1-1a2b", clusterv1.PausedAnnotation) {
+		t.Error("not paused")
+	}
+	if err := a.give(context.Background(), c, key, verb{name: "pause", on: pause}); !errors.Is(err, errNothing) {
+		t.Errorf("paused twice: %v", err)
+	}
+	give("resume", verb{name: "resume", on: resume})
+	if annotated(&upgradev1.ControlPlaneUpgrade{}, "demo-cp-1a2b", clusterv1.PausedAnnotation) {
+		t.Error("not resumed")
+	}
+	give("retry", verb{name: "retry", on: retry})
+	for name, want := range map[string]bool{"demo-cp-1-1a2b": false, "demo-cp-2-1a2b": true, "other-cp-1-1a2b": false} {
+		if got := annotated(&upgradev1.NodeUpgrade{}, name, upgradev1.RetryAnnotation); got != want {
+			t.Errorf("%s tried again: %v", name, got)
+		}
+	}
+	if !strings.Contains(out.String(), "demo-cp-2 is tried again from Swap\n") {
+		t.Errorf("it says %q", out.String())
+	}
+}
