@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 // Step is one thing to ask of the management plane.
@@ -104,7 +107,7 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 	if err != nil {
 		return nil, err
 	}
-	steps = slices.Concat(steps, c.adoptVersion(controlPlane, workers, given), c.adoptRepair(controlPlane, given))
+	steps = slices.Concat(steps, c.adoptInPlace(controlPlane, given), c.adoptVersion(controlPlane, workers, given), c.adoptRepair(controlPlane, given))
 	for _, f := range []struct {
 		flag, what string
 		object     *unstructured.Unstructured
@@ -137,7 +140,10 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 	return steps, nil
 }
 
-var replicasPath = []string{"spec", "replicas"}
+var (
+	replicasPath = []string{"spec", "replicas"}
+	inPlacePath  = []string{"spec", "inPlace", "policy"}
+)
 
 func readReplicas(o *unstructured.Unstructured) int32 {
 	n, _, _ := unstructured.NestedInt64(o.Object, replicasPath...)
@@ -175,6 +181,25 @@ func (c *Cluster) adoptVersion(controlPlane, workers *unstructured.Unstructured,
 		}
 	}
 	return steps
+}
+
+// adoptInPlace takes over which machines are changed in place, or returns the change of that. It comes before the version: machines must not begin
+// to be replaced that are to be changed in place.
+func (c *Cluster) adoptInPlace(controlPlane *unstructured.Unstructured, given func(flag string) bool) []Step {
+	if controlPlane == nil {
+		return nil
+	}
+	text, _, _ := unstructured.NestedString(controlPlane.Object, inPlacePath...)
+	policy := controlplanev1.InPlacePolicy(cmp.Or(text, string(controlplanev1.InPlaceNever)))
+	if !given("in-place") {
+		c.InPlace = policy
+	}
+	if c.policy() == policy {
+		return nil
+	}
+	return []Step{{
+		What: fmt.Sprintf("machines are changed in place: %s -> %s", policy, c.policy()), Object: controlPlane, Patch: nested(string(c.policy()), inPlacePath),
+	}}
 }
 
 // adoptRepair takes over whether broken machines are replaced, or returns the change of that.

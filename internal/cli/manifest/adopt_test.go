@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 func objectsOf(t *testing.T, c Cluster) []*unstructured.Unstructured {
@@ -33,6 +35,7 @@ func TestSteps(t *testing.T) {
 	withWorkers := with(func(c *Cluster) { c.Workers = 2 })
 	limited := with(func(c *Cluster) { c.MaxParallel = 1 })
 	repaired := with(func(c *Cluster) { c.AutoRepair = true })
+	inPlace := with(func(c *Cluster) { c.InPlace = controlplanev1.InPlacePreferred })
 	machines := with(func(c *Cluster) { c.Kind, c.AutoRepair = ControlPlane, true })
 	oneByOne := with(func(c *Cluster) { c.Kind, c.MaxParallel = ControlPlane, 1 })
 	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.35.4", 5, []string{"x"} })
@@ -63,6 +66,15 @@ func TestSteps(t *testing.T) {
 		{"repair", new(demo()), repaired, "auto-repair", []string{"broken machines are replaced"}, `{"spec":{"autoRepair":{}}}`, ""},
 		{"repair goes", &repaired, demo(), "auto-repair", []string{"broken machines are no longer replaced"}, `{"spec":{"autoRepair":null}}`, ""},
 		{"repair stays", &repaired, demo(), "", nil, "", ""},
+		{"in place", new(demo()), inPlace, "in-place", []string{"machines are changed in place: Never -> Preferred"}, `{"spec":{"inPlace":{"policy":"Preferred"}}}`, ""},
+		{"in place no more", &inPlace, demo(), "in-place", []string{"machines are changed in place: Preferred -> Never"}, `{"spec":{"inPlace":{"policy":"Never"}}}`, ""},
+		{"in place stays", &inPlace, demo(), "", nil, "", ""},
+		{"in place before another version", new(with(func(c *Cluster) { c.Version = "v1.35.4" })), inPlace, "in-place kubernetes-version", []string{
+			"machines are changed in place: Never -> Preferred", "version of demo-cp: v1.35.4 -> v1.36.3",
+		}, `{"spec":{"inPlace":{"policy":"Preferred"}}}`, ""},
+		{"machines in place", &machines, with(func(c *Cluster) { c.Kind, c.InPlace = ControlPlane, controlplanev1.InPlaceOnly }), "in-place", []string{
+			"machines are changed in place: Never -> Only",
+		}, `{"spec":{"inPlace":{"policy":"Only"}}}`, ""},
 		{"other version", new(with(func(c *Cluster) { c.Version = "v1.35.4" })), demo(), "kubernetes-version", []string{"version of demo-cp: v1.35.4 -> v1.36.3"}, `{"spec":{"version":"v1.36.3"}}`, ""},
 		{"other version with workers", new(with(func(c *Cluster) { c.Version, c.Workers = "v1.35.4", 2 })), withWorkers, "kubernetes-version", []string{
 			"version of demo-cp: v1.35.4 -> v1.36.3", "version of demo-workers: v1.35.4 -> v1.36.3",

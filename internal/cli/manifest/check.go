@@ -1,11 +1,14 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 // maxName leaves room in a host name, which has 63 characters at most, for "-worker-" and five more.
@@ -35,10 +38,29 @@ func (c Cluster) Check(versions []string) error {
 	if c.Eager && c.Kind == ControlPlane {
 		return fmt.Errorf("--eager is given with --kind %s: it would be accepted with --kind %s, whose bootstrap objects Quorate makes", ControlPlane, KubeadmControlPlane)
 	}
+	if policies := InPlacePolicies(); !slices.Contains(policies, string(c.policy())) {
+		return fmt.Errorf("--in-place is %q: %s would be accepted", c.policy(), strings.Join(policies, ", "))
+	}
 	if err := checkVersion("--kubernetes-version", c.Version, versions); err != nil {
 		return err
 	}
 	return checkDomains(c.FailureDomains)
+}
+
+// policy is InPlace, or its default.
+func (c Cluster) policy() controlplanev1.InPlacePolicy {
+	return cmp.Or(c.InPlace, controlplanev1.InPlaceNever)
+}
+
+// InPlacePolicies are what --in-place can be.
+func InPlacePolicies() []string {
+	var all []string
+	for _, p := range []controlplanev1.InPlacePolicy{
+		controlplanev1.InPlaceNever, controlplanev1.InPlacePreferred, controlplanev1.InPlaceOnly, controlplanev1.InPlaceExternal,
+	} {
+		all = append(all, string(p))
+	}
+	return all
 }
 
 // CheckName says what is wrong with a cluster's name.

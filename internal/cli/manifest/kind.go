@@ -78,6 +78,9 @@ func (c Cluster) kubeadmControlPlane() *controlplanev1.KubeadmControlPlane {
 	if c.AutoRepair {
 		kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{}
 	}
+	if c.policy() != controlplanev1.InPlaceNever {
+		kcp.Spec.InPlace.Policy = c.InPlace
+	}
 	return kcp
 }
 
@@ -105,6 +108,9 @@ func (c Cluster) controlPlane() *controlplanev1alpha1.ControlPlane {
 	cp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
 	if c.MaxParallel == 0 {
 		cp.Spec.Joins.MaxParallel = ptr.To(mostReplicas)
+	}
+	if c.policy() != controlplanev1.InPlaceNever {
+		cp.Spec.InPlace.Policy = c.InPlace
 	}
 	return cp
 }

@@ -45,6 +45,8 @@ type Cluster struct {
 	Eager bool
 	// AutoRepair replaces machines of the control plane that break.
 	AutoRepair bool
+	// InPlace says which machines of the control plane are changed in place instead of being replaced; empty: none.
+	InPlace controlplanev1.InPlacePolicy
 	// Etcd is how many machines of its own etcd has; 0: it runs on those of the control plane.
 	Etcd int32
 	// EtcdVersion is etcd's on machines of its own; empty: the newest.

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 func demo() Cluster {
@@ -40,6 +42,8 @@ func TestCheck(t *testing.T) {
 		{"negative workers", func(c *Cluster) { c.Workers = -1 }, "--workers is -1: 0 or more"},
 		{"negative parallel", func(c *Cluster) { c.MaxParallel = -1 }, "--max-parallel is -1"},
 		{"unknown version", func(c *Cluster) { c.Version = "v1.30.0" }, `--kubernetes-version is "v1.30.0": v1.36.3 or v1.35.4`},
+		{"in place", func(c *Cluster) { c.InPlace = controlplanev1.InPlaceOnly }, ""},
+		{"unknown policy", func(c *Cluster) { c.InPlace = "Maybe" }, `--in-place is "Maybe": Never, Preferred, Only, External would be accepted`},
 		{"upper case", func(c *Cluster) { c.Name = "Demo" }, `--name is "Demo": lower-case letters`},
 		{"dot", func(c *Cluster) { c.Name = "a.b" }, `--name is "a.b"`},
 		{"no name", func(c *Cluster) { c.Name = "" }, `--name is ""`},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/manifest"
@@ -71,6 +72,7 @@ With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reac
   quorate up --kubernetes-version v1.35.4 --name old
   quorate up --max-parallel 1                        # machines join one after the other
   quorate up --auto-repair                           # machines that break are replaced
+  quorate up --in-place --kubernetes-version v1.36.3 # another version without other machines
   quorate up --etcd 3 --name apart                   # etcd on three machines of its own
   quorate up --kind ControlPlane --name machines     # the control plane is machines and their bootstrap templates
   quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
@@ -100,6 +102,9 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.Int32Var(&u.cluster.MaxParallel, "max-parallel", 0, "machines that may join at once; 0 for as many as are missing")
 	f.BoolVar(&u.cluster.Eager, "eager", false, "make all machines of the control plane at the same moment as the first; they join when that has initialised the cluster")
 	f.BoolVar(&u.cluster.AutoRepair, "auto-repair", false, "replace machines of the control plane that break, as far as the quorum allows; a ControlPlane does unless this is false")
+	f.StringVar((*string)(&u.cluster.InPlace), "in-place", string(controlplanev1.InPlaceNever),
+		"change machines of the control plane in place instead of replacing them: "+strings.Join(manifest.InPlacePolicies(), ", ")+"; without a value "+string(controlplanev1.InPlacePreferred))
+	f.Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
 	f.BoolVar(&u.wait, "wait", true, "wait until the cluster is up")
@@ -108,6 +113,7 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.VarP(&u.output, "output", "o", "yaml; with --dry-run")
 	u.output = "yaml"
 	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", cobra.FixedCompletions(artifacts.Versions(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("in-place", cobra.FixedCompletions(manifest.InPlacePolicies(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(manifest.Kinds(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -172,7 +178,7 @@ func (u *up) checkFiles() error {
 	if len(u.files) == 0 {
 		return nil
 	}
-	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair"} {
+	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair", "in-place"} {
 		if u.given(flag) {
 			return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
 		}
