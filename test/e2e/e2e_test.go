@@ -56,6 +56,9 @@ var lives = []struct {
 	{"etcd-repair", etcdRepair},
 	{"etcd-endpoints", etcdEndpoints},
 	{"etcd-delete", etcdDelete},
+	{"inplace-one", inplaceOne},
+	{"inplace-three", inplaceThree},
+	{"inplace-rollback", inplaceRollback},
 }
 
 func TestE2E(t *testing.T) {
