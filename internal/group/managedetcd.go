@@ -9,8 +9,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/secret"
 
@@ -33,8 +35,9 @@ type ManagedEtcd struct {
 	Endpoints []string
 	// Read is when it was asked.
 	Read time.Time
-	// waits says why it cannot be used; empty: it can. of says for which spec it was asked.
-	waits, of string
+	// waits says why it cannot be used; empty: it can. rolls says why the control plane leaves the first turn to it, while its own machines
+	// are replaced; empty: it does not. of says for which spec it was asked.
+	waits, rolls, of string
 }
 
 // ReadManagedEtcd adds what the object says that keeps the control plane's etcd, if a spec refers to one: by its contract status.ready,
@@ -56,8 +59,11 @@ func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.Managed
 		*m = managedEtcdOf(found)
 		m.of, m.Read = from, t.Facts.Now
 	}
-	if m.waits != "" {
-		t.Refuse(plan.Refusal{Reason: "EtcdNotReady", Message: fmt.Sprintf("spec.managedExternalEtcdRef: %s %s %s", ref.Kind, ref.Name, m.waits)})
+	switch told := fmt.Sprintf("spec.managedExternalEtcdRef: %s %s ", ref.Kind, ref.Name); {
+	case m.waits != "":
+		t.Refuse(plan.Refusal{Reason: "EtcdNotReady", Message: told + m.waits})
+	case m.rolls != "":
+		t.Refuse(plan.Refusal{Reason: "EtcdRollingOut", Message: told + m.rolls, Replaceable: true})
 	}
 	return nil
 }
@@ -78,7 +84,34 @@ func managedEtcdOf(found *unstructured.Unstructured) ManagedEtcd {
 	case len(m.Endpoints) == 0:
 		m.waits = "names no endpoints in status.endpoints"
 	}
+	m.rolls = rollsOut(found)
 	return m
+}
+
+// notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted: a person holds it, or it refuses what
+// is asked for, as it does while it waits for the control plane to follow its endpoints.
+var notRolling = []string{"hold", "refuse"}
+
+// rollsOut says why the control plane leaves the first turn to its etcd: that replaces its machines, or has not seen its newest spec.
+func rollsOut(etcd *unstructured.Unstructured) string {
+	_, paused := etcd.GetAnnotations()[clusterv1.PausedAnnotation]
+	rule, _, _ := unstructured.NestedString(etcd.Object, "status", "plan", "rule")
+	if paused || slices.Contains(notRolling, rule) {
+		return ""
+	}
+	if seen, told, _ := unstructured.NestedInt64(etcd.Object, "status", "observedGeneration"); told && seen < etcd.GetGeneration() {
+		return "has not seen its newest spec: it goes first"
+	}
+	list, _, _ := unstructured.NestedSlice(etcd.Object, "status", "conditions")
+	for _, c := range list {
+		c, _ := c.(map[string]any)
+		if c["type"] == clusterv1.RollingOutCondition && c["status"] == string(metav1.ConditionTrue) {
+			message, _ := c["message"].(string)
+			first, _, _ := strings.Cut(message, "\n")
+			return "replaces its machines first: " + cmp.Or(strings.TrimSuffix(first, ":"), "it is rolling out")
+		}
+	}
+	return ""
 }
 
 // ManagedEtcdSecrets are the secrets that belong to whoever keeps a control plane's etcd, and renews them; none without such a one.

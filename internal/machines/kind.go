@@ -232,7 +232,7 @@ func (*Kind) Conditions(t *group.Turn) []metav1.Condition { return operatorCondi
 func (*Kind) MachineConditions(*group.Turn, *group.Machine) []metav1.Condition { return nil }
 
 // passing are reasons to refuse a spec that pass without anybody's help.
-var passing = map[string]bool{"EtcdNotHealthy": true, "EtcdNotReady": true, "TopologyPending": true}
+var passing = map[string]bool{"EtcdNotHealthy": true, "EtcdNotReady": true, "EtcdRollingOut": true, "TopologyPending": true}
 
 // Describe implements group.Kind.
 func (*Kind) Describe(t *group.Turn, object group.Object) {

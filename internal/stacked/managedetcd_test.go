@@ -2,6 +2,7 @@ package stacked
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,20 @@ func (w *world) etcdSays(status map[string]any) {
 		err = w.client.Update(context.Background(), o)
 	}
 	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.lookAgain()
+}
+
+// etcdGeneration is that of the spec of the object that keeps the etcd.
+func (w *world) etcdGeneration(n int64) {
+	w.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "etcd.example/v1alpha1", "kind": "GivenEtcd", "metadata": map[string]any{"namespace": "default", "name": "data"}}}
+	if err := w.client.Get(context.Background(), client.ObjectKeyFromObject(o), o); err != nil {
+		w.t.Fatal(err)
+	}
+	o.SetGeneration(n)
+	if err := w.client.Update(context.Background(), o); err != nil {
 		w.t.Fatal(err)
 	}
 	w.lookAgain()
@@ -169,6 +184,52 @@ func TestEndpointsChange(t *testing.T) {
 	}
 	if got := told(w.kcp().Status.Conditions, "MachinesUpToDate"); !strings.Contains(got, "endpoints") {
 		t.Errorf("told is %q", got)
+	}
+}
+
+// TestEtcdGoesFirst: of two rollouts that are asked for at once that of etcd goes first, unless it does not go on by itself.
+func TestEtcdGoesFirst(t *testing.T) {
+	rolling := []any{map[string]any{"type": "RollingOut", "status": "True", "message": "2 of 3 machines are not up to date:\n* demo-etcd-1: version"}}
+	status := func(change map[string]any) map[string]any {
+		s := map[string]any{"ready": true, "endpoints": twoEndpoints, "conditions": rolling, "plan": map[string]any{"rule": "roll out"}}
+		maps.Copy(s, change)
+		return s
+	}
+	for _, row := range []struct {
+		name   string
+		status map[string]any
+		waits  string
+	}{
+		{"it rolls out", status(nil), "GivenEtcd data replaces its machines first: 2 of 3 machines are not up to date"},
+		{"it has not seen its spec", status(map[string]any{"conditions": nil, "observedGeneration": int64(0)}), "GivenEtcd data has not seen its newest spec: it goes first"},
+		{"it waits for the control plane", status(map[string]any{"plan": map[string]any{"rule": "refuse", "reason": "EndpointsNotFollowed"}}), ""},
+		{"a person holds it", status(map[string]any{"plan": map[string]any{"rule": "hold"}}), ""},
+		{"it rests", status(map[string]any{"conditions": []any{map[string]any{"type": "RollingOut", "status": "False"}}, "observedGeneration": int64(1)}), ""},
+		{"it tells nothing of it", map[string]any{"ready": true, "endpoints": twoEndpoints}, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := onEtcdAt(t, 1)
+			w.etcdSays(row.status)
+			w.etcdGeneration(1)
+			kcp := w.kcp()
+			kcp.Spec.KubeadmConfigSpec.PreKubeadmCommands = []string{"true"}
+			kcp.Generation++
+			if err := w.client.Update(context.Background(), kcp); err != nil {
+				t.Fatal(err)
+			}
+			p := w.settle()
+			if waits := p.Reason == "EtcdRollingOut"; waits != (row.waits != "") || !strings.Contains(p.Message, row.waits) {
+				t.Errorf("told is %+v, want %q", p, row.waits)
+			}
+			if n := len(w.machineNames()); (n > 1) == (row.waits != "") {
+				t.Errorf("%d machines", n)
+			}
+		})
+	}
+	for _, name := range []string{"hold", "refuse"} {
+		if !slices.ContainsFunc(plan.Rules(), func(r plan.Rule) bool { return r.Name == name }) {
+			t.Errorf("no rule is called %q any more", name)
+		}
 	}
 }
 

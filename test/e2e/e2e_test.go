@@ -56,6 +56,7 @@ var lives = []struct {
 	{"etcd-repair", etcdRepair},
 	{"etcd-endpoints", etcdEndpoints},
 	{"etcd-delete", etcdDelete},
+	{"etcd-together", etcdTogether},
 	{"inplace-one", inplaceOne},
 	{"inplace-three", inplaceThree},
 	{"inplace-rollback", inplaceRollback},
