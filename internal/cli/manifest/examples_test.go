@@ -20,6 +20,8 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 const examples = "../../../examples"
@@ -28,6 +30,8 @@ const examples = "../../../examples"
 func TestExamplesAreWhatFlagsMake(t *testing.T) {
 	wide := demo()
 	wide.Name, wide.Replicas, wide.MaxParallel, wide.AutoRepair = "wide", 5, 2, true
+	inPlace := demo()
+	inPlace.Name, inPlace.Replicas, inPlace.InPlace = "inplace", 1, controlplanev1.InPlacePreferred
 	small := demo()
 	small.Name, small.Replicas, small.Workers = "small", 1, 2
 	machines := demo()
@@ -39,6 +43,7 @@ func TestExamplesAreWhatFlagsMake(t *testing.T) {
 		"control-plane-of-machines.yaml":      machines,
 		"cluster.yaml":                        demo(),
 		"with-workers.yaml":                   small,
+		"in-place.yaml":                       inPlace,
 		"five-replicas-in-three-domains.yaml": wide,
 	} {
 		t.Run(file, func(t *testing.T) {
