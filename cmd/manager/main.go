@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/upgrades"
 	"github.com/quorate/quorate/internal/nodeupgrade"
 )
 
@@ -61,7 +62,7 @@ func (s *settings) add(fs *pflag.FlagSet) {
 		"Work on objects only whose label "+clusterv1.WatchLabel+" has this value. Several managers with a value each share a large management cluster.")
 	fs.BoolVar(&s.manager.EtcdForwardOnly, "etcd-forward-only", false,
 		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose networks use the same addresses.")
-	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", manager.DefaultUpgraderImage,
+	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", upgrades.DefaultUpgraderImage,
 		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+nodeupgrade.ImagesConfigMap+" names one.")
 	fs.IntVar(&s.manager.Concurrency, "concurrency", 100, "How many control planes are worked on at the same time.")
 	fs.DurationVar(&s.manager.SyncPeriod, "sync-period", 10*time.Minute, "After how long every object is looked at again although nothing was reported.")

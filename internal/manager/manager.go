@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/quorate/quorate/internal/manager/kinds"
+	"github.com/quorate/quorate/internal/manager/upgrades"
 )
 
 // Options say which controllers to run, and over what.
@@ -43,7 +44,7 @@ type Options struct {
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
 	SyncPeriod time.Duration
-	// UpgraderImage is the image that upgrades nodes in place, with %s for the Kubernetes version, where nothing else names one; empty: DefaultUpgraderImage.
+	// UpgraderImage is the image that upgrades nodes in place, with %s for the Kubernetes version, where nothing else names one; empty: upgrades.DefaultUpgraderImage.
 	UpgraderImage string
 }
 
@@ -80,7 +81,8 @@ var contents = []part{
 	{name: "ControlPlane", own: true, add: addGroup("ControlPlane")},
 	{name: "EtcdCluster", own: true, add: addGroup("EtcdCluster")},
 	{name: "EtcdadmConfig", own: true, add: addEtcdadmConfig},
-	{name: "NodeUpgrade", own: true, add: addNodeUpgrade},
+	{name: "NodeUpgrade", own: true, add: addUpgrades(upgrades.AddNodes)},
+	{name: "MachineDeploymentUpgrade", own: true, add: addUpgrades(upgrades.AddWorkers)},
 	{name: "webhooks", own: true, add: addOwnWebhooks},
 
 	{name: "webhooks of Cluster API", add: addWebhooks},

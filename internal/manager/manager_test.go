@@ -35,7 +35,7 @@ func TestContents(t *testing.T) {
 		}
 	}
 	// What the role in config/rbac and the deployment in config/manager are made for.
-	if strings.Join(own, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmConfig,webhooks" {
+	if strings.Join(own, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmConfig,NodeUpgrade,MachineDeploymentUpgrade,webhooks" {
 		t.Errorf("runs everywhere: %v", own)
 	}
 }

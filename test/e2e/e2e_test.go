@@ -60,6 +60,7 @@ var lives = []struct {
 	{"inplace-one", inplaceOne},
 	{"inplace-three", inplaceThree},
 	{"inplace-rollback", inplaceRollback},
+	{"inplace-workers", inplaceWorkers},
 }
 
 func TestE2E(t *testing.T) {

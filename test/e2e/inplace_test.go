@@ -52,6 +52,55 @@ func inplaceThree(t *testing.T, e *environment) {
 	e.takeDown(t, other)
 }
 
+// inplaceWorkers: a control plane of three and two workers become another version in place, the workers after the control plane and one after the other. A
+// client that writes, and pods on the workers, go on.
+func inplaceWorkers(t *testing.T, e *environment) {
+	const name = "inwork"
+	e.up(t, name, "--replicas", "3", "--workers", "2", "--kubernetes-version", older, "--in-place")
+	before := uids(e.machinesWith(t, clusterLabels(name)))
+	ctx, stop := context.WithCancel(context.Background())
+	times := e.watchNodes(t, ctx, name)
+	e.written(t, name, func() {
+		took := e.up(t, name, "--kubernetes-version", newer)
+		eventually(t, "the workers are upgraded", 2*patience, func() string {
+			var all upgradev1.MachineDeploymentUpgradeList
+			if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), clusterLabels(name)); err != nil || len(all.Items) != 1 {
+				return fmt.Sprintf("%d upgrades of workers, %v", len(all.Items), err)
+			}
+			if u := all.Items[0]; u.Status.Ready == nil || !*u.Status.Ready {
+				return fmt.Sprintf("%+v", u.Status)
+			}
+			return ""
+		})
+		t.Logf("FIGURE three machines and two workers %s -> %s in place: the control plane %.1f s", older, newer, took.Seconds())
+	})
+	stop()
+	for _, line := range <-times {
+		t.Log(line)
+	}
+	eventually(t, "all nodes healthy", patience, e.healthy(t, name, 5))
+	if after := uids(e.machinesWith(t, clusterLabels(name))); !slices.Equal(before, after) {
+		t.Errorf("the machines were %v and are %v: upgraded in place they stay", before, after)
+	}
+	e.isVersion(t, name, newer)
+	var sets clusterv1.MachineSetList
+	if err := e.management(t).List(context.Background(), &sets, client.InNamespace("default"), clusterLabels(name)); err != nil {
+		t.Fatal(err)
+	}
+	for _, ms := range sets.Items {
+		if *ms.Spec.Replicas > 0 && ms.Spec.Template.Spec.Version != newer {
+			t.Errorf("MachineSet %s has %s", ms.Name, ms.Spec.Template.Spec.Version)
+		}
+	}
+	for _, m := range e.machinesWith(t, clusterLabels(name)) {
+		if m.Spec.Version != newer {
+			t.Errorf("Machine %s says %s", m.Name, m.Spec.Version)
+		}
+	}
+	e.nothingLeft(t, name)
+	e.takeDown(t, name)
+}
+
 // upgradedInPlace takes a cluster to the newer version and verifies that all of it is there, on the same machines. It returns how long that took.
 func (e *environment) upgradedInPlace(t *testing.T, name string, replicas int) time.Duration {
 	t.Helper()

@@ -19,6 +19,13 @@ var GroupVersion = schema.GroupVersion{Group: "upgrade.cluster.x-k8s.io", Versio
 // upgrades them in place: policy External. Its value is the wanted Kubernetes version.
 const NeededAnnotation = "controlplane.cluster.x-k8s.io/in-place-upgrade-needed"
 
+// PolicyAnnotation on a MachineDeployment says which of its machines that are behind are changed in place: Never (the default), Preferred, Only or
+// External, as spec.inPlace.policy says it of control planes. It needs the rollout strategy OnDelete: with any other Cluster API replaces them.
+const PolicyAnnotation = "upgrade.cluster.x-k8s.io/in-place-policy"
+
+// MaxUnavailableAnnotation on a MachineDeployment is how many of its machines may be away at once while they are upgraded in place. Defaults to 1.
+const MaxUnavailableAnnotation = "upgrade.cluster.x-k8s.io/max-unavailable"
+
 // PrepareAnnotation on an infrastructure machine says that its provider brings images to the node itself, because the
 // node has no registry: the upgrade waits until the provider has set the condition ImagesAvailable of the NodeUpgrade.
 const PrepareAnnotation = "upgrade.cluster.x-k8s.io/prepares-images"

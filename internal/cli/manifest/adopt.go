@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
 // Step is one thing to ask of the management plane.
@@ -107,7 +108,7 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 	if err != nil {
 		return nil, err
 	}
-	steps = slices.Concat(steps, c.adoptInPlace(controlPlane, given), c.adoptVersion(controlPlane, workers, given), c.adoptRepair(controlPlane, given))
+	steps = slices.Concat(steps, c.adoptInPlace(controlPlane, workers, given), c.adoptVersion(controlPlane, workers, given), c.adoptRepair(controlPlane, given))
 	for _, f := range []struct {
 		flag, what string
 		object     *unstructured.Unstructured
@@ -183,9 +184,9 @@ func (c *Cluster) adoptVersion(controlPlane, workers *unstructured.Unstructured,
 	return steps
 }
 
-// adoptInPlace takes over which machines are changed in place, or returns the change of that. It comes before the version: machines must not begin
-// to be replaced that are to be changed in place.
-func (c *Cluster) adoptInPlace(controlPlane *unstructured.Unstructured, given func(flag string) bool) []Step {
+// adoptInPlace takes over which machines are changed in place, or returns the change of that, of the control plane and of the workers. It comes before the
+// version: machines must not begin to be replaced that are to be changed in place.
+func (c *Cluster) adoptInPlace(controlPlane, workers *unstructured.Unstructured, given func(flag string) bool) []Step {
 	if controlPlane == nil {
 		return nil
 	}
@@ -194,12 +195,31 @@ func (c *Cluster) adoptInPlace(controlPlane *unstructured.Unstructured, given fu
 	if !given("in-place") {
 		c.InPlace = policy
 	}
-	if c.policy() == policy {
-		return nil
+	var steps []Step
+	if c.policy() != policy {
+		steps = append(steps, Step{
+			What: fmt.Sprintf("machines are changed in place: %s -> %s", policy, c.policy()), Object: controlPlane, Patch: nested(string(c.policy()), inPlacePath),
+		})
 	}
-	return []Step{{
-		What: fmt.Sprintf("machines are changed in place: %s -> %s", policy, c.policy()), Object: controlPlane, Patch: nested(string(c.policy()), inPlacePath),
-	}}
+	if workers == nil || !given("in-place") {
+		return steps
+	}
+	if said := cmp.Or(workers.GetAnnotations()[upgradev1.PolicyAnnotation], string(controlplanev1.InPlaceNever)); said != string(c.policy()) {
+		steps = append(steps, Step{What: fmt.Sprintf("workers are changed in place: %s -> %s", said, c.policy()), Object: workers, Patch: c.workersInPlace()})
+	}
+	return steps
+}
+
+// workersInPlace is what of a MachineDeployment says whether its machines are changed in place. Cluster API would replace them with any other
+// strategy than OnDelete.
+func (c *Cluster) workersInPlace() map[string]any {
+	strategy := string(clusterv1.OnDeleteMachineDeploymentStrategyType)
+	if c.policy() == controlplanev1.InPlaceNever {
+		strategy = string(clusterv1.RollingUpdateMachineDeploymentStrategyType)
+	}
+	patch := nested(strategy, []string{"spec", "rollout", "strategy", "type"})
+	patch["metadata"] = map[string]any{"annotations": map[string]any{upgradev1.PolicyAnnotation: string(c.policy())}}
+	return patch
 }
 
 // adoptRepair takes over whether broken machines are replaced, or returns the change of that.

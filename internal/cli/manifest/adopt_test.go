@@ -72,6 +72,10 @@ func TestSteps(t *testing.T) {
 		{"in place before another version", new(with(func(c *Cluster) { c.Version = "v1.35.4" })), inPlace, "in-place kubernetes-version", []string{
 			"machines are changed in place: Never -> Preferred", "version of demo-cp: v1.35.4 -> v1.36.3",
 		}, `{"spec":{"inPlace":{"policy":"Preferred"}}}`, ""},
+		{"workers in place", &withWorkers, with(func(c *Cluster) { c.Workers, c.InPlace = 2, controlplanev1.InPlaceOnly }), "in-place", []string{
+			"machines are changed in place: Never -> Only", "workers are changed in place: Never -> Only",
+		}, `{"spec":{"inPlace":{"policy":"Only"}}}`, ""},
+		{"workers in place stay", new(with(func(c *Cluster) { c.Workers, c.InPlace = 2, controlplanev1.InPlaceOnly })), demo(), "", nil, "", ""},
 		{"machines in place", &machines, with(func(c *Cluster) { c.Kind, c.InPlace = ControlPlane, controlplanev1.InPlaceOnly }), "in-place", []string{
 			"machines are changed in place: Never -> Only",
 		}, `{"spec":{"inPlace":{"policy":"Only"}}}`, ""},

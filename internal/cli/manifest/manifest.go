@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
 // The networks inside every cluster. Clusters do not see each other's, so all have the same.
@@ -148,7 +149,7 @@ func (c Cluster) configTemplate(name string, spec bootstrapv1.KubeadmConfigSpec)
 func (c Cluster) workers() *clusterv1.MachineDeployment {
 	name := workersName(c.Name)
 	labels := map[string]string{clusterv1.ClusterNameLabel: c.Name, clusterv1.MachineDeploymentNameLabel: name}
-	return &clusterv1.MachineDeployment{
+	md := &clusterv1.MachineDeployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment"},
 		ObjectMeta: c.meta(name),
 		Spec: clusterv1.MachineDeploymentSpec{
@@ -170,6 +171,11 @@ func (c Cluster) workers() *clusterv1.MachineDeployment {
 			},
 		},
 	}
+	if c.policy() != controlplanev1.InPlaceNever {
+		md.Annotations = map[string]string{upgradev1.PolicyAnnotation: string(c.policy())}
+		md.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
+	}
+	return md
 }
 
 func reference(group, kind, name string) clusterv1.ContractVersionedObjectReference {

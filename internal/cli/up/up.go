@@ -103,7 +103,7 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&u.cluster.Eager, "eager", false, "make all machines of the control plane at the same moment as the first; they join when that has initialised the cluster")
 	f.BoolVar(&u.cluster.AutoRepair, "auto-repair", false, "replace machines of the control plane that break, as far as the quorum allows; a ControlPlane does unless this is false")
 	f.StringVar((*string)(&u.cluster.InPlace), "in-place", string(controlplanev1.InPlaceNever),
-		"change machines of the control plane in place instead of replacing them: "+strings.Join(manifest.InPlacePolicies(), ", ")+"; without a value "+string(controlplanev1.InPlacePreferred))
+		"change machines in place instead of replacing them, the workers after the control plane: "+strings.Join(manifest.InPlacePolicies(), ", ")+"; without a value "+string(controlplanev1.InPlacePreferred))
 	f.Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")

@@ -1,0 +1,36 @@
+package workerplan
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Check is the second key: it says why a step must not be taken, in its own words and without the rules of Next; nil: it may.
+func Check(o Observed, step Step) error {
+	if step.Verb != UpdateInPlace && step.Verb != Replace {
+		return nil
+	}
+	at := slices.IndexFunc(o.Machines, func(m Machine) bool { return m.Name == step.Machine })
+	if at < 0 {
+		return fmt.Errorf("%s of %s: there is no such machine", step.Verb, step.Machine)
+	}
+	away := 0
+	for i, m := range o.Machines {
+		if i != at && (m.Deleting || m.Unavailable != "" || m.Update == Underway) {
+			away++
+		}
+	}
+	switch m := o.Machines[at]; {
+	case o.Held != "" || !o.OnDelete || o.ControlPlane != "" || o.Policy == Never || o.Policy == External:
+		return fmt.Errorf("%s of %s: no machine may be changed now", step.Verb, m.Name)
+	case m.Deleting || m.Update != NoUpdate:
+		return fmt.Errorf("%s of %s: it is being deleted or upgraded", step.Verb, m.Name)
+	case step.Verb == Replace && o.Policy == Only:
+		return fmt.Errorf("%s of %s: with the policy %s no machine is replaced", step.Verb, m.Name, Only)
+	case step.Verb == UpdateInPlace && (m.Unavailable != "" || m.Version == o.Version):
+		return fmt.Errorf("%s of %s: it does not serve, or has what is wanted", step.Verb, m.Name)
+	case m.Unavailable == "" && away >= o.MaxUnavailable:
+		return fmt.Errorf("%s of %s: more than %d machines would be away", step.Verb, m.Name, o.MaxUnavailable)
+	}
+	return nil
+}

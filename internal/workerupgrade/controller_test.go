@@ -1,0 +1,258 @@
+package workerupgrade
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+)
+
+const older, newer = "v1.35.4", "v1.36.3"
+
+// world is a management cluster with one MachineDeployment of two machines, and its controller.
+type world struct {
+	t      *testing.T
+	client client.Client
+	c      *Controller
+}
+
+func newWorld(t *testing.T, annotations map[string]string) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, upgradev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	md := &clusterv1.MachineDeployment{ObjectMeta: named("demo-workers", nil, "")}
+	md.Annotations = annotations
+	md.Spec.ClusterName, md.Spec.Replicas = "demo", ptr.To[int32](2)
+	md.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
+	md.Spec.Template.Spec = machineSpec(newer)
+	ms := &clusterv1.MachineSet{ObjectMeta: named("demo-workers-abc", md, "MachineDeployment")}
+	ms.Spec.Template.Spec = machineSpec(older)
+	objects := []client.Object{&clusterv1.Cluster{ObjectMeta: named("demo", nil, "")}, md, ms}
+	for _, name := range []string{"w1", "w2"} {
+		m := &clusterv1.Machine{ObjectMeta: named(name, ms, "MachineSet"), Spec: machineSpec(older)}
+		m.Labels[clusterv1.MachineDeploymentNameLabel] = md.Name
+		conditions.Set(m, metav1.Condition{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
+		objects = append(objects, m)
+	}
+	k8s := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&upgradev1.MachineDeploymentUpgrade{}, &upgradev1.NodeUpgrade{}).Build()
+	return &world{t: t, client: k8s, c: &Controller{Client: k8s, Recorder: events.NewFakeRecorder(100)}}
+}
+
+func named(name string, owner client.Object, kind string) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}
+	if owner != nil {
+		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind(kind))}
+	}
+	return m
+}
+
+func machineSpec(version string) clusterv1.MachineSpec {
+	return clusterv1.MachineSpec{
+		ClusterName: "demo", Version: version,
+		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfigTemplate", Name: "demo-workers"}},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachineTemplate", Name: "demo-workers"},
+	}
+}
+
+// turn lets the controller look once.
+func (w *world) turn() error {
+	_, err := w.c.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "demo-workers"}})
+	return err
+}
+
+func (w *world) turns(n int) {
+	w.t.Helper()
+	for range n {
+		if err := w.turn(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// upgrades are the NodeUpgrades that there are.
+func (w *world) upgrades() []upgradev1.NodeUpgrade {
+	w.t.Helper()
+	var all upgradev1.NodeUpgradeList
+	if err := w.client.List(context.Background(), &all); err != nil {
+		w.t.Fatal(err)
+	}
+	return all.Items
+}
+
+// ends has a node's upgrade end.
+func (w *world) ends(u upgradev1.NodeUpgrade, completed bool) {
+	w.t.Helper()
+	u.Status.Completed = ptr.To(completed)
+	reason := upgradev1.Done
+	if !completed {
+		reason = upgradev1.RolledBack
+	}
+	conditions.Set(&u, metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: reason, Message: "swap: the kubelet did not come up"})
+	if err := w.client.Status().Update(context.Background(), &u); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) get(o client.Object, name string) {
+	w.t.Helper()
+	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// told is the only MachineDeploymentUpgrade.
+func (w *world) told() upgradev1.MachineDeploymentUpgrade {
+	w.t.Helper()
+	var all upgradev1.MachineDeploymentUpgradeList
+	if err := w.client.List(context.Background(), &all); err != nil || len(all.Items) != 1 {
+		w.t.Fatalf("%d upgrades, %v", len(all.Items), err)
+	}
+	return all.Items[0]
+}
+
+// TestUpgrade: two workers are upgraded one after the other; then their MachineSet has the wanted version, and is the current one to Cluster API.
+func TestUpgrade(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
+	w.turns(3)
+	all := w.upgrades()
+	if len(all) != 1 || all[0].Spec.Machine.Name != "w1" || all[0].Spec.NodeType != upgradev1.Worker || all[0].Labels[clusterv1.ClusterNameLabel] != "demo" {
+		t.Fatalf("begun are %+v", all)
+	}
+	if u := w.told(); *u.Status.RequireUpgrade != 2 || *u.Status.Upgraded != 0 || *u.Status.Ready || !metav1.IsControlledBy(&all[0], &u) || len(u.Spec.MachinesRequireUpgrade) != 2 {
+		t.Errorf("told is %+v", u)
+	}
+	w.ends(all[0], true)
+	w.turns(4)
+	m := &clusterv1.Machine{}
+	if w.get(m, "w1"); m.Spec.Version != newer {
+		t.Errorf("w1 says %s", m.Spec.Version)
+	}
+	all = w.upgrades()
+	if len(all) != 2 || all[0].Annotations[upgradev1.RecordedAnnotation] == "" || all[1].Spec.Machine.Name != "w2" {
+		t.Fatalf("begun are %+v", all)
+	}
+	w.ends(all[1], true)
+	w.turns(4)
+	ms := &clusterv1.MachineSet{}
+	if w.get(ms, "demo-workers-abc"); ms.Spec.Template.Spec.Version != newer {
+		t.Errorf("the MachineSet has %s", ms.Spec.Template.Spec.Version)
+	}
+	if u := w.told(); *u.Status.RequireUpgrade != 0 || *u.Status.Upgraded != 2 || !*u.Status.Ready || !conditions.IsTrue(&u, upgradev1.Completed) {
+		t.Errorf("told is %+v", u.Status)
+	}
+}
+
+// TestFailed: a node that was put back stops the others, and is told; another wanted version forgets it.
+func TestFailed(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only"})
+	w.turns(2)
+	w.ends(w.upgrades()[0], false)
+	w.turns(3)
+	u := w.told()
+	if n := len(w.upgrades()); n != 1 || len(u.Status.Failures) != 1 || u.Status.Failures[0].Machine != "w1" || !strings.Contains(u.Status.Failures[0].Message, "kubelet did not come up") {
+		t.Errorf("%d begun, failures %+v", n, u.Status.Failures)
+	}
+	if c := conditions.Get(&u, upgradev1.Progressing); c.Status != metav1.ConditionFalse || c.Reason != "UpdateFailed" {
+		t.Errorf("told is %+v", c)
+	}
+	md := &clusterv1.MachineDeployment{}
+	w.get(md, "demo-workers")
+	md.Spec.Template.Spec.Version = older
+	if err := w.client.Update(context.Background(), md); err != nil {
+		t.Fatal(err)
+	}
+	w.turns(3)
+	if n := len(w.upgrades()); n != 0 {
+		t.Errorf("%d upgrades are left", n)
+	}
+}
+
+// TestExternal: others are told by an annotation, and no more when all is as wanted.
+func TestExternal(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "External"})
+	w.turns(2)
+	md := &clusterv1.MachineDeployment{}
+	if w.get(md, "demo-workers"); md.Annotations[upgradev1.NeededAnnotation] != newer || len(w.upgrades()) != 0 {
+		t.Errorf("annotations %v, begun %v", md.Annotations, w.upgrades())
+	}
+	for _, name := range []string{"w1", "w2"} {
+		m := &clusterv1.Machine{}
+		w.get(m, name)
+		m.Spec.Version = newer
+		if err := w.client.Update(context.Background(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.turns(3)
+	w.get(md, "demo-workers")
+	if _, on := md.Annotations[upgradev1.NeededAnnotation]; on {
+		t.Error("others are still told")
+	}
+}
+
+// TestReplaced: what cannot be changed in place goes, with the policy Preferred only.
+func TestReplaced(t *testing.T) {
+	for policy, gone := range map[string]bool{"Preferred": true, "Only": false} {
+		w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: policy})
+		md := &clusterv1.MachineDeployment{}
+		w.get(md, "demo-workers")
+		md.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "other"
+		if err := w.client.Update(context.Background(), md); err != nil {
+			t.Fatal(err)
+		}
+		w.turns(2)
+		err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: "w1"}, &clusterv1.Machine{})
+		if apierrors.IsNotFound(err) != gone {
+			t.Errorf("%s: w1: %v", policy, err)
+		}
+	}
+}
+
+// TestPolicy: a word that means nothing is an error, and without the annotation nothing is done.
+func TestPolicy(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Maybe"})
+	if err := w.turn(); err == nil || !strings.Contains(err.Error(), `is "Maybe": Never, Preferred, Only or External would be accepted`) {
+		t.Errorf("the error is %v", err)
+	}
+	w = newWorld(t, nil)
+	w.turns(2)
+	if n := len(w.upgrades()); n != 0 {
+		t.Errorf("%d were begun", n)
+	}
+}
+
+// TestBehind: workers wait for a control plane that is to have the version first, or is rolling out.
+func TestBehind(t *testing.T) {
+	rolling := []any{map[string]any{"type": "RollingOut", "status": "True"}}
+	for want, object := range map[string]map[string]any{
+		"":                        {"spec": map[string]any{"version": newer}, "status": map[string]any{"version": newer}},
+		"has v1.35.4 in spec.ver": {"spec": map[string]any{"version": older}, "status": map[string]any{"version": older}},
+		"has v1.35.4 in status.v": {"spec": map[string]any{"version": newer}, "status": map[string]any{"version": older}},
+		"is rolling out":          {"spec": map[string]any{"version": newer}, "status": map[string]any{"version": newer, "conditions": rolling}},
+	} {
+		object["kind"], object["metadata"] = "KubeadmControlPlane", map[string]any{"name": "demo-cp"}
+		got := behind(&unstructured.Unstructured{Object: object}, newer)
+		if !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%v: %q, want %q", object, got, want)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package workerupgrade
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
+	"sigs.k8s.io/cluster-api/core/reconcilers/machinedeployment/mdutil"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/upgradepod"
+	"github.com/quorate/quorate/internal/version"
+	"github.com/quorate/quorate/internal/workerplan"
+)
+
+// scope is one MachineDeployment with all that belongs to it.
+type scope struct {
+	deployment *clusterv1.MachineDeployment
+	cluster    *clusterv1.Cluster
+	sets       []clusterv1.MachineSet
+	machines   []*clusterv1.Machine
+	// upgrades are the MachineDeploymentUpgrades, current the one of what is wanted now; nil: there is none.
+	upgrades []upgradev1.MachineDeploymentUpgrade
+	current  *upgradev1.MachineDeploymentUpgrade
+	// nodes are the NodeUpgrades of the machines that decide something, by the Machine's name.
+	nodes map[string]*upgradev1.NodeUpgrade
+}
+
+// policy is what the MachineDeployment's annotation says; an unknown word is an error that names what would be accepted.
+func (s *scope) policy() (workerplan.Policy, error) {
+	switch p := s.deployment.Annotations[upgradev1.PolicyAnnotation]; p {
+	case "", "Never":
+		return workerplan.Never, nil
+	case string(workerplan.Preferred), string(workerplan.Only), string(workerplan.External):
+		return workerplan.Policy(p), nil
+	default:
+		return "", fmt.Errorf("annotation %s of MachineDeployment %s is %q: Never, Preferred, Only or External would be accepted", upgradev1.PolicyAnnotation, s.deployment.Name, p)
+	}
+}
+
+// read reads all that belongs to a MachineDeployment.
+func (c *Controller) read(ctx context.Context, s *scope) error {
+	md := s.deployment
+	var err error
+	if s.cluster, err = util.GetClusterByName(ctx, c.Client, md.Namespace, md.Spec.ClusterName); err != nil {
+		return fmt.Errorf("reading the Cluster of MachineDeployment %s: %w", md.Name, err)
+	}
+	of := []client.ListOption{client.InNamespace(md.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: md.Spec.ClusterName}}
+	var sets clusterv1.MachineSetList
+	var machines clusterv1.MachineList
+	var upgrades upgradev1.MachineDeploymentUpgradeList
+	var nodes upgradev1.NodeUpgradeList
+	for _, list := range []client.ObjectList{&sets, &machines, &upgrades, &nodes} {
+		if err := c.Client.List(ctx, list, of...); err != nil {
+			return fmt.Errorf("listing what belongs to MachineDeployment %s: %w", md.Name, err)
+		}
+	}
+	s.sets = slices.DeleteFunc(sets.Items, func(ms clusterv1.MachineSet) bool { return !metav1.IsControlledBy(&ms, md) })
+	slices.SortFunc(s.sets, func(a, b clusterv1.MachineSet) int { return strings.Compare(a.Name, b.Name) })
+	for i := range machines.Items {
+		if m := &machines.Items[i]; s.setOf(m) != nil {
+			s.machines = append(s.machines, m)
+		}
+	}
+	slices.SortFunc(s.machines, machine.Compare)
+	s.upgrades = slices.DeleteFunc(upgrades.Items, func(u upgradev1.MachineDeploymentUpgrade) bool { return u.Spec.MachineDeployment.Name != md.Name })
+	for i := range s.upgrades {
+		if s.upgrades[i].Name == s.upgradeName() {
+			s.current = &s.upgrades[i]
+		}
+	}
+	s.nodes = map[string]*upgradev1.NodeUpgrade{}
+	slices.SortFunc(nodes.Items, func(a, b upgradev1.NodeUpgrade) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for i := range nodes.Items {
+		if u := &nodes.Items[i]; u.Annotations[upgradev1.RecordedAnnotation] == "" && u.DeletionTimestamp.IsZero() {
+			s.nodes[u.Spec.Machine.Name] = u
+		}
+	}
+	return nil
+}
+
+// setOf is the MachineSet that controls a Machine; nil: none of this MachineDeployment's does.
+func (s *scope) setOf(m *clusterv1.Machine) *clusterv1.MachineSet {
+	for i := range s.sets {
+		if metav1.IsControlledBy(m, &s.sets[i]) {
+			return &s.sets[i]
+		}
+	}
+	return nil
+}
+
+// observe makes facts of what was read.
+func (c *Controller) observe(ctx context.Context, s *scope) (workerplan.Observed, error) {
+	md := s.deployment
+	policy, err := s.policy()
+	if err != nil {
+		return workerplan.Observed{}, err
+	}
+	o := workerplan.Observed{
+		Policy: policy, Held: s.held(), Version: md.Spec.Template.Spec.Version,
+		OnDelete:       md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
+		MaxUnavailable: 1,
+	}
+	if s.current != nil {
+		o.MaxUnavailable = int(ptr.Deref(s.current.Spec.MaxUnavailable, 1))
+	} else if n := maxUnavailable(md); n > 1 {
+		o.MaxUnavailable = n
+	}
+	if policy == workerplan.Preferred || policy == workerplan.Only {
+		if o.ControlPlane, err = c.controlPlaneFirst(ctx, s); err != nil {
+			return o, err
+		}
+	}
+	used := map[string]bool{}
+	for _, m := range s.machines {
+		ms := s.setOf(m)
+		used[ms.Name] = true
+		o.Machines = append(o.Machines, s.factsOf(m, ms))
+	}
+	for i := range s.sets {
+		if ms := &s.sets[i]; used[ms.Name] {
+			o.Sets = append(o.Sets, workerplan.Set{Name: ms.Name, Version: ms.Spec.Template.Spec.Version, Differs: differs(ms, md)})
+		}
+	}
+	return o, nil
+}
+
+// held says who holds the upgrade; empty: nobody does.
+func (s *scope) held() string {
+	switch {
+	case ptr.Deref(s.cluster.Spec.Paused, false):
+		return "the cluster is paused"
+	case annotations.HasPaused(s.deployment):
+		return "the MachineDeployment is paused"
+	case s.current != nil && annotations.HasPaused(s.current):
+		return "the upgrade is paused"
+	}
+	return ""
+}
+
+// factsOf are the facts of one machine.
+func (s *scope) factsOf(m *clusterv1.Machine, ms *clusterv1.MachineSet) workerplan.Machine {
+	facts := workerplan.Machine{
+		Name: m.Name, Set: ms.Name, Created: m.CreationTimestamp.Time, Version: m.Spec.Version, Deleting: !m.DeletionTimestamp.IsZero(),
+	}
+	if !conditions.IsTrue(m, clusterv1.MachineNodeReadyCondition) {
+		facts.Unavailable = cmp.Or(conditions.GetMessage(m, clusterv1.MachineNodeReadyCondition), "its node is not ready")
+	}
+	wanted := steps.Wanted{Node: machine.NodeName(m), Type: steps.Worker, KubernetesVersion: s.deployment.Spec.Template.Spec.Version}
+	kubelet := m.Spec.Version
+	if m.Status.NodeInfo != nil {
+		kubelet = cmp.Or(m.Status.NodeInfo.KubeletVersion, kubelet)
+	}
+	if _, err := steps.List(steps.Node{KubeletVersion: kubelet}, wanted); err != nil {
+		facts.Unfit = err.Error()
+	}
+	if u := s.nodes[m.Name]; u != nil {
+		facts.Obsolete = u.Spec.KubernetesVersion != s.deployment.Spec.Template.Spec.Version
+		facts.Message = conditions.GetMessage(u, upgradev1.Progressing)
+		facts.Update = map[upgradepod.State]workerplan.Update{
+			upgradepod.Waiting: workerplan.Underway, upgradepod.Active: workerplan.Underway, upgradepod.Complete: workerplan.Done, upgradepod.Failed: workerplan.Failed,
+		}[upgradepod.StateOf(u)]
+	}
+	return facts
+}
+
+// differs says in what a MachineSet's template is not the wanted one, its version aside; empty: in nothing.
+func differs(ms *clusterv1.MachineSet, md *clusterv1.MachineDeployment) string {
+	current := ms.Spec.Template.DeepCopy()
+	current.Spec.Version = md.Spec.Template.Spec.Version
+	_, result := mdutil.MachineTemplateUpToDate(current, &md.Spec.Template)
+	return strings.Join(result.LogMessages, "; ")
+}
+
+// maxUnavailable is what the MachineDeployment's annotation says; 1 where it says nothing that is a number.
+func maxUnavailable(md *clusterv1.MachineDeployment) int {
+	n := 0
+	if _, err := fmt.Sscanf(md.Annotations[upgradev1.MaxUnavailableAnnotation], "%d", &n); err != nil || n < 1 {
+		return 1
+	}
+	return n
+}
+
+// controlPlaneFirst says why the control plane goes first; empty: it has the version that the workers are to get, and rests.
+func (c *Controller) controlPlaneFirst(ctx context.Context, s *scope) (string, error) {
+	ref := s.cluster.Spec.ControlPlaneRef
+	if !ref.IsDefined() {
+		return "", nil
+	}
+	found, err := external.GetObjectFromContractVersionedRef(ctx, c.Client, ref, s.cluster.Namespace)
+	if apierrors.IsNotFound(err) {
+		return fmt.Sprintf("%s %s does not exist", ref.Kind, ref.Name), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	return behind(found, s.deployment.Spec.Template.Spec.Version), nil
+}
+
+// behind says why workers wait for a control plane, by Cluster API's contract for its fields and conditions.
+func behind(controlPlane *unstructured.Unstructured, wanted string) string {
+	name := controlPlane.GetKind() + " " + controlPlane.GetName()
+	for _, path := range [][]string{{"spec", "version"}, {"status", "version"}} {
+		said, found, _ := unstructured.NestedString(controlPlane.Object, path...)
+		if !found && path[0] == "spec" {
+			continue // a control plane without versions of its own
+		}
+		has, err := version.Parse(said)
+		want, wantErr := version.Parse(wanted)
+		if err == nil && wantErr == nil && version.Compare(has, want) < 0 {
+			return fmt.Sprintf("%s has %s in %s, and goes first", name, said, strings.Join(path, "."))
+		}
+	}
+	list, _, _ := unstructured.NestedSlice(controlPlane.Object, "status", "conditions")
+	for _, one := range list {
+		condition, _ := one.(map[string]any)
+		if condition["type"] == clusterv1.RollingOutCondition && condition["status"] == string(metav1.ConditionTrue) {
+			return name + " is rolling out, and goes first"
+		}
+	}
+	return ""
+}
