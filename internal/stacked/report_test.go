@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -33,7 +34,7 @@ type requests struct{ n atomic.Int64 }
 
 func (q *requests) cached(o any) bool {
 	switch o.(type) {
-	case *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster, *clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata,
+	case *upgradev1.NodeUpgradeList, *upgradev1.ControlPlaneUpgradeList, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster, *clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata,
 		*bootstrapv1.KubeadmConfig, *clusterv1.MachineHealthCheck, *unstructured.Unstructured, *unstructured.UnstructuredList:
 		return true
 	}

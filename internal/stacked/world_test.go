@@ -142,7 +142,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	template := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-machines"}}
 	objects = append(objects, template, crd("localmachinetemplates.infrastructure.cluster.x-k8s.io"), crd("localmachines.infrastructure.cluster.x-k8s.io"))
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
-		WithStatusSubresource(&controlplanev1.KubeadmControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
+		WithStatusSubresource(&controlplanev1.KubeadmControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}, &upgradev1.NodeUpgrade{}, &upgradev1.ControlPlaneUpgrade{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: birth}).Build()
 	w.use(w.client)
 	return w
