@@ -66,6 +66,7 @@ var machinesRows = []row{
 	{"two infrastructures", "replicas: 3", "providerSpec: {value: {apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachine}}", "machineTemplate.spec.infrastructureRef is LocalMachineTemplate cp, and providerSpec.value is given too: exactly one of machineTemplate.spec.infrastructureRef and providerSpec.value is accepted"},
 	{"an infrastructure that is no template", "LocalMachineTemplate", "LocalMachine", "spec.machineTemplate.spec.infrastructureRef.kind: Invalid value: kind is LocalMachine: the kind of a template is accepted, which ends in Template"},
 
+	{"changed in place, without bootstrap data", "      bootstrap:\n        configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfigTemplate, name: cp}\n      deletion: {nodeDrainTimeoutSeconds: 60, nodeVolumeDetachTimeoutSeconds: 60, nodeDeletionTimeoutSeconds: 60}\n      readinessGates: [{conditionType: example.com/ready}]", "  inPlace: {policy: Only}", "spec.inPlace.policy: Invalid value: inPlace.policy Preferred and Only need a KubeadmConfigTemplate in machineTemplate.spec.bootstrap.configRef"},
 	{"no bootstrap data", "bootstrap:", "x:", ""},
 	{"bootstrap data in a secret", "configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfigTemplate, name: cp}", "dataSecretName: secret", ""},
 	{"an empty bootstrap", "configRef:", "x:", "configRef and dataSecretName are both missing: exactly one of them is needed"},
@@ -95,6 +96,13 @@ var machinesRows = []row{
 	{"an etcd cluster beside none on the machines", "replicas: 3", "etcd: {management: None}\n  managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", ""},
 	{"an etcd cluster beside members", "replicas: 3", "etcd: {management: Members}\n  managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", "spec.managedExternalEtcdRef: Invalid value: managedExternalEtcdRef is EtcdCluster, and etcd.management is Members: None is accepted"},
 	{"an etcd cluster without a kind", "replicas: 3", "managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io}", "spec.managedExternalEtcdRef.kind: Required value"},
+	{"changed in place", "replicas: 3", "inPlace: {policy: Preferred}", ""},
+	{"changed in place only", "replicas: 3", "inPlace: {policy: Only}", ""},
+	{"changed in place by others", "replicas: 3", "inPlace: {policy: External}", ""},
+	{"changed in place, without a policy", "replicas: 3", "inPlace: {}", "spec.inPlace: Invalid value: 0: spec.inPlace in body should have at least 1 properties"},
+	{"changed in place, somehow", "replicas: 3", "inPlace: {policy: Always}", `spec.inPlace.policy: Unsupported value: "Always": supported values: "Never", "Preferred", "Only", "External"`},
+	{"changed in place, with an etcd operator", "replicas: 3", "inPlace: {policy: Only}\n  etcd: {management: Operator}", "spec.inPlace.policy: Invalid value: inPlace.policy is Only, and etcd.management is Operator"},
+	{"changed in place by others, with an etcd operator", "replicas: 3", "inPlace: {policy: External}\n  etcd: {management: Operator}", ""},
 	{"etcd managed otherwise", "replicas: 3", "etcd: {management: Nobody}", `spec.etcd.management: Unsupported value: "Nobody": supported values: "Members", "Operator", "None"`},
 }
 
@@ -120,6 +128,9 @@ var templateRows = []row{
 	{"a bootstrap configuration that is no template", "KubeadmConfigTemplate", "KubeadmConfig", "spec.template.spec.machineTemplate.spec.bootstrap.configRef.kind: Invalid value"},
 	{"an etcd cluster", "joins: {maxParallel: 3}", "managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", ""},
 	{"an etcd cluster beside an operator", "joins: {maxParallel: 3}", "etcd: {management: Operator}\n      managedExternalEtcdRef: {apiGroup: etcdcluster.cluster.x-k8s.io, kind: EtcdCluster}", "spec.template.spec.managedExternalEtcdRef: Invalid value: managedExternalEtcdRef is EtcdCluster, and etcd.management is Operator"},
+	{"changed in place", "joins: {maxParallel: 3}", "inPlace: {policy: Preferred}", ""},
+	{"changed in place by others, with another bootstrap provider", "KubeadmConfigTemplate, name: cp}", "RKE2ConfigTemplate, name: cp}\n      inPlace: {policy: External}", ""},
+	{"changed in place, with another bootstrap provider", "KubeadmConfigTemplate, name: cp}", "RKE2ConfigTemplate, name: cp}\n      inPlace: {policy: Only}", "spec.template.spec.inPlace.policy: Invalid value: inPlace.policy Preferred and Only need a KubeadmConfigTemplate"},
 	{"what the Cluster says", "joins: {maxParallel: 3}", "replicas: 3", `unknown field "spec.template.spec.replicas"`},
 	{"the Cluster's version", "joins: {maxParallel: 3}", "version: v1.36.3", `unknown field "spec.template.spec.version"`},
 	{"a state", "joins: {maxParallel: 3}", "state: Inactive", `unknown field "spec.template.spec.state"`},
