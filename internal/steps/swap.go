@@ -147,7 +147,7 @@ func (j Journal) NotServing(etcdServes bool, reason string) Journal {
 func (j Journal) Outcome() Result {
 	switch j.Phase {
 	case Committed:
-		return Result{State: Done}
+		return Result{State: Done, Message: "all components serve at " + j.Wanted.KubernetesVersion}
 	case Abandoned:
 		return Result{State: Failed, Message: j.Reason, Advice: "nothing was interrupted or replaced; retry when the cause is gone"}
 	case Reverted:

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,48 +21,61 @@ const endTimeout = 30 * time.Second
 
 // endComponents ends the containers of the node's static pods, etcd last. The kubelet must be stopped, or it would start them again.
 func (s service) endComponents(ctx context.Context, nodeName string) error {
-	found, err := s.componentProcesses(ctx, nodeName)
+	pids, err := s.componentProcesses(ctx, nodeName)
 	if err != nil {
 		return err
 	}
-	var others []int
-	for _, component := range components {
-		if component != etcdName {
-			others = append(others, found[component]...)
+	var others, etcd []int
+	for _, pid := range pids {
+		if processName(pid) == etcdName {
+			etcd = append(etcd, pid)
+		} else {
+			others = append(others, pid)
 		}
 	}
 	if err := end(ctx, others); err != nil {
 		return err
 	}
-	return end(ctx, found[etcdName])
+	return end(ctx, etcd)
 }
 
-// componentProcesses are the first processes of the containers, by component.
-func (s service) componentProcesses(ctx context.Context, nodeName string) (map[string][]int, error) {
+// processName is the name of a process's program, as far as the kernel keeps it; empty: it has ended.
+func processName(pid int) string {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(name))
+}
+
+// componentProcesses are the first processes of the containers. Both questions are asked at once: nothing serves meanwhile.
+func (s service) componentProcesses(ctx context.Context, nodeName string) ([]int, error) {
 	ctr, err := s.at.program("ctr")
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := run(ctx, nil, ctr, "--namespace", "k8s.io", "tasks", "ls")
-	if err != nil {
+	ask := []string{ctr, "--namespace", "k8s.io", "containers", "ls", "--quiet"}
+	for _, component := range components {
+		ask = append(ask, fmt.Sprintf(`labels."io.kubernetes.pod.namespace"==kube-system,labels."io.kubernetes.container.name"==%s,labels."io.kubernetes.pod.name"==%s-%s`,
+			component, component, nodeName))
+	}
+	var ids, tasks string
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { ids, err = run(ctx, nil, ask...); return err })
+	group.Go(func() (err error) {
+		tasks, err = run(ctx, nil, ctr, "--namespace", "k8s.io", "tasks", "ls")
+		return err
+	})
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	pids := taskProcesses(tasks)
-	found := map[string][]int{}
-	for _, component := range components {
-		filter := fmt.Sprintf(`labels."io.kubernetes.pod.namespace"==kube-system,labels."io.kubernetes.container.name"==%s,labels."io.kubernetes.pod.name"==%s-%s`,
-			component, component, nodeName)
-		ids, err := run(ctx, nil, ctr, "--namespace", "k8s.io", "containers", "ls", "--quiet", filter)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range strings.Fields(ids) {
-			if pid, runs := pids[id]; runs {
-				found[component] = append(found[component], pid)
-			}
+	running, pids := taskProcesses(tasks), []int(nil)
+	for _, id := range strings.Fields(ids) {
+		if pid, runs := running[id]; runs {
+			pids = append(pids, pid)
 		}
 	}
-	return found, nil
+	return pids, nil
 }
 
 // taskProcesses reads ctr's list of tasks: those that run, by container.
