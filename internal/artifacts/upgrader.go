@@ -21,7 +21,8 @@ var upgraderPrograms = []string{"ctr", "etcdctl", "etcdutl", "kubeadm", "kubectl
 // EnsureUpgrader returns the file, in the format of `docker save`, of the image that brings a node to the version of the set. Program is
 // the file of quorate-upgrader, which becomes the image's entry point. An image is made once for each content of both.
 func EnsureUpgrader(ctx context.Context, o Options, set *Set, program string) (string, error) {
-	c, err := o.open()
+	// Prebuilt artifacts have no such image, and need none: it is made of what they have.
+	c, err := o.openCache()
 	if err != nil {
 		return "", err
 	}

@@ -109,8 +109,35 @@ func (l layout) prepare() error {
 		return err
 	}
 	for _, target := range files {
-		if err := copyFile(filepath.Join(l.stage(), target), beside(target)); err != nil {
+		if err := linkOrCopy(filepath.Join(l.stage(), target), beside(target)); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// linkOrCopy gives a file a second name, or copies it where that lies on another file system. Nothing writes into either afterwards.
+func linkOrCopy(source, target string) error {
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("placing %s: %w", target, err)
+	}
+	if os.Link(source, target) == nil {
+		return nil
+	}
+	return copyFile(source, target)
+}
+
+// discard takes away what waits beside other files.
+func (l layout) discard() error {
+	files, err := mirrored(l.stage())
+	if err != nil {
+		return err
+	}
+	for _, target := range files {
+		for _, file := range []string{beside(target), beside(beside(target)) + ".part"} {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("removing %s: %w", file, err)
+			}
 		}
 	}
 	return nil
@@ -161,15 +188,15 @@ func (l layout) restore() error {
 		}
 	}
 	for _, target := range staged {
-		files := []string{beside(target)}
-		if !had[target] {
-			files = append(files, target)
+		if had[target] {
+			continue
 		}
-		for _, file := range files {
-			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("putting back %s: %w", target, err)
-			}
+		if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("putting back %s: %w", target, err)
 		}
+	}
+	if err := l.discard(); err != nil {
+		return err
 	}
 	return syncFolders(kept)
 }

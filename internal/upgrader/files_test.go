@@ -111,6 +111,7 @@ func TestReplaceAndRestore(t *testing.T) {
 	if err := s.at.prepare(); err != nil {
 		t.Fatal(err)
 	}
+	s.write(beside(beside(s.node+"/kubelet"))+".part", "ne") // a copy was cut off
 	if err := s.at.restore(); err != nil {
 		t.Fatal(err)
 	}

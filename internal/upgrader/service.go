@@ -47,6 +47,11 @@ func (s service) run(ctx context.Context) error {
 		}
 	}
 	s.say("%s %s", j.Phase, j.Reason)
+	if j.Phase == steps.Abandoned {
+		if err := s.at.discard(); err != nil {
+			return err
+		}
+	}
 	if err := s.at.saveJournal(j); err != nil {
 		return err
 	}
