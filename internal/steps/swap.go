@@ -94,13 +94,19 @@ func (j Journal) Take(wanted Wanted) (Journal, error) {
 // Begun reports whether the swap has begun, so that what it works with must not be made anew.
 func (j Journal) Begun() bool { return j.Phase != "" }
 
-// Resumed is the journal when the service of the swap begins, for the first time or again.
+// Resumed is the journal when the service of the swap begins, for the first time or again. The node may have been restarted meanwhile, and its kubelet may
+// run: what needs it stopped begins with that again.
 func (j Journal) Resumed() Journal {
 	if j.Phase.Over() {
 		return j
 	}
-	if j.Phase == "" {
+	switch j.Phase {
+	case "":
 		j.Phase = Preparing
+	case Replacing, Starting:
+		j.Phase = Stopping
+	case Restarting:
+		j.Phase = Reverting
 	}
 	j.Starts++
 	if j.Starts > mostStarts {

@@ -62,6 +62,18 @@ func TestResumed(t *testing.T) {
 	}
 }
 
+// TestResumedAfterARestart: with the node its kubelet is started, of whatever version; it is stopped before files are replaced.
+func TestResumedAfterARestart(t *testing.T) {
+	for phase, want := range map[Phase]Phase{
+		"": Preparing, Preparing: Preparing, Stopping: Stopping, Replacing: Stopping, Starting: Stopping, Proving: Proving,
+		Reverting: Reverting, Restarting: Reverting, RestoringData: RestoringData, Committed: Committed, Reverted: Reverted,
+	} {
+		if got := (Journal{Phase: phase}).Resumed().Phase; got != want {
+			t.Errorf("%q goes on with %s, want %s", phase, got, want)
+		}
+	}
+}
+
 // TestNotServing: the snapshot is used once, for the only member, and only when that does not serve.
 func TestNotServing(t *testing.T) {
 	for name, test := range map[string]struct {
