@@ -3,6 +3,8 @@ package sim
 import (
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // live runs one world and tells its story if it goes wrong.
@@ -209,6 +211,44 @@ func TestDowngradeAtEveryMoment(t *testing.T) {
 		} {
 			s := Setup{Seed: int64(n), Replicas: 3, Surge: n % 2, Domains: abc, Checks: true, Repair: always, Minors: map[int]int{1: 6, 2: 5, 3: 6}}
 			s.makeEtcdOnly()
+			e.At = at
+			s.Script = inOrder(Event{At: begin, Kind: Change, N: 2}, e)
+			live(t, s)
+		}
+	}
+}
+
+// TestUpdateAtEveryMoment: machines are updated in place, and at every moment of it a machine dies, is away, cordoned, marked or deleted, another or the
+// same spec is wanted, the policy changes, or the controller starts anew; with an update that hangs or fails now and then.
+func TestUpdateAtEveryMoment(t *testing.T) {
+	const begin = 10 * time.Minute
+	for at := begin; at < begin+5*time.Minute; at += 3 * time.Second {
+		for n, e := range []Event{
+			{Kind: Kill, N: 1}, {Kind: Kill, N: 2}, {Kind: Kill, N: 3}, {Kind: Reboot, N: 2, For: 2 * time.Minute}, {Kind: Unready, N: 3, For: 4 * time.Minute}, {Kind: Mark, N: 2},
+			{Kind: DeleteMachine, N: 1}, {Kind: DeleteMachine, N: 2}, {Kind: ForceDelete, N: 3}, {Kind: Change, N: 1}, {Kind: Change, N: 3}, {Kind: Scale, N: 5}, {Kind: Scale, N: 1},
+			{Kind: SetInPlace, N: 0}, {Kind: SetInPlace, N: 3}, {Kind: Restart}, {Kind: Pause, For: 5 * time.Minute}, {Kind: Crash, N: 3, For: time.Minute}, {Kind: DeleteGroup},
+		} {
+			s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 3, Surge: n % 2, Domains: abc, Places: true, Checks: true, Repair: always}
+			s.InPlace, s.UpdateFails = plan.InPlacePreferred, 20*(n%2)
+			if n%3 == 0 {
+				s.InPlace = plan.InPlaceOnly
+			}
+			e.At = at
+			s.Script = inOrder(Event{At: begin, Kind: Change, N: 2}, e)
+			live(t, s)
+		}
+	}
+}
+
+// TestSingleUpdateAtEveryMoment: the only machine is updated, and at every moment of it something happens to it or to what is wanted.
+func TestSingleUpdateAtEveryMoment(t *testing.T) {
+	const begin = 5 * time.Minute
+	for at := begin; at < begin+3*time.Minute; at += 2 * time.Second {
+		for n, e := range []Event{
+			{Kind: Reboot, N: 1, For: time.Minute}, {Kind: Crash, N: 1, For: time.Minute}, {Kind: Mark, N: 1}, {Kind: DeleteMachine, N: 1}, {Kind: Change, N: 1}, {Kind: Change, N: 3},
+			{Kind: Scale, N: 3}, {Kind: SetInPlace, N: 0}, {Kind: Restart}, {Kind: Pause, For: 5 * time.Minute}, {Kind: Kill, N: 1},
+		} {
+			s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 1, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, InPlace: plan.InPlacePreferred, UpdateFails: 20 * (n % 2)}
 			e.At = at
 			s.Script = inOrder(Event{At: begin, Kind: Change, N: 2}, e)
 			live(t, s)

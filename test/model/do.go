@@ -28,6 +28,9 @@ const (
 	releaseHook
 	writeKubeadm
 	writeAddons
+	updateInPlace
+	recordUpdate
+	dropUpdate
 	unheard // of, here
 )
 
@@ -36,6 +39,7 @@ var verbs = map[string]verb{
 	"Wait": nothing, "Nothing": nothing, "Create": create, "StartBootstrap": startBootstrap, "Delete": remove,
 	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "ReleaseHook": releaseHook,
 	"WriteKubeadmConfig": writeKubeadm, "WriteAddons": writeAddons,
+	"UpdateInPlace": updateInPlace, "RecordUpdate": recordUpdate, "DropUpdate": dropUpdate,
 }
 
 // stepOf reads a decision's step.
@@ -46,7 +50,7 @@ func stepOf(s plan.Step) step {
 	}
 	t := step{verb: v, init: s.Init, hold: s.Hold}
 	switch v {
-	case remove, releaseHook, startBootstrap:
+	case remove, releaseHook, startBootstrap, updateInPlace, recordUpdate, dropUpdate:
 		n, _ := strconv.Atoi(s.Machine[len("cp-"):])
 		t.on = int8(n)
 	case moveLeader, removeMember, promoteMember:
@@ -95,6 +99,8 @@ func (g *group) do(s state, t step) state {
 		}
 	case removeMember:
 		g.take(&s, t, h)
+	case updateInPlace, recordUpdate, dropUpdate:
+		doUpdate(t.verb, h)
 	default:
 		s.spec &^= written(t)
 	}

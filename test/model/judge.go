@@ -1,13 +1,18 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/internal/plan"
+)
 
 // The judge holds decisions and states against the invariants, by the truth. It asks
 // neither the rules nor plan.Check.
 
 // judgeState is asked of every state.
 func (g *group) judgeState(s *state) string {
-	if g.replicas >= 3 && g.surge == 1 && s.faults+s.acts <= 1 && s.marks&rested != 0 && !g.quorum(s) {
+	gone := s.count(func(h *host) bool { return h.update == away })
+	if g.replicas >= 3 && g.surge == 1 && int(s.faults+s.acts)+gone <= 1 && s.marks&rested != 0 && !g.quorum(s) {
 		return "the quorum is lost with a single failure"
 	}
 	if s.count(func(h *host) bool { return h.has(first) && !h.has(deleting) }) > 1 {
@@ -21,10 +26,21 @@ func (g *group) judgeLook(s *state, t step) string {
 	if t.verb == nothing {
 		return ""
 	}
+	switch t.verb {
+	case recordUpdate:
+		return "" // nothing that runs is touched
+	case dropUpdate:
+		return g.judgeDrop(&s.hosts[t.on-1])
+	}
 	if s.marks&initialised != 0 && !g.quorum(s) {
 		return "something is touched without quorum"
 	}
+	if what := g.judgeBeside(s, t); what != "" {
+		return what
+	}
 	switch t.verb {
+	case updateInPlace:
+		return g.judgeUpdate(s, t)
 	case create:
 		return g.judgeCreate(s, t)
 	case startBootstrap:
@@ -81,7 +97,7 @@ func (g *group) alone(s *state, h *host) bool {
 	if g.etcdOnly {
 		return false
 	}
-	beside := s.count(func(o *host) bool { return o != h && (g.serving(o) || g.seems(o)) })
+	beside := s.count(func(o *host) bool { return o != h && !o.isUpdating() && (g.serving(o) || g.seems(o)) })
 	return g.serving(h) && s.n() > 1 && beside == 0
 }
 
@@ -112,7 +128,7 @@ func (g *group) ballot(s *state, but *host) (staying, all int) {
 func (g *group) judgeCreate(s *state, t step) string {
 	staying := s.count(func(h *host) bool { return !h.has(deleting) })
 	most := g.replicas
-	if s.count(func(h *host) bool { return h.has(outdated) && !h.has(deleting) }) > 0 {
+	if s.count(func(h *host) bool { return g.isReplaced(h) && !h.has(deleting) }) > 0 {
 		most += g.surge
 	}
 	inits := s.marks&initialised == 0
@@ -175,6 +191,9 @@ func (g *group) judgeDelete(s *state, t step) string {
 		return ""
 	}
 	staying, working, held := g.without(*s, t.on)
+	if g.inPlace == plan.InPlaceOnly && staying < g.replicas {
+		return "a machine is replaced, and the policy is Only"
+	}
 	must, whole := g.mustStay(&gone)
 	switch {
 	case gone.has(deleting):
@@ -222,11 +241,11 @@ func (g *group) seems(h *host) bool {
 func (g *group) mustStay(gone *host) (staying, whole int) {
 	serves := g.seems(gone) || g.votes(gone)
 	switch {
-	case gone.has(marked) && !serves, gone.has(outdated) && !serves && gone.stage < settling:
+	case gone.has(marked) && !serves, g.isReplaced(gone) && !serves && gone.stage < settling:
 		return 0, 0
-	case gone.has(marked), gone.has(outdated) && !g.seems(gone):
+	case gone.has(marked), g.isReplaced(gone) && !g.seems(gone):
 		return g.replicas - 1, 0
-	case gone.has(outdated):
+	case g.isReplaced(gone):
 		return g.replicas - 1, g.replicas - 1 + g.surge
 	}
 	return g.replicas, 0
@@ -300,7 +319,7 @@ func (s *state) tornVoters() int {
 
 // asWanted: all that the user wants is there, and nothing else.
 func (g *group) asWanted(s *state) bool {
-	whole := s.count(func(h *host) bool { return g.works(h) && !h.has(outdated|deleting|marked) })
+	whole := s.count(func(h *host) bool { return g.works(h) && !h.has(outdated|deleting|marked) && h.update == noUpdate })
 	return s.marks&initialised != 0 && whole == g.replicas && s.n() == whole && s.spec == 0 &&
 		s.strays == [2]stray{} && (g.external || s.leader != 0)
 }

@@ -33,7 +33,7 @@ func (g *group) look(s *state) plan.Observed {
 		Want: plan.Want{
 			Replicas: g.replicas, NameFormat: "cp-%s",
 		},
-		Policy: plan.Policy{Learners: true, Eager: g.eager, Surge: g.surge, Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
+		Policy: plan.Policy{Learners: true, Eager: g.eager, Surge: g.surge, InPlace: g.inPlace, Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
 		Cluster: plan.Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: g.reachable(s),
 		},
@@ -101,6 +101,7 @@ func (g *group) machine(i int, h *host, age time.Duration, reachable bool) plan.
 	if h.has(marked) {
 		m.Marked = "it does not come"
 	}
+	addUpdate(&m, h)
 	if h.stage >= settling && !g.etcdOnly {
 		g.addNode(&m, h, reachable)
 	}
@@ -146,7 +147,7 @@ func components(h *host, lost bool) []plan.Component {
 		health = plan.Unknown
 	}
 	all := []plan.Component{{Name: "etcd", Health: health}, {Name: "kube-apiserver", Health: health}, {Name: "kube-scheduler", Health: health}}
-	if !lost && h.has(down|removed) && !h.has(dark) {
+	if !lost && (h.has(down|removed) || h.update == away) && !h.has(dark) {
 		all[0].Health, all[1].Health = plan.Unhealthy, plan.Unhealthy
 	}
 	return all

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quorate/quorate/internal/plan"
 )
 
 func main() {
@@ -119,6 +121,10 @@ func groups(deep, quick bool, only int) []group {
 		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, etcdOnly: true, strips: true, slow: true},
 		{replicas: 3, surge: 0, faults: 1, stale: 0, acts: 1, etcdOnly: true, reverts: true, slow: true, whole: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1},
+		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, reverts: true, strips: true, inPlace: plan.InPlacePreferred},
+		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, reverts: true, whole: true, inPlace: plan.InPlacePreferred},
+		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, reverts: true, strips: true, whole: true, inPlace: plan.InPlaceOnly},
+		{replicas: 2, surge: 1, faults: 1, stale: 0, acts: 1, reverts: true, external: true, inPlace: plan.InPlacePreferred},
 	}
 	switch {
 	case quick:

@@ -33,6 +33,7 @@ func (g *group) nature(s state) moves {
 	s.each(func(i int, h *host) {
 		g.progress(&all, s, i)
 		g.leave(&all, s, i)
+		g.goOn(&all, s, i)
 		if h.has(down) && !h.has(dark) {
 			to := s
 			to.hosts[i].clear(down | old)
@@ -201,6 +202,10 @@ func (g *group) wait(all *moves, s state, quiet bool) {
 	if !quiet || seconds != s {
 		return
 	}
+	if ended := giveUpUpdates(s); ended != s {
+		all.add(g, true, ended, "updates are given up", 0)
+		return
+	}
 	g.check(all, s)
 	g.waitLong(all, s)
 }
@@ -328,6 +333,7 @@ func (g *group) accidents(all *moves, s state) {
 			to.hosts[i].clear(old)
 			all.add(g, false, to, "etcd stops", i+1)
 		}
+		g.failUpdate(all, s, i)
 		if h.stage < up && !h.has(stuck) {
 			to := s
 			to.hosts[i].set(stuck)

@@ -24,6 +24,14 @@ var personalDecisions = []personalDecision{
 	{nil, "", func(g *group, s *state, said string) bool {
 		return s.isNamed(said, func(h *host) bool { return g.ails(h) && !h.has(marked|deleting) })
 	}},
+	// An update failed, or the user wants nothing to be replaced.
+	{[]string{"UpdateFailed"}, "", func(g *group, s *state, said string) bool {
+		return s.isNamed(said, func(h *host) bool { return h.update == failing && h.has(outdated) })
+	}},
+	{nil, "", func(g *group, s *state, said string) bool {
+		kept := func(h *host) bool { return g.ails(h) || h.has(marked) || h.has(outdated) && h.stage < settling }
+		return g.inPlace == plan.InPlaceOnly && s.isNamed(said, kept)
+	}},
 	// The only one that could replace it would be made from nothing.
 	{nil, "no other machine is complete", func(g *group, s *state, said string) bool {
 		return s.isNamed(said, func(h *host) bool {

@@ -22,6 +22,7 @@ type group struct {
 	acts            int  // of a user at most: deletions, and losses of the status
 	strips          bool // a user takes hooks away as well
 	reverts         bool // the spec is changed back
+	inPlace         plan.InPlace
 	slow            bool // machines may take long to boot
 	whole           bool // it is explored from when all is as wanted, and not from nothing
 	tidy            bool // machines that come are of one age
@@ -32,6 +33,9 @@ func (g *group) String() string {
 	kind := "stacked"
 	if g.external {
 		kind = "external"
+	}
+	if g.inPlace != plan.InPlaceNever {
+		kind += ", updates in place " + string(g.inPlace)
 	}
 	text := fmt.Sprintf("%d replicas, %s, surge %d: faults %d, looks %d old, a user's acts %d", g.replicas, kind, g.surge, g.faults, g.stale, g.acts)
 	for _, more := range []struct {

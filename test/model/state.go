@@ -55,8 +55,9 @@ const (
 
 // A host is a machine with what runs on it.
 type host struct {
-	stage stage
-	is    flags
+	stage  stage
+	update update
+	is     flags
 }
 
 type flags uint16
@@ -104,7 +105,7 @@ func (g *group) learner(h *host) bool { return g.member(h) && h.stage < voting }
 
 // runs: the host's member runs.
 func (g *group) runs(h *host) bool {
-	return g.member(h) && h.stage >= syncing && !h.has(dark|down)
+	return g.member(h) && h.stage >= syncing && !h.has(dark|down) && h.update != away
 }
 
 // votes reports whether a host's voter runs.
@@ -120,7 +121,7 @@ func (g *group) delete(h *host) {
 
 // works: the host does all that it is there for.
 func (g *group) works(h *host) bool {
-	return h.stage == up && !h.has(dark) && (g.external || g.voter(h) && g.runs(h))
+	return h.stage == up && !h.has(dark) && h.update != away && (g.external || g.voter(h) && g.runs(h))
 }
 
 // serving: its API server may answer.
@@ -128,7 +129,7 @@ func (g *group) serving(h *host) bool {
 	if g.etcdOnly {
 		return g.votes(h)
 	}
-	return h.stage >= settling && !h.has(dark) && (g.external || g.voter(h) && g.runs(h))
+	return h.stage >= settling && !h.has(dark) && h.update != away && (g.external || g.voter(h) && g.runs(h))
 }
 
 // n is how many hosts there are.
@@ -287,6 +288,7 @@ func (s *state) String() string {
 				text += f.text
 			}
 		}
+		text += []string{"", "u", "u-", "u+", "(updated)", "(update failed)"}[h.update]
 		if int(s.leader) == i+1 {
 			text += "^"
 		}
