@@ -61,6 +61,7 @@ func (s *Setup) drawInPlace(seed int64) {
 // An inPlace is the update of a host in place.
 type inPlace struct {
 	spec    int       // that it shall be of
+	voters  int       // how many there were when it began
 	down    time.Time // when its member and its API server stop; zero: they do not, or did
 	up      time.Time // when they are back; zero: they are, or were never away
 	ends    time.Time // when it is known whether it was well
@@ -94,6 +95,7 @@ func (w *World) beginUpdate(h *host) {
 // restartUpdate begins an update, or begins it again.
 func (w *World) restartUpdate(h *host, spec int) {
 	u := &inPlace{spec: spec, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0, gaveUp: w.now.Add(updateGivesUp)}
+	_, u.voters = w.voters()
 	h.update = u
 	if w.rand.Intn(15) == 0 {
 		w.tell("the update of %s hangs", h.name)
