@@ -43,25 +43,32 @@ func (w *World) judgeUpdate(h *host, s plan.Step, fresh bool) {
 	if !fresh {
 		return
 	}
+	w.judgeUpdateAround(s)
 	switch {
-	case w.deleting:
-		w.blame("%s, and the group is being deleted", s)
 	case !w.isChangedInPlace(h):
 		w.blame("%s, with the policy %q, of spec %d where %d is wanted", s, w.setup.InPlace, h.spec, w.spec)
 	case h.update != nil:
 		w.blame("%s, which has an update that nobody has seen to", s)
+	case s.First && slices.ContainsFunc(w.hosts, func(o *host) bool { return w.isStaying(o) && o.spec == w.spec }):
+		w.blame("%s, and another is of spec %d already", s, w.spec)
+	case len(w.hosts) > 1:
+		w.judgeUpdateCompany(h, s)
+	}
+}
+
+// judgeUpdateAround: the group stays, the cluster answers, and nothing is missing or behind that an update reads.
+func (w *World) judgeUpdateAround(s plan.Step) {
+	switch {
+	case w.deleting:
+		w.blame("%s, and the group is being deleted", s)
 	case w.lost() || !w.reachable():
 		w.blame("%s, and the cluster does not answer", s)
 	case w.kubeadm != w.spec || w.forbidden:
 		w.blame("%s, and what machines read is not up to date", s)
 	case w.lasts(Invalid, 0) || w.lasts(NoAuthority, 0):
 		w.blame("%s, and the spec is refused, or an authority is missing", s)
-	case !w.setup.External && w.isUnsound() != "":
+	case w.isUnsound() != "":
 		w.blame("%s, and %s", s, w.isUnsound())
-	case s.First && slices.ContainsFunc(w.hosts, func(o *host) bool { return w.isStaying(o) && o.spec == w.spec }):
-		w.blame("%s, and another is of spec %d already", s, w.spec)
-	case len(w.hosts) > 1:
-		w.judgeUpdateCompany(h, s)
 	}
 }
 
@@ -149,10 +156,13 @@ func (w *World) isCalm() bool {
 	if !w.isClear() || len(w.hosts) != w.replicas || w.lasts(Invalid, 0) || w.lasts(NoAuthority, 0) || w.replicas == 2 || w.isUnsound() != "" || w.hasLearner() {
 		return false
 	}
-	return !slices.ContainsFunc(w.hosts, func(h *host) bool {
-		return !w.isWell(h) || !w.works(h) || h.gate || h.update != nil || !w.hasOwnVoter(h) || w.isNodeLost(h) ||
-			w.lasts(Update, h.number) || w.lasts(Trouble, h.number) || w.now.Sub(h.node) < 6*time.Minute
-	})
+	return !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isPlainlyWell(h) })
+}
+
+// isPlainlyWell: everybody can see that a host has been well for long, and that nobody works on it.
+func (w *World) isPlainlyWell(h *host) bool {
+	touched := h.update != nil || h.gate || w.lasts(Update, h.number) || w.lasts(Trouble, h.number)
+	return !touched && w.isWell(h) && w.works(h) && w.hasOwnVoter(h) && !w.isNodeLost(h) && w.now.Sub(h.node) >= 6*time.Minute
 }
 
 // isFailedForPerson: a host's update failed, and is still wanted, or has left the host of a spec that is not.

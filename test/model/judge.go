@@ -26,11 +26,8 @@ func (g *group) judgeLook(s *state, t step) string {
 	if t.verb == nothing {
 		return ""
 	}
-	switch t.verb {
-	case recordUpdate:
-		return "" // nothing that runs is touched
-	case dropUpdate:
-		return g.judgeDrop(&s.hosts[t.on-1])
+	if t.verb == recordUpdate || t.verb == dropUpdate {
+		return g.judgeEnd(s, t) // nothing that runs is touched
 	}
 	if s.marks&initialised != 0 && !g.quorum(s) {
 		return "something is touched without quorum"
@@ -38,6 +35,11 @@ func (g *group) judgeLook(s *state, t step) string {
 	if what := g.judgeBeside(s, t); what != "" {
 		return what
 	}
+	return g.judgeVerb(s, t)
+}
+
+// judgeVerb is what is asked of each kind of step.
+func (g *group) judgeVerb(s *state, t step) string {
 	switch t.verb {
 	case updateInPlace:
 		return g.judgeUpdate(s, t)

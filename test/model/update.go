@@ -134,8 +134,15 @@ func (g *group) judgeBeside(s *state, t step) string {
 	return ""
 }
 
-// judgeDrop: what failed is forgotten when nobody wants it.
-func (g *group) judgeDrop(h *host) string {
+// judgeEnd: what was done is recorded, and what failed is forgotten when nobody wants it.
+func (g *group) judgeEnd(s *state, t step) string {
+	h := &s.hosts[t.on-1]
+	if t.verb == recordUpdate {
+		if h.update != updated {
+			return "an update is recorded that was not done"
+		}
+		return ""
+	}
 	if h.update != failing || h.has(outdated) && !g.isReplaced(h) {
 		return "an update is forgotten that a person must see"
 	}
