@@ -81,8 +81,8 @@ func checkStandIns(o Observed, updated Machine) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("member %s is on no known machine", e.ID)
-		case e.Learner || e.Health != Healthy || len(e.Alarms) > 0:
-			return fmt.Errorf("member %s does not vote, or is not well", e.ID)
+		case e.Health != Healthy || len(e.Alarms) > 0:
+			return fmt.Errorf("member %s is not well", e.ID)
 		case e.Leader && on.Name == updated.Name && len(o.Machines) > 1:
 			return fmt.Errorf("member %s leads: it hands over first", e.ID)
 		}

@@ -28,7 +28,7 @@ func promote(s *state) opinion {
 // isAboutToGo reports whether a machine that is to be replaced can go now. One that cannot must vote first, or whoever waits for it, and
 // it for them, would wait for ever.
 func (s *state) isAboutToGo(m *machine) bool {
-	return m.isMarked() && s.cannotReplace(m) == "" || m.stillborn() && s.cannotDiscard(m) == ""
+	return m.isMarked() && s.cannotReplace(m) == "" || s.isStillborn(m) && s.cannotDiscard(m) == ""
 }
 
 // cannotPromote says why a learner does not vote yet; empty: it may.

@@ -14,7 +14,7 @@ import (
 func discardFailed(s *state) opinion {
 	var later []string
 	for _, m := range s.machines {
-		if !m.stillborn() {
+		if !s.isStillborn(m) {
 			continue
 		}
 		why := s.cannotDiscard(m)
@@ -26,21 +26,18 @@ func discardFailed(s *state) opinion {
 	if len(later) > 0 {
 		return pass("%s", strings.Join(later, "; "))
 	}
-	return pass("no machine was outdated before it came up")
+	return pass("no outdated machine that never came up is to be replaced")
 }
 
-// stillborn: it is outdated and never came up.
-func (m *machine) stillborn() bool {
-	return m.isOutdated() && (m.standing == failed || m.standing == late || m.standing == joining)
+// isStillborn: a machine is outdated and never came up, and another takes its place.
+func (s *state) isStillborn(m *machine) bool {
+	return s.isReplaced(m) && (m.standing == failed || m.standing == late || m.standing == joining)
 }
 
 // cannotDiscard says why a machine that never came up stays for now; empty if it can go.
 func (s *state) cannotDiscard(m *machine) string {
-	switch {
-	case s.Want.isRefused():
+	if s.Want.isRefused() {
 		return "stays while the spec is refused"
-	case !s.isReplaced(m):
-		return cmp.Or(s.keepsMachine(), "stays: it is updated in place")
 	}
 	if v := s.prepared(); v.decided && s.staying() <= s.Want.Replicas {
 		return "could not be replaced: " + v.decision.Message

@@ -66,7 +66,7 @@ func (s *state) leastNeeded(of []*machine) *machine {
 	})
 }
 
-// isCurrent is 1 for a machine that is not outdated: before it one goes that would be updated in place.
+// isCurrent is 1 for a machine that is not outdated: before it goes one that is, also where it would be updated in place.
 func (m *machine) isCurrent() int {
 	if m.isOutdated() {
 		return 0
@@ -90,8 +90,7 @@ type turn int
 
 // The turns, the first first: by whether somebody wants a machine gone, whether it is outdated, and whether it is broken.
 const (
-	outdatedChosen turn = iota
-	chosen
+	chosen turn = iota
 	outdatedBroken
 	outdatedUnknown
 	outdated
@@ -102,8 +101,6 @@ const (
 // turn is when a machine is deleted; old: it is outdated, and is replaced for it.
 func (m *machine) turn(old bool) turn {
 	switch {
-	case old && m.DeletePreferred:
-		return outdatedChosen
 	case m.DeletePreferred:
 		return chosen
 	case old && m.broken():

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // likeAll are pairs of rules of which the order decides nothing.
 var likeAll = map[string]string{
 	"bootstrap secrets before adopt":  "bootstrap secrets passes while there are machines of others, adopt while there are none",
@@ -35,13 +37,13 @@ type guard struct {
 // meanings are all sabotages of meaning, but for the order of the rules.
 func meanings() []meaning {
 	var all []meaning
-	for _, g := range guards {
+	for _, g := range slices.Concat(guards, updateGuards) {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},
 			meaning{says: g.says + ", in Check", edits: g.check, excuse: checkAlone},
 			meaning{says: g.says + ", in both keys", edits: append(append([]change(nil), g.rules...), g.check...), excuse: g.both})
 	}
-	return append(all, alone...)
+	return slices.Concat(all, alone, updatesAlone)
 }
 
 // guards are what both keys hold to, each in its own words.
@@ -223,7 +225,7 @@ var guards = []guard{
 		rules: []change{{"waitForDeletions", `!last && !drained`, `true || !last && !drained`}},
 		check: []change{{"checkRoom", `!drained && !needed`, `true || !drained && !needed`}}},
 	{says: "voters join several at once",
-		rules: []change{{"coming", `voters || len(s.outdated())`, `len(s.outdated())`}},
+		rules: []change{{"coming", `voters || len(s.behind())`, `len(s.behind())`}},
 		check: []change{{"checkVoterAlone", `unplaced > 0`, `false && (unplaced > 0)`}}},
 	{says: "a rollout takes machines away that others do not replace yet",
 		rules: []change{{"standsBy", `s.fitWithout(m) < s.Want.Replicas`, `false && (s.fitWithout(m) < s.Want.Replicas)`}, {"rollOut", `s.Policy.Surge == 0 && s.fitWithout(goes) < s.least()`, `false && (s.Policy.Surge == 0 && s.fitWithout(goes) < s.least())`}},
@@ -260,7 +262,7 @@ var guards = []guard{
 		check: []change{{"checkPromote", `err != nil || on.Deleting`, `err != nil || false && on.Deleting`}}},
 	{says: "a downgrade is not waited for: a member of an older etcd joins while data are newer",
 		rules: []change{{"waitForDowngrade", `len(newer) == 0`, `true`}},
-		check: []change{{"checkNewJoin", `err != nil`, `false && err != nil`}}},
+		check: []change{{"checkNewJoin", `err := checkLowered(o); err != nil`, `err := checkLowered(o); false && err != nil`}}},
 	{says: "a downgrade is enabled while a member is away",
 		rules: []change{{"cannotLower", `return s.ailing()`, `return ""`}},
 		check: []change{{"checkEnableDowngrade", `return checkJoin(o)`, `return nil`}}},
@@ -307,7 +309,7 @@ var alone = []meaning{
 	{says: "another initialises before the first has gone", edits: []change{{"begin", `len(going) > 0`, `false && (len(going) > 0)`}, {"begin", `len(first) == 0`, `len(first) == len(with(leaving))`}}},
 	{says: "the successor of a leader may be one that is not sound", edits: []change{{"successor", `o.Learner || !o.sound()`, `o.Learner`}}},
 	{says: "machines join before kubeadm's configuration follows", edits: []change{{"prepareJoin", `c.Due == DueJoin`, `c.Due == DueJoin && !c.FromSpec`}}},
-	{says: "addons are updated beside outdated machines", excuse: "with outdated machines roll out or scale down always decides first", edits: []change{{"maintain", `c.FromSpec && outdated`, `false && outdated`}}},
+	{says: "addons are updated beside outdated machines", edits: []change{{"maintain", `c.FromSpec && outdated`, `false && outdated`}}},
 	{says: "kubeadm's configuration is never brought up to date at leisure", edits: []change{{"maintain", `c.Due == DueFirst,`, `c.Due == DueFirst, c.Due == DueJoin && c.FromSpec,`}}},
 	{says: "an even number of members is made", edits: []change{{"uneven", `s.Etcd.Ours() && s.Want.Replicas%2 == 0`, `false && (s.Etcd.Ours() && s.Want.Replicas%2 == 0)`}}},
 	{says: "a voter that never came up is cleared although others are missing", edits: []change{{"cannotDiscard", `s.mayVote(m) && s.staying() < s.Want.Replicas`, `false && (s.mayVote(m) && s.staying() < s.Want.Replicas)`}}},
