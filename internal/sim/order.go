@@ -73,7 +73,8 @@ func (w *World) judgeBeside(d plan.Decision) {
 			w.blame("%s, beside a machine of somebody else", d.Step)
 		}
 	case plan.Wait:
-		if !slices.Contains([]string{"CannotAdopt", "QuorumLost", "QuorumUnproven"}, d.Reason) {
+		lost := d.Rule == "stop without quorum" // which comes first, whatever it waits for
+		if d.Reason != "CannotAdopt" && !lost {
 			w.blame("%s: a machine of somebody else is what a person must decide about", d)
 		}
 	default:
