@@ -460,8 +460,11 @@ func ails(m Machine) bool {
 }
 
 // neverCame: nobody wants any more what it is made of, and it has neither Node nor
-// voter. It serves nobody, and does not count.
+// voter. It serves nobody, and does not count. Where only members tell of machines, one whose member is gone may have come.
 func neverCame(o Observed, m Machine) bool {
+	if o.Policy.EtcdOnly && m.CannotJoin != "" && m.Failed == "" {
+		return false
+	}
 	return m.isOutdated() && !m.isUp() && !mayVote(o, m)
 }
 

@@ -210,10 +210,16 @@ func isAdrift(o Observed, e Member) bool {
 	return true
 }
 
-// checkNobodyLost: no voter answers of which the machine can be none of the list that something holds.
+// checkNobodyLost: no voter answers, or may as far as was seen a moment ago, of which the machine can be none of the list that
+// something holds.
 func checkNobodyLost(o Observed) error {
 	for _, e := range o.Etcd.Members {
-		if e.Health == Healthy && isAdrift(o, e) {
+		silent := e.Health == Unknown && e.Name != "" && (e.Since.IsZero() || o.Now.Sub(e.Since) < 5*time.Minute)
+		switch {
+		case e.Health != Healthy && !silent, !isAdrift(o, e):
+		case silent:
+			return fmt.Errorf("member %s votes and cannot be asked, and is on no known machine: it may answer as it did a moment ago", e.ID)
+		default:
 			return fmt.Errorf("member %s answers and votes, and is on no known machine: a person decides about it first", e.ID)
 		}
 	}

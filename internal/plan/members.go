@@ -489,11 +489,14 @@ func (s *state) homeless() []*Member {
 }
 
 // placed waits while a voter that answers can be on no machine that stays: a person decides about
-// it, and before that nothing goes or joins that could as well wait.
+// it, and before that nothing goes or joins that could as well wait. Nor does it while one cannot be asked that may answer.
 func (s *state) placed() opinion {
 	for _, e := range s.homeless() {
-		if e.answersAndVotes() {
+		switch {
+		case e.answersAndVotes():
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: a person gives its Machine back its labels, or removes the member", e.label())
+		case e.maybeAlive() && s.Now.Before(e.answers()):
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: it is waited for until %s after it last did", e.label(), silentPatience)
 		}
 	}
 	return pass("every voter that answers has its machine")

@@ -225,6 +225,12 @@ func (m Machine) isUp() bool { return m.Host != "" }
 // canJoin: it may still add a member to etcd by itself, for all that is known.
 func (m Machine) canJoin() bool { return m.CannotJoin == "" && !m.isHeld() }
 
+// lostMember: it is there for a member of etcd alone, and that is gone. Whether the machine was ever up nobody can tell from the
+// member, which is all that tells of such a machine.
+func (m Machine) lostMember(p Policy) bool {
+	return p.EtcdOnly && !m.isUp() && m.CannotJoin != "" && m.Failed == ""
+}
+
 // isHeld: it was made ahead and does nothing until its bootstrap is started.
 func (m Machine) isHeld() bool { return m.Held && !m.isUp() }
 

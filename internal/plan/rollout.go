@@ -42,9 +42,12 @@ func (s *state) cannotDiscard(m *machine) string {
 	if v := s.prepared(); v.decided && s.staying() <= s.Want.Replicas {
 		return "could not be replaced: " + v.decision.Message
 	}
+	unplaced := s.placed()
 	switch {
 	case s.isNew():
 		return ""
+	case unplaced.decided && !m.isMarked() && !m.isHeld():
+		return "stays: " + unplaced.decision.Message
 	case s.mayVote(m) && s.staying() < s.Want.Replicas:
 		return "votes, and goes when another is there"
 	case m.isUp() && s.fitWithout(m) < s.least():

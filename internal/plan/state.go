@@ -202,6 +202,8 @@ func (s *state) judge(given Machine) *machine {
 		m.standing, m.why = failed, "failed: "+m.Failed
 	case m.isHeld():
 		m.standing, m.why = joining, "was made ahead, and its bootstrap is held back"
+	case m.lostMember(s.Policy) && m.member == nil:
+		m.standing, m.why = unhealthy, "has no etcd member, and gets none: "+m.CannotJoin
 	case !m.isUp():
 		m.until = m.begun().Add(joinPatience)
 		m.standing, m.why = s.onTheWay(m)
@@ -349,6 +351,11 @@ func (s *state) again() time.Duration {
 	}
 	for i := range s.Etcd.Members {
 		consider(s.stuckAt(&s.Etcd.Members[i]))
+	}
+	for _, e := range s.homeless() {
+		if e.maybeAlive() && e.Health == Unknown && !e.Since.IsZero() {
+			consider(e.answers())
+		}
 	}
 	if !s.hasQuorum() {
 		for _, m := range s.Etcd.Members {

@@ -161,9 +161,9 @@ func (w *World) stillServes(h *host) bool {
 	return w.works(h) || m != nil && !m.learner && m.running && !m.corrupt
 }
 
-// neverUp: nothing tells that a machine was ever up. Without a Node it is its member that does.
+// neverUp: nothing tells that a machine was ever up. Without a Node it is its member that does, or that this was removed.
 func (w *World) neverUp(h *host) bool {
-	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed)
+	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed && h.unnoted)
 }
 
 // mustStay is how many machines must stay, and how many of them whole, when one goes.

@@ -90,6 +90,12 @@ var named = []struct {
 		Script: []Event{{At: time.Hour, Kind: Unready, N: 2, For: 4 * time.Minute}, {At: time.Hour, Kind: Unready, N: 3, For: 4 * time.Minute}, {At: time.Hour, Kind: Unready, N: 5, For: 4 * time.Minute},
 			{At: time.Hour, Kind: APIDown, N: 2, For: 4 * time.Minute}, {At: time.Hour, Kind: APIDown, N: 3, For: 4 * time.Minute}, {At: time.Hour, Kind: APIDown, N: 5, For: 4 * time.Minute},
 			{At: time.Hour, Kind: StopEtcd, N: 4}, {At: time.Hour + 10*time.Second, Kind: DeleteMachine, N: 1}, {At: time.Hour + 10*time.Minute, Kind: Mark, N: 4}}}, 3 * time.Hour},
+	{"a machine of etcd whose member a person dropped holds up no other", Setup{Seed: 9, Replicas: 5, Surge: 1, EtcdOnly: true, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: 8*time.Minute + 20*time.Second, Kind: DeleteMachine, N: 1}, {At: 8*time.Minute + 30*time.Second, Kind: Change, N: 2}, {At: 8*time.Minute + 31*time.Second, Kind: DropMember, N: 3}}}, time.Hour},
+	{"a machine of etcd whose member a person dropped did come up", Setup{Seed: 9, Replicas: 5, Surge: 0, EtcdOnly: true, Places: true, Checks: true, Repair: always,
+		Script: []Event{{At: time.Hour, Kind: DeleteMachine, N: 1}, {At: time.Hour, Kind: Change, N: 2}, {At: time.Hour + time.Second, Kind: DropMember, N: 3}}}, 2 * time.Hour},
+	{"a voter of an unknown machine that cannot be asked for a moment", Setup{Seed: 9, Replicas: 5, Surge: 0, EtcdOnly: true, Places: true, Checks: true, Repair: always, Luck: Luck{Blind: 60},
+		Script: []Event{{At: 10 * time.Minute, Kind: Hide, N: 5, For: 40 * time.Minute}, {At: 11 * time.Minute, Kind: Change, N: 2}, {At: 12 * time.Minute, Kind: DropMember, N: 4}}}, 3 * time.Hour},
 }
 
 // TestWorldsByName lets the rules run worlds that are known by name, each with many seeds.

@@ -309,7 +309,7 @@ func (w *World) addAround(o *plan.Observed) {
 
 // isProvable: a machine is there that joined, which proves that there is a cluster.
 func (w *World) isProvable() bool {
-	return w.setup.Provable && slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.first && w.isOurs(h) })
+	return w.setup.Provable && slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.first && !h.held && w.isOurs(h) })
 }
 
 // isMissed: a machine cannot be seen for so long that it counts as gone, or cannot be told
