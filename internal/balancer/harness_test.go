@@ -53,6 +53,7 @@ func newAPIServer(t testing.TB, name string) *apiServer {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
 	mux.HandleFunc("/busy", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	mux.HandleFunc("/stream", stream)
 	s.Server = httptest.NewTLSServer(mux)
 	s.Backend = Backend{Name: name, Address: s.Listener.Addr().String()}
 	t.Cleanup(func() {
@@ -60,6 +61,21 @@ func newAPIServer(t testing.TB, name string) *apiServer {
 		s.Close()
 	})
 	return s
+}
+
+// stream sends a line every 50 ms until the client goes.
+func stream(w http.ResponseWriter, r *http.Request) {
+	pace := time.NewTicker(50 * time.Millisecond)
+	defer pace.Stop()
+	for {
+		fmt.Fprintln(w, "x")
+		w.(http.Flusher).Flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-pace.C:
+		}
+	}
 }
 
 // endpoint is a running balancer.

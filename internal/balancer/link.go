@@ -64,6 +64,15 @@ func (l *link) idle() (asked, answered time.Duration, open bool) {
 	return asked, time.Duration(backend.Last_data_recv) * time.Millisecond, true
 }
 
+// heard is how long ago the backend last sent something on the connection; false: it never has, or the connection is closed.
+func (l *link) heard() (ago time.Duration, ever bool) {
+	info, open := kernelInfo(l.backend)
+	if !open || info.Bytes_received == 0 {
+		return 0, false
+	}
+	return time.Duration(info.Last_data_recv) * time.Millisecond, true
+}
+
 // kernelInfo is what the kernel knows of a connection; false: nothing, because it is closed.
 func kernelInfo(c *net.TCPConn) (info *unix.TCPInfo, open bool) {
 	raw, err := c.SyscallConn()

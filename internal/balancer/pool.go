@@ -39,9 +39,13 @@ type member struct {
 	since   time.Time
 	fails   int
 	why     string
-	links   map[*link]struct{}
-	wake    chan struct{}
-	stop    func()
+	// owes is since when it owes an answer to a ping; zero: it does not. alive is when it was asked what it answered last.
+	owes, alive time.Time
+	// silent: it was found to say nothing, and has not been ready since.
+	silent bool
+	links       map[*link]struct{}
+	wake        chan struct{}
+	stop        func()
 }
 
 func newPool() *pool { return &pool{changed: make(chan struct{}, 1)} }
@@ -126,8 +130,8 @@ func (p *pool) observe(m *member, err error) {
 	defer p.mu.Unlock()
 	before, why := m.health, m.why
 	if err == nil {
-		m.fails, m.health, m.why = 0, Healthy, ""
-	} else {
+		m.fails, m.health, m.why, m.owes, m.silent = 0, Healthy, "", time.Time{}, false
+	} else if !m.silent {
 		m.fails++
 		m.health, m.why = Failing, err.Error()
 		// Where nobody listens there is no doubt, and no connection that could be spared.
@@ -193,6 +197,11 @@ func (p *pool) sweep(now time.Time) []*link {
 	defer p.mu.Unlock()
 	var doomed []*link
 	for _, m := range p.members {
+		if m.health != Unhealthy && p.isSilent(m, now) {
+			m.health, m.since, m.silent = Unhealthy, now, true
+			m.why = "it says nothing, neither to a ping nor on its connections, while another backend answers"
+			p.notify()
+		}
 		doomed = append(doomed, p.doomed(m, now)...)
 	}
 	p.members = slices.DeleteFunc(p.members, func(m *member) bool {

@@ -96,8 +96,11 @@ func (s *server) attend(ctx context.Context) {
 	for {
 		s.closeDoomed()
 		var soon <-chan time.Time
-		if s.pool.isClosing() {
+		switch {
+		case s.pool.isClosing():
 			soon = time.After(lookClosing)
+		case s.pool.isOwed(time.Now()):
+			soon = time.After(lookSilent)
 		}
 		select {
 		case <-ctx.Done():
@@ -156,11 +159,8 @@ func (s *server) configure(ctx context.Context, c Config) {
 	slog.Info("endpoint configured", "listen", c.Listen, "backends", c.Backends)
 	s.pool.configure(c.Backends, func(m *member) func() {
 		ctx, stop := context.WithCancel(ctx)
-		s.work.Add(1)
-		go func() {
-			defer s.work.Done()
-			s.pool.watch(ctx, m)
-		}()
+		s.work.Go(func() { s.pool.watch(ctx, m) })
+		s.work.Go(func() { s.pool.listenTo(ctx, m) })
 		return stop
 	})
 }
