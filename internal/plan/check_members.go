@@ -436,8 +436,24 @@ func checkReleaseHook(o Observed, s Step) error {
 			return fmt.Errorf("learner %s is on no known machine: it may be on %s", e.ID, m.Name)
 		}
 	}
-	if alive, all := worst(o, "", m.Name); mayStillAdd(o, m) && 2*alive <= all {
-		return fmt.Errorf("%s may still join, and with it gone %d of %d voters would be proven healthy", m.Name, alive, all)
+	if err := checkLateVoter(o, m); err != nil {
+		return err
 	}
 	return checkNoOrphan(o, m)
+}
+
+// checkLateVoter: a machine goes that may still add a voter only where the others could then still lose one, if they can now.
+func checkLateVoter(o Observed, m Machine) error {
+	if !mayStillAdd(o, m) {
+		return nil
+	}
+	now, voters := worst(o, "", "")
+	alive, all := worst(o, "", m.Name)
+	switch {
+	case 2*alive <= all:
+		return fmt.Errorf("%s may still join, and with it gone %d of %d voters would be proven healthy", m.Name, alive, all)
+	case !o.Policy.EtcdOnly && 2*(now-1) > voters && 2*(alive-1) <= all:
+		return fmt.Errorf("%s may still join, and with it gone none of the %d voters could fail", m.Name, all-1)
+	}
+	return nil
 }

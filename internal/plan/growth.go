@@ -169,10 +169,14 @@ func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp
 
 // waitForDeletions waits for machines to go before they are replaced, but for those that cannot go
 // before, or not for long: one holds the last voter or the only healthy API server, another
-// is still drained, which may take an hour. With those there are never more than wanted.
+// is still drained, which may take an hour. With those there are never more than wanted. A third, but one alone, is held because it may
+// yet join.
 func (s *state) waitForDeletions() opinion {
 	going := s.with(leaving)
 	for _, m := range going {
+		if s.mayComeLate(m) && len(going) == 1 {
+			continue
+		}
 		last := m.HookDue && (m.member != nil && !m.member.Learner && len(s.voters) == 1 || s.servesAlone(m) != "")
 		drained := m.Hook && !m.HookDue && len(s.machines) < s.Want.Replicas
 		if !last && !drained {
@@ -293,7 +297,7 @@ func (s *state) inDomain(domain string) int {
 
 // settle waits for whatever is under way.
 func settle(s *state) opinion {
-	if going := s.with(leaving); len(going) > 0 {
+	if going := s.leavingBeforeRollout(); len(going) > 0 {
 		return wait("MachineDeleting", "%s", s.departures(going))
 	}
 	if on := s.those(func(m *machine) bool { return m.standing == joining && !m.isHeld() }); len(on) > 0 {
@@ -312,11 +316,26 @@ func settle(s *state) opinion {
 	return pass("nothing is under way")
 }
 
+// leavingBeforeRollout are the machines that are being deleted and that all else waits for: a rollout does not wait for a single one
+// that may yet join, which never came up and may take half an hour.
+func (s *state) leavingBeforeRollout() []*machine {
+	going := s.with(leaving)
+	if len(s.outdated()) > 0 && len(going) == 1 && s.mayComeLate(going[0]) {
+		return nil
+	}
+	return going
+}
+
+// mayComeLate: a machine is held by nothing but its hook, because it may yet join.
+func (s *state) mayComeLate(m *machine) bool {
+	return m.HookDue && s.cannotGo(m) == "" && s.servesAlone(m) == "" && s.cannotRelease(m) != ""
+}
+
 // departures says what each machine that is being deleted waits for.
 func (s *state) departures(going []*machine) string {
 	var texts []string
 	for _, m := range going {
-		next := cmp.Or(s.cannotGo(m), s.servesAlone(m), "may go")
+		next := cmp.Or(s.cannotGo(m), s.servesAlone(m), s.cannotRelease(m), "may go")
 		switch {
 		case !m.Hook:
 			next = "waits for its infrastructure to go"

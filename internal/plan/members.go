@@ -145,7 +145,7 @@ func finishRemovals(s *state) opinion {
 	}
 	var passedOver []string
 	for _, m := range due {
-		why := cmp.Or(s.cannotGo(m), s.servesAlone(m))
+		why := cmp.Or(s.cannotGo(m), s.servesAlone(m), s.cannotRelease(m))
 		switch {
 		case why != "":
 			passedOver = append(passedOver, m.Name+" "+why)
@@ -254,10 +254,25 @@ func (s *state) cannotGo(m *machine) string {
 	if e := s.heldLearner(m); e != nil {
 		return "may hold the learner " + e.label() + ", for which no machine is known"
 	}
-	if m.mayAdd(s.Now) && !quorum.Has(append(slices.Clone(s.lasting), quorum.Voter{ID: m.Name})) {
+	if m.mayAdd(s.Now) && !quorum.Has(s.lastingWith(m)) {
 		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: it is waited for until %s after its creation", addPatience)
 	}
 	return ""
+}
+
+// lastingWith is how the voters last when a machine adds one and goes with it.
+func (s *state) lastingWith(m *machine) []quorum.Voter {
+	return append(slices.Clone(s.lasting), quorum.Voter{ID: m.Name})
+}
+
+// cannotRelease says why the hook of a machine that can go holds it for now; empty: nothing does. kubeadm on it may yet add a voter:
+// held, the machine's member is removed before it goes; else no other voter could fail any more, where one could before.
+// Where only a step promotes learners, none votes on a machine that goes.
+func (s *state) cannotRelease(m *machine) string {
+	if s.Policy.EtcdOnly || !s.Etcd.Ours() || m.member != nil || !m.mayAdd(s.Now) || quorum.Spare(s.lasting) <= 0 || quorum.Spare(s.lastingWith(m)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("may yet join, and without its voter none could fail any more: it is held until %s after its creation", addPatience)
 }
 
 // heldLearner is a learner that may run on a machine for all that is known; nil: there is none.

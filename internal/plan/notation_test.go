@@ -206,7 +206,7 @@ func parseMachine(word string, o Observed) (Machine, error) {
 	if parts == nil {
 		return Machine{}, fmt.Errorf("%q is no machine", word)
 	}
-	m := Machine{Name: strings.TrimSuffix(parts[1], "/"), Domain: parts[2], Created: now.Add(-2 * time.Hour), Ready: true}
+	m := Machine{Name: strings.TrimSuffix(parts[1], "/"), Domain: parts[2], Created: now.Add(-2 * time.Hour), Ready: true, Hook: true}
 	if n, err := strconv.Atoi(m.Name); err == nil {
 		m.Name = "cp-" + m.Name
 		m.Created = m.Created.Add(time.Duration(n) * time.Minute)

@@ -154,7 +154,10 @@ func (s *state) cannotDelete(m *machine) string {
 	if o := s.memberOrOrphan(m); o != nil {
 		return s.cannotSpare(o)
 	}
-	return s.cannotGo(m)
+	if why := s.cannotGo(m); why != "" || m.Hook {
+		return why
+	}
+	return s.cannotRelease(m)
 }
 
 // mayHaveOn are the members that a machine holds, or, where none is known, the voters that it may

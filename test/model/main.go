@@ -113,6 +113,7 @@ func groups(deep, quick bool, only int) []group {
 		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, strips: true, reverts: true, slow: true},
 		{replicas: 1, surge: 1, faults: 2, stale: 2, acts: 2, external: true, reverts: true, slow: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, nodeOnly: true, strips: true, slow: true, whole: true},
+		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, nodeOnly: true, reverts: true, whole: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, nodeOnly: true, strips: true, slow: true, external: true, reverts: true},
 		{replicas: 3, surge: 0, faults: 1, stale: 0, acts: 1, external: true, reverts: true, slow: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, external: true, reverts: true},
