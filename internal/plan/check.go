@@ -434,7 +434,8 @@ func checkStart(gone Machine) error {
 // known to for long.
 // It serves nobody, and does not count.
 func isDead(o Observed, m Machine) bool {
-	return m.isMarked() && isSilent(o, m) && (o.Etcd.Ours() || !m.isUp() || ails(m))
+	operated := o.Etcd.Operated() && o.Want.isRefused() && !isWhole(o, m) // the operator may wait for another in its place
+	return m.isMarked() && isSilent(o, m) && (o.Etcd.Ours() || !m.isUp() || ails(m) || operated)
 }
 
 // isSilent: no voter that is or may be on the machine answers, or has been known to for long.

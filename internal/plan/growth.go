@@ -179,11 +179,17 @@ func (s *state) waitForDeletions() opinion {
 		}
 		last := m.HookDue && (m.member != nil && !m.member.Learner && len(s.voters) == 1 || s.servesAlone(m) != "")
 		drained := m.Hook && !m.HookDue && len(s.machines) < s.Want.Replicas
-		if !last && !drained {
+		if !last && !drained && !s.holdsOperated(m) {
 			return wait("MachineDeleting", "%s; another is created when it is gone", s.departures(going))
 		}
 	}
 	return pass("no machine is about to go")
+}
+
+// holdsOperated: an operator keeps etcd, and none of the machines stays: its hook holds the last one, which has the only member, until
+// another has one.
+func (s *state) holdsOperated(m *machine) bool {
+	return s.Etcd.Operated() && m.Hook && !m.HookDue && s.staying() == 0
 }
 
 // waitForMatch waits while a member belongs to no machine and no machine that joins can own it.

@@ -57,7 +57,7 @@ func (s *state) cannotReplace(m *machine) string {
 	if why := s.busyWith(m); why != "" {
 		return why
 	}
-	if s.serves(m) && s.staying() < s.Want.Replicas {
+	if s.serves(m) && s.staying() < s.Want.Replicas && !s.troublesOperator(m) {
 		return fmt.Sprintf("still votes, and goes when all others are there: %d of %d are", s.staying(), s.Want.Replicas)
 	}
 	return ""
@@ -82,6 +82,12 @@ func (s *state) serves(m *machine) bool {
 		return m.isUp() && m.standing != unhealthy
 	}
 	return s.mayAnswer(m)
+}
+
+// troublesOperator: an operator keeps etcd, the spec is refused, as it is while the operator does not find etcd healthy, and a machine is
+// not proven healthy. All others cannot be there before it was replaced: it may be what the operator complains of.
+func (s *state) troublesOperator(m *machine) bool {
+	return s.Etcd.Operated() && s.Want.isRefused() && m.standing != complete
 }
 
 // mayAnswer: a voter that a machine holds, or may for all that is known, is not proven dead, and is

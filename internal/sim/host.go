@@ -47,6 +47,7 @@ type host struct {
 	// the object
 	deleting bool
 	hook     bool
+	theirs   bool      // an operator's hook holds it as well
 	drained  time.Time // when the hook falls due
 	released time.Time // when our hook was taken away; zero until then
 	gone     time.Time // when host and object go; zero until the hook is taken away, or never
@@ -396,7 +397,7 @@ func (w *World) release(h *host) {
 	if !h.hook {
 		return
 	}
-	h.hook, h.released = false, w.now
+	h.hook, h.theirs, h.released = false, false, w.now
 	h.gone = w.now.Add(time.Duration(1+w.rand.Intn(10)) * time.Second)
 	switch {
 	case w.setup.Remains[h.number]:

@@ -22,7 +22,8 @@ func (s *Setup) drawKind(seed int64) {
 	if r.Intn(5) > 0 {
 		return
 	}
-	s.NodeOnly, s.Surge, s.MaxParallel = true, 1, pick(r, 1, 1, 1, 0, 3)
+	s.NodeOnly, s.ShrinkHealthy, s.Surge, s.MaxParallel = true, true, 1, pick(r, 1, 1, 1, 0, 3)
+	s.drawOperated(seed)
 	for i := range s.Script {
 		if s.Script[i].Kind == Pause && r.Intn(2) == 0 {
 			s.Script[i].Kind = Deactivate

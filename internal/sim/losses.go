@@ -102,6 +102,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	w.judgeChoice(gone, s)
 	w.judgeRepair(gone, s)
 	w.judgeVoter(gone, s)
+	w.judgeOperated(gone, s)
 }
 
 // judgeLeft: enough is left when a machine goes.

@@ -96,6 +96,12 @@ var named = []struct {
 		Script: []Event{{At: time.Hour, Kind: DeleteMachine, N: 1}, {At: time.Hour, Kind: Change, N: 2}, {At: time.Hour + time.Second, Kind: DropMember, N: 3}}}, 2 * time.Hour},
 	{"a voter of an unknown machine that cannot be asked for a moment", Setup{Seed: 9, Replicas: 5, Surge: 0, EtcdOnly: true, Places: true, Checks: true, Repair: always, Luck: Luck{Blind: 60},
 		Script: []Event{{At: 10 * time.Minute, Kind: Hide, N: 5, For: 40 * time.Minute}, {At: 11 * time.Minute, Kind: Change, N: 2}, {At: 12 * time.Minute, Kind: DropMember, N: 4}}}, 3 * time.Hour},
+	{"an operator keeps etcd, and complains of a dead machine while another is missing", Setup{Seed: 9, Replicas: 3, Surge: 1, MaxParallel: 1, NodeOnly: true, External: true, Operated: true, ShrinkHealthy: true, Domains: abc, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Scale, N: 5}, {At: 10*time.Minute + time.Second, Kind: Kill, N: 2}}}, 2 * time.Hour},
+	{"an operator keeps etcd, and the only machine is deleted", Setup{Seed: 9, Replicas: 1, Surge: 1, MaxParallel: 1, NodeOnly: true, External: true, Operated: true, ShrinkHealthy: true, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: DeleteMachine, N: 1}}}, time.Hour},
+	{"an operator keeps etcd, and its machines are rolled out while one dies", Setup{Seed: 9, Replicas: 3, Surge: 1, MaxParallel: 1, NodeOnly: true, External: true, Operated: true, ShrinkHealthy: true, Sturdy: true, Domains: abc, Checks: true, Repair: always,
+		Script: []Event{{At: 10 * time.Minute, Kind: Change, N: 2}, {At: 12 * time.Minute, Kind: Kill, N: 1}}}, 3 * time.Hour},
 }
 
 // TestWorldsByName lets the rules run worlds that are known by name, each with many seeds.

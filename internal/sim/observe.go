@@ -106,7 +106,8 @@ func (w *World) Observe() plan.Observed {
 			Replicas: w.replicas, Domains: w.setup.Domains, NameFormat: "cp-%s",
 		},
 		Policy: plan.Policy{
-			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), Repair: w.setup.Repair, InPlace: w.setup.InPlace,
+			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), ShrinkHealthy: w.setup.ShrinkHealthy,
+			Repair: w.setup.Repair, InPlace: w.setup.InPlace,
 		},
 		Cluster: plan.Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: w.reachable(),
@@ -116,6 +117,7 @@ func (w *World) Observe() plan.Observed {
 		o.Etcd.Owner = plan.EtcdOurs
 	}
 	w.addAround(&o)
+	w.addOperator(&o)
 	w.addChores(&o)
 	if !o.Cluster.Reachable {
 		o.Cluster.Unreachable = "connection refused"
@@ -154,7 +156,7 @@ func (w *World) addMachines(o *plan.Observed) {
 
 // reachable: an API server answers.
 func (w *World) reachable() bool {
-	if !w.setup.External && !w.hasLeader() {
+	if !w.setup.External && !w.hasLeader() || !w.operatorHasQuorum() {
 		return false
 	}
 	return slices.ContainsFunc(w.hosts, w.serving)

@@ -353,7 +353,7 @@ func (w *World) judgeAround(s plan.Step) {
 	if w.ending() || !w.initialised {
 		return
 	}
-	refused := w.lasts(Invalid, 0)
+	refused := w.isRefused()
 	switch s.Verb {
 	case plan.Delete:
 		if h := w.named(s.Machine); h != nil && !h.deleting {
@@ -368,10 +368,16 @@ func (w *World) judgeAround(s plan.Step) {
 	}
 }
 
+// isRefused: nothing is begun that the spec asks for.
+func (w *World) isRefused() bool { return w.lasts(Invalid, 0) || !w.isOperatorContent() }
+
+// mayRepair: although the spec is refused, a machine can be replaced.
+func (w *World) mayRepair() bool { return w.replaceable || !w.lasts(Invalid, 0) }
+
 // judgeNew: nothing of a refused spec is begun, but for the repair of a machine where that may go on, and
 // nothing for which something is missing.
 func (w *World) judgeNew(s plan.Step, refused bool) {
-	if refused && (!w.replaceable || w.repairing == nil) {
+	if refused && (!w.mayRepair() || w.repairing == nil) {
 		w.blame("%s, while the spec is refused", s)
 	}
 	if s.Verb == plan.Create && !w.isReplaceable() {
@@ -381,7 +387,7 @@ func (w *World) judgeNew(s plan.Step, refused bool) {
 
 // judgeTaking: what is taken away by our own choice may be, and can be replaced.
 func (w *World) judgeTaking(h *host, s plan.Step, refused bool) {
-	if refused && (h.marked == "" || !w.replaceable) {
+	if refused && (h.marked == "" || !w.mayRepair()) {
 		w.blame("%s, while the spec is refused", s)
 	}
 	if !w.isReplaceable() && w.without(h).staying < w.replicas {

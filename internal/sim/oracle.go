@@ -445,7 +445,7 @@ func (m *member) ranAfter(at time.Time) bool { return m.running || m.halted.Afte
 
 // judgeTruth is asked all the time.
 func (w *World) judgeTruth() {
-	if w.setup.Sturdy && w.rested && !w.hasQuorum() {
+	if w.setup.Sturdy && w.rested && !w.keepsQuorum() {
 		w.blame("the quorum was lost with a single failure")
 	}
 	if w.calm && w.moves > 1 {
@@ -514,7 +514,10 @@ func (w *World) isWell(h *host) bool {
 }
 
 func (w *World) membersAsWanted() error {
-	if w.setup.External {
+	switch {
+	case w.setup.Operated && !w.operatedAsWanted():
+		return fmt.Errorf("the operator has %d members for %d machines", len(w.seats), len(w.hosts))
+	case w.setup.External:
 		return nil
 	}
 	for _, m := range w.members {

@@ -20,6 +20,10 @@ type Setup struct {
 	// NodeOnly: the group is of the kind ControlPlane. Of what a machine runs only its Node is known, and whoever
 	// makes the machines keeps what these read as they join.
 	NodeOnly bool
+	// Operated: an operator in the cluster keeps etcd on the machines. To whoever makes the machines it is elsewhere.
+	Operated bool
+	// ShrinkHealthy: a machine that is not outdated is taken away only while all that came up are healthy.
+	ShrinkHealthy bool
 	// EtcdOnly: the group is of the kind EtcdCluster. Machines run a member of etcd and nothing else.
 	EtcdOnly bool
 	// Minors are the minor versions of etcd 3 of the specs, by their numbers, where a change of the spec changes that; nil: none does.

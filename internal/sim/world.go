@@ -50,6 +50,8 @@ type World struct {
 	lowering    int       // to which it is asked to lower that; 0: to none
 	versionDue  time.Time // when it changes; zero: not now
 	script      []Event
+	seats       []*host   // on which an operator keeps a member
+	operatorDue time.Time // when it does what is next; zero: nothing is
 
 	forgot      bool // whether the cluster was initialised is neither recorded nor seen
 	replaceable bool // although the spec is refused, machines can be made
@@ -126,6 +128,7 @@ func (w *World) moments(at func(time.Time)) {
 		at(m.since.Add(connected))
 	}
 	w.versionMoments(at)
+	at(w.operatorDue)
 	if w.leader == nil && w.hasQuorum() {
 		at(w.leaderless.Add(election))
 	}
@@ -193,6 +196,7 @@ func (w *World) happen() {
 			w.age(h)
 		}
 	}
+	w.operates()
 	w.monitorVersions()
 	w.endOrphaning()
 	w.checkHealth()
