@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
@@ -56,24 +55,12 @@ func usesKubeadm(cp *v1alpha1.ControlPlane) bool {
 	return ref.Kind == "KubeadmConfigTemplate" && ref.APIGroup == bootstrapv1.GroupVersion.Group
 }
 
-// kubeadmConfiguration is what a KubeadmConfigTemplate says of the cluster and its machines.
-func kubeadmConfiguration(template *unstructured.Unstructured) (*bootstrapv1.KubeadmConfigSpec, error) {
-	typed := &bootstrapv1.KubeadmConfigTemplate{}
-	if template == nil {
-		return &typed.Spec.Template.Spec, nil
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template.Object, typed); err != nil {
-		return nil, fmt.Errorf("reading KubeadmConfigTemplate %s: %w", template.GetName(), err)
-	}
-	return &typed.Spec.Template.Spec, nil
-}
-
 // observeFiles adds in what kubeadm's files in the cluster are behind, where kubeadm makes the machines.
 func observeFiles(ctx context.Context, t *group.Turn) error {
 	if !usesKubeadm(of(t)) || t.Spec.Version == "" || memoryOf(t.Memory).template == nil {
 		return nil
 	}
-	config, err := kubeadmConfiguration(memoryOf(t.Memory).made)
+	config, err := kubeadm.TemplateConfiguration(memoryOf(t.Memory).made)
 	if err != nil {
 		return err
 	}
@@ -109,7 +96,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	if !usesKubeadm(of(t)) {
 		return readOthers(ctx, t)
 	}
-	config, err := kubeadmConfiguration(m.made)
+	config, err := kubeadm.TemplateConfiguration(m.made)
 	if err != nil {
 		return err
 	}
@@ -123,15 +110,12 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 func readOthers(ctx context.Context, t *group.Turn) error {
 	m := memoryOf(t.Memory)
 	if t.Facts.Now.Sub(m.read) > group.SlowTime || !m.kubeconfig && t.Facts.Now.Sub(m.read) > group.SlowMissing {
-		var err error
-		if m.kubeconfig, err = exists(ctx, t, secret.Kubeconfig); err != nil {
-			return err
-		}
-		if m.authority, err = exists(ctx, t, secret.ClusterCA); err != nil {
-			return err
-		}
-		if m.etcd, err = exists(ctx, t, secret.EtcdCA); err != nil {
-			return err
+		for purpose, found := range map[secret.Purpose]*bool{secret.Kubeconfig: &m.kubeconfig, secret.ClusterCA: &m.authority, secret.EtcdCA: &m.etcd} {
+			there, err := exists(ctx, t, purpose)
+			if err != nil {
+				return err
+			}
+			*found = there
 		}
 		m.read = t.Facts.Now
 	}

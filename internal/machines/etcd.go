@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
@@ -17,6 +16,7 @@ import (
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/workload"
 )
 
 // ManagementAnnotation on a ControlPlane records that its cluster has an etcd authority, where spec.etcd.management does not
@@ -122,31 +122,8 @@ type clusters struct{}
 
 // Condition implements Operators.
 func (clusters) Condition(ctx context.Context, config *rest.Config, ref v1alpha1.EtcdOperatorReference) (*metav1.Condition, error) {
-	config = rest.CopyConfig(config)
-	config.Timeout = operatorAge
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-	if err := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
-		return nil, err
-	}
-	return conditionOf(object, ref.ConditionType), nil
-}
-
-// conditionOf returns a condition of an object's status; nil: it has none of that type.
-func conditionOf(object *unstructured.Unstructured, kind string) *metav1.Condition {
-	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, one := range list {
-		fields, _ := one.(map[string]any)
-		text := func(name string) string { s, _ := fields[name].(string); return s }
-		if text("type") == kind {
-			return &metav1.Condition{Type: kind, Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message")}
-		}
-	}
-	return nil
+	of := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	return workload.Condition(ctx, config, of, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, ref.ConditionType, operatorAge)
 }
 
 // operatorCondition tells what the operator said of etcd.

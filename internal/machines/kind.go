@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
@@ -196,7 +197,7 @@ func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
 
 // Perform implements group.Kind.
 func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
-	config, err := kubeadmConfiguration(memoryOf(t.Memory).made)
+	config, err := kubeadm.TemplateConfiguration(memoryOf(t.Memory).made)
 	if err != nil {
 		return err
 	}
