@@ -43,9 +43,9 @@ type member struct {
 	owes, alive time.Time
 	// silent: it was found to say nothing, and has not been ready since.
 	silent bool
-	links       map[*link]struct{}
-	wake        chan struct{}
-	stop        func()
+	links  map[*link]struct{}
+	wake   chan struct{}
+	stop   func()
 }
 
 func newPool() *pool { return &pool{changed: make(chan struct{}, 1)} }
