@@ -218,11 +218,14 @@ func (w *World) befallUpdate(e Event) bool {
 }
 
 // isFixed: what a host differs in cannot be changed in place.
-func (w *World) isFixed(h *host) bool { return w.setup.Fixed[h.spec] != w.setup.Fixed[w.spec] }
+func (w *World) isFixed(h *host) bool { return w.setup.Operated || w.otherTemplate(h) }
+
+// otherTemplate: a host's template is another than the wanted one.
+func (w *World) otherTemplate(h *host) bool { return w.setup.Fixed[h.spec] != w.setup.Fixed[w.spec] }
 
 // addUpdate is what can be seen of a host's update, and of whether it can be made.
 func (w *World) addUpdate(m *plan.Machine, h *host) {
-	if h.spec != w.spec && w.isFixed(h) {
+	if h.spec != w.spec && w.otherTemplate(h) {
 		m.NeedsReplacement = "infrastructure template"
 	}
 	u := h.update
