@@ -37,6 +37,7 @@ func (t *Turn) readUpdates(ctx context.Context) error {
 	}
 	var err error
 	t.Updates, err = t.upgrades().Read(ctx)
+	t.Facts.Group.UpdatesPaused = t.Updates.IsPaused(t.Object.GetName())
 	return err
 }
 
@@ -161,7 +162,7 @@ func (t *Turn) syncUpdates(ctx context.Context) error {
 		outdated = outdated || m.Drift.Outdated()
 		machines = append(machines, inplace.Machine{Name: m.Name, Behind: m.Drift.Outdated() && m.Drift.OnNode()})
 	}
-	if err := t.upgrades().Sync(ctx, t.Updates, t.updateGroup(), machines, t.Facts.Group.Paused); err != nil {
+	if err := t.upgrades().Sync(ctx, t.Updates, t.updateGroup(), machines, t.Facts.Group.Paused || t.Facts.Group.UpdatesPaused); err != nil {
 		return err
 	}
 	wanted := ""

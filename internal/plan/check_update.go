@@ -39,6 +39,8 @@ func checkChangeable(o Observed, m Machine) error {
 	switch {
 	case o.Group.Deleting:
 		return errors.New("the group is being deleted: no machine is updated")
+	case o.Group.UpdatesPaused:
+		return errors.New("a person holds updates in place")
 	case o.Policy.InPlace != InPlacePreferred && o.Policy.InPlace != InPlaceOnly:
 		return fmt.Errorf("the policy %q updates no machine in place", o.Policy.InPlace)
 	case o.Policy.EtcdOnly || o.Etcd.Operated():

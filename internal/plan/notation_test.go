@@ -13,7 +13,7 @@ import (
 //
 //	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
 //
-// Wanted: replicas/domains, then words: new (not initialised), paused, inactive, deleting, orphaning,
+// Wanted: replicas/domains, then words: new (not initialised), paused, held (updates in place are), inactive, deleting, orphaning,
 // external (etcd), etcdonly (machines run etcd and nothing else), etcd=5 (the same, with
 // etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
@@ -103,6 +103,7 @@ func parseWanted(o *Observed, i int, word string) error {
 			o.Group.Initialized, o.Cluster.Reachable, o.Etcd.Known = false, false, false
 		},
 		"paused":    func() { o.Group.Paused = true },
+		"held":      func() { o.Group.UpdatesPaused = true },
 		"inactive":  func() { o.Group.Inactive = true },
 		"etcdonly":  func() { o.Policy.EtcdOnly, o.Cluster.Endpoint = true, "" },
 		"operated":  func() { o.Etcd = Etcd{Owner: EtcdOperator} },

@@ -34,6 +34,8 @@ type Group struct {
 	Orphaning bool `json:"orphaning,omitempty"`
 	// Paused: a person holds the cluster or the group.
 	Paused bool `json:"paused,omitempty"`
+	// UpdatesPaused: a person holds updates in place between two machines; all else goes on.
+	UpdatesPaused bool `json:"updatesPaused,omitempty"`
 	// Inactive: the next step is told, and not taken, until a person activates the group.
 	Inactive bool `json:"inactive,omitempty"`
 	// Initialized: a first machine once answered as API server. It never turns back.

@@ -57,6 +57,8 @@ func updateInPlace(s *state) opinion {
 		return pass("no machine is to be changed in place")
 	case s.staying() > s.Want.Replicas:
 		return pass("%s to be changed in place, and more than wanted are there", count(len(todo), "machine"))
+	case s.Group.UpdatesPaused:
+		return pass("%s to be changed in place, and a person holds that", count(len(todo), "machine"))
 	case len(failed) > 0:
 		return pass("no other begins beside a failed one: %s", failures(failed))
 	}
@@ -219,6 +221,9 @@ func (s *state) onlyByPerson() string {
 
 // waitForUpdates names updates that a person, or somebody else, must see to.
 func (s *state) waitForUpdates() opinion {
+	if todo := s.those(s.isChangedInPlace); s.Group.UpdatesPaused && len(todo) > 0 {
+		return wait("UpdatesPaused", "%s to be changed in place, and a person holds that", count(len(todo), "machine"))
+	}
 	var cannot, elsewhere []string
 	for _, m := range s.behind() {
 		switch why := s.cannotChange(m); {

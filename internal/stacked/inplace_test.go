@@ -357,3 +357,36 @@ func TestChangedNode(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestUpgradePaused: a person holds an upgrade between two nodes. The one that has begun is finished and recorded; no other begins before the person says so.
+func TestUpgradePaused(t *testing.T) {
+	w := grown(t, 3)
+	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))
+	w.step()
+	hold := func(held bool) {
+		group := w.groupUpgrades()[0]
+		group.Annotations = map[string]string{}
+		if held {
+			group.Annotations[clusterv1.PausedAnnotation] = ""
+		}
+		if err := w.client.Update(context.Background(), &group); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(true)
+	first := w.underway()
+	w.endUpgrade(first, upgradev1.Done)
+	if p := w.step(); p.Reason != "UpdatesPaused" || len(w.upgrades()) != 0 {
+		t.Errorf("%+v", p)
+	}
+	if m := w.machine(first.Spec.Machine.Name); m.Spec.Version != "v1.37.0" {
+		t.Errorf("%s says %s", m.Name, m.Spec.Version)
+	}
+	if c := conditions.Get(&w.groupUpgrades()[0], upgradev1.Progressing); c.Reason != upgradev1.Paused {
+		t.Errorf("%+v", c)
+	}
+	hold(false)
+	if p := w.step(); p.Reason != "UpdatingInPlace" || w.underway().Spec.Machine.Name == first.Spec.Machine.Name {
+		t.Errorf("%+v", p)
+	}
+}

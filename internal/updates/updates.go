@@ -185,6 +185,14 @@ func (s Seen) GoalOf(u *upgradev1.NodeUpgrade, now drift.Goal) (goal drift.Goal,
 	return drift.Goal{Version: u.Spec.KubernetesVersion}, false
 }
 
+// IsPaused reports whether a person holds the upgrade of a control plane between two of its nodes.
+func (s Seen) IsPaused(controlPlane string) bool {
+	return slices.ContainsFunc(s.Groups, func(u upgradev1.ControlPlaneUpgrade) bool {
+		_, paused := u.Annotations[clusterv1.PausedAnnotation]
+		return paused && u.Spec.ControlPlane.Name == controlPlane
+	})
+}
+
 // Machine is how one machine of a control plane is.
 type Machine struct {
 	Name string
