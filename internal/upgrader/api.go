@@ -144,11 +144,6 @@ func (a *api) send(ctx context.Context, method, path string, body, into any) err
 // retryInterval is how often something is asked that is awaited.
 const retryInterval = 250 * time.Millisecond
 
-// finalError ends a wait: more of it does not help.
-type finalError struct{ cause error }
-
-func (e *finalError) Error() string { return e.cause.Error() }
-
 // eventually calls try until it succeeds or ends with a finalError, or the time is over; then it returns the last error.
 func eventually(ctx context.Context, timeout time.Duration, try func(context.Context) error) error {
 	return until(ctx, timeout, retryInterval, try)

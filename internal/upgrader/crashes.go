@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,34 +18,60 @@ const podLogs = "/var/log/pods"
 // mostStarts is how many starts of a component are too many: the first may have come before what it needs.
 const mostStarts = 3
 
-// container is what is known of a component's container since a moment.
-type container struct {
-	starts int
-	last   string // the end of the newest log
+// starts are how often each container of a component's pods was started, by the folder of its logs. The runtime numbers logs from 0 on, and
+// removes those of containers that are gone: only the highest number tells.
+func starts(logs, component, nodeName string) (map[string]int, error) {
+	files, err := logFiles(logs, component, nodeName)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for _, file := range files {
+		number, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(file), ".log"))
+		if err != nil {
+			continue // an older part of a long log
+		}
+		dir := filepath.Dir(file)
+		counts[dir] = max(counts[dir], number+1)
+	}
+	return counts, nil
 }
 
-// startsSince looks at the logs that a component's containers began after a moment.
-func startsSince(logs, component, nodeName string, since time.Time) (container, error) {
+func logFiles(logs, component, nodeName string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(logs, "kube-system_"+component+"-"+nodeName+"_*", component, "*.log"))
 	if err != nil {
-		return container{}, fmt.Errorf("looking for the logs of %s: %w", component, err)
+		return nil, fmt.Errorf("looking for the logs of %s: %w", component, err)
 	}
-	var c container
+	return files, nil
+}
+
+// more is how many starts there were since an earlier count.
+func more(now, before map[string]int) int {
+	total := 0
+	for dir, count := range now {
+		total += max(0, count-before[dir])
+	}
+	return total
+}
+
+// lastLog is the end of the log of a component's newest container; empty: there is none.
+func lastLog(logs, component, nodeName string) (string, error) {
+	files, err := logFiles(logs, component, nodeName)
+	if err != nil {
+		return "", err
+	}
 	var newest time.Time
+	last := ""
 	for _, file := range files {
 		began, end, err := logEnds(file)
 		if err != nil {
-			return container{}, err
+			return "", err
 		}
-		if began.Before(since) {
-			continue
-		}
-		c.starts++
 		if began.After(newest) {
-			newest, c.last = began, end
+			newest, last = began, end
 		}
 	}
-	return c, nil
+	return last, nil
 }
 
 // logEnds are when a container's log began, and its last lines, without the runtime's prefixes.

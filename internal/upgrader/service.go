@@ -120,25 +120,26 @@ func (s service) stop(ctx context.Context, j steps.Journal) error {
 // serves waits until everything on the node serves, and its Node is ready. A version, if one is given, is that of the API server and the kubelet.
 func (s service) serves(ctx context.Context, j steps.Journal, version string) error {
 	timeout := time.Duration(cmp.Or(j.Wanted.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout)) * time.Second
-	var since time.Time
-	seen := ""
-	err := eventually(ctx, timeout, func(ctx context.Context) (err error) {
-		// What is older than the kubelet is of the time before.
-		if since, err = kubeletStart(ctx); err == nil {
-			err = s.servesNow(ctx, j, version, since)
+	seen, before := "", map[string]map[string]int{}
+	for _, component := range components {
+		count, err := starts(podLogs, component, j.Wanted.Node)
+		if err != nil {
+			return err
 		}
+		before[component] = count
+	}
+	err := eventually(ctx, timeout, func(ctx context.Context) error {
+		err := s.servesNow(ctx, j, version)
 		if err != nil && err.Error() != seen {
 			seen = err.Error()
 			s.say("%v", err)
 		}
 		down, ok := errors.AsType[*downError](err)
-		if !ok {
-			return err
-		}
-		c, failure := startsSince(podLogs, down.component, j.Wanted.Node, since)
 		// On the way back nothing else is left to try, but for etcd's data.
-		if failure == nil && c.starts >= mostStarts && (j.Phase.Forward() || down.component == etcdName) {
-			return &finalError{fmt.Errorf("%s was started %d times and ends again: %s", down.component, c.starts, c.last)}
+		if ok && (j.Phase.Forward() || down.component == etcdName) {
+			if final := s.endless(down, j.Wanted.Node, before[down.component]); final != nil {
+				return final
+			}
 		}
 		return err
 	})
@@ -146,13 +147,31 @@ func (s service) serves(ctx context.Context, j steps.Journal, version string) er
 	if !ok {
 		return err
 	}
-	if c, failure := startsSince(podLogs, down.component, j.Wanted.Node, since); failure == nil && c.last != "" {
-		return fmt.Errorf("%w; its log ends with: %s", err, c.last)
+	last, failure := lastLog(podLogs, down.component, j.Wanted.Node)
+	if failure != nil || last == "" {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w; its log ends with: %s", err, last)
 }
 
-func (s service) servesNow(ctx context.Context, j steps.Journal, version string, since time.Time) error {
+// endless ends the wait for a component that was started too often since a count. Nil: it may still come.
+func (s service) endless(down *downError, nodeName string, before map[string]int) error {
+	now, err := starts(podLogs, down.component, nodeName)
+	if err != nil {
+		return err
+	}
+	if n := more(now, before); n >= mostStarts {
+		return &finalError{down, n}
+	}
+	return nil
+}
+
+func (s service) servesNow(ctx context.Context, j steps.Journal, version string) error {
+	// What is older than the kubelet is of the time before.
+	since, err := kubeletStart(ctx)
+	if err != nil {
+		return err
+	}
 	n := &node{layout: s.at, wanted: j.Wanted, out: s.out}
 	if j.Wanted.Type == steps.ControlPlane {
 		if err := s.componentsServe(ctx); err != nil {
@@ -191,6 +210,19 @@ func (s service) componentsServe(ctx context.Context) error {
 	}
 	return nil
 }
+
+// finalError says that a component does not serve, and will not.
+type finalError struct {
+	*downError
+	starts int
+}
+
+func (e *finalError) Error() string {
+	return fmt.Sprintf("%s was started %d times and ends again", e.component, e.starts)
+}
+
+// Unwrap returns what it is about.
+func (e *finalError) Unwrap() error { return e.downError }
 
 // downError says that a component does not serve.
 type downError struct {

@@ -183,25 +183,40 @@ func TestFinishArgs(t *testing.T) {
 	}
 }
 
-// TestStartsSince: logs from before do not count, and the newest one says why.
-func TestStartsSince(t *testing.T) {
+// TestStarts: the numbers of logs tell how often a container was started, whatever was removed; the newest one says why it ended.
+func TestStarts(t *testing.T) {
 	s := newScene(t)
-	pod := s.node + "/kube-system_etcd-n1_uid/etcd/"
-	s.write(pod+"0.log", "2026-11-22T10:00:00.5Z stdout F before\n")
-	s.write(pod+"1.log", "2026-11-22T10:00:10.5Z stderr F first\n2026-11-22T10:00:11Z stderr F unknown flag: --a\n")
-	s.write(s.node+"/kube-system_etcd-n1_uid2/etcd/0.log", "2026-11-22T10:00:20.5Z stderr F a\n2026-11-22T10:00:20.6Z stderr F b\n2026-11-22T10:00:20.7Z stderr F c\n2026-11-22T10:00:21Z stderr F d\n")
-	s.write(s.node+"/kube-system_etcd-n12_uid/etcd/0.log", "2026-11-22T10:00:30Z stderr F another node's\n")
-	since := time.Date(2026, 11, 22, 10, 0, 5, 0, time.UTC)
-	got, err := startsSince(s.node, "etcd", "n1", since)
-	if got != (container{starts: 2, last: "b; c; d"}) || err != nil {
-		t.Errorf("%+v, %v", got, err)
+	pod, other := s.node+"/kube-system_etcd-n1_uid/etcd/", s.node+"/kube-system_etcd-n1_uid2/etcd/"
+	count := func() map[string]int {
+		got, err := starts(s.node, "etcd", "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
 	}
-	s.write(pod+"2.log", "")
-	if got, err = startsSince(s.node, "etcd", "n1", since); got.starts != 3 || err != nil {
-		t.Errorf("an empty log: %+v, %v", got, err)
+	s.write(pod+"4.log", "2026-11-22T10:00:00.5Z stdout F before\n")
+	s.write(s.node+"/kube-system_etcd-n12_uid/etcd/9.log", "2026-11-22T10:00:30Z stderr F another node's\n")
+	before := count()
+	if got := more(before, map[string]int{}); got != 5 {
+		t.Errorf("%d starts in all", got)
 	}
-	if got, err = startsSince(s.node, "kube-scheduler", "n1", since); got != (container{}) || err != nil {
-		t.Errorf("none: %+v, %v", got, err)
+	if got := more(count(), before); got != 0 {
+		t.Errorf("%d starts since the count", got)
+	}
+	s.write(pod+"5.log", "2026-11-22T10:00:10.5Z stderr F first\n2026-11-22T10:00:11Z stderr F unknown flag: --a\n")
+	s.write(pod+"5.log.20261122-100000", "an older part")
+	s.write(other+"1.log", "2026-11-22T10:00:20.5Z stderr F a\n2026-11-22T10:00:20.6Z stderr F b\n2026-11-22T10:00:20.7Z stderr F c\n2026-11-22T10:00:21Z stderr F d\n")
+	if got := more(count(), before); got != 3 {
+		t.Errorf("%d starts since the count, want one, and two of a new pod", got)
+	}
+	for component, want := range map[string]string{"etcd": "b; c; d", "kube-scheduler": ""} {
+		if got, err := lastLog(s.node, component, "n1"); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", component, got, err, want)
+		}
+	}
+	s.write(other+"2.log", "")
+	if got, err := lastLog(s.node, "etcd", "n1"); got != "" || err != nil {
+		t.Errorf("an empty log: %q, %v", got, err)
 	}
 }
 
@@ -238,8 +253,8 @@ func TestUntil(t *testing.T) {
 	if tries != 3 || err != nil {
 		t.Errorf("%d tries, %v", tries, err)
 	}
-	final := &finalError{errors.New("never")}
-	if err := until(t.Context(), time.Minute, time.Millisecond, func(context.Context) error { return final }); !errors.Is(err, final) {
+	final := &finalError{&downError{"etcd", errors.New("refused")}, 3}
+	if err := until(t.Context(), time.Minute, time.Millisecond, func(context.Context) error { return final }); !errors.Is(err, final) || err.Error() != "etcd was started 3 times and ends again" {
 		t.Errorf("%v", err)
 	}
 	err = until(t.Context(), 20*time.Millisecond, time.Millisecond, func(ctx context.Context) error {
