@@ -67,7 +67,7 @@ func lastLog(logs, component, nodeName string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if began.After(newest) {
+		if end != "" && began.After(newest) {
 			newest, last = began, end
 		}
 	}

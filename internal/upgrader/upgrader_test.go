@@ -215,7 +215,7 @@ func TestStarts(t *testing.T) {
 		}
 	}
 	s.write(other+"2.log", "")
-	if got, err := lastLog(s.node, "etcd", "n1"); got != "" || err != nil {
+	if got, err := lastLog(s.node, "etcd", "n1"); got != "b; c; d" || err != nil {
 		t.Errorf("an empty log: %q, %v", got, err)
 	}
 }
