@@ -106,7 +106,7 @@ func outside(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.W
 			fmt.Fprintf(out, "%v\n", err)
 		}
 	}
-	r.Seconds = time.Since(began).Round(10 * time.Millisecond).Seconds()
+	r.Seconds = float64(time.Since(began).Milliseconds()/10) / 100
 	return r
 }
 
