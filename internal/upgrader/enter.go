@@ -3,6 +3,7 @@ package upgrader
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +41,12 @@ func enter(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.Wri
 	go func() { ended <- runInside(cmd, w) }()
 	var reported steps.Result
 	failure := json.NewDecoder(r).Decode(&reported)
-	if err := <-ended; err != nil {
+	err = <-ended
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && !exit.Exited() {
+		fmt.Fprintf(out, "the node's part of the step: %v\n", err)
+		return steps.Result{}
+	}
+	if err != nil {
 		return result("", fmt.Errorf("entering the node: %w", err))
 	}
 	if failure != nil {

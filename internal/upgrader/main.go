@@ -73,19 +73,37 @@ func parse(args []string, out io.Writer) (wanted steps.Wanted, inside string, er
 	return wanted, inside, nil
 }
 
-// report writes the result where the kubelet finds it, and returns the exit code.
+// exitKilled is the exit code of a step that was killed, as the runtime has it.
+const exitKilled = 137
+
+// report writes the result where the kubelet finds it, and returns the exit code. A step that was interrupted has none.
 func report(r steps.Result, out io.Writer) int {
+	if r.State == steps.Interrupted {
+		return exitKilled
+	}
 	line, err := r.Line()
 	if err != nil {
 		fmt.Fprintf(out, "%v\n", err)
 		return 1
 	}
 	fmt.Fprintln(out, line)
-	// Outside of a pod there is no such file; then the line above is all.
-	if err := os.WriteFile(terminationLog, []byte(line), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := terminate(line); err != nil {
 		fmt.Fprintf(out, "writing the result: %v\n", err)
 	}
 	return r.State.ExitCode()
+}
+
+// terminate writes the termination message. Outside of a pod there is no file for it, and none is made.
+func terminate(line string) error {
+	f, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line)
+	return errors.Join(err, f.Close())
 }
 
 // outside is the pod's part of a step. All but what needs the pod's own credentials is done inside the node.

@@ -327,6 +327,26 @@ func TestResultHidesSecrets(t *testing.T) {
 	}
 }
 
+// TestReport: who reads the output knows how a step ended; one that was killed says nothing, and is begun again.
+func TestReport(t *testing.T) {
+	for _, r := range []steps.Result{
+		{State: steps.Done, Seconds: 1.5, Message: "all are there"}, {State: steps.Skipped}, {State: steps.Failed, Advice: "a"}, {State: steps.RolledBack}, {},
+	} {
+		var out strings.Builder
+		code := report(r, &out)
+		if got := steps.ParseResult(out.String()); got != r {
+			t.Errorf("%+v is read as %+v", r, got)
+		}
+		want := r.State.ExitCode()
+		if r.State == steps.Interrupted {
+			want = exitKilled
+		}
+		if code != want {
+			t.Errorf("%+v: exit code %d, want %d", r, code, want)
+		}
+	}
+}
+
 // TestInstalled: a program is found by its file, not by a link to it.
 func TestInstalled(t *testing.T) {
 	if got := installed("no-such-program"); got != "" {
