@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// startPatience is how long a process may take until it takes connections.
-	startPatience = 5 * time.Second
-	// stopPatience is how long a process may take to end in good order.
-	stopPatience = 3 * time.Second
+	// startTimeout is how long a process may take until it takes connections.
+	startTimeout = 5 * time.Second
+	// stopTimeout is how long a process may take to end in good order.
+	stopTimeout = 3 * time.Second
 )
 
 // PIDFile names the file that a running process keeps: its number, and what tells it apart from a later process
@@ -95,7 +95,7 @@ func Start(ctx context.Context, binary, configFile string) error {
 
 // waitStarted returns nil once the process takes connections.
 func waitStarted(ctx context.Context, configFile string, pid int, gone <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -141,7 +141,7 @@ func Stop(ctx context.Context, configFile string) error {
 	if !ok {
 		return nil
 	}
-	if err := p.End(ctx, stopPatience, stopPatience); err != nil {
+	if err := p.End(ctx, stopTimeout, stopTimeout); err != nil {
 		return fmt.Errorf("stopping the endpoint: %w", err)
 	}
 	return nil

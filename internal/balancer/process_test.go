@@ -70,7 +70,7 @@ func TestAProcessIsStartedFoundAndStopped(t *testing.T) {
 	if err := Stop(ctx, file); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took >= stopPatience {
+	if took := time.Since(start); took >= stopTimeout {
 		t.Errorf("it ended after %s, want at SIGTERM", took)
 	}
 	<-ended

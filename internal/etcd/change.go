@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// insistence is how long a change is tried where the context does not end earlier. A leader's
+	// retryTimeout is how long a change is tried where the context does not end earlier. A leader's
 	// election takes 1 to 2 s, so that this outlasts several.
-	insistence = 10 * time.Second
-	// breath is the pause between two tries.
-	breath = 200 * time.Millisecond
+	retryTimeout = 10 * time.Second
+	// retryInterval is the pause between two tries.
+	retryInterval = 200 * time.Millisecond
 )
 
 // MoveLeader makes the member with the ID to the leader. The order goes to the current leader,
@@ -111,7 +111,7 @@ func (c *Cluster) order(ctx context.Context, t Target, command func(context.Cont
 // again repeats one try until it succeeds, is refused for good, or time is up. The
 // last error tells most, but for that of a try that time has cut short.
 func again(ctx context.Context, try func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, insistence)
+	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	var told error
 	for {
@@ -128,7 +128,7 @@ func again(ctx context.Context, try func(context.Context) error) error {
 		select {
 		case <-ctx.Done():
 			return told
-		case <-time.After(breath):
+		case <-time.After(retryInterval):
 		}
 	}
 }

@@ -212,7 +212,7 @@ func TestRemovalsAreOrderedFromTheLeaderFirst(t *testing.T) {
 
 // TestRefusalIsTold: who insists in vain says what etcd said, and not that time was up in the middle of the last try.
 func TestRefusalIsTold(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), breath+breath/2)
+	ctx, cancel := context.WithTimeout(t.Context(), retryInterval+retryInterval/2)
 	defer cancel()
 	tries := 0
 	err := again(ctx, func(ctx context.Context) error {

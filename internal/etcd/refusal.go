@@ -41,7 +41,7 @@ func (c tellingConn) Write(p []byte) (int, error) {
 		return n, nil
 	}
 	// The connection is broken: it has something to read at once, or never.
-	if late := c.SetReadDeadline(time.Now().Add(breath)); late != nil {
+	if late := c.SetReadDeadline(time.Now().Add(retryInterval)); late != nil {
 		return n, err
 	}
 	if _, last := c.Read(make([]byte, 1)); last != nil && strings.Contains(last.Error(), alert) {

@@ -74,7 +74,7 @@ func (m *member) blame(err error, begun time.Time) error {
 		return err
 	}
 	// Who gives up ends the dial, which may have something to say yet.
-	limit := time.NewTimer(breath)
+	limit := time.NewTimer(retryInterval)
 	defer limit.Stop()
 	select {
 	case <-d.ended:

@@ -83,17 +83,17 @@ func checkNoOrphan(o Observed, gone Machine) error {
 	return nil
 }
 
-// checkOneEach refuses facts in which two members live on one machine.
+// checkOneEach refuses facts in which two members answer on one machine.
 func checkOneEach(o Observed) error {
-	lives := map[string]string{}
+	healthy := map[string]string{}
 	for _, m := range o.Etcd.Members {
 		if m.Machine == "" || m.Health != Healthy {
 			continue
 		}
-		if other := lives[m.Machine]; other != "" {
-			return fmt.Errorf("members %s and %s both live on %s", other, m.ID, m.Machine)
+		if other := healthy[m.Machine]; other != "" {
+			return fmt.Errorf("members %s and %s both answer on %s", other, m.ID, m.Machine)
 		}
-		lives[m.Machine] = m.ID
+		healthy[m.Machine] = m.ID
 	}
 	return nil
 }

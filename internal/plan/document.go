@@ -50,5 +50,5 @@ func patience() string {
 | a machine without a Node, before it is called late | %s |
 | a machine without a member, from its creation or its Node's registration, while kubeadm may still add one and its voter would be missed | %s |
 | a machine with a Node whose components are not all healthy, before it is called broken | %s |
-`, startPatience, turnPatience, provePatience, kubeadmPatience, promotePatience, silentPatience, joinPatience, addPatience, upPatience)
+`, memberStartTimeout, learnerTurnTimeout, quorumProofTimeout, kubeadmEtcdTimeout, promotionTimeout, silentVoterTimeout, joinTimeout, memberAddTimeout, componentsTimeout)
 }

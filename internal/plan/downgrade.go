@@ -70,7 +70,7 @@ func cancelDowngrade(s *state) opinion {
 		return do(Step{Verb: CancelDowngrade}, "DowngradeUnwanted", "a downgrade of etcd to %s is enabled, and %s is wanted; no member can join meanwhile", minorText(to), minorText(want))
 	}
 	// Who does not answer is brought up to date by the others when it is back.
-	newer := slices.DeleteFunc(s.tooNew(), func(m *Member) bool { return !m.sound() })
+	newer := slices.DeleteFunc(s.tooNew(), func(m *Member) bool { return !m.isSound() })
 	holds := s.holdsDown(to)
 	switch {
 	case holds == nil:

@@ -21,7 +21,7 @@ func stopWithoutQuorum(s *state) opinion {
 	case s.updating() != nil && s.mayHaveQuorum():
 		return wait("UpdatingInPlace", "%s; %s is updated in place: %s", s.strength(), s.updating().Name, s.updating().Update.Message)
 	case s.mayHaveQuorum():
-		return wait("QuorumUnproven", "%s; who began to vote or fell silent a moment ago is given %s to answer", s.strength(), provePatience)
+		return wait("QuorumUnproven", "%s; who began to vote or fell silent a moment ago is given %s to answer", s.strength(), quorumProofTimeout)
 	}
 	return wait("QuorumLost", "%s; a person must decide", s.strength())
 }
@@ -39,7 +39,7 @@ func (s *state) mayHaveQuorum() bool {
 	}
 	for _, m := range s.Etcd.Members {
 		if !m.Learner {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy || s.Now.Before(m.Since.Add(provePatience)) || updated == m.Machine && updated != ""})
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy || s.Now.Before(m.Since.Add(quorumProofTimeout)) || updated == m.Machine && updated != ""})
 		}
 	}
 	return quorum.Has(voters)
@@ -255,7 +255,7 @@ func (s *state) cannotGo(m *machine) string {
 		return "may hold the learner " + e.label() + ", for which no machine is known"
 	}
 	if m.mayAdd(s.Now) && !quorum.Has(s.lastingWith(m)) {
-		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: it is waited for until %s after its creation", addPatience)
+		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: it is waited for until %s after its creation", memberAddTimeout)
 	}
 	return ""
 }
@@ -272,7 +272,7 @@ func (s *state) cannotRelease(m *machine) string {
 	if s.Policy.EtcdOnly || !s.Etcd.Ours() || m.member != nil || !m.mayAdd(s.Now) || quorum.Spare(s.lasting) <= 0 || quorum.Spare(s.lastingWith(m)) > 0 {
 		return ""
 	}
-	return fmt.Sprintf("may yet join, and without its voter none could fail any more: it is held until %s after its creation", addPatience)
+	return fmt.Sprintf("may yet join, and without its voter none could fail any more: it is held until %s after its creation", memberAddTimeout)
 }
 
 // heldLearner is a learner that may run on a machine for all that is known; nil: there is none.
@@ -342,7 +342,7 @@ func (s *state) missing(but *Member) string {
 		m := &s.Etcd.Members[i]
 		switch {
 		case m == but || m.Learner:
-		case !m.sound():
+		case !m.isSound():
 			texts = append(texts, m.label()+" is "+describe(m.Health, cmp.Or(strings.Join(m.Alarms, ", "), m.Why)))
 		case !s.has(m.Machine):
 			texts = append(texts, "for "+m.label()+" no machine is known")
@@ -381,7 +381,7 @@ func (s *state) successor(m *Member) *Member {
 	seat := -1
 	for i := range s.Etcd.Members {
 		o := &s.Etcd.Members[i]
-		if on := s.on(o.Machine); o.ID == m.ID || o.Learner || !o.sound() || on != nil && on.isUpdating() {
+		if on := s.on(o.Machine); o.ID == m.ID || o.Learner || !o.isSound() || on != nil && on.isUpdating() {
 			continue
 		}
 		on := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })
@@ -474,13 +474,13 @@ func (s *state) lostAt(m *Member) time.Time {
 	case m.maybeAlive() && !m.Learner && len(s.those(func(o *machine) bool { return o.member == nil })) > 0:
 		return time.Time{} // a voter that lives is nobody's stray for its name or address alone
 	case owners == 0:
-		return m.Since.Add(startPatience)
+		return m.Since.Add(memberStartTimeout)
 	case m.maybeAlive():
-		return m.Since.Add(promotePatience)
+		return m.Since.Add(promotionTimeout)
 	case owners > 1, !m.Learner: // others cannot join before it is gone
-		return m.Since.Add(turnPatience)
+		return m.Since.Add(learnerTurnTimeout)
 	}
-	return m.Since.Add(kubeadmPatience)
+	return m.Since.Add(kubeadmEtcdTimeout)
 }
 
 // withoutHomeless returns voters with those as dead that can be on no machine that stays: their
@@ -511,7 +511,7 @@ func (s *state) placed() opinion {
 		case e.answersAndVotes():
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: a person gives its Machine back its labels, or removes the member", e.label())
 		case e.maybeAlive() && s.Now.Before(e.answers()):
-			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: it is waited for until %s after it last did", e.label(), silentPatience)
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: it is waited for until %s after it last did", e.label(), silentVoterTimeout)
 		}
 	}
 	return pass("every voter that answers has its machine")
@@ -540,15 +540,15 @@ func (s *state) isOfReleased(e *Member) bool {
 func (s *state) lateAt(m *Member, on *machine) time.Time {
 	switch {
 	case on.standing == failed && (!m.maybeAlive() || !on.canJoin()), on.standing == leaving:
-		return m.Since.Add(startPatience)
+		return m.Since.Add(memberStartTimeout)
 	case m.maybeAlive():
-		return m.Since.Add(promotePatience)
+		return m.Since.Add(promotionTimeout)
 	case on.UpSince.After(m.Since): // etcd starts before the Node, unless kubeadm is older than v1.31
-		return on.UpSince.Add(startPatience)
+		return on.UpSince.Add(memberStartTimeout)
 	case len(s.mayOwn()) > 0:
-		return m.Since.Add(turnPatience)
+		return m.Since.Add(learnerTurnTimeout)
 	}
-	return m.Since.Add(kubeadmPatience)
+	return m.Since.Add(kubeadmEtcdTimeout)
 }
 
 // maybeAlive: it has started, and is not known to be dead.

@@ -41,7 +41,7 @@ func (s *state) cannotPromote(e *Member) string {
 		return "is a learner on a machine that is being deleted"
 	case s.isAboutToGo(on):
 		return "is a learner on a machine that is about to be replaced"
-	case !e.sound():
+	case !e.isSound():
 		return "is a learner and " + describe(e.Health, e.Why)
 	case !e.InSync:
 		return fmt.Sprintf("is a learner that catches up, for %s", s.since(e.Since))

@@ -103,7 +103,7 @@ func (m *Member) answers() time.Time {
 	case m.Health == Healthy, m.Health == Unknown && m.Since.IsZero():
 		return forever
 	case m.Health == Unknown:
-		return m.Since.Add(silentPatience)
+		return m.Since.Add(silentVoterTimeout)
 	}
 	return time.Time{}
 }

@@ -12,33 +12,33 @@ import (
 
 // How long something may take before it counts as stuck.
 const (
-	// startPatience is what a member gets that nobody has a reason to wait for: its
+	// memberStartTimeout is what a member gets that nobody has a reason to wait for: its
 	// machine is gone or failed, or registered its Node that long ago.
-	startPatience = 20 * time.Second
-	// turnPatience is what a learner gets while others wait for their turn. Images are
+	memberStartTimeout = 20 * time.Second
+	// learnerTurnTimeout is what a learner gets while others wait for their turn. Images are
 	// pulled before the member is added, so that etcd starts within seconds, on a busy
 	// host within half a minute; who is removed too early never joins any more, and
-	// those who wait too long give up, after kubeadmPatience.
-	turnPatience = 45 * time.Second
-	// kubeadmPatience is kubeadm's own timeout for calls to etcd, after which nobody
+	// those who wait too long give up, after kubeadmEtcdTimeout.
+	learnerTurnTimeout = 45 * time.Second
+	// kubeadmEtcdTimeout is kubeadm's own timeout for calls to etcd, after which nobody
 	// starts or promotes the learner any more.
-	kubeadmPatience = 2 * time.Minute
-	// promotePatience is what a healthy learner gets to be promoted: a large store
+	kubeadmEtcdTimeout = 2 * time.Minute
+	// promotionTimeout is what a healthy learner gets to be promoted: a large store
 	// takes its time to arrive.
-	promotePatience = 5 * time.Minute
-	// joinPatience is how long a machine may take from its creation to its Node.
-	joinPatience = 10 * time.Minute
-	// addPatience is how long after its creation, or its Node's registration, kubeadm on a
+	promotionTimeout = 5 * time.Minute
+	// joinTimeout is how long a machine may take from its creation to its Node.
+	joinTimeout = 10 * time.Minute
+	// memberAddTimeout is how long after its creation, or its Node's registration, kubeadm on a
 	// machine may still add a member to etcd: hosts take up to half an hour to boot.
-	addPatience = 30 * time.Minute
-	// provePatience is how long voters may be silent before the quorum counts as lost:
+	memberAddTimeout = 30 * time.Minute
+	// quorumProofTimeout is how long voters may be silent before the quorum counts as lost:
 	// a learner that was just promoted, and a member that starts anew, answer within seconds.
-	provePatience = 30 * time.Second
-	// silentPatience is how long a voter may be silent, neither proven healthy nor dead, before its
+	quorumProofTimeout = 30 * time.Second
+	// silentVoterTimeout is how long a voter may be silent, neither proven healthy nor dead, before its
 	// marked machine is replaced as one that is dead.
-	silentPatience = 5 * time.Minute
-	// upPatience is how long a machine may take from its Node to all components.
-	upPatience = 5 * time.Minute
+	silentVoterTimeout = 5 * time.Minute
+	// componentsTimeout is how long a machine may take from its Node to all components.
+	componentsTimeout = 5 * time.Minute
 )
 
 // Standing is how far a machine has come.
@@ -97,7 +97,7 @@ func newState(o Observed) *state {
 		if m.Learner {
 			s.learners = append(s.learners, m)
 		} else {
-			s.voters = append(s.voters, quorum.Voter{ID: m.ID, Healthy: m.sound()})
+			s.voters = append(s.voters, quorum.Voter{ID: m.ID, Healthy: m.isSound()})
 		}
 	}
 	for _, c := range o.Cluster.Chores {
@@ -139,8 +139,8 @@ func (s *state) displace() {
 	}
 }
 
-// sound: it answers, and holds the data that the others hold.
-func (m *Member) sound() bool { return m.Health == Healthy && !slices.Contains(m.Alarms, corrupt) }
+// isSound: it answers, and holds the data that the others hold.
+func (m *Member) isSound() bool { return m.Health == Healthy && !slices.Contains(m.Alarms, corrupt) }
 
 // corrupt is etcd's alarm of a member whose data differ from those of the others.
 const corrupt = "CORRUPT"
@@ -171,7 +171,7 @@ func (m *machine) mayAdd(now time.Time) bool {
 }
 
 // addsUntil is when kubeadm on a machine has had its time to add a member.
-func (m *machine) addsUntil() time.Time { return latest(m.begun(), m.UpSince).Add(addPatience) }
+func (m *machine) addsUntil() time.Time { return latest(m.begun(), m.UpSince).Add(memberAddTimeout) }
 
 // begun is since when a machine may come up: one that was made ahead was held back after its creation.
 func (m *machine) begun() time.Time { return latest(m.Created, m.Started) }
@@ -205,12 +205,12 @@ func (s *state) judge(given Machine) *machine {
 	case m.lostMember(s.Policy) && m.member == nil:
 		m.standing, m.why = unhealthy, "has no etcd member, and gets none: "+m.CannotJoin
 	case !m.isUp():
-		m.until = m.begun().Add(joinPatience)
+		m.until = m.begun().Add(joinTimeout)
 		m.standing, m.why = s.onTheWay(m)
 	case m.health == Healthy:
 		m.standing = complete
-	case s.Now.Before(m.UpSince.Add(upPatience)):
-		m.standing, m.until = joining, m.UpSince.Add(upPatience)
+	case s.Now.Before(m.UpSince.Add(componentsTimeout)):
+		m.standing, m.until = joining, m.UpSince.Add(componentsTimeout)
 		m.why = s.cameUp() + ", not yet healthy: " + why
 	case m.health == Unhealthy:
 		m.standing = unhealthy
@@ -273,7 +273,7 @@ func (s *state) health(m *machine) (Health, string) {
 		blame(Unhealthy, "etcd member "+m.member.ID+" is still a learner")
 	case m.member.Health != Healthy:
 		blame(m.member.Health, "etcd member "+m.member.ID+" is "+describe(m.member.Health, m.member.Why))
-	case !m.member.sound():
+	case !m.member.isSound():
 		blame(Unhealthy, "etcd member "+m.member.ID+" raises "+corrupt)
 	}
 	return worst, strings.Join(why, ", ")
@@ -360,7 +360,7 @@ func (s *state) again() time.Duration {
 	if !s.hasQuorum() {
 		for _, m := range s.Etcd.Members {
 			if !m.Learner {
-				consider(m.Since.Add(provePatience))
+				consider(m.Since.Add(quorumProofTimeout))
 			}
 		}
 	}

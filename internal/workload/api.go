@@ -27,8 +27,8 @@ import (
 const (
 	// patience is how long one short request may take.
 	patience = 2 * time.Second
-	// listPatience is how long one page of a list may take.
-	listPatience = 10 * time.Second
+	// listTimeout is how long one page of a list may take.
+	listTimeout = 10 * time.Second
 )
 
 // api speaks with one API server, over connections of its own that end with it.
@@ -68,7 +68,7 @@ func newAPI(config *rest.Config) (*api, error) {
 		TLSHandshakeTimeout:   patience,
 		ForceAttemptHTTP2:     true,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second},
-		ResponseHeaderTimeout: listPatience,
+		ResponseHeaderTimeout: listTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the credentials in the kubeconfig: %w", err)

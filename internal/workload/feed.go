@@ -78,7 +78,7 @@ func (f *feed[T]) pages(ctx context.Context) iter.Seq2[[]T, error] {
 }
 
 func (f *feed[T]) readPage(ctx context.Context, o metav1.ListOptions) (page[T], error) {
-	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	return f.read(ctx, o)
 }

@@ -39,7 +39,7 @@ func takeover(t *testing.T, e *environment) {
 
 	u.stop(t)
 	e.keptBy(t, name, "")
-	e.reigns(t, name, 31)
+	e.managesMachines(t, name, 31)
 	eventually(t, "Quorate has nothing to do", patience, func() string {
 		if p := e.controlPlane(t, name).Status.Plan; p.Step != "Nothing" {
 			return p.Step + ": " + p.Message
@@ -50,7 +50,7 @@ func takeover(t *testing.T, e *environment) {
 
 	e.keptBy(t, name, "upstream")
 	u.start(t)
-	e.reigns(t, name, 32)
+	e.managesMachines(t, name, 32)
 	e.sameMachines(t, name, made)
 	e.roll(t, name, "upstream's controller", older+" -> "+newer, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = newer })
 
@@ -123,8 +123,8 @@ func (e *environment) keptBy(t *testing.T, name, manager string) {
 	})
 }
 
-// reigns waits until whoever keeps the control plane has brought a change to all machines in place.
-func (e *environment) reigns(t *testing.T, name string, seconds int32) {
+// managesMachines waits until whoever keeps the control plane has brought a change to all machines in place.
+func (e *environment) managesMachines(t *testing.T, name string, seconds int32) {
 	t.Helper()
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
 		kcp.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = &seconds

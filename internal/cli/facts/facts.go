@@ -154,8 +154,8 @@ func Kubeconfig(ctx context.Context, c client.Reader, key client.ObjectKey) ([]b
 	return raw, nil
 }
 
-// lookPatience is how long a cluster may take to answer. Whoever waits for it looks again.
-const lookPatience = 3 * time.Second
+// lookTimeout is how long a cluster may take to answer. Whoever waits for it looks again.
+const lookTimeout = 3 * time.Second
 
 // Look reads a cluster itself, once. What keeps it from answering is in the view, not in the error.
 func Look(ctx context.Context, c client.Reader, key client.ObjectKey) (workload.View, error) {
@@ -170,7 +170,7 @@ func Look(ctx context.Context, c client.Reader, key client.ObjectKey) (workload.
 	if err != nil {
 		return workload.View{}, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key, err)
 	}
-	short, cancel := context.WithTimeout(ctx, lookPatience)
+	short, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	view, err := workload.Once(short, config)
 	if err != nil {
