@@ -153,5 +153,5 @@ func (w *World) operatedAsWanted() bool {
 	return len(w.seats) == len(w.hosts) && w.isOperatorContent()
 }
 
-// isHalf: an operator keeps etcd on two machines, of which neither can go while more than half must stay.
-func (w *World) isHalf(string) bool { return w.setup.Operated && len(w.hosts) == 2 && w.replicas < 2 }
+// isHalf: a host stays, and without it no more than half of the machines would be there that stay and work.
+func (w *World) isHalf(h *host) bool { return !h.deleting && 2*w.without(h).complete <= len(w.hosts) }

@@ -27,8 +27,10 @@ var personalDecisions = []personalDecision{
 	{[]string{"ClusterUnseen"}, func(w *World, said string) bool { return w.isNamed(said, (*host).broken) }},
 	// Something is broken, and nobody has marked it: it may be repaired where it stands.
 	{nil, func(w *World, said string) bool { return w.isNamed(said, w.isUnmarked) }},
-	// An operator keeps etcd on two machines, and one is wanted: no majority of two would stay.
-	{nil, (*World).isHalf},
+	// An operator keeps etcd, and without the machine that is to go no more than half would be there to stay and work.
+	{nil, func(w *World, said string) bool {
+		return w.setup.Operated && strings.Contains(said, "and more than half of") && w.isNamed(said, w.isHalf)
+	}},
 	// Its replacements break as well, more often than the user allows.
 	{nil, func(w *World, said string) bool {
 		return strings.Contains(said, "were replaced in a row, and at most") && w.isNamed(said, w.isOverLimits)
