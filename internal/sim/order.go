@@ -150,7 +150,8 @@ func (w *World) judgeDueMembers(d plan.Decision) {
 func (w *World) judgeDueMachines(d plan.Decision) {
 	gone := w.named(d.Step.Machine)
 	repairs := d.Step.Verb == plan.Delete && gone != nil && gone.marked != ""
-	if h := w.dueForRepair(); h != nil && !repairs {
+	// A learner that votes makes the quorum stronger, so that its promotion comes before repairs.
+	if h := w.dueForRepair(); h != nil && !repairs && d.Step.Verb != plan.PromoteMember {
 		w.blame("%s, and %s could be replaced, which is dead and marked", d, h.name)
 	}
 	if h := w.dueToClear(); h != nil && d.Step.Verb != plan.Delete {
