@@ -236,7 +236,7 @@ func (d *decision) look() Outcome {
 	case !d.Pod.DeletionTimestamp.IsZero():
 		return d.silent("the pod is being deleted")
 	case p.ended:
-		return d.another(p.at, cmp.Or(p.why, "it was cut off"))
+		return d.another(p.at, cmp.Or(p.why, tail(p.result.Message, longestMessage), "it was cut off"))
 	}
 	if limit := stepLimit(p.at.Name, d.Upgrade); d.Now.Sub(p.since(d.Pod)) > limit {
 		if p.waiting != "" && !begun(p) {

@@ -34,7 +34,7 @@ func upgradeOf(reason string, attempts int32) *upgradev1.NodeUpgrade {
 }
 
 // podOf returns the pod of an attempt on a single node, whose steps are as the text says, the first ones first: d done, s skipped, r
-// running, f failed, b rolled back, k killed, w waiting with a reason; those that are not named have not begun.
+// running, f failed, b rolled back, k killed, x could not be started, w waiting with a reason; those that are not named have not begun.
 func podOf(t *testing.T, attempt int32, phase corev1.PodPhase, text string) *corev1.Pod {
 	t.Helper()
 	u := upgradeOf("", 0)
@@ -86,6 +86,9 @@ func stateOf(t *testing.T, letter byte) corev1.ContainerState {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if letter == 'x' {
+		message, code = "exec /upgrader: no such file\n", 1
+	}
 	if letter == 'k' {
 		message, code = "", 137
 	}
@@ -135,6 +138,7 @@ func TestDecide(t *testing.T) {
 		"failed":           {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddf")}, Nothing, upgradev1.Failed, "Render ended after 1.5 s: its output; look there; deleting the pod", true},
 		"rolled back":      {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddb")}, Nothing, upgradev1.RolledBack, "Swap ended", true},
 		"killed":           {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddk")}, DeletePod, upgradev1.Running, "Swap: it was cut off; it is begun again", true},
+		"cannot begin":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "x")}, DeletePod, upgradev1.Running, "Copy: exec /upgrader: no such file; it is begun again", true},
 		"killed, not over": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, running, "ddddk")}, Nothing, upgradev1.Running, "Swap", true},
 		"killed 4 times":   {Facts{Upgrade: upgradeOf(upgradev1.Running, 4), Pod: podOf(t, 4, failed, "ddddk")}, DeletePod, upgradev1.Running, "Swap", true},
 		"killed 5 times":   {Facts{Upgrade: upgradeOf(upgradev1.Running, 5), Pod: podOf(t, 5, failed, "ddddk")}, Nothing, upgradev1.Failed, "cut off 5 times", true},

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -90,6 +91,7 @@ func stepCondition(step steps.Step, state corev1.ContainerState) (metav1.Conditi
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, upgradev1.Interrupted
 		c.Message = fmt.Sprintf("%s; it was cut off with exit code %d %s", step.Does, ended.ExitCode, ended.Reason)
+		result.Message = plaintext.Redact(strings.TrimSpace(ended.Message)) // of a step that could not even begin, the runtime's words
 	}
 	if result.Message != "" {
 		c.Message += ":\n" + tail(result.Message, longestMessage)

@@ -26,7 +26,7 @@ var pure = map[string]string{
 	"internal/upgradepod": `cmp crypto/sha256 encoding/json fmt strconv strings time
 		k8s.io/api/core/v1 k8s.io/api/rbac/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/util/conditions
-		` + module + "api/upgrade/v1alpha1 " + ours + "steps",
+		` + module + "api/upgrade/v1alpha1 " + ours + "plaintext " + ours + "steps",
 	"internal/updates": `cmp slices k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/conditions sigs.k8s.io/cluster-api/util/labels/format
 		` + module + "api/upgrade/v1alpha1 " + ours + "drift " + ours + "plan " + ours + "steps " + ours + "upgradepod",
