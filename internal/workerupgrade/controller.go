@@ -23,6 +23,8 @@ import (
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=machinedeploymentupgrades,verbs=list;watch;create;delete
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=machinedeploymentupgrades/status,verbs=patch
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=machinedeploymentupgrades/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinesets,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=list;watch;patch;delete
