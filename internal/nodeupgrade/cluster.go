@@ -36,6 +36,8 @@ func fromSecrets(secrets client.Reader) Clusters {
 		if err != nil {
 			return nil, nil, err
 		}
+		config = rest.CopyConfig(config)
+		config.QPS = -1 // a look asks a few times; who waits here could not tell that from a server that is away
 		security, err := rest.TLSConfigFor(config)
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the credentials in the kubeconfig of cluster %s: %w", key.Name, err)
