@@ -369,5 +369,5 @@ func (d *decision) set(c metav1.Condition) {
 	if c.LastTransitionTime.IsZero() {
 		c.LastTransitionTime = metav1.NewTime(d.Now)
 	}
-	d.next.Status.Conditions = append(list, c)
+	d.next.Status.Conditions = append(d.next.Status.Conditions, c)
 }

@@ -14,7 +14,7 @@ const DefaultMaxParallelJoins = 1
 // CommonSpec are the fields that a control plane and a template of control planes have in common.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.managedExternalEtcdRef) || self.?etcd.?management.orValue('None') == 'None'",fieldPath=".managedExternalEtcdRef",messageExpression="'managedExternalEtcdRef is ' + self.managedExternalEtcdRef.kind + ', and etcd.management is ' + self.etcd.management + ': None is accepted, as no etcd runs on the machines'"
-// +kubebuilder:validation:XValidation:rule="!(self.?inPlace.?policy.orValue('Never') in ['Preferred', 'Only']) || self.?etcd.?management.orValue('') != 'Operator'",fieldPath=".inPlace.policy",messageExpression="'inPlace.policy is ' + self.inPlace.policy + ', and etcd.management is Operator: Never and External are accepted, as Quorate cannot tell which member an operator can spare'"
+// +kubebuilder:validation:XValidation:rule="!(self.?inPlace.?policy.orValue('Never') in ['Preferred', 'Only']) || self.?etcd.?management.orValue('None') != 'Operator'",fieldPath=".inPlace.policy",messageExpression="'inPlace.policy is ' + self.inPlace.policy + ', and etcd.management is Operator: Never and External are accepted, as Quorate cannot tell which member an operator can spare'"
 type CommonSpec struct {
 	// enableAutorepair reports whether unhealthy machines are replaced, by a MachineHealthCheck that the control plane owns,
 	// with a limit that quorum allows: 1 of 3, 2 of 5, none of 1. Defaults to true.

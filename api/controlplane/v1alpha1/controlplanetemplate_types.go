@@ -27,7 +27,7 @@ type ControlPlaneTemplateResource struct {
 // ControlPlaneTemplateResourceSpec is a control plane's spec without what the Cluster and the ClusterClass say: the number of
 // machines, their version, readiness gates and template of infrastructure machines, and whether the control plane acts.
 //
-// +kubebuilder:validation:XValidation:rule="!(self.?inPlace.?policy.orValue('Never') in ['Preferred', 'Only']) || self.?machineTemplate.?spec.?bootstrap.?configRef.?kind.orValue('') == 'KubeadmConfigTemplate'",fieldPath=".inPlace.policy",message="inPlace.policy Preferred and Only need a KubeadmConfigTemplate in machineTemplate.spec.bootstrap.configRef: machines are changed in place only where kubeadm made them; Never and External are accepted with any bootstrap provider"
+// +kubebuilder:validation:XValidation:rule="!(self.?inPlace.?policy.orValue('Never') in ['Preferred', 'Only']) || self.?machineTemplate.?spec.?bootstrap.?configRef.?kind.orValue('None') == 'KubeadmConfigTemplate'",fieldPath=".inPlace.policy",message="inPlace.policy Preferred and Only need a KubeadmConfigTemplate in machineTemplate.spec.bootstrap.configRef: machines are changed in place only where kubeadm made them; Never and External are accepted with any bootstrap provider"
 type ControlPlaneTemplateResourceSpec struct {
 	// machineTemplate is what the control plane's Machines are made from.
 	// +optional
