@@ -20,8 +20,23 @@ func Check(o Observed, step Step) error {
 			away++
 		}
 	}
-	switch m := o.Machines[at]; {
-	case o.Held != "" || !o.OnDelete || o.ControlPlane != "" || o.Policy == Never || o.Policy == External:
+	m := o.Machines[at]
+	if err := checkAllowed(o, step, m); err != nil {
+		return err
+	}
+	if m.Unavailable == "" && away >= o.MaxUnavailable {
+		return fmt.Errorf("%s of %s: more than %d machines would be away", step.Verb, m.Name, o.MaxUnavailable)
+	}
+	return nil
+}
+
+// checkAllowed says why a machine must not be changed, however many others serve; nil: it may.
+func checkAllowed(o Observed, step Step, m Machine) error {
+	ours := o.Policy == Preferred || o.Policy == Only
+	switch {
+	case !ours || !o.OnDelete:
+		return fmt.Errorf("%s of %s: its machines are changed by others", step.Verb, m.Name)
+	case o.Held != "" || o.ControlPlane != "":
 		return fmt.Errorf("%s of %s: no machine may be changed now", step.Verb, m.Name)
 	case m.Deleting || m.Update != NoUpdate:
 		return fmt.Errorf("%s of %s: it is being deleted or upgraded", step.Verb, m.Name)
@@ -29,8 +44,6 @@ func Check(o Observed, step Step) error {
 		return fmt.Errorf("%s of %s: with the policy %s no machine is replaced", step.Verb, m.Name, Only)
 	case step.Verb == UpdateInPlace && (m.Unavailable != "" || m.Version == o.Version):
 		return fmt.Errorf("%s of %s: it does not serve, or has what is wanted", step.Verb, m.Name)
-	case m.Unavailable == "" && away >= o.MaxUnavailable:
-		return fmt.Errorf("%s of %s: more than %d machines would be away", step.Verb, m.Name, o.MaxUnavailable)
 	}
 	return nil
 }
