@@ -19,7 +19,7 @@ func etcdTogether(t *testing.T, e *environment) {
 	members, before := e.etcdMachineNames(t, name), e.machines(t, name)
 	waited := ""
 	e.written(t, name, func() {
-		e.quorate(t, "up", "--name", name, "--etcd-version", "3.6.16", "--kubernetes-version", newer, "--wait=false")
+		e.quorate(t, "up", "--name", name, "--etcd", "3", "--etcd-version", "3.6.16", "--kubernetes-version", newer, "--wait=false")
 		eventually(t, "the first other machine of the control plane", 2*patience, func() string {
 			if p := e.controlPlane(t, name).Status.Plan; p.Reason == "EtcdRollingOut" {
 				waited = p.Message
