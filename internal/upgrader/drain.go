@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/internal/steps"
 )
@@ -24,13 +26,22 @@ const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 // pod is what a step does in the pod itself, with the credentials of its ServiceAccount.
 type pod struct{ out io.Writer }
 
-// kubectl runs the image's, which finds the API and the credentials by itself.
+// kubectl runs the image's, which finds the credentials by itself.
 func (p pod) kubectl(ctx context.Context, args ...string) (string, error) {
-	env := []string{"HOME=/tmp"}
-	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
-		env = append(env, name+"="+os.Getenv(name))
+	return run(ctx, append([]string{"HOME=/tmp"}, kubeletsServer("/proc/1/root"+kubeletConf)...), append([]string{"/bin/kubectl"}, args...)...)
+}
+
+// kubeletsServer tells kubectl in a pod which API server to ask: the one that the node's kubelet asks. The Service kubernetes, which is what pods are told, needs
+// a kube-proxy, and that is being replaced on all nodes once the first has the new version. Where the kubelet's cannot be read it is what pods are told.
+func kubeletsServer(kubelet string) []string {
+	const host, port = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+	var c kubeconfig
+	if data, err := os.ReadFile(kubelet); err == nil && yaml.Unmarshal(data, &c) == nil && len(c.Clusters) > 0 {
+		if u, err := url.Parse(c.Clusters[0].Cluster.Server); err == nil && u.Hostname() != "" {
+			return []string{host + "=" + u.Hostname(), port + "=" + cmp.Or(u.Port(), "443")}
+		}
 	}
-	return run(ctx, env, append([]string{"/bin/kubectl"}, args...)...)
+	return []string{host + "=" + os.Getenv(host), port + "=" + os.Getenv(port)}
 }
 
 func (p pod) node(ctx context.Context, name string) (*corev1.Node, error) {
