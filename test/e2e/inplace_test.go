@@ -288,8 +288,11 @@ func (e *environment) watchNodes(t *testing.T, ctx context.Context, name string)
 		}
 		var lines []string
 		for node, start := range began {
-			lines = append(lines, fmt.Sprintf("FIGURE %s, from its upgrader's start: Ready at %s after %.1f s, all its static pods after %.1f s",
-				node, newer, ready[node].Sub(start).Seconds(), pods[node].Sub(start).Seconds()))
+			line := fmt.Sprintf("FIGURE %s, from its upgrader's start: Ready at %s after %.1f s", node, newer, ready[node].Sub(start).Seconds())
+			if !pods[node].IsZero() {
+				line += fmt.Sprintf(", all its static pods after %.1f s", pods[node].Sub(start).Seconds())
+			}
+			lines = append(lines, line)
 		}
 		slices.Sort(lines)
 		result <- lines
