@@ -55,6 +55,8 @@ var rare = map[Right]string{
 	{"patch", upgrade, "nodeupgrades/status"}:                   "a machine is upgraded in place",
 	{"delete", upgrade, "nodeupgrades"}:                         "the upgrade of a machine failed and is not wanted any more, or is made again",
 	{"patch", cluster, "machinedeployments"}:                    "others are told that workers are to be upgraded in place",
+	{"list", cluster, "machinesets"}:                            "a MachineDeployment's machines are upgraded in place",
+	{"watch", cluster, "machinesets"}:                           "a MachineDeployment's machines are upgraded in place",
 	{"patch", cluster, "machinesets"}:                           "all workers of a MachineSet were upgraded in place",
 	{"update", cluster, "machinedeployments/finalizers"}:        "the API server asks for it where OwnerReferencesPermissionEnforcement is on",
 	{"create", upgrade, "machinedeploymentupgrades"}:            "workers are upgraded in place",
