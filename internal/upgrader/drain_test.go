@@ -14,8 +14,8 @@ func TestKubeletsServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubelet.conf")
 	for content, want := range map[string][]string{
 		"clusters:\n- name: demo\n  cluster: {server: \"https://172.30.0.10:6443\"}\n": {"KUBERNETES_SERVICE_HOST=172.30.0.10", "KUBERNETES_SERVICE_PORT=6443"},
-		"clusters:\n- cluster: {server: \"https://api.example.org\"}\n":               {"KUBERNETES_SERVICE_HOST=api.example.org", "KUBERNETES_SERVICE_PORT=443"},
-		"clusters:\n- cluster: {server: \"https://[fd00::1]:6443\"}\n":                {"KUBERNETES_SERVICE_HOST=fd00::1", "KUBERNETES_SERVICE_PORT=6443"},
+		"clusters:\n- cluster: {server: \"https://api.example.org\"}\n":                {"KUBERNETES_SERVICE_HOST=api.example.org", "KUBERNETES_SERVICE_PORT=443"},
+		"clusters:\n- cluster: {server: \"https://[fd00::1]:6443\"}\n":                 {"KUBERNETES_SERVICE_HOST=fd00::1", "KUBERNETES_SERVICE_PORT=6443"},
 		"clusters: []\n": {"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443"},
 		"{":              {"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443"},
 	} {
