@@ -411,10 +411,10 @@ func without(o Observed, gone Machine) (staying, whole, held int) {
 		case m.Name == gone.Name:
 		case !m.Deleting:
 			staying++
-			if isWhole(o, m) && !isAway(m) {
+			if isWhole(o, m) && !m.isUpdating() {
 				whole++
 			}
-		case m.Hook && isWhole(o, m) && !isAway(m) && !apiBeside(o, m):
+		case m.Hook && isWhole(o, m) && !m.isUpdating() && !apiBeside(o, m):
 			held++
 		}
 	}

@@ -142,7 +142,7 @@ func mayHoldEtcd(o Observed, m Machine) bool {
 // healthy and, where members are known, may have one beside it, or there is no other machine, whosever.
 func apiBeside(o Observed, but Machine) bool {
 	for _, m := range o.Machines {
-		if m.Name == but.Name || isAway(m) || m.Deleting && !m.Hook || o.Etcd.Known && !mayHoldEtcd(o, m) {
+		if m.Name == but.Name || m.isUpdating() || m.isReleased() || o.Etcd.Known && !mayHoldEtcd(o, m) {
 			continue
 		}
 		for _, c := range m.Components {
@@ -173,7 +173,7 @@ func mayStillAdd(o Observed, m Machine) bool {
 func worst(o Observed, but, going string) (alive, all int) {
 	alive, all = ballot(o, but)
 	for _, m := range o.Machines {
-		if m.Name != going && (!m.Deleting || m.Hook) {
+		if m.Name != going && !m.isReleased() {
 			continue
 		}
 		if mayStillAdd(o, m) {
@@ -203,7 +203,7 @@ func isAdrift(o Observed, e Member) bool {
 		return false
 	}
 	for _, m := range o.Machines {
-		if mayBeOn(o, e, m) && (m.Hook || !m.Deleting) {
+		if mayBeOn(o, e, m) && !m.isReleased() {
 			return false
 		}
 	}
@@ -214,7 +214,7 @@ func isAdrift(o Observed, e Member) bool {
 // something holds.
 func checkNobodyLost(o Observed) error {
 	for _, e := range o.Etcd.Members {
-		silent := e.Health == Unknown && e.Name != "" && (e.Since.IsZero() || o.Now.Sub(e.Since) < 5*time.Minute)
+		silent := e.Health == Unknown && (e.Since.IsZero() || o.Now.Sub(e.Since) < 5*time.Minute)
 		switch {
 		case e.Health != Healthy && !silent, !isAdrift(o, e):
 		case silent:
@@ -250,7 +250,7 @@ func checkLeave(o Observed, gone Member) error {
 		return fmt.Errorf("member %s leads: it hands over first", gone.ID)
 	}
 	on, _ := machineNamed(o, gone.Machine)
-	if gone.Health == Unhealthy || on.Deleting && !on.Hook {
+	if gone.Health == Unhealthy || on.isReleased() {
 		return nil // the quorum only gains by it
 	}
 	if name := beingUpdated(o, gone.Machine); name != "" {
@@ -280,7 +280,7 @@ func checkMoveLeader(o Observed, s Step) error {
 	case m.Leader:
 		return fmt.Errorf("member %s leads already", m.ID)
 	}
-	if on, _ := machineNamed(o, m.Machine); isAway(on) {
+	if on, _ := machineNamed(o, m.Machine); on.isUpdating() {
 		return fmt.Errorf("member %s is on %s, which is updated in place: it cannot lead", m.ID, on.Name)
 	}
 	return nil
@@ -368,7 +368,7 @@ func isDoomed(o Observed, e Member) bool {
 	for _, m := range o.Machines {
 		switch {
 		case !mayStillAdd(o, m), !mayBeCalled(o, e, m):
-		case m.Hook || !m.Deleting:
+		case !m.isReleased():
 			return false
 		default:
 			going++

@@ -123,15 +123,12 @@ func checkDrop(o Observed, s Step) error {
 // beingUpdated names another machine that is updated in place and that something holds; empty: there is none.
 func beingUpdated(o Observed, but string) string {
 	for _, m := range o.Machines {
-		if m.Name != but && isAway(m) {
+		if m.Name != but && m.isUpdating() {
 			return m.Name
 		}
 	}
 	return ""
 }
-
-// isAway: what runs on the machine may stop at any moment and come back, because it is updated in place.
-func isAway(m Machine) bool { return m.Update.State == UpdateUnderway && (!m.Deleting || m.Hook) }
 
 // checkNobodyUpdated: nobody joins while a machine is updated in place.
 func checkNobodyUpdated(o Observed) error {

@@ -189,7 +189,7 @@ func (s *state) waitForDeletions() opinion {
 // holdsOperated: an operator keeps etcd, and none of the machines stays: its hook holds the last one, which has the only member, until
 // another has one.
 func (s *state) holdsOperated(m *machine) bool {
-	return s.Etcd.Operated() && m.Hook && !m.HookDue && s.staying() == 0
+	return s.Etcd.Operated() && m.Hook && s.staying() == 0
 }
 
 // waitForMatch waits while a member belongs to no machine and no machine that joins can own it.
@@ -334,7 +334,7 @@ func (s *state) leavingBeforeRollout() []*machine {
 
 // mayComeLate: a machine is held by nothing but its hook, because it may yet join.
 func (s *state) mayComeLate(m *machine) bool {
-	return m.HookDue && s.cannotGo(m) == "" && s.servesAlone(m) == "" && s.cannotRelease(m) != ""
+	return m.HookDue && s.cannotGo(m) == "" && s.cannotRelease(m) != ""
 }
 
 // departures says what each machine that is being deleted waits for.

@@ -166,7 +166,7 @@ func finishRemovals(s *state) opinion {
 func (s *state) due() []*machine {
 	var due []*machine
 	for _, m := range s.machines {
-		if m.HookDue || m.released() && m.member != nil {
+		if m.HookDue || m.isReleased() && m.member != nil {
 			due = append(due, m)
 		}
 	}
@@ -177,11 +177,11 @@ func (s *state) due() []*machine {
 // servesAlone says that a machine's API server is the only one known to be healthy, while others
 // could serve in its place; empty: it is not, or there is no other machine, nor one of others.
 func (s *state) servesAlone(m *machine) string {
-	if s.Policy.EtcdOnly || m.released() || !m.isUp() || s.cannotServe(m) || len(s.machines)+len(s.Uncontrolled) == 1 {
+	if s.Policy.EtcdOnly || m.isReleased() || !m.isUp() || s.cannotServe(m) || len(s.machines)+len(s.Uncontrolled) == 1 {
 		return ""
 	}
 	for _, o := range s.machines {
-		if o != m && !o.released() && !o.isUpdating() && o.apiServer() == Healthy && (!s.Etcd.Known || !s.lacksEtcd(o)) {
+		if o != m && !o.isReleased() && !o.isUpdating() && o.apiServer() == Healthy && (!s.Etcd.Known || !s.lacksEtcd(o)) {
 			return ""
 		}
 	}
@@ -269,7 +269,7 @@ func (s *state) lastingWith(m *machine) []quorum.Voter {
 // held, the machine's member is removed before it goes; else no other voter could fail any more, where one could before.
 // Where only a step promotes learners, none votes on a machine that goes.
 func (s *state) cannotRelease(m *machine) string {
-	if s.Policy.EtcdOnly || !s.Etcd.Ours() || m.member != nil || !m.mayAdd(s.Now) || quorum.Spare(s.lasting) <= 0 || quorum.Spare(s.lastingWith(m)) > 0 {
+	if s.Policy.EtcdOnly || m.member != nil || !m.mayAdd(s.Now) || quorum.Spare(s.lasting) <= 0 || quorum.Spare(s.lastingWith(m)) > 0 {
 		return ""
 	}
 	return fmt.Sprintf("may yet join, and without its voter none could fail any more: it is held until %s after its creation", memberAddTimeout)
@@ -309,7 +309,7 @@ func (s *state) cannotSpare(m *Member) string {
 	}
 	voters := s.lasting
 	on := s.on(m.Machine)
-	lost := m.Health == Unhealthy || on != nil && on.released()
+	lost := m.Health == Unhealthy || on != nil && on.isReleased()
 	if lost {
 		voters = s.voters
 	}
@@ -499,7 +499,7 @@ func (s *state) homeless() []*Member {
 		return nil // they may be on those
 	}
 	return slices.DeleteFunc(s.orphans(), func(e *Member) bool {
-		return slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.released() && m.member == nil && s.mayHold(m, e) })
+		return slices.ContainsFunc(s.machines, func(m *machine) bool { return !m.isReleased() && m.member == nil && s.mayHold(m, e) })
 	})
 }
 
@@ -510,7 +510,7 @@ func (s *state) placed() opinion {
 		switch {
 		case e.answersAndVotes():
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: a person gives its Machine back its labels, or removes the member", e.label())
-		case e.maybeAlive() && s.Now.Before(e.answers()):
+		case s.Now.Before(e.answers()):
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: it is waited for until %s after it last did", e.label(), silentVoterTimeout)
 		}
 	}
@@ -528,7 +528,7 @@ func (s *state) isOfReleased(e *Member) bool {
 		if m.member != nil || !s.mayHold(m, e) || !m.mayAdd(s.Now) {
 			continue
 		}
-		if !m.released() {
+		if !m.isReleased() {
 			return false
 		}
 		found = true

@@ -230,8 +230,11 @@ func (m Machine) canJoin() bool { return m.CannotJoin == "" && !m.isHeld() }
 // lostMember: it is there for a member of etcd alone, and that is gone. Whether the machine was ever up nobody can tell from the
 // member, which is all that tells of such a machine.
 func (m Machine) lostMember(p Policy) bool {
-	return p.EtcdOnly && !m.isUp() && m.CannotJoin != "" && m.Failed == ""
+	return p.EtcdOnly && !m.isUp() && m.CannotJoin != ""
 }
+
+// isReleased: it leaves, and nothing holds it any more; its host goes at any moment.
+func (m Machine) isReleased() bool { return m.Deleting && !m.Hook }
 
 // isHeld: it was made ahead and does nothing until its bootstrap is started.
 func (m Machine) isHeld() bool { return m.Held && !m.isUp() }

@@ -145,16 +145,13 @@ func (m *Member) isSound() bool { return m.Health == Healthy && !slices.Contains
 // corrupt is etcd's alarm of a member whose data differ from those of the others.
 const corrupt = "CORRUPT"
 
-// released: it leaves, and nothing holds it any more; its host goes at any moment.
-func (m *machine) released() bool { return m.Deleting && !m.Hook }
-
 // withoutReleased returns voters as they will be when all released machines are gone: their
 // voters are dead, and where one may still join there is one dead voter more.
 func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
 	lasting := slices.Clone(voters)
 	for _, m := range s.machines {
 		switch {
-		case !m.released():
+		case !m.isReleased():
 		case m.member == nil && !m.mayAdd(s.Now):
 		case m.member == nil:
 			lasting = append(lasting, quorum.Voter{ID: m.Name})
@@ -353,7 +350,7 @@ func (s *state) again() time.Duration {
 		consider(s.stuckAt(&s.Etcd.Members[i]))
 	}
 	for _, e := range s.homeless() {
-		if e.maybeAlive() && e.Health == Unknown && !e.Since.IsZero() {
+		if e.Health == Unknown && !e.Since.IsZero() {
 			consider(e.answers())
 		}
 	}

@@ -127,9 +127,10 @@ func (s *state) unready() string {
 	return strings.Join(texts, "; ")
 }
 
-// isUpdating: an update in place is under way, and the machine stays until it is over, or is held meanwhile.
+// isUpdating: an update in place is under way, and the machine stays until it is over, or is held meanwhile. What runs on it may stop at
+// any moment and come back.
 func (m Machine) isUpdating() bool {
-	return m.Update.State == UpdateUnderway && (m.Hook || !m.Deleting)
+	return m.Update.State == UpdateUnderway && !m.isReleased()
 }
 
 // updating is the machine that is updated in place; nil: none is.

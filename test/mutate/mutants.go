@@ -26,12 +26,6 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%d %s: %s  ->  %s", m.number, m.place, m.was, m.is)
 }
 
-// name is what the sabotage is called where lines come and go: its file, what was there and what is.
-func (m mutant) name() string {
-	file, _, _ := strings.Cut(m.place, ":")
-	return fmt.Sprintf("%s: %s  ->  %s", file, m.was, m.is)
-}
-
 // site is a piece of source that can be sabotaged, in one way or several.
 type site struct {
 	from, to int // offsets
