@@ -3,6 +3,8 @@ package workerplan
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // Check is the second key: it says why a step must not be taken, in its own words and without the rules of Next; nil: it may.
@@ -32,7 +34,7 @@ func Check(o Observed, step Step) error {
 
 // checkAllowed says why a machine must not be changed, however many others serve; nil: it may.
 func checkAllowed(o Observed, step Step, m Machine) error {
-	ours := o.Policy == Preferred || o.Policy == Only
+	ours := o.Policy == plan.InPlacePreferred || o.Policy == plan.InPlaceOnly
 	switch {
 	case !ours || !o.OnDelete:
 		return fmt.Errorf("%s of %s: its machines are changed by others", step.Verb, m.Name)
@@ -40,8 +42,8 @@ func checkAllowed(o Observed, step Step, m Machine) error {
 		return fmt.Errorf("%s of %s: no machine may be changed now", step.Verb, m.Name)
 	case m.Deleting || m.Update != NoUpdate:
 		return fmt.Errorf("%s of %s: it is being deleted or upgraded", step.Verb, m.Name)
-	case step.Verb == Replace && o.Policy == Only:
-		return fmt.Errorf("%s of %s: with the policy %s no machine is replaced", step.Verb, m.Name, Only)
+	case step.Verb == Replace && o.Policy == plan.InPlaceOnly:
+		return fmt.Errorf("%s of %s: with the policy %s no machine is replaced", step.Verb, m.Name, o.Policy)
 	case step.Verb == UpdateInPlace && (m.Unavailable != "" || m.Version == o.Version):
 		return fmt.Errorf("%s of %s: it does not serve, or has what is wanted", step.Verb, m.Name)
 	}

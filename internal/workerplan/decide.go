@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // Verb is a kind of step.
@@ -56,7 +58,7 @@ func Next(o Observed) Decision {
 // leave: with the policy Never the machines are Cluster API's alone, but for what was begun before.
 func leave(o Observed) (Decision, bool) {
 	begun := slices.ContainsFunc(o.Machines, func(m Machine) bool { return m.Update != NoUpdate })
-	if o.Policy != Never || begun {
+	if o.Policy != plan.InPlaceNever || begun {
 		return Decision{}, false
 	}
 	return Decision{Step: Step{Verb: Nothing}, Reason: "NotInPlace", Message: "machines are replaced by Cluster API"}, true
@@ -82,7 +84,7 @@ func record(o Observed) (Decision, bool) {
 // drop forgets what failed and is not wanted any more.
 func drop(o Observed) (Decision, bool) {
 	for _, m := range o.Machines {
-		if m.Update == Failed && (m.Obsolete || o.Policy == Never || !o.behind(m)) {
+		if m.Update == Failed && (m.Obsolete || o.Policy == plan.InPlaceNever || !o.behind(m)) {
 			return do(Step{Verb: DropUpdate, Machine: m.Name}, "UpdateObsolete", "the upgrade of %s failed, and is not wanted any more: %s", m.Name, m.Message)
 		}
 	}
@@ -91,7 +93,7 @@ func drop(o Observed) (Decision, bool) {
 
 func elsewhere(o Observed) (Decision, bool) {
 	behind := o.Behind()
-	if o.Policy != External || len(behind) == 0 {
+	if o.Policy != plan.InPlaceExternal || len(behind) == 0 {
 		return Decision{}, false
 	}
 	return wait("UpdatedElsewhere", "somebody else upgrades %s to %s", names(behind), o.Version)
@@ -99,7 +101,7 @@ func elsewhere(o Observed) (Decision, bool) {
 
 // waitForStrategy: Cluster API would replace what is upgraded here.
 func waitForStrategy(o Observed) (Decision, bool) {
-	if o.OnDelete || o.Policy == Never || len(o.Behind()) == 0 {
+	if o.OnDelete || o.Policy == plan.InPlaceNever || len(o.Behind()) == 0 {
 		return Decision{}, false
 	}
 	return wait("StrategyReplaces", "spec.rollout.strategy.type must be OnDelete: with any other Cluster API replaces machines that are behind")
@@ -136,7 +138,7 @@ func begin(o Observed) (Decision, bool) {
 	}
 	for _, m := range o.Behind() {
 		why := o.cannotChange(m)
-		if m.Update == Underway || m.Deleting || why != "" && o.Policy != Preferred {
+		if m.Update == Underway || m.Deleting || why != "" && o.Policy != plan.InPlacePreferred {
 			continue
 		}
 		// A machine that is away already takes nothing away when it is changed.
@@ -174,7 +176,7 @@ func waitForPerson(o Observed) (Decision, bool) {
 // followSet comes last: what a MachineSet makes meanwhile is upgraded like the others.
 func followSet(o Observed) (Decision, bool) {
 	for _, s := range o.Sets {
-		if s.Version == o.Version || s.Differs != "" || o.Policy == Never {
+		if s.Version == o.Version || s.Differs != "" || o.Policy == plan.InPlaceNever {
 			continue
 		}
 		return do(Step{Verb: FollowSet, Set: s.Name}, "SetFollows", "the machines of MachineSet %s have %s, and its template has %s", s.Name, o.Version, s.Version)

@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // wanted is what every row asks for, unless it says otherwise: three machines of one set, all behind.
 func behind(change func(*Observed)) Observed {
-	o := Observed{Policy: Preferred, OnDelete: true, Version: "v1.36.3", MaxUnavailable: 1, Sets: []Set{{Name: "old", Version: "v1.35.4"}}}
+	o := Observed{Policy: plan.InPlacePreferred, OnDelete: true, Version: "v1.36.3", MaxUnavailable: 1, Sets: []Set{{Name: "old", Version: "v1.35.4"}}}
 	for _, name := range []string{"w1", "w2", "w3"} {
 		o.Machines = append(o.Machines, Machine{Name: name, Set: "old", Version: "v1.35.4"})
 	}
@@ -25,10 +27,10 @@ func TestNext(t *testing.T) {
 		says   string
 	}{
 		{"the first", func(*Observed) {}, "UpdateInPlace w1", "w1 runs v1.35.4, wanted v1.36.3"},
-		{"never", func(o *Observed) { o.Policy = Never }, "Nothing", ""},
-		{"never, one was done before", func(o *Observed) { o.Policy, o.Machines[0].Update = Never, Done }, "RecordUpdate w1", ""},
-		{"external", func(o *Observed) { o.Policy = External }, "Wait UpdatedElsewhere", "w1, w2, w3 to v1.36.3"},
-		{"external, all as wanted", func(o *Observed) { o.Policy = External; done(o, 0, 1, 2); o.Sets[0].Version = o.Version }, "Nothing", "3 machines"},
+		{"never", func(o *Observed) { o.Policy = plan.InPlaceNever }, "Nothing", ""},
+		{"never, one was done before", func(o *Observed) { o.Policy, o.Machines[0].Update = plan.InPlaceNever, Done }, "RecordUpdate w1", ""},
+		{"external", func(o *Observed) { o.Policy = plan.InPlaceExternal }, "Wait UpdatedElsewhere", "w1, w2, w3 to v1.36.3"},
+		{"external, all as wanted", func(o *Observed) { o.Policy = plan.InPlaceExternal; done(o, 0, 1, 2); o.Sets[0].Version = o.Version }, "Nothing", "3 machines"},
 		{"held", func(o *Observed) { o.Held = "the cluster is paused" }, "Wait Paused", "the cluster is paused"},
 		{"Cluster API replaces", func(o *Observed) { o.OnDelete = false }, "Wait StrategyReplaces", "OnDelete"},
 		{"the control plane first", func(o *Observed) { o.ControlPlane = "demo-cp has v1.35.4" }, "Wait ControlPlaneFirst", "demo-cp has v1.35.4"},
@@ -43,8 +45,8 @@ func TestNext(t *testing.T) {
 		{"one failed for another version", func(o *Observed) { o.Machines[0].Update, o.Machines[0].Obsolete = Failed, true }, "DropUpdate w1", ""},
 		{"one failed, reverted", func(o *Observed) { o.Machines[0].Update, o.Version = Failed, "v1.35.4" }, "DropUpdate w1", ""},
 		{"another template", func(o *Observed) { o.Sets[0].Differs = "bootstrap template a, wanted b" }, "Replace w1", "bootstrap template a, wanted b"},
-		{"another template, only", func(o *Observed) { o.Policy, o.Sets[0].Differs = Only, "bootstrap template a, wanted b" }, "Wait CannotUpdateInPlace", "w1: bootstrap template a"},
-		{"one cannot, only", func(o *Observed) { o.Policy, o.Machines[0].Unfit = Only, "four minor versions" }, "UpdateInPlace w2", ""},
+		{"another template, only", func(o *Observed) { o.Policy, o.Sets[0].Differs = plan.InPlaceOnly, "bootstrap template a, wanted b" }, "Wait CannotUpdateInPlace", "w1: bootstrap template a"},
+		{"one cannot, only", func(o *Observed) { o.Policy, o.Machines[0].Unfit = plan.InPlaceOnly, "four minor versions" }, "UpdateInPlace w2", ""},
 		{"all done", func(o *Observed) { done(o, 0, 1, 2) }, "FollowSet old", "v1.35.4"},
 		{"all done and followed", func(o *Observed) { done(o, 0, 1, 2); o.Sets[0].Version = o.Version }, "Nothing", "3 machines"},
 	} {
@@ -83,8 +85,8 @@ func TestCheck(t *testing.T) {
 		step   Step
 	}{
 		{"held", func(o *Observed) { o.Held = "paused" }, Step{Verb: UpdateInPlace, Machine: "w1"}},
-		{"never", func(o *Observed) { o.Policy = Never }, Step{Verb: UpdateInPlace, Machine: "w1"}},
-		{"external", func(o *Observed) { o.Policy = External }, Step{Verb: Replace, Machine: "w1"}},
+		{"never", func(o *Observed) { o.Policy = plan.InPlaceNever }, Step{Verb: UpdateInPlace, Machine: "w1"}},
+		{"external", func(o *Observed) { o.Policy = plan.InPlaceExternal }, Step{Verb: Replace, Machine: "w1"}},
 		{"before the control plane", func(o *Observed) { o.ControlPlane = "old" }, Step{Verb: UpdateInPlace, Machine: "w1"}},
 		{"under a strategy that replaces", func(o *Observed) { o.OnDelete = false }, Step{Verb: UpdateInPlace, Machine: "w1"}},
 		{"a second", func(o *Observed) { o.Machines[1].Update = Underway }, Step{Verb: UpdateInPlace, Machine: "w1"}},
@@ -92,7 +94,7 @@ func TestCheck(t *testing.T) {
 		{"one that is away", func(o *Observed) { o.Machines[0].Unavailable = "dead" }, Step{Verb: UpdateInPlace, Machine: "w1"}},
 		{"one that failed", func(o *Observed) { o.Machines[0].Update = Failed }, Step{Verb: UpdateInPlace, Machine: "w1"}},
 		{"one that is as wanted", func(o *Observed) { done(o, 0) }, Step{Verb: UpdateInPlace, Machine: "w1"}},
-		{"replaced with Only", func(o *Observed) { o.Policy = Only }, Step{Verb: Replace, Machine: "w1"}},
+		{"replaced with Only", func(o *Observed) { o.Policy = plan.InPlaceOnly }, Step{Verb: Replace, Machine: "w1"}},
 		{"nobody", func(*Observed) {}, Step{Verb: Replace, Machine: "w9"}},
 	} {
 		if err := Check(behind(row.change), row.step); err == nil {
@@ -135,7 +137,7 @@ type world struct {
 
 func (w *world) begin() {
 	w.Observed = behind(func(o *Observed) {
-		o.Policy = []Policy{Preferred, Only}[w.rand.IntN(2)]
+		o.Policy = []plan.InPlace{plan.InPlacePreferred, plan.InPlaceOnly}[w.rand.IntN(2)]
 		o.MaxUnavailable = 1 + w.rand.IntN(2)
 		o.Machines = o.Machines[:1+w.rand.IntN(3)]
 	})
@@ -208,7 +210,7 @@ func (w *world) do(s Step) {
 		case DropUpdate:
 			m.Update = NoUpdate
 		case Replace:
-			if w.Policy == Only {
+			if w.Policy == plan.InPlaceOnly {
 				w.t.Fatalf("seed %d: %s was replaced", w.seed, m.Name)
 			}
 			m.Deleting = true
@@ -234,7 +236,7 @@ func (w *world) ended() {
 		}
 	case "UpdateFailed": // a person decides
 	case "CannotUpdateInPlace":
-		if w.Policy != Only {
+		if w.Policy != plan.InPlaceOnly {
 			w.t.Errorf("seed %d: %s", w.seed, w.decided.Message)
 		}
 	default:

@@ -1,26 +1,15 @@
 package workerplan
 
-import "time"
+import (
+	"time"
 
-// Policy says which machines that are behind are changed in place instead of being replaced.
-type Policy string
-
-// The values of Policy.
-const (
-	// Never: Cluster API replaces them. Nothing is done here.
-	Never Policy = ""
-	// Preferred: those are replaced that cannot be changed in place.
-	Preferred Policy = "Preferred"
-	// Only: none is ever replaced.
-	Only Policy = "Only"
-	// External: somebody else changes them.
-	External Policy = "External"
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // Observed is everything that a decision may depend on. It is plain data.
 type Observed struct {
 	// Policy is the user's.
-	Policy Policy
+	Policy plan.InPlace
 	// Held says who holds the upgrade; empty: nobody does.
 	Held string
 	// OnDelete: Cluster API leaves machines that are behind until they are deleted. Otherwise it replaces them by itself.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workerplan"
 )
 
@@ -121,10 +122,10 @@ func (c *Controller) follow(ctx context.Context, s *scope, name string) error {
 // bookkeep keeps the MachineDeploymentUpgrade, its status, and the annotation for others.
 func (c *Controller) bookkeep(ctx context.Context, s *scope, o workerplan.Observed, d workerplan.Decision) error {
 	behind := o.Behind()
-	if err := c.annotate(ctx, s, o.Policy == workerplan.External && len(behind) > 0); err != nil {
+	if err := c.annotate(ctx, s, o.Policy == plan.InPlaceExternal && len(behind) > 0); err != nil {
 		return err
 	}
-	ours := o.Policy == workerplan.Preferred || o.Policy == workerplan.Only
+	ours := o.Policy == plan.InPlacePreferred || o.Policy == plan.InPlaceOnly
 	if s.current == nil && ours && len(behind) > 0 {
 		if err := c.createUpgrade(ctx, s, behind); err != nil {
 			return err

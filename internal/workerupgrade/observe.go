@@ -21,6 +21,7 @@ import (
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/steps"
 	"github.com/quorate/quorate/internal/upgradepod"
 	"github.com/quorate/quorate/internal/version"
@@ -41,12 +42,12 @@ type scope struct {
 }
 
 // policy is what the MachineDeployment's annotation says; an unknown word is an error that names what would be accepted.
-func (s *scope) policy() (workerplan.Policy, error) {
+func (s *scope) policy() (plan.InPlace, error) {
 	switch p := s.deployment.Annotations[upgradev1.PolicyAnnotation]; p {
 	case "", "Never":
-		return workerplan.Never, nil
-	case string(workerplan.Preferred), string(workerplan.Only), string(workerplan.External):
-		return workerplan.Policy(p), nil
+		return plan.InPlaceNever, nil
+	case string(plan.InPlacePreferred), string(plan.InPlaceOnly), string(plan.InPlaceExternal):
+		return plan.InPlace(p), nil
 	default:
 		return "", fmt.Errorf("annotation %s of MachineDeployment %s is %q: Never, Preferred, Only or External would be accepted", upgradev1.PolicyAnnotation, s.deployment.Name, p)
 	}
@@ -120,7 +121,7 @@ func (c *Controller) observe(ctx context.Context, s *scope) (workerplan.Observed
 	} else if n := maxUnavailable(md); n > 1 {
 		o.MaxUnavailable = n
 	}
-	if policy == workerplan.Preferred || policy == workerplan.Only {
+	if policy == plan.InPlacePreferred || policy == plan.InPlaceOnly {
 		if o.ControlPlane, err = c.controlPlaneFirst(ctx, s); err != nil {
 			return o, err
 		}
