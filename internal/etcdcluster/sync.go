@@ -7,11 +7,9 @@ import (
 	"net"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,12 +85,12 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	if !ref.IsDefined() || t.Facts.Now.Sub(m.lookedAt.Time) < group.SlowMissing {
 		return nil
 	}
-	infrastructure, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Object.GetNamespace())
-	if apierrors.IsNotFound(err) {
-		return nil // it comes: nobody is made before
-	}
+	infrastructure, err := t.Find(ctx, ref)
 	if err != nil {
-		return fmt.Errorf("reading %s %s, which may offer an endpoint for etcd: %w", ref.Kind, ref.Name, err)
+		return fmt.Errorf("looking for an endpoint for etcd: %w", err)
+	}
+	if infrastructure == nil {
+		return nil // it comes: nobody is made before
 	}
 	m.endpoint, _, _ = unstructured.NestedString(infrastructure.Object, "status", "etcdEndpoint", "host")
 	if port, _, _ := unstructured.NestedInt64(infrastructure.Object, "status", "etcdEndpoint", "port"); m.endpoint != "" && port > 0 {

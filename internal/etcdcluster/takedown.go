@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/group"
@@ -25,18 +24,16 @@ func (*Kind) TakeDown(ctx context.Context, t *group.Turn) error {
 	if err != nil || remain {
 		return err
 	}
-	if ref := t.Cluster.Spec.ControlPlaneRef; ref.IsDefined() {
-		controlPlane, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Cluster.Namespace)
-		switch {
-		case err == nil && controlPlane.GetDeletionTimestamp().IsZero():
-			return deleteOnce(ctx, t.Client, controlPlane)
-		case err == nil:
-			return nil
-		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
-		}
+	controlPlane, err := t.Find(ctx, t.Cluster.Spec.ControlPlaneRef)
+	switch {
+	case err != nil:
+		return err
+	case controlPlane == nil:
+		return deleteOnce(ctx, t.Client, t.Object)
+	case controlPlane.GetDeletionTimestamp().IsZero():
+		return deleteOnce(ctx, t.Client, controlPlane)
 	}
-	return deleteOnce(ctx, t.Client, t.Object)
+	return nil
 }
 
 // workersRemain reports whether the cluster has Machines that are neither the control plane's nor etcd's, or MachinePools.

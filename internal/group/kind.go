@@ -160,6 +160,14 @@ func (s Status) CertificateEnd() time.Time {
 	return s.CertificateExpiry.Date.Time
 }
 
+// InPlace is the user's policy of what is changed in place.
+func InPlace(given controlplanev1.InPlacePolicy) plan.InPlace {
+	if given == controlplanev1.InPlaceNever {
+		return plan.InPlaceNever
+	}
+	return plan.InPlace(given)
+}
+
 // RepairLimits are those of the user, and upstream's defaults. Other kinds have the same fields.
 func RepairLimits(given upstream.KubeadmControlPlaneRemediationSpec) plan.RepairLimits {
 	limits := plan.RepairLimits{Most: -1, Healthy: time.Hour}

@@ -8,12 +8,10 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -49,12 +47,9 @@ func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.Managed
 	ref := given.Of(t.Cluster.Name)
 	m, from := &t.Memory.ManagedEtcd, fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration())
 	if m.of != from || t.Facts.Now.Sub(m.Read) > SlowMissing {
-		found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Object.GetNamespace())
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
-		}
+		found, err := t.Find(ctx, ref)
 		if err != nil {
-			found = nil
+			return err
 		}
 		*m = managedEtcdOf(found)
 		m.of, m.Read = from, t.Facts.Now

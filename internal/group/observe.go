@@ -7,17 +7,13 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	capiannotations "sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -244,18 +240,12 @@ func (t *Turn) readTemplate(ctx context.Context) Template {
 	if t.Spec.Inline != nil {
 		return Template{Kind: t.Spec.Inline.GroupVersionKind()}
 	}
-	ref, namespace := t.Spec.Infrastructure, t.Object.GetNamespace()
 	field := cmp.Or(t.Kind.Type().TemplateField, "spec.machineTemplate.spec.infrastructureRef")
-	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, namespace)
-	switch {
-	case apierrors.IsNotFound(err):
-		return Template{Missing: fmt.Sprintf("%s: there is no %s %q in namespace %s", field, ref.Kind, ref.Name, namespace)}
-	case err != nil:
-		return Template{Missing: fmt.Sprintf("%s: %s %q: %v", field, ref.Kind, ref.Name, err)}
+	found, missing := t.FindTemplate(ctx, field, t.Spec.Infrastructure)
+	if found == nil {
+		return Template{Missing: missing}
 	}
-	gvk := found.GroupVersionKind()
-	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
-	return Template{Object: found, Kind: gvk}
+	return Template{Object: found, Kind: MadeBy(found)}
 }
 
 // readParts reads the objects that each machine consists of. What is gone is not known.
@@ -265,14 +255,12 @@ func (t *Turn) readParts(ctx context.Context) error {
 		if err := t.Kind.ReadBootstrap(ctx, t, m); err != nil {
 			return err
 		}
-		if ref := m.Spec.InfrastructureRef; ref.Name != "" {
-			infra, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, m.Namespace)
-			switch {
-			case err == nil:
-				m.Infrastructure = infra
-			case !apierrors.IsNotFound(err):
-				return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
-			}
+		infrastructure, err := t.Find(ctx, m.Spec.InfrastructureRef)
+		if err != nil {
+			return err
+		}
+		if infrastructure != nil {
+			m.Infrastructure = infrastructure
 		}
 	}
 	return nil
@@ -286,16 +274,11 @@ func (t *Turn) begun(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if machines := t.Memory.Template.Kind; machines.Kind != "" {
-		clones := &unstructured.UnstructuredList{}
-		clones.SetGroupVersionKind(machines.GroupVersion().WithKind(machines.Kind + "List"))
-		if err := t.Client.List(ctx, clones, t.MadeForGroup()...); err != nil {
-			return "", fmt.Errorf("listing the %s objects of %s: %w", machines.Kind, t.Object.GetName(), err)
-		}
-		for i := range clones.Items {
-			found = append(found, &clones.Items[i])
-		}
+	clones, err := t.Made(ctx, t.Memory.Template.Kind)
+	if err != nil {
+		return "", err
 	}
+	found = append(found, clones...)
 	return firstOrphan(found, t.Object, t.Objects()), nil
 }
 

@@ -4,18 +4,15 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,18 +75,11 @@ func filesWanted(t *group.Turn, config *bootstrapv1.ClusterConfiguration) kubead
 // Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.
 func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	m := memoryOf(t.Memory)
-	m.template, m.made = nil, nil
-	if ref := of(t).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef; ref.IsDefined() {
-		found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Object.GetNamespace())
-		const field = "spec.machineTemplate.spec.bootstrap.configRef"
-		switch {
-		case apierrors.IsNotFound(err):
-			t.Facts.Cluster.Template = fmt.Sprintf("%s: there is no %s %q in namespace %s", field, ref.Kind, ref.Name, t.Object.GetNamespace())
-		case err != nil:
-			t.Facts.Cluster.Template = fmt.Sprintf("%s: %s %q: %v", field, ref.Kind, ref.Name, err)
-		}
-		m.template, m.made = found, found
+	found, missing := t.FindTemplate(ctx, "spec.machineTemplate.spec.bootstrap.configRef", of(t).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef)
+	if missing != "" {
+		t.Facts.Cluster.Template = missing
 	}
+	m.template, m.made = found, found
 	if err := readManagedEtcd(ctx, t); err != nil {
 		return err
 	}
@@ -140,19 +130,11 @@ func exists(ctx context.Context, t *group.Turn, purpose secret.Purpose) (bool, e
 
 // ReadBootstrap implements group.Kind.
 func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
-	ref := m.Spec.Bootstrap.ConfigRef
-	if !ref.IsDefined() {
-		return nil
+	found, err := t.Find(ctx, m.Spec.Bootstrap.ConfigRef)
+	if found != nil {
+		m.Bootstrap = found
 	}
-	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, m.Namespace)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
-	}
-	m.Bootstrap = found
-	return nil
+	return err
 }
 
 // Created implements group.Kind.
@@ -161,18 +143,7 @@ func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error
 	if template == nil {
 		return nil, nil
 	}
-	gvk := template.GroupVersionKind()
-	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix) + "List"
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk)
-	if err := t.Client.List(ctx, list, t.MadeForGroup()...); err != nil {
-		return nil, fmt.Errorf("listing the %s objects of %s: %w", gvk.Kind, t.Object.GetName(), err)
-	}
-	found := make([]client.Object, len(list.Items))
-	for i := range list.Items {
-		found[i] = &list.Items[i]
-	}
-	return found, nil
+	return t.Made(ctx, group.MadeBy(template))
 }
 
 // Bootstrap implements group.Kind. Who initialises the cluster is decided by the bootstrap provider.
@@ -207,15 +178,9 @@ func (*Kind) Unadoptable(_ context.Context, t *group.Turn, m *clusterv1.Machine)
 // KubeadmConfig controls become the control plane's own.
 func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
-	if !ref.IsDefined() {
-		return nil
-	}
-	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, m.Namespace)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+	found, err := t.Find(ctx, ref)
+	if err != nil || found == nil {
+		return err
 	}
 	if ref.Kind == "KubeadmConfig" && ref.APIGroup == bootstrapv1.GroupVersion.Group {
 		config := &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID()}}

@@ -6,19 +6,9 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/plan"
 )
-
-// inPlace is the user's policy.
-func inPlace(given v1beta2.InPlacePolicy) plan.InPlace {
-	if given == v1beta2.InPlaceNever {
-		return plan.InPlaceNever
-	}
-	return plan.InPlace(given)
-}
 
 // Goal implements group.Kind: what bootstrap templates say does not change while they are the same.
 func (*Kind) Goal(t *group.Turn) drift.Goal {

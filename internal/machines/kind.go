@@ -71,7 +71,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			MaxParallel:   int(ptr.Deref(cp.Spec.Joins.MaxParallel, v1alpha1.DefaultMaxParallelJoins)),
 			Surge:         1,
 			ShrinkHealthy: true,
-			InPlace:       inPlace(cp.Spec.InPlace.Policy),
+			InPlace:       group.InPlace(cp.Spec.InPlace.Policy),
 			Repair:        group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(cp.Spec.Remediation)),
 		},
 		Etcd:        owners[management(cp)],

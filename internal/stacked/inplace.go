@@ -9,20 +9,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/plan"
 )
-
-// inPlace is the user's policy.
-func inPlace(given controlplanev1.InPlacePolicy) plan.InPlace {
-	if given == controlplanev1.InPlaceNever {
-		return plan.InPlaceNever
-	}
-	return plan.InPlace(given)
-}
 
 // Goal implements group.Kind.
 func (*Kind) Goal(t *group.Turn) drift.Goal {

@@ -85,7 +85,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			Eager:       ptr.Deref(kcp.Spec.Joins.Eager, false),
 			Surge:       surge(kcp),
 			Repair:      group.RepairLimits(kcp.Spec.Remediation),
-			InPlace:     inPlace(kcp.Spec.InPlace.Policy),
+			InPlace:     group.InPlace(kcp.Spec.InPlace.Policy),
 		},
 		HoldsQuorum: managesEtcd(kcp),
 		Components:  []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"},
