@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,42 +18,62 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// writer writes ten times a second through a cluster's endpoint and remembers what was acknowledged.
+// writer begins a write ten times a second through a cluster's endpoint, whether those before have ended or not, and remembers what was
+// acknowledged. One that hangs, because etcd had forwarded it to a leader that died, does not hide that others are served.
 type writer struct {
-	client       kubernetes.Interface
-	name         string // of what it writes, before a number
+	client kubernetes.Interface
+	name   string // of what it writes, before a number
+	tried  int
+
+	mu           sync.Mutex // guards what follows
 	acknowledged []string
-	tried        int
 	failed       int
+	last         time.Time     // when a write was acknowledged last
 	gap          time.Duration // the longest time without an acknowledged write
+	slowest      time.Duration // the longest time that a write took that was acknowledged
 	errors       []string      // when the failed ones were begun, and what they said
 }
+
+// writeTimeout ends a write that nobody answers.
+const writeTimeout = 5 * time.Second
 
 func newWriter(c kubernetes.Interface) *writer {
 	return &writer{client: c, name: fmt.Sprintf("write-%d", time.Now().UnixNano())}
 }
 
+// run writes until ctx ends, and returns when the last write has ended.
 func (w *writer) run(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	last := time.Now()
+	w.last = time.Now()
+	var writes sync.WaitGroup
 	for ; ctx.Err() == nil; <-tick.C {
 		w.tried++
 		name := fmt.Sprintf("%s-%05d", w.name, w.tried)
-		began := time.Now()
-		call, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		_, err := w.client.CoreV1().ConfigMaps("default").Create(call, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		cancel()
-		if err != nil {
-			w.failed++
-			w.errors = append(w.errors, fmt.Sprintf("begun %s, ended after %.1f s: %v", began.Format("15:04:05.000"), time.Since(began).Seconds(), err))
-			continue
-		}
-		w.acknowledged = append(w.acknowledged, name)
-		w.gap = max(w.gap, time.Since(last))
-		last = time.Now()
+		writes.Go(func() { w.write(name) })
 	}
-	w.gap = max(w.gap, time.Since(last))
+	ended := time.Now()
+	writes.Wait()
+	w.gap = max(w.gap, ended.Sub(w.last))
+}
+
+// write writes once.
+func (w *writer) write(name string) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	_, err := w.client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.failed++
+		w.errors = append(w.errors, fmt.Sprintf("begun %s, ended after %.1f s: %v", began.Format("15:04:05.000"), time.Since(began).Seconds(), err))
+		return
+	}
+	w.acknowledged = append(w.acknowledged, name)
+	w.gap = max(w.gap, time.Since(w.last))
+	w.slowest = max(w.slowest, time.Since(began))
+	w.last = time.Now()
 }
 
 // lost counts the acknowledged writes that cannot be read any more. The cluster must still be there.
@@ -82,7 +103,7 @@ func (w *writer) lost(ctx context.Context, t *testing.T) int {
 }
 
 func (w *writer) String() string {
-	return fmt.Sprintf("%d tried, %d failed, longest gap %.1f s %q", w.tried, w.failed, w.gap.Seconds(), w.errors)
+	return fmt.Sprintf("%d tried, %d failed, longest gap %.1f s, slowest %.1f s %q", w.tried, w.failed, w.gap.Seconds(), w.slowest.Seconds(), w.errors)
 }
 
 // reportMemory prints what the daemon with its children and each machine really use.
