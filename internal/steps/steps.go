@@ -172,7 +172,7 @@ var all = []Step{
 	{Name: Backup, Does: "keeps what will be replaced, and a snapshot of etcd", Checks: "the snapshot's hash, and that it can be opened", Undo: NothingToUndo},
 	{Name: Drain, Does: "evicts the node's pods", Needs: API | Token, Checks: "that no pod is left that could leave", Undo: UndoUncordon, Interrupts: Pods},
 	{Name: Handover, Does: "moves the leadership of etcd to another member", Needs: Member, Checks: "that another member leads", Undo: NothingToUndo},
-	{Name: Swap, Does: "replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
+	{Name: Swap, Does: "makes sure that the other voters of etcd have the quorum, and replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
 	{Name: Finish, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoForward, Interrupts: Kubelet},
 	{Name: Uncordon, Does: "lets pods be scheduled to the node again", Needs: API | Token, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
 	{Name: Verify, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, member of etcd", Undo: NothingToUndo},
@@ -206,11 +206,14 @@ func (w Wanted) applies(name Name) bool {
 	case Drain, Uncordon:
 		return !w.SingleNode && w.Drain != "" && w.Drain != DrainNever
 	case Handover:
-		return w.Type == ControlPlane && w.StackedEtcd && !w.SingleNode
+		return w.HasPeers()
 	default:
 		return true
 	}
 }
+
+// HasPeers reports whether the node has a member of etcd that others can do without.
+func (w Wanted) HasPeers() bool { return w.Type == ControlPlane && w.StackedEtcd && !w.SingleNode }
 
 // interrupted is what the swap interrupts.
 func (w Wanted) interrupted() Parts {

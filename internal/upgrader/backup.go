@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // backup keeps every file that will be replaced, and a snapshot of etcd.
@@ -84,12 +85,17 @@ func (n *node) saveEtcd(ctx context.Context) (int64, error) {
 
 // etcdctl asks the node's own member.
 func (l layout) etcdctl(ctx context.Context, args ...string) (string, error) {
+	return l.etcdctlTo(ctx, []string{"https://127.0.0.1:2379"}, args...)
+}
+
+// etcdctlTo asks the members that have these URLs.
+func (l layout) etcdctlTo(ctx context.Context, urls []string, args ...string) (string, error) {
 	program, err := l.program("etcdctl")
 	if err != nil {
 		return "", err
 	}
 	env := []string{
-		"ETCDCTL_ENDPOINTS=https://127.0.0.1:2379", "ETCDCTL_CACERT=" + etcdPKI + "/ca.crt",
+		"ETCDCTL_ENDPOINTS=" + strings.Join(urls, ","), "ETCDCTL_CACERT=" + etcdPKI + "/ca.crt",
 		"ETCDCTL_CERT=" + etcdPKI + "/healthcheck-client.crt", "ETCDCTL_KEY=" + etcdPKI + "/healthcheck-client.key",
 	}
 	return run(ctx, env, append([]string{program}, args...)...)
@@ -97,10 +103,11 @@ func (l layout) etcdctl(ctx context.Context, args ...string) (string, error) {
 
 // member is one of etcd.
 type member struct {
-	ID        uint64   `json:"ID"`
-	Name      string   `json:"name"`
-	PeerURLs  []string `json:"peerURLs"`
-	IsLearner bool     `json:"isLearner"`
+	ID         uint64   `json:"ID"`
+	Name       string   `json:"name"`
+	PeerURLs   []string `json:"peerURLs"`
+	ClientURLs []string `json:"clientURLs"`
+	IsLearner  bool     `json:"isLearner"`
 }
 
 // members are all that etcd knows.

@@ -48,6 +48,9 @@ func (n *node) swap(ctx context.Context) steps.Result {
 	if n.journal.Phase == steps.Committed {
 		return result("the node was brought to "+n.wanted.KubernetesVersion+" before", errSkipped)
 	}
+	if err := n.awaitOthers(ctx); err != nil {
+		return result("", err)
+	}
 	if !n.journal.Phase.Over() {
 		if err := n.startService(ctx); err != nil {
 			return result("", err)
