@@ -34,6 +34,8 @@ type UpgradedNode struct {
 	Steps []UpgradeStep `json:"steps,omitempty"`
 	// Failed is the step that failed; empty: none.
 	Failed string `json:"failed,omitempty"`
+	// Changed: it failed when the node had the new version already, or may have had it.
+	Changed bool `json:"changed,omitempty"`
 	// Created is when it began, and Ended when it was completed or failed; zero: not yet.
 	Created time.Time `json:"created,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -57,6 +59,11 @@ func (u Upgrade) Done() int {
 		}
 	}
 	return n
+}
+
+// HasFailed reports whether a node's upgrade failed.
+func (u Upgrade) HasFailed() bool {
+	return slices.ContainsFunc(u.Nodes, func(n UpgradedNode) bool { return n.Failed != "" })
 }
 
 // Lines are a head and a line a node.

@@ -14,6 +14,7 @@ import (
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/updates"
 )
 
 // read reads the upgrades in place of a cluster, the oldest first. Nodes whose upgrade belongs to no control plane's or
@@ -82,7 +83,7 @@ func paused(o client.Object) bool {
 func upgradedNode(n *upgradev1.NodeUpgrade) report.UpgradedNode {
 	out := report.UpgradedNode{
 		Name: n.Name, Machine: n.Spec.Machine.Name, Completed: ptr.Deref(n.Status.Completed, false),
-		Failed: n.Status.FailedStep, Created: n.CreationTimestamp.Time,
+		Failed: n.Status.FailedStep, Changed: n.Status.FailedStep != "" && updates.Changed(n), Created: n.CreationTimestamp.Time,
 	}
 	if c := meta.FindStatusCondition(n.Status.Conditions, upgradev1.Progressing); c != nil {
 		out.Reason, out.Message = c.Reason, c.Message

@@ -36,7 +36,8 @@ An upgrade in place begins when a control plane with spec.inPlace.policy Preferr
 		Example: `  quorate upgrade status --watch
   quorate upgrade pause     # the node that has begun is finished, no other begins
   quorate upgrade resume
-  quorate upgrade retry     # a node whose upgrade failed goes on from the step that failed`,
+  quorate upgrade retry     # a node whose upgrade failed goes on from the step that failed
+  quorate upgrade rollback  # the version that all machines still have is wanted again`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("there is no %q; see %q", "quorate upgrade "+args[0], "quorate upgrade --help")
@@ -45,7 +46,7 @@ An upgrade in place begins when a control plane with spec.inPlace.policy Preferr
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.statusCommand())
+	cmd.AddCommand(a.statusCommand(), a.rollbackCommand())
 	for _, v := range []verb{
 		{"pause", "Let no other node begin; the one that has begun is finished", pause},
 		{"resume", "Go on with an upgrade that was paused", resume},

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/manager"
@@ -125,5 +126,68 @@ func TestVerbs(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "demo-cp-2 is tried again from Swap\n") {
 		t.Errorf("it says %q", out.String())
+	}
+}
+
+// TestRollBack: what no machine has yet is given up, and nothing else.
+func TestRollBack(t *testing.T) {
+	machine := func(name, version string) client.Object {
+		return &clusterv1.Machine{ObjectMeta: named(name, nil), Spec: clusterv1.MachineSpec{Version: version}}
+	}
+	both := []client.Object{machine("demo-cp-1", "v1.35.4"), machine("demo-cp-2", "v1.35.4")}
+	failed := upgradev1.NodeUpgradeStatus{FailedStep: "Swap", Conditions: []metav1.Condition{
+		{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.RolledBack},
+		{Type: "Swap", Status: metav1.ConditionFalse, Reason: upgradev1.RolledBack},
+	}}
+	committed := upgradev1.NodeUpgradeStatus{FailedStep: "Finish", Conditions: []metav1.Condition{
+		{Type: "Swap", Status: metav1.ConditionTrue, Reason: upgradev1.Done},
+	}}
+	for name, c := range map[string]struct {
+		status   *upgradev1.NodeUpgradeStatus
+		machines []client.Object
+		paused   bool
+		want     string // in the error; empty: it is rolled back
+	}{
+		"rolled back by the node": {&failed, both, false, ""},
+		"failed after the swap":   {&committed, both, false, "demo-cp-1 has v1.36.3 already"},
+		"done":                    {&upgradev1.NodeUpgradeStatus{Completed: ptr.To(true)}, both, true, "demo-cp-1 has v1.36.3 already"},
+		"under way":               {&upgradev1.NodeUpgradeStatus{}, both, true, "demo-cp-1 is being upgraded"},
+		"not begun":               {nil, both, false, "may begin at any moment"},
+		"not begun, and paused":   {nil, both, true, ""},
+		"another argument":        {&failed, []client.Object{machine("demo-cp-1", "v1.36.3"), both[1]}, false, "put back in the spec what was changed"},
+		"two versions":            {&failed, []client.Object{both[0], machine("demo-cp-2", "v1.35.0")}, false, "v1.35.4 and v1.35.0"},
+		"a machine is gone":       {&failed, both[:1], false, "reading Machine demo-cp-2"},
+	} {
+		all := objects()[0].(*upgradev1.ControlPlaneUpgrade)
+		all.Spec.MachinesRequireUpgrade = all.Spec.MachinesRequireUpgrade[:2]
+		if c.paused {
+			all.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}
+		kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: named("demo-cp", nil)}
+		kcp.Spec.Version = "v1.36.3"
+		there := append([]client.Object{all, kcp}, c.machines...)
+		if c.status != nil {
+			there = append(there, &upgradev1.NodeUpgrade{ObjectMeta: named("demo-cp-1-1a2b", all), Status: *c.status, Spec: upgradev1.NodeUpgradeSpec{
+				Machine: upgradev1.MachineReference{Name: "demo-cp-1"}, KubernetesVersion: "v1.36.3",
+			}})
+		}
+		api := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(there...).Build()
+		var out bytes.Buffer
+		a := &app{&command.Invocation{Streams: command.Streams{Out: &out, Err: &out}, Environment: func(string) string { return "" }}}
+		err := a.rollback(t.Context(), api, key)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(kcp), kcp); err != nil {
+			t.Fatal(err)
+		}
+		if back := kcp.Spec.Version == "v1.35.4"; back != (c.want == "") {
+			t.Errorf("%s: the version is %s", name, kcp.Spec.Version)
+		}
+	}
+	api := fake.NewClientBuilder().WithScheme(manager.Scheme()).Build()
+	a := &app{&command.Invocation{}}
+	if err := a.rollback(t.Context(), api, key); !errors.Is(err, errNothing) {
+		t.Errorf("no upgrade: %v", err)
 	}
 }
