@@ -260,7 +260,7 @@ func TestImages(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, proxy)
 	}
-	for _, want := range []string{"usr/local/bin/kube-proxy\n", "usr/sbin/nft\n", "/libnftables.so.1\n", "etc/nsswitch.conf\n"} {
+	for _, want := range []string{"usr/local/bin/kube-proxy\n", "usr/sbin/nft\n", "/libnftables.so.1\n", "etc/nsswitch.conf\n", "etc/protocols\n"} {
 		if !strings.Contains(string(proxy), want) {
 			t.Errorf("kube-proxy's image has no %s, only\n%s", strings.TrimSpace(want), proxy)
 		}

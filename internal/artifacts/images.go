@@ -45,12 +45,16 @@ var common = []image.File{
 	{Path: "/etc/nsswitch.conf", Mode: 0o644, Text: "hosts: files dns\n"},
 }
 
+// protocols are in the image of kube-proxy. Without their names nft lists the numbers: kube-proxy, restarted, adds what is there under its name, and
+// then deletes it as what nobody wants any more.
+var protocols = image.File{Path: "/etc/protocols", Mode: 0o644, Text: "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n"}
+
 // images returns the product of all images that kubeadm of this version asks for. The names come from kubeadm itself.
 func (m *maker) images() cache.Product {
 	nft, nftDigest, nftErr := hostNft()
 	p := cache.Product{
 		Name: "images", Version: m.version,
-		Inputs: cache.Sum("images", "1", fmt.Sprint(contents), fmt.Sprint(common)),
+		Inputs: cache.Sum("images", "1", fmt.Sprint(contents), fmt.Sprint(common), fmt.Sprint(protocols)),
 		Host:   nftDigest, HostErr: nftErr,
 		Needs: []cache.Need{{Bytes: 600 << 20}},
 	}
@@ -91,7 +95,7 @@ func (m *maker) writeImage(w cache.Workplace, name string, nft []image.File) err
 		})
 	}
 	if c.nft {
-		files = append(files, nft...)
+		files = append(append(files, nft...), protocols)
 	}
 	also, err := c.otherNames(name)
 	if err != nil {

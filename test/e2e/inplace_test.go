@@ -122,6 +122,7 @@ func (e *environment) upgradedInPlace(t *testing.T, name string, replicas int) t
 		t.Errorf("the machines were %v and are %v: upgraded in place they stay", before, after)
 	}
 	e.isVersion(t, name, newer)
+	e.servicesServe(t, name)
 	e.kubectlWorks(t, name)
 	e.nothingLeft(t, name)
 	return took
@@ -135,6 +136,34 @@ func uids(machines []clusterv1.Machine) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// servicesServe expects that each machine reaches the API server by its Service, through the kube-proxy that the upgrade restarted.
+func (e *environment) servicesServe(t *testing.T, name string) {
+	t.Helper()
+	c, _ := e.workload(t, name)
+	eventually(t, "kube-proxy is restarted everywhere", patience, func() string {
+		ds, err := c.AppsV1().DaemonSets("kube-system").Get(context.Background(), "kube-proxy", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if s := ds.Status; s.ObservedGeneration < ds.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled || s.NumberAvailable < s.DesiredNumberScheduled {
+			return fmt.Sprintf("%d of %d are new, %d available", s.UpdatedNumberScheduled, s.DesiredNumberScheduled, s.NumberAvailable)
+		}
+		return ""
+	})
+	service, err := c.CoreV1().Services("default").Get(context.Background(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range e.machines(t, name) {
+		eventually(t, m+" reaches the Service kubernetes", patience, func() string {
+			if out, err := e.try("shell", m, "--", "bash", "-c", "</dev/tcp/"+service.Spec.ClusterIP+"/443"); err != nil {
+				return fmt.Sprintf("%v: %s", err, out)
+			}
+			return ""
+		})
+	}
 }
 
 // isVersion expects that nodes, static pods, kubeadm's configuration, kube-proxy and the objects all tell of a version.
