@@ -108,6 +108,7 @@ func (a *api) get(ctx context.Context, path string, into any) error {
 	return a.send(ctx, http.MethodGet, path, nil, into)
 }
 
+// send sends body as JSON, if there is one, and reads the answer into into, if that is not nil.
 func (a *api) send(ctx context.Context, method, path string, body, into any) error {
 	var content io.Reader
 	if body != nil {
@@ -117,21 +118,7 @@ func (a *api) send(ctx context.Context, method, path string, body, into any) err
 		}
 		content = bytes.NewReader(data)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, a.server+path, content)
-	if err != nil {
-		return fmt.Errorf("asking the API for %s: %w", path, err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/json")
-	response, err := a.client.Do(request)
-	if err != nil {
-		return fmt.Errorf("asking the API for %s: %w", path, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	data, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err == nil && response.StatusCode/100 != 2 {
-		err = &statusError{response.StatusCode, string(data)}
-	}
+	data, err := a.request(ctx, method, path, content)
 	if err == nil && into != nil {
 		err = json.Unmarshal(data, into)
 	}
@@ -139,6 +126,26 @@ func (a *api) send(ctx context.Context, method, path string, body, into any) err
 		return fmt.Errorf("asking the API for %s: %w", path, err)
 	}
 	return nil
+}
+
+// request returns the content of an answer. One that is no success is a statusError.
+func (a *api) request(ctx context.Context, method, path string, content io.Reader) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, a.server+path, content)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	response, err := a.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err == nil && response.StatusCode/100 != 2 {
+		err = &statusError{response.StatusCode, string(data)}
+	}
+	return data, err
 }
 
 // retryInterval is how often something is asked that is awaited.

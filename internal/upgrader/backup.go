@@ -154,6 +154,11 @@ func (n *node) handover(ctx context.Context) (string, error) {
 	if own != leader {
 		return "another member leads", errSkipped
 	}
+	return n.moveLeadership(ctx, own)
+}
+
+// moveLeadership moves the leadership from the node's member to the first other voter that takes it.
+func (n *node) moveLeadership(ctx context.Context, own uint64) (string, error) {
 	members, err := n.members(ctx)
 	if err != nil {
 		return "", err

@@ -20,18 +20,9 @@ func (n *node) copy(ctx context.Context) (string, error) {
 	if err := copyFile("/proc/self/exe", n.upgrader()); err != nil {
 		return "", err
 	}
-	copied := 0
-	for _, name := range replaced {
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		did, err := n.copyProgram(name)
-		if err != nil {
-			return "", err
-		}
-		if did {
-			copied++
-		}
+	copied, err := n.copyReplaced(ctx)
+	if err != nil {
+		return "", err
 	}
 	for _, name := range helpers {
 		if installed(name) != "" || n.needless(name) {
@@ -43,6 +34,24 @@ func (n *node) copy(ctx context.Context) (string, error) {
 		copied++
 	}
 	return fmt.Sprintf("%d programs of %s", copied, n.wanted.KubernetesVersion), nil
+}
+
+// copyReplaced stages the programs that replace others, and returns how many were copied.
+func (n *node) copyReplaced(ctx context.Context) (int, error) {
+	copied := 0
+	for _, name := range replaced {
+		if ctx.Err() != nil {
+			return copied, ctx.Err()
+		}
+		did, err := n.copyProgram(name)
+		if err != nil {
+			return copied, err
+		}
+		if did {
+			copied++
+		}
+	}
+	return copied, nil
 }
 
 // needless reports whether a helper has nothing to do on this node.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -118,13 +119,21 @@ func (l layout) prepare() error {
 
 // linkOrCopy gives a file a second name, or copies it where that lies on another file system. Nothing writes into either afterwards.
 func linkOrCopy(source, target string) error {
-	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeFile(target); err != nil {
 		return fmt.Errorf("placing %s: %w", target, err)
 	}
 	if os.Link(source, target) == nil {
 		return nil
 	}
 	return copyFile(source, target)
+}
+
+// removeFile removes a file, if it is there.
+func removeFile(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // discard takes away what waits beside other files.
@@ -135,7 +144,7 @@ func (l layout) discard() error {
 	}
 	for _, target := range files {
 		for _, file := range []string{beside(target), beside(beside(target)) + ".part"} {
-			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := removeFile(file); err != nil {
 				return fmt.Errorf("removing %s: %w", file, err)
 			}
 		}
@@ -180,18 +189,14 @@ func (l layout) restore() error {
 	if err != nil {
 		return err
 	}
-	had := map[string]bool{}
 	for _, target := range kept {
-		had[target] = true
 		if err := l.install(filepath.Join(l.saved(), target), target); err != nil {
 			return fmt.Errorf("putting back %s: %w", target, err)
 		}
 	}
-	for _, target := range staged {
-		if had[target] {
-			continue
-		}
-		if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	added := slices.DeleteFunc(staged, func(target string) bool { return slices.Contains(kept, target) })
+	for _, target := range added {
+		if err := removeFile(target); err != nil {
 			return fmt.Errorf("putting back %s: %w", target, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package upgrader
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -40,15 +41,20 @@ func (n *node) images(ctx context.Context) (string, error) {
 	if _, err := run(ctx, nil, kubeadm, "config", "images", "pull", "--config", n.config()); err != nil {
 		n.say("%v", err)
 	}
-	if missing, err = n.missingImages(ctx, wanted); err != nil {
-		return "", err
+	return fmt.Sprintf("%d are there", len(wanted)), n.hasRequired(ctx, wanted)
+}
+
+// hasRequired returns an error unless the runtime knows the images without which the node cannot serve. Others are pulled when a pod needs them.
+func (n *node) hasRequired(ctx context.Context, wanted []string) error {
+	missing, err := n.missingImages(ctx, wanted)
+	if err != nil {
+		return err
 	}
-	// Others are pulled when a pod needs them.
 	missing = slices.DeleteFunc(missing, func(name string) bool { return !n.required(name) })
 	if len(missing) > 0 {
-		return "", fmt.Errorf("pulling images: the node has no %s", strings.Join(missing, ", "))
+		return fmt.Errorf("pulling images: the node has no %s", strings.Join(missing, ", "))
 	}
-	return fmt.Sprintf("%d are there", len(wanted)), nil
+	return nil
 }
 
 // imageNames are the lines of kubeadm's list that are names.
@@ -116,15 +122,24 @@ func (n *node) writeConfig(ctx context.Context) error {
 		}
 		documents = append(documents, local)
 	}
-	var text []string
+	text, err := yamlText(documents)
+	if err != nil {
+		return fmt.Errorf("writing kubeadm's configuration: %w", err)
+	}
+	return atomicfile.Write(n.config(), text, 0o600)
+}
+
+// yamlText is the YAML of some documents, one after the other.
+func yamlText(documents []map[string]any) ([]byte, error) {
+	var text [][]byte
 	for _, d := range documents {
 		data, err := yaml.Marshal(d)
 		if err != nil {
-			return fmt.Errorf("writing kubeadm's configuration: %w", err)
+			return nil, err
 		}
-		text = append(text, string(data))
+		text = append(text, data)
 	}
-	return atomicfile.Write(n.config(), []byte(strings.Join(text, "---\n")), 0o600)
+	return bytes.Join(text, []byte("---\n")), nil
 }
 
 // credentials is the kubeconfig with which the node talks to the API.

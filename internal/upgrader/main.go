@@ -168,16 +168,24 @@ type node struct {
 // say prints a line.
 func (n *node) say(format string, args ...any) { fmt.Fprintf(n.out, format+"\n", args...) }
 
+// takeJournal goes on with the journal that is there. The first step begins a new one, unless the swap has begun.
+func (n *node) takeJournal(name steps.Name) error {
+	remembered, err := n.loadJournal()
+	if err != nil {
+		return err
+	}
+	if n.journal, err = remembered.Take(n.wanted); err != nil {
+		return err
+	}
+	if name == steps.Copy && !n.journal.Begun() {
+		return n.begin()
+	}
+	return nil
+}
+
 // step carries out one step.
 func (n *node) step(ctx context.Context, name steps.Name) steps.Result {
-	remembered, err := n.loadJournal()
-	if err == nil {
-		n.journal, err = remembered.Take(n.wanted)
-	}
-	if err == nil && name == steps.Copy && !n.journal.Begun() {
-		err = n.begin()
-	}
-	if err != nil {
+	if err := n.takeJournal(name); err != nil {
 		return result("", err)
 	}
 	do := map[steps.Name]func(context.Context) (string, error){

@@ -1,6 +1,7 @@
 package upgrader
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -74,24 +75,23 @@ func probe(p *corev1.Pod) (string, error) {
 			continue
 		}
 		get := candidate.HTTPGet
-		port := get.Port.IntValue()
-		if get.Port.Type == intstr.String {
-			for _, named := range c.Ports {
-				if named.Name == get.Port.StrVal {
-					port = int(named.ContainerPort)
-				}
-			}
-		}
-		host := get.Host
-		if host == "" {
-			host = "127.0.0.1"
-		}
+		port := portOf(c, get.Port)
 		if port == 0 {
 			return "", fmt.Errorf("reading the manifest of %s: its probe has no port", p.Name)
 		}
-		return strings.ToLower(string(get.Scheme)) + "://" + net.JoinHostPort(host, strconv.Itoa(port)) + get.Path, nil
+		return strings.ToLower(string(get.Scheme)) + "://" + net.JoinHostPort(cmp.Or(get.Host, "127.0.0.1"), strconv.Itoa(port)) + get.Path, nil
 	}
 	return "", fmt.Errorf("reading the manifest of %s: it has no probe over HTTP", p.Name)
+}
+
+// portOf is the number of a container's port, which a probe names by its number or its name; 0: there is no such port.
+func portOf(c corev1.Container, port intstr.IntOrString) int {
+	for _, named := range c.Ports {
+		if port.Type == intstr.String && named.Name == port.StrVal {
+			return int(named.ContainerPort)
+		}
+	}
+	return port.IntValue()
 }
 
 // probeClient asks as the kubelet's probes do. They do not verify certificates: the controller manager and the scheduler sign their own, and nothing

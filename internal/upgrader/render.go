@@ -80,25 +80,29 @@ func (n *node) renderManifests(ctx context.Context, kubeadm string) error {
 		}
 	}
 	for _, component := range components {
-		old, err := manifestOf(manifestDir, component)
-		if err != nil {
-			return err
-		}
-		rendered, err := manifestOf(dir, component)
-		if err != nil {
-			return err
-		}
-		if old == nil && rendered == nil {
-			continue
-		}
-		if rendered == nil {
-			return fmt.Errorf("rendering manifests: kubeadm wrote none of %s", component)
-		}
-		if err := copyFile(filepath.Join(dir, component+".yaml"), filepath.Join(n.stage(), manifestDir, component+".yaml")); err != nil {
+		if err := n.stageManifest(dir, component); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// stageManifest stages the manifest that kubeadm wrote of a component. A component that the node has must have one.
+func (n *node) stageManifest(dir, component string) error {
+	old, err := manifestOf(manifestDir, component)
+	if err != nil {
+		return err
+	}
+	rendered, err := manifestOf(dir, component)
+	switch {
+	case err != nil:
+		return err
+	case rendered == nil && old == nil:
+		return nil
+	case rendered == nil:
+		return fmt.Errorf("rendering manifests: kubeadm wrote none of %s", component)
+	}
+	return copyFile(filepath.Join(dir, component+".yaml"), filepath.Join(n.stage(), manifestDir, component+".yaml"))
 }
 
 // renewCertificates stages the files whose certificates kubeadm renews. It works on copies below a root of their own: those in use stay as they are.
@@ -122,6 +126,18 @@ func (n *node) renewCertificates(ctx context.Context, kubeadm string) (int, erro
 	if _, err := run(ctx, nil, kubeadm, "certs", "renew", "all", "--rootfs", root, "--config", "/kubeadm.yaml"); err != nil {
 		return 0, fmt.Errorf("renewing certificates: %w", err)
 	}
+	renewed, err := n.stageRenewed(root, files)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.RemoveAll(root); err != nil {
+		return 0, fmt.Errorf("renewing certificates: %w", err)
+	}
+	return renewed, nil
+}
+
+// stageRenewed stages those of the files that kubeadm has changed below a root, and returns how many these are.
+func (n *node) stageRenewed(root string, files []string) (int, error) {
 	renewed := 0
 	for _, file := range files {
 		equal, err := same(file, filepath.Join(root, file))
@@ -135,9 +151,6 @@ func (n *node) renewCertificates(ctx context.Context, kubeadm string) (int, erro
 		if err := copyFile(filepath.Join(root, file), filepath.Join(n.stage(), file)); err != nil {
 			return 0, err
 		}
-	}
-	if err := os.RemoveAll(root); err != nil {
-		return 0, fmt.Errorf("renewing certificates: %w", err)
 	}
 	return renewed, nil
 }

@@ -120,15 +120,12 @@ func (s service) stop(ctx context.Context, j steps.Journal) error {
 // serves waits until everything on the node serves, and its Node is ready. A version, if one is given, is that of the API server and the kubelet.
 func (s service) serves(ctx context.Context, j steps.Journal, version string) error {
 	timeout := time.Duration(cmp.Or(j.Wanted.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout)) * time.Second
-	seen, before := "", map[string]map[string]int{}
-	for _, component := range components {
-		count, err := starts(podLogs, component, j.Wanted.Node)
-		if err != nil {
-			return err
-		}
-		before[component] = count
+	before, err := startsOfAll(j.Wanted.Node)
+	if err != nil {
+		return err
 	}
-	err := eventually(ctx, timeout, func(ctx context.Context) error {
+	seen := ""
+	err = eventually(ctx, timeout, func(ctx context.Context) error {
 		err := s.servesNow(ctx, j, version)
 		if err != nil && err.Error() != seen {
 			seen = err.Error()
@@ -143,11 +140,29 @@ func (s service) serves(ctx context.Context, j steps.Journal, version string) er
 		}
 		return err
 	})
+	return withLastLog(err, j.Wanted.Node)
+}
+
+// startsOfAll counts how often each component was started.
+func startsOfAll(nodeName string) (map[string]map[string]int, error) {
+	counts := map[string]map[string]int{}
+	for _, component := range components {
+		count, err := starts(podLogs, component, nodeName)
+		if err != nil {
+			return nil, err
+		}
+		counts[component] = count
+	}
+	return counts, nil
+}
+
+// withLastLog adds to an error about a component that does not serve how its log ends, where there is one.
+func withLastLog(err error, nodeName string) error {
 	down, ok := errors.AsType[*downError](err)
 	if !ok {
 		return err
 	}
-	last, failure := lastLog(podLogs, down.component, j.Wanted.Node)
+	last, failure := lastLog(podLogs, down.component, nodeName)
 	if failure != nil || last == "" {
 		return err
 	}
@@ -243,37 +258,49 @@ func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 	if err := s.stop(ctx, j); err != nil {
 		return err
 	}
-	p, err := manifestOf(manifestDir, etcdName)
+	m, err := readMember()
 	if err != nil {
-		return err
-	}
-	if p == nil {
-		return errors.New("restoring etcd's data: there is no manifest of etcd")
+		return fmt.Errorf("restoring etcd's data: %w", err)
 	}
 	etcdutl, err := s.at.program("etcdutl")
 	if err != nil {
 		return err
 	}
-	dir, name, peer := flagOf(p, "data-dir"), flagOf(p, "name"), flagOf(p, "initial-advertise-peer-urls")
-	if u, err := url.Parse(peer); dir == "" || name == "" || err != nil || net.ParseIP(u.Hostname()) == nil {
-		return fmt.Errorf("restoring etcd's data: its manifest has data-dir %q, name %q, peer address %q", dir, name, peer)
-	}
-	fresh, aside := filepath.Join(filepath.Dir(dir), ".etcd-restored"), dir+".before-restore"
+	fresh, aside := filepath.Join(filepath.Dir(m.dataDir), ".etcd-restored"), m.dataDir+".before-restore"
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("restoring etcd's data: %w", err)
 	}
 	// Revisions go on above all that anybody may have seen: watches and caches must not take new data for old.
-	if _, err := run(ctx, nil, etcdutl, "snapshot", "restore", s.at.snapshot(), "--data-dir", fresh, "--name", name,
-		"--initial-cluster", name+"="+peer, "--initial-advertise-peer-urls", peer, "--bump-revision", "1000000000", "--mark-compacted"); err != nil {
+	if _, err := run(ctx, nil, etcdutl, "snapshot", "restore", s.at.snapshot(), "--data-dir", fresh, "--name", m.name,
+		"--initial-cluster", m.name+"="+m.peerURL, "--initial-advertise-peer-urls", m.peerURL, "--bump-revision", "1000000000", "--mark-compacted"); err != nil {
 		return fmt.Errorf("restoring etcd's data: %w", err)
 	}
-	if err := moveAside(dir, aside); err != nil {
+	if err := moveAside(m.dataDir, aside); err != nil {
 		return err
 	}
-	if err := os.Rename(fresh, dir); err != nil {
+	if err := os.Rename(fresh, m.dataDir); err != nil {
 		return fmt.Errorf("restoring etcd's data: %w", err)
 	}
-	return syncFolders([]string{dir})
+	return syncFolders([]string{m.dataDir})
+}
+
+// localMember is what the manifest of etcd says of the node's member.
+type localMember struct{ dataDir, name, peerURL string }
+
+// readMember reads the manifest of etcd. A member without a folder, a name or an address of its own is an error.
+func readMember() (localMember, error) {
+	p, err := manifestOf(manifestDir, etcdName)
+	if err != nil {
+		return localMember{}, err
+	}
+	if p == nil {
+		return localMember{}, errors.New("there is no manifest of etcd")
+	}
+	m := localMember{dataDir: flagOf(p, "data-dir"), name: flagOf(p, "name"), peerURL: flagOf(p, "initial-advertise-peer-urls")}
+	if u, err := url.Parse(m.peerURL); m.dataDir == "" || m.name == "" || err != nil || net.ParseIP(u.Hostname()) == nil {
+		return localMember{}, fmt.Errorf("its manifest has data-dir %q, name %q, peer address %q", m.dataDir, m.name, m.peerURL)
+	}
+	return m, nil
 }
 
 // moveAside keeps a folder under another name. What was moved by an earlier try is the original, and stays.

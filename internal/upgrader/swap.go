@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/quorate/quorate/internal/atomicfile"
@@ -132,7 +130,7 @@ func retire(ctx context.Context) error {
 	if err := systemctl(ctx, "disable", unitName); err != nil {
 		return err
 	}
-	if err := os.Remove(unitFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeFile(unitFile); err != nil {
 		return fmt.Errorf("removing the service of the upgrade: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,10 +159,8 @@ func (n *node) memberHealthy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range members {
-		if m.ID == own && !m.IsLearner {
-			return nil
-		}
+	if !slices.ContainsFunc(members, func(m member) bool { return m.ID == own && !m.IsLearner }) {
+		return errors.New("the member of etcd has no vote")
 	}
-	return errors.New("the member of etcd has no vote")
+	return nil
 }
