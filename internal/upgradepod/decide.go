@@ -123,7 +123,7 @@ func Precedes(one, other *upgradev1.NodeUpgrade) bool {
 	case Waiting:
 		c := conditions.Get(one, upgradev1.Progressing)
 		held := c != nil && c.Reason == upgradev1.Paused
-		older := one.CreationTimestamp.Before(&other.CreationTimestamp) || one.CreationTimestamp.Equal(&other.CreationTimestamp) && one.Name < other.Name
+		older := cmp.Or(one.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(one.Name, other.Name)) < 0
 		return !held && older && StateOf(other) != Active
 	}
 	return false
@@ -203,20 +203,25 @@ func (d *decision) failed() Outcome {
 	switch {
 	case d.Unreachable != "" || d.Paused:
 		return Outcome{Again: SoonFailed}
-	case d.Pod == nil && !d.Retry && ptr.Deref(d.Upgrade.Status.Attempts, 0) == 0:
-		return Outcome{} // there never was a pod to delete
-	case d.Pod != nil && d.Pod.DeletionTimestamp.IsZero() && d.Retry:
-		return Outcome{Action: DeletePod, Again: SoonRunning}
 	case d.Pod != nil:
-		return Outcome{Again: SoonFailed}
-	}
-	if o := d.Obstacle; o.Reason != "" {
+		return d.failedPod()
+	case !d.Retry && ptr.Deref(d.Upgrade.Status.Attempts, 0) == 0:
+		return Outcome{} // there never was a pod to delete
+	case d.Obstacle.Reason != "":
 		return Outcome{Again: SoonWaiting}
 	}
 	d.next.Status.FailedStep = ""
 	d.next.Status.RetriedAttempt = ptr.To(ptr.Deref(d.Upgrade.Status.Attempts, 0) + 1)
 	d.say(metav1.ConditionTrue, upgradev1.Running, "the upgrader begins again")
 	return Outcome{Action: MakePod, Again: SoonRunning, Retried: true}
+}
+
+// failedPod keeps the pod of an upgrade that has failed, which a person may want to see, until another try is asked for.
+func (d *decision) failedPod() Outcome {
+	if d.Retry && d.Pod.DeletionTimestamp.IsZero() {
+		return Outcome{Action: DeletePod, Again: SoonRunning}
+	}
+	return Outcome{Again: SoonFailed}
 }
 
 // look follows the pod.
@@ -239,13 +244,18 @@ func (d *decision) look() Outcome {
 		return d.another(p.at, cmp.Or(p.why, tail(p.result.Message, longestMessage), "it was cut off"))
 	}
 	if limit := stepLimit(p.at.Name, d.Upgrade); d.Now.Sub(p.since(d.Pod)) > limit {
-		if p.waiting != "" && !begun(p) {
-			return d.fail(upgradev1.Failed, p.at.Name, fmt.Sprintf("the pod did not start within %s: %s; nothing was changed on the node", limit, p.waiting))
-		}
-		return d.another(p.at, fmt.Sprintf("it did not end within %s", limit))
+		return d.late(p, limit)
 	}
 	d.say(metav1.ConditionTrue, upgradev1.Running, string(p.at.Name)+": "+cmp.Or(p.waiting, p.at.Does))
 	return Outcome{Again: SoonRunning}
+}
+
+// late ends a step that took longer than its limit: with another pod, unless none of it has ever run.
+func (d *decision) late(p progress, limit time.Duration) Outcome {
+	if p.waiting != "" && !begun(p) {
+		return d.fail(upgradev1.Failed, p.at.Name, fmt.Sprintf("the pod did not start within %s: %s; nothing was changed on the node", limit, p.waiting))
+	}
+	return d.another(p.at, fmt.Sprintf("it did not end within %s", limit))
 }
 
 // begun reports whether a step of a pod has begun.
@@ -289,23 +299,28 @@ func (d *decision) another(at steps.Step, why string) Outcome {
 // silent goes on waiting for a cluster or kubelet that does not answer: on a single node that is so for seconds. It gives up when the step
 // that was under way must be over.
 func (d *decision) silent(why string) Outcome {
-	since, step := metav1.Time{}, steps.Name("")
-	for _, c := range d.next.Status.Conditions {
-		if c.LastTransitionTime.After(since.Time) && c.Type != upgradev1.Completed && c.Reason != upgradev1.Pending {
-			since = c.LastTransitionTime
+	since, step := lastHeard(d.next.Status.Conditions)
+	if gone := d.Pod; gone != nil && gone.DeletionTimestamp.After(since) {
+		since = gone.DeletionTimestamp.Time
+	}
+	if limit := stepLimit(step, d.Upgrade) + silentTimeout; d.Now.Sub(since) > limit {
+		return d.fail(upgradev1.Failed, step, fmt.Sprintf("%s, and nothing was heard of the node for more than %s: see whether it runs; deleting the pod, or `quorate upgrade retry`, goes on", why, limit))
+	}
+	d.say(metav1.ConditionTrue, upgradev1.Running, cmp.Or(string(step), "the upgrader")+": "+why)
+	return Outcome{Again: SoonRunning}
+}
+
+// lastHeard is when something was last heard of the node, and the step that was under way then; empty: none was.
+func lastHeard(conditions []metav1.Condition) (since time.Time, step steps.Name) {
+	for _, c := range conditions {
+		if c.LastTransitionTime.After(since) && c.Type != upgradev1.Completed && c.Reason != upgradev1.Pending {
+			since = c.LastTransitionTime.Time
 		}
 		if c.Reason == upgradev1.Running && c.Type != upgradev1.Progressing {
 			step = steps.Name(c.Type)
 		}
 	}
-	if gone := d.Pod; gone != nil && gone.DeletionTimestamp.After(since.Time) {
-		since = *gone.DeletionTimestamp
-	}
-	if limit := stepLimit(step, d.Upgrade) + silentTimeout; d.Now.Sub(since.Time) > limit {
-		return d.fail(upgradev1.Failed, step, fmt.Sprintf("%s, and nothing was heard of the node for more than %s: see whether it runs; deleting the pod, or `quorate upgrade retry`, goes on", why, limit))
-	}
-	d.say(metav1.ConditionTrue, upgradev1.Running, cmp.Or(string(step), "the upgrader")+": "+why)
-	return Outcome{Again: SoonRunning}
+	return since, step
 }
 
 // complete notes that the node runs what is wanted.

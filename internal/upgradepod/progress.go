@@ -2,6 +2,7 @@ package upgradepod
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,11 +40,11 @@ func observe(pod *corev1.Pod) progress {
 	p := progress{ended: pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded}
 	p.why = strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
 	statuses := map[string]corev1.ContainerStatus{}
-	for _, s := range append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		statuses[s.Name] = s
 	}
 	p.completed = true
-	for _, c := range append(append([]corev1.Container(nil), pod.Spec.InitContainers...), pod.Spec.Containers...) {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		step, known := steps.ByContainer(c.Name)
 		if !known {
 			continue // something added a container of its own
@@ -54,15 +55,21 @@ func observe(pod *corev1.Pod) progress {
 		if result.State.Succeeded() || !p.completed {
 			continue
 		}
-		p.completed, p.at, p.result = false, step, result
-		if w := statuses[c.Name].State.Waiting; w != nil && w.Reason != "" && w.Reason != "PodInitializing" {
-			p.waiting = strings.TrimSpace(w.Reason + ": " + w.Message)
-		}
+		p.completed, p.at, p.result, p.waiting = false, step, result, waiting(statuses[c.Name].State)
 	}
 	if len(p.names) == 0 {
 		p.completed = false
 	}
 	return p
+}
+
+// waiting says why a container does not run yet; empty: it runs, or waits for those before it.
+func waiting(state corev1.ContainerState) string {
+	w := state.Waiting
+	if w == nil || w.Reason == "" || w.Reason == "PodInitializing" {
+		return ""
+	}
+	return strings.TrimSpace(w.Reason + ": " + w.Message)
 }
 
 // stepCondition tells how a step's container is.
