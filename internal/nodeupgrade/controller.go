@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -149,8 +150,13 @@ func (c *Controller) carryOut(ctx context.Context, s *scope, w *look, o upgradep
 	if err := c.report(ctx, s, o); err != nil {
 		return err
 	}
+	return c.do(ctx, s, w, o.Action)
+}
+
+// do does what was decided and reported. Once the upgrade has failed its Machine is not held any more.
+func (c *Controller) do(ctx context.Context, s *scope, w *look, action upgradepod.Action) error {
 	var err error
-	switch o.Action {
+	switch action {
 	case upgradepod.MakePod:
 		err = c.makePod(ctx, s, w)
 	case upgradepod.DeletePod:
@@ -160,7 +166,7 @@ func (c *Controller) carryOut(ctx context.Context, s *scope, w *look, o upgradep
 	}
 	if err != nil {
 		// The managed cluster may be away for seconds: the next look tells.
-		ctrl.LoggerFrom(ctx).V(1).Info("Could not write into the managed cluster", "action", string(o.Action), "error", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("Could not write into the managed cluster", "action", string(action), "error", err.Error())
 	}
 	if upgradepod.StateOf(s.upgrade) == upgradepod.Failed {
 		return c.releaseMachine(ctx, s)
@@ -186,14 +192,19 @@ func (c *Controller) report(ctx context.Context, s *scope, o upgradepod.Outcome)
 	}
 	s.upgrade = after
 	if is != nil && (was == nil || was.Reason != is.Reason) {
-		kind := corev1.EventTypeNormal
-		if is.Reason == upgradev1.Failed || is.Reason == upgradev1.RolledBack {
-			kind = corev1.EventTypeWarning
-		}
-		ctrl.LoggerFrom(ctx).Info("Node upgrade", "node upgrade", after.Name, "machine", after.Spec.Machine.Name, "reason", is.Reason, "message", is.Message)
-		c.Recorder.Eventf(after, nil, kind, is.Reason, "Upgrade", "%s", short(after.Spec.Machine.Name+": "+is.Message))
+		c.announce(ctx, after, is)
 	}
 	return nil
+}
+
+// announce tells by an event and a log line how far an upgrade is.
+func (c *Controller) announce(ctx context.Context, u *upgradev1.NodeUpgrade, is *metav1.Condition) {
+	kind := corev1.EventTypeNormal
+	if is.Reason == upgradev1.Failed || is.Reason == upgradev1.RolledBack {
+		kind = corev1.EventTypeWarning
+	}
+	ctrl.LoggerFrom(ctx).Info("Node upgrade", "node upgrade", u.Name, "machine", u.Spec.Machine.Name, "reason", is.Reason, "message", is.Message)
+	c.Recorder.Eventf(u, nil, kind, is.Reason, "Upgrade", "%s", short(u.Spec.Machine.Name+": "+is.Message))
 }
 
 // longestNote is how many bytes the note of an event may have.

@@ -34,25 +34,32 @@ func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *
 	}
 	unreachable, w := c.open(ctx, s)
 	f.Unreachable = unreachable
-	if f.Unreachable == "" && !completed {
-		var err error
-		if f.Pod, err = w.pod(ctx, s.upgrade); err != nil {
-			f.Unreachable = brief(err)
-		}
-	}
-	if f.Pod != nil || completed {
+	if f.Unreachable != "" || completed {
 		return f, w
 	}
-	for _, find := range []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){c.others, c.image, c.images, c.environment} {
-		if f.Obstacle.Reason != "" || f.Unreachable != "" {
-			break
-		}
-		var err error
-		if f.Obstacle, err = find(ctx, s, w); err != nil {
-			f.Obstacle = upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: brief(err)}
-		}
+	var err error
+	if f.Pod, err = w.pod(ctx, s.upgrade); err != nil {
+		f.Unreachable = brief(err)
+		return f, w
+	}
+	if f.Pod == nil && f.Obstacle.Reason == "" {
+		f.Obstacle = c.obstacle(ctx, s, w)
 	}
 	return f, w
+}
+
+// obstacle says what keeps the upgrade from beginning: the first that is found.
+func (c *Controller) obstacle(ctx context.Context, s *scope, w *look) upgradepod.Obstacle {
+	for _, find := range []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){c.others, c.image, c.images, c.environment} {
+		o, err := find(ctx, s, w)
+		if err != nil {
+			return upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: brief(err)}
+		}
+		if o.Reason != "" {
+			return o
+		}
+	}
+	return upgradepod.Obstacle{}
 }
 
 // brief is an error without what is another one each time, such as the number of a port of our own end.
