@@ -96,37 +96,46 @@ func (n *node) writeConfig(ctx context.Context) error {
 	if _, err := os.Stat(n.config()); err == nil {
 		return nil
 	}
-	a, err := openAPI(n.credentials(), "")
+	documents, err := n.configuration(ctx)
 	if err != nil {
 		return err
-	}
-	var stored struct {
-		Data map[string]string `json:"data"`
-	}
-	if err := a.get(ctx, "/api/v1/namespaces/kube-system/configmaps/kubeadm-config", &stored); err != nil {
-		return fmt.Errorf("reading kubeadm's configuration: %w", err)
-	}
-	gates, err := n.featureGates(ctx)
-	if err != nil {
-		return err
-	}
-	cluster, err := clusterConfiguration(stored.Data["ClusterConfiguration"], n.wanted, gates)
-	if err != nil {
-		return err
-	}
-	documents := []map[string]any{cluster}
-	if n.wanted.Type == steps.ControlPlane {
-		local, err := n.initConfiguration()
-		if err != nil {
-			return err
-		}
-		documents = append(documents, local)
 	}
 	text, err := yamlText(documents)
 	if err != nil {
 		return fmt.Errorf("writing kubeadm's configuration: %w", err)
 	}
 	return atomicfile.Write(n.config(), text, 0o600)
+}
+
+// configuration reads the cluster's configuration as the new version's kubeadm takes it, and on a control plane what it needs of the node.
+func (n *node) configuration(ctx context.Context) ([]map[string]any, error) {
+	a, err := openAPI(n.credentials(), "")
+	if err != nil {
+		return nil, err
+	}
+	var stored struct {
+		Data map[string]string `json:"data"`
+	}
+	if err := a.get(ctx, "/api/v1/namespaces/kube-system/configmaps/kubeadm-config", &stored); err != nil {
+		return nil, fmt.Errorf("reading kubeadm's configuration: %w", err)
+	}
+	gates, err := n.featureGates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := clusterConfiguration(stored.Data["ClusterConfiguration"], n.wanted, gates)
+	if err != nil {
+		return nil, err
+	}
+	documents := []map[string]any{cluster}
+	if n.wanted.Type == steps.ControlPlane {
+		local, err := n.initConfiguration()
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, local)
+	}
+	return documents, nil
 }
 
 // yamlText is the YAML of some documents, one after the other.

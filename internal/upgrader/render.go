@@ -111,14 +111,9 @@ func (n *node) renewCertificates(ctx context.Context, kubeadm string) (int, erro
 	if err := os.RemoveAll(root); err != nil {
 		return 0, fmt.Errorf("renewing certificates: %w", err)
 	}
-	files, err := credentialFiles()
+	files, err := copyCredentials(root)
 	if err != nil {
 		return 0, err
-	}
-	for _, file := range files {
-		if err := copyFile(file, filepath.Join(root, file)); err != nil {
-			return 0, err
-		}
 	}
 	if err := copyFile(n.config(), filepath.Join(root, "kubeadm.yaml")); err != nil {
 		return 0, err
@@ -134,6 +129,20 @@ func (n *node) renewCertificates(ctx context.Context, kubeadm string) (int, erro
 		return 0, fmt.Errorf("renewing certificates: %w", err)
 	}
 	return renewed, nil
+}
+
+// copyCredentials copies the files that hold certificates below a root, and returns their names on the node.
+func copyCredentials(root string) ([]string, error) {
+	files, err := credentialFiles()
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if err := copyFile(file, filepath.Join(root, file)); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // stageRenewed stages those of the files that kubeadm has changed below a root, and returns how many these are.
