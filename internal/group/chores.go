@@ -34,9 +34,13 @@ func (t *Turn) addCertificates(missing []string) {
 	})
 }
 
-// noteBroken notes that something is wrong with the certificates that were given. What runs goes on with its own copies; but
-// nobody may join with those, and only a person can put others in their place.
+// noteBroken notes that something is wrong with the certificates that were given: with those nothing is begun. What runs goes on with its
+// own copies; but nobody may join with those, and only a person can put others in their place.
 func (t *Turn) noteBroken(what string) {
+	if !t.Facts.Group.Initialized {
+		t.Refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: what})
+		return
+	}
 	t.AddChore(plan.Chore{Name: ChoreCertificates, Due: plan.DueJoin, Reason: "CertificatesInvalid", Message: what, Blocked: true})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -242,24 +243,25 @@ func (t *Turn) components() metav1.Condition {
 	case !o.Cluster.Reachable:
 		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason, o.Cluster.Unreachable)
 	}
-	worst, texts := plan.Healthy, []string(nil)
+	var found ailments
 	for _, m := range t.Machines {
-		if m.Facts.Deleting || m.Spec.ProviderID == "" && m.Facts.Host == "" {
-			continue // nothing can be expected of it
+		if !m.mayServe() {
+			continue
 		}
 		for _, c := range m.Facts.Components {
-			if c.Health != plan.Healthy {
-				worst = worse(worst, c.Health)
-				texts = append(texts, "* "+m.Name+": "+c.Name+": "+cmp.Or(c.Why, "not known"))
-			}
+			found.add(c.Health, "%s: %s: %s", m.Name, c.Name, cmp.Or(c.Why, "not known"))
 		}
 	}
 	for _, name := range t.strayNodes() {
-		worst = plan.Unhealthy
-		texts = append(texts, "* Control plane Node "+name+" has no Machine")
+		found.add(plan.Unhealthy, "Control plane Node %s has no Machine", name)
 	}
-	return HealthCondition(kind, worst, texts, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
+	return found.condition(kind, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
 		upstream.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason, upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)
+}
+
+// mayServe reports whether anything can be expected of a machine: it stays, and its infrastructure was made, or its Node is known.
+func (m *Machine) mayServe() bool {
+	return !m.Facts.Deleting && (m.Spec.ProviderID != "" || m.Facts.Host != "")
 }
 
 // strayNodes are the Nodes of control planes that no machine has, unless they may be
@@ -273,13 +275,47 @@ func (t *Turn) strayNodes() []string {
 		taken[m.Host] = true
 	}
 	var names []string
-	for i := range t.View.Nodes {
-		node := &t.View.Nodes[i]
-		if _, controls := node.Labels[machine.NodeLabel]; controls && !taken[node.Name] {
-			names = append(names, node.Name)
-		}
+	for _, node := range t.otherNodes(taken) {
+		names = append(names, node.Name)
 	}
 	return names
+}
+
+// otherNodes are the Nodes that call themselves a control plane, but for those with the given names.
+func (o *Observation) otherNodes(than map[string]bool) []*corev1.Node {
+	var nodes []*corev1.Node
+	for i := range o.View.Nodes {
+		node := &o.View.Nodes[i]
+		if _, controls := node.Labels[machine.NodeLabel]; controls && !than[node.Name] {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// ailments are what is not healthy of several things.
+type ailments struct {
+	// known are the health of each, and texts what is told of them.
+	known []plan.Health
+	texts []string
+}
+
+// add notes how healthy one is, and why; nothing is noted of what is healthy.
+func (a *ailments) add(is plan.Health, format string, args ...any) {
+	if is == plan.Healthy {
+		return
+	}
+	a.known = append(a.known, is)
+	a.texts = append(a.texts, "* "+fmt.Sprintf(format, args...))
+}
+
+// condition tells of the worst of them, and why.
+func (a *ailments) condition(kind, good, bad, unknown string) metav1.Condition {
+	worst := plan.Healthy
+	for _, is := range a.known {
+		worst = worse(worst, is)
+	}
+	return HealthCondition(kind, worst, a.texts, good, bad, unknown)
 }
 
 // worse returns the worse of two: what is broken is worse than what is not known.
@@ -320,11 +356,19 @@ func (t *Turn) available() metav1.Condition {
 	case o.Etcd.Ours() && !o.Etcd.Known:
 		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The members of etcd are not known: "+o.Etcd.Why)
 	}
-	var lacks, remarks []string
+	lacks, remarks := t.shortfalls()
+	if len(lacks) > 0 {
+		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, strings.Join(append(lacks, remarks...), "\n"))
+	}
+	return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneAvailableReason, strings.Join(remarks, "\n"))
+}
+
+// shortfalls says what the control plane lacks to serve, and of what it has less than it should, though enough to serve.
+func (t *Turn) shortfalls() (lacks, remarks []string) {
 	for _, text := range t.Lacking {
 		lacks = append(lacks, "* "+text)
 	}
-	if o.Etcd.Ours() {
+	if t.Facts.Etcd.Ours() {
 		voters := t.credited()
 		text := fmt.Sprintf("* %d of %d etcd voters healthy, %d needed", quorum.Healthy(voters), len(voters), quorum.Majority(len(voters)))
 		if !quorum.Has(voters) {
@@ -337,13 +381,10 @@ func (t *Turn) available() metav1.Condition {
 	case t.Nodeless:
 	case healthy == 0:
 		lacks = append(lacks, "* no machine has all control plane components healthy")
-	case healthy < len(o.Machines):
-		remarks = append(remarks, fmt.Sprintf("* %d of %d machines have all control plane components healthy", healthy, len(o.Machines)))
+	case healthy < len(t.Facts.Machines):
+		remarks = append(remarks, fmt.Sprintf("* %d of %d machines have all control plane components healthy", healthy, len(t.Facts.Machines)))
 	}
-	if len(lacks) > 0 {
-		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, strings.Join(append(lacks, remarks...), "\n"))
-	}
-	return Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneAvailableReason, strings.Join(remarks, "\n"))
+	return lacks, remarks
 }
 
 // healthy returns on how many machines, whether they stay or leave, everything is healthy. An API

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -73,7 +74,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, fmt.Errorf("reading %s %s: %w", c.Kind.Type().Kind, request, err)
 	}
-	if manager := object.GetLabels()[clusterv1.WatchLabel]; c.LeaveLabelled && manager != "" {
+	if manager := c.otherManager(object); manager != "" {
 		c.Forget(request.NamespacedName)
 		return ctrl.Result{}, c.reportUnmanaged(ctx, object, "OtherManager",
 			fmt.Sprintf("another manager keeps %s: it has the label %s=%s", object.GetName(), clusterv1.WatchLabel, manager))
@@ -83,12 +84,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if cluster == nil {
-		// Its event comes with the owner reference; of one that a label names, none comes.
-		again := time.Duration(0)
-		if c.Kind.Type().Standalone {
-			again = SoonAtRest
-		}
-		return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
+		return c.reportNoCluster(ctx, object)
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("cluster", cluster.Name))
 	if object.GetDeletionTimestamp().IsZero() && !controllerutil.ContainsFinalizer(object, c.Kind.Type().Finalizer) {
@@ -139,6 +135,24 @@ func (c *Controller) clusterName(object Object) string {
 	return object.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
+// otherManager is the manager that a label leaves a group to; empty: the group is ours.
+func (c *Controller) otherManager(object Object) string {
+	if !c.LeaveLabelled {
+		return ""
+	}
+	return object.GetLabels()[clusterv1.WatchLabel]
+}
+
+// reportNoCluster says that a group belongs to no Cluster yet, and when to look again.
+func (c *Controller) reportNoCluster(ctx context.Context, object Object) (ctrl.Result, error) {
+	// Its event comes with the owner reference; of one that a label names, none comes.
+	again := time.Duration(0)
+	if c.Kind.Type().Standalone {
+		again = SoonAtRest
+	}
+	return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
+}
+
 // reportUnmanaged says why nothing at all is done, not even observed.
 func (c *Controller) reportUnmanaged(ctx context.Context, object Object, reason, message string) error {
 	d := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: reason, Message: message}
@@ -160,7 +174,7 @@ func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
 	after := object.DeepCopyObject().(Object)
 	controllerutil.AddFinalizer(after, c.Kind.Type().Finalizer)
 	err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if IgnoreStale(err) != nil {
 		return fmt.Errorf("adding the finalizer to %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
 	return nil
@@ -169,39 +183,47 @@ func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
 // turn observes, decides, acts and reports.
 func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	t, unseen, err := c.Observe(ctx, object, cluster)
-	if errors.Is(err, ErrSurveyRuns) {
-		return ctrl.Result{RequeueAfter: SurveyTimeout}, nil // its end comes as an event
+	told := *c.Kind.Status(object).Plan
+	var d plan.Decision
+	if err == nil && unseen == 0 {
+		d, err = t.decide(ctx, told)
 	}
-	if err != nil || unseen > 0 {
+	switch {
+	case errors.Is(err, ErrSurveyRuns):
+		return ctrl.Result{RequeueAfter: SurveyTimeout}, nil // its end comes as an event
+	case err != nil || unseen > 0:
 		return ctrl.Result{RequeueAfter: unseen}, err
 	}
-	told := *c.Kind.Status(object).Plan
-	d := Decide(ctx, t.Facts, told)
-	if d.Step.Acts() {
-		d, err = t.Confirm(ctx, d)
-		if errors.Is(err, ErrSurveyRuns) {
-			return ctrl.Result{RequeueAfter: SurveyTimeout}, nil
-		}
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-	}
 	t.note()
+	return c.carryOut(ctx, t, told, d)
+}
+
+// decide returns what is to be done, confirmed where it is a step. told is what the status says of the last decision.
+func (t *Turn) decide(ctx context.Context, told controlplanev1.PlanStatus) (plan.Decision, error) {
+	d := Decide(ctx, t.Facts, told)
+	if !d.Step.Acts() {
+		return d, nil
+	}
+	return t.Confirm(ctx, d)
+}
+
+// carryOut does what was decided, reports it, and says when to look again. told is what the status said of the decision before.
+func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.PlanStatus, d plan.Decision) (ctrl.Result, error) {
 	failure := t.act(ctx, d)
 	switch {
 	case apierrors.IsConflict(failure), errors.Is(failure, errKeysWait):
 		// Decided on facts that are no longer true, or too early: nothing was done, and nothing is told.
 		return ctrl.Result{RequeueAfter: SoonAfterConflict}, nil
 	case d.Step.Verb == plan.Finish && failure == nil:
-		Announce(ctx, c.Recorder, object, told, d, nil)
+		Announce(ctx, c.Recorder, t.Object, told, d, nil)
 		return ctrl.Result{}, nil
 	}
-	err = t.report(ctx, d, failure)
+	err := t.report(ctx, d, failure)
 	t.prepare(d)
 	switch {
 	case failure != nil:
 		return ctrl.Result{}, failure
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+	case isStale(err):
 		return ctrl.Result{RequeueAfter: SoonAfterConflict}, nil
 	case err != nil:
 		return ctrl.Result{}, err

@@ -71,17 +71,9 @@ func (t *Turn) createObjects(ctx context.Context, template, infrastructure *unst
 	if err := t.make(ctx, infrastructure); err != nil {
 		return fmt.Errorf("creating %s %s: %w", infrastructure.GetKind(), step.Machine, err)
 	}
-	config, bootstrap, err := t.Kind.Bootstrap(ctx, t, step)
+	bootstrap, err := t.createBootstrap(ctx, step)
 	if err != nil {
 		return err
-	}
-	if config != nil {
-		if step.Hold {
-			hold(config)
-		}
-		if err := t.make(ctx, config); err != nil {
-			return fmt.Errorf("creating %s %s: %w", bootstrap.ConfigRef.Kind, step.Machine, err)
-		}
 	}
 	made.Spec.Bootstrap = bootstrap
 	if given, ok := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; ok {
@@ -91,6 +83,21 @@ func (t *Turn) createObjects(ctx context.Context, template, infrastructure *unst
 		return fmt.Errorf("creating Machine %s: %w", step.Machine, err)
 	}
 	return nil
+}
+
+// createBootstrap makes the bootstrap object of a machine, where its kind has one, and returns how the Machine refers to its bootstrap data.
+func (t *Turn) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.Bootstrap, error) {
+	config, bootstrap, err := t.Kind.Bootstrap(ctx, t, step)
+	if err != nil || config == nil {
+		return bootstrap, err
+	}
+	if step.Hold {
+		hold(config)
+	}
+	if err := t.make(ctx, config); err != nil {
+		return bootstrap, fmt.Errorf("creating %s %s: %w", bootstrap.ConfigRef.Kind, step.Machine, err)
+	}
+	return bootstrap, nil
 }
 
 // newMachine returns the Machine to be created, without its references.

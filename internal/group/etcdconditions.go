@@ -2,7 +2,6 @@ package group
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,38 +14,40 @@ import (
 // etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.
 func (t *Turn) etcdHealthy() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition
+	if reason, why := etcdNotKnown(t.Facts); reason != "" {
+		return Condition(kind, metav1.ConditionUnknown, reason, why)
+	}
 	o := t.Facts
-	switch {
-	case !o.Group.Initialized:
-		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, "The control plane is not initialized yet")
-	case !o.Etcd.Known && !o.Cluster.Reachable:
-		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterConnectionDownReason, o.Cluster.Unreachable)
-	case !o.Etcd.Known:
-		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, cmp.Or(o.Etcd.Why, "The members could not be listed"))
-	}
-	worst, texts := plan.Healthy, []string(nil)
-	blame := func(h plan.Health, format string, args ...any) {
-		worst = worse(worst, h)
-		texts = append(texts, "* "+fmt.Sprintf(format, args...))
-	}
+	var found ailments
 	if !o.Etcd.Agreed {
-		blame(plan.Unhealthy, "the members contradict one another, or the machines: %s", o.Etcd.Why)
+		found.add(plan.Unhealthy, "the members contradict one another, or the machines: %s", o.Etcd.Why)
 	}
 	has := map[string]bool{}
 	members := plan.Assess(o).Members
 	for i, m := range o.Etcd.Members {
 		has[m.Machine] = true
-		if is := members[i]; is.Health != plan.Healthy {
-			blame(is.Health, "member %s: %s", memberTitle(m), is.Why)
-		}
+		found.add(members[i].Health, "member %s: %s", memberTitle(m), members[i].Why)
 	}
 	for _, m := range o.Machines {
 		if m.Host != "" && !m.Deleting && !has[m.Name] {
-			blame(plan.Unhealthy, "machine %s has no member", m.Name)
+			found.add(plan.Unhealthy, "machine %s has no member", m.Name)
 		}
 	}
-	return HealthCondition(kind, worst, texts, upstream.KubeadmControlPlaneEtcdClusterHealthyReason,
+	return found.condition(kind, upstream.KubeadmControlPlaneEtcdClusterHealthyReason,
 		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)
+}
+
+// etcdNotKnown says why nothing can be said of the members of etcd; both are empty where they are known.
+func etcdNotKnown(o plan.Observed) (reason, why string) {
+	switch {
+	case !o.Group.Initialized:
+		return upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, "The control plane is not initialized yet"
+	case o.Etcd.Known:
+		return "", ""
+	case !o.Cluster.Reachable:
+		return upstream.KubeadmControlPlaneEtcdClusterConnectionDownReason, o.Cluster.Unreachable
+	}
+	return upstream.KubeadmControlPlaneEtcdClusterInspectionFailedReason, cmp.Or(o.Etcd.Why, "The members could not be listed")
 }
 
 // memberTitle names a member for people.

@@ -1,12 +1,16 @@
 package group
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // An API server is asked for its certificate when it is first seen healthy, and again once a day. While that
@@ -118,4 +122,22 @@ func (e *Expiries) Only(machines []*clusterv1.Machine) {
 			delete(e.of, uid)
 		}
 	}
+}
+
+// RecordExpiry writes onto a machine's bootstrap object when its certificate expires: from there the rules have it, and Cluster API the
+// Machine's status. One that has changed since it was read is left to the next turn.
+func (t *Turn) RecordExpiry(ctx context.Context, m *Machine, end time.Time) error {
+	after := m.Bootstrap.DeepCopyObject().(client.Object)
+	date := map[string]string{clusterv1.MachineCertificatesExpiryDateAnnotation: end.UTC().Format(time.RFC3339)}
+	if changed := annotations.AddAnnotations(after, date); !changed {
+		return nil
+	}
+	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(m.Bootstrap, client.MergeFromWithOptimisticLock{}))
+	if IgnoreStale(err) != nil {
+		return fmt.Errorf("recording when the certificate of Machine %s expires: %w", m.Name, err)
+	}
+	if err == nil {
+		m.Bootstrap = after
+	}
+	return nil
 }

@@ -115,6 +115,11 @@ func (t *Turn) recordUpdate(ctx context.Context, step plan.Step) error {
 	}
 	t.Replace(after)
 	t.Memory.Writes.ExpectMachine(after)
+	return t.markRecorded(ctx, u)
+}
+
+// markRecorded notes on a NodeUpgrade that the machine's objects say what it made of it; nil: there is none.
+func (t *Turn) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) error {
 	if u == nil {
 		return nil
 	}
@@ -165,6 +170,11 @@ func (t *Turn) syncUpdates(ctx context.Context) error {
 	if err := t.upgrades().Sync(ctx, t.Updates, t.updateGroup(), machines, t.Facts.Group.Paused || t.Facts.Group.UpdatesPaused); err != nil {
 		return err
 	}
+	return t.requestUpdates(ctx, outdated)
+}
+
+// requestUpdates notes on the group's object, where somebody else upgrades machines in place, that some are outdated, or takes the note off.
+func (t *Turn) requestUpdates(ctx context.Context, outdated bool) error {
 	wanted := ""
 	if outdated && t.Facts.Policy.InPlace == plan.InPlaceExternal {
 		wanted = t.Spec.Version

@@ -128,16 +128,21 @@ func (f FilesSeen) age(t *Turn, moving bool) time.Duration {
 	return SlowTime
 }
 
+// isOld reports whether kubeadm's files are to be looked at again: they were seen too long ago, or for another spec.
+func (f FilesSeen) isOld(t *Turn, spec string, moving bool) bool {
+	return f.of != spec || t.Facts.Now.Sub(f.Read) >= f.age(t, moving)
+}
+
 // ObserveKubeadm finds out whether kubeadm's files in the cluster are behind what is wanted, and adds what is to be written. They
 // are asked for when a machine is outdated or missing, when the spec has changed, and now and then.
 func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
 	o, m := &t.Facts, &t.Memory.Files
-	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable || len(o.Uncontrolled) > 0 {
+	if !o.Group.Initialized || !t.Inspects() || len(o.Uncontrolled) > 0 {
 		return nil
 	}
 	from := fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration())
-	moving := len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
-	if m.of != from || o.Now.Sub(m.Read) >= m.age(t, moving) {
+	moving := t.machinesChange()
+	if m.isOld(t, from, moving) {
 		behind, err := t.files().Behind(ctx, t.Cluster, want)
 		if err != nil && moving {
 			// Machines that join with an old configuration would be as old themselves.
@@ -149,6 +154,18 @@ func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
 	}
 	t.addFiles(m.behind)
 	return nil
+}
+
+// machinesChange reports whether machines are to be made or to go: there are not as many as wanted, or some are outdated.
+func (t *Turn) machinesChange() bool {
+	o := t.Facts
+	return len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
+}
+
+// Inspects reports whether this turn looks at what is inside the cluster: it answers, and the group is neither paused nor being deleted.
+func (t *Turn) Inspects() bool {
+	o := t.Facts
+	return !o.Group.Deleting && !o.Group.Paused && o.Cluster.Reachable
 }
 
 // addFiles adds what of kubeadm's files is to be written, by us or by a person.
@@ -187,7 +204,7 @@ func (t *Turn) WriteKubeadm(ctx context.Context, chore string, want kubeadm.Want
 // never turns back.
 func (t *Turn) ObserveInit(ctx context.Context, tokens bool) {
 	o := &t.Facts
-	if o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
+	if o.Group.Initialized || !t.Inspects() {
 		return
 	}
 	// A machine that is deleted while it initialises takes the cluster with it; those that

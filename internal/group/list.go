@@ -34,6 +34,10 @@ func ListMachines(ctx context.Context, from client.Reader, of client.Object, clu
 	if err != nil {
 		return Machines{}, fmt.Errorf("listing the Machines of cluster %s: %w", cluster, err)
 	}
+	isOther := machine.IsControlPlane
+	if selector != nil {
+		isOther = func(m *clusterv1.Machine) bool { return selector.Matches(labels.Set(m.Labels)) }
+	}
 	var list Machines
 	for i := range all.Items {
 		m := &all.Items[i]
@@ -42,10 +46,10 @@ func ListMachines(ctx context.Context, from client.Reader, of client.Object, clu
 			list.Ours = append(list.Ours, m)
 		case selector == nil && machine.IsEtcd(m):
 			// It outlives the control plane, which needs it to the end.
-		case selector == nil && !machine.IsControlPlane(m), selector != nil && !selector.Matches(labels.Set(m.Labels)):
-			list.Workers = append(list.Workers, m.Name)
-		default:
+		case isOther(m):
 			list.Others = append(list.Others, m)
+		default:
+			list.Workers = append(list.Workers, m.Name)
 		}
 	}
 	slices.SortFunc(list.Ours, machine.Compare)

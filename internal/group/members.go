@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -46,6 +47,20 @@ func (o *Observation) memberName(m *Machine) string {
 // MachineOf returns the name of the machine that one member runs or will run on.
 func (o *Observation) MachineOf(m etcd.Member) string { return o.Match([]etcd.Member{m}).Hosts[m.ID] }
 
+// Address is the internal IP address of a machine: its Node's, or else its Machine's; empty: neither is known.
+func (m *Machine) Address() string {
+	ip := machine.InternalIP(m.Machine)
+	if m.Node != nil {
+		ip = cmp.Or(machine.NodeIP(m.Node), ip)
+	}
+	return ip
+}
+
+// hasLeft reports whether the member of a machine that is being deleted was removed, or need not be waited for any more.
+func (o *Observation) hasLeft(m *Machine) bool {
+	return m.Facts.Deleting && (!m.Facts.Hook || m.Facts.Name == o.Left)
+}
+
 // Dial returns a way to the etcd of a Node.
 type Dial func(node, ip string) etcd.Target
 
@@ -59,24 +74,18 @@ func (o *Observation) Targets(to Dial) []etcd.Target {
 	var targets []etcd.Target
 	known := map[string]bool{}
 	for _, m := range o.Machines {
-		name, ip := m.Facts.Host, machine.InternalIP(m.Machine)
+		name := m.Facts.Host
 		if name == "" {
 			continue
 		}
-		if m.Node != nil && machine.NodeIP(m.Node) != "" {
-			ip = machine.NodeIP(m.Node)
-		}
 		known[name] = true
-		if facts := m.Facts; facts.Deleting && (!facts.Hook || facts.Name == o.Left) {
-			continue // its member has left, and waiting for the answer of what is going costs up to 2 s
+		if o.hasLeft(m) {
+			continue // waiting for the answer of what is going costs up to 2 s
 		}
-		targets = append(targets, to(name, ip))
+		targets = append(targets, to(name, m.Address()))
 	}
-	for i := range o.View.Nodes {
-		node := &o.View.Nodes[i]
-		if _, controls := node.Labels[machine.NodeLabel]; controls && !known[node.Name] {
-			targets = append(targets, to(node.Name, machine.NodeIP(node)))
-		}
+	for _, node := range o.otherNodes(known) {
+		targets = append(targets, to(node.Name, machine.NodeIP(node)))
 	}
 	slices.SortFunc(targets, func(a, b etcd.Target) int { return strings.Compare(a.Name, b.Name) })
 	return targets

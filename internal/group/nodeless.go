@@ -25,8 +25,7 @@ func (t *Turn) seeNodeless() {
 func (o *Observation) memberTargets(to Dial) []etcd.Target {
 	var targets []etcd.Target
 	for _, m := range o.Machines {
-		leaves := m.Facts.Deleting && (!m.Facts.Hook || m.Name == o.Left)
-		if ip := machine.InternalIP(m.Machine); ip != "" && !leaves {
+		if ip := machine.InternalIP(m.Machine); ip != "" && !o.hasLeft(m) {
 			targets = append(targets, to(m.Name, ip))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -231,22 +232,7 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 func (o *Observation) NewestFact(of client.Object) time.Time {
 	times := []time.Time{of.GetCreationTimestamp().Time}
 	for _, m := range o.Machines {
-		times = append(times, m.Facts.UpSince, m.CreationTimestamp.Time)
-		if gone := m.DeletionTimestamp; gone != nil {
-			times = append(times, gone.Time)
-		}
-		for _, c := range m.Status.Conditions {
-			if c.Type == clusterv1.MachineDeletingCondition {
-				times = append(times, c.LastTransitionTime.Time)
-			}
-		}
-		if m.Node != nil {
-			for _, c := range m.Node.Status.Conditions {
-				if c.Type == corev1.NodeReady {
-					times = append(times, c.LastTransitionTime.Time)
-				}
-			}
-		}
+		times = append(times, m.changes()...)
 	}
 	for _, pod := range o.View.Pods {
 		for _, c := range pod.Status.Conditions {
@@ -259,13 +245,34 @@ func (o *Observation) NewestFact(of client.Object) time.Time {
 		times = append(times, m.Since)
 	}
 	if o.Cluster != nil {
-		for _, c := range o.Cluster.Status.Conditions {
-			if c.Type == clusterv1.ClusterInfrastructureReadyCondition {
-				times = append(times, c.LastTransitionTime.Time)
-			}
+		times = append(times, changeOf(o.Cluster, clusterv1.ClusterInfrastructureReadyCondition))
+	}
+	return slices.MaxFunc(times, time.Time.Compare)
+}
+
+// changes are when that of a machine and its Node changed that decisions wait for; what did not happen has the zero time.
+func (m *Machine) changes() []time.Time {
+	times := []time.Time{m.Facts.UpSince, m.CreationTimestamp.Time, changeOf(m.Machine, clusterv1.MachineDeletingCondition)}
+	if gone := m.DeletionTimestamp; gone != nil {
+		times = append(times, gone.Time)
+	}
+	if m.Node == nil {
+		return times
+	}
+	for _, c := range m.Node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			times = append(times, c.LastTransitionTime.Time)
 		}
 	}
-	return slices.MaxFunc(times, func(a, b time.Time) int { return a.Compare(b) })
+	return times
+}
+
+// changeOf is when a condition of an object changed last; zero: the object does not have it.
+func changeOf(of conditions.Getter, kind string) time.Time {
+	if at := conditions.GetLastTransitionTime(of, kind); at != nil {
+		return at.Time
+	}
+	return time.Time{}
 }
 
 // cannotJoin says why nothing on a machine will add a member to etcd any more; empty: it may,

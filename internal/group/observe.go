@@ -69,9 +69,7 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 	if wait := t.Memory.Parts.Unseen(t.parts(), t.Facts.Now); wait > 0 {
 		return nil, wait, nil
 	}
-	if t.Facts.Group.PartialCreate == "" {
-		t.Facts.Group.PartialCreate = t.Memory.begun
-	}
+	t.Facts.Group.PartialCreate = cmp.Or(t.Facts.Group.PartialCreate, t.Memory.begun)
 	if t.Nodeless {
 		t.seeNodeless()
 	} else {
@@ -144,13 +142,9 @@ func (t *Turn) addWanted() {
 // read adds all that the management cluster knows.
 func (t *Turn) read(ctx context.Context, machines Machines) error {
 	if t.Facts.Group.Deleting {
-		pools, err := ListMachinePools(ctx, t.Client, t.Object.GetNamespace(), t.Cluster.Name)
-		if err != nil {
-			return err
-		}
-		t.Facts.Workers = slices.Sorted(slices.Values(slices.Concat(t.Facts.Workers, pools)))
+		return t.addMachinePools(ctx)
 	}
-	if t.Facts.Group.Paused || t.Facts.Group.Deleting {
+	if t.Facts.Group.Paused {
 		return nil
 	}
 	if err := t.addUncontrolled(ctx, machines.Others); err != nil {
@@ -166,13 +160,21 @@ func (t *Turn) read(ctx context.Context, machines Machines) error {
 	if err := t.readUpdates(ctx); err != nil {
 		return err
 	}
-	if len(machines.Ours) < t.Facts.Want.Replicas+t.Facts.Policy.Surge {
-		begun, err := t.begun(ctx)
-		if err != nil {
-			return err
-		}
-		t.Facts.Group.PartialCreate = begun
+	if len(machines.Ours) >= t.Facts.Want.Replicas+t.Facts.Policy.Surge {
+		return nil
 	}
+	var err error
+	t.Facts.Group.PartialCreate, err = t.begun(ctx)
+	return err
+}
+
+// addMachinePools adds the MachinePools of the cluster to its workers.
+func (t *Turn) addMachinePools(ctx context.Context) error {
+	pools, err := ListMachinePools(ctx, t.Client, t.Object.GetNamespace(), t.Cluster.Name)
+	if err != nil {
+		return err
+	}
+	t.Facts.Workers = slices.Sorted(slices.Values(slices.Concat(t.Facts.Workers, pools)))
 	return nil
 }
 

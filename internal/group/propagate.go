@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -23,16 +22,22 @@ func (t *Turn) propagate(ctx context.Context) error {
 				return err
 			}
 		}
-		if m.Bootstrap != nil && wanted.Config.Differs {
-			if err := t.relabel(ctx, m.Bootstrap, wanted.Config); err != nil {
-				return fmt.Errorf("writing labels and annotations of %s %s: %w", m.Spec.Bootstrap.ConfigRef.Kind, m.Bootstrap.GetName(), err)
-			}
+		if err := t.propagateMetadata(ctx, m, wanted); err != nil {
+			return err
 		}
-		if m.Infrastructure != nil && wanted.Infrastructure.Differs {
-			if err := t.relabel(ctx, m.Infrastructure, wanted.Infrastructure); err != nil {
-				return fmt.Errorf("writing labels and annotations of %s %s: %w", m.Infrastructure.GetKind(), m.Infrastructure.GetName(), err)
-			}
+	}
+	return nil
+}
+
+// propagateMetadata writes labels and annotations of a machine's bootstrap object and infrastructure.
+func (t *Turn) propagateMetadata(ctx context.Context, m *Machine, wanted drift.Changes) error {
+	if m.Bootstrap != nil && wanted.Config.Differs {
+		if err := t.relabel(ctx, m.Spec.Bootstrap.ConfigRef.Kind, m.Bootstrap, wanted.Config); err != nil {
+			return err
 		}
+	}
+	if m.Infrastructure != nil && wanted.Infrastructure.Differs {
+		return t.relabel(ctx, m.Infrastructure.GetKind(), m.Infrastructure, wanted.Infrastructure)
 	}
 	return nil
 }
@@ -58,7 +63,7 @@ func (t *Turn) propagateMachine(ctx context.Context, on *Machine, wanted drift.M
 		after.OwnerReferences = util.EnsureOwnerRef(after.OwnerReferences, t.ControllerRef())
 	}
 	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if isStale(err) {
 		return nil
 	}
 	if err != nil {
@@ -69,10 +74,13 @@ func (t *Turn) propagateMachine(ctx context.Context, on *Machine, wanted drift.M
 	return nil
 }
 
-// relabel writes labels and annotations of an object.
-func (t *Turn) relabel(ctx context.Context, before client.Object, wanted drift.Metadata) error {
+// relabel writes labels and annotations of an object of a kind.
+func (t *Turn) relabel(ctx context.Context, kind string, before client.Object, wanted drift.Metadata) error {
 	after := before.DeepCopyObject().(client.Object)
 	after.SetLabels(wanted.Labels)
 	after.SetAnnotations(wanted.Annotations)
-	return client.IgnoreNotFound(t.Client.Patch(ctx, after, client.MergeFrom(before)))
+	if err := t.Client.Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing labels and annotations of %s %s: %w", kind, before.GetName(), err)
+	}
+	return nil
 }

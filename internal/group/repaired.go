@@ -37,8 +37,7 @@ func (t *Turn) staleRepair(d plan.Decision) bool {
 		if m.DeletionTimestamp.IsZero() {
 			staying++
 		}
-		made := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
-		if made != nil && made.Machine == given.Machine && made.Timestamp.Equal(&given.Timestamp) {
+		if isMadeFor(m, given) {
 			return true
 		}
 	}
@@ -47,6 +46,12 @@ func (t *Turn) staleRepair(d plan.Decision) bool {
 		wanted += t.Facts.Policy.Surge
 	}
 	return staying >= wanted
+}
+
+// isMadeFor reports whether a machine was made for one that was given up.
+func isMadeFor(m *Machine, given *Replacement) bool {
+	made := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation)
+	return made != nil && made.Machine == given.Machine && made.Timestamp.Equal(&given.Timestamp)
 }
 
 // rollsOutAfter reports whether a rollout goes on after a repair: what was given up may have been the machine that it

@@ -55,30 +55,43 @@ const (
 
 // Again returns when to look again after a decision.
 func (t *Turn) Again(d plan.Decision) time.Duration {
-	o := t.Facts
-	soon := SoonAtRest
+	var soon time.Duration
 	switch {
 	case d.Step.Acts():
 		soon = SoonAfterAct
-	case o.Group.Paused:
+	case t.Facts.Group.Paused:
 		return 0
-	case t.Nodeless && !t.Cluster.DeletionTimestamp.IsZero():
-		soon = SoonBusy // etcd goes after the control plane, whose object is not watched
-	case o.Want.Refused.Reason != "", len(o.Uncontrolled) > 0, o.Cluster.Template != "":
-		soon = SoonMissing
-	case !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable:
-		soon = SoonInit
-	case t.Surveys() && t.Busy():
-		soon = SoonBusy
-		if o.Now.Sub(t.NewestFact(t.Object)) > longWithoutNew {
-			soon = SoonLongBusy
-		}
-		soon = max(soon, t.Retry)
+	default:
+		soon = t.pace()
 	}
 	if d.Again > 0 {
 		soon = min(soon, d.Again)
 	}
 	return soon
+}
+
+// pace is how soon to look again for the sake of what was observed, whatever was decided.
+func (t *Turn) pace() time.Duration {
+	o := t.Facts
+	switch {
+	case t.Nodeless && !t.Cluster.DeletionTimestamp.IsZero():
+		return SoonBusy // etcd goes after the control plane, whose object is not watched
+	case o.Want.Refused.Reason != "", len(o.Uncontrolled) > 0, o.Cluster.Template != "":
+		return SoonMissing
+	case t.isInitializing():
+		return SoonInit
+	case !t.Surveys() || !t.Busy():
+		return SoonAtRest
+	case o.Now.Sub(t.NewestFact(t.Object)) > longWithoutNew:
+		return max(SoonLongBusy, t.Retry)
+	}
+	return max(SoonBusy, t.Retry)
+}
+
+// isInitializing reports whether the first machine's API server answers, and nobody knows yet whether kubeadm is done there.
+func (t *Turn) isInitializing() bool {
+	o := t.Facts
+	return !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable
 }
 
 // asker asks the members of the group's etcd. It reads the turn, which must not be changed while it asks.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 
@@ -58,8 +56,6 @@ func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfi
 		missing = append(missing, found.keysElsewhere(t)...)
 	}
 	switch {
-	case found.broken != "" && !t.Facts.Group.Initialized:
-		t.Refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: found.broken})
 	case found.broken != "":
 		t.noteBroken(found.broken)
 	case len(found.given) > 0:
@@ -139,7 +135,7 @@ func (t *Turn) ControlSecrets(ctx context.Context, but ...secret.Purpose) error 
 		err = certs.Own(ctx, t.APIReader, t.Client, t.Cluster, m.disowned, t.ControllerRef())
 	}
 	switch {
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+	case isStale(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("keeping the secrets of cluster %s: %w", t.Cluster.Name, err)

@@ -24,7 +24,7 @@ type TokensDropped struct {
 // is logged and holds up nothing else.
 func (t *Turn) DropTokens(ctx context.Context) {
 	o, last := t.Facts, &t.Memory.Tokens
-	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
+	if !o.Group.Initialized || !t.Inspects() {
 		return
 	}
 	var joined []string

@@ -62,21 +62,33 @@ func (e Write) metBy(object client.Object, machines []*clusterv1.Machine) bool {
 	if e.Machine == "" {
 		return notBefore(object.GetResourceVersion(), e.Version)
 	}
-	for _, m := range machines {
-		if m.Name != e.Machine || e.UID != "" && m.UID != e.UID {
-			continue
-		}
-		switch {
-		case e.Deleted:
-			return !m.DeletionTimestamp.IsZero()
-		case e.Released:
-			return !machine.HasHook(m)
-		}
-		return notBefore(m.ResourceVersion, e.Version)
+	i := slices.IndexFunc(machines, e.isOf)
+	switch {
+	case i < 0:
+		// Not there: shown, where the write removes; not yet, where it creates.
+		return e.Deleted || e.Released || e.UID != ""
+	case e.Deleted:
+		return !machines[i].DeletionTimestamp.IsZero()
+	case e.Released:
+		return !machine.HasHook(machines[i])
 	}
-	// Not there: shown, where the write removes; not yet, where it creates.
-	return e.Deleted || e.Released || e.UID != ""
+	return notBefore(machines[i].ResourceVersion, e.Version)
 }
+
+// isOf reports whether it is a Machine that was written.
+func (e Write) isOf(m *clusterv1.Machine) bool {
+	return m.Name == e.Machine && (e.UID == "" || m.UID == e.UID)
+}
+
+// IgnoreStale returns nil for the failure of a write whose object has changed, or is gone, since it was read: the next turn sees it as it is.
+func IgnoreStale(err error) error {
+	if isStale(err) {
+		return nil
+	}
+	return err
+}
+
+func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 // notBefore reports whether a resource version is not older than another. Where
 // they cannot be compared, waiting would never end.

@@ -90,11 +90,9 @@ func (s Store) Begin(ctx context.Context, g Group, all, behind []string, machine
 	if err != nil {
 		return err
 	}
-	for i := range nodes {
-		u := &nodes[i]
-		if of := u.Spec.Machine.Name; of != machine && !updates.IsRecorded(u) && slices.Contains(all, of) {
-			return conflict(u.Name, "another machine is being upgraded")
-		}
+	others := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == machine })
+	if u := underWay(nodes, others); u != nil {
+		return conflict(u.Name, "another machine is being upgraded")
 	}
 	parent, err := s.ensureGroup(ctx, g, behind, machine)
 	if err != nil {
@@ -104,11 +102,22 @@ func (s Store) Begin(ctx context.Context, g Group, all, behind []string, machine
 	if i := slices.IndexFunc(nodes, func(u NodeUpgrade) bool { return u.Name == made.Name }); i >= 0 {
 		return s.reuse(ctx, &nodes[i])
 	}
-	if err := s.Client.Create(ctx, made); err != nil {
-		if apierrors.IsAlreadyExists(err) {
-			return conflict(made.Name, "it was made in this moment")
-		}
+	err = s.Client.Create(ctx, made)
+	if apierrors.IsAlreadyExists(err) {
+		return conflict(made.Name, "it was made in this moment")
+	}
+	if err != nil {
 		return fmt.Errorf("creating NodeUpgrade %s: %w", made.Name, err)
+	}
+	return nil
+}
+
+// underWay is an upgrade of one of some machines that is not recorded yet; nil: there is none.
+func underWay(nodes []NodeUpgrade, machines []string) *NodeUpgrade {
+	for i := range nodes {
+		if u := &nodes[i]; !updates.IsRecorded(u) && slices.Contains(machines, u.Spec.Machine.Name) {
+			return u
+		}
 	}
 	return nil
 }
@@ -132,11 +141,16 @@ func (s Store) ensureGroup(ctx context.Context, g Group, behind []string, machin
 	if owner == nil || owner.UID != g.Owner.UID {
 		return nil, fmt.Errorf("creating ControlPlaneUpgrade %s: the name is taken by one that does not belong to %s %s", wanted.Name, g.Ref.Kind, g.Name)
 	}
-	fits := slices.ContainsFunc(there.Spec.MachinesRequireUpgrade, func(r upgradev1.MachineReference) bool { return r.Name == machine })
-	if fits && there.DeletionTimestamp.IsZero() && !ptr.Deref(there.Status.Ready, false) {
-		return there, nil
+	if !isOpenFor(there, machine) {
+		return nil, s.makeRoom(ctx, there)
 	}
-	return nil, s.makeRoom(ctx, there)
+	return there, nil
+}
+
+// isOpenFor reports whether a ControlPlaneUpgrade was made for a machine too, and is not done.
+func isOpenFor(u *upgradev1.ControlPlaneUpgrade, machine string) bool {
+	named := slices.ContainsFunc(u.Spec.MachinesRequireUpgrade, func(r upgradev1.MachineReference) bool { return r.Name == machine })
+	return named && u.DeletionTimestamp.IsZero() && !ptr.Deref(u.Status.Ready, false)
 }
 
 // reuse takes a NodeUpgrade of the same name for the one that was to be made, unless its work was recorded before: then it makes room.
