@@ -56,7 +56,7 @@ func (m *Machine) Address() string {
 	return ip
 }
 
-// hasLeft reports whether the member of a machine that is being deleted was removed, or need not be waited for any more.
+// hasLeft reports whether the member of a machine has left etcd: the machine is being deleted, and its hook was released or its member removed.
 func (o *Observation) hasLeft(m *Machine) bool {
 	return m.Facts.Deleting && (!m.Facts.Hook || m.Facts.Name == o.Left)
 }

@@ -250,7 +250,7 @@ func (o *Observation) NewestFact(of client.Object) time.Time {
 	return slices.MaxFunc(times, time.Time.Compare)
 }
 
-// changes are when that of a machine and its Node changed that decisions wait for; what did not happen has the zero time.
+// changes are the times at which a machine and its Node became what decisions wait for; zero: they have not.
 func (m *Machine) changes() []time.Time {
 	times := []time.Time{m.Facts.UpSince, m.CreationTimestamp.Time, changeOf(m.Machine, clusterv1.MachineDeletingCondition)}
 	if gone := m.DeletionTimestamp; gone != nil {
