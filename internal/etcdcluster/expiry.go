@@ -3,14 +3,10 @@ package etcdcluster
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	"github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -41,18 +37,8 @@ func recordExpiries(ctx context.Context, t *group.Turn) error {
 		if config == nil || m.Facts.Deleting || ends[m.Name].IsZero() {
 			continue
 		}
-		end := ends[m.Name].UTC().Format(time.RFC3339)
-		if config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation] == end {
-			continue
-		}
-		after := config.DeepCopy()
-		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, end)
-		err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{}))
-		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("recording when the certificate of the member on Machine %s expires: %w", m.Name, err)
-		}
-		if err == nil {
-			m.Bootstrap = after
+		if err := t.RecordExpiry(ctx, m, ends[m.Name]); err != nil {
+			return err
 		}
 	}
 	return nil

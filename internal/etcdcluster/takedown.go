@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,7 +57,7 @@ func workersRemain(ctx context.Context, t *group.Turn) (bool, error) {
 func deleteOnce(ctx context.Context, c client.Client, o client.Object) error {
 	uid := o.GetUID()
 	err := c.Delete(ctx, o.DeepCopyObject().(client.Object), client.Preconditions{UID: &uid})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if group.IgnoreStale(err) != nil {
 		return fmt.Errorf("deleting %s with its cluster: %w", o.GetName(), err)
 	}
 	return nil

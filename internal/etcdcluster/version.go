@@ -58,16 +58,28 @@ func leap(want string, members []version.Version) string {
 	case len(members) == 0:
 		return ""
 	}
-	oldest, newest := members[0], members[len(members)-1]
+	return leapFrom(members[0], members[len(members)-1], to)
+}
+
+// leapFrom says why members of a version cannot take the place of those from the oldest to the newest; empty: they can.
+func leapFrom(oldest, newest, want version.Version) string {
 	switch {
-	case to.Major != oldest.Major || to.Minor > oldest.Minor+1:
+	case skips(oldest, want):
 		return fmt.Sprintf("it is %s, and a member has %s: one minor version at a time, v%d.%d would be accepted", want, oldest, oldest.Major, oldest.Minor+1)
-	case to.Major != newest.Major || to.Minor < newest.Minor-1:
+	case skips(want, newest):
 		return fmt.Sprintf("it is %s, and a member has %s: one minor version at a time, v%d.%d would be accepted", want, newest, newest.Major, newest.Minor-1)
-	case version.CompareMinor(to, newest) < 0 && version.CompareMinor(to, last35) == 0 && version.Compare(to, last35) < 0:
+	case version.CompareMinor(want, newest) < 0 && isEarly35(want):
 		return fmt.Sprintf("it is %s, and a member has %s: 3.6 takes the voters of that version for learners; %s or later of 3.5 would be accepted", want, newest, last35)
-	case version.CompareMinor(to, oldest) > 0 && version.CompareMinor(oldest, last35) == 0 && version.Compare(oldest, last35) < 0:
+	case version.CompareMinor(want, oldest) > 0 && isEarly35(oldest):
 		return fmt.Sprintf("it is %s, and a member has %s: 3.6 takes the voters of that version for learners; %s or later of 3.5 first would be accepted", want, oldest, last35)
 	}
 	return ""
+}
+
+// skips reports whether a version is more than one minor version above another, or of another major one.
+func skips(from, to version.Version) bool { return to.Major != from.Major || to.Minor > from.Minor+1 }
+
+// isEarly35 reports whether a version is one of 3.5 whose members cannot be beside those of 3.6.
+func isEarly35(v version.Version) bool {
+	return version.CompareMinor(v, last35) == 0 && version.Compare(v, last35) < 0
 }

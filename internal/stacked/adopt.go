@@ -17,14 +17,12 @@ import (
 
 // Unadoptable implements group.Kind.
 func (*Kind) Unadoptable(ctx context.Context, t *group.Turn, m *clusterv1.Machine) (string, error) {
-	config := m.Spec.Bootstrap.ConfigRef
-	switch {
-	case !m.DeletionTimestamp.IsZero():
+	if !m.DeletionTimestamp.IsZero() {
 		return "", nil // it is let go of in good order, whatever it was made of
-	case !config.IsDefined():
-		return "it refers to no KubeadmConfig", nil
-	case config.Kind != "KubeadmConfig" || config.APIGroup != bootstrapv1.GroupVersion.Group:
-		return fmt.Sprintf("its bootstrap configuration is %s %s of %s, no KubeadmConfig of %s", config.Kind, config.Name, config.APIGroup, bootstrapv1.GroupVersion.Group), nil
+	}
+	config := m.Spec.Bootstrap.ConfigRef
+	if against := noKubeadmConfig(config); against != "" {
+		return against, nil
 	}
 	if against := machine.TooFar(t.Spec.Version, m.Spec.Version); against != "" {
 		return against, nil
@@ -41,6 +39,17 @@ func (*Kind) Unadoptable(ctx context.Context, t *group.Turn, m *clusterv1.Machin
 		return "it joined as a worker, and a machine keeps its role: a new one is made for the control plane", nil
 	}
 	return "", nil
+}
+
+// noKubeadmConfig says how a Machine refers to something else than a KubeadmConfig; empty: it refers to one.
+func noKubeadmConfig(config clusterv1.ContractVersionedObjectReference) string {
+	switch {
+	case !config.IsDefined():
+		return "it refers to no KubeadmConfig"
+	case config.Kind != "KubeadmConfig" || config.APIGroup != bootstrapv1.GroupVersion.Group:
+		return fmt.Sprintf("its bootstrap configuration is %s %s of %s, no KubeadmConfig of %s", config.Kind, config.Name, config.APIGroup, bootstrapv1.GroupVersion.Group)
+	}
+	return ""
 }
 
 // Adopt implements group.Kind: the cluster's secrets and the KubeadmConfig become the control plane's own.

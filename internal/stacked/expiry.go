@@ -3,16 +3,13 @@ package stacked
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/certs"
@@ -45,8 +42,7 @@ func (k *Kind) observeExpiries(ctx context.Context, t *group.Turn) {
 
 // mayAsk reports whether the API server of a machine is there to be asked.
 func mayAsk(t *group.Turn, m *group.Machine) bool {
-	o := t.Facts
-	if !o.Group.Initialized || o.Group.Deleting || o.Group.Paused || !o.Cluster.Reachable {
+	if !t.Facts.Group.Initialized || !t.Inspects() {
 		return false
 	}
 	return !m.Facts.Deleting && m.Facts.Host != "" && slices.ContainsFunc(m.Facts.Components, func(c plan.Component) bool {
@@ -73,11 +69,7 @@ func (k *Kind) askExpiry(ctx context.Context, t *group.Turn, into *group.Expirie
 
 // apiServerOf is the way to the API server of a machine.
 func apiServerOf(t *group.Turn, target *group.Machine) func(context.Context) (net.Conn, error) {
-	ip := machine.InternalIP(target.Machine)
-	if target.Node != nil {
-		ip = cmp.Or(machine.NodeIP(target.Node), ip)
-	}
-	return t.Workload.Dial(t.ClusterKey(), target.Facts.Host, ip, machine.APIServerPort(kubeadmConfig(target)))
+	return t.Workload.Dial(t.ClusterKey(), target.Facts.Host, target.Address(), machine.APIServerPort(kubeadmConfig(target)))
 }
 
 // recordExpiries writes into the KubeadmConfigs when the certificates of the API servers expire, as upstream's controller
@@ -93,11 +85,8 @@ func recordExpiries(ctx context.Context, t *group.Turn) error {
 		if !m.expiries.Note(on.UID, recorded) || on.CertificateEnd.IsZero() {
 			continue
 		}
-		after := kubeadmConfig(on).DeepCopy()
-		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, on.CertificateEnd.UTC().Format(time.RFC3339))
-		err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(kubeadmConfig(on), client.MergeFromWithOptimisticLock{}))
-		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("recording when the certificates of Machine %s expire: %w", on.Name, err)
+		if err := t.RecordExpiry(ctx, on, on.CertificateEnd); err != nil {
+			return err
 		}
 	}
 	return nil

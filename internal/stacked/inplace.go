@@ -31,18 +31,13 @@ func (*Kind) Record(ctx context.Context, t *group.Turn, m *group.Machine, after 
 	if err != nil {
 		return err
 	}
-	write := func(object metav1.Object) {
-		if _, dated := object.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation]; dated && !end.IsZero() {
-			object.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation] = end.UTC().Format(time.RFC3339)
-		}
-	}
-	write(after)
+	redate(after, end)
 	config := kubeadmConfig(m)
 	if config == nil {
 		return nil
 	}
 	written := config.DeepCopy()
-	write(written)
+	redate(written, end)
 	if known {
 		written.Spec.ClusterConfiguration = record
 	}
@@ -56,6 +51,13 @@ func (*Kind) Record(ctx context.Context, t *group.Turn, m *group.Machine, after 
 
 // renewedTime is how long an API server may take to show its new certificate.
 const renewedTime = 3 * time.Second
+
+// redate writes anew when certificates expire, where an object says so and it is known.
+func redate(object metav1.Object, end time.Time) {
+	if _, dated := object.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation]; dated && !end.IsZero() {
+		object.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation] = end.UTC().Format(time.RFC3339)
+	}
+}
 
 // newEnd asks the API server of a machine that was upgraded when its certificate expires now. Zero: nothing was done on the node, or nobody recorded
 // when the one before expires.
