@@ -40,21 +40,34 @@ func (c Config) Validate() error {
 	}
 	seen := map[string]bool{}
 	for i, b := range c.Backends {
-		if b.Name == "" {
-			errs = append(errs, fmt.Errorf("backends[%d].name is empty, want a name", i))
-		}
+		errs = append(errs, b.validate(fmt.Sprintf("backends[%d]", i))...)
 		if seen[b.Name] {
 			errs = append(errs, fmt.Errorf("backends[%d].name is %q, which another backend has, want each name once", i, b.Name))
 		}
 		seen[b.Name] = true
-		if _, err := netip.ParseAddrPort(b.Address); err != nil {
-			errs = append(errs, fmt.Errorf("backends[%d].address is %q, want an IP address and port", i, b.Address))
-		}
-		if u, err := url.Parse(b.Probe); b.Probe != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			errs = append(errs, fmt.Errorf("backends[%d].probe is %q, want a URL with http or https", i, b.Probe))
-		}
 	}
 	return errors.Join(errs...)
+}
+
+// validate says what is wrong with the backend at a path of a configuration.
+func (b Backend) validate(at string) []error {
+	var errs []error
+	if b.Name == "" {
+		errs = append(errs, fmt.Errorf("%s.name is empty, want a name", at))
+	}
+	if _, err := netip.ParseAddrPort(b.Address); err != nil {
+		errs = append(errs, fmt.Errorf("%s.address is %q, want an IP address and port", at, b.Address))
+	}
+	if b.Probe != "" && !isHTTP(b.Probe) {
+		errs = append(errs, fmt.Errorf("%s.probe is %q, want a URL with http or https", at, b.Probe))
+	}
+	return errs
+}
+
+// isHTTP reports whether a text is a URL with a host, to be asked over HTTP or HTTPS.
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // Save writes the configuration so that a reader sees the old or the new one, never a part.

@@ -89,19 +89,24 @@ func (s *server) run(ctx context.Context) error {
 	return errors.Join(err, s.tell(true))
 }
 
+// soon tells when to look at the connections before the next tick; nil: there is no need.
+func (p *pool) soon() <-chan time.Time {
+	switch {
+	case p.isClosing():
+		return time.After(lookClosing)
+	case p.isOwed(time.Now()):
+		return time.After(lookSilent)
+	}
+	return nil
+}
+
 // attend keeps configuration, connections and status in step until ctx ends or the configuration is gone for good.
 func (s *server) attend(ctx context.Context) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
 		s.closeDoomed()
-		var soon <-chan time.Time
-		switch {
-		case s.pool.isClosing():
-			soon = time.After(lookClosing)
-		case s.pool.isOwed(time.Now()):
-			soon = time.After(lookSilent)
-		}
+		soon := s.pool.soon()
 		select {
 		case <-ctx.Done():
 			return
