@@ -89,18 +89,25 @@ func checkCluster(name string, cluster *clientcmdapi.Cluster) error {
 	if field := otherField(cluster, clusterFields); field != "" {
 		return refuse("cluster", name, field, "only "+strings.Join(clusterFields[:5], ", ")+" are accepted")
 	}
-	server, err := url.Parse(cluster.Server)
-	if err != nil || server.Scheme != "https" || server.Hostname() == "" || server.User != nil || server.RawQuery != "" || server.Fragment != "" {
+	if !isServer(cluster.Server) {
 		return refuse("cluster", name, "server", "it must be https://HOST[:PORT][/PATH]")
 	}
-	if cluster.ProxyURL == "" {
-		return nil
-	}
-	proxy, err := url.Parse(cluster.ProxyURL)
-	if err != nil || !slices.Contains([]string{"http", "https", "socks5"}, proxy.Scheme) || proxy.Hostname() == "" {
+	if cluster.ProxyURL != "" && !isProxy(cluster.ProxyURL) {
 		return refuse("cluster", name, "proxy-url", "it must be http://, https:// or socks5:// and a host")
 	}
 	return nil
+}
+
+// isServer reports whether an address is one of HTTPS, with a host and nothing else but a port and a path.
+func isServer(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+// isProxy reports whether an address is that of a proxy on a host.
+func isProxy(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) && u.Hostname() != ""
 }
 
 // otherField returns the name of the first field that is set and is not one of the accepted; empty: there is none. The
