@@ -228,8 +228,15 @@ func (s Seen) Status(of *upgradev1.ControlPlaneUpgrade, machines []Machine, paus
 			underway = wanted.Name + ": " + message(u)
 		}
 	}
-	ready := require == 0
-	st.RequireUpgrade, st.Upgraded, st.Ready = ptr.To(require), ptr.To(upgraded), ptr.To(ready)
+	st.RequireUpgrade, st.Upgraded, st.Ready = ptr.To(require), ptr.To(upgraded), ptr.To(require == 0)
+	describe(next, underway, paused)
+	return *st
+}
+
+// describe writes the conditions of an upgrade whose numbers and failures are known. underway says how far the node is that is upgraded now;
+// empty: none is.
+func describe(next *upgradev1.ControlPlaneUpgrade, underway string, paused bool) {
+	st, ready := &next.Status, *next.Status.Ready
 	progress := metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionTrue, Reason: upgradev1.Running, Message: cmp.Or(underway, "between two nodes")}
 	switch {
 	case ready:
@@ -245,7 +252,6 @@ func (s Seen) Status(of *upgradev1.ControlPlaneUpgrade, machines []Machine, paus
 	}
 	conditions.Set(next, progress)
 	conditions.Set(next, completed)
-	return *st
 }
 
 // HasOpen reports whether a NodeUpgrade that belongs to a ControlPlaneUpgrade is not recorded yet.
