@@ -67,12 +67,17 @@ func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, conf
 	for _, purposes := range [][]string{s.Missing, s.Given, s.Keyless, s.Disowned} {
 		slices.Sort(purposes)
 	}
+	s.Broken = brokenOf(given)
+	return s, nil
+}
+
+// brokenOf says what is wrong with what was given; empty: nothing is.
+func brokenOf(given pki.Given) string {
 	var broken []string
 	for _, f := range pki.Check(given) {
 		broken = append(broken, f.String())
 	}
-	s.Broken = strings.Join(broken, "; ")
-	return s, nil
+	return strings.Join(broken, "; ")
 }
 
 // pairOf is what a secret holds.

@@ -82,18 +82,22 @@ func (c *check) read(given Pair) {
 // onlyVerifies reports whether nothing is signed with a role's key.
 func (c *check) onlyVerifies(r Role) bool { return r == EtcdCA && c.ExternalEtcd }
 
-// need says what a pair lacks. The key of an authority may be kept elsewhere, as with kubeadm's external CA mode, where a secret shows it; but
-// no secret is made of a certificate alone. The key for service accounts may not: every machine would make one of its own.
+// mayKeepKeyElsewhere reports whether a pair needs no key. The key of an authority may be kept elsewhere, as with kubeadm's external CA mode,
+// where a secret shows it; but no secret is made of a certificate alone. The key for service accounts may not: every machine would make one of its own.
+func (c *check) mayKeepKeyElsewhere(p *pair) bool {
+	return c.onlyVerifies(p.Role) || authorities[p.Role] && (!p.File || p.secret != nil)
+}
+
+// need says what a pair lacks.
 func (c *check) need(p *pair) {
 	accepted := "a certificate and its key, in PEM,"
 	if p.Role == ServiceAccount {
 		accepted = "a public key and its private key, in PEM,"
 	}
-	keyElsewhere := c.onlyVerifies(p.Role) || authorities[p.Role] && (!p.File || p.secret != nil)
 	for _, d := range []struct {
 		Datum
 		optional bool
-	}{{p.Cert, false}, {p.Key, keyElsewhere}} {
+	}{{p.Cert, false}, {p.Key, c.mayKeepKeyElsewhere(p)}} {
 		switch {
 		case d.Unreadable != "":
 			c.say(d.Where, accepted, "%s", d.Unreadable)
@@ -116,14 +120,19 @@ func (c *check) serviceAccount(p *pair) {
 	}
 }
 
+// agreesWithSecret reports whether a file and the secret of the same authority, where there is one, give the same certificate.
+func (p *pair) agreesWithSecret() bool {
+	return p.secret == nil || len(p.secret.certs) == 0 || slices.ContainsFunc(p.certs, p.secret.certs[0].Equal)
+}
+
 // authority checks a certificate that others are signed with.
 func (c *check) authority(p *pair) {
 	if len(p.certs) == 0 {
 		return
 	}
 	first := p.certs[0]
-	if s := p.secret; s != nil && len(s.certs) > 0 && !slices.ContainsFunc(p.certs, s.certs[0].Equal) {
-		c.say(p.Cert.Where, "the same one, or one of them only,", "is another authority than %s", s.Cert.Where)
+	if !p.agreesWithSecret() {
+		c.say(p.Cert.Where, "the same one, or one of them only,", "is another authority than %s", p.secret.Cert.Where)
 	}
 	if c.onlyVerifies(p.Role) {
 		if !slices.ContainsFunc(p.certs, func(cert *x509.Certificate) bool { return c.ended(cert) == "" }) {
