@@ -44,7 +44,7 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 	for i := range all.Items {
 		m := &all.Items[i]
 		owner := owners[m.Name]
-		if owner == nil || !isEtcd(owner) && !util.IsControlPlaneMachine(owner) {
+		if owner == nil || !hasEndpoint(owner) {
 			continue
 		}
 		found.hasEtcd = found.hasEtcd || isEtcd(owner)
@@ -56,10 +56,18 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 			found.add(m.Name, owner, address, port, !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero())
 		}
 	}
-	for _, list := range [][]balancer.Backend{found.api, found.etcd} {
+	found.sort()
+	return found, nil
+}
+
+// hasEndpoint reports whether an endpoint leads to a Machine: that of the API servers, or that of etcd.
+func hasEndpoint(m *clusterv1.Machine) bool { return isEtcd(m) || util.IsControlPlaneMachine(m) }
+
+// sort orders the machines by name, so that the same machines are the same configuration.
+func (b *backends) sort() {
+	for _, list := range [][]balancer.Backend{b.api, b.etcd} {
 		slices.SortFunc(list, func(a, b balancer.Backend) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	return found, nil
 }
 
 // add adds a machine that can be reached.

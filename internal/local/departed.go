@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -25,10 +26,7 @@ func (r *machineReconciler) forget(ctx context.Context, lm *infrav1.LocalMachine
 	if r.workload == nil || of.cluster == nil || of.machine == nil || isEtcd(of.machine) || !of.cluster.DeletionTimestamp.IsZero() {
 		return
 	}
-	name := of.machine.Status.NodeRef.Name
-	if name == "" {
-		name = lm.Name
-	}
+	name := cmp.Or(of.machine.Status.NodeRef.Name, lm.Name)
 	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
 	defer cancel()
 	c, err := r.workload(ctx, client.ObjectKeyFromObject(of.cluster))

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -134,7 +135,7 @@ func (r *imagesReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if err := r.client.Get(ctx, req.NamespacedName, u); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !u.DeletionTimestamp.IsZero() || ptr.Deref(u.Status.Completed, false) || conditions.IsTrue(u, upgradev1.ImagesAvailable) {
+	if !needsImages(u) {
 		return ctrl.Result{}, nil
 	}
 	machine, err := localMachineOf(ctx, r.client, u.Namespace, u.Spec.Machine.Name)
@@ -148,6 +149,16 @@ func (r *imagesReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	case set == nil:
 		return ctrl.Result{RequeueAfter: awaitBuild}, r.say(ctx, u, imagesBuilding, "images of "+u.Spec.KubernetesVersion+" are being built, which takes minutes the first time")
 	}
+	return r.bring(ctx, u, machine, set)
+}
+
+// needsImages reports whether the upgrade of a node goes on, and does not know of its images yet.
+func needsImages(u *upgradev1.NodeUpgrade) bool {
+	return u.DeletionTimestamp.IsZero() && !ptr.Deref(u.Status.Completed, false) && !conditions.IsTrue(u, upgradev1.ImagesAvailable)
+}
+
+// bring brings images that were built to the machine of a NodeUpgrade, and tells of it.
+func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, machine string, set *artifacts.Set) (ctrl.Result, error) {
 	if files := r.importer.missing(machine, set); len(files) > 0 {
 		if err := r.say(ctx, u, imagesImporting, fmt.Sprintf("%d images are being brought to machine %s", len(files), machine)); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -218,9 +229,17 @@ func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if set == nil {
 		return ctrl.Result{RequeueAfter: awaitBuild}, nil
 	}
+	if err := r.bring(ctx, req.Namespace, wanted.machines, set); err != nil {
+		return ctrl.Result{}, fmt.Errorf("bringing images of %s ahead: %w", wanted.version, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// bring brings images to machines, one after the other. What fails on one holds up no other.
+func (r *aheadReconciler) bring(ctx context.Context, namespace string, machines []upgradev1.MachineReference, set *artifacts.Set) error {
 	var failures []string
-	for _, ref := range wanted.machines {
-		machine, err := localMachineOf(ctx, r.client, req.Namespace, ref.Name)
+	for _, ref := range machines {
+		machine, err := localMachineOf(ctx, r.client, namespace, ref.Name)
 		if err == nil && machine != "" {
 			err = r.importer.bring(ctx, machine, set)
 		}
@@ -229,9 +248,9 @@ func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		}
 	}
 	if len(failures) > 0 {
-		return ctrl.Result{}, fmt.Errorf("bringing images of %s ahead: %s", wanted.version, strings.Join(failures, "; "))
+		return errors.New(strings.Join(failures, "; "))
 	}
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // unfinished is what an upgrade of several nodes wants while not all of them are done; else nil.

@@ -243,9 +243,14 @@ func (r *machineReconciler) beforeDeletion(lm *infrav1.LocalMachine, of owner) (
 	if of.cluster == nil || s.State != sandbox.Running || time.Since(removal(lm)) > drainLimit {
 		return true, false, nil
 	}
-	endpoint := client.ObjectKey{Namespace: lm.Namespace, Name: of.cluster.Spec.InfrastructureRef.Name}
+	return true, !r.endpoints.drained(of.endpoint(lm.Namespace), lm.Name), nil
+}
+
+// endpoint is the one that leads to a machine of a cluster.
+func (of owner) endpoint(namespace string) client.ObjectKey {
+	key := client.ObjectKey{Namespace: namespace, Name: of.cluster.Spec.InfrastructureRef.Name}
 	if of.machine != nil && isEtcd(of.machine) {
-		endpoint = ofEtcd(endpoint)
+		return ofEtcd(key)
 	}
-	return true, !r.endpoints.drained(endpoint, lm.Name), nil
+	return key
 }
