@@ -78,15 +78,10 @@ func (m *machine) startUnits() error {
 	if err != nil {
 		return err
 	}
-	ended, kubeletEnded := make(chan struct{}, 1), make(chan struct{}, 1)
+	ended := map[string]chan struct{}{"containerd": make(chan struct{}, 1), "kubelet": make(chan struct{}, 1)}
 	for _, u := range m.units.known {
-		if u.name == "kubelet" {
-			u.ended = kubeletEnded
-		}
+		u.ended = ended[u.name]
 		// containerd is part of the machine, whatever is enabled: without it nothing of a machine works.
-		if u.name == "containerd" {
-			u.ended = ended
-		}
 		if u.name == "containerd" || u.startsWithMachine() {
 			u.start()
 		}
@@ -98,8 +93,8 @@ func (m *machine) startUnits() error {
 	if !m.boot.Containers {
 		return m.update(func(s *Status) { s.Ready = true })
 	}
-	go m.watchContainerd(ended)
-	go m.watchKubelet(kubeletEnded)
+	go m.watchContainerd(ended["containerd"])
+	go m.watchKubelet(ended["kubelet"])
 	go func() {
 		// Services and pods of the cluster work without it.
 		if err := m.masquerade(); err != nil {
@@ -137,10 +132,7 @@ const (
 func (m *machine) watchContainerd(ended <-chan struct{}) {
 	began, ready := time.Now(), false
 	for {
-		err := containerdAnswers(context.Background())
-		if err == nil && !ready {
-			err = m.importImages()
-		}
+		err := m.askContainerd(ready)
 		ready = err == nil
 		problem := ""
 		// A socket that is not there yet is how every start begins.
@@ -164,6 +156,14 @@ func (m *machine) watchContainerd(ended <-chan struct{}) {
 		}
 		timer.Stop()
 	}
+}
+
+// askContainerd returns an error unless containerd answers. Where it was not ready before, the images are imported.
+func (m *machine) askContainerd(ready bool) error {
+	if err := containerdAnswers(context.Background()); err != nil || ready {
+		return err
+	}
+	return m.importImages()
 }
 
 // restoreStatus takes up what an earlier power-on left.

@@ -229,20 +229,29 @@ func mountCgroups(target string, c Cgroups) error {
 		return fmt.Errorf("mounting the folder of cgroups: %w", err)
 	}
 	for _, h := range c.Hierarchies {
-		dir := filepath.Join(target, h.Name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return fmt.Errorf("making %s: %w", dir, err)
+		if err := h.mount(target); err != nil {
+			return err
 		}
-		if err := unix.Mount("cgroup", dir, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, h.Options); err != nil {
-			return fmt.Errorf("mounting the cgroup hierarchy %s: %w", h.Options, err)
-		}
-		if !strings.Contains(h.Name, ",") {
-			continue
-		}
-		for _, alias := range strings.Split(h.Name, ",") {
-			if err := os.Symlink(h.Name, filepath.Join(target, alias)); err != nil {
-				return fmt.Errorf("naming the cgroup hierarchy %s: %w", alias, err)
-			}
+	}
+	return nil
+}
+
+// mount mounts a hierarchy of the first version in the folder of all. One of several controllers can be found under the name of each.
+func (h Hierarchy) mount(target string) error {
+	dir := filepath.Join(target, h.Name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("making %s: %w", dir, err)
+	}
+	if err := unix.Mount("cgroup", dir, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, h.Options); err != nil {
+		return fmt.Errorf("mounting the cgroup hierarchy %s: %w", h.Options, err)
+	}
+	aliases := strings.Split(h.Name, ",")
+	if len(aliases) == 1 {
+		return nil
+	}
+	for _, alias := range aliases {
+		if err := os.Symlink(h.Name, filepath.Join(target, alias)); err != nil {
+			return fmt.Errorf("naming the cgroup hierarchy %s: %w", alias, err)
 		}
 	}
 	return nil

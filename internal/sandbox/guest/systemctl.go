@@ -96,15 +96,7 @@ func parseCall(args []string) (call, error) {
 		name, value, given := strings.Cut(args[i], "=")
 		switch {
 		case !strings.HasPrefix(name, "-"):
-			if c.verb == "" {
-				c.verb = args[i]
-			} else {
-				c.units = append(c.units, strings.TrimSuffix(args[i], ".service"))
-			}
-		case name == "-q" || name == "--quiet":
-			c.quiet = true
-		case name == "--now":
-			c.now = true
+			c.addWord(args[i])
 		case name == "-p" || name == "--property":
 			if !given {
 				i++
@@ -114,14 +106,37 @@ func parseCall(args []string) (call, error) {
 				value = args[i]
 			}
 			c.properties = append(c.properties, strings.Split(value, ",")...)
-		case name == "--no-block":
-			c.noBlock = true
-		case slices.Contains([]string{"--no-pager", "--system", "-f", "--force", "-l", "--full", "--no-ask-password"}, name):
-		default:
+		case !c.setOption(name):
 			return c, fmt.Errorf("unrecognized option '%s'", name)
 		}
 	}
 	return c, nil
+}
+
+// addWord adds what is no option: the verb, and then units.
+func (c *call) addWord(word string) {
+	if c.verb == "" {
+		c.verb = word
+		return
+	}
+	c.units = append(c.units, strings.TrimSuffix(word, ".service"))
+}
+
+// setOption sets an option without a value, and reports whether it is known.
+func (c *call) setOption(name string) bool {
+	switch name {
+	case "-q", "--quiet":
+		c.quiet = true
+	case "--now":
+		c.now = true
+	case "--no-block":
+		c.noBlock = true
+	case "--no-pager", "--system", "-f", "--force", "-l", "--full", "--no-ask-password":
+		// Here they change nothing.
+	default:
+		return false
+	}
+	return true
 }
 
 // verbs that act on units, each with what systemctl says when there is no such unit.
@@ -166,8 +181,7 @@ func systemctl(t *units, args []string) answer {
 		// Units are built in, or read anew before each start.
 		return answer{}
 	}
-	verb, ok := verbs[c.verb]
-	if !ok {
+	if _, ok := verbs[c.verb]; !ok {
 		return answer{Err: fmt.Sprintf("Unknown command verb %q: this machine knows %s.\n", c.verb, strings.Join(knownVerbs(), ", ")), Code: exitFailed}
 	}
 	if len(c.units) == 0 {
@@ -175,16 +189,7 @@ func systemctl(t *units, args []string) answer {
 	}
 	var all answer
 	for _, name := range c.units {
-		var one answer
-		u, err := t.find(name)
-		switch {
-		case err != nil:
-			one = answer{Err: fmt.Sprintf("Failed to %s %s.service: %v\n", c.verb, name, err), Code: exitFailed}
-		case u == nil:
-			one = verb.missing(name)
-		default:
-			one = verb.run(u, c)
-		}
+		one := answerFor(t, c, name)
 		if c.quiet {
 			one.Out = ""
 		}
@@ -194,6 +199,19 @@ func systemctl(t *units, args []string) answer {
 		}
 	}
 	return all
+}
+
+// answerFor carries a call out on one of its units.
+func answerFor(t *units, c call, name string) answer {
+	verb := verbs[c.verb]
+	u, err := t.find(name)
+	switch {
+	case err != nil:
+		return answer{Err: fmt.Sprintf("Failed to %s %s.service: %v\n", c.verb, name, err), Code: exitFailed}
+	case u == nil:
+		return verb.missing(name)
+	}
+	return verb.run(u, c)
 }
 
 func knownVerbs() []string {

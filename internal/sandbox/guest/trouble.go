@@ -104,14 +104,16 @@ func (m *machine) watchKubelet(ended <-chan struct{}) {
 		case <-quiet:
 			recent = nil
 		}
-		err := m.update(func(s *Status) {
-			// The first errors stay: whoever is told of them shall not be told anew with each end.
-			if s.Bootstrap.Phase == Succeeded && (trouble == "" || s.Kubelet == "") {
-				s.Kubelet = trouble
-			}
-		})
-		if err != nil {
+		if err := m.update(func(s *Status) { s.noteKubelet(trouble) }); err != nil {
 			m.say("%v", err)
 		}
+	}
+}
+
+// noteKubelet notes why the kubelet does not stay up; empty: it does. The first errors stay: whoever is told of them shall not be told anew
+// with each end.
+func (s *Status) noteKubelet(trouble string) {
+	if s.Bootstrap.Phase == Succeeded && (trouble == "" || s.Kubelet == "") {
+		s.Kubelet = trouble
 	}
 }
