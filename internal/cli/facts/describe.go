@@ -146,6 +146,11 @@ func (s Seen) workers() []report.Workers {
 		}
 		out = append(out, w)
 	}
+	return append(out, s.otherMachines(taken)...)
+}
+
+// otherMachines are those of each etcd cluster that is not known here, and last those of none, but for the control plane's and those that are taken.
+func (s Seen) otherMachines(taken map[string]bool) []report.Workers {
 	rest := map[string]*report.Workers{}
 	for j := range s.Objects.Machines {
 		m := &s.Objects.Machines[j]
@@ -159,6 +164,7 @@ func (s Seen) workers() []report.Workers {
 		rest[of].Machines = append(rest[of].Machines, s.machine(m))
 		rest[of].Replicas++
 	}
+	var out []report.Workers
 	// Those of no etcd cluster have the empty name, which sorts first.
 	for _, of := range slices.Backward(slices.Sorted(maps.Keys(rest))) {
 		out = append(out, *rest[of])

@@ -23,6 +23,23 @@ func (c Cluster) Check(versions []string) error {
 	if err := checkKind(c.Kind); err != nil {
 		return err
 	}
+	if err := c.checkNumbers(); err != nil {
+		return err
+	}
+	if c.Eager && c.Kind == ControlPlane {
+		return fmt.Errorf("--eager is given with --kind %s: it would be accepted with --kind %s, whose bootstrap objects Quorate makes", ControlPlane, KubeadmControlPlane)
+	}
+	if policies := InPlacePolicies(); !slices.Contains(policies, string(c.policy())) {
+		return fmt.Errorf("--in-place is %q: %s would be accepted", c.policy(), strings.Join(policies, ", "))
+	}
+	if err := checkVersion("--kubernetes-version", c.Version, versions); err != nil {
+		return err
+	}
+	return checkDomains(c.FailureDomains)
+}
+
+// checkNumbers says which number of machines would not be accepted.
+func (c Cluster) checkNumbers() error {
 	if err := checkReplicas("--replicas", int64(c.Replicas)); err != nil {
 		return err
 	}
@@ -35,16 +52,7 @@ func (c Cluster) Check(versions []string) error {
 	if c.MaxParallel < 0 {
 		return fmt.Errorf("--max-parallel is %d: 1 or more would be accepted, or 0 for as many as are missing", c.MaxParallel)
 	}
-	if c.Eager && c.Kind == ControlPlane {
-		return fmt.Errorf("--eager is given with --kind %s: it would be accepted with --kind %s, whose bootstrap objects Quorate makes", ControlPlane, KubeadmControlPlane)
-	}
-	if policies := InPlacePolicies(); !slices.Contains(policies, string(c.policy())) {
-		return fmt.Errorf("--in-place is %q: %s would be accepted", c.policy(), strings.Join(policies, ", "))
-	}
-	if err := checkVersion("--kubernetes-version", c.Version, versions); err != nil {
-		return err
-	}
-	return checkDomains(c.FailureDomains)
+	return nil
 }
 
 // policy is InPlace, or its default.

@@ -81,12 +81,17 @@ func (c *Cluster) adoptEtcd(have inventory, given func(flag string) bool) ([]Ste
 	if c.Etcd != replicas {
 		steps = append(steps, Step{What: fmt.Sprintf("machines of etcd: %d -> %d", replicas, c.Etcd), Object: etcd, Patch: nested(writeReplicas(c.Etcd), replicasPath)})
 	}
+	return append(steps, c.adoptEtcdVersion(etcd, given("etcd-version"))...), nil
+}
+
+// adoptEtcdVersion takes over the version of etcd, unless one was given, or returns its change.
+func (c *Cluster) adoptEtcdVersion(etcd *unstructured.Unstructured, given bool) []Step {
 	version, _, _ := unstructured.NestedString(etcd.Object, "spec", "version")
-	if !given("etcd-version") {
+	if !given {
 		c.EtcdVersion = version
 	}
-	if version != c.EtcdVersion {
-		steps = append(steps, Step{What: fmt.Sprintf("version of etcd: %s -> %s", version, c.EtcdVersion), Object: etcd, Patch: nested(c.EtcdVersion, []string{"spec", "version"})})
+	if version == c.EtcdVersion {
+		return nil
 	}
-	return steps, nil
+	return []Step{{What: fmt.Sprintf("version of etcd: %s -> %s", version, c.EtcdVersion), Object: etcd, Patch: nested(c.EtcdVersion, []string{"spec", "version"})}}
 }

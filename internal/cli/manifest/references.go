@@ -116,24 +116,8 @@ func checkVersionAt(o *unstructured.Unstructured, where string, versions []strin
 
 func checkReferences(o *unstructured.Unstructured, given map[Reference]bool, exists func(Reference) (bool, error)) error {
 	for _, field := range referenceFields[o.GroupVersionKind().GroupKind()] {
-		m, found, _ := unstructured.NestedStringMap(o.Object, strings.Split(field, ".")...)
-		if !found {
-			continue
-		}
-		r := Reference{
-			schema.GroupKind{Group: m["apiGroup"], Kind: m["kind"]},
-			client.ObjectKey{Namespace: namespace(o), Name: m["name"]},
-		}
-		if m["apiGroup"] == "" {
-			r.Group = schema.FromAPIVersionAndKind(m["apiVersion"], m["kind"]).Group // the form of Cluster API's v1beta1
-		}
-		if cluster := o.GetLabels()[clusterv1.ClusterNameLabel]; field == etcdField && r.Name == "" {
-			if cluster == "" {
-				continue // the Cluster that owns the control plane says which
-			}
-			r.Name = etcdName(cluster)
-		}
-		if given[r] {
+		r, named := referenceIn(o, field)
+		if !named || given[r] {
 			continue
 		}
 		there, err := exists(r)
@@ -145,6 +129,27 @@ func checkReferences(o *unstructured.Unstructured, given map[Reference]bool, exi
 		}
 	}
 	return nil
+}
+
+// referenceIn returns what a field of an object refers to; false: it refers to nothing, or only the Cluster that owns the object says to what.
+func referenceIn(o *unstructured.Unstructured, field string) (Reference, bool) {
+	m, found, _ := unstructured.NestedStringMap(o.Object, strings.Split(field, ".")...)
+	if !found {
+		return Reference{}, false
+	}
+	r := Reference{
+		schema.GroupKind{Group: m["apiGroup"], Kind: m["kind"]},
+		client.ObjectKey{Namespace: namespace(o), Name: m["name"]},
+	}
+	if m["apiGroup"] == "" {
+		r.Group = schema.FromAPIVersionAndKind(m["apiVersion"], m["kind"]).Group // the form of Cluster API's v1beta1
+	}
+	if field != etcdField || r.Name != "" {
+		return r, true
+	}
+	cluster := o.GetLabels()[clusterv1.ClusterNameLabel]
+	r.Name = etcdName(cluster)
+	return r, cluster != ""
 }
 
 // Clusters are the names of the Clusters among objects.

@@ -222,12 +222,7 @@ func (c Cluster) Missing() string {
 		missing = append(missing, e.missing()...)
 	}
 	for _, w := range c.Workers {
-		if !w.Current {
-			add("the controller has not seen the newest spec of %s yet", w.Name)
-		}
-		if w.Name != "" {
-			missing = append(missing, missingMachines(w.Name, w.Replicas, w.Machines)...)
-		}
+		missing = append(missing, w.missing()...)
 	}
 	return strings.Join(missing, "; ")
 }
@@ -256,6 +251,18 @@ func (e EtcdCluster) missing() []string {
 	missing := missingMachines(e.Name, e.Replicas, e.Machines)
 	if e.Next.Step != "" && e.Next.Step != string(plan.Nothing) {
 		missing = append(missing, e.Name+" is not at rest: "+shorten(e.Next.span().Text, longestNext))
+	}
+	return missing
+}
+
+// missing says what keeps workers from being as wanted. Of machines of no MachineDeployment nothing is wanted.
+func (w Workers) missing() []string {
+	var missing []string
+	if !w.Current {
+		missing = append(missing, "the controller has not seen the newest spec of "+w.Name+" yet")
+	}
+	if w.Name != "" {
+		missing = append(missing, missingMachines(w.Name, w.Replicas, w.Machines)...)
 	}
 	return missing
 }

@@ -8,6 +8,11 @@ import (
 	"github.com/quorate/quorate/internal/plan"
 )
 
+// etcdIsApart reports whether etcd is that of an EtcdCluster, which has a branch of its own.
+func (c Cluster) etcdIsApart() bool {
+	return !c.Etcd.Managed && !c.Etcd.Operated && len(c.EtcdClusters) > 0
+}
+
 // Tree draws the cluster, its control plane, machines, etcd, on whichever machines it runs, and workers.
 func (c Cluster) Tree() []screen.Line {
 	head := screen.Line{{Text: c.Name, Colour: screen.Strong}, {Text: "  "}, c.phase()}
@@ -19,7 +24,7 @@ func (c Cluster) Tree() []screen.Line {
 		lines = append(lines, screen.Line{{Text: "   "}, {Text: c.Problem, Colour: screen.Doubt}})
 	}
 	branches := [][]screen.Line{c.controlPlaneBranch()}
-	if elsewhere := !c.Etcd.Managed && !c.Etcd.Operated && len(c.EtcdClusters) > 0; c.ControlPlane.Name != "" && !elsewhere {
+	if c.ControlPlane.Name != "" && !c.etcdIsApart() {
 		branches = append(branches, c.Etcd.branch())
 	}
 	for _, e := range c.EtcdClusters {
