@@ -122,23 +122,22 @@ func (c *Controller) follow(ctx context.Context, s *scope, name string) error {
 // bookkeep keeps the MachineDeploymentUpgrade, its status, and the annotation for others.
 func (c *Controller) bookkeep(ctx context.Context, s *scope, o workerplan.Observed, d workerplan.Decision) error {
 	behind := o.Behind()
-	if err := c.annotate(ctx, s, o.Policy == plan.InPlaceExternal && len(behind) > 0); err != nil {
+	if err := c.annotate(ctx, s, o); err != nil {
 		return err
 	}
-	ours := o.Policy == plan.InPlacePreferred || o.Policy == plan.InPlaceOnly
-	if s.current == nil && ours && len(behind) > 0 {
+	if s.current == nil && isOurs(o.Policy) && len(behind) > 0 {
 		if err := c.createUpgrade(ctx, s, behind); err != nil {
 			return err
 		}
 	}
-	if s.current != nil {
-		if err := c.report(ctx, s, o, d); err != nil {
-			return err
-		}
+	if err := c.report(ctx, s, o, d); err != nil || d.Step.Verb != workerplan.Nothing {
+		return err
 	}
-	if d.Step.Verb != workerplan.Nothing {
-		return nil
-	}
+	return c.dropOtherUpgrades(ctx, s)
+}
+
+// dropOtherUpgrades deletes the MachineDeploymentUpgrades of what was wanted before.
+func (c *Controller) dropOtherUpgrades(ctx context.Context, s *scope) error {
 	for i := range s.upgrades {
 		if u := &s.upgrades[i]; u.Name != s.upgradeName() {
 			if err := c.delete(ctx, u); err != nil {
@@ -149,8 +148,9 @@ func (c *Controller) bookkeep(ctx context.Context, s *scope, o workerplan.Observ
 	return nil
 }
 
-// annotate tells others that machines are behind, or takes that back.
-func (c *Controller) annotate(ctx context.Context, s *scope, needed bool) error {
+// annotate tells others, where they are to upgrade machines in place, that some are behind, or takes that back.
+func (c *Controller) annotate(ctx context.Context, s *scope, o workerplan.Observed) error {
+	needed := o.Policy == plan.InPlaceExternal && len(o.Behind()) > 0
 	md, version := s.deployment, s.deployment.Spec.Template.Spec.Version
 	said, on := md.Annotations[upgradev1.NeededAnnotation]
 	if needed && said == version || !needed && !on {
@@ -195,11 +195,27 @@ func (c *Controller) createUpgrade(ctx context.Context, s *scope, behind []worke
 	return nil
 }
 
-// report writes the status of the upgrade.
+// report writes the status of the upgrade, if there is one.
 func (c *Controller) report(ctx context.Context, s *scope, o workerplan.Observed, d workerplan.Decision) error {
+	if s.current == nil {
+		return nil
+	}
+	after := s.current.DeepCopy()
+	describe(after, o, d)
+	if equality.Semantic.DeepEqual(s.current.Status, after.Status) {
+		return nil
+	}
+	if err := c.Client.Status().Patch(ctx, after, client.MergeFrom(s.current)); err != nil {
+		return fmt.Errorf("writing the status of MachineDeploymentUpgrade %s: %w", after.Name, err)
+	}
+	s.current = after
+	return nil
+}
+
+// describe writes into the status of an upgrade how far it is.
+func describe(after *upgradev1.MachineDeploymentUpgrade, o workerplan.Observed, d workerplan.Decision) {
 	behind := len(o.Behind())
 	ready := behind == 0 && d.Step.Verb == workerplan.Nothing
-	after := s.current.DeepCopy()
 	after.Status.RequireUpgrade, after.Status.Upgraded = ptr.To(int64(behind)), ptr.To(int64(len(o.Machines)-behind))
 	after.Status.Ready, after.Status.ObservedGeneration, after.Status.Failures = ptr.To(ready), after.Generation, nil
 	for _, m := range o.Machines {
@@ -215,12 +231,4 @@ func (c *Controller) report(ctx context.Context, s *scope, o workerplan.Observed
 	}
 	conditions.Set(after, metav1.Condition{Type: upgradev1.Progressing, Status: progressing, Reason: d.Reason, Message: d.Message})
 	conditions.Set(after, metav1.Condition{Type: upgradev1.Completed, Status: completed, Reason: d.Reason})
-	if equality.Semantic.DeepEqual(s.current.Status, after.Status) {
-		return nil
-	}
-	if err := c.Client.Status().Patch(ctx, after, client.MergeFrom(s.current)); err != nil {
-		return fmt.Errorf("writing the status of MachineDeploymentUpgrade %s: %w", after.Name, err)
-	}
-	s.current = after
-	return nil
 }

@@ -79,19 +79,23 @@ func (c *Controller) read(ctx context.Context, s *scope) error {
 	}
 	slices.SortFunc(s.machines, machine.Compare)
 	s.upgrades = slices.DeleteFunc(upgrades.Items, func(u upgradev1.MachineDeploymentUpgrade) bool { return u.Spec.MachineDeployment.Name != md.Name })
-	for i := range s.upgrades {
-		if s.upgrades[i].Name == s.upgradeName() {
-			s.current = &s.upgrades[i]
-		}
+	if i := slices.IndexFunc(s.upgrades, func(u upgradev1.MachineDeploymentUpgrade) bool { return u.Name == s.upgradeName() }); i >= 0 {
+		s.current = &s.upgrades[i]
 	}
-	s.nodes = map[string]*upgradev1.NodeUpgrade{}
-	slices.SortFunc(nodes.Items, func(a, b upgradev1.NodeUpgrade) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for i := range nodes.Items {
-		if u := &nodes.Items[i]; u.Annotations[upgradev1.RecordedAnnotation] == "" && u.DeletionTimestamp.IsZero() {
-			s.nodes[u.Spec.Machine.Name] = u
-		}
-	}
+	s.nodes = openUpgrades(nodes.Items)
 	return nil
+}
+
+// openUpgrades are the NodeUpgrades that are not recorded yet, by the names of their Machines; of several of one Machine, the newest.
+func openUpgrades(nodes []upgradev1.NodeUpgrade) map[string]*upgradev1.NodeUpgrade {
+	open := map[string]*upgradev1.NodeUpgrade{}
+	slices.SortFunc(nodes, func(a, b upgradev1.NodeUpgrade) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for i := range nodes {
+		if u := &nodes[i]; u.Annotations[upgradev1.RecordedAnnotation] == "" && u.DeletionTimestamp.IsZero() {
+			open[u.Spec.Machine.Name] = u
+		}
+	}
+	return open
 }
 
 // setOf is the MachineSet that controls a Machine; nil: none of this MachineDeployment's does.
@@ -114,14 +118,9 @@ func (c *Controller) observe(ctx context.Context, s *scope) (workerplan.Observed
 	o := workerplan.Observed{
 		Policy: policy, Held: s.held(), Version: md.Spec.Template.Spec.Version,
 		OnDelete:       md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
-		MaxUnavailable: 1,
+		MaxUnavailable: s.maxUnavailable(),
 	}
-	if s.current != nil {
-		o.MaxUnavailable = int(ptr.Deref(s.current.Spec.MaxUnavailable, 1))
-	} else if n := maxUnavailable(md); n > 1 {
-		o.MaxUnavailable = n
-	}
-	if policy == plan.InPlacePreferred || policy == plan.InPlaceOnly {
+	if isOurs(policy) {
 		if o.ControlPlane, err = c.controlPlaneFirst(ctx, s); err != nil {
 			return o, err
 		}
@@ -187,6 +186,19 @@ func differs(ms *clusterv1.MachineSet, md *clusterv1.MachineDeployment) string {
 	return strings.Join(result.LogMessages, "; ")
 }
 
+// isOurs reports whether a policy has machines upgraded in place, and not by somebody else.
+func isOurs(policy plan.InPlace) bool {
+	return policy == plan.InPlacePreferred || policy == plan.InPlaceOnly
+}
+
+// maxUnavailable is how many machines may be away at once: what the upgrade was made with, before it is made what the annotation says.
+func (s *scope) maxUnavailable() int {
+	if s.current != nil {
+		return int(ptr.Deref(s.current.Spec.MaxUnavailable, 1))
+	}
+	return maxUnavailable(s.deployment)
+}
+
 // maxUnavailable is what the MachineDeployment's annotation says; 1 where it says nothing that is a number.
 func maxUnavailable(md *clusterv1.MachineDeployment) int {
 	n := 0
@@ -220,18 +232,28 @@ func behind(controlPlane *unstructured.Unstructured, wanted string) string {
 		if !found && path[0] == "spec" {
 			continue // a control plane without versions of its own
 		}
-		has, err := version.Parse(said)
-		want, wantErr := version.Parse(wanted)
-		if err == nil && wantErr == nil && version.Compare(has, want) < 0 {
+		if isOlder(said, wanted) {
 			return fmt.Sprintf("%s has %s in %s, and goes first", name, said, strings.Join(path, "."))
 		}
 	}
-	list, _, _ := unstructured.NestedSlice(controlPlane.Object, "status", "conditions")
-	for _, one := range list {
-		condition, _ := one.(map[string]any)
-		if condition["type"] == clusterv1.RollingOutCondition && condition["status"] == string(metav1.ConditionTrue) {
-			return name + " is rolling out, and goes first"
-		}
+	if isRollingOut(controlPlane) {
+		return name + " is rolling out, and goes first"
 	}
 	return ""
+}
+
+// isOlder reports whether a version is older than another. Of what is no version nothing is said.
+func isOlder(said, than string) bool {
+	a, errA := version.Parse(said)
+	b, errB := version.Parse(than)
+	return errA == nil && errB == nil && version.Compare(a, b) < 0
+}
+
+// isRollingOut reports whether a control plane's condition says that it replaces machines.
+func isRollingOut(controlPlane *unstructured.Unstructured) bool {
+	list, _, _ := unstructured.NestedSlice(controlPlane.Object, "status", "conditions")
+	return slices.ContainsFunc(list, func(one any) bool {
+		condition, _ := one.(map[string]any)
+		return condition["type"] == clusterv1.RollingOutCondition && condition["status"] == string(metav1.ConditionTrue)
+	})
 }
