@@ -247,9 +247,9 @@ func (r *machineReconciler) beforeDeletion(lm *infrav1.LocalMachine, of owner) (
 }
 
 // endpoint is the one that leads to a machine of a cluster.
-func (of owner) endpoint(namespace string) client.ObjectKey {
-	key := client.ObjectKey{Namespace: namespace, Name: of.cluster.Spec.InfrastructureRef.Name}
-	if of.machine != nil && isEtcd(of.machine) {
+func (o owner) endpoint(namespace string) client.ObjectKey {
+	key := client.ObjectKey{Namespace: namespace, Name: o.cluster.Spec.InfrastructureRef.Name}
+	if o.machine != nil && isEtcd(o.machine) {
 		return ofEtcd(key)
 	}
 	return key
