@@ -109,6 +109,14 @@ func (w *World) count(is func(*host) bool) int {
 	return n
 }
 
+// first returns the first of some hosts that is so; nil: none is.
+func first(hosts []*host, is func(*host) bool) *host {
+	if i := slices.IndexFunc(hosts, is); i >= 0 {
+		return hosts[i]
+	}
+	return nil
+}
+
 // broken: it will never come up, and somebody must delete it.
 func (h *host) broken() bool { return !h.alive() || h.stuck || h.failed != "" }
 

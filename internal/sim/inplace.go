@@ -258,10 +258,5 @@ func (w *World) isReplaced(h *host) bool {
 
 // updating is a host that is updated in place, but one, and that something holds; nil: there is none.
 func (w *World) updating(but *host) *host {
-	for _, h := range w.hosts {
-		if h != but && h.isUpdating() && !w.isDoomed(h) {
-			return h
-		}
-	}
-	return nil
+	return first(w.hosts, func(h *host) bool { return h != but && h.isUpdating() && !w.isDoomed(h) })
 }

@@ -75,7 +75,7 @@ func (w *World) judgeUpdateAround(s plan.Step) {
 // judgeUpdateCompany: none comes, goes or ails, and the quorum is the others'.
 func (w *World) judgeUpdateCompany(h *host, s plan.Step) {
 	for _, o := range w.hosts {
-		if !w.isStaying(o) || o.stage != up || o.hasFailedUpdate() || o.marked != "" || o.gate || !o.unready.IsZero() || !w.works(o) {
+		if !w.staysWell(o) {
 			w.blame("%s, and %s is not well", s, o.name)
 		}
 	}
@@ -91,6 +91,11 @@ func (w *World) judgeUpdateCompany(h *host, s plan.Step) {
 	if h.member == w.leader {
 		w.blame("%s, whose member leads", s)
 	}
+}
+
+// staysWell: a host has come up and works, nothing is known against it, and nobody wants it to go.
+func (w *World) staysWell(h *host) bool {
+	return w.isStaying(h) && h.stage == up && !h.hasFailedUpdate() && h.marked == "" && !h.gate && h.unready.IsZero() && w.works(h)
 }
 
 // judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives.

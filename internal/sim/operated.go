@@ -49,29 +49,23 @@ func (w *World) operates() {
 
 // operatorWork is what the operator does next; nil: nothing. It adds members before it removes any.
 func (w *World) operatorWork() func() {
-	for _, h := range w.hosts {
-		if h.theirs && h.deleting && !slices.Contains(w.seats, h) {
-			return func() {
-				w.tell("the operator lets %s go", h.name)
-				h.theirs = false
-			}
+	if h := first(w.hosts, func(h *host) bool { return h.theirs && h.deleting && !slices.Contains(w.seats, h) }); h != nil {
+		return func() {
+			w.tell("the operator lets %s go", h.name)
+			h.theirs = false
 		}
 	}
-	for _, h := range w.hosts {
-		if w.maySeat(h) {
-			return func() {
-				w.tell("the operator adds a member on %s", h.name)
-				h.theirs = true
-				w.seats = append(w.seats, h)
-			}
+	if h := first(w.hosts, w.maySeat); h != nil {
+		return func() {
+			w.tell("the operator adds a member on %s", h.name)
+			h.theirs = true
+			w.seats = append(w.seats, h)
 		}
 	}
-	for _, h := range w.seats {
-		if w.leavesSeat(h) && w.standsWithout(h) {
-			return func() {
-				w.tell("the operator removes the member of %s", h.name)
-				w.seats = slices.DeleteFunc(w.seats, func(o *host) bool { return o == h })
-			}
+	if h := first(w.seats, func(h *host) bool { return w.leavesSeat(h) && w.standsWithout(h) }); h != nil {
+		return func() {
+			w.tell("the operator removes the member of %s", h.name)
+			w.seats = slices.DeleteFunc(w.seats, func(o *host) bool { return o == h })
 		}
 	}
 	return nil

@@ -513,6 +513,11 @@ func (w *World) isWell(h *host) bool {
 	return h.stage == up && !h.deleting && h.hook && !h.ails() && w.isOurs(h)
 }
 
+// isAsWanted: a member votes, and is that of a machine.
+func (w *World) isAsWanted(m *member) bool {
+	return !m.learner && m.running && !m.corrupt && w.named(m.host.name) == m.host
+}
+
 func (w *World) membersAsWanted() error {
 	switch {
 	case w.setup.Operated && !w.operatedAsWanted():
@@ -521,7 +526,7 @@ func (w *World) membersAsWanted() error {
 		return nil
 	}
 	for _, m := range w.members {
-		if m.learner || !m.running || m.corrupt || w.named(m.host.name) != m.host {
+		if !w.isAsWanted(m) {
 			return fmt.Errorf("the member of %s is not as it should be", m.host.name)
 		}
 	}

@@ -485,16 +485,13 @@ func (w *World) dueForRepair() *host {
 	if !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable || w.setup.InPlace == plan.InPlaceOnly {
 		return nil
 	}
-	for _, h := range w.hosts {
+	return first(w.hosts, func(h *host) bool {
 		if !w.awaitsRepair(h) {
-			continue
+			return false
 		}
 		healthy, all := w.proven(h.member)
-		if healthy > all/2 && w.without(h).complete > 0 {
-			return h
-		}
-	}
-	return nil
+		return healthy > all/2 && w.without(h).complete > 0
+	})
 }
 
 // awaitsRepair: a machine is marked for the first time, and its voter is dead.
@@ -512,12 +509,7 @@ func (w *World) dueToClear() *host {
 	if slices.ContainsFunc(w.members, func(m *member) bool { return w.isStray(m) || !w.isPlaced(m.host) }) {
 		return nil
 	}
-	for _, h := range w.hosts {
-		if w.isOldAndEmpty(h) && w.without(h).complete > 0 {
-			return h
-		}
-	}
-	return nil
+	return first(w.hosts, func(h *host) bool { return w.isOldAndEmpty(h) && w.without(h).complete > 0 })
 }
 
 // isOldAndEmpty: a machine of another spec stays, which has neither a Node nor a member.

@@ -370,19 +370,9 @@ func (w *World) restart() {
 }
 
 func (w *World) number(n int) *host {
-	for _, h := range w.hosts {
-		if h.number == n {
-			return h
-		}
-	}
-	return nil
+	return first(w.hosts, func(h *host) bool { return h.number == n })
 }
 
 func (w *World) named(name string) *host {
-	for _, h := range w.hosts {
-		if h.name == name {
-			return h
-		}
-	}
-	return nil
+	return first(w.hosts, func(h *host) bool { return h.name == name })
 }
