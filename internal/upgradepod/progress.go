@@ -2,7 +2,6 @@ package upgradepod
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,11 +39,11 @@ func observe(pod *corev1.Pod) progress {
 	p := progress{ended: pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded}
 	p.why = strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
 	statuses := map[string]corev1.ContainerStatus{}
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+	for _, s := range append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
 		statuses[s.Name] = s
 	}
 	p.completed = true
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for _, c := range append(append([]corev1.Container(nil), pod.Spec.InitContainers...), pod.Spec.Containers...) {
 		step, known := steps.ByContainer(c.Name)
 		if !known {
 			continue // something added a container of its own
