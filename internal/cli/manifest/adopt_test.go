@@ -38,6 +38,7 @@ func TestSteps(t *testing.T) {
 	inPlace := with(func(c *Cluster) { c.InPlace = controlplanev1.InPlacePreferred })
 	machines := with(func(c *Cluster) { c.Kind, c.AutoRepair = ControlPlane, true })
 	oneByOne := with(func(c *Cluster) { c.Kind, c.MaxParallel = ControlPlane, 1 })
+	apart := with(func(c *Cluster) { c.Etcd, c.EtcdVersion = 3, "3.5.35" })
 	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.35.4", 5, []string{"x"} })
 	for _, tt := range []struct {
 		name   string
@@ -98,6 +99,13 @@ func TestSteps(t *testing.T) {
 		{"machines, limit goes", &oneByOne, demo(), "max-parallel", []string{"machines that may join at once: 1 -> 0"}, `{"spec":{"joins":{"maxParallel":7}}}`, ""},
 		{"machines, repair", &oneByOne, repaired, "auto-repair", []string{"broken machines are replaced"}, `{"spec":{"enableAutorepair":true}}`, ""},
 		{"machines, repair goes", &machines, demo(), "auto-repair", []string{"broken machines are no longer replaced"}, `{"spec":{"enableAutorepair":false}}`, ""},
+		{"another version of etcd", &apart, with(func(c *Cluster) { c.EtcdVersion = "3.6.16" }), "etcd-version", []string{"version of etcd: 3.5.35 -> 3.6.16"}, `{"spec":{"version":"3.6.16"}}`, ""},
+		{"more machines of etcd", &apart, with(func(c *Cluster) { c.Etcd = 5 }), "etcd", []string{"machines of etcd: 3 -> 5"}, `{"spec":{"replicas":5}}`, ""},
+		{"etcd stays", &apart, demo(), "", nil, "", ""},
+		{"etcd goes", &apart, demo(), "etcd", nil, "", "--etcd is 0, and cluster demo has etcd on machines of its own: 1, 3, 5 or 7 would be accepted"},
+		{"etcd comes", new(demo()), apart, "etcd etcd-version", nil, "", "cluster demo has its etcd on the machines of the control plane"},
+		{"a version of stacked etcd", new(demo()), with(func(c *Cluster) { c.EtcdVersion = "3.6.16" }), "etcd-version", nil, "", `--etcd-version is "3.6.16", and cluster demo has its etcd on the machines of the control plane, where it comes with --kubernetes-version`},
+		{"a version of etcd, and no machines for it", nil, with(func(c *Cluster) { c.EtcdVersion = "3.6.16" }), "etcd-version", nil, "", "--etcd is 0: with etcd on machines of its own, such as --etcd 3, it would be accepted"},
 		{"another kind", new(demo()), machines, "kind", nil, "", "--kind is ControlPlane and cluster demo has a KubeadmControlPlane: a control plane does not change its kind"},
 		{"back to the other kind", &machines, demo(), "kind", nil, "", "--kind is KubeadmControlPlane and cluster demo has a ControlPlane"},
 		{"other domains", &old, demo(), "failure-domains", nil, "", `--failure-domains is "a,b,c" and cluster demo has "x"`},

@@ -48,13 +48,11 @@ var etcdVersion = regexp.MustCompile(`^v?3\.\d+\.\d+$`)
 
 // checkEtcd says what is wrong with what was asked for of etcd.
 func (c Cluster) checkEtcd() error {
-	switch {
-	case c.Etcd == 0 && c.EtcdVersion != "":
-		return fmt.Errorf("--etcd-version is %q, and --etcd is 0: with etcd on machines of its own, such as --etcd 3, it would be accepted", c.EtcdVersion)
-	case c.Etcd == 0:
-		return nil
-	case c.EtcdVersion != "" && !etcdVersion.MatchString(c.EtcdVersion):
+	if c.EtcdVersion != "" && !etcdVersion.MatchString(c.EtcdVersion) {
 		return fmt.Errorf("--etcd-version is %q: a version such as 3.6.16 would be accepted", c.EtcdVersion)
+	}
+	if c.Etcd == 0 {
+		return nil
 	}
 	return checkReplicas("--etcd", int64(c.Etcd))
 }
@@ -63,8 +61,12 @@ func (c Cluster) checkEtcd() error {
 func (c *Cluster) adoptEtcd(have inventory, given func(flag string) bool) ([]Step, error) {
 	etcd, exists := have["EtcdCluster "+etcdName(c.Name)], have["Cluster "+c.Name] != nil
 	switch {
+	case !exists && c.Etcd == 0 && c.EtcdVersion != "":
+		return nil, fmt.Errorf("--etcd-version is %q, and --etcd is 0: with etcd on machines of its own, such as --etcd 3, it would be accepted", c.EtcdVersion)
 	case !exists:
 		return nil, nil
+	case etcd == nil && c.EtcdVersion != "":
+		return nil, fmt.Errorf("--etcd-version is %q, and cluster %s has its etcd on the machines of the control plane, where it comes with --kubernetes-version", c.EtcdVersion, c.Name)
 	case etcd == nil && c.Etcd > 0:
 		return nil, fmt.Errorf("--etcd is %d, and cluster %s has its etcd on the machines of the control plane: the data stay where they are; make another cluster with --name", c.Etcd, c.Name)
 	case etcd == nil:
