@@ -98,7 +98,11 @@ func joinNode() error {
 
 // run runs a program to its end and returns what it printed, both streams.
 func run(ctx context.Context, env []string, argv ...string) (string, error) {
+	// A program must not go on beside the one that repeats its step. The kernel ends it with the thread that started it, which is kept for that.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append([]string{"HOME=/root", "PATH=" + strings.Join(searchPath(), ":")}, env...)
 	output, err := cmd.CombinedOutput()
 	if err != nil {

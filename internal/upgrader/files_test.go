@@ -188,6 +188,16 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+// TestAside: the data of each failed upgrade have a place of their own, and after a cut it is the same one.
+func TestAside(t *testing.T) {
+	first := steps.Wanted{ID: "u1", Attempt: 1}
+	again, other := steps.Wanted{ID: "u1", Attempt: 2}, steps.Wanted{ID: "u2", Attempt: 1}
+	names := map[string]bool{aside("/d/etcd", first): true, aside("/d/etcd", again): true, aside("/d/etcd", other): true}
+	if len(names) != 3 || !names["/d/etcd.before-restore-u1-1"] {
+		t.Errorf("%v", names)
+	}
+}
+
 // TestMoveAside: the data of before are kept, also when the snapshot is restored a second time.
 func TestMoveAside(t *testing.T) {
 	s := newScene(t)

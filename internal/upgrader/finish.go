@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -28,6 +29,9 @@ func (n *node) finish(ctx context.Context) (string, error) {
 	}
 	before, err := kubeletFiles()
 	if err != nil {
+		return "", err
+	}
+	if before, err = n.noteKubelet(before); err != nil {
 		return "", err
 	}
 	argv := append([]string{kubeadm}, finishArgs(n.wanted)...)
@@ -50,10 +54,40 @@ func (n *node) finish(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if bytes.Equal(before, after) {
-		return "kubeadm is done", nil
+		return "kubeadm is done", n.forgetKubelet()
 	}
 	// Restarted at the same version it leaves the containers as they are.
-	return "kubeadm is done, and the kubelet was restarted with its new configuration", systemctl(ctx, "restart", "kubelet")
+	if err := systemctl(ctx, "restart", "kubelet"); err != nil {
+		return "", err
+	}
+	return "kubeadm is done, and the kubelet was restarted with its new configuration", n.forgetKubelet()
+}
+
+// noteKubelet returns what the kubelet was started with: what is there now, or what was there when this step began for the first time. A step that was cut off
+// may have written new files without having restarted the kubelet.
+func (l layout) noteKubelet(now []byte) ([]byte, error) {
+	noted, err := os.ReadFile(l.kubeletNote())
+	if err == nil {
+		return noted, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(l.work(), 0o700)
+	}
+	if err == nil {
+		err = atomicfile.Write(l.kubeletNote(), now, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("noting the kubelet's configuration: %w", err)
+	}
+	return now, nil
+}
+
+// forgetKubelet removes the note, when the kubelet runs with what is there.
+func (l layout) forgetKubelet() error {
+	if err := os.Remove(l.kubeletNote()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the note of the kubelet's configuration: %w", err)
+	}
+	return nil
 }
 
 // finishArgs are kubeadm's arguments.

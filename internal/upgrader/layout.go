@@ -29,7 +29,11 @@ const (
 )
 
 // layout is the upgrader's own folder on the node.
-type layout struct{ dir string }
+type layout struct {
+	dir string
+	// image is the folder with the image's files, as the node sees it; empty: there is none, which is so for the service.
+	image string
+}
 
 // The parts of the folder. Stage and saved mirror the node: stage/etc/kubernetes/manifests/etcd.yaml takes the place of the file of that path.
 func (l layout) journalFile() string { return filepath.Join(l.dir, "state.json") }
@@ -40,6 +44,7 @@ func (l layout) stage() string       { return filepath.Join(l.work(), "stage") }
 func (l layout) saved() string       { return filepath.Join(l.work(), "backup") }
 func (l layout) snapshot() string    { return filepath.Join(l.work(), "etcd.db") }
 func (l layout) config() string      { return filepath.Join(l.work(), "kubeadm.yaml") }
+func (l layout) kubeletNote() string { return filepath.Join(l.work(), "kubelet-started-with") }
 
 // clear removes everything but the journal.
 func (l layout) clear() error {
@@ -118,14 +123,20 @@ func installed(name string) string {
 	return file
 }
 
-// program is a program of the new version: the copied one, or the installed one where both are the same.
+// program is a program of the new version: the copied one, or the installed one where both are the same. The last step removes what was copied: when
+// it is repeated, the image still has what the node has not.
 func (l layout) program(name string) (string, error) {
 	path := filepath.Join(l.programs(), name)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if path = installed(name); path == "" {
-		return "", fmt.Errorf("looking for %s: neither the upgrader's folder nor the node has it", name)
+	if path = installed(name); path != "" {
+		return path, nil
 	}
-	return path, nil
+	if path = filepath.Join(l.image, "bin", name); l.image != "" {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("looking for %s: neither the upgrader's folder nor the node has it", name)
 }

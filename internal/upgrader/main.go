@@ -130,7 +130,7 @@ func outside(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.W
 
 // insideMain is the node's part of a step: it writes its result to descriptor 3.
 func insideMain(ctx context.Context, name steps.Name, wanted steps.Wanted, image string, out io.Writer) int {
-	n := &node{layout: layout{dir: home}, wanted: wanted, image: image, out: out}
+	n := &node{layout: layout{dir: home, image: image}, wanted: wanted, out: out}
 	r := n.step(ctx, name)
 	if err := json.NewEncoder(os.NewFile(resultFD, "result")).Encode(r); err != nil {
 		fmt.Fprintf(out, "handing over the result: %v\n", err)
@@ -158,9 +158,7 @@ func result(said string, err error) steps.Result {
 type node struct {
 	layout
 	wanted steps.Wanted
-	// image is the folder with the image's files.
-	image string
-	out   io.Writer
+	out    io.Writer
 	// journal is what the node remembers of this upgrade.
 	journal steps.Journal
 }

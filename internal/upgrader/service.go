@@ -31,7 +31,8 @@ func (s service) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if j.Wanted.ID == "" {
+	if !j.Begun() {
+		// An earlier upgrade left the service, and another one is being prepared: half of that must not be used.
 		s.say("nothing is to be done")
 		return retire(ctx)
 	}
@@ -266,7 +267,7 @@ func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 	if err != nil {
 		return err
 	}
-	fresh, aside := filepath.Join(filepath.Dir(m.dataDir), ".etcd-restored"), m.dataDir+".before-restore"
+	fresh := filepath.Join(filepath.Dir(m.dataDir), ".etcd-restored")
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("restoring etcd's data: %w", err)
 	}
@@ -275,7 +276,7 @@ func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 		"--initial-cluster", m.name+"="+m.peerURL, "--initial-advertise-peer-urls", m.peerURL, "--bump-revision", "1000000000", "--mark-compacted"); err != nil {
 		return fmt.Errorf("restoring etcd's data: %w", err)
 	}
-	if err := moveAside(m.dataDir, aside); err != nil {
+	if err := moveAside(m.dataDir, aside(m.dataDir, j.Wanted)); err != nil {
 		return err
 	}
 	if err := os.Rename(fresh, m.dataDir); err != nil {
@@ -303,14 +304,19 @@ func readMember() (localMember, error) {
 	return m, nil
 }
 
+// aside is where the data are kept that an upgrade's restore replaced: another upgrade, or another try of this one, has a place of its own.
+func aside(dir string, w steps.Wanted) string {
+	return fmt.Sprintf("%s.before-restore-%s-%d", dir, w.ID, w.Attempt)
+}
+
 // moveAside keeps a folder under another name. What was moved by an earlier try is the original, and stays.
-func moveAside(dir, aside string) error {
-	_, err := os.Stat(aside)
+func moveAside(dir, kept string) error {
+	_, err := os.Stat(kept)
 	switch {
 	case err == nil:
 		err = os.RemoveAll(dir)
 	case os.IsNotExist(err):
-		err = os.Rename(dir, aside)
+		err = os.Rename(dir, kept)
 	}
 	if err != nil {
 		return fmt.Errorf("moving %s aside: %w", dir, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/quorate/quorate/internal/atomicfile"
@@ -70,12 +72,26 @@ func (n *node) swap(ctx context.Context) steps.Result {
 
 // startService installs the service, and starts it unless it runs.
 func (n *node) startService(ctx context.Context) error {
-	if !n.journal.Begun() {
-		// From its first start on only the service writes the journal.
+	first := !n.journal.Begun()
+	if first {
+		// That all is prepared is on record before there is a service: without it that does nothing. From its first start on only the service
+		// writes the journal.
+		n.journal.Phase = steps.Preparing
 		if err := n.saveJournal(n.journal); err != nil {
 			return err
 		}
 	}
+	err := n.installService(ctx)
+	if err != nil && first {
+		// Another upgrade of the node would wait forever for one that has not begun.
+		n.journal.Phase = ""
+		err = errors.Join(err, n.saveJournal(n.journal))
+	}
+	return err
+}
+
+// installService writes the service's unit, and has it started now and with the node.
+func (n *node) installService(ctx context.Context) error {
 	if err := atomicfile.Write(unitFile, []byte(n.unitText()), 0o644); err != nil {
 		return err
 	}
@@ -125,8 +141,12 @@ func systemctl(ctx context.Context, args ...string) error {
 	return err
 }
 
-// retire takes the service away: a restart of the node finds nothing to go on with.
+// retire takes the service away: a restart of the node finds nothing to go on with. What was cut off at the end of that finds no unit, which
+// cannot be disabled.
 func retire(ctx context.Context) error {
+	if _, err := os.Stat(unitFile); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err := systemctl(ctx, "disable", unitName); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -344,6 +345,96 @@ func TestReport(t *testing.T) {
 		if code != want {
 			t.Errorf("%+v: exit code %d, want %d", r, code, want)
 		}
+	}
+}
+
+// TestProgram: a program is found in the upgrader's own folder, and when that was removed in the image, so that the last step can be repeated.
+func TestProgram(t *testing.T) {
+	const name = "quorate-has-no-such-program"
+	s := newScene(t)
+	if path, err := s.at.program(name); err == nil {
+		t.Errorf("found nowhere: %s", path)
+	}
+	s.at.image = s.dir + "/image"
+	if path, err := s.at.program(name); err == nil {
+		t.Errorf("not in the image either: %s", path)
+	}
+	want := s.at.image + "/bin/" + name
+	s.write(want, "")
+	if path, err := s.at.program(name); path != want || err != nil {
+		t.Errorf("%s, %v, want %s", path, err, want)
+	}
+	want = s.at.programs() + "/" + name
+	s.write(want, "")
+	if path, err := s.at.program(name); path != want || err != nil {
+		t.Errorf("%s, %v, want %s", path, err, want)
+	}
+}
+
+// TestNote: what the kubelet was started with is noted once, whatever a step that was cut off changed since.
+func TestNote(t *testing.T) {
+	s := newScene(t)
+	s.write(s.at.work()+"/x", "")
+	for _, now := range []string{"before", "after", "later"} {
+		if noted, err := s.at.noteKubelet([]byte(now)); string(noted) != "before" || err != nil {
+			t.Errorf("%s: %q, %v", now, noted, err)
+		}
+	}
+	if err := s.at.forgetKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	if noted, err := s.at.noteKubelet([]byte("later")); string(noted) != "later" || err != nil {
+		t.Errorf("after its restart: %q, %v", noted, err)
+	}
+}
+
+// TestServiceWaits: what an earlier upgrade left of the service begins nothing while another is being prepared, and ends for good.
+func TestServiceWaits(t *testing.T) {
+	s := newScene(t)
+	want := steps.Journal{Wanted: steps.Wanted{ID: "u1", Attempt: 1, Node: "n1"}}
+	if err := s.at.saveJournal(want); err != nil {
+		t.Fatal(err)
+	}
+	s.write(s.at.stage()+s.node+"/manifest", "half of it")
+	var out strings.Builder
+	if err := (service{at: s.at, out: &out}).run(t.Context()); err != nil {
+		t.Errorf("it would be begun again: %v", err)
+	}
+	if j, err := s.at.loadJournal(); j != want || err != nil {
+		t.Errorf("%+v, %v\n%s", j, err, out.String())
+	}
+}
+
+// TestRunEndsWithItsParent: a program that a step runs does not outlive the step, which may have been begun again by then.
+func TestRunEndsWithItsParent(t *testing.T) {
+	const variable = "QUORATE_TEST_PROGRAM_NUMBER"
+	if file := os.Getenv(variable); file != "" {
+		_, err := run(t.Context(), nil, "/bin/sh", "-c", "echo $$ > "+file+".part; mv "+file+".part "+file+"; exec sleep 600")
+		t.Fatalf("the program ended: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "number")
+	parent := exec.Command("/proc/self/exe", "-test.run=^TestRunEndsWithItsParent$")
+	parent.Env = append(os.Environ(), variable+"="+file)
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var number []byte
+	if err := eventually(t.Context(), time.Minute, func(context.Context) (err error) { number, err = os.ReadFile(file); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	err := eventually(t.Context(), time.Minute, func(context.Context) error {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(number)) + "/stat")
+		if err == nil && !strings.Contains(string(stat), ") Z ") {
+			return errors.New("it still runs")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
