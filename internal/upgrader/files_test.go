@@ -176,11 +176,15 @@ func TestJournal(t *testing.T) {
 		t.Errorf("%+v, %v", j, err)
 	}
 	s.write(s.at.work()+"/stage/x", "")
+	s.write(s.at.dir+"/.state.json.123", "{") // what a cut leaves while the journal is written
 	if err := s.at.clear(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(s.at.work()); !os.IsNotExist(err) {
-		t.Errorf("cleared: %v", err)
+	if left, err := filepath.Glob(s.at.dir + "/*"); fmt.Sprint(left) != fmt.Sprint([]string{s.at.journalFile()}) || err != nil {
+		t.Errorf("cleared: %v, %v", left, err)
+	}
+	if left, err := filepath.Glob(s.at.dir + "/.*"); len(left) > 0 || err != nil {
+		t.Errorf("cleared: %v, %v", left, err)
 	}
 	s.write(s.at.journalFile(), "{")
 	if _, err := s.at.loadJournal(); err == nil {

@@ -46,10 +46,18 @@ func (l layout) snapshot() string    { return filepath.Join(l.work(), "etcd.db")
 func (l layout) config() string      { return filepath.Join(l.work(), "kubeadm.yaml") }
 func (l layout) kubeletNote() string { return filepath.Join(l.work(), "kubelet-started-with") }
 
-// clear removes everything but the journal.
+// clear removes everything but the journal, also what was to become one and was cut off.
 func (l layout) clear() error {
-	if err := os.RemoveAll(l.work()); err != nil {
+	entries, err := os.ReadDir(l.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing what an earlier upgrade left: %w", err)
+	}
+	for _, e := range entries {
+		if path := filepath.Join(l.dir, e.Name()); path != l.journalFile() {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("removing what an earlier upgrade left: %w", err)
+			}
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/quorate/quorate/internal/atomicfile"
@@ -144,6 +145,15 @@ func systemctl(ctx context.Context, args ...string) error {
 // retire takes the service away: a restart of the node finds nothing to go on with. What was cut off at the end of that finds no unit, which
 // cannot be disabled.
 func retire(ctx context.Context) error {
+	cut, err := filepath.Glob(filepath.Join(filepath.Dir(unitFile), "."+unitName+".*"))
+	if err != nil {
+		return fmt.Errorf("removing the service of the upgrade: %w", err)
+	}
+	for _, file := range cut {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the service of the upgrade: %w", err)
+		}
+	}
 	if _, err := os.Stat(unitFile); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
