@@ -84,7 +84,7 @@ func (l layout) noteKubelet(now []byte) ([]byte, error) {
 
 // forgetKubelet removes the note, when the kubelet runs with what is there.
 func (l layout) forgetKubelet() error {
-	if err := os.Remove(l.kubeletNote()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeFile(l.kubeletNote()); err != nil {
 		return fmt.Errorf("removing the note of the kubelet's configuration: %w", err)
 	}
 	return nil

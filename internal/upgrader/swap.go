@@ -150,7 +150,7 @@ func retire(ctx context.Context) error {
 		return fmt.Errorf("removing the service of the upgrade: %w", err)
 	}
 	for _, file := range cut {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeFile(file); err != nil {
 			return fmt.Errorf("removing the service of the upgrade: %w", err)
 		}
 	}
