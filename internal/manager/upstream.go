@@ -32,6 +32,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/index"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/quorate/quorate/internal/manager/hints"
 )
 
 // How long a workload cluster may not answer before upstream's controllers report what they knew of it as unknown;
@@ -124,7 +126,7 @@ func shared(ctx context.Context, p *parts) error {
 		return errors.New("the retry interval of Cluster API's clustercache can no longer be set: see reconnect")
 	}
 	adjustable.SetConnectionCreationRetryInterval(reconnect)
-	p.clusters = withHints(clusters, p.mgr.GetCache(), p.mgr.GetClient())
+	p.clusters = hints.Add(clusters, p.mgr.GetCache(), p.mgr.GetClient())
 	return nil
 }
 

@@ -1,4 +1,6 @@
-package manager
+// Package hints gives upstream's controllers events that they do not watch for. It knows for which objects they wait, and which kinds say that the wait is
+// over; it does not know what any controller does then.
+package hints
 
 import (
 	"context"
@@ -28,11 +30,11 @@ import (
 // source of connection events is the one thing that each of them takes from outside, so the events travel with it.
 type hinted struct {
 	clustercache.ClusterCache
-	hints map[string][]source.Source
+	sources map[string][]source.Source
 }
 
-// withHints adds the events to the sources that the controllers ask the connections for.
-func withHints(c clustercache.ClusterCache, from cache.Cache, reader client.Reader) clustercache.ClusterCache {
+// Add adds the events to the sources that the controllers ask the connections for.
+func Add(c clustercache.ClusterCache, from cache.Cache, reader client.Reader) clustercache.ClusterCache {
 	h := hints{reader: reader}
 	onCreate := predicate.Funcs{
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
@@ -42,7 +44,7 @@ func withHints(c clustercache.ClusterCache, from cache.Cache, reader client.Read
 	kind := func(obj client.Object, to handler.MapFunc, when predicate.Predicate) source.Source {
 		return source.Kind(from, obj, handler.EnqueueRequestsFromMapFunc(to), when)
 	}
-	return &hinted{ClusterCache: c, hints: map[string][]source.Source{
+	return &hinted{ClusterCache: c, sources: map[string][]source.Source{
 		"cluster": {
 			kind(untyped(infrav1.GroupVersion, "LocalCluster"), h.toCluster, onCreate),
 			kind(untyped(controlplanev1.GroupVersion, "KubeadmControlPlane"), h.toCluster, onCreate),
@@ -70,7 +72,7 @@ func untyped(gv schema.GroupVersion, kind string) client.Object {
 
 // GetClusterSource returns the source of connection events of one controller, and its hints with it.
 func (h *hinted) GetClusterSource(controllerName string, mapFunc func(context.Context, client.Object) []reconcile.Request, opts ...clustercache.GetClusterSourceOption) source.Source {
-	all := append([]source.Source{h.ClusterCache.GetClusterSource(controllerName, mapFunc, opts...)}, h.hints[controllerName]...)
+	all := append([]source.Source{h.ClusterCache.GetClusterSource(controllerName, mapFunc, opts...)}, h.sources[controllerName]...)
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		for _, s := range all {
 			if err := s.Start(ctx, queue); err != nil {
