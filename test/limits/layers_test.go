@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer", "internal/upgradepod", "internal/upgrader", "internal/workerplan", "internal/runtimeclient"},
 	{"internal/updates"},
 	{"internal/group", "internal/etcdadm"},
-	{"internal/stacked", "internal/machines", "internal/etcdcluster", "internal/admission", "internal/sandbox", "internal/nodeupgrade", "internal/workerupgrade"},
+	{"internal/stacked", "internal/machines", "internal/etcdcluster", "internal/admission", "internal/sandbox", "internal/nodeupgrade", "internal/workerupgrade", "internal/extension"},
 	{"internal/local"},
 	{"internal/manager"},
 	{"internal/embed"},
