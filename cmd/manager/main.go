@@ -72,9 +72,11 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.StringVar(&s.profiler, "profiler-address", "", "Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none; "+
 		"the diagnostics endpoint has them too, for those who may.")
 	fs.IntVar(&s.webhookPort, "webhook-port", 0, "Port of the webhooks that validate and convert Quorate's kinds. 0: none, for a manager beside one that serves them.")
-	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder of the webhooks' certificate and key.")
-	fs.StringVar(&s.webhookCertName, "webhook-cert-name", "tls.crt", "File of the webhooks' certificate.")
-	fs.StringVar(&s.webhookKeyName, "webhook-key-name", "tls.key", "File of the webhooks' key.")
+	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder of the certificate and key of webhooks and Runtime Extension.")
+	fs.StringVar(&s.webhookCertName, "webhook-cert-name", "tls.crt", "File of the certificate.")
+	fs.StringVar(&s.webhookKeyName, "webhook-key-name", "tls.key", "File of the key.")
+	fs.IntVar(&s.manager.Extension.Port, "runtime-extension-port", 0, "Port of the Runtime Extension by which Cluster API's own controllers update machines in place, "+
+		"for an ExtensionConfig that names it. It has the webhooks' certificate. 0: none.")
 	fs.BoolVar(&s.elect, "leader-elect", false, "Work only while holding a lease, so that one of several replicas works.")
 	fs.StringVar(&s.electionNS, "leader-elect-namespace", "", "Namespace of the lease. Empty: the one this runs in.")
 	fs.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "After how long without renewal another replica takes over.")
@@ -90,8 +92,10 @@ func (s *settings) check() error {
 		return fmt.Errorf("--concurrency=%d: at least 1 is needed", s.manager.Concurrency)
 	case s.manager.SyncPeriod < time.Minute:
 		return fmt.Errorf("--sync-period=%s: at least 1m is needed", s.manager.SyncPeriod)
-	case s.webhookPort < 0 || s.webhookPort > math.MaxUint16:
+	case !isPort(s.webhookPort):
 		return fmt.Errorf("--webhook-port=%d: it must be from 0 to %d", s.webhookPort, math.MaxUint16)
+	case !isPort(s.manager.Extension.Port):
+		return fmt.Errorf("--runtime-extension-port=%d: it must be from 0 to %d", s.manager.Extension.Port, math.MaxUint16)
 	case s.qps <= 0 || s.burst < 1:
 		return fmt.Errorf("--kube-api-qps=%v, --kube-api-burst=%d: both must be positive", s.qps, s.burst)
 	case !s.electsInOrder():
@@ -100,16 +104,21 @@ func (s *settings) check() error {
 	return nil
 }
 
+func isPort(n int) bool { return 0 <= n && n <= math.MaxUint16 }
+
 // electsInOrder reports whether a leader, if one is elected, tries again before it must have renewed its lease, and renews before that ends.
 func (s *settings) electsInOrder() bool {
 	return !s.elect || 0 < s.retry && s.retry < s.renew && s.renew < s.lease
 }
 
+// options are those of the manager. They complete those of the Runtime Extension, which has certificate and TLS settings of the webhooks.
 func (s *settings) options() (ctrl.Options, error) {
 	tlsOptions, metrics, err := flags.GetManagerOptions(s.serving)
 	if err != nil {
 		return ctrl.Options{}, fmt.Errorf("reading the flags of TLS and of the diagnostics endpoint: %w", err)
 	}
+	e := &s.manager.Extension
+	e.CertDir, e.CertName, e.KeyName, e.TLS = s.webhookCert, s.webhookCertName, s.webhookKeyName, tlsOptions
 	return ctrl.Options{
 		Metrics: *metrics,
 		WebhookServer: webhook.NewServer(webhook.Options{

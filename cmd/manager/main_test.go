@@ -19,6 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
@@ -47,6 +48,9 @@ func TestFlags(t *testing.T) {
 		{args: "--profiler-address=localhost:6060 --feature-gates=KubeadmBootstrapFormatIgnition=true"},
 		{args: "--webhook-port=-1", err: "--webhook-port=-1"},
 		{args: "--webhook-port=65536", err: "--webhook-port=65536"},
+		{args: "--runtime-extension-port=9445"},
+		{args: "--runtime-extension-port=-1", err: "--runtime-extension-port=-1"},
+		{args: "--runtime-extension-port=65536", err: "--runtime-extension-port=65536"},
 		{args: "--leader-elect --leader-elect-renew-deadline=1s", err: "renew deadline 1s"},
 		{args: "--leader-elect --leader-elect-lease-duration=10s", err: "lease duration 10s"},
 		{args: "--leader-elect-lease-duration=10s"},
@@ -97,7 +101,8 @@ func TestLeaseIsReleased(t *testing.T) {
 // TestTLS: the webhooks are served with the TLS that the flags ask for, as the diagnostics are.
 func TestTLS(t *testing.T) {
 	const suite = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
-	o, err := parse(t, "--webhook-port=9443", "--tls-min-version=VersionTLS13", "--tls-cipher-suites="+suite).options()
+	s := parse(t, "--webhook-port=9443", "--tls-min-version=VersionTLS13", "--tls-cipher-suites="+suite)
+	o, err := s.options()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +110,7 @@ func TestTLS(t *testing.T) {
 	if !ok {
 		t.Fatalf("webhooks are served by %T", o.WebhookServer)
 	}
-	for name, set := range map[string][]func(*tls.Config){"webhooks": server.Options.TLSOpts, "diagnostics": o.Metrics.TLSOpts} {
+	for name, set := range map[string][]func(*tls.Config){"webhooks": server.Options.TLSOpts, "diagnostics": o.Metrics.TLSOpts, "extension": s.manager.Extension.TLS} {
 		cfg := &tls.Config{}
 		for _, f := range set {
 			f(cfg)
@@ -161,6 +166,7 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("%d replicas, elected %t", *d.Spec.Replicas, s.elect)
 	}
 	checkWebhooks(t, s, d.Spec.Template.Spec)
+	checkExtension(t, s, d.Spec.Template.Spec.Containers[0])
 	checkAvailability(t, &d)
 	if grace := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second; grace <= s.gracePeriod {
 		t.Errorf("it is killed after %s and may take %s to end", grace, s.gracePeriod)
@@ -180,6 +186,32 @@ func checkWebhooks(t *testing.T, s *settings, pod corev1.PodSpec) {
 	}
 	if mounts := pod.Containers[0].VolumeMounts; len(mounts) != 1 || mounts[0].MountPath != s.webhookCert || mounts[0].Name != pod.Volumes[0].Name {
 		t.Errorf("certificate in %s, mounted: %+v", s.webhookCert, mounts)
+	}
+}
+
+// checkExtension: the Runtime Extension is off unless asked for. Asked for as the documentation says, it listens where its ExtensionConfig finds it.
+func checkExtension(t *testing.T, s *settings, container corev1.Container) {
+	t.Helper()
+	if s.manager.Extension.Port != 0 || !slices.Contains(container.Args, "--runtime-extension-port=${QUORATE_RUNTIME_EXTENSION_PORT:=0}") {
+		t.Errorf("the Runtime Extension is at port %d: %v", s.manager.Extension.Port, container.Args)
+	}
+	var service corev1.Service
+	read(t, "webhook/service.yaml", &service)
+	var config runtimev1.ExtensionConfig
+	read(t, "extension/extensionconfig.yaml", &config)
+	ref := config.Spec.ClientConfig.Service
+	var target string
+	for _, p := range service.Spec.Ports {
+		if ref.Port != nil && p.Port == *ref.Port {
+			target = p.TargetPort.StrVal
+		}
+	}
+	if ref.Name != "quorate-"+service.Name || ref.Namespace != "quorate-system" || target != "extension" ||
+		!slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == target && p.ContainerPort == 9445 }) {
+		t.Errorf("the ExtensionConfig names %+v, the Service has %+v, the manager %+v", ref, service.Spec.Ports, container.Ports)
+	}
+	if config.Annotations[runtimev1.InjectCAFromSecretAnnotation] != "quorate-system/quorate-webhook-service-cert" {
+		t.Errorf("its authority comes from %v", config.Annotations)
 	}
 }
 

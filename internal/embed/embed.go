@@ -140,6 +140,10 @@ func (d *daemon) phase(what string) {
 
 func (d *daemon) run(ctx context.Context, e Environment) error {
 	d.phase("starting etcd and the API server")
+	e, err := d.completePorts(e)
+	if err != nil {
+		return err
+	}
 	plane := newPlane(d.state, e, d.audit, d.log)
 	if err := killChildren(d.state); err != nil {
 		return err
@@ -164,7 +168,17 @@ func (d *daemon) run(ctx context.Context, e Environment) error {
 	if err != nil {
 		return err
 	}
-	return d.serve(ctx, mgr)
+	return d.serve(ctx, mgr, e)
+}
+
+// completePorts chooses the ports that an environment of an older version does not have.
+func (d *daemon) completePorts(e Environment) (Environment, error) {
+	ports, err := e.Ports.complete()
+	if err != nil || ports == e.Ports {
+		return e, err
+	}
+	e.Ports = ports
+	return e, e.Save(d.state)
 }
 
 // controllers installs the manifests and sets up all controllers; it returns with an API server that serves all kinds.
@@ -224,7 +238,7 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 		return nil, manager.Options{}, err
 	}
 	// As a management cluster does that reaches machines through their API servers alone.
-	o := manager.Options{Embedded: embedded, EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"}
+	o := manager.Options{Embedded: embedded, Extension: extensionOptions(e, plane), EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"}
 	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
 	return mgr, o, err
 }
@@ -273,13 +287,13 @@ func (d *daemon) managerOptions(e Environment, plane *plane) ctrl.Options {
 }
 
 // serve runs the controllers until ctx ends, or until they cannot run.
-func (d *daemon) serve(ctx context.Context, mgr ctrl.Manager) error {
+func (d *daemon) serve(ctx context.Context, mgr ctrl.Manager, e Environment) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reported := make(chan struct{})
 	go func() {
 		defer close(reported)
-		if err := d.report(ctx, mgr); err != nil {
+		if err := d.report(ctx, mgr, e); err != nil {
 			cancel(err)
 		}
 	}()
@@ -296,12 +310,18 @@ func (d *daemon) serve(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // report says when webhooks answer and caches are filled, and when the end begins.
-func (d *daemon) report(ctx context.Context, mgr ctrl.Manager) error {
+func (d *daemon) report(ctx context.Context, mgr ctrl.Manager, e Environment) error {
 	if mgr.GetCache().WaitForCacheSync(ctx) {
 		var last error
 		started := mgr.GetWebhookServer().StartedChecker()
 		if err := until(ctx, &last, "the webhook server", func(context.Context) (bool, error) {
 			last = started(nil)
+			return last == nil, nil
+		}); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err := until(ctx, &last, "the Runtime Extension to be registered", func(ctx context.Context) (bool, error) {
+			last = d.registerExtension(ctx, e)
 			return last == nil, nil
 		}); err != nil && ctx.Err() == nil {
 			return err

@@ -20,7 +20,7 @@ func TestEnvironmentFile(t *testing.T) {
 		t.Fatalf("of an empty folder: %v, want %v", err, fs.ErrNotExist)
 	}
 	want := Environment{
-		Network: netip.MustParsePrefix("172.30.0.0/16"), Kubernetes: "v1.36.3", Ports: Ports{1, 2, 3, 4, 5},
+		Network: netip.MustParsePrefix("172.30.0.0/16"), Kubernetes: "v1.36.3", Ports: Ports{1, 2, 3, 4, 5, 6},
 		Artifacts: artifacts.Set{Kubernetes: "v1.36.3", Management: "/m", Images: []string{"/i"}}, Cache: "/c", NodeBinary: "/n",
 	}
 	if err := want.Save(state); err != nil {

@@ -64,6 +64,7 @@ var leaves = map[string][]leaf{
 	clusterAuthority: {
 		{file: "apiserver", user: "kube-apiserver", usage: forServers, server: true},
 		{file: "webhooks", user: "quorate-webhooks", usage: forServers, server: true},
+		{file: "extension", user: "quorate-extension", usage: forServers, server: true},
 		{file: "admin", user: adminUser, groups: []string{adminGroup}, usage: forClients},
 		{file: "controllers", user: controllersUser, usage: forClients},
 		{file: "manager", user: managerUser, usage: forClients},

@@ -16,6 +16,7 @@ type Ports struct {
 	APIServer uint16 `json:"apiServer"`
 	Webhooks  uint16 `json:"webhooks"`
 	Metrics   uint16 `json:"metrics"`
+	Extension uint16 `json:"extension"`
 }
 
 // The range in which ports are chosen. It lies below the one from which Linux takes ports for outgoing connections: a
@@ -29,7 +30,7 @@ const (
 func (p *Ports) named() []namedPort {
 	return []namedPort{
 		{"etcd", &p.Etcd}, {"etcd's peers", &p.EtcdPeer}, {"API server", &p.APIServer},
-		{"webhooks", &p.Webhooks}, {"metrics", &p.Metrics},
+		{"webhooks", &p.Webhooks}, {"metrics", &p.Metrics}, {"Runtime Extension", &p.Extension},
 	}
 }
 
@@ -39,8 +40,10 @@ type namedPort struct {
 }
 
 // choosePorts finds free ports.
-func choosePorts() (Ports, error) {
-	var p Ports
+func choosePorts() (Ports, error) { return Ports{}.complete() }
+
+// complete finds free ports for those that are not chosen yet: an environment that an older version made knows fewer.
+func (p Ports) complete() (Ports, error) {
 	var held []net.Listener
 	defer func() {
 		for _, l := range held {
@@ -48,12 +51,19 @@ func choosePorts() (Ports, error) {
 		}
 	}()
 	const tries = 1000
+	taken := map[uint16]bool{}
+	for _, n := range p.named() {
+		taken[*n.port] = true
+	}
 	for _, n := range p.named() {
 		for i := 0; *n.port == 0; i++ {
 			if i == tries {
 				return Ports{}, fmt.Errorf("no free port for %s found between %d and %d on 127.0.0.1 in %d tries", n.name, firstPort, lastPort, tries)
 			}
 			port := uint16(firstPort + rand.IntN(lastPort-firstPort+1))
+			if taken[port] {
+				continue
+			}
 			// Held until all are chosen, so that none is chosen twice.
 			if l, err := listen(port); err == nil {
 				held = append(held, l)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/quorate/quorate/internal/manager/kinds"
 	"github.com/quorate/quorate/internal/manager/upgrades"
+	"github.com/quorate/quorate/internal/runtimeclient"
 )
 
 // Options say which controllers to run, and over what.
@@ -34,6 +35,8 @@ type Options struct {
 	Embedded *Embedded
 	// Webhooks serves the webhooks of Quorate's own kinds. With Embedded they are always served.
 	Webhooks bool
+	// Extension says where Quorate's Runtime Extension is served; with port 0 it is not.
+	Extension ExtensionOptions
 	// Namespace limits the work to one namespace; empty: all.
 	Namespace string
 	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
@@ -58,12 +61,12 @@ type part struct {
 
 // contents are all controllers and webhooks there are, in the order in which they are set up.
 //
-// Not among them, of upstream's: the runtime SDK with ExtensionConfig, as the constructor of its client is internal to
-// upstream's module; MachinePool, for which the local provider has no machines; the CRD migrator, as no object here was
-// ever stored in an older version. Creating a MachinePool or an ExtensionConfig is refused by upstream's webhooks.
+// Not among them, of upstream's: MachinePool, for which the local provider has no machines; the CRD migrator, as no object
+// here was ever stored in an older version. Creating a MachinePool is refused by upstream's webhooks.
 var contents = []part{
 	{name: "shared", add: shared},
 
+	{name: "ExtensionConfig", add: addExtensionConfig},
 	{name: "Cluster", add: addCluster},
 	{name: "Machine", add: addMachine},
 	{name: "MachineSet", add: addMachineSet},
@@ -83,6 +86,7 @@ var contents = []part{
 	{name: "EtcdadmConfig", own: true, add: addEtcdadmConfig},
 	{name: "NodeUpgrade", own: true, add: addUpgrades(upgrades.AddNodes)},
 	{name: "MachineDeploymentUpgrade", own: true, add: addUpgrades(upgrades.AddWorkers)},
+	{name: "Runtime Extension", own: true, add: addExtension},
 	{name: "webhooks", own: true, add: addOwnWebhooks},
 
 	{name: "webhooks of Cluster API", add: addWebhooks},
@@ -96,6 +100,10 @@ type parts struct {
 	opts Options
 	// clusters are upstream's connections to workload clusters; nil when upstream's controllers do not run here.
 	clusters clustercache.ClusterCache
+	// runtime calls Runtime Extensions for upstream's controllers.
+	runtime *runtimeclient.Client
+	// metadata are those of all secrets; the manager's cache has a part of them.
+	metadata cache.Cache
 	// secrets reads secrets of clusters from the cache.
 	secrets client.Client
 	// patient is the client of controllers that count what they created.

@@ -33,7 +33,7 @@ func TestContents(t *testing.T) {
 		}
 	}
 	// What the role in config/rbac and the deployment in config/manager are made for.
-	if strings.Join(own, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmConfig,NodeUpgrade,MachineDeploymentUpgrade,webhooks" {
+	if strings.Join(own, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmConfig,NodeUpgrade,MachineDeploymentUpgrade,Runtime Extension,webhooks" {
 		t.Errorf("runs everywhere: %v", own)
 	}
 }
@@ -136,7 +136,7 @@ func TestFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for gate, want := range map[featuregate.Feature]bool{
-		feature.ClusterTopology: true, feature.MachinePool: false, feature.ReconcilerRateLimiting: false, feature.RuntimeSDK: false,
+		feature.ClusterTopology: true, feature.MachinePool: false, feature.ReconcilerRateLimiting: false, feature.RuntimeSDK: true, feature.InPlaceUpdates: true,
 	} {
 		if got := feature.Gates.Enabled(gate); got != want {
 			t.Errorf("%s: %t, want %t", gate, got, want)

@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/quorate/quorate/internal/manager/hints"
+	"github.com/quorate/quorate/internal/runtimeclient"
 )
 
 // How long a workload cluster may not answer before upstream's controllers report what they knew of it as unknown;
@@ -51,6 +52,9 @@ const reconnect = 2 * time.Second
 func setGates() error {
 	err := feature.MutableGates.SetFromMap(map[string]bool{
 		string(feature.ClusterTopology): true,
+		// Without an ExtensionConfig nobody is called, and nothing is updated in place.
+		string(feature.RuntimeSDK):     true,
+		string(feature.InPlaceUpdates): true,
 		// The local provider has no pools; without the gate upstream's webhook refuses them with a reason.
 		string(feature.MachinePool): false,
 		// The limiter lets a controller look at one object once a second. A machine passes through a chain of four
@@ -127,6 +131,30 @@ func shared(ctx context.Context, p *parts) error {
 	}
 	adjustable.SetConnectionCreationRetryInterval(reconnect)
 	p.clusters = hints.Add(clusters, p.mgr.GetCache(), p.mgr.GetClient())
+	if p.runtime, err = runtimeclient.New(p.mgr.GetClient()); err != nil {
+		return err
+	}
+	return p.cacheMetadata()
+}
+
+// cacheMetadata makes the cache of secrets' metadata.
+func (p *parts) cacheMetadata() error {
+	all, err := cache.New(p.mgr.GetConfig(), cache.Options{
+		Scheme: p.mgr.GetScheme(), Mapper: p.mgr.GetRESTMapper(), HTTPClient: p.mgr.GetHTTPClient(),
+		DefaultTransform: func(in any) (any, error) {
+			if _, ok := in.(*metav1.PartialObjectMetadata); !ok {
+				return nil, fmt.Errorf("%T in the cache of metadata", in)
+			}
+			return cache.TransformStripManagedFields()(in)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("creating the cache of secrets' metadata: %w", err)
+	}
+	if err := p.mgr.Add(all); err != nil {
+		return fmt.Errorf("adding the cache of secrets' metadata: %w", err)
+	}
+	p.metadata = all
 	return nil
 }
 
@@ -147,7 +175,7 @@ func addCluster(ctx context.Context, p *parts) error {
 
 func addMachine(ctx context.Context, p *parts) error {
 	return (&machine.Reconciler{
-		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters,
+		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, RuntimeClient: p.runtime,
 		RemoteConditionsGracePeriod: conditionsGrace, WatchFilterValue: p.opts.WatchFilter,
 	}).SetupWithManager(ctx, p.mgr, p.controller())
 }
@@ -162,7 +190,7 @@ func addMachineSet(ctx context.Context, p *parts) error {
 
 func addMachineDeployment(ctx context.Context, p *parts) error {
 	return (&machinedeployment.Reconciler{
-		Client: p.patient, APIReader: p.mgr.GetAPIReader(), WatchFilterValue: p.opts.WatchFilter,
+		Client: p.patient, APIReader: p.mgr.GetAPIReader(), RuntimeClient: p.runtime, WatchFilterValue: p.opts.WatchFilter,
 	}).SetupWithManager(ctx, p.mgr, p.controller())
 }
 
@@ -173,25 +201,9 @@ func addMachineHealthCheck(ctx context.Context, p *parts) error {
 }
 
 func addClusterResourceSet(ctx context.Context, p *parts) error {
-	// These watch all secrets, of which the manager's cache has a part: they get a cache of their own, of metadata only.
-	all, err := cache.New(p.mgr.GetConfig(), cache.Options{
-		Scheme: p.mgr.GetScheme(), Mapper: p.mgr.GetRESTMapper(), HTTPClient: p.mgr.GetHTTPClient(),
-		DefaultTransform: func(in any) (any, error) {
-			if _, ok := in.(*metav1.PartialObjectMetadata); !ok {
-				return nil, fmt.Errorf("%T in the cache of metadata", in)
-			}
-			return cache.TransformStripManagedFields()(in)
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("creating the cache of secrets' metadata: %w", err)
-	}
-	if err := p.mgr.Add(all); err != nil {
-		return fmt.Errorf("adding the cache of secrets' metadata: %w", err)
-	}
 	if err := (&clusterresourceset.Reconciler{
 		Client: p.mgr.GetClient(), ClusterCache: p.clusters, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller(), all); err != nil {
+	}).SetupWithManager(ctx, p.mgr, p.controller(), p.metadata); err != nil {
 		return err
 	}
 	return (&clusterresourcesetbinding.Reconciler{
@@ -201,13 +213,13 @@ func addClusterResourceSet(ctx context.Context, p *parts) error {
 
 func addClusterClass(ctx context.Context, p *parts) error {
 	return (&clusterclass.Reconciler{
-		Client: p.mgr.GetClient(), WatchFilterValue: p.opts.WatchFilter,
+		Client: p.mgr.GetClient(), RuntimeClient: p.runtime, WatchFilterValue: p.opts.WatchFilter,
 	}).SetupWithManager(ctx, p.mgr, p.controller())
 }
 
 func addTopology(ctx context.Context, p *parts) error {
 	if err := (&topologycluster.Reconciler{
-		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, WatchFilterValue: p.opts.WatchFilter,
+		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, RuntimeClient: p.runtime, WatchFilterValue: p.opts.WatchFilter,
 	}).SetupWithManager(ctx, p.mgr, p.controller()); err != nil {
 		return err
 	}
