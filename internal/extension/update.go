@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -117,21 +116,17 @@ func pending(m *clusterv1.Machine) bool {
 
 // configuration returns the clusterConfiguration of a control plane machine, and whether its bootstrap object is marked for the update, which is when it
 // says what is wanted. A worker's is not asked for: nothing of it is changed in place.
-func (e *Extension) configuration(ctx context.Context, m *clusterv1.Machine) (map[string]any, bool, error) {
+func (e *Extension) configuration(ctx context.Context, m *clusterv1.Machine) (bootstrapv1.ClusterConfiguration, bool, error) {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if !util.IsControlPlaneMachine(m) || ref.Kind != "KubeadmConfig" {
-		return nil, true, nil
+		return bootstrapv1.ClusterConfiguration{}, true, nil
 	}
 	config := &bootstrapv1.KubeadmConfig{}
 	if err := e.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}, config); err != nil {
-		return nil, false, fmt.Errorf("reading KubeadmConfig %s: %w", ref.Name, err)
+		return bootstrapv1.ClusterConfiguration{}, false, fmt.Errorf("reading KubeadmConfig %s: %w", ref.Name, err)
 	}
 	_, marked := config.Annotations[clusterv1.UpdateInProgressAnnotation]
-	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&config.Spec.ClusterConfiguration)
-	if err != nil {
-		return nil, false, fmt.Errorf("encoding the clusterConfiguration of KubeadmConfig %s: %w", ref.Name, err)
-	}
-	return plain, marked, nil
+	return config.Spec.ClusterConfiguration, marked, nil
 }
 
 // others returns the other control plane machines of the machine's cluster.

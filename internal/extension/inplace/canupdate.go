@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorate/quorate/internal/version"
+	"github.com/quorate/quorate/internal/drift"
 )
 
 // Objects are the specs of a Machine and of what it refers to, as they are in JSON. Of templates of machines they are those in the templates.
@@ -66,8 +66,8 @@ func (c *comparison) machine(was, want map[string]any) map[string]any {
 	from, to := text(was["version"]), text(want["version"])
 	var patch map[string]any
 	if from != to {
-		if reason := cannotUpgrade(from, to); reason != "" {
-			c.replace("Machine: spec.version: " + reason)
+		if reason := drift.CannotUpgrade(from, to); reason != "" {
+			c.replace(fmt.Sprintf("Machine: spec.version: %s to %s: %s", orNone(from), orNone(to), reason))
 		} else {
 			patch = map[string]any{"version": to}
 		}
@@ -75,25 +75,6 @@ func (c *comparison) machine(was, want map[string]any) map[string]any {
 	version := []string{"version"}
 	c.object("spec", without(was, version), without(want, version), never)
 	return patch
-}
-
-// cannotUpgrade says why a node's version cannot be changed in place; empty: it can.
-func cannotUpgrade(from, to string) string {
-	was, err := version.Parse(from)
-	if err != nil {
-		return fmt.Sprintf("it is %q, which is no version", from)
-	}
-	want, err := version.Parse(to)
-	if err != nil {
-		return fmt.Sprintf("%q is wanted, which is no version", to)
-	}
-	switch {
-	case version.Compare(want, was) < 0:
-		return fmt.Sprintf("%s is older than %s, and kubeadm takes no node back to an older version", to, from)
-	case want.Major != was.Major || want.Minor > was.Minor+1:
-		return fmt.Sprintf("from %s to %s is more than one minor version, and kubeadm takes one at a time", from, to)
-	}
-	return ""
 }
 
 // text is a string of JSON; empty where there is none.

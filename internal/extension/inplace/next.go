@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/version"
 )
 
@@ -173,14 +176,13 @@ func older(a, b string) bool {
 const longestPrefix = 180
 
 // UpgradeName is the name of the NodeUpgrade that brings a machine to a version and, on a control plane, to what its KubeadmConfig's
-// clusterConfiguration says. The same wish has the same name, so that it is made once however often it is asked for.
-func UpgradeName(machine, version string, clusterConfiguration map[string]any) string {
-	own := comparison{}
-	relevant := own.object("spec", nil, map[string]any{"clusterConfiguration": clusterConfiguration}, canChange)
-	data, err := json.Marshal([]any{machine, version, relevant})
-	if err != nil {
-		panic(fmt.Sprintf("plain data as JSON: %v", err))
+// clusterConfiguration says. The same wish has the same name, so that it is made once however often it is asked for; what is not brought to the node has no
+// part in it, as providers fill it in.
+func UpgradeName(machine, version string, of bootstrapv1.ClusterConfiguration) string {
+	goal := drift.NewGoal(version, of, clusterv1.ContractVersionedObjectReference{}).Hash()
+	if len(machine) > longestPrefix {
+		sum := sha256.Sum256([]byte(machine))
+		machine = machine[:longestPrefix] + "-" + hex.EncodeToString(sum[:4])
 	}
-	sum := sha256.Sum256(data)
-	return machine[:min(len(machine), longestPrefix)] + "-" + hex.EncodeToString(sum[:])[:8]
+	return machine + "-" + goal
 }

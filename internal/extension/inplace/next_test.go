@@ -3,6 +3,8 @@ package inplace
 import (
 	"strings"
 	"testing"
+
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 )
 
 func TestNext(t *testing.T) {
@@ -73,25 +75,27 @@ func TestNext(t *testing.T) {
 }
 
 func TestUpgradeName(t *testing.T) {
-	configuration := func(text string) map[string]any { return object(t, text) }
-	base := UpgradeName("m", "v1", configuration("{apiServer: {extraArgs: [{name: a}]}, controlPlaneEndpoint: x}"))
-	if !strings.HasPrefix(base, "m-") || len(base) != len("m-")+8 {
+	with := func(argument, endpoint string) bootstrapv1.ClusterConfiguration {
+		return bootstrapv1.ClusterConfiguration{ControlPlaneEndpoint: endpoint, APIServer: bootstrapv1.APIServer{ExtraArgs: []bootstrapv1.Arg{{Name: argument}}}}
+	}
+	base := UpgradeName("m", "v1", with("a", "x"))
+	if !strings.HasPrefix(base, "m-") || len(base) > 20 {
 		t.Errorf("name %q", base)
 	}
 	// What is not brought to the node makes no other upgrade, so that what a provider fills in does not.
-	if got := UpgradeName("m", "v1", configuration("{apiServer: {extraArgs: [{name: a}]}, controlPlaneEndpoint: y, certificatesDir: z}")); got != base {
+	if got := UpgradeName("m", "v1", with("a", "y")); got != base {
 		t.Errorf("%s, want %s", got, base)
 	}
 	seen := map[string]string{base: "the first"}
 	for what, name := range map[string]string{
-		"another machine":  UpgradeName("n", "v1", configuration("{apiServer: {extraArgs: [{name: a}]}}")),
-		"another version":  UpgradeName("m", "v2", configuration("{apiServer: {extraArgs: [{name: a}]}}")),
-		"other arguments":  UpgradeName("m", "v1", configuration("{apiServer: {extraArgs: [{name: b}]}}")),
-		"no configuration": UpgradeName("m", "v1", nil),
-		"a long name":      UpgradeName(strings.Repeat("m", 250), "v1", nil),
-		"a longer one":     UpgradeName(strings.Repeat("m", 251), "v1", nil),
+		"another machine":  UpgradeName("n", "v1", with("a", "")),
+		"another version":  UpgradeName("m", "v2", with("a", "")),
+		"other arguments":  UpgradeName("m", "v1", with("b", "")),
+		"no configuration": UpgradeName("m", "v1", bootstrapv1.ClusterConfiguration{}),
+		"a long name":      UpgradeName(strings.Repeat("m", 250), "v1", with("a", "")),
+		"a longer one":     UpgradeName(strings.Repeat("m", 251), "v1", with("a", "")),
 	} {
-		if seen[name] != "" || len(name) > 200 {
+		if seen[name] != "" || len(name) > 210 {
 			t.Errorf("%s: %s, as %s", what, name, seen[name])
 		}
 		seen[name] = what
