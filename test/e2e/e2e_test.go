@@ -61,6 +61,7 @@ var lives = []struct {
 	{"inplace-three", inplaceThree},
 	{"inplace-rollback", inplaceRollback},
 	{"inplace-workers", inplaceWorkers},
+	{"inplace-upstream", inplaceUpstream},
 	{"inplace-kill", inplaceKill},
 }
 

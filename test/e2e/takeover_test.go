@@ -183,8 +183,8 @@ func buildUpstream(t *testing.T, e *environment) *upstream {
 	return u
 }
 
-// start runs upstream's controller.
-func (u *upstream) start(t *testing.T) {
+// start runs upstream's controller, with more flags than it always has.
+func (u *upstream) start(t *testing.T, flags ...string) {
 	t.Helper()
 	kubeconfig := filepath.Join(u.folder, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(u.environment.quorate(t, "kubeconfig", "--management")), 0o600); err != nil {
@@ -195,9 +195,9 @@ func (u *upstream) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	u.command = exec.Command(u.folder+"/manager", "--kubeconfig", kubeconfig,
+	u.command = exec.Command(u.folder+"/manager", append(flags, "--kubeconfig", kubeconfig,
 		"--webhook-port", freePort(t), "--webhook-cert-dir", u.environment.state+"/management/pki", "--webhook-cert-name", "webhooks.crt", "--webhook-key-name", "webhooks.key",
-		"--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases", "StorageVersionMigration,CleanupManagedFields")
+		"--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases", "StorageVersionMigration,CleanupManagedFields")...)
 	u.command.Stdout, u.command.Stderr = log, log
 	if err := u.command.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,120 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	upstreamv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+)
+
+// inplaceUpstream: upstream's controller upgrades three machines in place by Quorate's Runtime Extension, and Quorate, which gets the control plane back,
+// finds nothing to do.
+func inplaceUpstream(t *testing.T, e *environment) {
+	const name, labels = "inup", "kind: KubeadmControlPlane\nmetadata:\n  labels:\n"
+	u := buildUpstream(t, e)
+	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, older, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n"))
+	// The only annotation asks for it; upstream's controller updates in place only where it would else delete a machine first.
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Rollout.Strategy = upstreamv1.KubeadmControlPlaneRolloutStrategy{
+			Type:          upstreamv1.RollingUpdateStrategyType,
+			RollingUpdate: upstreamv1.KubeadmControlPlaneRolloutStrategyRollingUpdate{MaxSurge: ptr.To(intstr.FromInt32(0))},
+		}
+		if kcp.Spec.MachineTemplate.ObjectMeta.Annotations == nil {
+			kcp.Spec.MachineTemplate.ObjectMeta.Annotations = map[string]string{}
+		}
+		kcp.Spec.MachineTemplate.ObjectMeta.Annotations[upgradev1.PolicyAnnotation] = string(controlplanev1.InPlaceOnly)
+	})
+	u.start(t, "--feature-gates=RuntimeSDK=true,InPlaceUpdates=true")
+	eventually(t, "three voters by upstream", patience, u.doing(t, e.quorumOf(t, name, 3)))
+	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+	made, infrastructure := e.identities(t, name), e.infrastructureOf(t, name)
+
+	ctx, stop := context.WithCancel(context.Background())
+	outage, times := e.probe(t, ctx, name), e.watchNodes(t, ctx, name)
+	e.written(t, name, func() {
+		start := time.Now()
+		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = newer })
+		eventually(t, "three machines updated in place", patience, u.doing(t, e.updatedBy(t, name, newer)))
+		eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+		t.Logf("FIGURE upstream's controller with Quorate's extension, three machines %s -> %s in place: %.1f s", older, newer, time.Since(start).Seconds())
+	})
+	stop()
+	for _, line := range <-times {
+		t.Log(line)
+	}
+	t.Logf("FIGURE upstream's controller with Quorate's extension: API not answering: %s", <-outage)
+	e.sameMachines(t, name, made)
+	if now := e.infrastructureOf(t, name); !slices.Equal(now, infrastructure) {
+		t.Errorf("infrastructure machines are %v, and were %v", now, infrastructure)
+	}
+	first := 0
+	for _, n := range e.nodeUpgrades(t, name) {
+		if !ptr.Deref(n.Status.Completed, false) || n.Spec.KubernetesVersion != newer {
+			t.Errorf("NodeUpgrade %s to %s: %+v", n.Name, n.Spec.KubernetesVersion, n.Status)
+		}
+		if ptr.Deref(n.Spec.FirstNodeToBeUpgraded, false) {
+			first++
+		}
+	}
+	if first != 1 {
+		t.Errorf("%d nodes were upgraded as the first", first)
+	}
+	e.nothingLeft(t, name)
+
+	u.stop(t)
+	e.keptBy(t, name, "")
+	e.managesMachines(t, name, 33)
+	eventually(t, "Quorate has nothing to do", patience, func() string {
+		if p := e.controlPlane(t, name).Status.Plan; p.Step != "Nothing" {
+			return p.Step + ": " + p.Message
+		}
+		return ""
+	})
+	e.sameMachines(t, name, made)
+	e.isVersion(t, name, newer)
+	e.takeDown(t, name)
+}
+
+// updatedBy says which control plane machine does not say a version, or is not reported as updated.
+func (e *environment) updatedBy(t *testing.T, name, version string) func() string {
+	return func() string {
+		var missing []string
+		for _, m := range e.machineObjects(t, name) {
+			_, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]
+			if m.Spec.Version != version || updating || m.Status.NodeInfo == nil || m.Status.NodeInfo.KubeletVersion != version {
+				missing = append(missing, fmt.Sprintf("%s says %s, updating %t", m.Name, m.Spec.Version, updating))
+			}
+		}
+		return strings.Join(missing, ", ")
+	}
+}
+
+// infrastructureOf are the names and UIDs of a cluster's LocalMachines, sorted.
+func (e *environment) infrastructureOf(t *testing.T, name string) []string {
+	t.Helper()
+	var all infrav1.LocalMachineList
+	if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), clusterLabels(name)); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i := range all.Items {
+		out = append(out, all.Items[i].Name+" "+string(all.Items[i].UID))
+	}
+	slices.Sort(out)
+	return out
+}
