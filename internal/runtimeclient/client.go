@@ -129,7 +129,7 @@ func (c *Client) CallExtension(ctx context.Context, hook runtimecatalog.Hook, fo
 	request = withSettings(request, t.settings)
 	var key string
 	if options.WithCaching {
-		key = options.CacheKeyFunc(t.extension.name, t.resourceVersion, request)
+		key = options.CacheKeyFunc(t.handler.name, t.resourceVersion, request)
 		if entry, known := options.Cache.Has(key); known {
 			return fill(response, entry.Response)
 		}

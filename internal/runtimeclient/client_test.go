@@ -354,28 +354,29 @@ func TestCallAllExtensions(t *testing.T) {
 
 func TestCaching(t *testing.T) {
 	calls := 0
-	config := updates(serve(t, "ext", answers{update + "u": func(map[string]any) (int, any) {
+	count := func(map[string]any) (int, any) {
 		calls++
 		return http.StatusOK, runtimehooksv1.CommonResponse{Status: runtimehooksv1.ResponseStatusSuccess, Message: fmt.Sprint(calls)}
-	}}), "Fail", "u")
+	}
+	config := updates(serve(t, "ext", answers{update + "u": count, update + "v": count}), "Fail", "u", "v")
 	config.ResourceVersion = "7"
 	c := ready(t, config)
 	known := upstream.WithCaching{Cache: cache.New[upstream.CallExtensionCacheEntry](t.Context(), time.Minute), CacheKeyFunc: func(name, version string, r runtimehooksv1.RequestObject) string {
 		return name + "/" + version + "/" + r.GetSettings()["key"]
 	}}
 	var messages []string
-	for _, key := range []string{"a", "a", "b"} {
+	for _, call := range []struct{ handler, key string }{{"u.ext", "a"}, {"u.ext", "a"}, {"u.ext", "b"}, {"v.ext", "a"}, {"v.ext", "a"}} {
 		response := &runtimehooksv1.UpdateMachineResponse{}
-		request := &runtimehooksv1.UpdateMachineRequest{CommonRequest: runtimehooksv1.CommonRequest{Settings: map[string]string{"key": key}}}
-		if err := c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", request, response, known); err != nil {
+		request := &runtimehooksv1.UpdateMachineRequest{CommonRequest: runtimehooksv1.CommonRequest{Settings: map[string]string{"key": call.key}}}
+		if err := c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, call.handler, request, response, known); err != nil {
 			t.Fatal(err)
 		}
 		messages = append(messages, response.Message)
 	}
-	if got := strings.Join(messages, " "); got != "1 1 2" {
-		t.Errorf("answers %s, want 1 1 2", got)
+	if got := strings.Join(messages, " "); got != "1 1 2 3 3" {
+		t.Errorf("answers %s, want 1 1 2 3 3: one of each handler for each request", got)
 	}
-	if _, there := known.Cache.Has("ext/7/a"); !there {
-		t.Error("the key has neither the extension nor its version")
+	if _, there := known.Cache.Has("u.ext/7/a"); !there {
+		t.Error("the key has neither the handler nor its extension's version")
 	}
 }
