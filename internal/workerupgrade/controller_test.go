@@ -240,6 +240,38 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestClusterAPIs: what was made for Cluster API's own controllers is theirs, however it ended.
+func TestClusterAPIs(t *testing.T) {
+	for _, policy := range []string{"", "Preferred"} {
+		w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: policy})
+		m := &clusterv1.Machine{}
+		w.get(m, "w1")
+		m.Spec.Version = newer // says so before its node is upgraded
+		if err := w.client.Update(context.Background(), m); err != nil {
+			t.Fatal(err)
+		}
+		u := &upgradev1.NodeUpgrade{ObjectMeta: named("w1-1", m, "Machine"), Spec: upgradev1.NodeUpgradeSpec{
+			Machine: upgradev1.MachineReference{Name: "w1"}, KubernetesVersion: newer, NodeType: upgradev1.Worker,
+		}}
+		for _, completed := range []bool{false, true} {
+			if err := w.client.Create(context.Background(), u.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			made := upgradev1.NodeUpgrade{}
+			w.get(&made, u.Name)
+			w.ends(made, completed)
+			w.turns(3)
+			w.get(&made, u.Name)
+			if _, recorded := made.Annotations[upgradev1.RecordedAnnotation]; recorded {
+				t.Errorf("policy %q: it was recorded", policy)
+			}
+			if err := w.client.Delete(context.Background(), &made); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestBehind: workers wait for a control plane that is to have the version first, or is rolling out.
 func TestBehind(t *testing.T) {
 	rolling := []any{map[string]any{"type": "RollingOut", "status": "True"}}

@@ -91,11 +91,18 @@ func openUpgrades(nodes []upgradev1.NodeUpgrade) map[string]*upgradev1.NodeUpgra
 	open := map[string]*upgradev1.NodeUpgrade{}
 	slices.SortFunc(nodes, func(a, b upgradev1.NodeUpgrade) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for i := range nodes {
-		if u := &nodes[i]; u.Annotations[upgradev1.RecordedAnnotation] == "" && u.DeletionTimestamp.IsZero() {
+		if u := &nodes[i]; u.Annotations[upgradev1.RecordedAnnotation] == "" && u.DeletionTimestamp.IsZero() && !isOfMachine(u) {
 			open[u.Spec.Machine.Name] = u
 		}
 	}
 	return open
+}
+
+// isOfMachine reports whether a NodeUpgrade belongs to its Machine: Quorate's Runtime Extension made it for Cluster API's controllers, which follow it
+// themselves and say in the Machine beforehand what is wanted.
+func isOfMachine(u *upgradev1.NodeUpgrade) bool {
+	owner := metav1.GetControllerOf(u)
+	return owner != nil && owner.Kind == "Machine"
 }
 
 // setOf is the MachineSet that controls a Machine; nil: none of this MachineDeployment's does.
