@@ -72,8 +72,8 @@ func judge(ctx context.Context, q question) (inplace.Verdict, error) {
 	if err != nil {
 		return inplace.Verdict{}, fmt.Errorf("updating %s in place: %w", q.name, err)
 	}
-	if policy == controlplanev1.InPlaceNever {
-		return inplace.Verdict{Replacing: []string{"policy Never"}}, nil
+	if policy == controlplanev1.InPlaceNever || policy == controlplanev1.InPlaceExternal {
+		return inplace.Verdict{Replacing: []string{"policy " + string(policy)}}, nil
 	}
 	current, err := q.current.objects(q.path)
 	if err != nil {
@@ -100,11 +100,11 @@ func judge(ctx context.Context, q question) (inplace.Verdict, error) {
 func policyOf(annotations, settings map[string]string) (controlplanev1.InPlacePolicy, error) {
 	said := cmp.Or(annotations[upgradev1.PolicyAnnotation], settings[PolicySetting], string(controlplanev1.InPlacePreferred))
 	switch policy := controlplanev1.InPlacePolicy(said); policy {
-	case controlplanev1.InPlaceNever, controlplanev1.InPlacePreferred, controlplanev1.InPlaceOnly:
+	case controlplanev1.InPlaceNever, controlplanev1.InPlacePreferred, controlplanev1.InPlaceOnly, controlplanev1.InPlaceExternal:
 		return policy, nil
 	}
-	return "", fmt.Errorf("the policy is %q: it must be %s, %s or %s (annotation %s, or setting %s of the ExtensionConfig)",
-		said, controlplanev1.InPlaceNever, controlplanev1.InPlacePreferred, controlplanev1.InPlaceOnly, upgradev1.PolicyAnnotation, PolicySetting)
+	return "", fmt.Errorf("the policy is %q: it must be %s, %s, %s or %s (annotation %s, or setting %s of the ExtensionConfig)", said, controlplanev1.InPlaceNever,
+		controlplanev1.InPlacePreferred, controlplanev1.InPlaceOnly, controlplanev1.InPlaceExternal, upgradev1.PolicyAnnotation, PolicySetting)
 }
 
 // objects returns the specs as they are in JSON.

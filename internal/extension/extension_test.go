@@ -253,10 +253,11 @@ func TestCanUpdateMachine(t *testing.T) {
 		{name: "registered for nobody", setting: "Never", status: "Success", message: "policy Never"},
 		{name: "asked for", setting: "Never", annotation: "Preferred", status: "Success", patched: true},
 		{name: "declined", setting: "Preferred", annotation: "Never", status: "Success", message: "policy Never"},
+		{name: "left to somebody else", annotation: "External", status: "Success", message: "policy External"},
 		{name: "only", annotation: "Only", status: "Success", patched: true},
 		{name: "not possible", annotation: "Preferred", file: "/a", status: "Success", patched: true, message: "KubeadmConfig: spec.files"},
 		{name: "only, and not possible", annotation: "Only", file: "/a", status: "Failure", message: "spec.files; policy Only keeps it from being replaced"},
-		{name: "a policy that does not exist", annotation: "Sometimes", status: "Failure", message: `"Sometimes": it must be Never, Preferred or Only`},
+		{name: "a policy that does not exist", annotation: "Sometimes", status: "Failure", message: `"Sometimes": it must be Never, Preferred, Only or External`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			settings := map[string]string{}

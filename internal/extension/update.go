@@ -20,6 +20,8 @@ import (
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/extension/inplace"
+	"github.com/quorate/quorate/internal/updates"
+	"github.com/quorate/quorate/internal/upgradepod"
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch
@@ -166,28 +168,27 @@ func (e *Extension) listUpgrades(ctx context.Context, s *scope) error {
 
 // upgradeOf is what of a NodeUpgrade counts.
 func upgradeOf(u *upgradev1.NodeUpgrade, m *clusterv1.Machine) inplace.Upgrade {
-	out := inplace.Upgrade{
-		Name: u.Name, Ours: metav1.IsControlledBy(u, m), Completed: ptr.Deref(u.Status.Completed, false), Deleting: !u.DeletionTimestamp.IsZero(),
-		Begun: ptr.Deref(u.Status.Attempts, 0) > 0,
+	state := upgradepod.StateOf(u)
+	return inplace.Upgrade{
+		Name: u.Name, Ours: metav1.IsControlledBy(u, m), Recorded: updates.IsRecorded(u), Deleting: !u.DeletionTimestamp.IsZero(),
+		Begun: state != upgradepod.Waiting, Completed: state == upgradepod.Complete, Failed: state == upgradepod.Failed, Message: progressOf(u, state),
 	}
+}
+
+// progressOf says how far an upgrade is; empty: it has not begun.
+func progressOf(u *upgradev1.NodeUpgrade, state upgradepod.State) string {
 	progress := conditions.Get(u, upgradev1.Progressing)
 	if progress == nil {
-		return out
+		return ""
 	}
-	switch progress.Reason {
-	case upgradev1.Failed, upgradev1.RolledBack:
-		out.Failed = !out.Completed
-	case upgradev1.Running:
-		out.Begun = true
-	}
-	out.Message = progress.Reason
-	if step := stepOf(u); step != "" && out.Begun && !out.Completed {
-		out.Message += ", " + step
+	text := progress.Reason
+	if step := stepOf(u); step != "" && state == upgradepod.Active {
+		text += ", " + step
 	}
 	if progress.Message != "" {
-		out.Message += ": " + progress.Message
+		text += ": " + progress.Message
 	}
-	return out
+	return text
 }
 
 // stepOf says at which step an upgrade is; empty: at none.

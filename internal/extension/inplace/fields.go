@@ -14,10 +14,15 @@ var unheeded = []string{"clusterName", "bootstrap", "infrastructureRef", "provid
 // it out where the new kubeadm does not know it.
 const localMode = "spec.clusterConfiguration.featureGates.ControlPlaneKubeletLocalMode"
 
-// canChange reports whether a field of a KubeadmConfig's spec is changed in place: what a KubeadmControlPlane of Quorate's changes so.
+// joinTimeouts are how long kubeadm waits while a machine joins: one that has joined is the same with others. Cluster API compares them with those of
+// kubeadm init on the machine that was initialised, which are often different.
+const joinTimeouts = "spec.joinConfiguration.timeouts"
+
+// canChange reports whether a field of a KubeadmConfig's spec is changed in place: what a KubeadmControlPlane of Quorate's changes so, and what
+// means nothing to a machine that has joined.
 func canChange(field string) bool {
 	rest, ok := strings.CutPrefix(field, "spec.")
-	return ok && (field == localMode || drift.Updatable("spec.kubeadmConfigSpec."+rest))
+	return ok && (field == localMode || field == joinTimeouts || strings.HasPrefix(field, joinTimeouts+".") || drift.Updatable("spec.kubeadmConfigSpec."+rest))
 }
 
 // never is for objects of which nothing is changed in place.

@@ -29,6 +29,8 @@ type Upgrade struct {
 	Ours bool
 	// Begun: the node may be changed already.
 	Begun, Completed, Failed, Deleting bool
+	// Recorded: the objects of the machine told of it before, and may have changed since.
+	Recorded bool
 	// Message says how far it is, or why it failed and what to do.
 	Message string
 }
@@ -100,6 +102,8 @@ func Next(f Facts) Decision {
 		return f.begin()
 	case wanted.Deleting:
 		return wait("NodeUpgrade %s is being deleted, and is made anew afterwards", wanted.Name)
+	case wanted.Recorded && !wanted.Ours:
+		return Decision{Verb: Remove, Upgrade: wanted.Name, Message: fmt.Sprintf("NodeUpgrade %s is of an earlier time, and is made anew", wanted.Name)}
 	case wanted.Completed:
 		return Decision{Verb: Done, Message: fmt.Sprintf("the node runs %s", m.Version)}
 	case wanted.Failed:

@@ -45,6 +45,8 @@ func TestNext(t *testing.T) {
 		{name: "finished", machine: &first, upgrades: wanted(Upgrade{Ours: true, Begun: true, Completed: true}), want: Done, message: "the node runs v2.0.0"},
 		{name: "failed", machine: &first, upgrades: wanted(Upgrade{Ours: true, Begun: true, Failed: true, Message: "swap: no such image"}), want: Failed, message: "no such image. To try again, run `quorate upgrade retry`"},
 		{name: "retried", machine: &first, upgrades: wanted(Upgrade{Ours: true, Begun: true, Message: "Running"}), want: Wait, message: "Running"},
+		{name: "of an earlier time", machine: &first, upgrades: wanted(Upgrade{Begun: true, Completed: true, Recorded: true}), want: Remove, message: "made anew"},
+		{name: "finished, and recorded meanwhile", machine: &first, upgrades: wanted(Upgrade{Ours: true, Begun: true, Completed: true, Recorded: true}), want: Done},
 		{name: "on its way out", machine: &first, upgrades: wanted(Upgrade{Deleting: true, Completed: true}), want: Wait, message: "made anew"},
 
 		{name: "an obsolete one that failed", machine: &first, upgrades: other(Upgrade{Ours: true, Begun: true, Failed: true}), want: Remove},
@@ -64,6 +66,9 @@ func TestNext(t *testing.T) {
 			}
 			got := Next(f)
 			name := map[Verb]string{Make: "wanted", Remove: "other"}[c.want]
+			if c.want == Remove && c.upgrades[0].Name == "wanted" {
+				name = "wanted"
+			}
 			if got.Verb != c.want || got.First != c.first || got.Upgrade != name || !strings.Contains(got.Message, c.message) {
 				t.Errorf("%+v, want %s of %q, first %t, with %q", got, c.want, name, c.first, c.message)
 			}
