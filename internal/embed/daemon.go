@@ -41,6 +41,13 @@ const stopLimit = 30 * time.Second
 type status struct {
 	Phase string `json:"phase"`
 	Ready bool   `json:"ready"`
+	// RuntimeExtensions is what the daemon was started with, once it is ready.
+	RuntimeExtensions bool `json:"runtimeExtensions,omitempty"`
+}
+
+// fits reports whether a daemon that says so need not be replaced for what the environment says now.
+func (s status) fits(e Environment) bool {
+	return s.Phase != phaseEnding && (!s.Ready || s.RuntimeExtensions == e.RuntimeExtensions)
 }
 
 // phaseEnding is the phase of a daemon that was asked to end.
@@ -71,7 +78,7 @@ func Running(state string) (pid int, ok bool) {
 
 // Start has a daemon run in the background for the state folder, and returns when the management plane is ready. It makes
 // what is missing, artifacts included; progress, which may be nil, hears what it waits for. A daemon that runs already and
-// is of the same program is left as it is; one of another program (it was built anew) is replaced. The daemon outlives
+// is of the same program and settings is left as it is; any other is replaced. The daemon outlives
 // the caller. When it does not come up, the error holds the end of its log.
 func Start(ctx context.Context, o Options, progress func(string)) error {
 	if progress == nil {
@@ -93,10 +100,10 @@ func Start(ctx context.Context, o Options, progress func(string)) error {
 		return err
 	}
 	if pid, ok := Running(o.State); ok {
-		if loadStatus(o.State).Phase != phaseEnding && sameProgram(pid, o.Command[0]) {
+		if loadStatus(o.State).fits(e) && sameProgram(pid, o.Command[0]) {
 			return waitReady(ctx, o.State, nil, progress)
 		}
-		progress("replacing the daemon, which is of another build or about to end")
+		progress("replacing the daemon, which is of another build, has other settings or is about to end")
 	}
 	return replaceDaemon(ctx, o, e, progress)
 }

@@ -237,6 +237,7 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 	if embedded.Own, err = user(ctx, plane, "manager"); err != nil {
 		return nil, manager.Options{}, err
 	}
+	embedded.RuntimeExtensions = e.RuntimeExtensions
 	// As a management cluster does that reaches machines through their API servers alone.
 	o := manager.Options{Embedded: embedded, Extension: extensionOptions(e, plane), EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"}
 	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
@@ -320,16 +321,13 @@ func (d *daemon) report(ctx context.Context, mgr ctrl.Manager, e Environment) er
 		}); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if err := until(ctx, &last, "the Runtime Extension to be registered", func(ctx context.Context) (bool, error) {
-			last = d.registerExtension(ctx, e)
-			return last == nil, nil
-		}); err != nil && ctx.Err() == nil {
+		if err := d.registerExtension(ctx, e, &last); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 	if ctx.Err() == nil {
 		d.log.Info("ready", "after", time.Since(d.began).Round(time.Millisecond).String())
-		if err := (status{Phase: "ready", Ready: true}).save(d.state); err != nil {
+		if err := (status{Phase: "ready", Ready: true, RuntimeExtensions: e.RuntimeExtensions}).save(d.state); err != nil {
 			return err
 		}
 	}

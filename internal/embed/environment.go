@@ -34,7 +34,12 @@ type Environment struct {
 	Prebuilt string `json:"prebuilt,omitempty"`
 	// NodeBinary is the path of quorate-node.
 	NodeBinary string `json:"nodeBinary,omitempty"`
+	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, of which Quorate is one, and update machines in place by them.
+	RuntimeExtensions bool `json:"runtimeExtensions,omitempty"`
 }
+
+// runtimeExtensionsVariable is the environment variable that turns Runtime Extensions on (true) or off. Unset: they stay as they are.
+const runtimeExtensionsVariable = "QUORATE_RUNTIME_EXTENSIONS"
 
 // upgraderBinary is the path of quorate-upgrader, which is installed beside quorate-node.
 func (e Environment) upgraderBinary() string {
@@ -73,6 +78,9 @@ func (e Environment) Save(state string) error {
 func (e Environment) merge(o Options) (Environment, error) {
 	if o.Network.IsValid() && o.Network.Masked() != e.Network {
 		return e, fmt.Errorf("network %s: the environment in %s has %s; leave --network out, or take the environment down first", o.Network, o.State, e.Network)
+	}
+	if value, set := os.LookupEnv(runtimeExtensionsVariable); set {
+		e.RuntimeExtensions = value == "true"
 	}
 	cache := cmp.Or(o.Artifacts.Cache, os.Getenv("QUORATE_CACHE"))
 	prebuilt := cmp.Or(o.Artifacts.Prebuilt, os.Getenv("QUORATE_ARTIFACTS"))

@@ -18,15 +18,29 @@ import (
 // extensionName is the name of the ExtensionConfig of Quorate's own Runtime Extension.
 const extensionName = "quorate"
 
-// extensionOptions say where the Runtime Extension is served.
+// extensionOptions say where the Runtime Extension is served, if it is.
 func extensionOptions(e Environment, plane *plane) manager.ExtensionOptions {
+	if !e.RuntimeExtensions {
+		return manager.ExtensionOptions{}
+	}
 	return manager.ExtensionOptions{
 		Host: loopback.String(), Port: int(e.Ports.Extension), CertDir: plane.pki(), CertName: "extension.crt", KeyName: "extension.key",
 	}
 }
 
-// registerExtension tells Cluster API where Quorate's Runtime Extension is. Webhooks must be served: they are asked about it.
-func (d *daemon) registerExtension(ctx context.Context, e Environment) error {
+// registerExtension tells Cluster API where Quorate's Runtime Extension is, if it is served. Webhooks must be served: they are asked about it.
+func (d *daemon) registerExtension(ctx context.Context, e Environment, last *error) error {
+	if !e.RuntimeExtensions {
+		return nil
+	}
+	return until(ctx, last, "the Runtime Extension to be registered", func(ctx context.Context) (bool, error) {
+		*last = d.tryRegister(ctx, e)
+		return *last == nil, nil
+	})
+}
+
+// tryRegister writes the ExtensionConfig of this plane.
+func (d *daemon) tryRegister(ctx context.Context, e Environment) error {
 	c, err := d.adminClient()
 	if err != nil {
 		return err

@@ -19,8 +19,32 @@ import (
 	"github.com/quorate/quorate/internal/manager"
 )
 
-// extension: Cluster API has found out what Quorate's Runtime Extension serves. Where it is stays true, all else of its registration is the user's.
+// noExtensions: nobody asked for Runtime Extensions, so none is registered, and none can be.
+func (l *life) noExtensions(t *testing.T) {
+	c := l.client(t)
+	var all runtimev1.ExtensionConfigList
+	if err := c.List(t.Context(), &all); err != nil || len(all.Items) != 0 {
+		t.Errorf("%d ExtensionConfigs, %v", len(all.Items), err)
+	}
+	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: runtimev1.ExtensionConfigSpec{ClientConfig: runtimev1.ClientConfig{URL: "https://127.0.0.1:1"}}}
+	if err := c.Create(t.Context(), config); err == nil || !strings.Contains(err.Error(), "RuntimeSDK") {
+		t.Errorf("an ExtensionConfig is accepted: %v", err)
+	}
+}
+
+// extension: asked for, they are there after the next start, and stay. Cluster API has found out what Quorate's Runtime Extension serves. Where it is stays true, all else of its registration is the user's.
 func (l *life) extension(t *testing.T) {
+	t.Setenv(runtimeExtensionsVariable, "true")
+	before, _ := Running(l.o.State)
+	l.up(t)
+	pid, running := Running(l.o.State)
+	if !running || pid == before {
+		t.Fatalf("the daemon was process %d and is %d: another one has other settings", before, pid)
+	}
+	l.up(t)
+	if now, _ := Running(l.o.State); now != pid {
+		t.Errorf("the daemon was replaced for nothing")
+	}
 	c := l.client(t)
 	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: extensionName}}
 	eventually(t, "the Runtime Extension is discovered", func() bool {

@@ -72,7 +72,7 @@ func TestLife(t *testing.T) {
 		name string
 		do   func(*testing.T)
 	}{
-		{"start", l.start}, {"start again", l.startAgain}, {"files", l.files}, {"rights", l.rights}, {"rights elsewhere", l.production}, {"extension", l.extension}, {"update in place", l.update},
+		{"start", l.start}, {"start again", l.startAgain}, {"files", l.files}, {"rights", l.rights}, {"rights elsewhere", l.production}, {"no extensions", l.noExtensions}, {"extension", l.extension}, {"update in place", l.update},
 		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"template", l.template}, {"class", l.class}, {"class of machines", l.machinesClass}, {"old version", l.oldVersion}, {"calm", l.calm}, {"hints", l.hints}, {"own rights", l.ownRights}, {"garbage", l.garbage}, {"namespace", l.namespace},
 		{"memory", l.memory}, {"death of a child", l.childDies}, {"death of the daemon", l.daemonDies}, {"taken port", l.takenPort}, {"stop", l.stop},
 	} {

@@ -20,8 +20,11 @@ func UnaskedExtension() map[string]string {
 	return map[string]string{extension.PolicySetting: string(controlplanev1.InPlaceNever)}
 }
 
-// addExtensionConfig adds the controller that finds out what Runtime Extensions serve.
+// addExtensionConfig adds the controller that finds out what Runtime Extensions serve, where any may be registered.
 func addExtensionConfig(ctx context.Context, p *parts) error {
+	if !p.opts.Embedded.RuntimeExtensions {
+		return nil
+	}
 	return (&extensionconfig.Reconciler{
 		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), RuntimeClient: p.runtime, PartialSecretCache: p.metadata,
 		WatchFilterValue: p.opts.WatchFilter,

@@ -14,6 +14,8 @@ type Embedded struct {
 	Local local.Options
 	// Own is how Quorate's own controllers reach the API server, as a user of theirs; nil: as all others do.
 	Own *rest.Config
+	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, and update machines in place by them. Off, nobody can register one.
+	RuntimeExtensions bool
 }
 
 func addLocal(ctx context.Context, p *parts) error {

@@ -166,7 +166,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // embed chooses Cluster API's features, and gives Quorate's own controllers a manager of theirs where they have a user of theirs.
 func (p *parts) embed() error {
-	if err := setGates(); err != nil {
+	if err := setGates(p.opts.Embedded.RuntimeExtensions); err != nil {
 		return err
 	}
 	if p.opts.Embedded.Own == nil {

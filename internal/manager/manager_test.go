@@ -132,14 +132,20 @@ func TestAPIVersion(t *testing.T) {
 }
 
 func TestFeatures(t *testing.T) {
-	if err := errors.Join(setGates(), listThenWatch()); err != nil {
+	if err := listThenWatch(); err != nil {
 		t.Fatal(err)
 	}
-	for gate, want := range map[featuregate.Feature]bool{
-		feature.ClusterTopology: true, feature.MachinePool: false, feature.ReconcilerRateLimiting: false, feature.RuntimeSDK: true, feature.InPlaceUpdates: true,
-	} {
-		if got := feature.Gates.Enabled(gate); got != want {
-			t.Errorf("%s: %t, want %t", gate, got, want)
+	for _, extensions := range []bool{true, false} {
+		if err := setGates(extensions); err != nil {
+			t.Fatal(err)
+		}
+		for gate, want := range map[featuregate.Feature]bool{
+			feature.ClusterTopology: true, feature.MachinePool: false, feature.ReconcilerRateLimiting: false,
+			feature.RuntimeSDK: extensions, feature.InPlaceUpdates: extensions,
+		} {
+			if got := feature.Gates.Enabled(gate); got != want {
+				t.Errorf("%s: %t, want %t", gate, got, want)
+			}
 		}
 	}
 	if clientfeatures.FeatureGates().Enabled(clientfeatures.WatchListClient) {

@@ -48,13 +48,13 @@ const (
 // a cluster that came back looks dead.
 const reconnect = 2 * time.Second
 
-// setGates chooses upstream's features. They are one set for the process.
-func setGates() error {
+// setGates chooses upstream's features. They are one set for the process. Runtime Extensions are alpha, and with updates in place a MachineDeployment's rollout
+// fails when the template of its old machines was deleted. So both are off unless they were asked for.
+func setGates(extensions bool) error {
 	err := feature.MutableGates.SetFromMap(map[string]bool{
 		string(feature.ClusterTopology): true,
-		// Without an ExtensionConfig nobody is called, and nothing is updated in place.
-		string(feature.RuntimeSDK):     true,
-		string(feature.InPlaceUpdates): true,
+		string(feature.RuntimeSDK):      extensions,
+		string(feature.InPlaceUpdates):  extensions,
 		// The local provider has no pools; without the gate upstream's webhook refuses them with a reason.
 		string(feature.MachinePool): false,
 		// The limiter lets a controller look at one object once a second. A machine passes through a chain of four

@@ -27,6 +27,7 @@ import (
 func inplaceUpstream(t *testing.T, e *environment) {
 	const name, labels = "inup", "kind: KubeadmControlPlane\nmetadata:\n  labels:\n"
 	u := buildUpstream(t, e)
+	t.Setenv("QUORATE_RUNTIME_EXTENSIONS", "true")
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, older, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n"))
 	// The only annotation asks for it; upstream's controller updates in place only where it would else delete a machine first.
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {

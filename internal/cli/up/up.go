@@ -65,7 +65,8 @@ It waits until the control plane says that it is as wanted, all machines are Rea
 goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.
 
 With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reaches etcd by port-forwards alone, like a manager with
---etcd-forward-only in a management cluster that cannot reach machines.`,
+--etcd-forward-only in a management cluster that cannot reach machines. With QUORATE_RUNTIME_EXTENSIONS=true, until it is false, its Cluster API calls Runtime
+Extensions, of which Quorate is one: docs/in-place.md.`,
 		Example: `  quorate up                                         # three machines, called demo
   quorate up --name small --replicas 1 --workers 2   # one machine and two workers
   quorate up --name small --workers 3                # the same cluster, one worker more
