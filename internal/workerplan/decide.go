@@ -104,7 +104,7 @@ func waitForStrategy(o Observed) (Decision, bool) {
 	if o.OnDelete || o.Policy == plan.InPlaceNever || len(o.Behind()) == 0 {
 		return Decision{}, false
 	}
-	return wait("StrategyReplaces", "spec.rollout.strategy.type must be OnDelete: with any other Cluster API replaces machines that are behind")
+	return wait("StrategyReplaces", "spec.rollout.strategy.type must be OnDelete: with any other Cluster API replaces machines that are behind, or updates them by a Runtime Extension")
 }
 
 func waitForControlPlane(o Observed) (Decision, bool) {

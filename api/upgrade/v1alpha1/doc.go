@@ -20,7 +20,8 @@ var GroupVersion = schema.GroupVersion{Group: "upgrade.cluster.x-k8s.io", Versio
 const NeededAnnotation = "controlplane.cluster.x-k8s.io/in-place-upgrade-needed"
 
 // PolicyAnnotation on a MachineDeployment says which of its machines that are behind are changed in place: Never (the default), Preferred, Only or
-// External, as spec.inPlace.policy says it of control planes. It needs the rollout strategy OnDelete: with any other Cluster API replaces them.
+// External, as spec.inPlace.policy says it of control planes. It needs the rollout strategy OnDelete: with any other Cluster API replaces them, or asks
+// Quorate's Runtime Extension first, if that is registered, which heeds it on MachineSets and on the Machines of control planes.
 const PolicyAnnotation = "upgrade.cluster.x-k8s.io/in-place-policy"
 
 // MaxUnavailableAnnotation on a MachineDeployment is how many of its machines may be away at once while they are upgraded in place. Defaults to 1.
