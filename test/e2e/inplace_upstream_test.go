@@ -10,49 +10,46 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	upstreamv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/machine"
 )
 
-// inplaceUpstream: upstream's controller upgrades three machines in place by Quorate's Runtime Extension, and Quorate, which gets the control plane back,
-// finds nothing to do.
+// inplaceUpstream: upstream's controllers upgrade three machines of a control plane and then a worker in place by Quorate's Runtime Extension, and Quorate,
+// which gets the control plane back, finds nothing to do.
 func inplaceUpstream(t *testing.T, e *environment) {
 	const name, labels = "inup", "kind: KubeadmControlPlane\nmetadata:\n  labels:\n"
 	u := buildUpstream(t, e)
 	t.Setenv("QUORATE_RUNTIME_EXTENSIONS", "true")
-	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, older, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n"))
-	// The only annotation asks for it; upstream's controller updates in place only where it would else delete a machine first.
-	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
-		kcp.Spec.Rollout.Strategy = upstreamv1.KubeadmControlPlaneRolloutStrategy{
-			Type:          upstreamv1.RollingUpdateStrategyType,
-			RollingUpdate: upstreamv1.KubeadmControlPlaneRolloutStrategyRollingUpdate{MaxSurge: ptr.To(intstr.FromInt32(0))},
-		}
-		if kcp.Spec.MachineTemplate.ObjectMeta.Annotations == nil {
-			kcp.Spec.MachineTemplate.ObjectMeta.Annotations = map[string]string{}
-		}
-		kcp.Spec.MachineTemplate.ObjectMeta.Annotations[upgradev1.PolicyAnnotation] = string(controlplanev1.InPlaceOnly)
-	})
+	manifests := e.quorate(t, "up", "--dry-run", "--name", name, "--kubernetes-version", older, "--workers", "1")
+	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", writeManifests(t, name, manifests, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n"))
+	e.asksForUpdates(t, name)
 	u.start(t, "--feature-gates=RuntimeSDK=true,InPlaceUpdates=true")
 	eventually(t, "three voters by upstream", patience, u.doing(t, e.quorumOf(t, name, 3)))
-	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
-	made, infrastructure := e.identities(t, name), e.infrastructureOf(t, name)
+	eventually(t, "four healthy nodes", patience, e.healthy(t, name, 4))
+	made, all, infrastructure := e.identities(t, name), uids(e.machinesWith(t, clusterLabels(name))), e.infrastructureOf(t, name)
 
 	ctx, stop := context.WithCancel(context.Background())
 	outage, times := e.probe(t, ctx, name), e.watchNodes(t, ctx, name)
 	e.written(t, name, func() {
 		start := time.Now()
 		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = newer })
-		eventually(t, "three machines updated in place", patience, u.doing(t, e.updatedBy(t, name, newer)))
-		eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+		eventually(t, "three machines updated in place", patience, u.doing(t, e.updatedTo(t, machine.Labels(name), newer)))
+		eventually(t, "four healthy nodes", patience, e.healthy(t, name, 4))
 		t.Logf("FIGURE upstream's controller with Quorate's extension, three machines %s -> %s in place: %.1f s", older, newer, time.Since(start).Seconds())
+		start = time.Now()
+		e.changeWorkers(t, name, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = newer })
+		eventually(t, "a worker updated in place", patience, u.doing(t, e.updatedTo(t, clusterLabels(name), newer)))
+		eventually(t, "four healthy nodes", patience, e.healthy(t, name, 4))
+		t.Logf("FIGURE upstream's MachineDeployment with Quorate's extension, a worker %s -> %s in place: %.1f s", older, newer, time.Since(start).Seconds())
 	})
 	stop()
 	for _, line := range <-times {
@@ -60,21 +57,13 @@ func inplaceUpstream(t *testing.T, e *environment) {
 	}
 	t.Logf("FIGURE upstream's controller with Quorate's extension: API not answering: %s", <-outage)
 	e.sameMachines(t, name, made)
+	if now := uids(e.machinesWith(t, clusterLabels(name))); !slices.Equal(now, all) {
+		t.Errorf("machines are %v, and were %v", now, all)
+	}
 	if now := e.infrastructureOf(t, name); !slices.Equal(now, infrastructure) {
 		t.Errorf("infrastructure machines are %v, and were %v", now, infrastructure)
 	}
-	first := 0
-	for _, n := range e.nodeUpgrades(t, name) {
-		if !ptr.Deref(n.Status.Completed, false) || n.Spec.KubernetesVersion != newer {
-			t.Errorf("NodeUpgrade %s to %s: %+v", n.Name, n.Spec.KubernetesVersion, n.Status)
-		}
-		if ptr.Deref(n.Spec.FirstNodeToBeUpgraded, false) {
-			first++
-		}
-	}
-	if first != 1 {
-		t.Errorf("%d nodes were upgraded as the first", first)
-	}
+	e.upgradedNodes(t, name)
 	e.nothingLeft(t, name)
 
 	u.stop(t)
@@ -91,11 +80,67 @@ func inplaceUpstream(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// updatedBy says which control plane machine does not say a version, or is not reported as updated.
-func (e *environment) updatedBy(t *testing.T, name, version string) func() string {
+// asksForUpdates has upstream's controllers update machines in place: by the annotation, and by a strategy with which they would else delete a machine first.
+func (e *environment) asksForUpdates(t *testing.T, name string) {
+	t.Helper()
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Rollout.Strategy = upstreamv1.KubeadmControlPlaneRolloutStrategy{
+			Type:          upstreamv1.RollingUpdateStrategyType,
+			RollingUpdate: upstreamv1.KubeadmControlPlaneRolloutStrategyRollingUpdate{MaxSurge: ptr.To(intstr.FromInt32(0))},
+		}
+		if kcp.Spec.MachineTemplate.ObjectMeta.Annotations == nil {
+			kcp.Spec.MachineTemplate.ObjectMeta.Annotations = map[string]string{}
+		}
+		kcp.Spec.MachineTemplate.ObjectMeta.Annotations[upgradev1.PolicyAnnotation] = string(controlplanev1.InPlaceOnly)
+	})
+	e.changeWorkers(t, name, func(md *clusterv1.MachineDeployment) {
+		md.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
+			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
+			RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
+				MaxSurge: ptr.To(intstr.FromInt32(0)), MaxUnavailable: ptr.To(intstr.FromInt32(1)),
+			},
+		}
+		metav1.SetMetaDataAnnotation(&md.ObjectMeta, upgradev1.PolicyAnnotation, string(controlplanev1.InPlaceOnly))
+	})
+}
+
+// upgradedNodes expects that every node was upgraded, and one of them as the first.
+func (e *environment) upgradedNodes(t *testing.T, name string) {
+	t.Helper()
+	first := 0
+	all := e.nodeUpgrades(t, name)
+	for _, n := range all {
+		if !ptr.Deref(n.Status.Completed, false) || n.Spec.KubernetesVersion != newer {
+			t.Errorf("NodeUpgrade %s to %s: %+v", n.Name, n.Spec.KubernetesVersion, n.Status)
+		}
+		if ptr.Deref(n.Spec.FirstNodeToBeUpgraded, false) {
+			first++
+		}
+	}
+	if len(all) != 4 || first != 1 {
+		t.Errorf("%d nodes were upgraded, %d as the first", len(all), first)
+	}
+}
+
+// changeWorkers changes the only MachineDeployment of a cluster.
+func (e *environment) changeWorkers(t *testing.T, name string, f func(*clusterv1.MachineDeployment)) {
+	t.Helper()
+	var all clusterv1.MachineDeploymentList
+	if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), clusterLabels(name)); err != nil || len(all.Items) != 1 {
+		t.Fatalf("%d MachineDeployments, %v", len(all.Items), err)
+	}
+	before := all.Items[0].DeepCopy()
+	f(&all.Items[0])
+	if err := e.management(t).Patch(context.Background(), &all.Items[0], client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// updatedTo says which of the machines with labels does not say a version, or is not reported as updated.
+func (e *environment) updatedTo(t *testing.T, labels client.MatchingLabels, version string) func() string {
 	return func() string {
 		var missing []string
-		for _, m := range e.machineObjects(t, name) {
+		for _, m := range e.machinesWith(t, labels) {
 			_, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]
 			if m.Spec.Version != version || updating || m.Status.NodeInfo == nil || m.Status.NodeInfo.KubeletVersion != version {
 				missing = append(missing, fmt.Sprintf("%s says %s, updating %t", m.Name, m.Spec.Version, updating))
