@@ -47,13 +47,20 @@ func read(ctx context.Context, c client.Reader, key client.ObjectKey) ([]report.
 		out = append(out, upgradeOf(u, of, u.Spec.KubernetesVersion, u.Spec.MachinesRequireUpgrade, nodes.Items))
 	}
 	for i := range nodes.Items {
-		if u := &nodes.Items[i]; metav1.GetControllerOf(u) == nil {
+		if u := &nodes.Items[i]; standsAlone(u) {
 			out = append(out, report.Upgrade{
 				Name: u.Name, Of: "Machine " + u.Spec.Machine.Name, Version: u.Spec.KubernetesVersion, Paused: paused(u), Nodes: []report.UpgradedNode{upgradedNode(u)},
 			})
 		}
 	}
 	return out, nil
+}
+
+// standsAlone reports whether a node's upgrade belongs to no control plane's or MachineDeployment's: a person made it, or the Runtime Extension for
+// Cluster API's controllers, whose it is by its Machine.
+func standsAlone(u *upgradev1.NodeUpgrade) bool {
+	owner := metav1.GetControllerOf(u)
+	return owner == nil || owner.Kind == "Machine"
 }
 
 // upgradeOf describes the upgrade of several nodes, from the upgrades of those that have begun.

@@ -34,7 +34,8 @@ func named(name string, owner client.Object) metav1.ObjectMeta {
 	return m
 }
 
-// objects are the upgrade of two machines of three, one of which failed, the one of a machine by itself, and that of another cluster.
+// objects are the upgrade of two machines of three, one of which failed, one that a person made, one that Cluster API's controllers follow, and that of
+// another cluster.
 func objects() []client.Object {
 	all := &upgradev1.ControlPlaneUpgrade{ObjectMeta: named("demo-cp-1a2b", nil), Spec: upgradev1.ControlPlaneUpgradeSpec{
 		ControlPlane:           clusterv1.ContractVersionedObjectReference{Kind: "KubeadmControlPlane", Name: "demo-cp"},
@@ -47,6 +48,10 @@ func objects() []client.Object {
 		}, Status: status}
 	}
 	since := metav1.NewTime(time.Unix(1_700_000_024, 0))
+	followed := node("demo-worker-2", nil, upgradev1.NodeUpgradeStatus{FailedStep: "Copy", Conditions: []metav1.Condition{
+		{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.Failed, Message: "no space left", LastTransitionTime: since},
+	}})
+	followed.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&clusterv1.Machine{ObjectMeta: named("demo-worker-2", nil)}, clusterv1.GroupVersion.WithKind("Machine"))}
 	other := node("other-cp-1", nil, upgradev1.NodeUpgradeStatus{FailedStep: "copy"})
 	other.Labels[clusterv1.ClusterNameLabel] = "other"
 	return []client.Object{
@@ -60,6 +65,7 @@ func objects() []client.Object {
 			{Type: "Swap", Status: metav1.ConditionFalse, Reason: upgradev1.Running, LastTransitionTime: since},
 		}}),
 		node("demo-worker-1", nil, upgradev1.NodeUpgradeStatus{}),
+		followed,
 		other,
 	}
 }
@@ -67,7 +73,7 @@ func objects() []client.Object {
 func TestRead(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(objects()...).Build()
 	got, err := read(context.Background(), c, key)
-	if err != nil || len(got) != 2 {
+	if err != nil || len(got) != 3 {
 		t.Fatalf("%v, %v", got, err)
 	}
 	var b strings.Builder
@@ -80,6 +86,8 @@ func TestRead(t *testing.T) {
   demo-cp-3  waits for its turn
 Machine demo-worker-1 to v1.36.3: 0 of 1 upgraded
   demo-worker-1
+Machine demo-worker-2 to v1.36.3: 0 of 1 upgraded
+  demo-worker-2  Copy failed: no space left
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
@@ -119,7 +127,7 @@ func TestVerbs(t *testing.T) {
 		t.Error("not resumed")
 	}
 	give("retry", verb{name: "retry", on: retry})
-	for name, want := range map[string]bool{"demo-cp-1-1a2b": false, "demo-cp-2-1a2b": true, "other-cp-1-1a2b": false} {
+	for name, want := range map[string]bool{"demo-cp-1-1a2b": false, "demo-cp-2-1a2b": true, "demo-worker-2-1a2b": true, "other-cp-1-1a2b": false} {
 		if got := annotated(&upgradev1.NodeUpgrade{}, name, upgradev1.RetryAnnotation); got != want {
 			t.Errorf("%s tried again: %v", name, got)
 		}
