@@ -47,8 +47,10 @@ func (l *life) extension(t *testing.T) {
 	}
 	c := l.client(t)
 	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: extensionName}}
+	// The condition is written before the handlers.
 	eventually(t, "the Runtime Extension is discovered", func() bool {
-		return c.Get(t.Context(), client.ObjectKeyFromObject(config), config) == nil && conditions.IsTrue(config, runtimev1.ExtensionConfigDiscoveredCondition)
+		return c.Get(t.Context(), client.ObjectKeyFromObject(config), config) == nil &&
+			conditions.IsTrue(config, runtimev1.ExtensionConfigDiscoveredCondition) && len(config.Status.Handlers) > 0
 	})
 	var names []string
 	for _, h := range config.Status.Handlers {
