@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -268,6 +269,35 @@ func TestClusterAPIs(t *testing.T) {
 			if err := w.client.Delete(context.Background(), &made); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// TestClusterAPIsUpdate: a Machine that Cluster API updates says the wanted version before its node has it. It is behind until then, and nothing is begun for it.
+func TestClusterAPIsUpdate(t *testing.T) {
+	for _, strategy := range []clusterv1.MachineDeploymentRolloutStrategyType{clusterv1.RollingUpdateMachineDeploymentStrategyType, clusterv1.OnDeleteMachineDeploymentStrategyType} {
+		w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only"})
+		md := &clusterv1.MachineDeployment{}
+		w.get(md, "demo-workers")
+		md.Spec.Rollout.Strategy.Type = strategy
+		if err := w.client.Update(context.Background(), md); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"w1", "w2"} {
+			m := &clusterv1.Machine{}
+			w.get(m, name)
+			m.Spec.Version, m.Status.NodeInfo = newer, &corev1.NodeSystemInfo{KubeletVersion: older}
+			m.Annotations = map[string]string{clusterv1.UpdateInProgressAnnotation: ""}
+			if err := w.client.Update(context.Background(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.turns(3)
+		if u := w.told(); ptr.Deref(u.Status.Ready, true) || ptr.Deref(u.Status.RequireUpgrade, 0) != 2 {
+			t.Errorf("%s: it says %+v", strategy, u.Status)
+		}
+		if n := len(w.upgrades()); n != 0 {
+			t.Errorf("%s: %d were begun", strategy, n)
 		}
 	}
 }

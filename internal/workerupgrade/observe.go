@@ -172,6 +172,9 @@ func (s *scope) factsOf(m *clusterv1.Machine, ms *clusterv1.MachineSet) workerpl
 	if m.Status.NodeInfo != nil {
 		kubelet = cmp.Or(m.Status.NodeInfo.KubeletVersion, kubelet)
 	}
+	if _, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]; updating {
+		facts.Version, facts.Unavailable = kubelet, "Cluster API updates it in place" // its Machine says what is wanted already
+	}
 	if _, err := steps.List(steps.Node{KubeletVersion: kubelet}, wanted); err != nil {
 		facts.Unfit = err.Error()
 	}

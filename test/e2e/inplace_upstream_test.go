@@ -43,8 +43,8 @@ func inplaceUpstream(t *testing.T, e *environment) {
 		start := time.Now()
 		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = newer })
 		eventually(t, "three machines updated in place", patience, u.doing(t, e.updatedTo(t, machine.Labels(name), newer)))
-		eventually(t, "four healthy nodes", patience, e.healthy(t, name, 4))
 		t.Logf("FIGURE upstream's controller with Quorate's extension, three machines %s -> %s in place: %.1f s", older, newer, time.Since(start).Seconds())
+		// A worker without a registry gets the images of the new version, kube-proxy's too, when its own upgrade begins.
 		start = time.Now()
 		e.changeWorkers(t, name, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = newer })
 		eventually(t, "a worker updated in place", patience, u.doing(t, e.updatedTo(t, clusterLabels(name), newer)))
