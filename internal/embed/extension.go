@@ -58,7 +58,7 @@ func putExtension(ctx context.Context, c client.Client, server runtimev1.ClientC
 	config := &runtimev1.ExtensionConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: extensionName},
 		Spec: runtimev1.ExtensionConfigSpec{
-			ClientConfig: server, Settings: manager.UnaskedExtension(),
+			ClientConfig: server, Settings: manager.DefaultExtensionSettings(),
 		},
 	}
 	err := c.Create(ctx, config)

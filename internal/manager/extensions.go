@@ -15,8 +15,8 @@ import (
 // ExtensionOptions say where Quorate's Runtime Extension is served.
 type ExtensionOptions = extension.Options
 
-// UnaskedExtension are the settings of an ExtensionConfig by which nothing is updated in place for machines that do not ask for it.
-func UnaskedExtension() map[string]string {
+// DefaultExtensionSettings are those of an ExtensionConfig by which nothing is updated in place for machines that do not ask for it.
+func DefaultExtensionSettings() map[string]string {
 	return map[string]string{extension.PolicySetting: string(controlplanev1.InPlaceNever)}
 }
 

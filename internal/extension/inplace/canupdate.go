@@ -62,7 +62,7 @@ func (c *comparison) replace(reason string) { c.replacing = append(c.replacing, 
 // machine compares the specs of Machines.
 func (c *comparison) machine(was, want map[string]any) map[string]any {
 	c.kind = "Machine"
-	was, want = without(was, unheeded), without(want, unheeded)
+	was, want = without(was, ignoredFields), without(want, ignoredFields)
 	from, to := text(was["version"]), text(want["version"])
 	var patch map[string]any
 	if from != to {

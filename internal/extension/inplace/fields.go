@@ -6,9 +6,9 @@ import (
 	"github.com/quorate/quorate/internal/drift"
 )
 
-// unheeded are the fields of a Machine's spec that make no difference: identity, what a provider fills in, and what Cluster API writes while the
+// ignoredFields are the fields of a Machine's spec that make no difference: identity, what a provider fills in, and what Cluster API writes while the
 // machine lives.
-var unheeded = []string{"clusterName", "bootstrap", "infrastructureRef", "providerID", "minReadySeconds", "readinessGates", "deletion", "taints"}
+var ignoredFields = []string{"clusterName", "bootstrap", "infrastructureRef", "providerID", "minReadySeconds", "readinessGates", "deletion", "taints"}
 
 // localMode is a feature gate of kubeadm that control planes set by themselves, up to the last version of kubeadm that knows it. An upgrade in place leaves
 // it out where the new kubeadm does not know it.
