@@ -48,7 +48,7 @@ func inplaceUpstream(t *testing.T, e *environment) {
 		start = time.Now()
 		e.changeWorkers(t, name, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = newer })
 		eventually(t, "a worker updated in place", patience, u.doing(t, e.updatedTo(t, clusterLabels(name), newer)))
-		eventually(t, "four healthy nodes", patience, e.healthy(t, name, 4))
+		eventually(t, "four nodes Ready", patience, e.nodesReady(t, name, newer))
 		t.Logf("FIGURE upstream's MachineDeployment with Quorate's extension, a worker %s -> %s in place: %.1f s", older, newer, time.Since(start).Seconds())
 	})
 	stop()
@@ -147,6 +147,19 @@ func (e *environment) updatedTo(t *testing.T, labels client.MatchingLabels, vers
 			}
 		}
 		return strings.Join(missing, ", ")
+	}
+}
+
+// nodesReady says which machine's node is not Ready at a version.
+func (e *environment) nodesReady(t *testing.T, name, version string) func() string {
+	c, _ := e.workload(t, name)
+	return func() string {
+		for _, m := range e.machinesWith(t, clusterLabels(name)) {
+			if !readyAt(context.Background(), c, m.Status.NodeRef.Name, version) {
+				return m.Name + " is not"
+			}
+		}
+		return ""
 	}
 }
 
