@@ -61,8 +61,7 @@ func (t *Turn) addUpdate(m *Machine) {
 // isOnlyRecorded reports whether a machine is outdated only in what no node knows of, such as the template of its infrastructure: its objects
 // are to say what is wanted, and that is all.
 func (t *Turn) isOnlyRecorded(m *Machine) bool {
-	chosen := t.Facts.Policy.InPlace == plan.InPlacePreferred || t.Facts.Policy.InPlace == plan.InPlaceOnly
-	return chosen && m.Node != nil && m.Drift.Outdated() && !m.Drift.OnNode() && !m.Facts.Deleting
+	return t.Facts.Policy.InPlace.Ours() && m.Node != nil && m.Drift.Outdated() && !m.Drift.OnNode() && !m.Facts.Deleting
 }
 
 // updateInPlace begins the upgrade of a machine.

@@ -115,6 +115,9 @@ const (
 	InPlaceExternal InPlace = "External"
 )
 
+// Ours reports whether Quorate itself changes machines in place.
+func (p InPlace) Ours() bool { return p == InPlacePreferred || p == InPlaceOnly }
+
 // Refusal is why nothing is begun that the user asks for: the spec cannot be carried out, or
 // somebody else goes first. What was begun is finished, and what runs is protected.
 type Refusal struct {

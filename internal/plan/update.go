@@ -177,8 +177,7 @@ func (s *state) isReplaced(m *machine) bool {
 
 // isChangedInPlace: a machine is outdated, and becomes what is wanted without being replaced.
 func (s *state) isChangedInPlace(m *machine) bool {
-	chosen := s.Policy.InPlace == InPlacePreferred || s.Policy.InPlace == InPlaceOnly
-	return chosen && m.isOutdated() && s.cannotChange(m) == ""
+	return s.Policy.InPlace.Ours() && m.isOutdated() && s.cannotChange(m) == ""
 }
 
 // cannotChange says what of an outdated machine cannot be changed in place; empty: all can.

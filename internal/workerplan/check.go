@@ -34,9 +34,8 @@ func Check(o Observed, step Step) error {
 
 // checkAllowed says why a machine must not be changed, however many others serve; nil: it may.
 func checkAllowed(o Observed, step Step, m Machine) error {
-	ours := o.Policy == plan.InPlacePreferred || o.Policy == plan.InPlaceOnly
 	switch {
-	case !ours || !o.OnDelete:
+	case !o.Policy.Ours() || !o.OnDelete:
 		return fmt.Errorf("%s of %s: its machines are changed by others", step.Verb, m.Name)
 	case o.Held != "" || o.ControlPlane != "":
 		return fmt.Errorf("%s of %s: no machine may be changed now", step.Verb, m.Name)

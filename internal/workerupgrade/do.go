@@ -125,7 +125,7 @@ func (c *Controller) bookkeep(ctx context.Context, s *scope, o workerplan.Observ
 	if err := c.annotate(ctx, s, o); err != nil {
 		return err
 	}
-	if s.current == nil && isOurs(o.Policy) && len(behind) > 0 {
+	if s.current == nil && o.Policy.Ours() && len(behind) > 0 {
 		if err := c.createUpgrade(ctx, s, behind); err != nil {
 			return err
 		}

@@ -127,7 +127,7 @@ func (c *Controller) observe(ctx context.Context, s *scope) (workerplan.Observed
 		OnDelete:       md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
 		MaxUnavailable: s.maxUnavailable(),
 	}
-	if isOurs(policy) {
+	if policy.Ours() {
 		if o.ControlPlane, err = c.controlPlaneFirst(ctx, s); err != nil {
 			return o, err
 		}
@@ -194,11 +194,6 @@ func differs(ms *clusterv1.MachineSet, md *clusterv1.MachineDeployment) string {
 	current.Spec.Version = md.Spec.Template.Spec.Version
 	_, result := mdutil.MachineTemplateUpToDate(current, &md.Spec.Template)
 	return strings.Join(result.LogMessages, "; ")
-}
-
-// isOurs reports whether a policy has machines upgraded in place, and not by somebody else.
-func isOurs(policy plan.InPlace) bool {
-	return policy == plan.InPlacePreferred || policy == plan.InPlaceOnly
 }
 
 // maxUnavailable is how many machines may be away at once: what the upgrade was made with, before it is made what the annotation says.
