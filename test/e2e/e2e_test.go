@@ -58,6 +58,7 @@ var lives = []struct {
 	{"etcd-delete", etcdDelete},
 	{"etcd-together", etcdTogether},
 	{"inplace-one", inplaceOne},
+	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},
 	{"inplace-rollback", inplaceRollback},
 	{"inplace-workers", inplaceWorkers},

@@ -33,6 +33,14 @@ func inplaceOne(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
+// inplaceMachines: the only machine of a ControlPlane, whose bootstrap objects say nothing of the version, becomes another version, and stays.
+func inplaceMachines(t *testing.T, e *environment) {
+	const name = "inmach"
+	e.up(t, name, "--kind", "ControlPlane", "--replicas", "1", "--kubernetes-version", older)
+	e.upgradedInPlace(t, name, 1)
+	e.takeDown(t, name)
+}
+
 // inplaceThree: three machines become another version one after the other under a client that writes; beside it, in the same run, three are
 // replaced.
 func inplaceThree(t *testing.T, e *environment) {
@@ -202,6 +210,20 @@ func (e *environment) isVersion(t *testing.T, name, version string) {
 		if m.Spec.Version != version {
 			t.Errorf("Machine %s says %s", m.Name, m.Spec.Version)
 		}
+	}
+	e.atRest(t, name)
+}
+
+// atRest expects that the control plane, of whichever kind, has nothing to do and is as wanted.
+func (e *environment) atRest(t *testing.T, name string) {
+	t.Helper()
+	cluster := &clusterv1.Cluster{}
+	if err := e.management(t).Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	if cluster.Spec.ControlPlaneRef.Kind == "ControlPlane" {
+		e.rests(t, name, int(*e.machinesOf(t, name).Spec.Replicas))
+		return
 	}
 	kcp := e.controlPlane(t, name)
 	if kcp.Status.Plan.Step != string(plan.Nothing) || kcp.Status.UpToDateReplicas == nil || *kcp.Status.UpToDateReplicas != *kcp.Spec.Replicas {
