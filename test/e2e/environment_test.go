@@ -81,6 +81,11 @@ func (e *environment) try(args ...string) (string, error) {
 	return out.String(), nil
 }
 
+// address is one of the environment's network, by its last two numbers: "0.1" is the host's.
+func (e *environment) address(last string) string {
+	return strings.TrimSuffix(e.network, "0.0/16") + last
+}
+
 // up makes or changes a cluster, and says how long it took.
 func (e *environment) up(t *testing.T, name string, args ...string) time.Duration {
 	t.Helper()

@@ -28,7 +28,7 @@ func etcdEndpoints(t *testing.T, e *environment) {
 	const name, kind = "etcd-moved", "ControlPlane"
 	manifests := writeManifests(t, name, e.quorate(t, "up", "--dry-run", "--name", name, "--kind", kind, "--etcd", "3", "--replicas", "3"),
 		"kind: LocalCluster\nmetadata:\n  labels:\n    cluster.x-k8s.io/cluster-name: etcd-moved\n  name: etcd-moved\n  namespace: default\nspec:\n",
-		"kind: LocalCluster\nmetadata:\n  labels:\n    cluster.x-k8s.io/cluster-name: etcd-moved\n  name: etcd-moved\n  namespace: default\nspec:\n  controlPlaneEndpoint:\n    host: 172.29.0.77\n    port: 2379\n")
+		"kind: LocalCluster\nmetadata:\n  labels:\n    cluster.x-k8s.io/cluster-name: etcd-moved\n  name: etcd-moved\n  namespace: default\nspec:\n  controlPlaneEndpoint:\n    host: "+e.address("0.77")+"\n    port: 2379\n")
 	start := time.Now()
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", manifests)
 	e.etcdSettled(t, name, 3)

@@ -26,7 +26,8 @@ import (
 
 // external: the control plane's etcd is elsewhere. Two machines, four, and one: any number will do, and none has a member.
 func external(t *testing.T, e *environment) {
-	const name, gateway = "quebec", "172.29.0.1"
+	const name = "quebec"
+	gateway := e.address("0.1")
 	port := freePort(t)
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, newer,
 		"spec:\n  kubeadmConfigSpec:\n", fmt.Sprintf(`spec:
