@@ -69,12 +69,7 @@ func inplaceUpstream(t *testing.T, e *environment) {
 	u.stop(t)
 	e.keptBy(t, name, "")
 	e.managesMachines(t, name, 33)
-	eventually(t, "Quorate has nothing to do", patience, func() string {
-		if p := e.controlPlane(t, name).Status.Plan; p.Step != "Nothing" {
-			return p.Step + ": " + p.Message
-		}
-		return ""
-	})
+	e.hasNothingToDo(t, name)
 	e.sameMachines(t, name, made)
 	e.isVersion(t, name, newer)
 	e.takeDown(t, name)

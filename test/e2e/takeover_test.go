@@ -40,12 +40,7 @@ func takeover(t *testing.T, e *environment) {
 	u.stop(t)
 	e.keptBy(t, name, "")
 	e.managesMachines(t, name, 31)
-	eventually(t, "Quorate has nothing to do", patience, func() string {
-		if p := e.controlPlane(t, name).Status.Plan; p.Step != "Nothing" {
-			return p.Step + ": " + p.Message
-		}
-		return ""
-	})
+	e.hasNothingToDo(t, name)
 	e.sameMachines(t, name, made)
 
 	e.keptBy(t, name, "upstream")
@@ -60,6 +55,17 @@ func takeover(t *testing.T, e *environment) {
 		kcp.Spec.Rollout.After = metav1.NewTime(time.Now().Truncate(time.Second))
 	})
 	e.takeDown(t, name)
+}
+
+// hasNothingToDo waits until Quorate finds a control plane as it is wanted.
+func (e *environment) hasNothingToDo(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "Quorate has nothing to do", patience, func() string {
+		if p := e.controlPlane(t, name).Status.Plan; p.Step != "Nothing" {
+			return p.Step + ": " + p.Message
+		}
+		return ""
+	})
 }
 
 // roll changes a control plane so that all machines are replaced, and tells how long that took.
