@@ -55,12 +55,23 @@ func (t *Turn) NoteKubeconfig(state certs.Kubeconfig, authority bool) {
 		return
 	case state.Exists:
 		chore.Reason, chore.Message, chore.Expires = "KubeconfigExpiring", "the kubeconfig", state.Expires
-	case endpoint == "", !authority:
+	case endpoint == "":
+		return
+	case !authority:
+		t.followCertificates(ChoreKubeconfig)
 		return
 	default:
 		chore.Reason, chore.Message = "KubeconfigMissing", "no kubeconfig for "+endpoint+" yet"
 	}
 	t.AddChore(chore)
+}
+
+// followCertificates notes what can be made once the authorities are there.
+func (t *Turn) followCertificates(chore string) {
+	chores := t.Facts.Cluster.Chores
+	if i := slices.IndexFunc(chores, func(c plan.Chore) bool { return c.Name == ChoreCertificates && !c.Blocked }); i >= 0 {
+		chores[i].Then = chore
+	}
 }
 
 // AddChore adds what is not as it should be, or expires. Chores are done in the order in which they are added.

@@ -43,6 +43,26 @@ func TestNoteKubeconfig(t *testing.T) {
 	}
 }
 
+// TestKubeconfigFollows: a kubeconfig that cannot be made without the authorities is announced with them, unless there is one.
+func TestKubeconfigFollows(t *testing.T) {
+	for name, test := range map[string]struct {
+		state    certs.Kubeconfig
+		endpoint string
+		want     string
+	}{
+		"missing":             {certs.Kubeconfig{}, "10.0.0.1:6443", "Kubeconfig"},
+		"without an endpoint": {certs.Kubeconfig{}, "", ""},
+		"somebody else's":     {certs.Kubeconfig{Exists: true, Foreign: true}, "10.0.0.1:6443", ""},
+	} {
+		turn := &Turn{Observation: &Observation{Facts: plan.Observed{Cluster: plan.Cluster{Endpoint: test.endpoint}}}}
+		turn.addCertificates([]string{"ca"})
+		turn.NoteKubeconfig(test.state, false)
+		if chores := turn.Facts.Cluster.Chores; len(chores) != 1 || chores[0].Then != test.want {
+			t.Errorf("%s: due is %+v, and then %q is wanted", name, chores, test.want)
+		}
+	}
+}
+
 // TestKubeadmChores: what of kubeadm's files is written when, and what only a person can do.
 func TestKubeadmChores(t *testing.T) {
 	o := &Turn{Observation: &Observation{}}

@@ -20,6 +20,8 @@ type Chore struct {
 	FromSpec bool `json:"fromSpec,omitempty"`
 	// Blocked: only a person can do it. Message says what.
 	Blocked bool `json:"blocked,omitempty"`
+	// Then names the chore that becomes due when this one is done; empty: none does.
+	Then string `json:"then,omitempty"`
 }
 
 // Due is when a chore is done.

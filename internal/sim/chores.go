@@ -8,7 +8,7 @@ import (
 
 // The chores of the worlds' groups, as kinds with kubeadm have them.
 var (
-	certificates = plan.Chore{Name: "Certificates", Due: plan.DueFirst, Reason: "CertificatesMissing"}
+	certificates = plan.Chore{Name: "Certificates", Due: plan.DueFirst, Reason: "CertificatesMissing", Then: "Kubeconfig"}
 	kubeconfig   = plan.Chore{Name: "Kubeconfig", Due: plan.DueNow, Reason: "KubeconfigMissing", Message: "no kubeconfig for 10.0.0.1:6443 yet"}
 	permissions  = plan.Chore{Name: "Permissions", Due: plan.DueJoin, Reason: "PermissionsMissing", Inside: true,
 		Message: "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing"}

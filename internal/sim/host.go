@@ -151,7 +151,7 @@ func (w *World) took(s Stage) time.Duration {
 	if s == booting && w.setup.Boot > 0 && w.rand.Intn(3) == 0 {
 		return w.span(w.setup.Boot)
 	}
-	if w.rand.Intn(20) == 0 {
+	if w.rand.Intn(20) == 0 && !w.setup.Faultless {
 		return time.Duration(slow[s]) * time.Second
 	}
 	return time.Duration(least[s]+w.rand.Intn(1+most[s]-least[s])) * time.Second

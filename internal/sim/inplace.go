@@ -97,7 +97,7 @@ func (w *World) restartUpdate(h *host, spec int) {
 	u := &inPlace{spec: spec, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0, gaveUp: w.now.Add(updateGivesUp)}
 	_, u.voters = w.voters()
 	h.update = u
-	if w.rand.Intn(15) == 0 {
+	if w.rand.Intn(15) == 0 && !w.setup.Faultless {
 		w.tell("the update of %s hangs", h.name)
 		return
 	}

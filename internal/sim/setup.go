@@ -76,6 +76,8 @@ type Setup struct {
 	Script []Event
 	// Luck is how often, out of 100 steps, each of these happens.
 	Luck Luck
+	// Faultless: nothing takes so long that somebody gives up, and no update in place hangs.
+	Faultless bool
 	// Sturdy: once all was as wanted, the quorum may never be lost, whatever the
 	// reason: it is the promise for groups of three and more with one failure.
 	Sturdy bool

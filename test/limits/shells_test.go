@@ -15,7 +15,7 @@ import (
 // turn and no shell, a turn imports no shell, and no shell imports another, neither itself nor by what it imports. Whatever
 // reconciles is a turn or a shell; a new one gets its place here.
 var roles = struct{ decisions, turns, shells []string }{
-	decisions: []string{"internal/quorum", "internal/version", "internal/drift", "internal/plan", "internal/steps", "internal/upgradepod", "internal/updates", "internal/workerplan", "internal/extension/inplace"},
+	decisions: []string{"internal/quorum", "internal/version", "internal/drift", "internal/plan", "internal/forecast", "internal/steps", "internal/upgradepod", "internal/updates", "internal/workerplan", "internal/extension/inplace"},
 	turns:     []string{"internal/group"},
 	shells:    []string{"internal/stacked", "internal/machines", "internal/local", "internal/admission", "internal/etcdadm/provider", "internal/nodeupgrade", "internal/workerupgrade", "internal/extension"},
 }
