@@ -44,6 +44,9 @@ func (w *world) actOn(m *plan.Machine, s plan.Step) {
 		m.Hook, m.HookDue = false, false
 	case plan.UpdateInPlace:
 		m.Update = plan.Update{State: plan.UpdateUnderway, Message: "it has begun"}
+		if e := w.memberOf(m.Name); e != nil {
+			e.Health = plan.Unhealthy // for a while
+		}
 	case plan.RecordUpdate:
 		m.Update = plan.Update{}
 		m.Outdated, m.NeedsReplacement = "", ""

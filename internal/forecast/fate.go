@@ -1,6 +1,10 @@
 package forecast
 
-import "github.com/quorate/quorate/internal/plan"
+import (
+	"slices"
+
+	"github.com/quorate/quorate/internal/plan"
+)
 
 // Fate is what becomes of a machine.
 type Fate string
@@ -9,6 +13,8 @@ type Fate string
 const (
 	// Keep: it stays as it is.
 	Keep Fate = "Keep"
+	// Metadata: its labels, annotations, timeouts, taints or gates change, without a step.
+	Metadata Fate = "Metadata"
 	// Update: it is changed in place.
 	Update Fate = "Update"
 	// Replace: it goes, and another takes its place.
@@ -26,6 +32,15 @@ type Machine struct {
 	Domain string `json:"domain,omitempty"`
 	// Why is what forces its replacement or its update: the fields that differ; or what else takes it away.
 	Why string `json:"why,omitempty"`
+}
+
+// Follow notes of which machines that stay as they are the metadata change.
+func (f *Forecast) Follow(machines []string) {
+	for i := range f.Machines {
+		if m := &f.Machines[i]; m.Fate == Keep && slices.Contains(machines, m.Name) {
+			m.Fate, m.Why = Metadata, "labels, annotations, timeouts, taints or gates follow without a step"
+		}
+	}
 }
 
 // fates is what becomes of the machines that are there, and of those that come.

@@ -50,6 +50,13 @@ type Duration time.Duration
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	read, err := time.ParseDuration(string(text))
+	*d = Duration(read)
+	return err
+}
+
 // String writes it rounded to seconds.
 func (d Duration) String() string { return time.Duration(d).Round(time.Second).String() }
 
@@ -79,7 +86,7 @@ func Of(o plan.Observed, t Times) Forecast {
 		f.End = d
 		switch {
 		case d.Step.Acts():
-			f.Steps = append(f.Steps, Step{Decision: d, At: Duration(w.elapsed)})
+			f.Steps = append(f.Steps, Step{Decision: told(d), At: Duration(w.elapsed)})
 			w.act(d.Step)
 		case !w.pass():
 			f.finish(w, o)

@@ -1,8 +1,8 @@
 package forecast
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/quorate/quorate/internal/plan"
@@ -111,7 +111,7 @@ func (w *world) takesMember() bool {
 // add puts the member of a machine into etcd's list.
 func (w *world) add(m *plan.Machine) {
 	w.members++
-	e := plan.Member{ID: fmt.Sprintf("new%d", w.members), Machine: m.Name, Learner: w.o.Policy.Learners || w.o.Policy.EtcdOnly, Since: w.o.Now}
+	e := plan.Member{ID: notYet + strconv.Itoa(w.members), Machine: m.Name, Learner: w.o.Policy.Learners || w.o.Policy.EtcdOnly, Since: w.o.Now}
 	w.o.Etcd.Members = append(w.o.Etcd.Members, e)
 }
 

@@ -2,7 +2,9 @@ package forecast
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/internal/plan"
@@ -64,6 +66,21 @@ func (w *world) next() (plan.Decision, error) {
 	}
 	return d, nil
 }
+
+// notYet begins the ID of a member that is yet to come.
+const notYet = "new"
+
+// told is a decision without the IDs of members that are yet to come: etcd gives them.
+func told(d plan.Decision) plan.Decision {
+	if strings.HasPrefix(d.Step.Member, notYet) {
+		d.Step.Member = ""
+	}
+	d.Message = future.ReplaceAllString(d.Message, "$1")
+	return d
+}
+
+// future matches a member that is yet to come, as messages name it: "new3 on demo-cp-6".
+var future = regexp.MustCompile(notYet + `\d+ on (\S)`)
 
 // pass lets the next thing happen that happens by itself. It reports whether there was one.
 func (w *world) pass() bool {

@@ -22,32 +22,59 @@ const onceTimeout = 5 * time.Second
 // A managed cluster that does not answer is a fact, not an error. A group
 // without a Cluster is an error.
 func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, error) {
+	t, err := turnOnce(ctx, from, kind, key)
+	if err != nil {
+		return plan.Observed{}, err
+	}
+	return t.Facts, nil
+}
+
+// ObserveAll is ObserveOnce, and names the machines whose labels, annotations, timeouts, taints or gates follow the group without a step.
+func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, []string, error) {
+	t, err := turnOnce(ctx, from, kind, key)
+	if err != nil {
+		return plan.Observed{}, nil, err
+	}
+	var following []string
+	for _, m := range t.Machines {
+		if !m.Read {
+			continue
+		}
+		if wanted := t.Kind.InPlace(t, m); wanted.Machine.Differs || wanted.Config.Differs || wanted.Infrastructure.Differs {
+			following = append(following, m.Name)
+		}
+	}
+	return t.Facts, following, nil
+}
+
+// turnOnce observes one group, once.
+func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (*Turn, error) {
 	object := kind.New()
 	if err := from.Get(ctx, key, object); err != nil {
-		return plan.Observed{}, fmt.Errorf("reading %s %s: %w", kind.Type().Kind, key, err)
+		return nil, fmt.Errorf("reading %s %s: %w", kind.Type().Kind, key, err)
 	}
 	cluster := &clusterv1.Cluster{}
 	owner := (&Controller{Kind: kind}).clusterName(object)
 	if owner == "" {
-		return plan.Observed{}, fmt.Errorf("no Cluster owns %s %s", kind.Type().Kind, key)
+		return nil, fmt.Errorf("no Cluster owns %s %s", kind.Type().Kind, key)
 	}
 	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: owner}, cluster); err != nil {
-		return plan.Observed{}, fmt.Errorf("reading Cluster %s: %w", owner, err)
+		return nil, fmt.Errorf("reading Cluster %s: %w", owner, err)
 	}
 	c := &Controller{Client: readOnly{reader: from}, APIReader: from, Kind: kind}
 	machines, err := ListMachines(ctx, from, object, cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
-		return plan.Observed{}, err
+		return nil, err
 	}
 	t := c.Begin(object, cluster, machines, time.Now())
 	if err := t.read(ctx, machines); err != nil {
-		return plan.Observed{}, err
+		return nil, err
 	}
 	if err := t.lookOnce(ctx); err != nil {
-		return plan.Observed{}, err
+		return nil, err
 	}
 	t.Facts.Now = time.Now()
-	return t.Facts, nil
+	return t, nil
 }
 
 // readOnly is a client that cannot write.

@@ -57,6 +57,7 @@ var lives = []struct {
 	{"etcd-endpoints", etcdEndpoints},
 	{"etcd-delete", etcdDelete},
 	{"etcd-together", etcdTogether},
+	{"plan", planning},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

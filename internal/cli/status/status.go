@@ -1,4 +1,5 @@
-// Package status is what shows how clusters are: `quorate status`, and why, `quorate explain`. It reads and changes nothing.
+// Package status is what shows how clusters are: `quorate status`, why, `quorate explain`, and how they will
+// be, `quorate plan`. It reads and changes nothing.
 package status
 
 import (
@@ -18,10 +19,10 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate status` and `quorate explain`.
+// Commands are `quorate status`, `quorate explain` and `quorate plan`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{a.statusCommand(), a.explainCommand()}
+	return []*cobra.Command{a.statusCommand(), a.explainCommand(), a.planCommand()}
 }
 
 func (a *app) statusCommand() *cobra.Command {

@@ -2,7 +2,6 @@ package up
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/command"
@@ -134,67 +132,15 @@ func summary(steps []manifest.Step) string {
 }
 
 func carryOut(ctx context.Context, c client.Client, s manifest.Step, trial bool) error {
-	o := s.Object.DeepCopy()
-	if s.Patch == nil {
-		return applyObject(ctx, c, o, trial)
+	change := command.Change{Object: s.Object.DeepCopy(), Patch: s.Patch, Manager: fieldManager}
+	if !trial {
+		return change.Write(ctx, c)
 	}
-	raw, err := json.Marshal(s.Patch)
-	if err != nil {
-		return fmt.Errorf("changing %s %s: %w", o.GetKind(), o.GetName(), err)
-	}
-	options := []client.PatchOption{client.FieldOwner(fieldManager)}
-	if trial {
-		options = append(options, client.DryRunAll)
-	}
-	return refusal(o, c.Patch(ctx, o, client.RawPatch(types.MergePatchType, raw), options...))
-}
-
-func applyObject(ctx context.Context, c client.Client, o *unstructured.Unstructured, trial bool) error {
-	namespaced, err := c.IsObjectNamespaced(o)
-	switch {
-	case meta.IsNoMatchError(err) && trial:
+	err := change.Try(ctx, c)
+	if meta.IsNoMatchError(err) {
 		return nil // its kind may be among what is applied before it
-	case meta.IsNoMatchError(err):
-		return command.Usagef("%s %s: %w", o.GetKind(), o.GetName(), err)
-	case err != nil:
-		return fmt.Errorf("looking up the kind %s: %w", o.GetKind(), err)
 	}
-	if namespaced && o.GetNamespace() == "" {
-		o.SetNamespace("default")
-	}
-	options := []client.ApplyOption{client.FieldOwner(fieldManager), client.ForceOwnership}
-	if trial {
-		options = append(options, client.DryRunAll)
-	}
-	return refusal(o, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), options...))
-}
-
-// refusal tells what the management plane refuses, which is the user's, from what fails.
-func refusal(o *unstructured.Unstructured, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsConflict(err):
-		return command.Usagef("%s %s: %s", o.GetKind(), o.GetName(), reasons(err))
-	}
-	return fmt.Errorf("applying %s %s: %w", o.GetKind(), o.GetName(), err)
-}
-
-// reasons are the causes in the server's answer, which is long-winded otherwise.
-func reasons(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
-		return err.Error()
-	}
-	var parts []string
-	for _, c := range status.Status().Details.Causes {
-		part := c.Message
-		if c.Field != "" {
-			part = c.Field + ": " + part
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, "; ")
+	return err
 }
 
 // isRefused says whether an error is about what was asked for.

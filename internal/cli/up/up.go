@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"os"
 	"strings"
 	"time"
 
@@ -201,7 +200,7 @@ func (u *up) checkNetwork() error {
 
 func (u *up) readFiles() error {
 	for _, name := range u.files {
-		objects, err := u.readFile(name)
+		objects, err := u.ReadManifest(name)
 		if err != nil {
 			return err
 		}
@@ -212,18 +211,6 @@ func (u *up) readFiles() error {
 	_, err := embed.Load(u.State)
 	maybe := !errors.Is(err, fs.ErrNotExist)
 	return manifest.CheckObjects(u.objects, u.accepted(), func(manifest.Reference) (bool, error) { return maybe, nil })
-}
-
-func (u *up) readFile(name string) ([]*unstructured.Unstructured, error) {
-	if name == "-" {
-		return manifest.Parse(u.In, "standard input")
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("-f: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	return manifest.Parse(f, name)
 }
 
 // print is --dry-run.

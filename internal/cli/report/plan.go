@@ -1,0 +1,170 @@
+package report
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/forecast"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// Plan is what will happen to one group of machines if nothing goes wrong.
+type Plan struct {
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	// Group is the kind and the name of a control plane or an etcd cluster.
+	Group string `json:"group"`
+	forecast.Forecast
+}
+
+// NewPlan forecasts what happens to a group of a cluster. following are the machines whose metadata follow without a step.
+func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following []string) Plan {
+	p := Plan{Namespace: cluster.Namespace, Cluster: cluster.Name, Group: group, Forecast: forecast.Of(o, forecast.DefaultTimes())}
+	p.Follow(following)
+	return p
+}
+
+// Lines draws what becomes of each machine, the steps in their order, and how it ends.
+func (p Plan) Lines() []screen.Line {
+	lines := []screen.Line{{{Text: p.Group, Colour: screen.Strong}, {Text: ": " + p.summary()}}}
+	if len(p.Machines) > 0 {
+		lines = append(append(lines, screen.Line{}), screen.Columns(p.machineRows())...)
+	}
+	if len(p.Steps) > 0 {
+		lines = append(append(lines, screen.Line{}), screen.Columns(p.stepRows())...)
+	}
+	return append(append(lines, screen.Line{}), p.ending()...)
+}
+
+// summary counts what becomes of machines.
+func (p Plan) summary() string {
+	counts := map[forecast.Fate]int{}
+	for _, m := range p.Machines {
+		counts[m.Fate]++
+	}
+	text := ""
+	for _, of := range []struct {
+		forecast.Fate
+		as string
+	}{
+		{forecast.Replace, "to replace"}, {forecast.Update, "to change in place"}, {forecast.Remove, "to remove"},
+		{forecast.Add, "to add"}, {forecast.Metadata, "to change metadata of"}, {forecast.Keep, "to keep"},
+	} {
+		if n := counts[of.Fate]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, of.as)
+		}
+	}
+	if text == "" {
+		return "no machines"
+	}
+	return text[2:]
+}
+
+// colours are those of fates.
+var colours = map[forecast.Fate]screen.Colour{
+	forecast.Replace: screen.Bad, forecast.Remove: screen.Bad, forecast.Update: screen.Doubt, forecast.Metadata: screen.Doubt, forecast.Add: screen.Good,
+}
+
+func (p Plan) machineRows() [][]screen.Span {
+	rows := [][]screen.Span{heads("MACHINE", "WHAT", "WHY")}
+	for _, m := range p.Machines {
+		rows = append(rows, []screen.Span{{Text: m.Name}, {Text: string(m.Fate), Colour: colours[m.Fate]}, {Text: m.Why}})
+	}
+	return rows
+}
+
+func (p Plan) stepRows() [][]screen.Span {
+	rows := [][]screen.Span{heads("ABOUT", "STEP", "THEN", "WHY")}
+	for _, s := range p.Steps {
+		rows = append(rows, []screen.Span{{Text: "+" + s.At.String(), Colour: screen.Faint}, {Text: s.Step.String(), Colour: screen.Strong}, {Text: strengthText(s.After)}, {Text: s.Message}})
+	}
+	return rows
+}
+
+// strengthText says how a group stands: "4 machines, 3 voters, 1 may fail".
+func strengthText(s forecast.Strength) string {
+	text := count(s.Machines, "machine")
+	switch {
+	case s.Voters == 0:
+		return text
+	case s.Spare < 0:
+		return text + ", " + count(s.Voters, "voter") + ", no quorum"
+	}
+	return text + fmt.Sprintf(", %s, %d may fail", count(s.Voters, "voter"), s.Spare)
+}
+
+// ending says how it ends, and how strong the group is meanwhile.
+func (p Plan) ending() []screen.Line {
+	var lines []screen.Line
+	if len(p.Steps) > 0 {
+		lines = append(lines, screen.Text(fmt.Sprintf("%s, about %s; at most %s%s", count(len(p.Steps), "step"), p.Duration, count(p.MostMachines, "machine"), p.worst())))
+	}
+	if p.Done() {
+		return append(lines, screen.Line{{Text: "then        "}, {Text: "all is as wanted", Colour: screen.Good}})
+	}
+	lines = append(lines, screen.Line{{Text: "then        "}, {Text: "it waits", Colour: screen.Doubt}, {Text: ": " + p.End.Message + " (" + p.End.Reason + ")"}})
+	if why := meaning(p.End); why != "" {
+		lines = append(lines, screen.Line{{Text: "            " + why, Colour: screen.Faint}})
+	}
+	return lines
+}
+
+// worst says what the quorum stands at the worst moment.
+func (p Plan) worst() string {
+	switch {
+	case p.Now.Voters == 0:
+		return ""
+	case p.LeastSpare < 0:
+		return "; at the worst moment etcd has no quorum"
+	}
+	return "; at the worst moment " + count(p.LeastSpare, "voter") + " may fail"
+}
+
+// meaning is what the rules say of the reason of a wait.
+func meaning(d plan.Decision) string {
+	for _, r := range plan.Rules() {
+		if r.Name != d.Rule {
+			continue
+		}
+		for _, reason := range r.Gives {
+			if reason.Word == d.Reason && reason.Verb == plan.Wait {
+				return "rule " + r.Name + ": " + reason.Says
+			}
+		}
+	}
+	return ""
+}
+
+// Plans draws several, or a line each where brief.
+func Plans(all []Plan, brief bool) []screen.Line {
+	if brief {
+		rows := [][]screen.Span{heads("CLUSTER", "GROUP", "PLAN", "STEPS", "END")}
+		for _, p := range all {
+			end := "all is as wanted"
+			if !p.Done() {
+				end = p.End.Reason + ": " + p.End.Message
+			}
+			rows = append(rows, []screen.Span{{Text: p.Namespace + "/" + p.Cluster}, {Text: p.Group}, {Text: p.summary()}, {Text: fmt.Sprint(len(p.Steps))}, {Text: end}})
+		}
+		return screen.Columns(rows)
+	}
+	var lines []screen.Line
+	for i, p := range all {
+		if i > 0 {
+			lines = append(lines, screen.Line{})
+		}
+		lines = append(lines, p.Lines()...)
+	}
+	return lines
+}
+
+// heads are the titles of columns.
+func heads(titles ...string) []screen.Span {
+	row := make([]screen.Span, 0, len(titles))
+	for _, title := range titles {
+		row = append(row, screen.Span{Text: title, Colour: screen.Strong})
+	}
+	return row
+}

@@ -1,0 +1,213 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/report"
+)
+
+// exitReplaces is the exit code of a plan by which at least one machine would be replaced. Nothing else ends with it here: whatever fails, wrong
+// usage too, ends with command.ExitFailed.
+const exitReplaces = 2
+
+// planFlags are what `quorate plan` is asked for.
+type planFlags struct {
+	files    []string
+	version  string
+	replicas int32
+	inPlace  string
+	manager  string
+	all      bool
+	output   command.Format
+}
+
+func (a *app) planCommand() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan [NAME]",
+		Short: "Show what a change will do, step by step, before it is made",
+		Long: `Show what a change of a control plane, or of its etcd cluster, will do, before it is made: for each machine whether it stays, is changed in
+place or is replaced, and which field forces that; the steps in their order, with how many machines and voters there are after each, and how many
+of these may fail; and what it ends with. Without a change it is about what is under way.
+
+The API server is asked what the change would make of the objects, and refuses what cannot be; nothing is written. Then the rules themselves are
+asked, step after step, as if nothing went wrong. Times are estimates.
+
+Exit codes: 0 no machine would be replaced, 2 at least one would be; any other is an error.`,
+		Example: `  quorate plan                                          # what is under way
+  quorate plan demo --kubernetes-version v1.36.3
+  quorate plan demo --kubernetes-version v1.36.3 --in-place=Only
+  quorate plan demo -f changed.yaml -o json
+  quorate plan --all                                    # a line for each control plane`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return failed(cmp.Or(command.OneArgumentAtMost(cmd, args), f.check(cmd, args)))
+		},
+		ValidArgsFunction: a.Complete(1, a.ClusterNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return failed(a.plan(cmd.Context(), f, args))
+		},
+	}
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return failed(c.Root().FlagErrorFunc()(c, err)) })
+	cmd.Flags().StringArrayVarP(&f.files, "filename", "f", nil, "a manifest with objects as they would be applied; - is standard input")
+	cmd.Flags().StringVar(&f.version, "kubernetes-version", "", "as if spec.version of the control plane were this")
+	cmd.Flags().Int32Var(&f.replicas, "replicas", 0, "as if spec.replicas of the control plane were this")
+	cmd.Flags().StringVar(&f.inPlace, "in-place", "", "as if spec.inPlace.policy of the control plane were this; without a value "+string(controlplanev1.InPlacePreferred))
+	cmd.Flags().Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
+	cmd.Flags().StringVar(&f.manager, "field-manager", "quorate-up", "as whom -f is applied: fields that it set before and that are missing now go")
+	cmd.Flags().BoolVar(&f.all, "all", false, "all clusters, a line for each control plane and each etcd cluster")
+	f.output.AddTo(cmd)
+	return cmd
+}
+
+// failed makes an error one that does not look like a plan that replaces machines.
+func failed(err error) error {
+	var coded *command.ExitError
+	if errors.As(err, &coded) && coded.Code == command.ExitUsage && coded.Err != nil {
+		return &command.ExitError{Code: command.ExitFailed, Err: coded.Err}
+	}
+	if err != nil && coded == nil {
+		return &command.ExitError{Code: command.ExitFailed, Err: err}
+	}
+	return err
+}
+
+// check refuses flags that contradict one another.
+func (f *planFlags) check(cmd *cobra.Command, args []string) error {
+	changes := f.patch() != nil
+	switch {
+	case f.all && (len(args) > 0 || changes || len(f.files) > 0):
+		return errors.New("--all is about what is under way everywhere: neither a name nor a change would be accepted with it")
+	case changes && len(f.files) > 0:
+		return errors.New("-f and the flags that change a control plane exclude each other")
+	case cmd.Flags().Changed("replicas") && f.replicas < 1:
+		return fmt.Errorf("--replicas is %d: 1 or more would be accepted", f.replicas)
+	}
+	return nil
+}
+
+// patch is what the flags change of a control plane; nil: nothing.
+func (f *planFlags) patch() map[string]any {
+	spec := map[string]any{}
+	if f.version != "" {
+		spec["version"] = command.WithV(f.version)
+	}
+	if f.replicas > 0 {
+		spec["replicas"] = int64(f.replicas)
+	}
+	if f.inPlace != "" {
+		spec["inPlace"] = map[string]any{"policy": f.inPlace}
+	}
+	if len(spec) == 0 {
+		return nil
+	}
+	return map[string]any{"spec": spec}
+}
+
+// plan shows what will happen to the cluster that is named, or the only one, or to all.
+func (a *app) plan(ctx context.Context, f planFlags, args []string) error {
+	c, err := a.Management()
+	if err != nil {
+		return err
+	}
+	var plans []report.Plan
+	if f.all {
+		plans, err = planAll(ctx, c)
+	} else {
+		plans, err = a.planOne(ctx, c, f, args)
+	}
+	if err != nil {
+		return err
+	}
+	if f.output == "table" {
+		a.NewScreen().Show(report.Plans(plans, f.all))
+	} else if err := a.Data(f.output, plans); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(plans, report.Plan.Replaces) {
+		return &command.ExitError{Code: exitReplaces}
+	}
+	return nil
+}
+
+// planOne plans one cluster, as it would be changed.
+func (a *app) planOne(ctx context.Context, c client.Client, f planFlags, args []string) ([]report.Plan, error) {
+	key, err := a.Choose(ctx, c, args)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := a.changed(ctx, c, f, key)
+	if err != nil {
+		return nil, err
+	}
+	return facts.Plans(ctx, c, key, changed)
+}
+
+// changed are the objects as they would be after what is asked for.
+func (a *app) changed(ctx context.Context, c client.Client, f planFlags, key client.ObjectKey) ([]*unstructured.Unstructured, error) {
+	var changes []command.Change
+	for _, name := range f.files {
+		objects, err := a.ReadManifest(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			changes = append(changes, command.Change{Object: o, Manager: f.manager})
+		}
+	}
+	if patch := f.patch(); patch != nil {
+		object, err := facts.ControlPlane(ctx, c, key)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, command.Change{Object: object, Patch: patch, Manager: f.manager})
+	}
+	var changed []*unstructured.Unstructured
+	for _, change := range changes {
+		if err := change.Try(ctx, c); meta.IsNoMatchError(err) {
+			return nil, fmt.Errorf("%s %s: the management plane does not know the kind: %w", change.Object.GetKind(), change.Object.GetName(), err)
+		} else if err != nil {
+			return nil, err
+		}
+		changed = append(changed, change.Object)
+	}
+	return changed, nil
+}
+
+// atOnce is how many clusters are looked at at the same time.
+const atOnce = 16
+
+// planAll plans what is under way in all clusters. Those without a control plane that is known here are left out.
+func planAll(ctx context.Context, c client.Client) ([]report.Plan, error) {
+	keys, err := command.Clusters(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	plans, errs := make([][]report.Plan, len(keys)), make([]error, len(keys))
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
+	for i, key := range keys {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			plans[i], errs[i] = facts.Plans(ctx, c, key, nil)
+			if errors.Is(errs[i], facts.ErrNoControlPlane) {
+				errs[i] = nil
+			}
+		})
+	}
+	wg.Wait()
+	return slices.Concat(plans...), errors.Join(errs...)
+}

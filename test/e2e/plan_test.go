@@ -1,0 +1,128 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/internal/cli/report"
+)
+
+// planning: what `quorate plan` says before a control plane is scaled, rolled out, changed in place and made smaller is what is done then, and its exit code
+// tells whether a machine would be replaced. Nothing is changed by planning.
+func planning(t *testing.T, e *environment) {
+	const name, inPlace = "papa", "quebec"
+	e.up(t, name, "--replicas", "1", "--kubernetes-version", older)
+	e.asPlanned(t, name, "KubeadmControlPlane", 0, []string{"--replicas", "3"}, func() { e.up(t, name, "--replicas", "3") })
+	if out := e.quorate(t, "plan", name); !strings.Contains(out, "all is as wanted") || strings.Contains(out, "Create") {
+		t.Errorf("without a change the plan is\n%s", out)
+	}
+	if all := e.plans(t, 0, "--all"); len(all) != 1 || len(all[0].Steps) > 0 {
+		t.Errorf("with the manager that runs, the plan of all is %+v", all)
+	}
+	to := []string{"--kubernetes-version", newer}
+	e.asPlanned(t, name, "KubeadmControlPlane", 2, to, func() { e.up(t, name, to...) })
+	e.asPlanned(t, name, "KubeadmControlPlane", 0, []string{"--replicas", "1"}, func() { e.up(t, name, "--replicas", "1") })
+	e.takeDown(t, name)
+
+	e.up(t, inPlace, "--replicas", "3", "--kubernetes-version", older)
+	to = append(to, "--in-place")
+	e.asPlanned(t, inPlace, "KubeadmControlPlane", 0, to, func() { e.up(t, inPlace, to...) })
+	e.takeDown(t, inPlace)
+}
+
+// plans are those that `quorate plan` makes, which ends with a code.
+func (e *environment) plans(t *testing.T, code int, args ...string) []report.Plan {
+	t.Helper()
+	c := exec.Command(e.binary, append([]string{"plan", "-o", "json"}, args...)...)
+	c.Env = append(os.Environ(), "QUORATE_STATE="+e.state)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	start := time.Now()
+	err := c.Run()
+	var ended *exec.ExitError
+	if got := c.ProcessState.ExitCode(); err != nil && !errors.As(err, &ended) || got != code {
+		t.Fatalf("quorate plan %s ends with %d (%v), want %d\n%s", strings.Join(args, " "), got, err, code, errs.String())
+	}
+	var plans []report.Plan
+	if err := json.Unmarshal(out.Bytes(), &plans); err != nil {
+		t.Fatalf("quorate plan %s: %v\n%s", strings.Join(args, " "), err, out.String())
+	}
+	t.Logf("FIGURE quorate plan %s: %s of processor time, %.1f s", strings.Join(args, " "), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), time.Since(start).Seconds())
+	return plans
+}
+
+// asPlanned plans a change of a cluster, makes it, and expects that the steps taken for a kind of group are those of the plan.
+func (e *environment) asPlanned(t *testing.T, name, kind string, code int, args []string, change func()) {
+	t.Helper()
+	before := e.machines(t, name)
+	var planned []string
+	about := ""
+	for _, p := range e.plans(t, code, append([]string{name}, args...)...) {
+		if !strings.HasPrefix(p.Group, kind+" ") {
+			continue
+		}
+		about = p.Duration.String()
+		if !p.Done() {
+			t.Errorf("the plan ends with %s", p.End)
+		}
+		for _, s := range p.Steps {
+			planned = append(planned, plainStep(s.Step.String()))
+		}
+	}
+	if now := e.machines(t, name); !slices.Equal(now, before) {
+		t.Errorf("the plan changed machines %v to %v", before, now)
+	}
+	from, start := len(e.stepsTaken(t, name, kind)), time.Now()
+	change()
+	took := time.Since(start)
+	var taken []string
+	eventually(t, "all planned steps are taken", patience, func() string {
+		taken = e.stepsTaken(t, name, kind)[from:]
+		if len(taken) < len(planned) {
+			return strings.Join(taken, "; ")
+		}
+		return ""
+	})
+	if !slices.Equal(taken, planned) {
+		t.Errorf("planned were\n%s\ntaken\n%s", strings.Join(planned, "\n"), strings.Join(taken, "\n"))
+	}
+	t.Logf("FIGURE %s %s: %d steps planned and taken; estimated %s, took %.1f s", name, strings.Join(args, " "), len(planned), about, took.Seconds())
+}
+
+// did matches a step in the daemon's log.
+var did = regexp.MustCompile(`msg=Did .*controllerKind=(\S+) .*cluster=(\S+) .*step=("[^"]*"|\S+)`)
+
+// stepsTaken are the steps that were taken for a cluster's group of a kind, as the daemon's log has them.
+func (e *environment) stepsTaken(t *testing.T, name, kind string) []string {
+	t.Helper()
+	var taken []string
+	for _, file := range []string{"daemon.log.1", "daemon.log"} {
+		text, err := os.ReadFile(filepath.Join(e.state, file))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if m := did.FindStringSubmatch(line); m != nil && m[1] == kind && m[2] == name {
+				taken = append(taken, plainStep(strings.Trim(m[3], `"`)))
+			}
+		}
+	}
+	return taken
+}
+
+// memberID matches the ID of a member, which etcd gives, before the name of its machine.
+var memberID = regexp.MustCompile(` [0-9a-f]+ \((\S+)\)`)
+
+// plainStep is a step without the IDs of members.
+func plainStep(step string) string { return memberID.ReplaceAllString(step, " $1") }
