@@ -18,7 +18,7 @@ func minor(text string) int {
 	if err != nil {
 		return 0
 	}
-	return int(v.Minor)
+	return v.Minor
 }
 
 func versionText(minor int) string { return fmt.Sprintf("3.%d.0", minor) }

@@ -60,12 +60,12 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // String writes it rounded to seconds.
 func (d Duration) String() string { return time.Duration(d).Round(time.Second).String() }
 
-// Done: at the end all is as wanted.
+// Done reports whether at the end all is as wanted.
 func (f Forecast) Done() bool {
 	return f.End.Step.Verb == plan.Nothing || f.End.Step.Verb == plan.Finish
 }
 
-// Replaces: at least one machine that is there will be replaced.
+// Replaces reports whether a machine that is there will be replaced.
 func (f Forecast) Replaces() bool {
 	return slices.ContainsFunc(f.Machines, func(m Machine) bool { return m.Fate == Replace })
 }
@@ -77,28 +77,37 @@ const mostSteps = 10000
 func Of(o plan.Observed, t Times) Forecast {
 	w := newWorld(o, t)
 	f := Forecast{Now: strength(w.o), MostMachines: len(w.o.Machines), LeastSpare: strength(w.o).Spare}
-	for len(f.Steps) < mostSteps {
-		d, err := w.next()
-		if err != nil {
-			f.End = plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "CheckFailed", Message: err.Error()}
-			break
-		}
-		f.End = d
-		switch {
-		case d.Step.Acts():
-			f.Steps = append(f.Steps, Step{Decision: told(d), At: Duration(w.elapsed)})
-			w.act(d.Step)
-		case !w.pass():
-			f.finish(w, o)
-			return f
-		}
+	for f.goOn(w) {
 		f.note(w)
-		if d.Step.Verb == plan.Finish {
-			break
-		}
 	}
-	f.finish(w, o)
+	f.note(w)
+	f.Duration = Duration(w.elapsed)
+	f.Machines = fates(o, f.Steps)
 	return f
+}
+
+// goOn lets the next step be taken, or the next thing happen that happens by itself. It reports whether there may be another.
+func (f *Forecast) goOn(w *world) bool {
+	d, err := w.next()
+	if f.End = d; err != nil {
+		f.End = stop(d, "CheckFailed", err.Error())
+		return false
+	}
+	if !d.Step.Acts() {
+		return w.pass()
+	}
+	f.Steps = append(f.Steps, Step{Decision: told(d), At: Duration(w.elapsed)})
+	w.act(d.Step)
+	if d.Step.Verb == plan.Adopt && len(w.o.Uncontrolled) == 0 {
+		f.End = stop(d, d.Reason, "what the adopted machines are like is read with the next look")
+		return false
+	}
+	return d.Step.Verb != plan.Finish && len(f.Steps) < mostSteps
+}
+
+// stop ends a forecast with a wait.
+func stop(d plan.Decision, reason, message string) plan.Decision {
+	return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: reason, Message: message}
 }
 
 // note keeps how the group stands after something has happened.
@@ -111,12 +120,6 @@ func (f *Forecast) note(w *world) {
 	if n := len(f.Steps); n > 0 {
 		f.Steps[n-1].After = now
 	}
-}
-
-// finish completes a forecast whose last moment has come.
-func (f *Forecast) finish(w *world, from plan.Observed) {
-	f.Duration = Duration(w.elapsed)
-	f.Machines = fates(from, f.Steps)
 }
 
 // strength is how a group stands.

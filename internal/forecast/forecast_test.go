@@ -55,6 +55,10 @@ func TestOf(t *testing.T) {
 			o.Machines[1].Marked = "its Node is not ready"
 			o.Policy.Repair = plan.RepairLimits{Most: -1}
 		}, "cp-1 Keep, cp-2 Replace, cp-3 Keep, cp-4 Add", 3, 0, 4, "AsWanted"},
+		{"machines to adopt", func(o *plan.Observed) {
+			o.Machines, o.Etcd.Members, o.Cluster.Reachable, o.Etcd.Known = nil, nil, false, false
+			o.Uncontrolled = []plan.UncontrolledMachine{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+		}, "", 0, 0, 3, "Adopting"},
 		{"an even number", func(o *plan.Observed) { o.Want.Replicas = 4 }, "cp-1 Keep, cp-2 Keep, cp-3 Keep", 3, 1, 0, "EvenReplicas"},
 		{"paused", func(o *plan.Observed) { version(o); o.Group.Paused = true }, "cp-1 Keep, cp-2 Keep, cp-3 Keep", 3, 1, 0, "Paused"},
 	} {
