@@ -113,7 +113,7 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return command.Usagef("%w; see %q", flagError(err), cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), a.versionCommand())
+	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), upgrade.ApproveCommand(&a.Invocation), down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), a.versionCommand())
 	for _, commands := range []func(*command.Invocation) []*cobra.Command{status.Commands, access.Commands, machine.Commands} {
 		root.AddCommand(commands(&a.Invocation)...)
 	}

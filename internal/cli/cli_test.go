@@ -85,6 +85,8 @@ func TestBadInput(t *testing.T) {
 		{"status", command.ExitHost, "there is no environment in"},
 		{"explain", command.ExitHost, "`quorate up` makes one"},
 		{"explain --observed -o table", command.ExitUsage, "json or yaml would be accepted"},
+		{"approve a b", command.ExitUsage, `"b" is one argument too many for "quorate approve"`},
+		{"approve", command.ExitHost, "there is no environment"},
 		{"plan", command.ExitHost, "there is no environment"},
 		{"plan a b", command.ExitFailed, `"b" is one argument too many for "quorate plan"`},
 		{"plan --bogus", command.ExitFailed, `unknown flag: --bogus; see "quorate plan --help"`},

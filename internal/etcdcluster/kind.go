@@ -57,6 +57,7 @@ func (*Kind) New() group.Object { return &v1alpha1.EtcdCluster{} }
 func (*Kind) Spec(object group.Object) group.Spec {
 	e := object.(*v1alpha1.EtcdCluster)
 	spec := group.Spec{
+		NeedsApproval:  group.NeedsApproval(e.Spec.Approval),
 		Replicas:       e.Spec.Replicas,
 		Infrastructure: e.Spec.InfrastructureTemplate,
 		ReadinessGates: e.Spec.MachineTemplate.Spec.ReadinessGates,

@@ -113,6 +113,8 @@ type Spec struct {
 	Domains []string
 	// Policy is how machines join, are replaced and go.
 	Policy plan.Policy
+	// NeedsApproval: a person must approve before machines are replaced or changed in place.
+	NeedsApproval bool
 	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.
 	HealthCheck *HealthCheck
 	// Etcd is who keeps the members of etcd on the machines, as far as the object alone tells. HoldsQuorum: some may run

@@ -136,6 +136,7 @@ func (t *Turn) addWanted() {
 	if text := machine.Leap(t.Spec.Version, t.Objects()); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
+	t.addApproval()
 	t.refuseBeforeTopology()
 }
 

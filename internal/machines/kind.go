@@ -61,6 +61,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 	cp := object.(*v1alpha1.ControlPlane)
 	template := cp.Spec.MachineTemplate.Spec
 	spec := group.Spec{
+		NeedsApproval:  group.NeedsApproval(cp.Spec.Approval),
 		Replicas:       cp.Spec.Replicas,
 		Version:        cp.Spec.Version,
 		Names:          cp.Spec.MachineNaming.Template,

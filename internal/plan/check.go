@@ -231,6 +231,11 @@ func checkNumber(o Observed) error {
 			surge = o.Policy.Surge
 		}
 	}
+	if staying+1 > o.Want.Replicas && surge > 0 {
+		if err := checkApproved(o, "one more than wanted would come"); err != nil {
+			return err
+		}
+	}
 	if staying+1 > o.Want.Replicas+surge {
 		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
 	}
@@ -388,6 +393,9 @@ func checkDelete(o Observed, s Step) error {
 // checkEnough: as many stay as must, and of those that are replaced as many as are wanted whole.
 func checkEnough(o Observed, gone Machine) error {
 	staying, whole, held := without(o, gone)
+	if err := checkStays(o, gone, staying); err != nil {
+		return err
+	}
 	switch {
 	case gone.Deleting:
 		return fmt.Errorf("%s is being deleted already", gone.Name)

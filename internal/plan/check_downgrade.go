@@ -18,6 +18,9 @@ func checkEnableDowngrade(o Observed, s Step) error {
 	if o.Etcd.Downgrade != "" {
 		return fmt.Errorf("a downgrade to %s is enabled already", o.Etcd.Downgrade)
 	}
+	if err := checkLacking(o, "etcd would be lowered"); err != nil {
+		return err
+	}
 	want, _ := version.Parse(o.Want.EtcdVersion)
 	if s.Version != fmt.Sprintf("%d.%d", want.Major, want.Minor) {
 		return fmt.Errorf("%s is not what is wanted, %s", s.Version, o.Want.EtcdVersion)

@@ -12,6 +12,9 @@ func checkUpdate(o Observed, s Step) error {
 	if err != nil {
 		return err
 	}
+	if err := checkApproved(o, m.Name+" would be changed in place"); err != nil {
+		return err
+	}
 	if err := checkChangeable(o, m); err != nil {
 		return err
 	}

@@ -110,8 +110,11 @@ func enableDowngrade(s *state) opinion {
 
 // cannotLower says why etcd is not asked to lower its version now; empty: it can be, all members are well, and none comes or goes.
 func (s *state) cannotLower(newer []*Member, want version.Version) string {
-	if s.Etcd.Downgrade != "" {
+	switch {
+	case s.Etcd.Downgrade != "":
 		return "a downgrade is enabled"
+	case s.isUnapproved() && s.staying() >= s.Want.Replicas:
+		return "nobody has approved that"
 	}
 	for _, m := range newer {
 		if data, _ := m.dataVersion(); version.CompareMinor(data, version.Version{Major: want.Major, Minor: want.Minor + 1}) != 0 {

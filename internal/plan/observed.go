@@ -36,6 +36,9 @@ type Group struct {
 	Paused bool `json:"paused,omitempty"`
 	// UpdatesPaused: a person holds updates in place between two machines; all else goes on.
 	UpdatesPaused bool `json:"updatesPaused,omitempty"`
+	// Unapproved is the revision of the spec that a person must approve, and has not, before machines are replaced or changed in place; empty: nothing of
+	// that is waited for. What is missing or broken waits for nobody.
+	Unapproved string `json:"unapproved,omitempty"`
 	// Inactive: the next step is told, and not taken, until a person activates the group.
 	Inactive bool `json:"inactive,omitempty"`
 	// Initialized: a first machine once answered as API server. It never turns back.

@@ -81,6 +81,8 @@ func rollOut(s *state) opinion {
 	switch {
 	case len(old) == 0:
 		return pass("no outdated machine is to be replaced")
+	case s.isUnapproved():
+		return pass("%s outdated, and nobody has approved that others take their place", count(len(old), "machine"))
 	case len(s.failedUpdates()) > 0:
 		return pass("%s outdated, and none is replaced beside a failed update", count(len(old), "machine"))
 	case s.staying() > s.Want.Replicas:

@@ -283,6 +283,7 @@ var rules = []rule{
 		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, and an update in place that failed, cannot be made, or is for somebody else to make. These come last, so that they block nothing.",
 		gives: []Reason{
 			{"UpdateFailed", Wait, "the update of a machine failed; the message says in which step, and what to do"},
+			{"ApprovalRequired", Wait, "machines are to be replaced or changed in place, and a person must approve that first"},
 			{"UpdatesPaused", Wait, "machines are to be changed in place, and a person holds that between two of them"},
 			{"CannotUpdateInPlace", Wait, "the policy is Only, and what is outdated cannot be changed in place"},
 			{"UpdatedElsewhere", Wait, "the policy is External, and machines are outdated"},

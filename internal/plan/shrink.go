@@ -216,7 +216,7 @@ func waitForRepair(s *state) opinion {
 	if v := s.alarm(); v.decided {
 		return v
 	}
-	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept, s.waitForUpdates, s.waitForPerson} {
+	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept, s.waitForApproval, s.waitForUpdates, s.waitForPerson} {
 		if v := check(); v.decided {
 			return v
 		}

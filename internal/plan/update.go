@@ -59,6 +59,8 @@ func updateInPlace(s *state) opinion {
 		return pass("%s to be changed in place, and more than wanted are there", count(len(todo), "machine"))
 	case s.Group.UpdatesPaused:
 		return pass("%s to be changed in place, and a person holds that", count(len(todo), "machine"))
+	case s.isUnapproved():
+		return pass("%s to be changed in place, and nobody has approved that", count(len(todo), "machine"))
 	case len(failed) > 0:
 		return pass("no other begins beside a failed one: %s", failures(failed))
 	}

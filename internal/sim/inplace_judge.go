@@ -75,7 +75,7 @@ func (w *World) judgeUpdateAround(s plan.Step) {
 // judgeUpdateCompany: none comes, goes or ails, and the quorum is the others'.
 func (w *World) judgeUpdateCompany(h *host, s plan.Step) {
 	for _, o := range w.hosts {
-		if !w.staysWell(o) {
+		if unseen := !o.hidden.IsZero() && o.member == nil; !unseen && !w.staysWell(o) {
 			w.blame("%s, and %s is not well", s, o.name)
 		}
 	}
@@ -151,7 +151,7 @@ func (w *World) judgeUpdateDue(d plan.Decision) {
 			w.blame("%s, and what was made of %s is not recorded", d, h.name)
 		}
 	}
-	if d.Step.Verb == plan.Wait && w.isCalm() && slices.ContainsFunc(w.hosts, w.isChangedInPlace) {
+	if d.Step.Verb == plan.Wait && w.isCalm() && !w.isUnapproved() && slices.ContainsFunc(w.hosts, w.isChangedInPlace) {
 		w.blame("%s, and a machine could be updated", d)
 	}
 }

@@ -63,6 +63,7 @@ func (w *World) turn() (d plan.Decision, fresh bool) {
 		w.tell("%v", err)
 	}
 	w.judgeTruth()
+	w.spendApproval(d, fresh)
 	return d, fresh
 }
 

@@ -117,6 +117,7 @@ func (w *World) Observe() plan.Observed {
 		o.Etcd.Owner = plan.EtcdOurs
 	}
 	w.addAround(&o)
+	w.addApproval(&o)
 	w.addOperator(&o)
 	w.addChores(&o)
 	if !o.Cluster.Reachable {

@@ -33,6 +33,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgeWrite(s, fresh)
 	w.judgeVersion(s, fresh)
 	w.judgeUpdates(s, fresh)
+	w.judgeApproval(s, fresh)
 	if fresh {
 		w.judgeAround(s)
 		w.judgeGoing(w.named(s.Machine), s)

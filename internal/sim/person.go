@@ -47,6 +47,7 @@ var personalDecisions = []personalDecision{
 	// An update failed; or the user wants nothing to be replaced, or somebody else to update.
 	{[]string{"UpdateFailed"}, func(w *World, said string) bool { return w.isNamed(said, w.isFailedForPerson) }},
 	{nil, func(w *World, said string) bool { return w.isNamed(said, w.isKeptForPerson) }},
+	{[]string{"ApprovalRequired"}, func(w *World, said string) bool { return w.isNamed(said, w.isForApproval) }},
 	{[]string{"UpdatedElsewhere"}, func(w *World, said string) bool { return w.isNamed(said, w.isForOthers) }},
 	// The infrastructure of a machine does not go.
 	{[]string{"MachineDeleting", "GroupDeleting"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) }},

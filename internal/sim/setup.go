@@ -76,6 +76,8 @@ type Setup struct {
 	Script []Event
 	// Luck is how often, out of 100 steps, each of these happens.
 	Luck Luck
+	// Approval: a person must approve each spec before machines are brought up to it.
+	Approval bool
 	// Faultless: nothing takes so long that somebody gives up, and no update in place hangs.
 	Faultless bool
 	// Sturdy: once all was as wanted, the quorum may never be lost, whatever the
@@ -154,6 +156,7 @@ func Random(seed int64) Setup {
 	s.drawVersions(seed)
 	s.drawEager(seed)
 	s.drawInPlace(seed)
+	s.drawApproval(seed)
 	return s
 }
 

@@ -31,6 +31,7 @@ type World struct {
 	theirs       int       // how many machines upstream's controller made
 	last         int       // the highest number that was put into a name
 	begun        string    // a creation that was cut short
+	approved     int       // the spec that a person has approved; 0: none
 	begunSpec    int       // the spec that it was made of
 	begunHeld    bool      // it was made ahead
 	spec         int       // which machines are wanted
@@ -250,6 +251,8 @@ func (w *World) befallGroup(e Event) {
 	case Pause:
 		w.tell("the cluster is paused for %s", e.For)
 		w.pausedUntil = w.now.Add(e.For)
+	case Approve:
+		w.approve(e.N)
 	case Deactivate:
 		w.tell("the group is inactive for %s", e.For)
 		w.prolong(e, 0)

@@ -75,6 +75,7 @@ func (*Kind) New() group.Object { return &controlplanev1.KubeadmControlPlane{} }
 func (*Kind) Spec(object group.Object) group.Spec {
 	kcp := object.(*controlplanev1.KubeadmControlPlane)
 	spec := group.Spec{
+		NeedsApproval:  group.NeedsApproval(kcp.Spec.Approval),
 		Replicas:       kcp.Spec.Replicas,
 		Version:        kcp.Spec.Version,
 		Names:          kcp.Spec.MachineNaming.Template,

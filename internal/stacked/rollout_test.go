@@ -352,3 +352,42 @@ func TestAutoRepair(t *testing.T) {
 		t.Error("somebody else's health check was deleted")
 	}
 }
+
+// TestApproval: a rollout waits until a person has approved this revision of the spec, and the approval ends with it.
+func TestApproval(t *testing.T) {
+	w := grown(t, 3)
+	before := w.kcp().Spec.Version
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Version, kcp.Spec.Approval.Policy = "v1.37.0", controlplanev1.ApprovalRequired
+	})
+	if p := w.step(); p.Step != string(plan.Wait) || p.Reason != "ApprovalRequired" {
+		t.Fatalf("before the approval: %+v", p)
+	}
+	approve := func(revision string) {
+		w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Annotations[controlplanev1.ApprovedAnnotation] = revision
+		})
+	}
+	approve("0123456789ab")
+	if p := w.step(); p.Reason != "ApprovalRequired" {
+		t.Fatalf("with another approval: %+v", p)
+	}
+	revision, err := group.Revision(w.kcp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	approve(revision)
+	if p := w.step(); p.Reason != "Joining" || len(w.machines()) != 4 {
+		t.Fatalf("approved: %+v", p)
+	}
+	if got := w.kcp().Annotations[controlplanev1.ApprovedAnnotation]; got != revision {
+		t.Errorf("while the rollout goes on %q is approved", got)
+	}
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = before })
+	revision, _ = group.Revision(w.kcp())
+	approve(revision)
+	w.step()
+	if got, there := w.kcp().Annotations[controlplanev1.ApprovedAnnotation]; there {
+		t.Errorf("all is as wanted, and %q is approved", got)
+	}
+}

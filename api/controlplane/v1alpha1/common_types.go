@@ -73,6 +73,10 @@ type CommonSpec struct {
 	// KubeadmConfigTemplate in machineTemplate.spec.bootstrap.configRef.
 	// +optional
 	InPlace v1beta2.InPlaceSpec `json:"inPlace,omitempty,omitzero"`
+
+	// approval says whether a person must approve before machines are replaced or changed in place.
+	// +optional
+	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
 }
 
 // HealthSpec says when a machine counts as unhealthy.

@@ -65,6 +65,10 @@ type Additions struct {
 	// inPlace says whether machines that are behind are changed in place instead of being replaced.
 	// +optional
 	InPlace InPlaceSpec `json:"inPlace,omitempty,omitzero"`
+
+	// approval says whether a person must approve before machines are replaced or changed in place.
+	// +optional
+	Approval ApprovalSpec `json:"approval,omitempty,omitzero"`
 }
 
 // AutoRepairSpec says when a machine counts as broken.

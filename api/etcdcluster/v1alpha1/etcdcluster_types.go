@@ -48,6 +48,10 @@ type CommonSpec struct {
 	// +optional
 	Rollout controlplane.KubeadmControlPlaneRolloutSpec `json:"rollout,omitempty,omitzero"`
 
+	// approval says whether a person must approve before machines are replaced, also those whose certificates expire.
+	// +optional
+	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
+
 	// remediation limits how often unhealthy machines are replaced.
 	// +optional
 	Remediation controlplanev1alpha1.RemediationSpec `json:"remediation,omitempty,omitzero"`

@@ -36,10 +36,13 @@ func Plans(ctx context.Context, c client.Client, key client.ObjectKey, changed [
 		if err != nil {
 			return nil, fmt.Errorf("observing cluster %s: %w", key, err)
 		}
-		plans = append(plans, report.NewPlan(key, of.Kind.Type().Kind+" "+of.Key.Name, observed, following))
+		plans = append(plans, report.NewPlan(key, Title(of), observed, following))
 	}
 	return plans, nil
 }
+
+// Title names a group: its kind and its name.
+func Title(of *Group) string { return of.Kind.Type().Kind + " " + of.Key.Name }
 
 // ErrNoControlPlane says that a cluster has no control plane of a kind that is known here.
 var ErrNoControlPlane = errors.New("there is nothing to plan")

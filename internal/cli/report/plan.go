@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,14 +17,26 @@ type Plan struct {
 	Cluster   string `json:"cluster"`
 	// Group is the kind and the name of a control plane or an etcd cluster.
 	Group string `json:"group"`
+	// Approval is the revision of the spec that a person must approve before any of it begins that replaces machines or changes them in place; empty: none.
+	Approval string `json:"approval,omitempty"`
 	forecast.Forecast
 }
 
-// NewPlan forecasts what happens to a group of a cluster. following are the machines whose metadata follow without a step.
+// NewPlan forecasts what happens to a group of a cluster, once it is approved. following are the machines whose metadata follow without a step.
 func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following []string) Plan {
-	p := Plan{Namespace: cluster.Namespace, Cluster: cluster.Name, Group: group, Forecast: forecast.Of(o, forecast.DefaultTimes())}
+	p := Plan{Namespace: cluster.Namespace, Cluster: cluster.Name, Group: group}
+	approved := o
+	approved.Group.Unapproved = ""
+	if p.Forecast = forecast.Of(approved, forecast.DefaultTimes()); p.changesMachines() {
+		p.Approval = o.Group.Unapproved
+	}
 	p.Follow(following)
 	return p
+}
+
+// changesMachines: a machine that is there is replaced or changed in place.
+func (p Plan) changesMachines() bool {
+	return slices.ContainsFunc(p.Machines, func(m forecast.Machine) bool { return m.Fate == forecast.Replace || m.Fate == forecast.Update })
 }
 
 // Lines draws what becomes of each machine, the steps in their order, and how it ends.
@@ -100,6 +113,9 @@ func (p Plan) ending() []screen.Line {
 	var lines []screen.Line
 	if len(p.Steps) > 0 {
 		lines = append(lines, screen.Text(fmt.Sprintf("%s, about %s; at most %s%s", count(len(p.Steps), "step"), p.Duration, count(p.MostMachines, "machine"), p.worst())))
+	}
+	if p.Approval != "" {
+		lines = append(lines, screen.Line{{Text: "approval    "}, {Text: "needed", Colour: screen.Doubt}, {Text: ": revision " + p.Approval + "; `quorate approve " + p.Cluster + "`"}})
 	}
 	if p.Done() {
 		return append(lines, screen.Line{{Text: "then        "}, {Text: "all is as wanted", Colour: screen.Good}})

@@ -43,6 +43,11 @@ func TestPlan(t *testing.T) {
 	}{
 		{"a rollout", nil, outdated},
 		{"in place", nil, func(o *plan.Observed) { outdated(o); o.Policy.InPlace = plan.InPlaceOnly }},
+		{"to be approved", nil, func(o *plan.Observed) {
+			outdated(o)
+			o.Group.Unapproved, o.Machines[0].Outdated, o.Machines[2].Outdated = "0123456789ab", "", ""
+		}},
+		{"nothing to approve", nil, func(o *plan.Observed) { o.Want.Replicas, o.Group.Unapproved = 1, "0123456789ab" }},
 		{"fewer", nil, func(o *plan.Observed) { o.Want.Replicas = 1 }},
 		{"labels", []string{"demo-cp-2"}, func(*plan.Observed) {}},
 		{"what cannot be", nil, func(o *plan.Observed) { o.Want.Replicas = 4 }},

@@ -1,0 +1,29 @@
+package v1beta2
+
+// ApprovedAnnotation on a control plane of any kind, or an EtcdCluster, holds what a person has approved: the revision that `quorate plan` tells. While
+// spec.approval.policy is Required, machines are replaced, or changed in place, for that revision of the spec only. It is taken away when all machines are as wanted.
+const ApprovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-approved"
+
+// ApprovalPolicy says whether a person must approve before machines are replaced or changed in place.
+//
+// +kubebuilder:validation:Enum=None;Required
+type ApprovalPolicy string
+
+// The values of ApprovalPolicy.
+const (
+	// ApprovalNone asks nobody. It is the default.
+	ApprovalNone ApprovalPolicy = "None"
+	// ApprovalRequired waits for a person.
+	ApprovalRequired ApprovalPolicy = "Required"
+)
+
+// ApprovalSpec says whether a person must approve before machines are replaced or changed in place.
+//
+// +kubebuilder:validation:MinProperties=1
+type ApprovalSpec struct {
+	// policy is Required where machines that are not as the spec wants them are replaced, or changed in place, only after a person has approved this revision of
+	// the spec: with `quorate approve`, or by the annotation controlplane.cluster.x-k8s.io/quorate-approved with the revision that `quorate plan` tells. Scaling, and the
+	// replacement of machines that are broken, wait for nobody. Defaults to None.
+	// +optional
+	Policy ApprovalPolicy `json:"policy,omitempty"`
+}

@@ -1,0 +1,70 @@
+package group
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// NeedsApproval reports whether a person must approve before machines are replaced or changed in place.
+func NeedsApproval(given controlplanev1.ApprovalSpec) bool {
+	return given.Policy == controlplanev1.ApprovalRequired
+}
+
+// revisionLength is how many hexadecimal digits a revision has.
+const revisionLength = 12
+
+// withoutRevision are fields of a spec that say nothing of what machines are like.
+var withoutRevision = []string{"replicas", "approval"}
+
+// Revision names what a group's object wants its machines to be, and how they become that: a hash of its spec, but for the number of machines and
+// whether an approval is needed. What a spec names, such as templates, is named anew when it changes.
+func Revision(object Object) (string, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return "", fmt.Errorf("hashing the spec of %s: %w", object.GetName(), err)
+	}
+	spec, _ := content["spec"].(map[string]any)
+	for _, field := range withoutRevision {
+		delete(spec, field)
+	}
+	raw, err := json.Marshal(spec) // sorts the fields
+	if err != nil {
+		return "", fmt.Errorf("hashing the spec of %s: %w", object.GetName(), err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:revisionLength], nil
+}
+
+// addApproval adds which revision of the spec waits for an approval. What cannot be told is not approved.
+func (t *Turn) addApproval() {
+	if !t.Spec.NeedsApproval {
+		return
+	}
+	revision, err := Revision(t.Object)
+	switch approved := t.Object.GetAnnotations()[controlplanev1.ApprovedAnnotation]; {
+	case err != nil:
+		t.Facts.Group.Unapproved = err.Error()
+	case approved != revision:
+		t.Facts.Group.Unapproved = revision
+	}
+}
+
+// endApproval takes an approval away that has served: all machines are as it was given for. What comes later, such as certificates that expire, needs another.
+func (t *Turn) endApproval(ctx context.Context) error {
+	o := t.Facts
+	_, given := t.Object.GetAnnotations()[controlplanev1.ApprovedAnnotation]
+	isBehind := func(m plan.Machine) bool { return m.Outdated != "" || m.Update != (plan.Update{}) }
+	if !given || !t.Spec.NeedsApproval || o.Group.Deleting || o.Group.Unapproved != "" || len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, isBehind) {
+		return nil
+	}
+	return t.Annotate(ctx, map[string]string{controlplanev1.ApprovedAnnotation: ""})
+}
