@@ -267,3 +267,17 @@ func TestDowngradeTold(t *testing.T) {
 		}
 	}
 }
+
+// TestSizes: each member tells its own, and one that does not answer none.
+func TestSizes(t *testing.T) {
+	l := list(t, "1:a 2:b")
+	a := said("a", 1, 1, l)
+	a.status.DbSize, a.status.DbSizeQuota = 300, 2000
+	s := conclude([]answer{a, refused("b")})
+	if m := s.Members[0]; m.Size != 300 || m.Quota != 2000 {
+		t.Errorf("a has %d of %d bytes, want 300 of 2000", m.Size, m.Quota)
+	}
+	if m := s.Members[1]; m.Size != 0 || m.Quota != 0 {
+		t.Errorf("b, which does not answer, has %d of %d bytes", m.Size, m.Quota)
+	}
+}

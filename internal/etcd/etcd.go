@@ -84,6 +84,9 @@ type Member struct {
 	// Version is that of the member's etcd, such as 3.6.16, and Storage that of the format in which it keeps its data, such as
 	// 3.6.0; empty: it did not answer, or does not tell, as 3.5 does of its storage.
 	Version, Storage string
+	// Size is how many bytes its data takes on its disk, and Quota how many it may take before etcd raises NOSPACE; 0: it did
+	// not answer, or does not tell, as 3.5 does of its quota.
+	Size, Quota int64
 	// At is the name of the target that answered as this member; empty: none did.
 	At string
 }

@@ -84,6 +84,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if cluster == nil {
+		c.metrics().Forget(request.NamespacedName)
 		return c.reportNoCluster(ctx, object)
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("cluster", cluster.Name))
@@ -276,10 +277,10 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 		}
 		defer t.Keys.End()
 	}
-	fact := t.newest()
+	fact, began := t.newest(), time.Now()
 	err := t.Do(ctx, d.Step)
 	delay := time.Since(fact)
-	t.metrics().Step(d, delay, err)
+	t.metrics().Step(d, Timing{Delay: delay, Write: time.Since(began)}, err)
 	if err == nil {
 		ctrl.LoggerFrom(ctx).Info("Did", "step", d.Step.String(), "reason", d.Reason, "since_fact", delay.Round(time.Millisecond).String())
 	}

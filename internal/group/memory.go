@@ -43,6 +43,10 @@ type Memory struct {
 	// begun is the name of a machine whose number was taken, and of which something,
 	// or nothing, could be made; empty: none. Without it each failure would cost a number.
 	begun string
+	// waits is what the group waits for.
+	waits Waiting
+	// rollout and repair are what goes on, for the metrics.
+	rollout, repair episode
 	// left is the machine whose member was removed last: it need not be asked any more.
 	left string
 }

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/quorum"
 )
 
 var (
@@ -24,20 +23,34 @@ var (
 		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30},
 	}, []string{"kind", "verb"})
 
-	quorumSpare = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "quorate_quorum_spare",
-		Help: "How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing; absent while etcd does not tell its members.",
-	}, []string{"kind", "namespace", "name"})
+	stepDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "quorate_step_duration_seconds",
+		Help:    "Time that the write of a step took, also of one that failed.",
+		Buckets: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10},
+	}, []string{"kind", "verb"})
 
-	certificateExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "quorate_certificate_expiry_timestamp_seconds",
-		Help: "When the first of the serving certificates of a group's API servers and etcd members expires, in seconds since 1970; absent while none is known.",
-	}, []string{"kind", "namespace", "name"})
+	rolloutDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "quorate_rollout_duration_seconds",
+		Help:    "Time from the first machine that is not up to date until all is as wanted, pauses included.",
+		Buckets: episodeBuckets,
+	}, []string{"kind"})
+
+	repairDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "quorate_repair_duration_seconds",
+		Help:    "Time from the first machine that is marked to be replaced until all is as wanted, pauses included.",
+		Buckets: episodeBuckets,
+	}, []string{"kind"})
+
+	// seen are the gauges of all groups of all kinds.
+	seen = &standings{of: map[groupKey]Standing{}}
 )
+
+// episodeBuckets are seconds, up to four hours.
+var episodeBuckets = []float64{15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400}
 
 // RegisterMetrics adds the metrics of all kinds to a registry. A second time does nothing.
 func RegisterMetrics(to prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{steps, stepDelay, quorumSpare, certificateExpiry} {
+	for _, c := range []prometheus.Collector{steps, stepDelay, stepDuration, rolloutDuration, repairDuration, seen, buildInfo} {
 		err := to.Register(c)
 		if already := (prometheus.AlreadyRegisteredError{}); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("registering metrics: %w", err)
@@ -49,39 +62,38 @@ func RegisterMetrics(to prometheus.Registerer) error {
 // Metrics are those of the groups of one kind, which is their label.
 type Metrics string
 
-// Step counts one step that was tried, and observes how long after its newest fact it was done; err is how it failed, if it did.
-func (kind Metrics) Step(d plan.Decision, delay time.Duration, err error) {
+// Timing is how long a step took: from its newest fact to the end of its write, and the write alone.
+type Timing struct {
+	Delay, Write time.Duration
+}
+
+// Step counts one step that was tried, and observes how long it took; err is how it failed, if it did.
+func (kind Metrics) Step(d plan.Decision, took Timing, err error) {
 	result := "done"
 	if err != nil {
 		result = "failed"
 	}
 	steps.WithLabelValues(string(kind), d.Step.Action(), d.Rule, d.Reason, result).Inc()
+	stepDuration.WithLabelValues(string(kind), d.Step.Action()).Observe(max(took.Write, 0).Seconds())
 	if err == nil {
-		stepDelay.WithLabelValues(string(kind), d.Step.Action()).Observe(max(delay, 0).Seconds())
+		stepDelay.WithLabelValues(string(kind), d.Step.Action()).Observe(max(took.Delay, 0).Seconds())
 	}
 }
 
-// Spare tells how well the quorum of a group stands. Where that is not known there
-// is no figure: the last good one would hide that etcd is silent.
-func (kind Metrics) Spare(of client.ObjectKey, o plan.Observed) {
-	if !o.Etcd.Ours() || !o.Etcd.Known {
-		quorumSpare.DeleteLabelValues(string(kind), of.Namespace, of.Name)
-		return
-	}
-	quorumSpare.WithLabelValues(string(kind), of.Namespace, of.Name).Set(float64(quorum.Spare(plan.Assess(o).Voters)))
+// Rollout observes how long a rollout took.
+func (kind Metrics) Rollout(took time.Duration) {
+	rolloutDuration.WithLabelValues(string(kind)).Observe(took.Seconds())
 }
 
-// Expiry tells when the first certificate of a group expires; zero: that is not known.
-func (kind Metrics) Expiry(of client.ObjectKey, end time.Time) {
-	if end.IsZero() {
-		certificateExpiry.DeleteLabelValues(string(kind), of.Namespace, of.Name)
-		return
-	}
-	certificateExpiry.WithLabelValues(string(kind), of.Namespace, of.Name).Set(float64(end.Unix()))
+// Repair observes how long a repair took.
+func (kind Metrics) Repair(took time.Duration) {
+	repairDuration.WithLabelValues(string(kind)).Observe(took.Seconds())
+}
+
+// Stands tells how a group stands, in place of all that was told of it before.
+func (kind Metrics) Stands(of client.ObjectKey, now Standing) {
+	seen.put(groupKey{string(kind), of}, now)
 }
 
 // Forget takes away what is told of a group that is gone.
-func (kind Metrics) Forget(of client.ObjectKey) {
-	quorumSpare.DeleteLabelValues(string(kind), of.Namespace, of.Name)
-	certificateExpiry.DeleteLabelValues(string(kind), of.Namespace, of.Name)
-}
+func (kind Metrics) Forget(of client.ObjectKey) { seen.forget(groupKey{string(kind), of}) }

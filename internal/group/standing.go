@@ -1,0 +1,214 @@
+package group
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/quorum"
+)
+
+// Standing is what the gauges tell of one group. What is not known has no figure: the last good
+// one would hide that nobody answers.
+type Standing struct {
+	// Reachable tells whether the cluster's API server answers; nil: the group has none, or none is expected to answer.
+	Reachable *bool
+	// Etcd is what its members say; nil: they do not, or are not Quorate's to keep.
+	Etcd *EtcdStanding
+	// CertificateEnd is when the first certificate expires; zero: not known.
+	CertificateEnd time.Time
+	// Waits is what the group waits for; the zero value: it does not wait.
+	Waits Waiting
+}
+
+// EtcdStanding is what the members of a group's etcd say.
+type EtcdStanding struct {
+	// Spare is how many more healthy voters may fail.
+	Spare            int
+	Voters, Learners int
+	// Alarms are how many members raise each alarm.
+	Alarms map[string]int
+	// Sizes and Quotas are bytes of the members' data, taken and allowed, by the names of their machines. They lack what is not told.
+	Sizes, Quotas map[string]int64
+}
+
+// Waiting is a wait for one reason by one rule. The zero value: there is none.
+type Waiting struct {
+	Rule, Reason string
+	Since        time.Time
+}
+
+// alarms are those that etcd knows. Others would be labels without a bound.
+var alarms = []string{"CORRUPT", "NOSPACE"}
+
+// groupKey names one group of all kinds.
+type groupKey struct {
+	kind string
+	client.ObjectKey
+}
+
+// standings are how the groups stood at their last turn: the collector of their gauges. Each figure is made
+// of them anew, so that none outlives what it tells of.
+type standings struct {
+	mu sync.Mutex
+	of map[groupKey]Standing
+}
+
+func (s *standings) put(of groupKey, now Standing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[of] = now
+}
+
+func (s *standings) forget(of groupKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, of)
+}
+
+// Describe implements prometheus.Collector.
+func (s *standings) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{quorumSpare, etcdMembers, etcdAlarms, etcdSize, etcdQuota, reachable, certificateExpiry, waitingSince} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *standings) Collect(to chan<- prometheus.Metric) {
+	s.mu.Lock()
+	now := maps.Clone(s.of)
+	s.mu.Unlock()
+	for of, standing := range now {
+		standing.collect(gauges{of, to})
+	}
+}
+
+// ofGroup describes a gauge of a group.
+func ofGroup(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append([]string{"kind", "namespace", "name"}, labels...), nil)
+}
+
+var (
+	quorumSpare = ofGroup("quorate_quorum_spare",
+		"How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing; absent while etcd does not tell its members.")
+	etcdMembers = ofGroup("quorate_etcd_members",
+		"Members of etcd, voters and learners; absent while etcd does not tell its members.", "role")
+	etcdAlarms = ofGroup("quorate_etcd_alarms",
+		"Members of etcd that raise an alarm, by the alarm; absent while etcd does not tell its members.", "alarm")
+	etcdSize = ofGroup("quorate_etcd_db_size_bytes",
+		"Bytes that the data of an etcd member takes on its disk; absent while the member does not answer.", "machine")
+	etcdQuota = ofGroup("quorate_etcd_db_quota_bytes",
+		"Bytes that the data of an etcd member may take before etcd refuses writes; absent while the member does not answer, and of etcd 3.5.", "machine")
+	reachable = ofGroup("quorate_cluster_reachable",
+		"1 while the API server of the managed cluster answers, 0 while it does not; absent before there is one, while it is deleted, and of an EtcdCluster.")
+	certificateExpiry = ofGroup("quorate_certificate_expiry_timestamp_seconds",
+		"When the first of the serving certificates of a group's API servers and etcd members expires, in seconds since 1970; absent while none is known.")
+	waitingSince = ofGroup("quorate_waiting_since_timestamp_seconds",
+		"Since when a group waits for the same reason by the same rule, as seen by this process, in seconds since 1970; absent while it does not wait.", "rule", "reason")
+)
+
+// gauges are those of one group, on their way to whoever collects them.
+type gauges struct {
+	of groupKey
+	to chan<- prometheus.Metric
+}
+
+func (g gauges) set(desc *prometheus.Desc, value float64, labels ...string) {
+	labels = append([]string{g.of.kind, g.of.Namespace, g.of.Name}, labels...)
+	g.to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+}
+
+// collect tells the gauges of one group.
+func (s Standing) collect(g gauges) {
+	if s.Reachable != nil {
+		value := 0.0
+		if *s.Reachable {
+			value = 1
+		}
+		g.set(reachable, value)
+	}
+	if s.Etcd != nil {
+		s.Etcd.collect(g)
+	}
+	if !s.CertificateEnd.IsZero() {
+		g.set(certificateExpiry, float64(s.CertificateEnd.Unix()))
+	}
+	if s.Waits != (Waiting{}) {
+		g.set(waitingSince, float64(s.Waits.Since.Unix()), s.Waits.Rule, s.Waits.Reason)
+	}
+}
+
+func (e *EtcdStanding) collect(g gauges) {
+	g.set(quorumSpare, float64(e.Spare))
+	g.set(etcdMembers, float64(e.Voters), "voter")
+	g.set(etcdMembers, float64(e.Learners), "learner")
+	for _, alarm := range alarms {
+		g.set(etcdAlarms, float64(e.Alarms[alarm]), alarm)
+	}
+	for machine, size := range e.Sizes {
+		g.set(etcdSize, float64(size), machine)
+	}
+	for machine, quota := range e.Quotas {
+		g.set(etcdQuota, float64(quota), machine)
+	}
+}
+
+// stands is how the group stands, by what this turn saw and decided. end is when its first certificate expires.
+func (t *Turn) stands(d plan.Decision, end time.Time) Standing {
+	o, s := t.Facts, Standing{CertificateEnd: end}
+	if !t.Nodeless && o.Group.Initialized && !o.Group.Deleting {
+		s.Reachable = ptr.To(o.Cluster.Reachable)
+	}
+	if o.Etcd.Ours() && o.Etcd.Known {
+		s.Etcd = t.etcdStands()
+	}
+	if d.Step.Verb == plan.Wait {
+		s.Waits = Waiting{Rule: d.Rule, Reason: d.Reason, Since: o.Now}
+		if last := t.Memory.waits; last.Rule == d.Rule && last.Reason == d.Reason {
+			s.Waits.Since = last.Since
+		}
+	}
+	t.Memory.waits = s.Waits
+	return s
+}
+
+// etcdStands is what the members of the group's etcd say.
+func (t *Turn) etcdStands() *EtcdStanding {
+	e := &EtcdStanding{
+		Spare:  quorum.Spare(plan.Assess(t.Facts).Voters),
+		Alarms: map[string]int{}, Sizes: map[string]int64{}, Quotas: map[string]int64{},
+	}
+	for _, m := range t.Facts.Etcd.Members {
+		if m.Learner {
+			e.Learners++
+		} else {
+			e.Voters++
+		}
+		for _, alarm := range m.Alarms {
+			e.Alarms[alarm]++
+		}
+	}
+	hosts := t.Match(t.Survey.Members).Hosts
+	for _, m := range t.Survey.Members {
+		e.note(hosts[m.ID], m.Size, m.Quota)
+	}
+	return e
+}
+
+// note notes the size of the data on one machine, and its quota, where they are told.
+func (e *EtcdStanding) note(machine string, size, quota int64) {
+	if machine == "" {
+		return
+	}
+	if size > 0 {
+		e.Sizes[machine] = size
+	}
+	if quota > 0 {
+		e.Quotas[machine] = quota
+	}
+}
