@@ -6,8 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
+	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -36,6 +39,7 @@ type settings struct {
 	logs    *logs.Options
 
 	health      string
+	profiling   bool
 	profiler    string
 	qps         float32
 	burst       int
@@ -69,8 +73,8 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")
 	fs.IntVar(&s.burst, "kube-api-burst", 200, "Requests to the management cluster's API server in one burst.")
 	fs.StringVar(&s.health, "health-addr", ":9440", "Address of the endpoints healthz and readyz.")
-	fs.StringVar(&s.profiler, "profiler-address", "", "Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none; "+
-		"the diagnostics endpoint has them too, for those who may.")
+	fs.BoolVar(&s.profiling, "profiling", false, "Serve profiles at /debug/pprof/ of the diagnostics endpoint, for those who may read them there.")
+	fs.StringVar(&s.profiler, "profiler-address", "", "Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none.")
 	fs.IntVar(&s.webhookPort, "webhook-port", 0, "Port of the webhooks that validate and convert Quorate's kinds. 0: none, for a manager beside one that serves them.")
 	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder of the certificate and key of webhooks and Runtime Extension.")
 	fs.StringVar(&s.webhookCertName, "webhook-cert-name", "tls.crt", "File of the certificate.")
@@ -96,6 +100,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("--webhook-port=%d: it must be from 0 to %d", s.webhookPort, math.MaxUint16)
 	case !isPort(s.manager.Extension.Port):
 		return fmt.Errorf("--runtime-extension-port=%d: it must be from 0 to %d", s.manager.Extension.Port, math.MaxUint16)
+	case s.profiling && s.serving.InsecureDiagnostics:
+		return errors.New("--profiling, --insecure-diagnostics: profiles are served to those only who prove who they are; leave one of the two out")
 	case s.qps <= 0 || s.burst < 1:
 		return fmt.Errorf("--kube-api-qps=%v, --kube-api-burst=%d: both must be positive", s.qps, s.burst)
 	case !s.electsInOrder():
@@ -111,11 +117,17 @@ func (s *settings) electsInOrder() bool {
 	return !s.elect || 0 < s.retry && s.retry < s.renew && s.renew < s.lease
 }
 
+// profiles are where the diagnostics endpoint has profiles, if it has.
+const profiles = "/debug/pprof/"
+
 // options are those of the manager. They complete those of the Runtime Extension, which has certificate and TLS settings of the webhooks.
 func (s *settings) options() (ctrl.Options, error) {
 	tlsOptions, metrics, err := flags.GetManagerOptions(s.serving)
 	if err != nil {
 		return ctrl.Options{}, fmt.Errorf("reading the flags of TLS and of the diagnostics endpoint: %w", err)
+	}
+	if !s.profiling {
+		maps.DeleteFunc(metrics.ExtraHandlers, func(path string, _ http.Handler) bool { return strings.HasPrefix(path, profiles) })
 	}
 	e := &s.manager.Extension
 	e.CertDir, e.CertName, e.KeyName, e.TLS = s.webhookCert, s.webhookCertName, s.webhookKeyName, tlsOptions

@@ -45,6 +45,8 @@ func TestFlags(t *testing.T) {
 		{args: "--kube-api-qps=0", err: "--kube-api-qps=0"},
 		{args: "--kube-api-burst=0", err: "--kube-api-burst=0"},
 		{args: "--webhook-port=9443 --webhook-cert-name=a.crt --webhook-key-name=a.key"},
+		{args: "--profiling"},
+		{args: "--profiling --insecure-diagnostics", err: "--insecure-diagnostics"},
 		{args: "--profiler-address=localhost:6060 --feature-gates=KubeadmBootstrapFormatIgnition=true"},
 		{args: "--webhook-port=-1", err: "--webhook-port=-1"},
 		{args: "--webhook-port=65536", err: "--webhook-port=65536"},
@@ -117,6 +119,35 @@ func TestTLS(t *testing.T) {
 		}
 		if cfg.MinVersion != tls.VersionTLS13 || len(cfg.CipherSuites) != 1 || tls.CipherSuiteName(cfg.CipherSuites[0]) != suite {
 			t.Errorf("%s: TLS from %s, suites %v", name, tls.VersionName(cfg.MinVersion), cfg.CipherSuites)
+		}
+	}
+}
+
+// TestProfiling: profiles are served only where a flag says so, and then to those only who may; so is the log level.
+func TestProfiling(t *testing.T) {
+	for _, c := range []struct {
+		args              string
+		profiles, guarded bool
+	}{
+		{"--diagnostics-address=:8443", false, true},
+		{"--profiling", true, true},
+		{"--insecure-diagnostics", false, false},
+	} {
+		o, err := parse(t, c.args).options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := 0
+		for path := range o.Metrics.ExtraHandlers {
+			if strings.Contains(path, "pprof") {
+				served++
+			}
+		}
+		if guarded := o.Metrics.SecureServing && o.Metrics.FilterProvider != nil; served > 0 != c.profiles || guarded != c.guarded || o.PprofBindAddress != "" {
+			t.Errorf("%s: %d paths of profiles, guarded %t", c.args, served, guarded)
+		}
+		if _, has := o.Metrics.ExtraHandlers["/debug/flags/v"]; has != c.guarded {
+			t.Errorf("%s: the log level can be changed: %t", c.args, has)
 		}
 	}
 }
