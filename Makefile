@@ -11,9 +11,11 @@ export CGO_ENABLED := 0
 
 LINT_PIN     := $(shell cat tools/lint/go.mod tools/lint/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum tools/generate/main.go 2>/dev/null | sha256sum | cut -c1-12)
+ALERTS_PIN   := $(shell cat tools/alerts/go.mod tools/alerts/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI     := $(TOOLS)/golangci-lint-$(LINT_PIN)
 CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
 CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
+PROMTOOL := $(TOOLS)/promtool-$(ALERTS_PIN)
 
 RUN  ?=
 SEED ?=
@@ -92,6 +94,11 @@ mutate: ## sabotage every rule and comparison of the decision core, one at a tim
 meaning: ## sabotage what the rules mean: guards forgotten in one key or both, rules that change places; tells what sees it; ONLY=REGEXP chooses
 	$(GO) run ./test/mutate -kind meaning -v -only '$(ONLY)'
 
+.PHONY: alerts
+alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by promtool; not a part of `make test`: promtool is built first, for some minutes
+	$(PROMTOOL) check rules config/monitoring/alerts.yaml
+	$(PROMTOOL) test rules config/monitoring/alerts_test.yaml
+
 .PHONY: bench
 bench: ## speed and memory of the core and of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/plan ./internal/sim ./internal/balancer ./internal/workload ./internal/stacked
@@ -126,3 +133,6 @@ $(CONTROLLERGEN):
 
 $(CRDGEN):
 	./hack/build-tool.sh tools/generate github.com/quorate/quorate/tools/generate $@
+
+$(PROMTOOL):
+	./hack/build-tool.sh tools/alerts github.com/prometheus/prometheus/cmd/promtool $@
