@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -334,6 +335,9 @@ func TestAlarm(t *testing.T) {
 		for _, m := range s.Members {
 			if slices.Equal(m.Alarms, []string{"NOSPACE"}) && m.Health == plan.Healthy {
 				told++
+			}
+			if m.Size < 1_000_000 || m.Quota != 2_000_000 {
+				return etcdtest.Show(s) + fmt.Sprintf("\n%s has %d of %d bytes", m.Name, m.Size, m.Quota), false
 			}
 		}
 		return etcdtest.Show(s), told > 0 && s.Agreed && strings.Contains(s.Why, "raised the alarm NOSPACE")
