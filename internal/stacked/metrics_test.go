@@ -2,12 +2,15 @@ package stacked
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/group"
 )
 
@@ -85,5 +88,40 @@ func TestRepairIsMeasured(t *testing.T) {
 	}
 	if after, _ := measured(t, rollouts); after != before {
 		t.Error("a repair was observed as a rollout")
+	}
+}
+
+// figures is how many series tell of the group of that name.
+func figures(t *testing.T, name string) int {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	if err := group.RegisterMetrics(registry); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "name" && l.GetValue() == name }) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestNoFiguresWithoutCluster: nothing is observed of a control plane that no Cluster owns any more, and nothing is told of it.
+func TestNoFiguresWithoutCluster(t *testing.T) {
+	w := grown(t, 1)
+	if n := figures(t, kcpKey.Name); n == 0 {
+		t.Fatal("nothing is told of a control plane")
+	}
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.OwnerReferences = nil })
+	w.turn()
+	if n := figures(t, kcpKey.Name); n != 0 {
+		t.Errorf("%d figures are left", n)
 	}
 }
