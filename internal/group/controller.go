@@ -220,6 +220,7 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 		return ctrl.Result{}, nil
 	}
 	err := t.report(ctx, d, failure)
+	t.keepHistory(ctx, d, failure)
 	t.prepare(d)
 	switch {
 	case failure != nil:
@@ -266,7 +267,7 @@ func (t *Turn) Confirm(ctx context.Context, d plan.Decision) (plan.Decision, err
 	return now, nil
 }
 
-// act carries a step out, counts it and logs it.
+// act carries a step out, counts it, records it and logs it.
 func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 	if !d.Step.Acts() {
 		return nil
@@ -281,6 +282,7 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 	err := t.Do(ctx, d.Step)
 	delay := time.Since(fact)
 	t.metrics().Step(d, Timing{Delay: delay, Write: time.Since(began)}, err)
+	t.Memory.History.Step(d, began, err)
 	if err == nil {
 		ctrl.LoggerFrom(ctx).Info("Did", "step", d.Step.String(), "reason", d.Reason, "since_fact", delay.Round(time.Millisecond).String())
 	}

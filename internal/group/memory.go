@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/group/record"
 )
 
 // Memory is what is kept of one group between turns. Turns of one group never overlap, so it needs no lock.
@@ -34,6 +36,8 @@ type Memory struct {
 	Tokens TokensDropped
 	// Since is since when each member is as it is.
 	Since MemberTimes
+	// History is what was done to it.
+	History record.Keeper
 
 	// cluster is the one that the group belongs to.
 	cluster client.ObjectKey

@@ -34,8 +34,6 @@ var rare = map[Right]string{
 	{"patch", controlPlane, "controlplanes/status"}:             "there is a ControlPlane",
 	{"get", controlPlane, "controlplanes"}:                      "a ControlPlane adopts machines",
 	{"update", controlPlane, "controlplanes/finalizers"}:        "the API server asks for it where OwnerReferencesPermissionEnforcement is on",
-	{"get", "", "configmaps"}:                                   "there is an EtcdCluster: its first machine takes a lock",
-	{"create", "", "configmaps"}:                                "there is an EtcdCluster: its first machine takes a lock",
 	{"delete", "", "configmaps"}:                                "an EtcdCluster was initialised: its lock goes",
 	{"get", bootstrap, "etcdadmconfigs"}:                        "there is an EtcdadmConfig",
 	{"patch", bootstrap, "etcdadmconfigs"}:                      "there is an EtcdadmConfig",

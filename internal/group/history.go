@@ -1,0 +1,24 @@
+package group
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/internal/group/record"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// keepHistory adds to the history what was seen, and keeps it. After a step the next turn comes at once, and writes what both have
+// to say, so that no step waits for it.
+func (t *Turn) keepHistory(ctx context.Context, d plan.Decision, failure error) {
+	if t.Facts.Group.Paused {
+		return // others may be moving the object
+	}
+	t.Memory.History.Look(t.Facts)
+	if d.Step.Acts() && failure == nil {
+		return
+	}
+	t.Memory.History.Keep(ctx, record.Group{
+		Client: t.Client, Reader: t.APIReader,
+		Object: t.Object, Kind: t.Kind.Type().Kind, Cluster: t.Cluster.Name, Owner: t.OwnerRef(),
+	}, t.Facts)
+}
