@@ -84,6 +84,7 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 		Example: `  quorate up                      # a control plane of three machines, called demo
   quorate status --watch          # its machines, its quorum, what happens next
   quorate explain                 # why that happens next
+  quorate history                 # what was done, when and why
   quorate kubectl -- get nodes
   quorate machine stop demo-cp-2  # a fault
   quorate down`,

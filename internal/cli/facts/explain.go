@@ -40,18 +40,9 @@ func observe(ctx context.Context, c client.Reader, of *Group) *plan.Observed {
 // Explain says what every rule says about a cluster's control plane now, or its etcd cluster on machines of its own, and what the
 // controller said last.
 func Explain(ctx context.Context, c client.Reader, key client.ObjectKey, etcd bool) (report.Explanation, error) {
-	objects, err := Read(ctx, c, key)
+	of, err := asked(ctx, c, key, etcd)
 	if err != nil {
 		return report.Explanation{}, err
-	}
-	of := objects.ControlPlane
-	switch {
-	case etcd && len(objects.EtcdClusters) == 0:
-		return report.Explanation{}, fmt.Errorf("cluster %s has no EtcdCluster: without --etcd its control plane is explained, and the etcd on its machines", key)
-	case etcd:
-		of = objects.EtcdClusters[0]
-	case of == nil:
-		return report.Explanation{}, fmt.Errorf("cluster %s has no %s yet: there is nothing to explain", key, wantedKind(objects.Cluster))
 	}
 	observed, err := group.ObserveOnce(ctx, c, of.Kind, of.Key)
 	if err != nil {
@@ -65,6 +56,23 @@ func Explain(ctx context.Context, c client.Reader, key client.ObjectKey, etcd bo
 		Reported: of.Next,
 		Observed: &observed,
 	}, nil
+}
+
+// asked is the group that is asked about: a cluster's control plane, or its etcd cluster on machines of its own.
+func asked(ctx context.Context, c client.Reader, key client.ObjectKey, etcd bool) (*Group, error) {
+	objects, err := Read(ctx, c, key)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case etcd && len(objects.EtcdClusters) == 0:
+		return nil, fmt.Errorf("cluster %s has no EtcdCluster: without --etcd the answer is about its control plane, and the etcd on its machines", key)
+	case etcd:
+		return objects.EtcdClusters[0], nil
+	case objects.ControlPlane == nil:
+		return nil, fmt.Errorf("cluster %s has no %s yet: there is nothing to tell", key, wantedKind(objects.Cluster))
+	}
+	return objects.ControlPlane, nil
 }
 
 // wantedKind names the kind of control plane that a cluster is to have, of those that are known here.

@@ -1,6 +1,6 @@
 // Package report says how clusters are, as plain data and as text made from
 // it: the tree of `quorate status`, the progress lines of `quorate up`, the
-// table of `quorate explain`. It knows no client and reads nothing; whoever
+// tables of `quorate explain` and `quorate history`. It knows no client and reads nothing; whoever
 // has the facts fills in its types.
 package report
 

@@ -1,5 +1,5 @@
-// Package status is what shows how clusters are: `quorate status`, why, `quorate explain`, and how they will
-// be, `quorate plan`. It reads and changes nothing.
+// Package status is what shows how clusters are: `quorate status`, why, `quorate explain`, how they will
+// be, `quorate plan`, and what was done, `quorate history`. It reads and changes nothing.
 package status
 
 import (
@@ -19,10 +19,10 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate status`, `quorate explain` and `quorate plan`.
+// Commands are `quorate status`, `quorate explain`, `quorate plan` and `quorate history`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{a.statusCommand(), a.explainCommand(), a.planCommand()}
+	return []*cobra.Command{a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand()}
 }
 
 func (a *app) statusCommand() *cobra.Command {

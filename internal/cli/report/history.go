@@ -1,0 +1,102 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/history"
+)
+
+// History is what was done to a control plane or an etcd cluster.
+type History struct {
+	Cluster string `json:"cluster"`
+	// Group is whose history it is: the kind and the name of a control plane or an etcd cluster.
+	Group string `json:"group"`
+	// Entries are the steps and the changes of the spec, the oldest first.
+	Entries []history.Entry `json:"entries"`
+}
+
+// Newest is the history with at most so many entries, the newest; 0: all.
+func (h History) Newest(most int) History {
+	if over := len(h.Entries) - most; most > 0 && over > 0 {
+		h.Entries = slices.Clone(h.Entries[over:])
+	}
+	return h
+}
+
+// Table draws the entries, the newest last, with times as they are in a place.
+func (h History) Table(in *time.Location) []screen.Line {
+	if len(h.Entries) == 0 {
+		return []screen.Line{screen.Text("nothing is recorded of " + h.Group + " yet")}
+	}
+	rows := [][]screen.Span{{
+		{Text: "TIME", Colour: screen.Strong}, {Text: "STEP", Colour: screen.Strong}, {Text: "REASON", Colour: screen.Strong},
+		{Text: "RESULT", Colour: screen.Strong}, {Text: "TOOK", Colour: screen.Strong}, {Text: "WHY", Colour: screen.Strong},
+	}}
+	for _, e := range h.Entries {
+		rows = append(rows, append([]screen.Span{{Text: e.Time.In(in).Format(time.DateTime)}}, entryCells(e)...))
+	}
+	return screen.Columns(rows)
+}
+
+// entryCells are what follows an entry's time.
+func entryCells(e history.Entry) []screen.Span {
+	switch {
+	case e.Change != nil:
+		return []screen.Span{{Text: changeText(*e.Change, e.Count), Colour: screen.Doubt}}
+	case e.Step == "":
+		return []screen.Span{{Text: e.Note, Colour: screen.Doubt}}
+	}
+	why, colour := e.Message, screen.Good
+	if e.Outcome == history.Failed {
+		why, colour = e.Error, screen.Bad
+	}
+	return []screen.Span{
+		{Text: e.Step}, {Text: e.Reason}, {Text: string(e.Outcome) + times(e.Count), Colour: colour},
+		{Text: tookText(e)}, {Text: strings.Join(strings.Fields(why), " ")},
+	}
+}
+
+// times tells how often something happened in a row, if more than once.
+func times(count int) string {
+	if count < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" %d times", count)
+}
+
+// tookText is how long a step took until its effect was seen; "-": that is not known.
+func tookText(e history.Entry) string {
+	switch took := e.Took.Duration; {
+	case took <= 0:
+		return "-"
+	case took < 100*time.Millisecond:
+		return "< 0.1 s"
+	default:
+		return Elapsed(took)
+	}
+}
+
+// changeText says who changed what, how often in a row.
+func changeText(c history.Change, count int) string {
+	text := "spec changed"
+	if c.Created {
+		text = "created"
+	}
+	text += times(count)
+	if c.By == "" {
+		text += " by somebody who is not known"
+	} else {
+		text += " by " + c.By
+	}
+	if c.Operation != "" {
+		text += " (" + c.Operation + ")"
+	}
+	if len(c.Fields) > 0 {
+		text += ": " + strings.Join(c.Fields, ", ")
+	}
+	return text
+}
