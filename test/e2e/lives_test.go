@@ -17,6 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/plan"
 )
 
 var listAll = metav1.ListOptions{}
@@ -40,10 +43,43 @@ func create(t *testing.T, e *environment) {
 	if _, err := e.try("up", "--network", e.network, "--name", "alpha", "--replicas", "4"); err == nil || !strings.Contains(err.Error(), "1, 3, 5 or 7") {
 		t.Errorf("an even number of replicas gave %v, want an error that says what would be accepted", err)
 	}
+	madeInOrder(t, e, "alpha")
 	reportMemory(t, e)
 	reportIdle(t, e, "alpha")
 	e.takeDown(t, "alpha")
 	e.useRights(t, false)
+}
+
+// madeInOrder verifies that the history tells the making of three machines: who asked for it, each step in its order, and how long
+// the machines took.
+func madeInOrder(t *testing.T, e *environment, name string) {
+	t.Helper()
+	var told report.History
+	if err := json.Unmarshal([]byte(e.quorate(t, "history", name, "-o", "json")), &told); err != nil {
+		t.Fatal(err)
+	}
+	var steps []string
+	for _, entry := range told.Entries {
+		switch {
+		case entry.Change != nil && entry.Change.Created:
+			steps = append(steps, "created")
+			if entry.Change.By == "" {
+				t.Errorf("who created the control plane is not told: %+v", entry)
+			}
+		case entry.Verb == plan.Create:
+			steps = append(steps, "Create "+entry.Machine)
+			if entry.Took.Duration <= 0 || entry.Reason == "" {
+				t.Errorf("how long a machine took, or why it was made, is not told: %+v", entry)
+			}
+		}
+	}
+	want := []string{"created", "Create alpha-cp-1", "Create alpha-cp-2", "Create alpha-cp-3"}
+	if !slices.Equal(steps, want) {
+		t.Errorf("the history tells %v, want %v", steps, want)
+	}
+	if out := e.quorate(t, "history", name); !strings.Contains(out, "Create alpha-cp-3") {
+		t.Errorf("the history as a table:\n%s", out)
+	}
 }
 
 // spreadOver verifies that no two machines share a failure domain.
