@@ -108,3 +108,18 @@ func TestDuration(t *testing.T) {
 		}
 	}
 }
+
+// TestTimesOf: what is known of a cluster counts, the rest is as elsewhere.
+func TestTimesOf(t *testing.T) {
+	usual := forecast.DefaultTimes()
+	if got := forecast.TimesOf(nil); got != usual {
+		t.Errorf("nothing is known, and times are %+v", got)
+	}
+	got := forecast.TimesOf(map[plan.Verb]time.Duration{plan.Create: 90 * time.Second, plan.Delete: 30 * time.Second, plan.ReleaseHook: 10 * time.Second, plan.UpdateInPlace: 20 * time.Second})
+	if want := (forecast.Times{Join: 90 * time.Second, Drain: 20 * time.Second, Leave: 10 * time.Second, Update: 20 * time.Second, Step: usual.Step}); got != want {
+		t.Errorf("times are %+v, want %+v", got, want)
+	}
+	if got := forecast.TimesOf(map[plan.Verb]time.Duration{plan.Delete: time.Second}); got != usual {
+		t.Errorf("a deletion that took less than its end gives %+v", got)
+	}
+}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/quorum"
 )
 
 // Silence is how long a workload cluster may be out of reach before what was
@@ -369,11 +368,11 @@ func (t *Turn) shortfalls() (lacks, remarks []string) {
 		lacks = append(lacks, "* "+text)
 	}
 	if t.Facts.Etcd.Ours() {
-		voters := t.credited()
-		text := fmt.Sprintf("* %d of %d etcd voters healthy, %d needed", quorum.Healthy(voters), len(voters), quorum.Majority(len(voters)))
-		if !quorum.Has(voters) {
+		votes := t.credited()
+		text := fmt.Sprintf("* %d of %d etcd voters healthy, %d needed", votes.Healthy, votes.Voters, votes.Needed())
+		if votes.Spare() < 0 {
 			lacks = append(lacks, text)
-		} else if quorum.Healthy(voters) < len(voters) {
+		} else if votes.Healthy < votes.Voters {
 			remarks = append(remarks, text)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 
+	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/quorum"
 )
 
 // etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.
@@ -60,14 +60,10 @@ func memberTitle(m plan.Member) string {
 
 // credited are the voters, those of machines that have just joined with the benefit of the doubt
 // for a moment: a learner that was just promoted answers within seconds, in every healthy join.
-func (t *Turn) credited() []quorum.Voter {
-	voters := plan.Assess(t.Facts).Voters
-	for i := range voters {
-		voters[i].Healthy = voters[i].Healthy || slices.ContainsFunc(t.Facts.Etcd.Members, func(m plan.Member) bool {
-			return m.ID == voters[i].ID && t.justJoined(m)
-		})
-	}
-	return voters
+func (t *Turn) credited() etcd.Ballot {
+	return etcd.NewBallot(plan.Assess(t.Facts).Voters, func(id string) bool {
+		return slices.ContainsFunc(t.Facts.Etcd.Members, func(m plan.Member) bool { return m.ID == id && t.justJoined(m) })
+	})
 }
 
 // justJoined reports whether a member has been as it is for a moment only, and could not be expected

@@ -18,7 +18,6 @@ import (
 
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/quorum"
 )
 
 // The times after which a machine counts as broken, where the user says nothing.
@@ -147,5 +146,5 @@ func (s Spec) spared() int32 {
 	if !s.HoldsQuorum {
 		return replicas - 1
 	}
-	return replicas - int32(quorum.Majority(int(replicas)))
+	return (replicas - 1) / 2
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/quorum"
 )
 
 // Standing is what the gauges tell of one group. What is not known has no figure: the last good
@@ -180,7 +180,7 @@ func (t *Turn) stands(d plan.Decision, end time.Time) Standing {
 // etcdStands is what the members of the group's etcd say.
 func (t *Turn) etcdStands() *EtcdStanding {
 	e := &EtcdStanding{
-		Spare:  quorum.Spare(plan.Assess(t.Facts).Voters),
+		Spare:  etcd.NewBallot(plan.Assess(t.Facts).Voters, nil).Spare(),
 		Alarms: map[string]int{}, Sizes: map[string]int64{}, Quotas: map[string]int64{},
 	}
 	for _, m := range t.Facts.Etcd.Members {

@@ -57,19 +57,26 @@ func (w *World) spendApproval(d plan.Decision, fresh bool) {
 
 // judgeApproval: without an approval nobody who works goes, or is changed, for a machine of another spec.
 func (w *World) judgeApproval(s plan.Step, fresh bool) {
-	if !fresh || !w.isUnapproved() || w.deleting {
+	if !fresh || !w.isUnapproved() || w.deleting || !w.initialised {
 		return
 	}
 	h, staying := w.named(s.Machine), w.count(func(h *host) bool { return !h.deleting && w.isOurs(h) })
-	switch {
-	case s.Verb == plan.UpdateInPlace:
-		w.blame("%s, and nobody has approved spec %d", s, w.spec)
-	case s.Verb == plan.Create && w.initialised && staying >= w.replicas:
-		w.blame("%s would be machine %d of %d, and nobody has approved spec %d", s, staying+1, w.replicas, w.spec)
-	case s.Verb == plan.Delete && h != nil && !h.deleting && h.marked == "" && w.works(h) && staying <= w.replicas && w.initialised:
-		w.blame("%s, of which none is to be missed, and nobody has approved spec %d", s, w.spec)
+	begins := false
+	switch s.Verb {
+	case plan.UpdateInPlace:
+		begins = true
+	case plan.Create:
+		begins = staying >= w.replicas
+	case plan.Delete:
+		begins = h != nil && staying <= w.replicas && w.servesUnmarked(h)
+	}
+	if begins {
+		w.blame("%s, with %d of %d machines, and nobody has approved spec %d", s, staying, w.replicas, w.spec)
 	}
 }
+
+// servesUnmarked: a host stays and works, and nobody wants another in its place.
+func (w *World) servesUnmarked(h *host) bool { return !h.deleting && h.marked == "" && w.works(h) }
 
 // isForApproval: a host is of another spec than is wanted, and waits for an approval.
 func (w *World) isForApproval(h *host) bool {

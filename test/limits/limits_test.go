@@ -18,7 +18,7 @@ const (
 	module       = "github.com/quorate/quorate/"
 	longestFile  = 600
 	longFile     = 400 // of 20 files at most one may be longer
-	widestFanOut = 11
+	widestFanOut = 10
 	mostEscapes  = 5
 )
 

@@ -36,7 +36,11 @@ func Plans(ctx context.Context, c client.Client, key client.ObjectKey, changed [
 		if err != nil {
 			return nil, fmt.Errorf("observing cluster %s: %w", key, err)
 		}
-		plans = append(plans, report.NewPlan(key, Title(of), observed, following))
+		past, err := historyOf(ctx, c, key, of)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, report.NewPlan(key, Title(of), observed, following, past))
 	}
 	return plans, nil
 }

@@ -19,6 +19,18 @@ type History struct {
 	Entries []history.Entry `json:"entries"`
 }
 
+// HistoryName is the name of the ConfigMap that holds the history of a group of a kind.
+func HistoryName(kind, name string) string { return history.Name(kind, name) }
+
+// NewHistory reads what such a ConfigMap holds; nothing: there is none.
+func NewHistory(cluster, group string, data map[string]string) History {
+	h := History{Cluster: cluster, Group: group, Entries: []history.Entry{}}
+	if text, there := data[history.Key]; there {
+		h.Entries = history.Decode(text, time.Now()).Entries
+	}
+	return h
+}
+
 // Newest is the history with at most so many entries, the newest; 0: all.
 func (h History) Newest(most int) History {
 	if over := len(h.Entries) - most; most > 0 && over > 0 {

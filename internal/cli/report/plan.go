@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/forecast"
+	"github.com/quorate/quorate/internal/history"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -22,12 +23,13 @@ type Plan struct {
 	forecast.Forecast
 }
 
-// NewPlan forecasts what happens to a group of a cluster, once it is approved. following are the machines whose metadata follow without a step.
-func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following []string) Plan {
+// NewPlan forecasts what happens to a group of a cluster, once it is approved. following are the machines whose metadata follow without a step; by
+// what took how long in the past, times are estimated.
+func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following []string, past History) Plan {
 	p := Plan{Namespace: cluster.Namespace, Cluster: cluster.Name, Group: group}
 	approved := o
 	approved.Group.Unapproved = ""
-	if p.Forecast = forecast.Of(approved, forecast.DefaultTimes()); p.changesMachines() {
+	if p.Forecast = forecast.Of(approved, forecast.TimesOf(history.Durations(past.Entries))); p.changesMachines() {
 		p.Approval = o.Group.Unapproved
 	}
 	p.Follow(following)

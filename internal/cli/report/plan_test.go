@@ -61,7 +61,7 @@ func TestPlan(t *testing.T) {
 		}},
 	} {
 		b.WriteString("--- " + test.name + "\n")
-		p := NewPlan(client.ObjectKey{Namespace: "default", Name: "demo"}, "KubeadmControlPlane demo-cp", threeMachines(test.change), test.following)
+		p := NewPlan(client.ObjectKey{Namespace: "default", Name: "demo"}, "KubeadmControlPlane demo-cp", threeMachines(test.change), test.following, History{})
 		for _, line := range Plans([]Plan{p}, false) {
 			b.WriteString(line.String() + "\n")
 		}
