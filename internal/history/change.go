@@ -62,7 +62,7 @@ func specFields(e metav1.ManagedFieldsEntry) []string {
 	var set struct {
 		Spec map[string]json.RawMessage `json:"f:spec"`
 	}
-	if err := json.Unmarshal(e.FieldsV1.Raw, &set); err != nil {
+	if err := json.Unmarshal(e.FieldsV1.GetRawBytes(), &set); err != nil {
 		return nil
 	}
 	var names []string

@@ -57,9 +57,9 @@ func lines(r Record) string {
 	return b.String()
 }
 
-func want(t *testing.T, r Record, lines_ ...string) {
+func want(t *testing.T, r Record, expected ...string) {
 	t.Helper()
-	if got, want := lines(r), strings.Join(lines_, "\n")+"\n"; got != want {
+	if got, want := lines(r), strings.Join(expected, "\n")+"\n"; got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
 }
@@ -271,7 +271,7 @@ func TestChangeOf(t *testing.T) {
 	if err := json.Unmarshal([]byte(managed), &all); err != nil {
 		t.Fatal(err)
 	}
-	garbage := []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: &metav1.FieldsV1{Raw: []byte("{")}}, {Manager: "b"}, {Manager: "c", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":7}`)}}}
+	garbage := []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: metav1.NewFieldsV1("{")}, {Manager: "b"}, {Manager: "c", FieldsV1: metav1.NewFieldsV1(`{"f:spec":7}`)}}
 	for _, test := range []struct {
 		name    string
 		managed []metav1.ManagedFieldsEntry

@@ -241,7 +241,7 @@ func TestForeign(t *testing.T) {
 func (s *scene) manages(manager string, fields ...string) {
 	raw := `{"f:spec":{"f:` + strings.Join(fields, `":{},"f:`) + `":{}}}`
 	s.kcp.ManagedFields = append(s.kcp.ManagedFields, metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: s.now}, FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)},
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: s.now}, FieldsV1: metav1.NewFieldsV1(raw),
 	})
 }
 
