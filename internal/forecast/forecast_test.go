@@ -123,3 +123,23 @@ func TestTimesOf(t *testing.T) {
 		t.Errorf("a deletion that took less than its end gives %+v", got)
 	}
 }
+
+// BenchmarkOf forecasts the rollout of a group of seven.
+func BenchmarkOf(b *testing.B) {
+	o := three(func(o *plan.Observed) {
+		for _, name := range []string{"cp-4", "cp-5", "cp-6", "cp-7"} {
+			m, e := o.Machines[0], o.Etcd.Members[1]
+			m.Name, m.Host, e.ID, e.Name, e.Machine = name, name, name, name, name
+			o.Machines, o.Etcd.Members = append(o.Machines, m), append(o.Etcd.Members, e)
+		}
+		o.Want.Replicas, o.Group.LastMachine = 7, 7
+		for i := range o.Machines {
+			o.Machines[i].Outdated = "version v1.35.4, v1.36.3 is wanted"
+		}
+	})
+	for b.Loop() {
+		if f := forecast.Of(o, forecast.DefaultTimes()); !f.Done() || len(f.Steps) != 29 {
+			b.Fatalf("%d steps, and then %s", len(f.Steps), f.End)
+		}
+	}
+}
