@@ -3,10 +3,13 @@ package group
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/plan"
@@ -123,11 +126,13 @@ func (t *Turn) seeOnce(ctx context.Context) (Dial, error) {
 		t.seeNodeless()
 		return dialDirectly, t.Kind.Look(ctx, t)
 	}
+	t.Workload = connection{}
 	config, err := workload.ConfigOf(ctx, t.APIReader, t.ClusterKey())
 	if err != nil {
 		t.See(workload.View{Why: err.Error()})
-		return nil, nil
+		return nil, t.Kind.Look(ctx, t)
 	}
+	t.Workload = connection{config}
 	short, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
 	view, err := workload.Once(short, config)
@@ -135,10 +140,37 @@ func (t *Turn) seeOnce(ctx context.Context) (Dial, error) {
 		view = workload.View{Why: err.Error()}
 	}
 	t.See(view)
-	return func(node, ip string) etcd.Target {
-		return etcd.Target{Name: node, Dial: workload.Dial(config, node, ip, etcdPort)}
-	}, nil
+	if err := t.Kind.Look(short, t); err != nil {
+		t.Facts.Cluster.Reachable, t.Facts.Cluster.Unreachable = false, err.Error()
+	}
+	return t.dial(), nil
 }
+
+// connection is the way to the managed cluster of one who looks once. It watches nothing. config is nil where none is known.
+type connection struct{ config *rest.Config }
+
+// Want implements Workloads.
+func (connection) Want(client.ObjectKey, bool) {}
+
+// Forget implements Workloads.
+func (connection) Forget(client.ObjectKey) {}
+
+// Own implements Workloads.
+func (connection) Own(client.ObjectKey, workload.Mine) {}
+
+// Config implements Workloads.
+func (c connection) Config(client.ObjectKey) *rest.Config { return c.config }
+
+// View implements Workloads: what is seen is told with the look itself.
+func (connection) View(client.ObjectKey) workload.View { return workload.View{} }
+
+// Dial implements Workloads.
+func (c connection) Dial(_ client.ObjectKey, node, ip string, port int) func(context.Context) (net.Conn, error) {
+	return workload.Dial(c.config, node, ip, port)
+}
+
+// Events implements Workloads.
+func (connection) Events() <-chan event.GenericEvent { return nil }
 
 // clusterName returns the name of the Cluster that owns a group; empty when none does.
 func clusterName(object client.Object) string {

@@ -231,13 +231,11 @@ func checkNumber(o Observed) error {
 			surge = o.Policy.Surge
 		}
 	}
-	if staying+1 > o.Want.Replicas && surge > 0 {
-		if err := checkApproved(o, "one more than wanted would come"); err != nil {
-			return err
-		}
-	}
-	if staying+1 > o.Want.Replicas+surge {
+	switch {
+	case staying+1 > o.Want.Replicas+surge:
 		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
+	case staying+1 > o.Want.Replicas:
+		return checkApproved(o, "one more than wanted would come")
 	}
 	return nil
 }
