@@ -172,8 +172,11 @@ func (w *world) components() []plan.Component {
 	return all
 }
 
-// updated ends an update in place: what runs on the machine is back.
+// updated ends an update in place: what runs on the machine is back. With the first one what the whole cluster has once was updated as well.
 func (w *world) updated(m *plan.Machine) {
+	if !slices.ContainsFunc(w.o.Machines, func(o plan.Machine) bool { return !o.Deleting && o.Outdated == "" }) {
+		w.o.Cluster.Chores = slices.DeleteFunc(w.o.Cluster.Chores, func(c plan.Chore) bool { return c.FromSpec && c.Due == plan.DueRest })
+	}
 	m.Update = plan.Update{State: plan.UpdateDone, Message: "verified"}
 	w.up(m)
 }

@@ -61,6 +61,7 @@ func (s *Setup) drawInPlace(seed int64) {
 // An inPlace is the update of a host in place.
 type inPlace struct {
 	spec    int       // that it shall be of
+	first   bool      // the addons are updated with it
 	voters  int       // how many there were when it began
 	down    time.Time // when its member and its API server stop; zero: they do not, or did
 	up      time.Time // when they are back; zero: they are, or were never away
@@ -84,17 +85,18 @@ func (h *host) isAway() bool { return h.isUpdating() && h.update.isAway }
 // hasFailedUpdate: a host's update failed, and nobody has seen to that.
 func (h *host) hasFailedUpdate() bool { return h.update != nil && h.update.failure != "" }
 
-// beginUpdate begins the update of a host to the spec that the controller saw, unless one is there.
-func (w *World) beginUpdate(h *host) {
+// beginUpdate begins the update of a host to the spec that the controller saw, unless one is there. first: what the whole cluster has once is updated with it.
+func (w *World) beginUpdate(h *host, first bool) {
 	if h.update != nil {
 		return
 	}
 	w.restartUpdate(h, w.saw)
+	h.update.first = first
 }
 
 // restartUpdate begins an update, or begins it again.
 func (w *World) restartUpdate(h *host, spec int) {
-	u := &inPlace{spec: spec, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0, gaveUp: w.now.Add(updateGivesUp)}
+	u := &inPlace{spec: spec, first: h.hasFailedUpdate() && h.update.first, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0, gaveUp: w.now.Add(updateGivesUp)}
 	_, u.voters = w.voters()
 	h.update = u
 	if w.rand.Intn(15) == 0 && !w.setup.Faultless {
@@ -159,6 +161,9 @@ func (w *World) verify(h *host) {
 		w.failUpdate(h, "the new version does not come up, and the node was put back")
 	case serves:
 		u.done = true
+		if u.first {
+			w.addons = u.spec
+		}
 		w.tell("%s was updated", h.name)
 	case !w.now.Before(u.ends.Add(verifyGivesUp)):
 		w.failUpdate(h, "the API server does not come up, and the node was put back")
@@ -185,7 +190,7 @@ func (w *World) failUpdate(h *host, why string) {
 func (w *World) actOnUpdate(h *host, s plan.Step) {
 	switch {
 	case s.Verb == plan.UpdateInPlace:
-		w.beginUpdate(h)
+		w.beginUpdate(h, s.First)
 	case h.update == nil:
 	case s.Verb == plan.RecordUpdate && h.update.done:
 		h.spec, h.dropped, h.update = h.update.spec, h.update.spec != w.spec, nil
