@@ -37,7 +37,7 @@ type guard struct {
 // meanings are all sabotages of meaning, but for the order of the rules.
 func meanings() []meaning {
 	var all []meaning
-	for _, g := range slices.Concat(guards, updateGuards) {
+	for _, g := range slices.Concat(guards, updateGuards, approvalGuards) {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},
 			meaning{says: g.says + ", in Check", edits: g.check, excuse: checkAlone},
