@@ -58,6 +58,7 @@ var lives = []struct {
 	{"etcd-delete", etcdDelete},
 	{"etcd-together", etcdTogether},
 	{"plan", planning},
+	{"approve", approving},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

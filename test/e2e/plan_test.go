@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
 )
 
@@ -126,3 +127,55 @@ var memberID = regexp.MustCompile(` [0-9a-f]+ \((\S+)\)`)
 
 // plainStep is a step without the IDs of members.
 func plainStep(step string) string { return memberID.ReplaceAllString(step, " $1") }
+
+// approving: a control plane that wants an approval waits with another version, also where another revision was approved, until somebody approves what
+// `quorate plan` shows. It scales meanwhile. The approval ends with the rollout, and the history has all of it.
+func approving(t *testing.T, e *environment) {
+	const name = "romeo"
+	e.up(t, name, "--replicas", "1", "--kubernetes-version", older)
+	if out := e.quorate(t, "approve", name, "--yes"); !strings.Contains(out, "waits for no approval") {
+		t.Errorf("without a change approve says\n%s", out)
+	}
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Approval.Policy, kcp.Spec.Version = controlplanev1.ApprovalRequired, newer
+		kcp.Annotations[controlplanev1.ApprovedAnnotation] = "0123456789ab"
+	})
+	waits := func() string {
+		if p := e.controlPlane(t, name).Status.Plan; p.Reason != "ApprovalRequired" {
+			return p.Step + ": " + p.Message
+		}
+		return ""
+	}
+	eventually(t, "it waits for an approval", patience, waits)
+	plans := e.plans(t, 2, name)
+	if len(plans) != 1 || plans[0].Approval == "" || !plans[0].Done() {
+		t.Fatalf("the plan is %+v", plans)
+	}
+	if text := waits(); text != "" {
+		t.Fatalf("before the approval: %s", text)
+	}
+	from, before := len(e.stepsTaken(t, name, "KubeadmControlPlane")), e.machines(t, name)
+	if out := e.quorate(t, "approve", name, "--yes"); !strings.Contains(out, "revision "+plans[0].Approval+" is approved") {
+		t.Errorf("approve says\n%s", out)
+	}
+	eventually(t, "the approval is spent", 2*patience, func() string {
+		if approved, there := e.controlPlane(t, name).Annotations[controlplanev1.ApprovedAnnotation]; there {
+			return approved + " is approved, " + e.controlPlane(t, name).Status.Plan.Message
+		}
+		return ""
+	})
+	if now := e.machines(t, name); slices.Contains(now, before[0]) {
+		t.Errorf("the machines are %v after the rollout, and were %v", now, before)
+	}
+	var planned []string
+	for _, s := range plans[0].Steps {
+		planned = append(planned, plainStep(s.Step.String()))
+	}
+	if taken := e.stepsTaken(t, name, "KubeadmControlPlane")[from:]; !slices.Equal(taken, planned) {
+		t.Errorf("planned were\n%s\ntaken\n%s", strings.Join(planned, "\n"), strings.Join(taken, "\n"))
+	}
+	if out := e.quorate(t, "history", name); !strings.Contains(out, "version") || !strings.Contains(out, "Delete "+before[0]) {
+		t.Errorf("the history is\n%s", out)
+	}
+	e.takeDown(t, name)
+}
