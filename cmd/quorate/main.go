@@ -6,15 +6,27 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/quorate/quorate/internal/cli"
 	"github.com/quorate/quorate/internal/cli/command"
 )
 
+// plugin is the name by which kubectl finds this program: kubectl quorate plan.
+const plugin = "kubectl-quorate"
+
+// environment is the process's, and says whether kubectl started it.
+func environment(name string) string {
+	if name == "QUORATE_KUBECTL" && filepath.Base(os.Args[0]) == plugin {
+		return "1"
+	}
+	return os.Getenv(name)
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Main(ctx, os.Args[1:], command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Getenv)
+	code := cli.Main(ctx, os.Args[1:], command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, environment)
 	stop()
 	os.Exit(code)
 }

@@ -1,7 +1,7 @@
 // Package kubeconfig reads the kubeconfigs of managed clusters. Whoever may write such a secret in one
 // namespace must not gain what the reader may do: run commands, read files, or speak for somebody
 // else. So only data that is written into the kubeconfig itself is taken, and every other field
-// is refused by name. It knows neither secrets nor clusters.
+// is refused by name. The reader's own kubeconfig is another matter (Own). It knows neither secrets nor clusters.
 package kubeconfig
 
 import (

@@ -31,6 +31,10 @@ func planning(t *testing.T, e *environment) {
 	if all := e.plans(t, 0, "--all"); len(all) != 1 || len(all[0].Steps) > 0 {
 		t.Errorf("with the manager that runs, the plan of all is %+v", all)
 	}
+	kubeconfig := filepath.Join(e.state, "management", "kubeconfig")
+	if all := e.plans(t, 0, name, "--kubeconfig", kubeconfig, "--replicas", "5"); len(all) != 1 || len(all[0].Steps) != 2 {
+		t.Errorf("by the management cluster's kubeconfig the plan is %+v", all)
+	}
 	to := []string{"--kubernetes-version", newer}
 	e.asPlanned(t, name, "KubeadmControlPlane", 2, to, func() { e.up(t, name, to...) })
 	e.asPlanned(t, name, "KubeadmControlPlane", 0, []string{"--replicas", "1"}, func() { e.up(t, name, "--replicas", "1") })

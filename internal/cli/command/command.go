@@ -77,6 +77,8 @@ type Invocation struct {
 	Environment func(string) string
 	// State is the folder of --state.
 	State string
+	// Kubeconfig and Context name a management cluster of the user's own, in place of the environment's; empty: kubectl's.
+	Kubeconfig, Context string
 }
 
 // ExitCode is the code of an error that the program ended with. begun: flags and arguments were good, and the command

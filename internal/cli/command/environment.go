@@ -16,11 +16,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/sandbox"
 )
@@ -37,8 +39,24 @@ func (a *Invocation) LoadEnvironment() (embed.Environment, error) {
 	return e, err
 }
 
-// Management connects to the management plane, which must run.
+// AddManagementTo gives a command the flags that name a management cluster of the user's own. It may use nothing else of the environment.
+func (a *Invocation) AddManagementTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.Kubeconfig, "kubeconfig", "", "a kubeconfig of a management cluster, to look at that instead of this host's environment")
+	cmd.Flags().StringVar(&a.Context, "context", "", "the same, by a context of your kubeconfig")
+}
+
+// asPlugin says whether the program was started by kubectl, and so is about the cluster that kubectl is about.
+func (a *Invocation) asPlugin() bool { return a.Environment("QUORATE_KUBECTL") != "" }
+
+// Management connects to the management plane, which must run, or to the management cluster that is named.
 func (a *Invocation) Management() (client.Client, error) {
+	if a.Kubeconfig != "" || a.Context != "" || a.asPlugin() {
+		config, err := kubeconfig.Own(a.Kubeconfig, a.Context)
+		if err != nil {
+			return nil, err
+		}
+		return clientOf(config)
+	}
 	if _, err := a.LoadEnvironment(); err != nil {
 		return nil, err
 	}
@@ -54,6 +72,11 @@ func (a *Invocation) Connect() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return clientOf(config)
+}
+
+// clientOf makes a client of a management plane.
+func clientOf(config *rest.Config) (client.Client, error) {
 	c, err := client.New(config, client.Options{Scheme: manager.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the management plane: %w", err)

@@ -39,6 +39,7 @@ replayed.`,
 	}
 	cmd.Flags().BoolVar(&observed, "observed", false, "add what the rules looked at")
 	cmd.Flags().BoolVar(&etcd, "etcd", false, "explain the cluster's etcd on machines of its own")
+	a.AddManagementTo(cmd)
 	output.AddTo(cmd)
 	return cmd
 }

@@ -36,6 +36,7 @@ its own.`,
 	}
 	cmd.Flags().BoolVar(&etcd, "etcd", false, "show the history of the cluster's etcd on machines of its own")
 	cmd.Flags().IntVar(&limit, "limit", 0, "show only so many entries, the newest; 0 shows all")
+	a.AddManagementTo(cmd)
 	output.AddTo(cmd)
 	return cmd
 }

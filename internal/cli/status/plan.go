@@ -68,6 +68,7 @@ Exit codes: 0 no machine would be replaced, 2 at least one would be; any other i
 	cmd.Flags().Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
 	cmd.Flags().StringVar(&f.manager, "field-manager", "quorate-up", "as whom -f is applied: fields that it set before and that are missing now go")
 	cmd.Flags().BoolVar(&f.all, "all", false, "all clusters, a line for each control plane and each etcd cluster")
+	a.AddManagementTo(cmd)
 	f.output.AddTo(cmd)
 	return cmd
 }

@@ -39,6 +39,7 @@ machines are as wanted.`,
 			return a.approve(cmd.Context(), c, key, yes)
 		},
 	}
+	a.AddManagementTo(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "approve without asking")
 	return cmd
 }
