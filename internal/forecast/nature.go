@@ -85,11 +85,14 @@ func (w *world) isFirst(m *plan.Machine) bool {
 	return first >= 0 && w.o.Machines[first].Name == m.Name
 }
 
+// joins is the standing of a machine that is on its way, and not late.
+const joins plan.Standing = "Joining"
+
 // comesUp: a machine is up, and not all that it will be: it joins, or one that replaces others has not passed its gates.
 func (w *world) comesUp(m *plan.Machine) bool {
 	i := slices.IndexFunc(w.o.Machines, func(o plan.Machine) bool { return o.Name == m.Name })
 	switch standing := plan.Assess(w.o).Machines[i]; {
-	case standing.Joining():
+	case standing.Standing == joins:
 		return true
 	case !standing.Complete():
 		return false

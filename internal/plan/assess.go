@@ -37,9 +37,6 @@ type MachineAssessment struct {
 // Complete reports whether the machine stays, and all that it should run is proven healthy.
 func (m MachineAssessment) Complete() bool { return m.Standing == complete }
 
-// Joining reports whether the machine is on its way, and not late.
-func (m MachineAssessment) Joining() bool { return m.Standing == joining }
-
 // MemberAssessment is what the rules make of one member of etcd.
 type MemberAssessment struct {
 	ID string `json:"id"`

@@ -62,12 +62,3 @@ func because(line, why string) string {
 	}
 	return strings.TrimSpace(line)
 }
-
-// TestJoining: a machine joins while it is on its way and not late.
-func TestJoining(t *testing.T) {
-	for _, standing := range []Standing{leaving, failed, complete, joining, late, unhealthy, unknown} {
-		if got := (MachineAssessment{Standing: standing}).Joining(); got != (standing == "Joining") {
-			t.Errorf("%s: joining is %v", standing, got)
-		}
-	}
-}
