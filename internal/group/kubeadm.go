@@ -140,7 +140,8 @@ func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
 	if !o.Group.Initialized || !t.Inspects() || len(o.Uncontrolled) > 0 {
 		return nil
 	}
-	from := fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration())
+	// The endpoints of managed etcd change while the object does not.
+	from := fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration(), t.Memory.ManagedEtcd.Endpoints)
 	moving := t.machinesChange()
 	if m.isOld(t, from, moving) {
 		behind, err := t.files().Behind(ctx, t.Cluster, want)
