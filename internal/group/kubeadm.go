@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -104,7 +105,7 @@ func (f clusterFiles) client(ctx context.Context, cluster *clusterv1.Cluster) (k
 	return set, nil
 }
 
-// FilesSeen is what was said of kubeadm's files in a cluster, for which spec, and when.
+// FilesSeen is what was said of kubeadm's files in a cluster, when these are wanted so, and when.
 type FilesSeen struct {
 	// Read is when.
 	Read   time.Time
@@ -128,9 +129,9 @@ func (f FilesSeen) age(t *Turn, moving bool) time.Duration {
 	return SlowTime
 }
 
-// isOld reports whether kubeadm's files are to be looked at again: they were seen too long ago, or for another spec.
-func (f FilesSeen) isOld(t *Turn, spec string, moving bool) bool {
-	return f.of != spec || t.Facts.Now.Sub(f.Read) >= f.age(t, moving)
+// isOld reports whether kubeadm's files are to be looked at again: they were seen too long ago, or others were wanted.
+func (f FilesSeen) isOld(t *Turn, wanted string, moving bool) bool {
+	return f.of != wanted || t.Facts.Now.Sub(f.Read) >= f.age(t, moving)
 }
 
 // ObserveKubeadm finds out whether kubeadm's files in the cluster are behind what is wanted, and adds what is to be written. They
@@ -140,8 +141,13 @@ func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
 	if !o.Group.Initialized || !t.Inspects() || len(o.Uncontrolled) > 0 {
 		return nil
 	}
-	// The endpoints of managed etcd change while the object does not.
-	from := fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration(), t.Memory.ManagedEtcd.Endpoints)
+	// What is wanted does not come from the object's spec alone: endpoints of managed etcd, annotations, templates of others. So it is itself what an answer is kept for, and who
+	// touches the spec has it asked anew.
+	wanted, err := json.Marshal(want)
+	if err != nil {
+		return fmt.Errorf("comparing what is wanted of kubeadm's files: %w", err)
+	}
+	from := fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration(), string(wanted))
 	moving := t.machinesChange()
 	if m.isOld(t, from, moving) {
 		behind, err := t.files().Behind(ctx, t.Cluster, want)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -24,35 +25,46 @@ func (f askedFiles) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) 
 	return kubeadm.Behind{}, nil
 }
 
-// TestKubeadmFilesAreOld: what was said of kubeadm's files a moment ago is not believed when other endpoints of etcd are wanted, which the object does not
-// tell: a machine would join with the old ones.
+// TestKubeadmFilesAreOld: what was said of kubeadm's files a moment ago is believed as long as the same is wanted of them, and no longer. The object does not tell: endpoints of managed
+// etcd, annotations and templates change without its generation, and a machine would join with what was there before.
 func TestKubeadmFilesAreOld(t *testing.T) {
 	asked, memory := 0, &Memory{}
-	look := func(generation int64, endpoints ...string) int {
+	look := func(uid types.UID, generation int64, want kubeadm.Wanted) int {
 		before := asked
 		kcp := &controlplanev1.KubeadmControlPlane{}
-		kcp.Generation = generation
-		memory.ManagedEtcd.Endpoints = endpoints
+		kcp.UID, kcp.Generation = uid, generation
 		turn := &Turn{Object: kcp, Memory: memory, Controller: &Controller{Kubeadm: askedFiles{asked: &asked}}, Observation: &Observation{Facts: plan.Observed{
 			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}, Want: plan.Want{Replicas: 1},
 		}}}
-		if err := turn.ObserveKubeadm(t.Context(), kubeadm.Wanted{}); err != nil {
+		if err := turn.ObserveKubeadm(t.Context(), want); err != nil {
 			t.Fatal(err)
 		}
 		return asked - before
 	}
+	with := func(change func(*kubeadm.Wanted)) kubeadm.Wanted {
+		w := kubeadm.Wanted{Version: "v1.36.3"}
+		w.Configuration.Etcd.External.Endpoints = []string{"https://a:2379"}
+		change(&w)
+		return w
+	}
+	same := with(func(*kubeadm.Wanted) {})
 	for i, test := range []struct {
+		uid        types.UID
 		generation int64
-		endpoints  []string
+		want       kubeadm.Wanted
 		asked      int
 	}{
-		{1, []string{"https://a:2379"}, 1},
-		{1, []string{"https://a:2379"}, 0},
-		{1, []string{"https://proxy:2379"}, 1},
-		{1, []string{"https://proxy:2379"}, 0},
-		{2, []string{"https://proxy:2379"}, 1},
+		{"1", 1, same, 1},
+		{"1", 1, with(func(*kubeadm.Wanted) {}), 0},
+		{"1", 1, with(func(w *kubeadm.Wanted) { w.Configuration.Etcd.External.Endpoints[0] = "https://proxy:2379" }), 1},
+		{"1", 1, with(func(w *kubeadm.Wanted) { w.SkipDNS = true }), 1},
+		{"1", 1, with(func(w *kubeadm.Wanted) { w.Version = "v1.36.4" }), 1},
+		{"1", 1, same, 1},
+		{"2", 1, same, 1},
+		{"2", 1, same, 0},
+		{"2", 2, same, 1},
 	} {
-		if got := look(test.generation, test.endpoints...); got != test.asked {
+		if got := look(test.uid, test.generation, test.want); got != test.asked {
 			t.Errorf("look %d: asked %d times, want %d", i+1, got, test.asked)
 		}
 	}
