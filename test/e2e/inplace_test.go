@@ -313,6 +313,8 @@ func (e *environment) watchNodes(t *testing.T, ctx context.Context, name string)
 	result := make(chan []string, 1)
 	go func() {
 		began, ready, pods := map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}
+		start, said := time.Now(), map[string]string{}
+		var lines []string
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for ; ctx.Err() == nil; <-tick.C {
@@ -323,7 +325,15 @@ func (e *environment) watchNodes(t *testing.T, ctx context.Context, name string)
 			for i := range all.Items {
 				u := &all.Items[i]
 				node := u.Spec.Machine.Name
-				if p := meta.FindStatusCondition(u.Status.Conditions, upgradev1.Progressing); p != nil && p.Reason == upgradev1.Running && began[node].IsZero() {
+				p := meta.FindStatusCondition(u.Status.Conditions, upgradev1.Progressing)
+				if p == nil {
+					continue
+				}
+				if now := p.Reason + " " + p.Message; now != said[node] {
+					said[node] = now
+					lines = append(lines, fmt.Sprintf("%6.1f s %s: %s", time.Since(start).Seconds(), node, now))
+				}
+				if p.Reason == upgradev1.Running && began[node].IsZero() {
 					began[node] = time.Now()
 				}
 				if began[node].IsZero() {
@@ -337,16 +347,16 @@ func (e *environment) watchNodes(t *testing.T, ctx context.Context, name string)
 				}
 			}
 		}
-		var lines []string
+		var figures []string
 		for node, start := range began {
 			line := fmt.Sprintf("FIGURE %s, from its upgrader's start: Ready at %s after %.1f s", node, newer, ready[node].Sub(start).Seconds())
 			if !pods[node].IsZero() {
 				line += fmt.Sprintf(", all its static pods after %.1f s", pods[node].Sub(start).Seconds())
 			}
-			lines = append(lines, line)
+			figures = append(figures, line)
 		}
-		slices.Sort(lines)
-		result <- lines
+		slices.Sort(figures)
+		result <- append(lines, figures...)
 	}()
 	return result
 }
