@@ -2,11 +2,11 @@ package history
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -73,12 +73,12 @@ const (
 // failure again is counted.
 func (r *Record) Add(d plan.Decision, at time.Time, lasted time.Duration, failure error) {
 	e := Entry{
-		Time: at.UTC(), Step: cut(d.Step.String(), longestStep), Verb: d.Step.Verb, Machine: d.Step.Machine, Ahead: d.Step.Hold,
-		Rule: d.Rule, Reason: d.Reason, Message: cut(d.Message, longestText), Outcome: Done, Duration: rounded(lasted),
+		Time: at.UTC(), Step: plaintext.Beginning(d.Step.String(), longestStep), Verb: d.Step.Verb, Machine: d.Step.Machine, Ahead: d.Step.Hold,
+		Rule: d.Rule, Reason: d.Reason, Message: plaintext.Beginning(d.Message, longestText), Outcome: Done, Duration: rounded(lasted),
 	}
 	switch {
 	case failure != nil:
-		e.Outcome, e.Error = Failed, cut(failure.Error(), longestText)
+		e.Outcome, e.Error = Failed, plaintext.Beginning(failure.Error(), longestText)
 		if r.countFailure(e) {
 			return
 		}
@@ -128,13 +128,4 @@ func (r *Record) bound() {
 // rounded is a duration as it is recorded.
 func rounded(d time.Duration) metav1.Duration {
 	return metav1.Duration{Duration: max(d.Round(time.Millisecond), time.Millisecond)}
-}
-
-// cut shortens a text to at most so many bytes.
-func cut(text string, most int) string {
-	const more = "..."
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len(more)], "") + more
 }

@@ -180,9 +180,5 @@ const longestLine = 600
 
 // shown is a line that anybody may read. Secrets are taken out before it is cut: half a token would not be known for one.
 func shown(line string) string {
-	line = strings.TrimSpace(plaintext.Shown(line))
-	if len(line) > longestLine {
-		line = strings.ToValidUTF8(line[:longestLine], "") + " ..."
-	}
-	return line
+	return plaintext.Beginning(strings.TrimSpace(plaintext.Shown(line)), longestLine)
 }

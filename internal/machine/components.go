@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -91,11 +92,8 @@ func containerAilments(s corev1.ContainerStatus) []string {
 // sentence joins a word and what explains it, cut to what a condition's message can hold.
 func sentence(word, explanation string) string {
 	const longest = 300
-	explanation = strings.TrimSpace(explanation)
-	if len(explanation) > longest {
-		// The end of a container's last words tells most.
-		explanation = "..." + strings.ToValidUTF8(explanation[len(explanation)-longest:], "")
-	}
+	// The end of a container's last words tells most.
+	explanation = plaintext.End(strings.TrimSpace(explanation), longest)
 	if explanation == "" {
 		return word
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/upgradepod"
 )
 
@@ -204,23 +205,11 @@ func (c *Controller) announce(ctx context.Context, u *upgradev1.NodeUpgrade, is 
 		kind = corev1.EventTypeWarning
 	}
 	ctrl.LoggerFrom(ctx).Info("Node upgrade", "node upgrade", u.Name, "machine", u.Spec.Machine.Name, "reason", is.Reason, "message", is.Message)
-	c.Recorder.Eventf(u, nil, kind, is.Reason, "Upgrade", "%s", short(u.Spec.Machine.Name+": "+is.Message))
+	c.Recorder.Eventf(u, nil, kind, is.Reason, "Upgrade", "%s", plaintext.Beginning(u.Spec.Machine.Name+": "+is.Message, longestNote))
 }
 
 // longestNote is how many bytes the note of an event may have.
 const longestNote = 1000
-
-// short is the beginning of a text.
-func short(text string) string {
-	if len(text) <= longestNote {
-		return text
-	}
-	end := longestNote
-	for end > 0 && text[end]&0xC0 == 0x80 { // not in the middle of a character
-		end--
-	}
-	return text[:end] + "..."
-}
 
 // dropRetry takes away the annotation by which a person asked for another try.
 func (c *Controller) dropRetry(ctx context.Context, s *scope) error {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -241,7 +242,7 @@ func (d *decision) look() Outcome {
 	case !d.Pod.DeletionTimestamp.IsZero():
 		return d.silent("the pod is being deleted")
 	case p.ended:
-		return d.another(p.at, cmp.Or(p.why, tail(p.result.Message, longestMessage), "it was cut off"))
+		return d.another(p.at, cmp.Or(p.why, plaintext.End(p.result.Message, longestMessage), "it was cut off"))
 	}
 	if limit := stepLimit(p.at.Name, d.Upgrade); d.Now.Sub(p.since(d.Pod)) > limit {
 		return d.late(p, limit)
@@ -265,7 +266,7 @@ func begun(p progress) bool {
 
 // ended says how a step ended, and what can be done.
 func ended(p progress, more string) string {
-	text := fmt.Sprintf("%s ended after %.1f s: %s", p.at.Name, p.result.Seconds, cmp.Or(tail(p.result.Message, longestMessage), "it said nothing"))
+	text := fmt.Sprintf("%s ended after %.1f s: %s", p.at.Name, p.result.Seconds, cmp.Or(plaintext.End(p.result.Message, longestMessage), "it said nothing"))
 	for _, t := range []string{more, p.result.Advice} {
 		if t != "" {
 			text += "; " + t

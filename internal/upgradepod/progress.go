@@ -100,7 +100,7 @@ func stepCondition(step steps.Step, state corev1.ContainerState) (metav1.Conditi
 		result.Message = plaintext.Redact(strings.TrimSpace(ended.Message)) // of a step that could not even begin, the runtime's words
 	}
 	if result.Message != "" {
-		c.Message += ":\n" + tail(result.Message, longestMessage)
+		c.Message += ":\n" + plaintext.End(result.Message, longestMessage)
 	}
 	return c, result
 }
@@ -114,14 +114,6 @@ func (p progress) since(pod *corev1.Pod) time.Time {
 		}
 	}
 	return newest
-}
-
-// tail is the end of a text, of at most so many bytes.
-func tail(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8("..."+text[len(text)-most:], "")
 }
 
 // attemptOf is the number of a pod among those of its NodeUpgrade; 0: it does not say.

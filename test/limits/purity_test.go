@@ -33,7 +33,7 @@ var pure = map[string]string{
 		` + module + "api/upgrade/v1alpha1 " + ours + "drift " + ours + "plan " + ours + "steps " + ours + "upgradepod",
 	"internal/history": `crypto/sha256 encoding/hex encoding/json errors maps slices strings time
 		k8s.io/apimachinery/pkg/apis/meta/v1
-		` + ours + "plan",
+		` + ours + "plaintext " + ours + "plan",
 	"internal/joinfailure": "fmt regexp slices strings time " + ours + "plaintext",
 	"internal/extension/inplace": `cmp crypto/sha256 encoding/hex encoding/json fmt maps reflect slices strings
 		sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 sigs.k8s.io/cluster-api/api/core/v1beta2
