@@ -67,11 +67,7 @@ func (a *app) readKubeconfig(ctx context.Context, args []string, management bool
 		}
 		return raw, nil
 	}
-	c, err := a.Management()
-	if err != nil {
-		return nil, err
-	}
-	key, err := a.Choose(ctx, c, args)
+	c, key, err := a.Cluster(ctx, args)
 	if err != nil {
 		return nil, err
 	}

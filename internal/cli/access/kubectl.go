@@ -31,11 +31,7 @@ code. For the management plane use: kubectl --kubeconfig <(quorate kubeconfig --
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := cmd.ArgsLenAtDash()
-			c, err := a.Management()
-			if err != nil {
-				return err
-			}
-			key, err := a.Choose(cmd.Context(), c, args[:at])
+			c, key, err := a.Cluster(cmd.Context(), args[:at])
 			if err != nil {
 				return err
 			}

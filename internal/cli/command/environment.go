@@ -123,6 +123,16 @@ func (a *Invocation) Choose(ctx context.Context, c client.Client, args []string)
 	return key, Usage(err)
 }
 
+// Cluster is the cluster that the arguments name, or the only one, and the client of its management cluster.
+func (a *Invocation) Cluster(ctx context.Context, args []string) (client.Client, client.ObjectKey, error) {
+	c, err := a.Management()
+	if err != nil {
+		return nil, client.ObjectKey{}, err
+	}
+	key, err := a.Choose(ctx, c, args)
+	return c, key, err
+}
+
 // Look reads everything about one cluster but its next decision.
 func (a *Invocation) Look(ctx context.Context, c client.Client, key client.ObjectKey) (facts.Seen, error) {
 	h, err := a.Machines()

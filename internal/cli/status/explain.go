@@ -46,11 +46,7 @@ replayed.`,
 
 // explain shows the verdicts on the control plane, or the etcd cluster, of the cluster that is named, or the only one.
 func (a *app) explain(ctx context.Context, args []string, output command.Format, etcd, observed bool) error {
-	c, err := a.Management()
-	if err != nil {
-		return err
-	}
-	key, err := a.Choose(ctx, c, args)
+	c, key, err := a.Cluster(ctx, args)
 	if err != nil {
 		return err
 	}

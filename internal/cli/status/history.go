@@ -43,11 +43,7 @@ its own.`,
 
 // history shows what was done to the control plane, or the etcd cluster, of the cluster that is named, or the only one.
 func (a *app) history(ctx context.Context, args []string, output command.Format, etcd bool, limit int) error {
-	c, err := a.Management()
-	if err != nil {
-		return err
-	}
-	key, err := a.Choose(ctx, c, args)
+	c, key, err := a.Cluster(ctx, args)
 	if err != nil {
 		return err
 	}

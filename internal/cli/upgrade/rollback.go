@@ -28,7 +28,7 @@ one has it, the others follow with 'quorate upgrade retry'.`,
 		Args:              command.OneArgumentAtMost,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := a.cluster(cmd.Context(), args)
+			c, key, err := a.Cluster(cmd.Context(), args)
 			if err != nil {
 				return err
 			}

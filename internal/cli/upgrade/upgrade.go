@@ -70,7 +70,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if watch && output != "table" {
 				return command.Usagef("--watch and --output %s exclude each other", output)
 			}
-			c, key, err := a.cluster(cmd.Context(), args)
+			c, key, err := a.Cluster(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -91,16 +91,6 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "redraw it until interrupted")
 	output.AddTo(cmd)
 	return cmd
-}
-
-// cluster is the one that is named, or the only one.
-func (a *app) cluster(ctx context.Context, args []string) (client.Client, client.ObjectKey, error) {
-	c, err := a.Management()
-	if err != nil {
-		return nil, client.ObjectKey{}, err
-	}
-	key, err := a.Choose(ctx, c, args)
-	return c, key, err
 }
 
 func lines(key client.ObjectKey, upgrades []report.Upgrade) []screen.Line {
@@ -197,7 +187,7 @@ func (a *app) verbCommand(v verb) *cobra.Command {
 		Args:              command.OneArgumentAtMost,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := a.cluster(cmd.Context(), args)
+			c, key, err := a.Cluster(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
