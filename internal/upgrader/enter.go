@@ -55,6 +55,10 @@ func enter(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.Wri
 	return reported
 }
 
+// The first thread stands for the whole process: /proc/PID/root is its root. It is kept for the first goroutine, so that it is never the one that moves into the node, and takes
+// the image's files out of the node's sight.
+func init() { runtime.LockOSThread() }
+
 // runInside runs a command in the namespaces of the node's first process. The thread that has changed its namespaces is never used again.
 func runInside(cmd *exec.Cmd, w *os.File) error {
 	runtime.LockOSThread()
