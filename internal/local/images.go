@@ -46,6 +46,9 @@ type importer struct {
 	// builds makes sets whose images are those of a version, and the upgrader's.
 	builds *builds
 
+	// turn is held, to read, by who brings images to a machine that waits for them, and else for each file: who waits goes first.
+	turn sync.RWMutex
+
 	mu sync.Mutex
 	// has are the files that each machine was given. The name of a machine is never used again.
 	has map[string]map[string]bool
@@ -83,20 +86,49 @@ func (i *importer) missing(machine string, set *artifacts.Set) []string {
 	return files
 }
 
-// bring has the images of a set on a machine.
+// bring has the images of a set on a machine that waits for them.
 func (i *importer) bring(ctx context.Context, machine string, set *artifacts.Set) error {
-	defer i.lock(machine)()
-	for _, file := range i.missing(machine, set) {
-		if err := i.load(ctx, machine, file); err != nil {
+	i.turn.RLock()
+	defer i.turn.RUnlock()
+	for _, file := range set.Images {
+		if err := i.bringFile(ctx, machine, file); err != nil {
 			return err
 		}
-		i.mu.Lock()
-		if i.has[machine] == nil {
-			i.has[machine] = map[string]bool{}
-		}
-		i.has[machine][file] = true
-		i.mu.Unlock()
 	}
+	return nil
+}
+
+// bringAhead has the images of a set on a machine whose turn has not come, each when no machine waits for its own.
+func (i *importer) bringAhead(ctx context.Context, machine string, set *artifacts.Set) error {
+	for _, file := range set.Images {
+		i.turn.Lock()
+		err := i.bringFile(ctx, machine, file)
+		i.turn.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bringFile has the images of a file on a machine.
+func (i *importer) bringFile(ctx context.Context, machine, file string) error {
+	defer i.lock(machine)()
+	i.mu.Lock()
+	has := i.has[machine][file]
+	i.mu.Unlock()
+	if has {
+		return nil
+	}
+	if err := i.load(ctx, machine, file); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.has[machine] == nil {
+		i.has[machine] = map[string]bool{}
+	}
+	i.has[machine][file] = true
 	return nil
 }
 
@@ -241,7 +273,7 @@ func (r *aheadReconciler) bring(ctx context.Context, namespace string, machines 
 	for _, ref := range machines {
 		machine, err := localMachineOf(ctx, r.client, namespace, ref.Name)
 		if err == nil && machine != "" {
-			err = r.importer.bring(ctx, machine, set)
+			err = r.importer.bringAhead(ctx, machine, set)
 		}
 		if err != nil {
 			failures = append(failures, err.Error())

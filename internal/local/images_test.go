@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,6 +166,42 @@ func TestImagesAhead(t *testing.T) {
 	i.has = map[string]map[string]bool{}
 	if reconcile(); len(s.host.ran) != 0 {
 		t.Errorf("all are upgraded: %v", s.host.ran)
+	}
+}
+
+// TestImagesOfWhoWaitsComeFirst: while a machine waits for its images, none are brought ahead to another; afterwards they are.
+func TestImagesOfWhoWaitsComeFirst(t *testing.T) {
+	s, i := importScene(t)
+	set, err := i.builds.get("v1.36.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var began []string
+	s.host.onExec = func(name string) {
+		began = append(began, name)
+		waits := name == "m1-infra"
+		// Who brings images ahead needs the turn for itself; another machine that waits does not.
+		if i.turn.TryLock() {
+			i.turn.Unlock()
+			t.Errorf("%s: images could be brought ahead to another", name)
+		}
+		if others := i.turn.TryRLock(); others {
+			i.turn.RUnlock()
+			if !waits {
+				t.Error("images are brought ahead beside those of a machine that waits")
+			}
+		} else if waits {
+			t.Error("two machines that wait do not get images at once")
+		}
+	}
+	if err := errors.Join(i.bring(t.Context(), "m1-infra", set), i.bringAhead(t.Context(), "m1-infra", set), i.bringAhead(t.Context(), "m2-infra", set)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"m1-infra", "m1-infra", "m2-infra", "m2-infra"}; !slices.Equal(began, want) {
+		t.Errorf("images are brought to %v, want %v", began, want)
+	}
+	if !i.turn.TryLock() {
+		t.Error("the turn is still taken")
 	}
 }
 

@@ -59,6 +59,7 @@ type host struct {
 	ensured  int
 	refusing error // what Ensure and Delete return, when set
 	changed  chan string
+	onExec   func(name string) // called when something is run on a machine, when set
 }
 
 func newHost() *host {
@@ -70,6 +71,9 @@ func (h *host) Exec(_ context.Context, name string, argv []string, stdio sandbox
 	data, err := io.ReadAll(stdio.In)
 	if err != nil {
 		return 0, err
+	}
+	if h.onExec != nil {
+		h.onExec(name)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
