@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group/inplace"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -41,7 +42,7 @@ func (t *Turn) readUpdates(ctx context.Context) error {
 	return err
 }
 
-// addUpdate adds what of a machine's differences cannot be changed in place, and how far its upgrade is.
+// addUpdate adds what of a machine's differences cannot be changed in place, how far its upgrade is, and what that has found out.
 func (t *Turn) addUpdate(m *Machine) {
 	if t.Nodeless {
 		return
@@ -50,6 +51,8 @@ func (t *Turn) addUpdate(m *Machine) {
 	if t.Facts.Policy.InPlace != plan.InPlaceNever {
 		facts.NeedsReplacement = Cut(m.Drift.ReplacingText(), longestDrift)
 	}
+	found, noted := t.Updates.Verified(m.Name)
+	machine.Answered(facts.Components, facts.Host, t.View.Pods, found, t.Facts.Now.Sub(noted))
 	u := t.Updates.Of(m.Name)
 	if u != nil {
 		facts.Update = inplace.Fact(u, t.Kind.Goal(t))

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/plan"
@@ -18,9 +20,7 @@ import (
 func Components(node string, pods []corev1.Pod, names []string) []plan.Component {
 	out := make([]plan.Component, 0, len(names))
 	for _, name := range names {
-		at := slices.IndexFunc(pods, func(p corev1.Pod) bool {
-			return node != "" && p.Namespace == metav1.NamespaceSystem && p.Name == name+"-"+node && p.Spec.NodeName == node
-		})
+		at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return isComponent(&p, name, node) })
 		switch {
 		case node == "":
 			out = append(out, plan.Component{Name: name, Why: "the machine has no Node yet"})
@@ -54,6 +54,41 @@ func component(name string, pod *corev1.Pod) plan.Component {
 		c.Why = ailment(pod, ready)
 	}
 	return c
+}
+
+// startupTurn is how long a container may wait for the turn of its startup probe: kubeadm has it asked after ten seconds and then every ten, and a kubelet that
+// was started a moment ago puts it off by up to ten more.
+const startupTurn = 45 * time.Second
+
+// Answered takes those components of a Node for healthy that answered their probes when somebody else than the kubelet asked, at a time of the node's clock and
+// so long ago, and of which the kubelet has not said anything yet since their containers started: the turn of their startup probe has not come.
+func Answered(components []plan.Component, node string, pods []corev1.Pod, at time.Time, ago time.Duration) {
+	if at.IsZero() || ago > startupTurn {
+		return
+	}
+	for i := range components {
+		c := &components[i]
+		found := slices.IndexFunc(pods, func(p corev1.Pod) bool { return isComponent(&p, c.Name, node) })
+		if c.Health == plan.Unhealthy && found >= 0 && onlyStarting(&pods[found], at) {
+			*c = plan.Component{Name: c.Name, Health: plan.Healthy}
+		}
+	}
+}
+
+// onlyStarting reports whether nothing is wrong with a static pod but that the kubelet has not asked its startup probes yet, and all of it was started before a time.
+func onlyStarting(pod *corev1.Pod, at time.Time) bool {
+	if !pod.DeletionTimestamp.IsZero() || pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
+		return false
+	}
+	return !slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		started := ptr.Deref(s.Started, false)
+		return s.State.Running == nil || s.State.Running.StartedAt.IsZero() || s.State.Running.StartedAt.After(at) || started && !s.Ready
+	})
+}
+
+// isComponent reports whether a pod is the static pod of a component on a Node.
+func isComponent(p *corev1.Pod, name, node string) bool {
+	return node != "" && p.Namespace == metav1.NamespaceSystem && p.Name == name+"-"+node && p.Spec.NodeName == node
 }
 
 // ailment says why a pod is not ready: what its containers wait for and how they ended

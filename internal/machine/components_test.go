@@ -3,10 +3,12 @@ package machine
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -116,5 +118,50 @@ func TestComponent(t *testing.T) {
 				t.Errorf("%d bytes: %q", len(c.Why), c.Why)
 			}
 		})
+	}
+}
+
+// TestAnswered: what somebody else found out counts until the kubelet's probes have their turn, and only for what runs since before.
+func TestAnswered(t *testing.T) {
+	at := now
+	starting := func(p *corev1.Pod) {
+		p.Spec.Containers = []corev1.Container{{Name: "c"}}
+		p.Status.Conditions[1].Status = corev1.ConditionFalse
+		p.Status.ContainerStatuses[0].Ready, p.Status.ContainerStatuses[0].Started = false, ptr.To(false)
+		p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(at.Add(-5 * time.Second))
+	}
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		at     time.Time
+		ago    time.Duration
+		want   plan.Health
+	}{
+		"it answered":                              {nil, at, time.Second, plan.Healthy},
+		"it was started in that second":            {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(at) }, at, time.Second, plan.Healthy},
+		"the kubelet does not say that it started": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Started = nil }, at, time.Second, plan.Healthy},
+		"nobody asked":                             {nil, time.Time{}, 0, plan.Unhealthy},
+		"that was long ago":                        {nil, at, startupTurn + time.Second, plan.Unhealthy},
+		"it was started since": {func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(at.Add(time.Second))
+		}, at, time.Second, plan.Unhealthy},
+		"nobody knows when it was started": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.Time{} }, at, time.Second, plan.Unhealthy},
+		"its startup probe had its turn":   {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Started = ptr.To(true) }, at, time.Second, plan.Unhealthy},
+		"it does not run":                  {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = nil }, at, time.Second, plan.Unhealthy},
+		"not all of it is known":           {func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d"}) }, at, time.Second, plan.Unhealthy},
+		"it is not running":                {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, at, time.Second, plan.Unhealthy},
+		"it goes":                          {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: at} }, at, time.Second, plan.Unhealthy},
+		"the kubelet is silent":            {func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionUnknown }, at, time.Second, plan.Unknown},
+	} {
+		pods := []corev1.Pod{pod("etcd-other", nil), pod("etcd-n", func(p *corev1.Pod) {
+			starting(p)
+			if test.change != nil {
+				test.change(p)
+			}
+		})}
+		got := Components("n", pods, []string{"etcd", "kube-scheduler"})
+		Answered(got, "n", pods, test.at, test.ago)
+		if got[0].Health != test.want || (got[0].Why == "") != (test.want == plan.Healthy) || got[1].Health != plan.Unknown {
+			t.Errorf("%s: %+v, want %s", name, got, test.want)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
@@ -121,6 +122,42 @@ func TestUpgradeInPlace(t *testing.T) {
 	group := w.groupUpgrades()[0]
 	if !ptr.Deref(group.Status.Ready, false) || !conditions.IsTrue(&group, upgradev1.Completed) || len(w.upgrades()) != 0 {
 		t.Errorf("%+v", group.Status)
+	}
+}
+
+// TestNextNodeWaitsForNoProbe: the next node begins when the upgrader has found that all components of the one before answer, and does not wait until the kubelet has
+// asked as well. Where nobody has found that out, it does.
+func TestNextNodeWaitsForNoProbe(t *testing.T) {
+	for name, verified := range map[string]bool{"the upgrader has asked": true, "nobody has asked": false} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 3)
+			w.change(inPlacePolicy(controlplanev1.InPlaceOnly))
+			w.step()
+			u := w.underway()
+			w.restartComponents(u.Spec.Machine.Name)
+			if verified {
+				conditions.Set(u, metav1.Condition{Type: string(steps.Verify), Status: metav1.ConditionTrue, Reason: upgradev1.Done})
+				conditions.Set(u, metav1.Condition{Type: upgradev1.Completed, Status: metav1.ConditionTrue, Reason: upgradev1.Done})
+			}
+			w.endUpgrade(u, upgradev1.Done)
+			if p := w.step(); (p.Reason == "UpdatingInPlace") != verified || len(w.upgrades()) != map[bool]int{true: 1}[verified] {
+				t.Errorf("%+v, %d under way", p, len(w.upgrades()))
+			}
+		})
+	}
+}
+
+// restartComponents has a machine's static pods run since a moment ago, so that the kubelet has not asked their startup probes yet.
+func (w *world) restartComponents(machine string) {
+	defer w.locked()()
+	for i := range w.view.Pods {
+		if p := &w.view.Pods[i]; p.Spec.NodeName == machine {
+			p.Status.Conditions[0].Status = corev1.ConditionFalse
+			p.Spec.Containers = []corev1.Container{{Name: "c"}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Started: ptr.To(false), State: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-3 * time.Second))},
+			}}}
+		}
 	}
 }
 

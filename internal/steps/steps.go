@@ -175,7 +175,7 @@ var all = []Step{
 	{Name: Swap, Does: "makes sure that the other voters of etcd have the quorum, and replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
 	{Name: Finish, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoForward, Interrupts: Kubelet},
 	{Name: Uncordon, Does: "lets pods be scheduled to the node again", Needs: API | Token, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
-	{Name: Verify, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, member of etcd", Undo: NothingToUndo},
+	{Name: Verify, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, their probes, member of etcd", Undo: NothingToUndo},
 }
 
 // All returns every step that there is, in their order.

@@ -6,6 +6,7 @@ package updates
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -43,6 +44,21 @@ func (s Seen) Of(machine string) *upgradev1.NodeUpgrade {
 	return slices.MinFunc(found, func(a, b *upgradev1.NodeUpgrade) int {
 		return cmp.Or(importance[upgradepod.StateOf(a)]-importance[upgradepod.StateOf(b)], cmp.Compare(a.Name, b.Name))
 	})
+}
+
+// Verified is when an upgrade of a machine found last that all components of its node answer their probes: found by the node's clock, noted by ours. Zero: none has.
+func (s Seen) Verified(machine string) (found, noted time.Time) {
+	for i := range s.Nodes {
+		u := &s.Nodes[i]
+		if u.Spec.Machine.Name != machine || upgradepod.StateOf(u) != upgradepod.Complete {
+			continue
+		}
+		verify, completed := conditions.Get(u, string(steps.Verify)), conditions.Get(u, upgradev1.Completed)
+		if verify != nil && completed != nil && verify.Status == metav1.ConditionTrue && verify.LastTransitionTime.After(found) {
+			found, noted = verify.LastTransitionTime.Time, completed.LastTransitionTime.Time
+		}
+	}
+	return found, noted
 }
 
 // IsRecorded reports whether a machine's objects tell of what a NodeUpgrade did.

@@ -2,6 +2,7 @@ package updates
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -124,6 +125,28 @@ func TestOf(t *testing.T) {
 		if got != want {
 			t.Errorf("of %d: %q, want %q", n+1, got, want)
 		}
+	}
+}
+
+// TestVerified: when the last upgrade of a machine that is complete was verified, by either clock.
+func TestVerified(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	verified := func(machine, reason string, after time.Duration, status metav1.ConditionStatus) upgradev1.NodeUpgrade {
+		u := nodeOf(machine, reason)
+		conditions.Set(&u, metav1.Condition{Type: string(steps.Verify), Status: status, Reason: upgradev1.Done, LastTransitionTime: metav1.NewTime(at.Add(after))})
+		conditions.Set(&u, metav1.Condition{Type: upgradev1.Completed, Status: metav1.ConditionTrue, Reason: upgradev1.Done, LastTransitionTime: metav1.NewTime(at.Add(after + time.Hour))})
+		return u
+	}
+	seen := Seen{Nodes: []upgradev1.NodeUpgrade{
+		verified("m1", upgradev1.Done, 2*time.Second, metav1.ConditionTrue), verified("m1", upgradev1.Done, time.Second, metav1.ConditionTrue),
+		verified("m1", upgradev1.Running, 3*time.Second, metav1.ConditionTrue), verified("m1", upgradev1.Done, 4*time.Second, metav1.ConditionFalse),
+		verified("m2", upgradev1.Done, 5*time.Second, metav1.ConditionTrue), nodeOf("m3", upgradev1.Done),
+	}}
+	if found, noted := seen.Verified("m1"); !found.Equal(at.Add(2*time.Second)) || !noted.Equal(found.Add(time.Hour)) {
+		t.Errorf("m1 was verified at %s, noted at %s", found, noted)
+	}
+	if found, _ := seen.Verified("m3"); !found.IsZero() {
+		t.Errorf("m3 was never verified, and says %s", found)
 	}
 }
 

@@ -190,7 +190,7 @@ func (s service) servesNow(ctx context.Context, j steps.Journal, version string)
 	}
 	n := &node{layout: s.at, wanted: j.Wanted, out: s.out}
 	if j.Wanted.Type == steps.ControlPlane {
-		if err := s.componentsServe(ctx); err != nil {
+		if err := componentsServe(ctx); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func (s service) servesNow(ctx context.Context, j steps.Journal, version string)
 }
 
 // componentsServe returns an error unless each component of the node answers its probe.
-func (s service) componentsServe(ctx context.Context) error {
+func componentsServe(ctx context.Context) error {
 	for _, component := range []string{etcdName, apiServer, "kube-controller-manager", "kube-scheduler"} {
 		p, err := manifestOf(manifestDir, component)
 		if err != nil {

@@ -80,8 +80,9 @@ func nodeReady(ctx context.Context, a *api, name, version string, since time.Tim
 	return fmt.Errorf("the Node %s does not say whether it is ready", name)
 }
 
-// podReady returns an error unless a component's pod is ready, with the image of its manifest.
-func podReady(ctx context.Context, a *api, want *corev1.Pod, nodeName string) error {
+// podRuns returns an error unless the kubelet says that a component's pod runs, with the image of its manifest. Whether it serves the kubelet says only when its
+// startup probe had its turn: ten seconds after the start, and then every ten. So its probe is asked here.
+func podRuns(ctx context.Context, a *api, want *corev1.Pod, nodeName string) error {
 	name := want.Name + "-" + nodeName
 	var p corev1.Pod
 	if err := a.get(ctx, "/api/v1/namespaces/kube-system/pods/"+name, &p); err != nil {
@@ -90,12 +91,15 @@ func podReady(ctx context.Context, a *api, want *corev1.Pod, nodeName string) er
 	if len(p.Spec.Containers) == 0 || p.Spec.Containers[0].Image != want.Spec.Containers[0].Image {
 		return fmt.Errorf("pod %s is not of image %s", name, want.Spec.Containers[0].Image)
 	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return nil
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running == nil {
+			return fmt.Errorf("container %s of pod %s does not run", c.Name, name)
 		}
 	}
-	return fmt.Errorf("pod %s is not ready", name)
+	if len(p.Status.ContainerStatuses) == 0 {
+		return fmt.Errorf("the kubelet does not say how pod %s is", name)
+	}
+	return nil
 }
 
 // verify waits until the node is healthy at the new version, and then removes what would have been needed to go back.
@@ -125,6 +129,9 @@ func (n *node) healthy(ctx context.Context) error {
 	if n.wanted.Type != steps.ControlPlane {
 		return nil
 	}
+	if err := componentsServe(ctx); err != nil {
+		return err
+	}
 	for _, component := range components {
 		want, err := manifestOf(manifestDir, component)
 		if err != nil {
@@ -133,7 +140,7 @@ func (n *node) healthy(ctx context.Context) error {
 		if want == nil {
 			continue
 		}
-		if err := podReady(ctx, a, want, n.wanted.Node); err != nil {
+		if err := podRuns(ctx, a, want, n.wanted.Node); err != nil {
 			return err
 		}
 	}

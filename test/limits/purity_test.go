@@ -28,7 +28,7 @@ var pure = map[string]string{
 		k8s.io/api/core/v1 k8s.io/api/rbac/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/util/conditions
 		` + module + "api/upgrade/v1alpha1 " + ours + "plaintext " + ours + "steps",
-	"internal/updates": `cmp slices k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr sigs.k8s.io/cluster-api/api/core/v1beta2
+	"internal/updates": `cmp slices time k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/conditions sigs.k8s.io/cluster-api/util/labels/format
 		` + module + "api/upgrade/v1alpha1 " + ours + "drift " + ours + "plan " + ours + "steps " + ours + "upgradepod",
 	"internal/history": `crypto/sha256 encoding/hex encoding/json errors maps slices strings time
