@@ -59,6 +59,7 @@ var lives = []struct {
 	{"etcd-together", etcdTogether},
 	{"plan", planning},
 	{"approve", approving},
+	{"history", remembered},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

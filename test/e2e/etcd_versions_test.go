@@ -73,11 +73,16 @@ func (e *environment) goesTo(t *testing.T, name, from, to string) {
 	before := e.etcdMachineNames(t, name)
 	ctx, stop := context.WithCancel(context.Background())
 	seen := e.countMachines(t, ctx, etcdLabels(name))
-	e.written(t, name, func() {
-		start := time.Now()
-		e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = to })
-		e.etcdReplaced(t, name, before)
-		t.Logf("FIGURE three machines of etcd from %s to %s: %.1f s", from, to, time.Since(start).Seconds())
+	changed := e.etcdClusterOf(t, name)
+	changed.SetGroupVersionKind(etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"))
+	changed.Spec.Version = to
+	e.asPlanned(t, name, "EtcdCluster", 2, []string{"-f", e.manifest(t, changed)}, func() {
+		e.written(t, name, func() {
+			start := time.Now()
+			e.changeEtcd(t, name, func(c *etcdclusterv1alpha1.EtcdCluster) { c.Spec.Version = to })
+			e.etcdReplaced(t, name, before)
+			t.Logf("FIGURE three machines of etcd from %s to %s: %.1f s", from, to, time.Since(start).Seconds())
+		})
 	})
 	stop()
 	if most := (<-seen).most; most != 4 {

@@ -40,19 +40,22 @@ func machinesVertical(t *testing.T, e *environment) {
 
 	ctx, stop := context.WithCancel(context.Background())
 	seen := e.countMachines(t, ctx, clusterLabels(name))
-	gap := e.observed(t, name, "Quorate", func() {
-		start := time.Now()
-		e.resize(t, name, larger)
-		eventually(t, "other machines", 2*patience, func() string {
-			for _, m := range e.machines(t, name) {
-				if slices.Contains(before, m) {
-					return m + " is there: " + e.machinesOf(t, name).Status.Plan.Message
+	var gap time.Duration
+	e.asPlanned(t, name, "ControlPlane", 2, []string{"-f", e.resized(t, name, larger)}, func() {
+		gap = e.observed(t, name, "Quorate", func() {
+			start := time.Now()
+			e.resize(t, name, larger)
+			eventually(t, "other machines", 2*patience, func() string {
+				for _, m := range e.machines(t, name) {
+					if slices.Contains(before, m) {
+						return m + " is there: " + e.machinesOf(t, name).Status.Plan.Message
+					}
 				}
-			}
-			return ""
+				return ""
+			})
+			e.settled(t, name, 3)
+			t.Logf("FIGURE three machines replaced by larger ones: %.1f s", time.Since(start).Seconds())
 		})
-		e.settled(t, name, 3)
-		t.Logf("FIGURE three machines replaced by larger ones: %.1f s", time.Since(start).Seconds())
 	})
 	stop()
 	if got := <-seen; got != (counted{least: 3, most: 4}) {
@@ -68,18 +71,35 @@ func machinesVertical(t *testing.T, e *environment) {
 // machineSize is what a machine may use of its host.
 type machineSize struct{ cpu, memory string }
 
+// templateOf is a template of machines of a size, for a cluster.
+func templateOf(name string, size machineSize) *infrav1.LocalMachineTemplate {
+	cpu, memory := resource.MustParse(size.cpu), resource.MustParse(size.memory)
+	made := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-resized", Labels: map[string]string{clusterv1.ClusterNameLabel: name}}}
+	made.SetGroupVersionKind(infrav1.GroupVersion.WithKind("LocalMachineTemplate"))
+	made.Spec.Template.Spec.Resources = infrav1.LocalMachineResources{CPU: &cpu, Memory: &memory}
+	return made
+}
+
 // resize makes a template of machines of that size, and lets the ControlPlane refer to it.
 func (e *environment) resize(t *testing.T, name string, to machineSize) {
 	t.Helper()
-	cpu, memory := resource.MustParse(to.cpu), resource.MustParse(to.memory)
-	made := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-resized", Labels: map[string]string{clusterv1.ClusterNameLabel: name}}}
-	made.Spec.Template.Spec.Resources = infrav1.LocalMachineResources{CPU: &cpu, Memory: &memory}
+	made := templateOf(name, to)
 	if err := e.management(t).Create(context.Background(), made); err != nil {
 		t.Fatal(err)
 	}
 	e.alter(t, name, func(cp *controlplanev1alpha1.ControlPlane) {
 		cp.Spec.MachineTemplate.Spec.InfrastructureRef.Name = made.Name
 	})
+}
+
+// resized writes the same to a file, and changes nothing.
+func (e *environment) resized(t *testing.T, name string, to machineSize) string {
+	t.Helper()
+	cp := e.machinesOf(t, name)
+	cp.SetGroupVersionKind(controlplanev1alpha1.GroupVersion.WithKind("ControlPlane"))
+	made := templateOf(name, to)
+	cp.Spec.MachineTemplate.Spec.InfrastructureRef.Name = made.Name
+	return e.manifest(t, made, cp)
 }
 
 // readLimits prints the CPU time in a period, the period and the memory that a machine's own cgroup allows, of either version.

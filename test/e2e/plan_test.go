@@ -15,6 +15,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
 )
@@ -103,6 +107,29 @@ func (e *environment) asPlanned(t *testing.T, name, kind string, code int, args 
 		t.Errorf("planned were\n%s\ntaken\n%s", strings.Join(planned, "\n"), strings.Join(taken, "\n"))
 	}
 	t.Logf("FIGURE %s %s: %d steps planned and taken; estimated %s, took %.1f s", name, strings.Join(args, " "), len(planned), about, took.Seconds())
+}
+
+// manifest writes objects to a file, without what only an API server writes of them.
+func (e *environment) manifest(t *testing.T, objects ...client.Object) string {
+	t.Helper()
+	var documents [][]byte
+	for _, o := range objects {
+		o.SetManagedFields(nil)
+		o.SetResourceVersion("")
+		o.SetUID("")
+		o.SetGeneration(0)
+		o.SetCreationTimestamp(metav1.Time{})
+		document, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, document)
+	}
+	file := filepath.Join(t.TempDir(), "changed.yaml")
+	if err := os.WriteFile(file, bytes.Join(documents, []byte("---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // did matches a step in the daemon's log.
