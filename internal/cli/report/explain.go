@@ -20,9 +20,7 @@ type Explanation struct {
 
 // Table draws the verdicts in the rules' order, and the decision below them.
 func (e Explanation) Table() []screen.Line {
-	rows := [][]screen.Span{{
-		{Text: "RULE", Colour: screen.Strong}, {Text: "VERDICT", Colour: screen.Strong}, {Text: "WHY", Colour: screen.Strong},
-	}}
+	rows := [][]screen.Span{heads("RULE", "VERDICT", "WHY")}
 	for _, v := range e.Verdicts {
 		rows = append(rows, verdictRow(v, v.Rule == e.Decision.Rule))
 	}

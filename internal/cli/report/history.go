@@ -44,10 +44,7 @@ func (h History) Table(in *time.Location) []screen.Line {
 	if len(h.Entries) == 0 {
 		return []screen.Line{screen.Text("nothing is recorded of " + h.Group + " yet")}
 	}
-	rows := [][]screen.Span{{
-		{Text: "TIME", Colour: screen.Strong}, {Text: "STEP", Colour: screen.Strong}, {Text: "REASON", Colour: screen.Strong},
-		{Text: "RESULT", Colour: screen.Strong}, {Text: "TOOK", Colour: screen.Strong}, {Text: "WHY", Colour: screen.Strong},
-	}}
+	rows := [][]screen.Span{heads("TIME", "STEP", "REASON", "RESULT", "TOOK", "WHY")}
 	for _, e := range h.Entries {
 		rows = append(rows, append([]screen.Span{{Text: e.Time.In(in).Format(time.DateTime)}}, entryCells(e)...))
 	}
