@@ -36,7 +36,7 @@ func planning(t *testing.T, e *environment) {
 		t.Errorf("with the manager that runs, the plan of all is %+v", all)
 	}
 	kubeconfig := filepath.Join(e.state, "management", "kubeconfig")
-	if all := e.plans(t, 0, name, "--kubeconfig", kubeconfig, "--replicas", "5"); len(all) != 1 || len(all[0].Steps) != 2 {
+	if all := e.plans(t, 0, name+"-cp", "--kubeconfig", kubeconfig, "--replicas", "5"); len(all) != 1 || len(all[0].Steps) != 2 {
 		t.Errorf("by the management cluster's kubeconfig the plan is %+v", all)
 	}
 	to := []string{"--kubernetes-version", newer}

@@ -109,7 +109,7 @@ func starting(err error) bool {
 		errors.As(err, &undiscovered) || meta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// Choose finds the cluster that the arguments name; none: the only one there is.
+// Choose finds the cluster that the arguments name, by its own name or that of its control plane; none: the only one there is.
 func (a *Invocation) Choose(ctx context.Context, c client.Client, args []string) (client.ObjectKey, error) {
 	keys, err := Clusters(ctx, c)
 	if err != nil {
@@ -120,6 +120,11 @@ func (a *Invocation) Choose(ctx context.Context, c client.Client, args []string)
 		name = args[0]
 	}
 	key, err := facts.Choose(name, keys)
+	if name != "" && errors.Is(err, facts.ErrNoCluster) {
+		if of, failure := facts.OfControlPlane(ctx, c, name); failure == nil && len(of) == 1 {
+			return of[0], nil
+		}
+	}
 	return key, Usage(err)
 }
 

@@ -418,6 +418,26 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestOfControlPlane: a cluster is found by its control plane's name, whatever namespace that is in.
+func TestOfControlPlane(t *testing.T) {
+	made := func(namespace, name, controlPlane string) *clusterv1.Cluster {
+		c := clusterOf(clusterv1.ContractVersionedObjectReference{Name: controlPlane})
+		c.Namespace, c.Name = namespace, name
+		return c
+	}
+	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(made("a", "demo", "demo-cp"), made("b", "demo", "demo-cp"), made("a", "other", "cp")).Build()
+	for name, want := range map[string]string{"cp": "a/other", "demo-cp": "a/demo b/demo", "b/demo-cp": "b/demo", "demo": "", "": ""} {
+		keys, err := OfControlPlane(t.Context(), c, name)
+		var got []string
+		for _, k := range keys {
+			got = append(got, k.String())
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q is the control plane of %v, %v; want %s", name, got, err, want)
+		}
+	}
+}
+
 // TestCertificateExpiry: a warning comes thirty days before, counted from when was looked.
 func TestCertificateExpiry(t *testing.T) {
 	end := start.AddDate(0, 0, 100)

@@ -51,6 +51,21 @@ func List(ctx context.Context, c client.Reader) ([]client.ObjectKey, error) {
 	return keys, nil
 }
 
+// OfControlPlane returns the clusters whose control plane has a name: NAME, or NAMESPACE/NAME.
+func OfControlPlane(ctx context.Context, c client.Reader, name string) ([]client.ObjectKey, error) {
+	var list clusterv1.ClusterList
+	if err := c.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing clusters: %w", err)
+	}
+	var keys []client.ObjectKey
+	for i := range list.Items {
+		if o := &list.Items[i]; o.Spec.ControlPlaneRef.Name == name || o.Namespace+"/"+o.Spec.ControlPlaneRef.Name == name {
+			keys = append(keys, client.ObjectKeyFromObject(o))
+		}
+	}
+	return keys, nil
+}
+
 // Choose finds the cluster that a name means: NAME, or NAMESPACE/NAME where
 // two have the same; without a name the only one there is. The error lists
 // what would be accepted.
