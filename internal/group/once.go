@@ -38,6 +38,11 @@ func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.O
 	if err != nil {
 		return plan.Observed{}, nil, err
 	}
+	return t.Facts, t.Following(), nil
+}
+
+// Following names the machines whose labels, annotations, timeouts, taints or gates follow the group without a step.
+func (t *Turn) Following() []string {
 	var following []string
 	for _, m := range t.Machines {
 		if !m.Read {
@@ -47,7 +52,7 @@ func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.O
 			following = append(following, m.Name)
 		}
 	}
-	return t.Facts, following, nil
+	return following
 }
 
 // turnOnce observes one group, once.

@@ -480,11 +480,17 @@ func (w *world) heard() []string {
 // grown returns a world with a control plane of that many machines at rest.
 func grown(t *testing.T, replicas int) *world {
 	t.Helper()
-	w := newWorld(t, testCluster(), testKCP(int32(replicas)))
+	return grownOf(t, testKCP(int32(replicas)))
+}
+
+// grownOf returns a world at rest, whose control plane is this one.
+func grownOf(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) *world {
+	t.Helper()
+	w := newWorld(t, testCluster(), kcp)
 	w.settle()
 	w.init = true
-	for n := 1; n <= replicas; n++ {
-		w.join(fmt.Sprintf("demo-cp-%d", n))
+	for n := range int(*kcp.Spec.Replicas) {
+		w.join(fmt.Sprintf("demo-cp-%d", n+1))
 		w.forgetEtcd()
 		w.settle()
 	}

@@ -33,6 +33,8 @@ type environment struct {
 	state   string
 	network string
 	binary  string
+	// recordings is how many clusters at rest were recorded.
+	recordings int
 }
 
 func newEnvironment(t *testing.T) *environment {

@@ -123,4 +123,5 @@ func (e *environment) etcdSettled(t *testing.T, name string, replicas int) {
 		return ""
 	})
 	eventually(t, fmt.Sprintf("%d voters", replicas), patience, e.etcdVoters(e.etcdMachineNames(t, name)[0], replicas))
+	e.recordAtRest(t, name)
 }

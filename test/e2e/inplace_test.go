@@ -228,7 +228,9 @@ func (e *environment) atRest(t *testing.T, name string) {
 	kcp := e.controlPlane(t, name)
 	if kcp.Status.Plan.Step != string(plan.Nothing) || kcp.Status.UpToDateReplicas == nil || *kcp.Status.UpToDateReplicas != *kcp.Spec.Replicas {
 		t.Errorf("the control plane is not at rest: %+v, %v up to date", kcp.Status.Plan, kcp.Status.UpToDateReplicas)
+		return
 	}
+	e.recordAtRest(t, name)
 }
 
 // nothingLeft expects that no upgrader, and nothing that one was allowed, is left in the cluster.

@@ -169,6 +169,7 @@ func (e *environment) rests(t *testing.T, name string, replicas int) {
 		return ""
 	})
 	eventually(t, fmt.Sprintf("%d healthy nodes", replicas), patience, e.healthy(t, name, replicas))
+	e.recordAtRest(t, name)
 }
 
 // scaleTo asks for so many machines through the scale subresource, as `kubectl scale` and autoscalers do.

@@ -66,6 +66,7 @@ func (e *environment) hasNothingToDo(t *testing.T, name string) {
 		}
 		return ""
 	})
+	e.recordAtRest(t, name)
 }
 
 // roll changes a control plane so that all machines are replaced, and tells how long that took.
