@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,7 +70,7 @@ func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: owner}, cluster); err != nil {
 		return nil, fmt.Errorf("reading Cluster %s: %w", owner, err)
 	}
-	c := &Controller{Client: readOnly{reader: from}, APIReader: from, Kind: kind}
+	c := &Controller{Client: readOnly{reader: from, versions: &versions{}}, APIReader: from, Kind: kind}
 	machines, err := ListMachines(ctx, from, object, cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
 		return nil, err
@@ -85,15 +86,41 @@ func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 	return t, nil
 }
 
-// readOnly is a client that cannot write.
+// readOnly is the client of one look, which cannot write.
 type readOnly struct {
 	client.Client
-	reader client.Reader
+	reader   client.Reader
+	versions *versions
 }
 
-// Get implements client.Client.
+// Get implements client.Client. The definition of a kind, from which only the version for Cluster API's contract is taken, is read once in a look:
+// it would be for each machine.
 func (r readOnly) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if definition, is := object.(*metav1.PartialObjectMetadata); is && definition.Kind == "CustomResourceDefinition" {
+		return r.versions.get(ctx, r.reader, key, definition, options...)
+	}
 	return r.reader.Get(ctx, key, object, options...)
+}
+
+// versions are the metadata of definitions that one look has read.
+type versions struct {
+	read map[client.ObjectKey]*metav1.PartialObjectMetadata
+}
+
+// get reads the metadata of a definition, unless the look has.
+func (v *versions) get(ctx context.Context, from client.Reader, key client.ObjectKey, definition *metav1.PartialObjectMetadata, options ...client.GetOption) error {
+	if known := v.read[key]; known != nil {
+		known.DeepCopyInto(definition)
+		return nil
+	}
+	if err := from.Get(ctx, key, definition, options...); err != nil {
+		return err
+	}
+	if v.read == nil {
+		v.read = map[client.ObjectKey]*metav1.PartialObjectMetadata{}
+	}
+	v.read[key] = definition.DeepCopy()
+	return nil
 }
 
 // List implements client.Client.
@@ -137,6 +164,7 @@ func (t *Turn) seeOnce(ctx context.Context) (Dial, error) {
 		t.See(workload.View{Why: err.Error()})
 		return nil, t.Kind.Look(ctx, t)
 	}
+	config.QPS = -1 // one look asks a few dozen times; client-go would let five a second through
 	t.Workload = connection{config}
 	short, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()

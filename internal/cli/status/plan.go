@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -125,16 +126,19 @@ func (a *app) plan(ctx context.Context, f planFlags, args []string) error {
 	}
 	var plans []report.Plan
 	if f.all {
-		plans, err = planAll(ctx, c)
+		plans, err = planAll(ctx, c, eachTimeout)
 	} else {
 		plans, err = a.planOne(ctx, c, f, args)
 	}
-	if err != nil {
+	if err != nil && len(plans) == 0 {
 		return err
 	}
 	if f.output == "table" {
 		a.NewScreen().Show(report.Plans(plans, f.all))
 	} else if err := a.Data(f.output, plans); err != nil {
+		return err
+	}
+	if err != nil { // some clusters are not among the plans
 		return err
 	}
 	if slices.ContainsFunc(plans, report.Plan.Replaces) {
@@ -187,11 +191,16 @@ func (a *app) changed(ctx context.Context, c client.Client, f planFlags, key cli
 	return changed, nil
 }
 
-// atOnce is how many clusters are looked at at the same time.
-const atOnce = 16
+const (
+	// atOnce is how many clusters are looked at at the same time: most of a look is waiting for one that does not answer.
+	atOnce = 64
+	// eachTimeout is how long the look at one of many clusters may take. It is longer than its managed cluster, and then its etcd, are waited for.
+	eachTimeout = 20 * time.Second
+)
 
-// planAll plans what is under way in all clusters. Those without a control plane that is known here are left out.
-func planAll(ctx context.Context, c client.Client) ([]report.Plan, error) {
+// planAll plans what is under way in all clusters. Those without a control plane that is known here are left out. Of clusters that cannot be looked at, or
+// not in time, the error tells, beside the plans of the others.
+func planAll(ctx context.Context, c client.Client, limit time.Duration) ([]report.Plan, error) {
 	keys, err := command.Clusters(ctx, c)
 	if err != nil {
 		return nil, err
@@ -203,12 +212,25 @@ func planAll(ctx context.Context, c client.Client) ([]report.Plan, error) {
 		wg.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			plans[i], errs[i] = facts.Plans(ctx, c, key, nil)
-			if errors.Is(errs[i], facts.ErrNoControlPlane) {
-				errs[i] = nil
-			}
+			plans[i], errs[i] = planInTime(ctx, c, key, limit)
 		})
 	}
 	wg.Wait()
 	return slices.Concat(plans...), errors.Join(errs...)
+}
+
+// planInTime plans what is under way in one of many clusters.
+func planInTime(ctx context.Context, c client.Client, key client.ObjectKey, limit time.Duration) ([]report.Plan, error) {
+	short, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	plans, err := facts.Plans(short, c, key, nil)
+	switch {
+	case errors.Is(err, facts.ErrNoControlPlane), errors.Is(err, facts.ErrNoCluster): // none that is known here, or gone meanwhile
+		return nil, nil
+	case err != nil && short.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("cluster %s: not looked at within %s: %w", key, limit, err)
+	case err != nil:
+		return nil, fmt.Errorf("cluster %s: %w", key, err)
+	}
+	return plans, nil
 }
