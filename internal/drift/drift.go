@@ -70,6 +70,9 @@ type Difference struct {
 	// unless they are plain. Empty: not set. NotShown stands for what may be secret.
 	Was  string `json:"was,omitempty"`
 	Want string `json:"want,omitempty"`
+
+	// fixed says why this cannot be changed while the machine lives, where Was and Want do not say enough to know; empty: nothing is known against it.
+	fixed string
 }
 
 // String says the difference in a line: spec.version: v1.35.4, wanted v1.36.3.

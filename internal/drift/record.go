@@ -35,7 +35,7 @@ func ofConfig(kcp *controlplanev1.KubeadmControlPlane, m Machine) []Difference {
 		return found
 	}
 	was := tree(m.Config.Spec)
-	found = append(found, ofNode(was, want)...)
+	found = append(found, judgeArgs(ofNode(was, want), &kcp.Spec.KubeadmConfigSpec)...)
 	for _, part := range []string{clusterPart, initPart, joinPart} {
 		delete(was, part)
 		delete(want, part)

@@ -35,6 +35,8 @@ var changeable = []changeableField{
 	{field: "spec.kubeadmConfigSpec.clusterConfiguration.etcd.local.imageRepository", why: "as of the API server; where the data are does not change"},
 	{field: "spec.kubeadmConfigSpec.clusterConfiguration.etcd.local.imageTag", why: "as of the API server; where the data are does not change"},
 	{field: "spec.kubeadmConfigSpec.clusterConfiguration.imageRepository", why: "the static pods are rendered with it"},
+	{field: spec.field + "." + initPart + kubeletArgs, may: ofKubelet, why: "the kubelet is restarted with them"},
+	{field: spec.field + "." + joinPart + kubeletArgs, may: ofKubelet, why: "the kubelet is restarted with them"},
 	{field: "spec.machineTemplate.spec.infrastructureRef.name", recorded: true, why: "what a machine was made from says nothing of how it goes on; new ones are made from the new template"},
 	{field: "spec.rollout.before.certificatesExpiryDays", why: "an upgrade renews the certificates"},
 }
@@ -54,12 +56,15 @@ func upgrade(d Difference) string {
 	return ""
 }
 
+// covers reports whether a field is the rule's, or a part of it.
+func (c changeableField) covers(field string) bool {
+	rest, has := strings.CutPrefix(field, c.field)
+	return has && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
 // changeOf returns how a difference is changed in place; ok is false where that cannot be.
 func changeOf(d Difference) (c changeableField, ok bool) {
-	i := slices.IndexFunc(changeable, func(c changeableField) bool {
-		rest, has := strings.CutPrefix(d.Field, c.field)
-		return has && (rest == "" || rest[0] == '.' || rest[0] == '[')
-	})
+	i := slices.IndexFunc(changeable, func(c changeableField) bool { return c.covers(d.Field) })
 	if i < 0 || changeable[i].may != nil && changeable[i].may(d) != "" {
 		return changeableField{}, false
 	}
@@ -80,7 +85,7 @@ func (d Drift) ReplacingText() string {
 	for _, one := range d.Replacing() {
 		text := one.String()
 		for _, c := range changeable {
-			if c.field == one.Field && c.may != nil {
+			if c.covers(one.Field) && c.may != nil {
 				text += " (" + c.may(one) + ")"
 			}
 		}
@@ -104,8 +109,32 @@ type Goal struct {
 	MachineTemplate goalTemplate `json:"machineTemplate,omitzero"`
 }
 
+// goalConfig is what of a kubeadmConfigSpec can be changed in place. Init and join are nil where nothing is known of kubelets.
 type goalConfig struct {
 	ClusterConfiguration bootstrapv1.ClusterConfiguration `json:"clusterConfiguration,omitzero"`
+	InitConfiguration    *goalNode                        `json:"initConfiguration,omitempty"`
+	JoinConfiguration    *goalNode                        `json:"joinConfiguration,omitempty"`
+}
+
+// goalNode is what of a node's own part can be changed in place.
+type goalNode struct {
+	NodeRegistration struct {
+		KubeletExtraArgs []bootstrapv1.Arg `json:"kubeletExtraArgs,omitempty"`
+	} `json:"nodeRegistration,omitzero"`
+}
+
+// clone returns a copy that shares nothing; nil of nil.
+func (g *goalNode) clone() *goalNode {
+	if g == nil {
+		return nil
+	}
+	return nodeGoal(bootstrapv1.NodeRegistrationOptions{KubeletExtraArgs: g.NodeRegistration.KubeletExtraArgs})
+}
+
+func nodeGoal(of bootstrapv1.NodeRegistrationOptions) *goalNode {
+	g := &goalNode{}
+	g.NodeRegistration.KubeletExtraArgs = of.DeepCopy().KubeletExtraArgs
+	return g
 }
 
 type goalTemplate struct {
@@ -120,6 +149,24 @@ func NewGoal(version string, of bootstrapv1.ClusterConfiguration, infrastructure
 	g.MachineTemplate.Spec.InfrastructureRef = infrastructure
 	copyChangeable(&g.KubeadmConfig.ClusterConfiguration, &of)
 	return g
+}
+
+// WithKubelets returns the goal with the arguments of kubelets, of machines that were made by init and of those that joined.
+func (g Goal) WithKubelets(of bootstrapv1.KubeadmConfigSpec) Goal {
+	g.KubeadmConfig.InitConfiguration = nodeGoal(of.InitConfiguration.NodeRegistration)
+	g.KubeadmConfig.JoinConfiguration = nodeGoal(of.JoinConfiguration.NodeRegistration)
+	return g
+}
+
+// kubelets are the goal's parts that name arguments of kubelets.
+func (g Goal) kubelets() []*goalNode {
+	var parts []*goalNode
+	for _, part := range []*goalNode{g.KubeadmConfig.InitConfiguration, g.KubeadmConfig.JoinConfiguration} {
+		if part != nil && len(part.NodeRegistration.KubeletExtraArgs) > 0 {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }
 
 // Infrastructure is the template that new infrastructure machines are made from.
@@ -159,6 +206,10 @@ func RecordText(config bootstrapv1.ClusterConfiguration) string { return string(
 // Hash identifies what the node itself is brought to: 10 hexadecimal digits. The infrastructure's template has no part in it.
 func (g Goal) Hash() string {
 	g.MachineTemplate = goalTemplate{}
+	if len(g.kubelets()) == 0 {
+		// To know that there are none brings nodes to nothing else than not to know it.
+		g.KubeadmConfig.InitConfiguration, g.KubeadmConfig.JoinConfiguration = nil, nil
+	}
 	sum := sha256.Sum256(encode(g))
 	return fmt.Sprintf("%x", sum[:5])
 }
@@ -166,7 +217,12 @@ func (g Goal) Hash() string {
 // String is the goal as JSON, for people and for who records it. Arguments whose names tell of a secret have no value in it.
 func (g Goal) String() string {
 	config := g.KubeadmConfig.ClusterConfiguration.DeepCopy()
-	for _, args := range [][]bootstrapv1.Arg{config.APIServer.ExtraArgs, config.ControllerManager.ExtraArgs, config.Scheduler.ExtraArgs, config.Etcd.Local.ExtraArgs} {
+	g.KubeadmConfig.InitConfiguration, g.KubeadmConfig.JoinConfiguration = g.KubeadmConfig.InitConfiguration.clone(), g.KubeadmConfig.JoinConfiguration.clone()
+	lists := [][]bootstrapv1.Arg{config.APIServer.ExtraArgs, config.ControllerManager.ExtraArgs, config.Scheduler.ExtraArgs, config.Etcd.Local.ExtraArgs}
+	for _, part := range g.kubelets() {
+		lists = append(lists, part.NodeRegistration.KubeletExtraArgs)
+	}
+	for _, args := range lists {
 		for i := range args {
 			if secret(args[i].Name) {
 				args[i].Value = nil

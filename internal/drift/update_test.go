@@ -8,6 +8,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
+func diff(field, was, want string) Difference { return Difference{Field: field, Was: was, Want: want} }
+
 // TestReplacing: which differences can be changed in place, and for which something is done on the node.
 func TestReplacing(t *testing.T) {
 	const config = "spec.kubeadmConfigSpec.clusterConfiguration."
@@ -17,31 +19,34 @@ func TestReplacing(t *testing.T) {
 		want   string // what forces another machine, in part; empty: nothing does
 		onNode bool
 	}{
-		"a minor version":           {Difference{"spec.version", "v1.35.4", "v1.36.3"}, false, "", true},
-		"a patch":                   {Difference{"spec.version", "v1.36.1", "v1.36.3"}, false, "", true},
-		"another build":             {Difference{"spec.version", "v1.36.3+a", "v1.36.3+b"}, false, "", true},
-		"two minor versions":        {Difference{"spec.version", "v1.34.4", "v1.36.3"}, false, "spec.version: v1.34.4, wanted v1.36.3 (kubeadm goes up by one", true},
-		"another major version":     {Difference{"spec.version", "v1.36.4", "v2.36.4"}, false, "kubeadm goes up by one", true},
-		"back":                      {Difference{"spec.version", "v1.36.3", "v1.36.2"}, false, "does not go back", true},
-		"no version":                {Difference{"spec.version", "", "v1.36.2"}, false, "cannot be compared", true},
-		"an argument":               {Difference{config + "apiServer.extraArgs[v]", "1", "2"}, false, "", true},
-		"an argument, controllers":  {Difference{config + "controllerManager.extraArgs[v]", "1", "2"}, false, "", true},
-		"an argument, scheduler":    {Difference{config + "scheduler.extraArgs[v]", "1", "2"}, false, "", true},
-		"an argument, etcd":         {Difference{config + "etcd.local.extraArgs[v]", "1", "2"}, false, "", true},
-		"etcd's image":              {Difference{config + "etcd.local.imageTag", "1", "2"}, false, "", true},
-		"etcd's repository":         {Difference{config + "etcd.local.imageRepository", "1", "2"}, false, "", true},
-		"the repository":            {Difference{config + "imageRepository", "1", "2"}, false, "", true},
-		"etcd's data":               {Difference{config + "etcd.local.dataDir", "1", "2"}, false, "dataDir", true},
-		"a volume":                  {Difference{config + "apiServer.extraVolumes[a].hostPath", "1", "2"}, false, "extraVolumes", true},
-		"a variable":                {Difference{config + "apiServer.extraEnvs[A].value", "", ""}, false, "extraEnvs", true},
-		"a name of the API server":  {Difference{config + "apiServer.certSANs", "1", "2"}, false, "certSANs", true},
-		"a field that begins alike": {Difference{config + "imageRepositoryMirror", "1", "2"}, false, "imageRepositoryMirror", true},
-		"a file":                    {Difference{"spec.kubeadmConfigSpec.files[/a].content", "", ""}, false, "files", true},
-		"a kubelet argument":        {Difference{"spec.kubeadmConfigSpec.joinConfiguration.nodeRegistration.kubeletExtraArgs[v]", "1", "2"}, false, "kubeletExtraArgs", true},
-		"the template":              {Difference{"spec.machineTemplate.spec.infrastructureRef.name", "a", "b"}, false, "", false},
-		"another provider":          {Difference{"spec.machineTemplate.spec.infrastructureRef.kind", "A", "B"}, false, "infrastructureRef.kind", true},
-		"certificates":              {Difference{"spec.rollout.before.certificatesExpiryDays", "soon", "later"}, true, "", true},
-		"a deadline":                {Difference{"spec.rollout.after", "before", "after"}, true, "spec.rollout.after", true},
+		"a minor version":           {diff("spec.version", "v1.35.4", "v1.36.3"), false, "", true},
+		"a patch":                   {diff("spec.version", "v1.36.1", "v1.36.3"), false, "", true},
+		"another build":             {diff("spec.version", "v1.36.3+a", "v1.36.3+b"), false, "", true},
+		"two minor versions":        {diff("spec.version", "v1.34.4", "v1.36.3"), false, "spec.version: v1.34.4, wanted v1.36.3 (kubeadm goes up by one", true},
+		"another major version":     {diff("spec.version", "v1.36.4", "v2.36.4"), false, "kubeadm goes up by one", true},
+		"back":                      {diff("spec.version", "v1.36.3", "v1.36.2"), false, "does not go back", true},
+		"no version":                {diff("spec.version", "", "v1.36.2"), false, "cannot be compared", true},
+		"an argument":               {diff(config+"apiServer.extraArgs[v]", "1", "2"), false, "", true},
+		"an argument, controllers":  {diff(config+"controllerManager.extraArgs[v]", "1", "2"), false, "", true},
+		"an argument, scheduler":    {diff(config+"scheduler.extraArgs[v]", "1", "2"), false, "", true},
+		"an argument, etcd":         {diff(config+"etcd.local.extraArgs[v]", "1", "2"), false, "", true},
+		"etcd's image":              {diff(config+"etcd.local.imageTag", "1", "2"), false, "", true},
+		"etcd's repository":         {diff(config+"etcd.local.imageRepository", "1", "2"), false, "", true},
+		"the repository":            {diff(config+"imageRepository", "1", "2"), false, "", true},
+		"etcd's data":               {diff(config+"etcd.local.dataDir", "1", "2"), false, "dataDir", true},
+		"a volume":                  {diff(config+"apiServer.extraVolumes[a].hostPath", "1", "2"), false, "extraVolumes", true},
+		"a variable":                {diff(config+"apiServer.extraEnvs[A].value", "", ""), false, "extraEnvs", true},
+		"a name of the API server":  {diff(config+"apiServer.certSANs", "1", "2"), false, "certSANs", true},
+		"a field that begins alike": {diff(config+"imageRepositoryMirror", "1", "2"), false, "imageRepositoryMirror", true},
+		"a file":                    {diff("spec.kubeadmConfigSpec.files[/a].content", "", ""), false, "files", true},
+		"a kubelet argument":        {diff("spec.kubeadmConfigSpec.joinConfiguration.nodeRegistration.kubeletExtraArgs[v]", "1", "2"), false, "", true},
+		"a kubelet's label":         {Difference{Field: "spec.kubeadmConfigSpec.joinConfiguration.nodeRegistration.kubeletExtraArgs[node-labels]", fixed: "once"}, false, "kubeletExtraArgs[node-labels] changed (once)", true},
+		"kubelet arguments":         {diff("spec.kubeadmConfigSpec.initConfiguration.nodeRegistration.kubeletExtraArgs", "1", "2"), false, "it depends on the argument", true},
+		"another name of the node":  {diff("spec.kubeadmConfigSpec.initConfiguration.nodeRegistration.name", "1", "2"), false, "nodeRegistration.name", true},
+		"the template":              {diff("spec.machineTemplate.spec.infrastructureRef.name", "a", "b"), false, "", false},
+		"another provider":          {diff("spec.machineTemplate.spec.infrastructureRef.kind", "A", "B"), false, "infrastructureRef.kind", true},
+		"certificates":              {diff("spec.rollout.before.certificatesExpiryDays", "soon", "later"), true, "", true},
+		"a deadline":                {diff("spec.rollout.after", "before", "after"), true, "spec.rollout.after", true},
 	} {
 		d := Drift{Reasons: []Difference{test.found}}
 		if test.due {
@@ -79,7 +84,7 @@ func TestChangesAreReal(t *testing.T) {
 	want.ControlPlaneEndpoint, want.CertificatesDir = "endpoint:6443", "/pki"
 	found := compare(spec.member(clusterPart), tree(was), tree(want))
 	for _, c := range changeable {
-		if !strings.HasPrefix(c.field, spec.field) {
+		if !strings.HasPrefix(c.field, spec.member(clusterPart).field) {
 			continue
 		}
 		hits := 0

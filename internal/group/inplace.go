@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,7 +77,12 @@ func (t *Turn) updateInPlace(ctx context.Context, step plan.Step) error {
 			behind = append(behind, m.Name)
 		}
 	}
-	return t.upgrades().Begin(ctx, t.updateGroup(), all, behind, step.Machine, step.First)
+	g := t.updateGroup()
+	if m := t.Machine(step.Machine); m != nil {
+		config, _ := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
+		g.Kubelet, _ = g.Goal.KubeletArgs(drift.Machine{Machine: m.Machine, Config: config})
+	}
+	return t.upgrades().Begin(ctx, g, all, behind, step.Machine, step.First)
 }
 
 // dropUpdate forgets a failed upgrade that nobody wants any more, with its pod.

@@ -201,6 +201,56 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestKubeletArgs: arguments of the kubelet are changed in place, on a machine of init and on one that joined, and the machines say so afterwards. One that no
+// live node can be given takes another machine.
+func TestKubeletArgs(t *testing.T) {
+	w := grown(t, 3)
+	before := w.machineNames()
+	set := func(init, join string) {
+		w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Spec.InPlace.Policy = controlplanev1.InPlaceOnly
+			kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "v", Value: ptr.To(init)}}
+			kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "max-pods", Value: ptr.To(join)}}
+		})
+	}
+	for _, value := range []string{"2", "3"} {
+		set(value, value)
+		for range 3 {
+			w.step()
+			u := w.underway()
+			name := "max-pods"
+			if u.Spec.Machine.Name == "demo-cp-1" {
+				name = "v"
+			}
+			if args := u.Spec.Kubelet.ExtraArgs; len(args) != 1 || args[0].Name != name || *args[0].Value != value || len(u.Spec.Kubelet.RemovedArgs) != 0 {
+				t.Fatalf("%s: %+v", u.Spec.Machine.Name, u.Spec.Kubelet)
+			}
+			w.endUpgrade(u, upgradev1.Done)
+		}
+		if p := w.step(); p.Reason != "AsWanted" || !slices.Equal(w.machineNames(), before) {
+			t.Fatalf("%+v, %v", p, w.machineNames())
+		}
+	}
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration.KubeletExtraArgs = nil
+		kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "max-pods", Value: ptr.To("3")}}
+	})
+	w.step()
+	if u := w.underway(); u.Spec.Machine.Name != "demo-cp-1" || len(u.Spec.Kubelet.ExtraArgs) != 0 || !slices.Equal(u.Spec.Kubelet.RemovedArgs, []string{"v"}) {
+		t.Fatalf("%s: %+v", u.Spec.Machine.Name, u.Spec.Kubelet)
+	}
+	w.endUpgrade(w.underway(), upgradev1.Done)
+	if p := w.step(); p.Reason != "AsWanted" {
+		t.Fatalf("%+v", p)
+	}
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "node-labels", Value: ptr.To("a=b")}}
+	})
+	if p := w.step(); p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "kubeletExtraArgs[node-labels]") || !strings.Contains(p.Message, "when it registers") {
+		t.Fatalf("%+v", p)
+	}
+}
+
 // TestTemplateOnly: where only the template of the infrastructure is another one, nothing is done on a node.
 func TestTemplateOnly(t *testing.T) {
 	w := grown(t, 3)

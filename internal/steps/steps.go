@@ -29,6 +29,23 @@ const (
 	DrainRequired DrainPolicy = "Required"
 )
 
+// Argument is an argument of a kubelet: a flag without dashes, and its value.
+type Argument struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// KubeletArguments is what of a kubelet's arguments changes. Those that are named nowhere stay as they are.
+type KubeletArguments struct {
+	// ExtraArgs are to be there, in place of whatever has their names.
+	ExtraArgs []Argument `json:"extraArgs,omitempty"`
+	// RemovedArgs are names of those that go.
+	RemovedArgs []string `json:"removedArgs,omitempty"`
+}
+
+// IsZero reports whether nothing changes.
+func (k KubeletArguments) IsZero() bool { return len(k.ExtraArgs)+len(k.RemovedArgs) == 0 }
+
 // Wanted is what a node shall run, and how it is brought there. Each step is given it as JSON.
 type Wanted struct {
 	// ID tells upgrades apart: the UID of the NodeUpgrade. A step that finds the traces of another upgrade begins anew.
@@ -43,6 +60,8 @@ type Wanted struct {
 	KubernetesVersion string `json:"kubernetesVersion"`
 	// EtcdVersion is the image tag of stacked etcd. Defaults to what kubeadm's configuration says, or else to the one of kubeadm.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
+	// Kubelet is what of the kubelet's arguments changes.
+	Kubelet KubeletArguments `json:"kubelet,omitzero"`
 	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
 	Patches string `json:"patches,omitempty"`
 	// First: it is the first node of its control plane, so that what the cluster has once is brought up to date with it.

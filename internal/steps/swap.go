@@ -69,6 +69,9 @@ type Journal struct {
 	Reported int32 `json:"reported,omitempty"`
 	// OnlyMember: no other member of etcd had a vote when the backup was taken, so that nobody else keeps the data.
 	OnlyMember bool `json:"onlyMember,omitempty"`
+	// KubeletArgs are the names of arguments that an upgrade gave to the kubelet, sorted: of one that stayed, though nobody may have heard of it. They go,
+	// unless they are wanted.
+	KubeletArgs []string `json:"kubeletArgs,omitempty"`
 	// DataRestored: etcd's data came from the snapshot.
 	DataRestored bool `json:"dataRestored,omitempty"`
 }
@@ -76,7 +79,7 @@ type Journal struct {
 // Take returns the journal to go on with for an upgrade, given what the node remembers. An upgrade that has ended, and one whose failure
 // was reported by an earlier attempt, begin anew. An error: another upgrade is under way.
 func (j Journal) Take(wanted Wanted) (Journal, error) {
-	fresh := Journal{Wanted: wanted}
+	fresh := Journal{Wanted: wanted, KubeletArgs: j.givenArgs()}
 	if j.Wanted.ID != wanted.ID {
 		if j.Phase != "" && !j.Phase.Over() {
 			return j, fmt.Errorf("upgrading node %s: another upgrade, to %s, is under way in phase %s", wanted.Node, j.Wanted.KubernetesVersion, j.Phase)
@@ -89,6 +92,19 @@ func (j Journal) Take(wanted Wanted) (Journal, error) {
 	}
 	j.Wanted = wanted
 	return j, nil
+}
+
+// givenArgs are the names of arguments that the kubelet has from upgrades.
+func (j Journal) givenArgs() []string {
+	if j.Phase != Committed || j.Wanted.Kubelet.IsZero() {
+		return j.KubeletArgs
+	}
+	var names []string
+	for _, argument := range j.Wanted.Kubelet.ExtraArgs {
+		names = append(names, argument.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Begun reports whether the swap has begun, so that what it works with must not be made anew.

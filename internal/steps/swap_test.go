@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -16,7 +17,7 @@ func TestSwap(t *testing.T) {
 	if got := strings.Join(seen, " "); got != "Preparing Stopping Replacing Starting Proving" || j.Phase != Committed {
 		t.Errorf("%s, then %s", got, j.Phase)
 	}
-	if j.Done() != j || j.Failed("x") != j || j.Resumed() != j {
+	if !reflect.DeepEqual(j.Done(), j) || !reflect.DeepEqual(j.Failed("x"), j) || !reflect.DeepEqual(j.Resumed(), j) {
 		t.Error("what is over goes on")
 	}
 }
@@ -102,6 +103,35 @@ func TestNotServing(t *testing.T) {
 	}
 }
 
+// TestGivenArgs: whoever comes next knows which arguments the kubelet has from upgrades, also where nobody heard how the last one ended.
+func TestGivenArgs(t *testing.T) {
+	told := func(id string, names ...string) Wanted {
+		w := Wanted{ID: id, Attempt: 2}
+		for _, name := range names {
+			w.Kubelet.ExtraArgs = append(w.Kubelet.ExtraArgs, Argument{Name: name})
+		}
+		return w
+	}
+	for name, test := range map[string]struct {
+		has  Journal
+		want string
+	}{
+		"nothing before":                 {Journal{}, ""},
+		"it stayed":                      {Journal{Wanted: told("a", "v", "a", "v"), Phase: Committed, KubeletArgs: []string{"gone"}}, "a v"},
+		"it stayed, with none":           {Journal{Wanted: told("a"), Phase: Committed, KubeletArgs: []string{"b"}}, "b"},
+		"put back":                       {Journal{Wanted: told("a", "v"), Phase: Reverted, KubeletArgs: []string{"b"}}, "b"},
+		"not begun":                      {Journal{Wanted: told("a", "v"), KubeletArgs: []string{"b"}}, "b"},
+		"put back, and the same again":   {Journal{Wanted: told("next", "v"), Phase: Reverted, Reported: 1, KubeletArgs: []string{"b"}}, "b"},
+		"the same, at work":              {Journal{Wanted: told("next", "v"), Phase: Proving, KubeletArgs: []string{"b"}}, "b"},
+		"the same, and its swap is over": {Journal{Wanted: told("next", "v"), Phase: Committed, KubeletArgs: []string{"b"}}, "b"},
+	} {
+		got, err := test.has.Take(told("next", "v"))
+		if strings.Join(got.KubeletArgs, " ") != test.want || err != nil {
+			t.Errorf("%s: %v, %v; want %s", name, got.KubeletArgs, err, test.want)
+		}
+	}
+}
+
 // TestTake: who goes on, who begins anew, and who must wait.
 func TestTake(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -129,7 +159,7 @@ func TestTake(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if err == nil && (got.Phase == "" != test.fresh || got.Wanted != wanted) {
+		if err == nil && (got.Phase == "" != test.fresh || !reflect.DeepEqual(got.Wanted, wanted)) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if test.fresh && got.Begun() {

@@ -142,6 +142,8 @@ type Group struct {
 	Owner                    metav1.OwnerReference
 	// Goal is what its machines are brought to.
 	Goal drift.Goal
+	// Kubelet is what the goal says of the arguments of the kubelet of the machine that is next.
+	Kubelet drift.KubeletArgs
 }
 
 // ControlPlaneUpgrade returns the object that the upgrades of the machines belong to.
@@ -175,12 +177,22 @@ func (g Group) NodeUpgrade(parent *upgradev1.ControlPlaneUpgrade, machine string
 			KubernetesVersion: g.Goal.Version,
 			EtcdVersion:       g.Goal.KubeadmConfig.ClusterConfiguration.Etcd.Local.ImageTag,
 			NodeType:          upgradev1.ControlPlane,
+			Kubelet:           kubelet(g.Kubelet),
 		},
 	}
 	if first {
 		made.Spec.FirstNodeToBeUpgraded = ptr.To(true)
 	}
 	return made
+}
+
+// kubelet is what a NodeUpgrade says of the arguments of a kubelet.
+func kubelet(args drift.KubeletArgs) upgradev1.NodeUpgradeKubelet {
+	k := upgradev1.NodeUpgradeKubelet{RemovedArgs: args.Removed}
+	for _, arg := range args.Extra {
+		k.ExtraArgs = append(k.ExtraArgs, upgradev1.KubeletArgument{Name: arg.Name, Value: ptr.To(ptr.Deref(arg.Value, ""))})
+	}
+	return k
 }
 
 // GoalOf is what a NodeUpgrade brought its machine to: what is wanted now, or what its ControlPlaneUpgrade says. Of one that a person

@@ -56,6 +56,15 @@ func TestMade(t *testing.T) {
 	if u.Spec.NodeType != upgradev1.ControlPlane || !*u.Spec.FirstNodeToBeUpgraded || u.Spec.KubernetesVersion != "v1.36.3" || group.NodeUpgrade(p, "m1", false).Spec.FirstNodeToBeUpgraded != nil {
 		t.Errorf("%+v", u.Spec)
 	}
+	if u.Spec.Kubelet.ExtraArgs != nil || u.Spec.Kubelet.RemovedArgs != nil {
+		t.Errorf("%+v", u.Spec.Kubelet)
+	}
+	with := group
+	with.Kubelet = drift.KubeletArgs{Extra: []bootstrapv1.Arg{{Name: "v", Value: ptr.To("4")}, {Name: "b"}}, Removed: []string{"a"}}
+	k := with.NodeUpgrade(p, "m1", true).Spec.Kubelet
+	if len(k.ExtraArgs) != 2 || k.ExtraArgs[0].Name != "v" || *k.ExtraArgs[0].Value != "4" || *k.ExtraArgs[1].Value != "" || len(k.RemovedArgs) != 1 || k.RemovedArgs[0] != "a" {
+		t.Errorf("%+v", k)
+	}
 }
 
 // TestFact: what a decision is told of a NodeUpgrade.

@@ -73,6 +73,10 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 		DrainTimeoutSeconds:  ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0),
 		VerifyTimeoutSeconds: ptr.Deref(u.Spec.VerifyTimeoutSeconds, 0),
 	}
+	w.Kubelet.RemovedArgs = u.Spec.Kubelet.RemovedArgs
+	for _, argument := range u.Spec.Kubelet.ExtraArgs {
+		w.Kubelet.ExtraArgs = append(w.Kubelet.ExtraArgs, steps.Argument{Name: argument.Name, Value: ptr.Deref(argument.Value, "")})
+	}
 	if w.Drain == "" && u.Spec.NodeType == upgradev1.Worker {
 		w.Drain = steps.DrainBestEffort
 	}

@@ -2,6 +2,7 @@ package upgradepod
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 func TestPod(t *testing.T) {
 	u := upgradeOf("", 0)
 	u.Spec.FirstNodeToBeUpgraded, u.Spec.VerifyTimeoutSeconds = ptr.To(true), ptr.To(int32(60))
+	u.Spec.Kubelet = upgradev1.NodeUpgradeKubelet{ExtraArgs: []upgradev1.KubeletArgument{{Name: "v", Value: ptr.To("4")}}, RemovedArgs: []string{"max-pods"}}
 	wanted := Wanted(u, Environment{Node: "n1", StackedEtcd: true}, 3)
 	list, err := steps.List(steps.Node{KubeletVersion: "v1.35.4"}, wanted)
 	if err != nil {
@@ -35,7 +37,7 @@ func TestPod(t *testing.T) {
 		names = append(names, c.Name)
 		text, ok := strings.CutPrefix(c.Args[1], "--spec=")
 		var got steps.Wanted
-		if err := json.Unmarshal([]byte(text), &got); err != nil || !ok || got != wanted {
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !ok || !reflect.DeepEqual(got, wanted) {
 			t.Errorf("%s is told %s: %v", c.Name, text, err)
 		}
 		if c.Args[0] != c.Name || !*c.SecurityContext.Privileged || c.Image != "example.com/upgrader:1" || c.ImagePullPolicy != corev1.PullIfNotPresent ||
@@ -46,7 +48,10 @@ func TestPod(t *testing.T) {
 	if got := strings.Join(names, " "); got != "copy images render backup handover swap finish verify" || len(spec.Containers) != 1 {
 		t.Errorf("the steps are %s", got)
 	}
-	if wanted != (steps.Wanted{ID: "uid", Attempt: 3, Node: "n1", Type: steps.ControlPlane, KubernetesVersion: "v1.36.3", First: true, StackedEtcd: true, VerifyTimeoutSeconds: 60}) {
+	if !reflect.DeepEqual(wanted, steps.Wanted{
+		ID: "uid", Attempt: 3, Node: "n1", Type: steps.ControlPlane, KubernetesVersion: "v1.36.3", First: true, StackedEtcd: true, VerifyTimeoutSeconds: 60,
+		Kubelet: steps.KubeletArguments{ExtraArgs: []steps.Argument{{Name: "v", Value: "4"}}, RemovedArgs: []string{"max-pods"}},
+	}) {
 		t.Errorf("%+v", wanted)
 	}
 	if attemptOf(pod) != 3 {

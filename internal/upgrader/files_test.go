@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/quorate/quorate/internal/steps"
@@ -165,14 +166,14 @@ func TestMirrored(t *testing.T) {
 // TestJournal: what is written is read; without a file nothing is remembered; what cannot be read is an error.
 func TestJournal(t *testing.T) {
 	s := newScene(t)
-	if j, err := s.at.loadJournal(); j != (steps.Journal{}) || err != nil {
+	if j, err := s.at.loadJournal(); !reflect.DeepEqual(j, steps.Journal{}) || err != nil {
 		t.Errorf("%+v, %v", j, err)
 	}
 	want := steps.Journal{Wanted: steps.Wanted{ID: "a", Attempt: 1, Node: "n"}, Phase: steps.Proving, Starts: 2, OnlyMember: true}
 	if err := s.at.saveJournal(want); err != nil {
 		t.Fatal(err)
 	}
-	if j, err := s.at.loadJournal(); j != want || err != nil {
+	if j, err := s.at.loadJournal(); !reflect.DeepEqual(j, want) || err != nil {
 		t.Errorf("%+v, %v", j, err)
 	}
 	s.write(s.at.work()+"/stage/x", "")

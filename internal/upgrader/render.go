@@ -8,14 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 func port(text string) int {
@@ -183,61 +179,4 @@ func credentialFiles() ([]string, error) {
 		}
 	}
 	return files, nil
-}
-
-// flagName is a flag in a program's help.
-var flagName = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-zA-Z0-9-]+)`)
-
-// flagsLine is the line of kubeadm's file with the kubelet's flags.
-var flagsLine = regexp.MustCompile(`(?m)^KUBELET_KUBEADM_ARGS="([^"]*)"`)
-
-// stageKubeletFlags takes flags away that the new kubelet does not know: it would not start.
-func (n *node) stageKubeletFlags(ctx context.Context) error {
-	data, err := os.ReadFile(kubeletFlags)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading the kubelet's flags: %w", err)
-	}
-	kubelet, err := n.program("kubelet")
-	if err != nil {
-		return err
-	}
-	help, err := run(ctx, nil, kubelet, "--help")
-	if err != nil {
-		return err
-	}
-	kept, dropped := knownFlags(string(data), help)
-	if len(dropped) == 0 {
-		return nil
-	}
-	n.say("the kubelet of %s does not know %s", n.wanted.KubernetesVersion, strings.Join(dropped, ", "))
-	target := filepath.Join(n.stage(), kubeletFlags)
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return fmt.Errorf("staging the kubelet's flags: %w", err)
-	}
-	return atomicfile.Write(target, []byte(kept), 0o644)
-}
-
-// knownFlags returns kubeadm's file without the flags that the help does not name, and these.
-func knownFlags(file, help string) (kept string, dropped []string) {
-	known := map[string]bool{}
-	for _, found := range flagName.FindAllStringSubmatch(help, -1) {
-		known[found[1]] = true
-	}
-	line := flagsLine.FindStringSubmatch(file)
-	if line == nil || len(known) == 0 {
-		return file, nil
-	}
-	var flags []string
-	for _, flag := range strings.Fields(line[1]) {
-		name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
-		if strings.HasPrefix(flag, "--") && !known[name] {
-			dropped = append(dropped, "--"+name)
-			continue
-		}
-		flags = append(flags, flag)
-	}
-	return strings.Replace(file, line[0], `KUBELET_KUBEADM_ARGS="`+strings.Join(flags, " ")+`"`, 1), dropped
 }

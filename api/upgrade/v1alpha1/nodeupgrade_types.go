@@ -50,6 +50,43 @@ type DrainSpec struct {
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
+// KubeletArgument is an argument of a kubelet.
+type KubeletArgument struct {
+	// name is that of the flag, without dashes before it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9_-]*$`
+	Name string `json:"name,omitempty"`
+	// value is the flag's. It must have no spaces, quotes or backslashes, which the file that kubeadm keeps flags in could not hold.
+	// +required
+	// +kubebuilder:validation:MinLength=0
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[^\s"'\\]*$`
+	Value *string `json:"value,omitempty"`
+}
+
+// NodeUpgradeKubelet is what of the kubelet's arguments changes. Those that are named nowhere stay as they are on the node, kubeadm's own among them.
+//
+// +kubebuilder:validation:MinProperties=1
+type NodeUpgradeKubelet struct {
+	// extraArgs are arguments that the kubelet is to have, beside others. One name may be there more than once; what the node has of that name goes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	ExtraArgs []KubeletArgument `json:"extraArgs,omitempty"`
+	// removedArgs are names of arguments that the kubelet is not to have any more.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][A-Za-z0-9_-]*$`
+	RemovedArgs []string `json:"removedArgs,omitempty"`
+}
+
 // NodeUpgradeSpec is what one node shall run. It cannot be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a NodeUpgrade cannot be changed: delete it, and create another"
@@ -76,6 +113,9 @@ type NodeUpgradeSpec struct {
 	// brought up to date with it. Ignored for workers.
 	// +optional
 	FirstNodeToBeUpgraded *bool `json:"firstNodeToBeUpgraded,omitempty"`
+	// kubelet says which arguments of the kubelet change. Without it they stay as they are.
+	// +optional
+	Kubelet NodeUpgradeKubelet `json:"kubelet,omitempty,omitzero"`
 	// drain says whether pods leave the node before.
 	// +optional
 	Drain DrainSpec `json:"drain,omitempty,omitzero"`

@@ -66,6 +66,8 @@ func TestCanUpdate(t *testing.T) {
 		{name: "what kubeadm uses once", config: "{files: [{path: /a, content: secret}], joinConfiguration: {nodeRegistration: {name: a}}}",
 			desired:   "{files: [{path: /a, content: hidden}], joinConfiguration: {nodeRegistration: {name: b}}, preKubeadmCommands: [secret]}",
 			replacing: []string{"KubeadmConfig: spec.files", "spec.joinConfiguration.nodeRegistration.name", "spec.preKubeadmCommands"}},
+		{name: "arguments of the kubelet", config: "{joinConfiguration: {nodeRegistration: {kubeletExtraArgs: [{name: v, value: '1'}]}}}",
+			desired: "{joinConfiguration: {nodeRegistration: {kubeletExtraArgs: [{name: v, value: '2'}]}}}", replacing: []string{"spec.joinConfiguration.nodeRegistration.kubeletExtraArgs"}},
 		{name: "volumes and names of certificates", config: "{}", desired: kubeadm + "{apiServer: {certSANs: [a], extraVolumes: [{name: a}], extraArgs: [{name: v}]}}",
 			patch: kubeadm + "{apiServer: {extraArgs: [{name: v}]}}", replacing: []string{"apiServer.certSANs", "apiServer.extraVolumes"}},
 		{name: "a template of workers", kind: "KubeadmConfigTemplate", config: kubeadm + "{imageRepository: a}", desired: kubeadm + "{imageRepository: b}", patch: kubeadm + "{imageRepository: b}"},
