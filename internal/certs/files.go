@@ -140,15 +140,15 @@ func readFile(ctx context.Context, c client.Reader, namespace string, f bootstra
 	}
 	if d.Unreadable == "" {
 		var err error
-		if d.PEM, err = decode(content, f.Encoding); err != nil || len(d.PEM) == 0 {
+		if d.PEM, err = Decode(content, f.Encoding); err != nil || len(d.PEM) == 0 {
 			d.Unreadable = fmt.Sprintf("holds nothing that is encoded as %q", f.Encoding)
 		}
 	}
 	return d, nil
 }
 
-// decode undoes a file's encoding, as cloud-init does.
-func decode(content []byte, encoding bootstrapv1.Encoding) ([]byte, error) {
+// Decode undoes a file's encoding, as cloud-init does. What is more than 1 MiB when it is unpacked is an error.
+func Decode(content []byte, encoding bootstrapv1.Encoding) ([]byte, error) {
 	var err error
 	if encoding == bootstrapv1.Base64 || encoding == bootstrapv1.GzipBase64 {
 		if content, err = base64.StdEncoding.DecodeString(string(bytes.TrimSpace(content))); err != nil {
@@ -160,7 +160,10 @@ func decode(content []byte, encoding bootstrapv1.Encoding) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return io.ReadAll(io.LimitReader(r, mostUnpacked))
+		if content, err = io.ReadAll(io.LimitReader(r, mostUnpacked+1)); err == nil && len(content) > mostUnpacked {
+			return nil, fmt.Errorf("unpacked it has more than %d bytes", mostUnpacked)
+		}
+		return content, err
 	}
 	return content, nil
 }

@@ -40,7 +40,7 @@ func ofConfig(kcp *controlplanev1.KubeadmControlPlane, m Machine) []Difference {
 		delete(was, part)
 		delete(want, part)
 	}
-	return append(found, compare(spec, was, want)...)
+	return append(found, judgeFiles(compare(spec, was, want), m.Config.Spec.Files, &kcp.Spec.KubeadmConfigSpec)...)
 }
 
 // clusterConfiguration returns the ClusterConfiguration that a machine was made

@@ -37,6 +37,7 @@ var changeable = []changeableField{
 	{field: "spec.kubeadmConfigSpec.clusterConfiguration.imageRepository", why: "the static pods are rendered with it"},
 	{field: spec.field + "." + initPart + kubeletArgs, may: ofKubelet, why: "the kubelet is restarted with them"},
 	{field: spec.field + "." + joinPart + kubeletArgs, may: ofKubelet, why: "the kubelet is restarted with them"},
+	{field: spec.field + "." + filesPart, may: ofFile, why: "it is written, and all that could read it is restarted"},
 	{field: "spec.machineTemplate.spec.infrastructureRef.name", recorded: true, why: "what a machine was made from says nothing of how it goes on; new ones are made from the new template"},
 	{field: "spec.rollout.before.certificatesExpiryDays", why: "an upgrade renews the certificates"},
 }
@@ -107,6 +108,9 @@ type Goal struct {
 	Version         string       `json:"version,omitempty"`
 	KubeadmConfig   goalConfig   `json:"kubeadmConfigSpec,omitzero"`
 	MachineTemplate goalTemplate `json:"machineTemplate,omitzero"`
+
+	// files is what the files hold, and what decides which of them can be written; nil in a goal that was read: there it is not known.
+	files *bootstrapv1.KubeadmConfigSpec
 }
 
 // goalConfig is what of a kubeadmConfigSpec can be changed in place. Init and join are nil where nothing is known of kubelets.
@@ -114,6 +118,7 @@ type goalConfig struct {
 	ClusterConfiguration bootstrapv1.ClusterConfiguration `json:"clusterConfiguration,omitzero"`
 	InitConfiguration    *goalNode                        `json:"initConfiguration,omitempty"`
 	JoinConfiguration    *goalNode                        `json:"joinConfiguration,omitempty"`
+	Files                []goalFile                       `json:"files,omitempty"`
 }
 
 // goalNode is what of a node's own part can be changed in place.
@@ -148,6 +153,12 @@ func NewGoal(version string, of bootstrapv1.ClusterConfiguration, infrastructure
 	g := Goal{Version: version}
 	g.MachineTemplate.Spec.InfrastructureRef = infrastructure
 	copyChangeable(&g.KubeadmConfig.ClusterConfiguration, &of)
+	return g
+}
+
+// WithFiles returns the goal with the files of machines. It shares them with what they are from.
+func (g Goal) WithFiles(of *bootstrapv1.KubeadmConfigSpec) Goal {
+	g.files, g.KubeadmConfig.Files = of, goalFiles(of.Files)
 	return g
 }
 

@@ -80,7 +80,9 @@ func (t *Turn) updateInPlace(ctx context.Context, step plan.Step) error {
 	g := t.updateGroup()
 	if m := t.Machine(step.Machine); m != nil {
 		config, _ := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
-		g.Kubelet, _ = g.Goal.KubeletArgs(drift.Machine{Machine: m.Machine, Config: config})
+		parts := drift.Machine{Machine: m.Machine, Config: config}
+		g.Kubelet, _ = g.Goal.KubeletArgs(parts)
+		g.Files, _ = g.Goal.Files(parts)
 	}
 	return t.upgrades().Begin(ctx, g, all, behind, step.Machine, step.First)
 }
@@ -91,7 +93,33 @@ func (t *Turn) dropUpdate(ctx context.Context, step plan.Step) error {
 	if u == nil {
 		return fmt.Errorf("forgetting the update of Machine %s: there is none", step.Machine)
 	}
+	if err := t.doubtFiles(ctx, u); err != nil {
+		return err
+	}
 	return t.upgrades().Delete(ctx, u)
+}
+
+// doubtFiles has the machine of an upgrade that failed after the node was changed say that its files may be those of the upgrade.
+func (t *Turn) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error {
+	m := t.Machine(u.Spec.Machine.Name)
+	if m == nil || !inplace.Changed(u) {
+		return nil
+	}
+	config, ok := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
+	if !ok {
+		return nil
+	}
+	goal, whole := t.Updates.GoalOf(u, t.Kind.Goal(t))
+	after := config.DeepCopy()
+	if !whole || !goal.DoubtFiles(&after.Spec) {
+		return nil
+	}
+	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("noting in the KubeadmConfig of Machine %s that its files are not known: %w", m.Name, err)
+	}
+	m.Bootstrap = after
+	t.Memory.Parts.Expect(after, t.Facts.Now)
+	return nil
 }
 
 // recordUpdate has a machine's objects say what its upgrade made of it: the infrastructure's, the bootstrap object, and last the Machine itself, so that

@@ -72,6 +72,8 @@ type look struct {
 	env    upgradepod.Environment
 	wanted steps.Wanted
 	list   []steps.Step
+	// contents are what the files of the environment are to hold, in their order. They may be secret.
+	contents [][]byte
 }
 
 // errClosed: nothing is known of how the cluster is reached.
@@ -148,10 +150,29 @@ func (c *Controller) makePod(ctx context.Context, s *scope, w *look) error {
 			}
 		}
 	}
+	if err := w.makeFiles(ctx, u); err != nil {
+		return err
+	}
 	if _, err := w.set.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating pod %s: %w", pod.Name, err)
 	}
 	return c.count(ctx, s, w.wanted.Attempt)
+}
+
+// makeFiles hands over what files are to hold. What an earlier attempt was given may be another.
+func (w *look) makeFiles(ctx context.Context, u *upgradev1.NodeUpgrade) error {
+	held := upgradepod.Files(u, w.contents)
+	if held == nil {
+		return nil
+	}
+	secrets := w.set.CoreV1().Secrets(held.Namespace)
+	if err := secrets.Delete(ctx, held.Name, metav1.DeleteOptions{}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting secret %s: %w", held.Name, err)
+	}
+	if _, err := secrets.Create(ctx, held, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating secret %s: %w", held.Name, err)
+	}
+	return nil
 }
 
 // count notes the number of the pod that was made.
@@ -186,5 +207,6 @@ func (w *look) cleanUp(ctx context.Context, u *upgradev1.NodeUpgrade) error {
 	err1 := w.set.CoreV1().ServiceAccounts(upgradepod.Namespace).Delete(ctx, name, options)
 	err2 := w.set.RbacV1().ClusterRoleBindings().Delete(ctx, name, options)
 	err3 := w.set.RbacV1().ClusterRoles().Delete(ctx, name, options)
-	return errors.Join(client.IgnoreNotFound(err1), client.IgnoreNotFound(err2), client.IgnoreNotFound(err3))
+	err4 := w.set.CoreV1().Secrets(upgradepod.Namespace).Delete(ctx, name, options)
+	return errors.Join(client.IgnoreNotFound(err1), client.IgnoreNotFound(err2), client.IgnoreNotFound(err3), client.IgnoreNotFound(err4))
 }

@@ -17,7 +17,7 @@ import (
 // Goal implements group.Kind.
 func (*Kind) Goal(t *group.Turn) drift.Goal {
 	spec := of(t).Spec
-	return drift.NewGoal(spec.Version, spec.KubeadmConfigSpec.ClusterConfiguration, spec.MachineTemplate.Spec.InfrastructureRef).WithKubelets(spec.KubeadmConfigSpec)
+	return drift.NewGoal(spec.Version, spec.KubeadmConfigSpec.ClusterConfiguration, spec.MachineTemplate.Spec.InfrastructureRef).WithKubelets(spec.KubeadmConfigSpec).WithFiles(&spec.KubeadmConfigSpec)
 }
 
 // Record implements group.Kind. The upgrade has renewed the certificates: when they expire is written anew, and not taken away until
@@ -42,6 +42,7 @@ func (*Kind) Record(ctx context.Context, t *group.Turn, m *group.Machine, after 
 		written.Spec.ClusterConfiguration = record
 	}
 	goal.RecordKubelet(&written.Spec)
+	goal.RecordFiles(&written.Spec)
 	if err := t.Client.Patch(ctx, written, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("recording the update of Machine %s in its KubeadmConfig: %w", m.Name, err)
 	}

@@ -251,6 +251,74 @@ func TestKubeletArgs(t *testing.T) {
 	}
 }
 
+// TestFiles: a file is changed in place, and the machines say so afterwards, but for a secret file in nothing else. One that is taken away takes another machine.
+func TestFiles(t *testing.T) {
+	w := grown(t, 1)
+	before := w.machineNames()
+	set := func(content string) {
+		w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Spec.InPlace.Policy = controlplanev1.InPlaceOnly
+			kcp.Spec.KubeadmConfigSpec.Files = []bootstrapv1.File{{Path: "/etc/kubernetes/audit.yaml", Content: content}, {Path: "/etc/other", Content: "stays"}}
+		})
+	}
+	for n, content := range []string{"hunter1", "hunter2"} {
+		set(content)
+		for range 3 {
+			w.step()
+		}
+		u := w.underway()
+		if len(u.Spec.Files) != 2-n || u.Spec.Files[0].Path != "/etc/kubernetes/audit.yaml" {
+			t.Fatalf("%+v", u.Spec.Files)
+		}
+		for _, g := range w.groupUpgrades() {
+			if strings.Contains(g.Spec.ControlPlaneSpecData, "hunter") {
+				t.Errorf("%s", g.Spec.ControlPlaneSpecData)
+			}
+		}
+		w.endUpgrade(u, upgradev1.Done)
+		if p := w.step(); p.Reason != "AsWanted" || !slices.Equal(w.machineNames(), before) {
+			t.Fatalf("%+v, %v", p, w.machineNames())
+		}
+	}
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.KubeadmConfigSpec.Files = nil })
+	if p := w.step(); p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "files[/etc/kubernetes/audit.yaml]") || !strings.Contains(p.Message, "what was there before") {
+		t.Fatalf("%+v", p)
+	}
+}
+
+// TestFilesInDoubt: an upgrade that failed after its node was changed leaves files of which nobody knows what they hold: the next one writes them, also where it wants
+// what was there before.
+func TestFilesInDoubt(t *testing.T) {
+	w := grown(t, 1)
+	set := func(content, version string) {
+		w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Spec.InPlace.Policy, kcp.Spec.Version = controlplanev1.InPlaceOnly, version
+			kcp.Spec.KubeadmConfigSpec.Files = []bootstrapv1.File{{Path: "/etc/a", Content: content}}
+		})
+	}
+	set("1", "v1.36.3")
+	w.step()
+	w.endUpgrade(w.underway(), upgradev1.Done)
+	w.step()
+	set("2", "v1.37.0")
+	for range 3 {
+		w.step()
+	}
+	u := w.underway()
+	conditions.Set(u, metav1.Condition{Type: string(steps.Swap), Status: metav1.ConditionTrue, Reason: upgradev1.Done})
+	w.endUpgrade(u, upgradev1.Failed)
+	if p := w.step(); p.Reason != "UpdateFailed" {
+		t.Fatalf("%+v", p)
+	}
+	set("1", "v1.37.1")
+	for range 3 {
+		w.step()
+	}
+	if u := w.underway(); len(u.Spec.Files) != 1 || u.Spec.KubernetesVersion != "v1.37.1" {
+		t.Errorf("%+v", u.Spec)
+	}
+}
+
 // TestTemplateOnly: where only the template of the infrastructure is another one, nothing is done on a node.
 func TestTemplateOnly(t *testing.T) {
 	w := grown(t, 3)

@@ -62,6 +62,8 @@ type Wanted struct {
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// Kubelet is what of the kubelet's arguments changes.
 	Kubelet KubeletArguments `json:"kubelet,omitzero"`
+	// Files are the user's that the node is to have. What they hold is in FilesDir, by FileKey.
+	Files []File `json:"files,omitempty"`
 	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
 	Patches string `json:"patches,omitempty"`
 	// First: it is the first node of its control plane, so that what the cluster has once is brought up to date with it.

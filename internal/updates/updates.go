@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/labels/format"
@@ -144,6 +145,8 @@ type Group struct {
 	Goal drift.Goal
 	// Kubelet is what the goal says of the arguments of the kubelet of the machine that is next.
 	Kubelet drift.KubeletArgs
+	// Files are those of the goal that the machine that is next does not have.
+	Files []bootstrapv1.File
 }
 
 // ControlPlaneUpgrade returns the object that the upgrades of the machines belong to.
@@ -179,6 +182,9 @@ func (g Group) NodeUpgrade(parent *upgradev1.ControlPlaneUpgrade, machine string
 			NodeType:          upgradev1.ControlPlane,
 			Kubelet:           kubelet(g.Kubelet),
 		},
+	}
+	for _, f := range g.Files {
+		made.Spec.Files = append(made.Spec.Files, upgradev1.NodeUpgradeFile{Path: f.Path, Hash: drift.FileHash(f)})
 	}
 	if first {
 		made.Spec.FirstNodeToBeUpgraded = ptr.To(true)

@@ -61,6 +61,11 @@ func TestMade(t *testing.T) {
 	}
 	with := group
 	with.Kubelet = drift.KubeletArgs{Extra: []bootstrapv1.Arg{{Name: "v", Value: ptr.To("4")}, {Name: "b"}}, Removed: []string{"a"}}
+	with.Files = []bootstrapv1.File{{Path: "/a", Content: "hunter2"}}
+	files := with.NodeUpgrade(p, "m1", true).Spec.Files
+	if len(files) != 1 || files[0] != (upgradev1.NodeUpgradeFile{Path: "/a", Hash: drift.FileHash(with.Files[0])}) {
+		t.Errorf("%+v", files)
+	}
 	k := with.NodeUpgrade(p, "m1", true).Spec.Kubelet
 	if len(k.ExtraArgs) != 2 || k.ExtraArgs[0].Name != "v" || *k.ExtraArgs[0].Value != "4" || *k.ExtraArgs[1].Value != "" || len(k.RemovedArgs) != 1 || k.RemovedArgs[0] != "a" {
 		t.Errorf("%+v", k)

@@ -185,7 +185,7 @@ func (d *decision) begin() Outcome {
 
 // waitFor waits for what is in the way, and gives up when that has been there for long: whoever follows an upgrade must see an end of it.
 func (d *decision) waitFor(o Obstacle) Outcome {
-	limits := map[string]time.Duration{upgradev1.WaitingForImages: imagesTimeout, upgradev1.WaitingForMachine: startTimeout, upgradev1.WaitingForUpgrader: startTimeout}
+	limits := map[string]time.Duration{upgradev1.WaitingForImages: imagesTimeout, upgradev1.WaitingForMachine: startTimeout, upgradev1.WaitingForFiles: startTimeout, upgradev1.WaitingForUpgrader: startTimeout}
 	limit, limited := limits[o.Reason]
 	was := conditions.Get(d.Upgrade, upgradev1.Progressing)
 	if limited && was != nil && was.Reason == o.Reason && d.Now.Sub(was.LastTransitionTime.Time) > limit {

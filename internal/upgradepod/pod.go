@@ -55,6 +55,8 @@ type Environment struct {
 	SingleNode, StackedEtcd bool
 	// Image is the upgrader's.
 	Image string
+	// Files are the user's that the node is to have.
+	Files []steps.File
 }
 
 // Wanted is what the steps of an attempt are told.
@@ -73,6 +75,7 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 		DrainTimeoutSeconds:  ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0),
 		VerifyTimeoutSeconds: ptr.Deref(u.Spec.VerifyTimeoutSeconds, 0),
 	}
+	w.Files = e.Files
 	w.Kubelet.RemovedArgs = u.Spec.Kubelet.RemovedArgs
 	for _, argument := range u.Spec.Kubelet.ExtraArgs {
 		w.Kubelet.ExtraArgs = append(w.Kubelet.ExtraArgs, steps.Argument{Name: argument.Name, Value: ptr.Deref(argument.Value, "")})
@@ -125,11 +128,43 @@ func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image
 		EnableServiceLinks:            ptr.To(false),
 		AutomountServiceAccountToken:  ptr.To(false),
 	}}
+	if len(wanted.Files) > 0 {
+		mountFiles(u, pod)
+	}
 	pod.Labels[AttemptLabel] = strconv.Itoa(int(wanted.Attempt))
 	if len(steps.Permissions(list)) > 0 {
 		pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = Name(u), ptr.To(true)
 	}
 	return pod, nil
+}
+
+// filesVolume is the volume with what files are to hold.
+const filesVolume = "files"
+
+// mountFiles has the step that stages files read what they are to hold. No other step sees it.
+func mountFiles(u *upgradev1.NodeUpgrade, pod *corev1.Pod) {
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: filesVolume, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: Name(u), DefaultMode: ptr.To(int32(0o400))},
+	}})
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if containers[i].Name == steps.Backup.Container() {
+				containers[i].VolumeMounts = []corev1.VolumeMount{{Name: filesVolume, MountPath: steps.FilesDir, ReadOnly: true}}
+			}
+		}
+	}
+}
+
+// Files is the secret with what the files of an upgrade are to hold, in the order of steps.Wanted.Files; nil: there are none.
+func Files(u *upgradev1.NodeUpgrade, contents [][]byte) *corev1.Secret {
+	if len(contents) == 0 {
+		return nil
+	}
+	held := &corev1.Secret{ObjectMeta: meta(u), Immutable: ptr.To(true), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{}}
+	for i, content := range contents {
+		held.Data[steps.FileKey(i)] = content
+	}
+	return held
 }
 
 // Rights are the ServiceAccount of a pod, and what it may do: what the steps need beside what the node itself may. Nil: they need nothing.

@@ -87,6 +87,36 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// TestFiles: what files are to hold is in a secret that only the step that stages them sees, and in nothing else.
+func TestFiles(t *testing.T) {
+	u := upgradeOf("", 0)
+	wanted := Wanted(u, Environment{Node: "n1", Files: []steps.File{{Path: "/a", Owner: "me", Permissions: "0600"}, {Path: "/b"}}}, 1)
+	list, err := steps.List(steps.Node{}, wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, err := Pod(u, wanted, list, "i")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := Files(u, [][]byte{[]byte("hunter0"), []byte("hunter1")})
+	if held.Name != Name(u) || held.Namespace != pod.Namespace || !*held.Immutable || len(held.Data) != 2 || string(held.Data[steps.FileKey(1)]) != "hunter1" {
+		t.Errorf("%+v", held)
+	}
+	if v := pod.Spec.Volumes; len(v) != 1 || v[0].Secret.SecretName != held.Name || *v[0].Secret.DefaultMode != 0o400 {
+		t.Errorf("%+v", v)
+	}
+	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+		if (len(c.VolumeMounts) == 1) != (c.Name == "backup") || len(c.VolumeMounts) == 1 && (c.VolumeMounts[0].MountPath != steps.FilesDir || !c.VolumeMounts[0].ReadOnly || c.VolumeMounts[0].Name != pod.Spec.Volumes[0].Name) {
+			t.Errorf("%s: %+v", c.Name, c.VolumeMounts)
+		}
+	}
+	wanted.Files = nil
+	if pod, err := Pod(u, wanted, list, "i"); err != nil || len(pod.Spec.Volumes) > 0 || Files(u, nil) != nil {
+		t.Errorf("without files: %+v, %v", pod, err)
+	}
+}
+
 // TestName: a pod's name is also its host name, and names that are cut stay different.
 func TestName(t *testing.T) {
 	u := upgradeOf("", 0)

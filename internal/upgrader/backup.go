@@ -16,6 +16,9 @@ func (n *node) backup(ctx context.Context) (string, error) {
 	if err := n.stageKubeletFlags(ctx); err != nil {
 		return "", err
 	}
+	if _, err := n.stageFiles(); err != nil {
+		return "", err
+	}
 	files, err := n.saveFiles()
 	if err != nil {
 		return "", err
@@ -52,7 +55,7 @@ func (n *node) saveFiles() (int, error) {
 		if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := copyFile(target, filepath.Join(n.saved(), target)); err != nil {
+		if err := copyOwned(target, filepath.Join(n.saved(), target)); err != nil {
 			return 0, err
 		}
 		count++

@@ -18,8 +18,13 @@ func beside(target string) string {
 	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".quorate-upgrade")
 }
 
-// copyFile copies a file whole or not at all, with its permissions and owner, and makes sure that it outlives a crash of the node.
-func copyFile(source, target string) error {
+// copyFile copies a file whole or not at all, with its permissions, and makes sure that it outlives a crash of the node. The copy is root's.
+func copyFile(source, target string) error { return copyTo(source, target, false) }
+
+// copyOwned is copyFile for files of the node, with their owners.
+func copyOwned(source, target string) error { return copyTo(source, target, true) }
+
+func copyTo(source, target string, owned bool) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return fmt.Errorf("copying %s: %w", source, err)
 	}
@@ -38,6 +43,9 @@ func copyFile(source, target string) error {
 		return fmt.Errorf("copying %s: %w", source, err)
 	}
 	_, err = io.Copy(out, in)
+	if err == nil && owned {
+		err = out.Chown(owners(info))
+	}
 	if err == nil {
 		err = out.Chmod(info.Mode().Perm())
 	}
@@ -125,7 +133,7 @@ func linkOrCopy(source, target string) error {
 	if os.Link(source, target) == nil {
 		return nil
 	}
-	return copyFile(source, target)
+	return copyOwned(source, target)
 }
 
 // removeFile removes a file, if it is there.
@@ -170,13 +178,29 @@ func (l layout) replace() error {
 	return syncFolders(files)
 }
 
+// alike reports whether two files have the same content, owner and permissions. A file that is not there is like none.
+func alike(a, b string) (bool, error) {
+	equal, err := same(a, b)
+	if err != nil || !equal {
+		return false, err
+	}
+	first, errA := os.Stat(a)
+	second, errB := os.Stat(b)
+	if err := errors.Join(errA, errB); err != nil {
+		return false, fmt.Errorf("comparing files: %w", err)
+	}
+	uidA, gidA := owners(first)
+	uidB, gidB := owners(second)
+	return first.Mode().Perm() == second.Mode().Perm() && uidA == uidB && gidA == gidB, nil
+}
+
 // install has a copy of source at target.
 func (l layout) install(source, target string) error {
-	equal, err := same(source, target)
+	equal, err := alike(source, target)
 	if err != nil || equal {
 		return err
 	}
-	return copyFile(source, target)
+	return copyOwned(source, target)
 }
 
 // restore puts the backup back, and takes away what there was not before.

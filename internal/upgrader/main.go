@@ -161,6 +161,8 @@ type node struct {
 	out    io.Writer
 	// journal is what the node remembers of this upgrade.
 	journal steps.Journal
+	// held says why a file of the user's is not written; nil: steps.HeldFile.
+	held func(path string) string
 }
 
 // say prints a line.

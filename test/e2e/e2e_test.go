@@ -63,6 +63,7 @@ var lives = []struct {
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},
+	{"inplace-args", inplaceArgs},
 	{"inplace-rollback", inplaceRollback},
 	{"inplace-workers", inplaceWorkers},
 	{"inplace-upstream", inplaceUpstream},

@@ -247,6 +247,13 @@ func (e *environment) nothingLeft(t *testing.T, name string) {
 		for i := range pods.Items {
 			left = append(left, pods.Items[i].Name)
 		}
+		secrets, err := c.CoreV1().Secrets("kube-system").List(ctx, listAll)
+		if err != nil {
+			return err.Error()
+		}
+		for i := range secrets.Items {
+			left = append(left, secrets.Items[i].Name)
+		}
 		accounts, err := c.CoreV1().ServiceAccounts("kube-system").List(ctx, listAll)
 		if err != nil {
 			return err.Error()

@@ -21,14 +21,15 @@ var pure = map[string]string{
 	"internal/version":    "cmp fmt strconv strings",
 	"internal/pki":        "crypto crypto/ecdsa crypto/rsa crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "quorum " + ours + "version",
-	"internal/steps":      "encoding/json fmt slices strings " + ours + "version",
+	"internal/steps":      "encoding/json fmt path slices strconv strings " + ours + "version",
 	"internal/forecast":   "fmt regexp slices strconv strings time " + ours + "plan " + ours + "quorum " + ours + "version",
 	"internal/workerplan": "fmt slices strings time " + ours + "plan",
 	"internal/upgradepod": `cmp crypto/sha256 encoding/json fmt strconv strings time
 		k8s.io/api/core/v1 k8s.io/api/rbac/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/util/conditions
 		` + module + "api/upgrade/v1alpha1 " + ours + "plaintext " + ours + "steps",
-	"internal/updates": `cmp slices time k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr sigs.k8s.io/cluster-api/api/core/v1beta2
+	"internal/updates": `cmp slices time k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
+		sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/conditions sigs.k8s.io/cluster-api/util/labels/format
 		` + module + "api/upgrade/v1alpha1 " + ours + "drift " + ours + "plan " + ours + "steps " + ours + "upgradepod",
 	"internal/history": `crypto/sha256 encoding/hex encoding/json errors maps slices strings time
@@ -46,7 +47,7 @@ var pure = map[string]string{
 		sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2
 		sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/labels/format
-		` + module + "api/controlplane/v1beta2 " + module + "api/etcdcluster/v1alpha1 " + ours + "version",
+		` + module + "api/controlplane/v1beta2 " + module + "api/etcdcluster/v1alpha1 " + ours + "steps " + ours + "version",
 }
 
 // clocks are what a pure package may not use of a package that it may import.

@@ -77,6 +77,8 @@ const (
 	WaitingForNode = "WaitingForNode"
 	// WaitingForUpgrader: it is not known which image upgrades a node to the version.
 	WaitingForUpgrader = "WaitingForUpgrader"
+	// WaitingForFiles: a secret that a file of the control plane refers to is not there.
+	WaitingForFiles = "WaitingForFiles"
 	// WaitingForMachine: the Machine, its Node or its cluster's API server is not there.
 	WaitingForMachine = "WaitingForMachine"
 	// Running: the upgrader works on the node.

@@ -87,6 +87,21 @@ type NodeUpgradeKubelet struct {
 	RemovedArgs []string `json:"removedArgs,omitempty"`
 }
 
+// NodeUpgradeFile names a file of the kubeadmConfigSpec of the Machine's KubeadmControlPlane.
+type NodeUpgradeFile struct {
+	// path is the file's on the node.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Path string `json:"path,omitempty"`
+	// hash identifies all that the control plane said of the file when the upgrade was made, or of where its content is. If it says something else by the time
+	// the upgrade begins, that fails.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Hash string `json:"hash,omitempty"`
+}
+
 // NodeUpgradeSpec is what one node shall run. It cannot be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a NodeUpgrade cannot be changed: delete it, and create another"
@@ -116,6 +131,13 @@ type NodeUpgradeSpec struct {
 	// kubelet says which arguments of the kubelet change. Without it they stay as they are.
 	// +optional
 	Kubelet NodeUpgradeKubelet `json:"kubelet,omitempty,omitzero"`
+	// files are those of the control plane that are written on the node. What they hold is not here, as it may be secret.
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=200
+	Files []NodeUpgradeFile `json:"files,omitempty"`
 	// drain says whether pods leave the node before.
 	// +optional
 	Drain DrainSpec `json:"drain,omitempty,omitzero"`

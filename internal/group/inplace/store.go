@@ -45,6 +45,9 @@ type (
 // Fact is what a decision may know of a machine's NodeUpgrade; nil: it has none. goal is what is wanted now.
 func Fact(u *NodeUpgrade, goal drift.Goal) plan.Update { return updates.Fact(u, goal) }
 
+// Changed reports whether a node that is not upgraded may run something else than before.
+func Changed(u *NodeUpgrade) bool { return updates.Changed(u) }
+
 // Store reaches the objects of one cluster's upgrades. Client reads from the cache and writes; APIReader reads from the API server.
 type Store struct {
 	Client    client.Client
