@@ -9,14 +9,14 @@ func checkRefused(o Observed, s Step) error {
 	if !o.Want.isRefused() {
 		return nil
 	}
-	marked, _ := machineNamed(o, s.Machine)
+	on, _ := machineNamed(o, s.Machine)
 	replaces := r.Replaceable && o.Group.Initialized && o.Group.Repairing
 	allowed := true
 	switch s.Verb {
 	case Delete:
-		allowed = r.Replaceable && marked.isMarked()
+		allowed = r.Replaceable && on.isMarked()
 	case UpdateInPlace:
-		allowed = false
+		allowed = on.Update.Unfinished
 	case Create, StartBootstrap:
 		allowed = replaces
 	case Write:

@@ -12,6 +12,9 @@ func checkUpdate(o Observed, s Step) error {
 	if err != nil {
 		return err
 	}
+	if m.Update.Unfinished {
+		return checkFinish(o, m)
+	}
 	if err := checkApproved(o, m.Name+" would be changed in place"); err != nil {
 		return err
 	}
@@ -37,6 +40,20 @@ func checkUpdate(o Observed, s Step) error {
 	return checkStandIns(o, m)
 }
 
+// checkFinish allows a beginning that was cut off to be made whole: the machine counts as updated already. None of another machine may be under way.
+func checkFinish(o Observed, m Machine) error {
+	other := beingUpdated(o, m.Name)
+	switch {
+	case m.Deleting || o.Group.Deleting:
+		return fmt.Errorf("%s is leaving", m.Name)
+	case m.Update.State != UpdateUnderway:
+		return fmt.Errorf("the update of %s is not under way", m.Name)
+	case other != "":
+		return fmt.Errorf("%s is updated in place: one at a time", other)
+	}
+	return nil
+}
+
 // checkChangeable: the user wants the machine to be changed in place, and it can be.
 func checkChangeable(o Observed, m Machine) error {
 	switch {
@@ -50,6 +67,8 @@ func checkChangeable(o Observed, m Machine) error {
 		return errors.New("machines of this kind are not updated in place")
 	case !m.isOutdated():
 		return fmt.Errorf("%s is as wanted", m.Name)
+	case m.isUnanswered():
+		return fmt.Errorf("nobody knows whether %s can be changed in place: %s", m.Name, m.Unanswered)
 	case m.needsReplacement():
 		return fmt.Errorf("%s cannot be changed in place: %s", m.Name, m.NeedsReplacement)
 	case !m.isUp():

@@ -31,7 +31,7 @@ import (
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   U somebody changes it in place
 // H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
-// R what is outdated cannot be changed in place   Ww its update in place is under way, Wd is done, Wf failed, S is for another spec, T has left the node changed
+// R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in part, Wd is done, Wf failed, S is for another spec, T has left the node changed
 // F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
@@ -41,9 +41,9 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGHRSTL-]|W[wdf]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGHRSTLQ-]|W[wbdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
-	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wdf]|!!|!-|A\?|.`)
+	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
 )
 
 func parse(line string) (Observed, error) {
@@ -185,6 +185,7 @@ var (
 // updates are those in place that a machine may have.
 var updates = map[string]Update{
 	"Ww": {State: UpdateUnderway, Message: "step swap"},
+	"Wb": {State: UpdateUnderway, Message: "its infrastructure is not marked", Unfinished: true},
 	"Wd": {State: UpdateDone, Message: "v1.36.3"},
 	"Wf": {State: UpdateFailed, Message: "step swap: kube-apiserver did not become ready; the node was put back"},
 }
@@ -269,6 +270,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Updating = "kubelet v1.36.3"
 		case 'R':
 			m.NeedsReplacement = "infrastructure template"
+		case 'Q':
+			m.Unanswered = "Runtime Extension metal does not answer"
 		case 'W':
 			m.Update = updates[k]
 		case 'L':

@@ -207,6 +207,9 @@ type Machine struct {
 	Outdated string `json:"outdated,omitempty"`
 	// NeedsReplacement names those fields, of what is Outdated, that cannot be changed in place, for people; empty: all can be.
 	NeedsReplacement string `json:"needsReplacement,omitempty"`
+	// Unanswered says why it is not known whether what is Outdated can be changed in place: who would change it has not said so. Until then the machine is
+	// neither changed nor replaced for it; empty: it is known.
+	Unanswered string `json:"unanswered,omitempty"`
 	// Update is the machine's update in place; the zero value: there is none, or it is recorded.
 	Update Update `json:"update,omitzero"`
 	// Gate names a readiness gate of the user's that is not passed; empty: none.
@@ -251,6 +254,9 @@ func (m Machine) isOutdated() bool { return m.Outdated != "" }
 // needsReplacement: something of what is outdated cannot be changed in place.
 func (m Machine) needsReplacement() bool { return m.NeedsReplacement != "" }
 
+// isUnanswered: nobody knows whether what is outdated can be changed in place.
+func (m Machine) isUnanswered() bool { return m.Unanswered != "" }
+
 // isMarked: a health check, or a person, wants it replaced.
 func (m Machine) isMarked() bool { return m.Marked != "" }
 
@@ -260,6 +266,8 @@ type Update struct {
 	State UpdateState `json:"state,omitempty"`
 	// Message says the same to a person: the step that is under way or failed, why, and what to do.
 	Message string `json:"message,omitempty"`
+	// Unfinished: its beginning was cut off, and nobody carries it out before it is begun in full.
+	Unfinished bool `json:"unfinished,omitempty"`
 	// Obsolete: it is for another spec than the one that is wanted now.
 	Obsolete bool `json:"obsolete,omitempty"`
 	// Changed: it failed after the node was changed, and the node was not put back. While the objects say otherwise, only another

@@ -85,8 +85,9 @@ var rules = []rule{
 	},
 	{
 		name: "follow update",
-		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it: its member and its API server count as down, and it comes back or is rolled back in time. What is being deleted has gone on above. A machine that is updated and marked is replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
+		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it: its member and its API server count as down, and it comes back or is rolled back in time. A beginning that was cut off is made whole. What is being deleted has gone on above. A machine that is updated and marked is replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
 		gives: []Reason{
+			{"UpdatingInPlace", UpdateInPlace, "the beginning of an update was cut off, and is made whole"},
 			{"UpdatingInPlace", Wait, "a machine is updated in place"},
 			{"UpdateFailed", Wait, "an update failed, and the API server does not answer"},
 		},
@@ -286,6 +287,7 @@ var rules = []rule{
 			{"ApprovalRequired", Wait, "machines are to be replaced or changed in place, and a person must approve that first"},
 			{"UpdatesPaused", Wait, "machines are to be changed in place, and a person holds that between two of them"},
 			{"CannotUpdateInPlace", Wait, "the policy is Only, and what is outdated cannot be changed in place"},
+			{"UpdaterUnanswered", Wait, "whoever updates machines in place has not said whether it can, and nothing is replaced before"},
 			{"UpdatedElsewhere", Wait, "the policy is External, and machines are outdated"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},

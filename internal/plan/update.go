@@ -39,6 +39,8 @@ func followUpdate(s *state) opinion {
 		case !m.isUpdating():
 		case m.isMarked() && !m.Deleting && s.cannotReplace(m) == "":
 			return pass("%s is updated in place, and is to be replaced all the same: %s", m.Name, m.Marked)
+		case m.Update.Unfinished && !m.Deleting:
+			return do(Step{Verb: UpdateInPlace, Machine: m.Name}, "UpdatingInPlace", "the update of %s was begun, and not in full: %s", m.Name, m.Update.Message)
 		default:
 			return wait("UpdatingInPlace", "%s is updated in place: %s", m.Name, m.Update.Message)
 		}
@@ -172,14 +174,19 @@ func (s *state) isReplaced(m *machine) bool {
 	case InPlaceNever:
 		return m.isOutdated()
 	case InPlacePreferred:
-		return m.isOutdated() && s.cannotChange(m) != ""
+		return m.isOutdated() && s.cannotChange(m) != "" && !s.isUndecided(m)
 	}
 	return false
 }
 
+// isUndecided: whether a machine is changed in place or replaced is not known yet.
+func (s *state) isUndecided(m *machine) bool {
+	return s.Policy.InPlace.Ours() && m.isOutdated() && m.isUp() && m.isUnanswered()
+}
+
 // isChangedInPlace: a machine is outdated, and becomes what is wanted without being replaced.
 func (s *state) isChangedInPlace(m *machine) bool {
-	return s.Policy.InPlace.Ours() && m.isOutdated() && s.cannotChange(m) == ""
+	return s.Policy.InPlace.Ours() && m.isOutdated() && s.cannotChange(m) == "" && !s.isUndecided(m)
 }
 
 // cannotChange says what of an outdated machine cannot be changed in place; empty: all can.
@@ -226,11 +233,13 @@ func (s *state) waitForUpdates() opinion {
 	if todo := s.those(s.isChangedInPlace); s.Group.UpdatesPaused && len(todo) > 0 {
 		return wait("UpdatesPaused", "%s to be changed in place, and a person holds that", count(len(todo), "machine"))
 	}
-	var cannot, elsewhere []string
+	var cannot, unanswered, elsewhere []string
 	for _, m := range s.behind() {
 		switch why := s.cannotChange(m); {
 		case s.Policy.InPlace == InPlaceExternal:
 			elsewhere = append(elsewhere, m.Name+": "+m.Outdated)
+		case s.isUndecided(m):
+			unanswered = append(unanswered, m.Name+": "+m.Unanswered)
 		case s.Policy.InPlace == InPlaceOnly && why != "":
 			cannot = append(cannot, m.Name+": "+why)
 		}
@@ -238,6 +247,8 @@ func (s *state) waitForUpdates() opinion {
 	switch {
 	case len(cannot) > 0:
 		return wait("CannotUpdateInPlace", "%s; with the policy %s nothing is replaced: change it back, or delete the Machine", strings.Join(cannot, "; "), InPlaceOnly)
+	case len(unanswered) > 0:
+		return wait("UpdaterUnanswered", "it is not known what can be changed in place, and nothing is replaced before: %s", strings.Join(unanswered, "; "))
 	case len(elsewhere) > 0:
 		return wait("UpdatedElsewhere", "somebody else updates machines in place: %s", strings.Join(elsewhere, "; "))
 	}
