@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
 	{"internal/plan", "internal/cloudinit", "internal/joinfailure", "internal/hostcheck", "internal/steps"},
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer", "internal/upgradepod", "internal/upgrader", "internal/workerplan", "internal/runtimeclient"},
-	{"internal/updates", "internal/forecast", "internal/history"},
+	{"internal/updates", "internal/updatehooks", "internal/forecast", "internal/history"},
 	{"internal/group", "internal/etcdadm"},
 	{"internal/stacked", "internal/machines", "internal/etcdcluster", "internal/admission", "internal/sandbox", "internal/nodeupgrade", "internal/workerupgrade", "internal/extension"},
 	{"internal/local"},

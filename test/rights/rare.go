@@ -10,6 +10,7 @@ const (
 	infrastructure = "infrastructure.cluster.x-k8s.io"
 	etcdCluster    = "etcdcluster.cluster.x-k8s.io"
 	upgrade        = "upgrade.cluster.x-k8s.io"
+	runtimeHooks   = "runtime.cluster.x-k8s.io"
 )
 
 // rare are the grants of Quorate's role that the making and the repair of a control plane may go without, each with what
@@ -48,6 +49,8 @@ var rare = map[Right]string{
 	{"delete", etcdCluster, "etcdclusters"}:                     "a Cluster with an EtcdCluster is deleted",
 	{"delete", controlPlane, "kubeadmcontrolplanes"}:            "a Cluster with an EtcdCluster is deleted, whose control plane goes first",
 	{"delete", controlPlane, "controlplanes"}:                   "a Cluster with an EtcdCluster is deleted, whose control plane goes first",
+	{"list", runtimeHooks, "extensionconfigs"}:                  "machines are changed in place by a Runtime Extension of others",
+	{"get", "", "namespaces"}:                                   "an ExtensionConfig of others has a namespaceSelector",
 	{"create", upgrade, "nodeupgrades"}:                         "a machine is upgraded in place",
 	{"patch", upgrade, "nodeupgrades"}:                          "a machine is upgraded in place",
 	{"patch", upgrade, "nodeupgrades/status"}:                   "a machine is upgraded in place",
