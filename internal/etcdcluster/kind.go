@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/drift"
@@ -145,6 +146,9 @@ func wanted(t *group.Turn) drift.Wanted {
 
 // Goal implements group.Kind: machines that have no Nodes are not changed in place.
 func (*Kind) Goal(*group.Turn) drift.Goal { return drift.Goal{} }
+
+// Desired implements group.Kind.
+func (*Kind) Desired(_ *group.Turn, m *group.Machine) client.Object { return m.Bootstrap }
 
 // Record implements group.Kind.
 func (*Kind) Record(_ context.Context, _ *group.Turn, m *group.Machine, _ *clusterv1.Machine, _ drift.Goal) error {

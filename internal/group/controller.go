@@ -57,6 +57,8 @@ type Controller struct {
 
 	// Keys limits the turns that make keys at the same time.
 	Keys KeyMakers
+	// Once: it looks once, writes nothing, and waits for what it asks.
+	Once bool
 	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.
 	Wakes chan event.GenericEvent
 }

@@ -67,6 +67,9 @@ func (t *Turn) remove(ctx context.Context, step plan.Step) error {
 	if target == nil {
 		return fmt.Errorf("deleting Machine %s: it is not one of %s", name, t.Object.GetName())
 	}
+	if err := t.confirmReplaced(ctx, target, step); err != nil {
+		return err
+	}
 	if step.Repair {
 		if err := t.noteRepair(ctx, step); err != nil {
 			return err

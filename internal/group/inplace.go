@@ -49,7 +49,11 @@ func (t *Turn) addUpdate(m *Machine) {
 		return
 	}
 	facts := m.Facts
-	if t.Facts.Policy.InPlace != plan.InPlaceNever {
+	if u, ours := inplace.ExtensionFact(m.Machine); ours {
+		facts.Update, facts.Updating = u, ""
+		return
+	}
+	if t.Facts.Policy.InPlace != plan.InPlaceNever && !t.byExtension() {
 		facts.NeedsReplacement = Cut(m.Drift.ReplacingText(), longestDrift)
 	}
 	found, noted := t.Updates.Verified(m.Name)
@@ -65,11 +69,14 @@ func (t *Turn) addUpdate(m *Machine) {
 // isOnlyRecorded reports whether a machine is outdated only in what no node knows of, such as the template of its infrastructure: its objects
 // are to say what is wanted, and that is all.
 func (t *Turn) isOnlyRecorded(m *Machine) bool {
-	return t.Facts.Policy.InPlace.Ours() && m.Node != nil && m.Drift.Outdated() && !m.Drift.OnNode() && !m.Facts.Deleting
+	return t.Facts.Policy.InPlace.Ours() && !t.byExtension() && m.Node != nil && m.Drift.Outdated() && !m.Drift.OnNode() && !m.Facts.Deleting
 }
 
 // updateInPlace begins the upgrade of a machine.
 func (t *Turn) updateInPlace(ctx context.Context, step plan.Step) error {
+	if m := t.Machine(step.Machine); m != nil && t.isByExtension(m) {
+		return t.beginExtension(ctx, m)
+	}
 	var all, behind []string
 	for _, m := range t.Machines {
 		all = append(all, m.Name)
@@ -128,6 +135,9 @@ func (t *Turn) recordUpdate(ctx context.Context, step plan.Step) error {
 	m := t.Machine(step.Machine)
 	if m == nil {
 		return fmt.Errorf("recording the update of Machine %s: it is not one of %s", step.Machine, t.Object.GetName())
+	}
+	if _, ours := inplace.ExtensionGoalOf(m.Machine); ours {
+		return t.endExtension(ctx, m)
 	}
 	goal, whole := t.Kind.Goal(t), true
 	u := t.Updates.Of(m.Name)

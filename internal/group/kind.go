@@ -82,6 +82,8 @@ type Kind interface {
 	InPlace(t *Turn, m *Machine) drift.Changes
 	// Goal is what machines are brought to where they are changed in place.
 	Goal(t *Turn) drift.Goal
+	// Desired is the bootstrap object of a machine as it is once the machine is as wanted; the one that it has where none of that can be said, or it has none.
+	Desired(t *Turn, m *Machine) client.Object
 	// Record has a machine's bootstrap object, and the Machine itself, after, which is written next, say that it was brought to a goal in place.
 	Record(ctx context.Context, t *Turn, m *Machine, after *clusterv1.Machine, goal drift.Goal) error
 	// Sync writes what follows the object without a step.
@@ -113,6 +115,8 @@ type Spec struct {
 	Domains []string
 	// Policy is how machines join, are replaced and go.
 	Policy plan.Policy
+	// ByExtension: Runtime Extensions of others change machines in place, and Quorate does not.
+	ByExtension bool
 	// NeedsApproval: a person must approve before machines are replaced or changed in place.
 	NeedsApproval bool
 	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.

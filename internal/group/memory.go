@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/group/inplace"
 	"github.com/quorate/quorate/internal/group/record"
 )
 
@@ -34,6 +35,8 @@ type Memory struct {
 	Files FilesSeen
 	// Tokens are what is known of bootstrap tokens that were used.
 	Tokens TokensDropped
+	// Answers are what Runtime Extensions of others said of the machines.
+	Answers inplace.Answers
 	// Since is since when each member is as it is.
 	Since MemberTimes
 	// History is what was done to it.

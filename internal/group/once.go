@@ -70,7 +70,7 @@ func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: owner}, cluster); err != nil {
 		return nil, fmt.Errorf("reading Cluster %s: %w", owner, err)
 	}
-	c := &Controller{Client: readOnly{reader: from, versions: &versions{}}, APIReader: from, Kind: kind}
+	c := &Controller{Client: readOnly{reader: from, versions: &versions{}}, APIReader: from, Kind: kind, Once: true}
 	machines, err := ListMachines(ctx, from, object, cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
 		return nil, err
@@ -136,6 +136,7 @@ func (readOnly) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...c
 // lookOnce adds what the managed cluster and its etcd say.
 func (t *Turn) lookOnce(ctx context.Context) error {
 	dial, err := t.seeOnce(ctx)
+	t.addAnswers(ctx)
 	if err != nil || dial == nil || !t.Surveys() {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/kubeadm"
@@ -62,6 +63,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 	template := cp.Spec.MachineTemplate.Spec
 	spec := group.Spec{
 		NeedsApproval:  group.NeedsApproval(cp.Spec.Approval),
+		ByExtension:    cp.Spec.InPlace.Updater == controlplanev1.UpdaterExtension,
 		Replicas:       cp.Spec.Replicas,
 		Version:        cp.Spec.Version,
 		Names:          cp.Spec.MachineNaming.Template,

@@ -20,6 +20,17 @@ func (*Kind) Goal(t *group.Turn) drift.Goal {
 	return drift.NewGoal(spec.Version, spec.KubeadmConfigSpec.ClusterConfiguration, spec.MachineTemplate.Spec.InfrastructureRef).WithKubelets(spec.KubeadmConfigSpec).WithFiles(&spec.KubeadmConfigSpec)
 }
 
+// Desired implements group.Kind.
+func (*Kind) Desired(t *group.Turn, m *group.Machine) client.Object {
+	config := kubeadmConfig(m)
+	if config == nil {
+		return m.Bootstrap
+	}
+	after := config.DeepCopy()
+	after.Spec = drift.Desired(withGates(wantedAs(t, m)), partsOf(m))
+	return after
+}
+
 // Record implements group.Kind. The upgrade has renewed the certificates: when they expire is written anew, and not taken away until
 // it is known, as whoever finds no date goes on with the last one that it knew.
 func (*Kind) Record(ctx context.Context, t *group.Turn, m *group.Machine, after *clusterv1.Machine, goal drift.Goal) error {

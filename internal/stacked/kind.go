@@ -76,6 +76,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 	kcp := object.(*controlplanev1.KubeadmControlPlane)
 	spec := group.Spec{
 		NeedsApproval:  group.NeedsApproval(kcp.Spec.Approval),
+		ByExtension:    kcp.Spec.InPlace.Updater == controlplanev1.UpdaterExtension,
 		Replicas:       kcp.Spec.Replicas,
 		Version:        kcp.Spec.Version,
 		Names:          kcp.Spec.MachineNaming.Template,

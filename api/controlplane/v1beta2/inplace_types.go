@@ -17,9 +17,23 @@ const (
 	InPlaceExternal InPlacePolicy = "External"
 )
 
+// InPlaceUpdater says who changes machines in place.
+//
+// +kubebuilder:validation:Enum=Quorate;Extension
+type InPlaceUpdater string
+
+// The values of InPlaceUpdater.
+const (
+	// UpdaterQuorate is Quorate itself, by NodeUpgrades. It is the default.
+	UpdaterQuorate InPlaceUpdater = "Quorate"
+	// UpdaterExtension is a Runtime Extension that somebody else has registered with Cluster API.
+	UpdaterExtension InPlaceUpdater = "Extension"
+)
+
 // InPlaceSpec says whether machines are changed in place.
 //
 // +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="!has(self.updater) || self.updater != 'Extension' || has(self.policy) && self.policy in ['Preferred', 'Only']",message="updater Extension needs policy Preferred or Only: with Never and External machines are not updated on this control plane's request"
 type InPlaceSpec struct {
 	// policy says what happens to machines that are behind. Never: they are replaced. Preferred: they are changed in place; those that differ in a field
 	// that cannot be changed in place are replaced. Only: they are changed in place, and none is ever replaced. External: somebody else changes them, whom the
@@ -27,4 +41,12 @@ type InPlaceSpec struct {
 	// by new machines only. Defaults to Never.
 	// +optional
 	Policy InPlacePolicy `json:"policy,omitempty"`
+
+	// updater says who changes machines in place, with the policies Preferred and Only. Quorate: it does so itself, and what it cannot change in place is
+	// decided by the policy. Extension: a Runtime Extension of somebody else does all of it, and Quorate nothing of it: of each machine that is behind the
+	// hook CanUpdateMachine is asked whether it changes all that differs, infrastructure included, and Cluster API calls UpdateMachine for one machine after the
+	// other. It needs Cluster API's feature gates RuntimeSDK and InPlaceUpdates. While no extension answers, machines are neither changed nor replaced.
+	// Defaults to Quorate.
+	// +optional
+	Updater InPlaceUpdater `json:"updater,omitempty"`
 }

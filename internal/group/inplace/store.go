@@ -115,6 +115,18 @@ func (s Store) Begin(ctx context.Context, g Group, all, behind []string, machine
 	return nil
 }
 
+// NoneUnderWay makes sure that none of some machines is being upgraded, by the API server's own word: else it is a conflict.
+func (s Store) NoneUnderWay(ctx context.Context, machines []string) error {
+	nodes, err := s.nodes(ctx, s.APIReader)
+	if err != nil {
+		return err
+	}
+	if u := underWay(nodes, machines); u != nil {
+		return conflict(u.Name, "another machine is being upgraded")
+	}
+	return nil
+}
+
 // underWay is an upgrade of one of some machines that is not recorded yet; nil: there is none.
 func underWay(nodes []NodeUpgrade, machines []string) *NodeUpgrade {
 	for i := range nodes {
