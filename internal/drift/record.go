@@ -131,6 +131,14 @@ func joined(was map[string]any) bool {
 	return says(joinPart) && !says(initPart)
 }
 
+// Patches is the folder on a machine's node with patches of kubeadm's, by what the machine was made from; empty: it has none.
+func Patches(config bootstrapv1.KubeadmConfigSpec) string {
+	if joined(tree(config)) {
+		return config.JoinConfiguration.Patches.Directory
+	}
+	return config.InitConfiguration.Patches.Directory
+}
+
 // asJoin returns the joinConfiguration that would have made the machine that
 // initConfiguration made. The path of the CA certificate is for joins only.
 func asJoin(was, want map[string]any) map[string]any {

@@ -224,3 +224,20 @@ func TestExceptions(t *testing.T) {
 		}, ""},
 	})
 }
+
+// TestPatches: the folder with patches is that of the part that the machine was made with.
+func TestPatches(t *testing.T) {
+	config := bootstrapv1.KubeadmConfigSpec{}
+	if got := Patches(config); got != "" {
+		t.Errorf("without patches: %q", got)
+	}
+	config.InitConfiguration.Patches.Directory, config.JoinConfiguration.Patches.Directory = "/init", "/join"
+	config.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
+	if got := Patches(config); got != "/join" {
+		t.Errorf("a machine that joined: %q", got)
+	}
+	config.JoinConfiguration = bootstrapv1.JoinConfiguration{}
+	if got := Patches(config); got != "/init" {
+		t.Errorf("a machine that was initialised: %q", got)
+	}
+}

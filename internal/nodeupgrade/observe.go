@@ -50,7 +50,7 @@ func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *
 
 // obstacle says what keeps the upgrade from beginning: the first that is found.
 func (c *Controller) obstacle(ctx context.Context, s *scope, w *look) upgradepod.Obstacle {
-	for _, find := range []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){c.others, c.image, c.images, c.files, c.environment} {
+	for _, find := range []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){c.others, c.image, c.images, c.files, c.patches, c.environment} {
 		o, err := find(ctx, s, w)
 		if err != nil {
 			return upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: brief(err)}

@@ -55,6 +55,8 @@ type Environment struct {
 	SingleNode, StackedEtcd bool
 	// Image is the upgrader's.
 	Image string
+	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
+	Patches string
 	// Files are the user's that the node is to have.
 	Files []steps.File
 }
@@ -75,7 +77,7 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 		DrainTimeoutSeconds:  ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0),
 		VerifyTimeoutSeconds: ptr.Deref(u.Spec.VerifyTimeoutSeconds, 0),
 	}
-	w.Files = e.Files
+	w.Files, w.Patches = e.Files, e.Patches
 	w.Kubelet.RemovedArgs = u.Spec.Kubelet.RemovedArgs
 	for _, argument := range u.Spec.Kubelet.ExtraArgs {
 		w.Kubelet.ExtraArgs = append(w.Kubelet.ExtraArgs, steps.Argument{Name: argument.Name, Value: ptr.Deref(argument.Value, "")})
