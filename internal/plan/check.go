@@ -240,13 +240,14 @@ func checkNumber(o Observed) error {
 	return nil
 }
 
-// mayReplace: by the policy another machine may take the place of one that is outdated. One that never came up cannot be updated.
+// mayReplace: by the policy another machine may take the place of one that is outdated. One that never came up cannot be updated. That updates are held, or that nobody has
+// said yet whether a machine can be updated, is no reason to replace it.
 func mayReplace(o Observed, m Machine) bool {
 	switch o.Policy.InPlace {
 	case InPlaceOnly, InPlaceExternal:
 		return false
 	case InPlacePreferred:
-		return checkChangeable(o, m) != nil
+		return !m.isUp() || m.needsReplacement() || o.Policy.EtcdOnly || o.Etcd.Operated()
 	}
 	return true
 }

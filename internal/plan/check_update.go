@@ -46,8 +46,6 @@ func checkFinish(o Observed, m Machine) error {
 	switch {
 	case m.Deleting || o.Group.Deleting:
 		return fmt.Errorf("%s is leaving", m.Name)
-	case m.Update.State != UpdateUnderway:
-		return fmt.Errorf("the update of %s is not under way", m.Name)
 	case other != "":
 		return fmt.Errorf("%s is updated in place: one at a time", other)
 	}

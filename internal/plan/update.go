@@ -174,19 +174,14 @@ func (s *state) isReplaced(m *machine) bool {
 	case InPlaceNever:
 		return m.isOutdated()
 	case InPlacePreferred:
-		return m.isOutdated() && s.cannotChange(m) != "" && !s.isUndecided(m)
+		return m.isOutdated() && s.cannotChange(m) != ""
 	}
 	return false
 }
 
-// isUndecided: whether a machine is changed in place or replaced is not known yet.
-func (s *state) isUndecided(m *machine) bool {
-	return s.Policy.InPlace.Ours() && m.isOutdated() && m.isUp() && m.isUnanswered()
-}
-
 // isChangedInPlace: a machine is outdated, and becomes what is wanted without being replaced.
 func (s *state) isChangedInPlace(m *machine) bool {
-	return s.Policy.InPlace.Ours() && m.isOutdated() && s.cannotChange(m) == "" && !s.isUndecided(m)
+	return s.Policy.InPlace.Ours() && m.isOutdated() && s.cannotChange(m) == "" && !m.isUnanswered()
 }
 
 // cannotChange says what of an outdated machine cannot be changed in place; empty: all can.
@@ -238,7 +233,7 @@ func (s *state) waitForUpdates() opinion {
 		switch why := s.cannotChange(m); {
 		case s.Policy.InPlace == InPlaceExternal:
 			elsewhere = append(elsewhere, m.Name+": "+m.Outdated)
-		case s.isUndecided(m):
+		case why == "" && m.isUnanswered():
 			unanswered = append(unanswered, m.Name+": "+m.Unanswered)
 		case s.Policy.InPlace == InPlaceOnly && why != "":
 			cannot = append(cannot, m.Name+": "+why)
