@@ -37,7 +37,7 @@ import (
 // A metal is a Runtime Extension of somebody else, behind real TLS: it changes the version of machines and the memory of local ones, and nothing else.
 type metal struct {
 	mu sync.Mutex
-	// asked are the names of the machines that it was asked about. can is what it says, by how often it was asked before; nil: it can.
+	// asked are the names of the machines that it was asked about. can is what it says, by how often it was asked about the same machine before; nil: it can.
 	asked []string
 	can   func(asked int) bool
 	// status is what it answers with; 0: 200.
@@ -66,8 +66,14 @@ func (m *metal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.during != nil {
 		m.during()
 	}
-	can := m.can == nil || m.can(len(m.asked))
-	m.asked = append(m.asked, request.Desired.Machine.Name)
+	name, before := request.Desired.Machine.Name, 0
+	for _, asked := range m.asked {
+		if asked == name {
+			before++
+		}
+	}
+	can := m.can == nil || m.can(before)
+	m.asked = append(m.asked, name)
 	response := &runtimehooksv1.CanUpdateMachineResponse{}
 	response.Status = runtimehooksv1.ResponseStatusSuccess
 	if can {
@@ -400,7 +406,7 @@ func TestExtensionAskedAnew(t *testing.T) {
 	}
 
 	w, extension = metalWorld(t, 3)
-	extension.set(func(m *metal) { m.can = func(asked int) bool { return asked > 2 } })
+	extension.set(func(m *metal) { m.can = func(asked int) bool { return asked > 0 } })
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
 		wantBig(controlplanev1.InPlacePreferred)(kcp)
 		kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(0))
