@@ -103,6 +103,10 @@ alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by 
 bench: ## speed and memory of the core and of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/plan ./internal/forecast ./internal/sim ./internal/balancer ./internal/workload ./internal/stacked
 
+.PHONY: bench-plan
+bench-plan: ## quorate plan of seven machines and of 500 control planes; KUBEBUILDER_ASSETS names the API server's programs
+	$(GO) test -run '^$$' -bench BenchmarkPlan -benchtime 3x -timeout 30m ./test/envtest
+
 .PHONY: e2e
 e2e: packages programs ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-workers, inplace-upstream, inplace-kill, down
 	./bin/quorate artifacts build
