@@ -66,6 +66,7 @@ var lives = []struct {
 	{"inplace-args", inplaceArgs},
 	{"inplace-rollback", inplaceRollback},
 	{"inplace-workers", inplaceWorkers},
+	{"inplace-patches", inplacePatches},
 	{"inplace-upstream", inplaceUpstream},
 	{"inplace-kill", inplaceKill},
 }
