@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -39,6 +40,9 @@ const (
 // awaitBuild is how often it is looked whether images were built.
 const awaitBuild = 2 * time.Second
 
+// mostImports is how many images a machine that waits gets at a time. An import uses one processor for half of its time.
+const mostImports = 2
+
 // importer brings images to machines: local machines have no registry. It serves NodeUpgrades, and ahead of them the machines of
 // the upgrades of several nodes, so that no node waits for its images.
 type importer struct {
@@ -52,21 +56,24 @@ type importer struct {
 	mu sync.Mutex
 	// has are the files that each machine was given. The name of a machine is never used again.
 	has map[string]map[string]bool
-	// busy is held while a machine's containerd imports.
-	busy map[string]*sync.Mutex
+	// busy is held while a machine is given a file.
+	busy map[given]*sync.Mutex
 }
+
+// given is a file that a machine is given.
+type given struct{ machine, file string }
 
 func newImporter(m machines, b *builds) *importer {
-	return &importer{machines: m, builds: b, has: map[string]map[string]bool{}, busy: map[string]*sync.Mutex{}}
+	return &importer{machines: m, builds: b, has: map[string]map[string]bool{}, busy: map[given]*sync.Mutex{}}
 }
 
-// lock keeps others from importing into the machine.
-func (i *importer) lock(name string) (unlock func()) {
+// lock keeps others from giving a machine the same file.
+func (i *importer) lock(what given) (unlock func()) {
 	i.mu.Lock()
-	busy := i.busy[name]
+	busy := i.busy[what]
 	if busy == nil {
 		busy = &sync.Mutex{}
-		i.busy[name] = busy
+		i.busy[what] = busy
 	}
 	i.mu.Unlock()
 	busy.Lock()
@@ -90,12 +97,12 @@ func (i *importer) missing(machine string, set *artifacts.Set) []string {
 func (i *importer) bring(ctx context.Context, machine string, set *artifacts.Set) error {
 	i.turn.RLock()
 	defer i.turn.RUnlock()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(mostImports)
 	for _, file := range set.Images {
-		if err := i.bringFile(ctx, machine, file); err != nil {
-			return err
-		}
+		group.Go(func() error { return i.bringFile(ctx, machine, file) })
 	}
-	return nil
+	return group.Wait()
 }
 
 // bringAhead has the images of a set on a machine whose turn has not come, each when no machine waits for its own.
@@ -113,7 +120,7 @@ func (i *importer) bringAhead(ctx context.Context, machine string, set *artifact
 
 // bringFile has the images of a file on a machine.
 func (i *importer) bringFile(ctx context.Context, machine, file string) error {
-	defer i.lock(machine)()
+	defer i.lock(given{machine, file})()
 	i.mu.Lock()
 	has := i.has[machine][file]
 	i.mu.Unlock()

@@ -59,7 +59,7 @@ type host struct {
 	ensured  int
 	refusing error // what Ensure and Delete return, when set
 	changed  chan string
-	onExec   func(name string) // called when something is run on a machine, when set
+	onExec   func(name string) // called when something is run on a machine, one at a time, when set
 }
 
 func newHost() *host {
@@ -72,11 +72,11 @@ func (h *host) Exec(_ context.Context, name string, argv []string, stdio sandbox
 	if err != nil {
 		return 0, err
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.onExec != nil {
 		h.onExec(name)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if _, ok := h.all[name]; !ok {
 		return 0, fmt.Errorf("machine %s does not run", name)
 	}

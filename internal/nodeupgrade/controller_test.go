@@ -148,17 +148,26 @@ func (s *scene) pod(u *upgradev1.NodeUpgrade) *corev1.Pod {
 	return pod
 }
 
+// specOf is what the steps of a pod are told.
+func specOf(pod *corev1.Pod) string {
+	args := pod.Spec.Containers[0].Args
+	return args[len(args)-1]
+}
+
 // end has the pod's steps end so; empty: they are cut off.
 func (s *scene) end(u *upgradev1.NodeUpgrade, state steps.State) {
 	s.Helper()
 	pod := s.pod(u)
 	ended := corev1.ContainerStateTerminated{ExitCode: 137}
 	if state != steps.Interrupted {
-		line, err := steps.Result{State: state, Message: "output"}.Line()
-		if err != nil {
-			s.Fatal(err)
+		ended = corev1.ContainerStateTerminated{ExitCode: int32(state.ExitCode())}
+		for _, step := range steps.All() {
+			line, err := steps.Result{Step: step.Name, State: state, Message: "output"}.Line()
+			if err != nil {
+				s.Fatal(err)
+			}
+			ended.Message += line + "\n"
 		}
-		ended = corev1.ContainerStateTerminated{ExitCode: int32(state.ExitCode()), Message: line}
 	}
 	pod.Status.Phase = corev1.PodFailed
 	if state.Succeeded() {
@@ -199,7 +208,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatalf("%+v", is.ObjectMeta)
 	}
 	pod := s.begun(u)
-	if pod.Spec.NodeName != "cp-1" || pod.Spec.Containers[0].Image != "quorate.io/upgrader:v1.36.3" || !strings.Contains(pod.Spec.Containers[0].Args[1], `"stackedEtcd":true`) || strings.Contains(pod.Spec.Containers[0].Args[1], "singleNode") {
+	if pod.Spec.NodeName != "cp-1" || pod.Spec.Containers[0].Image != "quorate.io/upgrader:v1.36.3" || !strings.Contains(specOf(pod), `"stackedEtcd":true`) || strings.Contains(specOf(pod), "singleNode") {
 		t.Errorf("%+v", pod.Spec)
 	}
 	held := s.machine("cp-1").Annotations

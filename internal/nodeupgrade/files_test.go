@@ -80,8 +80,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s, %v", text, err)
 		}
 	}
-	if !strings.Contains(pod.Spec.Containers[0].Args[1], `"files":[{"path":"/a","owner":"me","permissions":"0600"},{"path":"/b"}]`) {
-		t.Errorf("%s", pod.Spec.Containers[0].Args[1])
+	if !strings.Contains(specOf(pod), `"files":[{"path":"/a","owner":"me","permissions":"0600"},{"path":"/b"}]`) {
+		t.Errorf("%s", specOf(pod))
 	}
 	mine.Data["k"] = []byte("hunter3")
 	if err := s.management.Update(t.Context(), mine); err != nil {

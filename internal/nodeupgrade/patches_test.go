@@ -30,7 +30,7 @@ func TestPatches(t *testing.T) {
 	if err := s.management.Create(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	if pod := s.begun(u); !strings.Contains(pod.Spec.InitContainers[0].Args[1], `"patches":"/etc/patches"`) {
-		t.Errorf("%s", pod.Spec.InitContainers[0].Args[1])
+	if pod := s.begun(u); !strings.Contains(specOf(pod), `"patches":"/etc/patches"`) {
+		t.Errorf("%s", specOf(pod))
 	}
 }

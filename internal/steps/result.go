@@ -38,11 +38,16 @@ func (s State) ExitCode() int {
 	}
 }
 
-// mostMessage is the most bytes of Message that are kept: a termination message has at most 4096, and those of all containers 12 KiB.
-const mostMessage = 800
+// How many bytes of Message are kept, of a step that failed and of one that succeeded: a termination message has at most 4096, and those of all containers 12 KiB.
+const (
+	mostMessage = 800
+	mostSaid    = 400
+)
 
-// Result is what a step reports: its container's termination message, on one line.
+// Result is what a step reports: a line of its container's termination message.
 type Result struct {
+	// Step is the name of the step.
+	Step  Name  `json:"step,omitempty"`
 	State State `json:"state"`
 	// Seconds is how long it took.
 	Seconds float64 `json:"seconds"`
@@ -54,8 +59,12 @@ type Result struct {
 
 // Line is the result as the termination message has it. What is too long of the message loses its beginning.
 func (r Result) Line() (string, error) {
-	if len(r.Message) > mostMessage {
-		r.Message = strings.ToValidUTF8("…"+r.Message[len(r.Message)-mostMessage:], "")
+	most := mostMessage
+	if r.State.Succeeded() {
+		most = mostSaid
+	}
+	if len(r.Message) > most {
+		r.Message = strings.ToValidUTF8("…"+r.Message[len(r.Message)-most:], "")
 	}
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -64,20 +73,21 @@ func (r Result) Line() (string, error) {
 	return string(line), nil
 }
 
-// ParseResult reads a termination message. With FallbackToLogsOnError it may be the end of a log: the last line counts. What is no result
-// means that the step was interrupted.
-func ParseResult(message string) Result {
-	lines := strings.Split(strings.TrimSpace(message), "\n")
-	var r Result
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
-		return Result{}
+// ParseResults reads a termination message: what each step of the container reported that ended. With FallbackToLogsOnError it may be the end of a log: a line that
+// is no result says nothing.
+func ParseResults(message string) map[Name]Result {
+	results := map[Name]Result{}
+	for _, line := range strings.Split(message, "\n") {
+		var r Result
+		if err := json.Unmarshal([]byte(strings.TrimSpace(line)), &r); err != nil {
+			continue
+		}
+		switch r.State {
+		case Done, Skipped, Failed, RolledBack:
+			results[r.Step] = r
+		}
 	}
-	switch r.State {
-	case Done, Skipped, Failed, RolledBack:
-		return r
-	default:
-		return Result{}
-	}
+	return results
 }
 
 // The label of the pod that carries the steps out: draining its node leaves it there.

@@ -1,8 +1,10 @@
 package steps
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/internal/version"
 )
@@ -86,6 +88,31 @@ const (
 	DefaultVerifyTimeout = 120
 )
 
+// usualLimit is how long a step may take that waits for nothing in particular, startLimit how long besides for a step that does.
+const (
+	usualLimit = 10 * time.Minute
+	startLimit = 2 * time.Minute
+)
+
+// Limit is how long a step may take before it counts as hung, and is cut off.
+func (w Wanted) Limit(name Name) time.Duration {
+	seconds := func(given, otherwise int32) time.Duration {
+		return time.Duration(cmp.Or(given, otherwise)) * time.Second
+	}
+	verify := seconds(w.VerifyTimeoutSeconds, DefaultVerifyTimeout)
+	switch name {
+	case Images:
+		return 3 * usualLimit
+	case Drain:
+		return seconds(w.DrainTimeoutSeconds, DefaultDrainTimeout) + startLimit
+	case Swap:
+		return 2*verify + time.Minute + startLimit // it is waited for twice: for the new version, and for the old one that was put back
+	case Verify:
+		return verify + startLimit
+	}
+	return usualLimit
+}
+
 // Node is what was found on a node.
 type Node struct {
 	// KubeletVersion is what its Node says; empty: it is not known.
@@ -109,17 +136,56 @@ const (
 	Verify   Name = "Verify"
 )
 
-// Container is the name of the step's container, and the upgrader's command for it.
-func (n Name) Container() string { return strings.ToLower(string(n)) }
+// Command is the upgrader's command for the step.
+func (n Name) Command() string { return strings.ToLower(string(n)) }
 
-// ByContainer returns the step whose container, or command, has this name.
-func ByContainer(name string) (Step, bool) {
+// ByCommand returns the step of a command of the upgrader.
+func ByCommand(command string) (Step, bool) {
 	for _, s := range all {
-		if s.Name.Container() == name {
+		if s.Name.Command() == command {
 			return s, true
 		}
 	}
 	return Step{}, false
+}
+
+// Stage is the name of a container, which carries out the steps of the stage one after the other: from the end of one container to the start of the next
+// the kubelet takes about a second, whatever little a step does.
+type Stage string
+
+// The stages, in their order.
+const (
+	// Preparation interrupts nothing.
+	Preparation Stage = "prepare"
+	// Leaving is when pods leave the node.
+	Leaving Stage = "drain"
+	// Exchange is when the node's components are away.
+	Exchange Stage = "exchange"
+	// Conclusion is what follows while the node serves at the new version.
+	Conclusion Stage = "conclude"
+)
+
+// Does says in a few words what a stage does.
+func (s Stage) Does() string {
+	return map[Stage]string{
+		Preparation: "prepares what will be exchanged, and a backup; nothing is interrupted",
+		Leaving:     "evicts the node's pods",
+		Exchange:    "hands over the leadership of etcd, makes sure that its other voters have the quorum, and replaces the programs and manifests at once, under a stopped kubelet",
+		Conclusion:  "does over the API what is left of kubeadm's upgrade, and waits until the node is healthy at the new version",
+	}[s]
+}
+
+// Stages are the steps of a list by their stages, in their order. None is empty.
+func Stages(list []Step) [][]Step {
+	var stages [][]Step
+	for i, s := range list {
+		if i == 0 || list[i-1].Stage != s.Stage {
+			stages = append(stages, nil)
+		}
+		last := len(stages) - 1
+		stages[last] = append(stages[last], s)
+	}
+	return stages
 }
 
 // Parts is a set of what a node is made of.
@@ -173,6 +239,8 @@ const (
 // Step is one step. Steps are values, and can be compared.
 type Step struct {
 	Name Name
+	// Stage says in which container it is carried out.
+	Stage Stage
 	// Does says in a few words what it does.
 	Does string
 	// Needs is what must work when it begins.
@@ -187,16 +255,16 @@ type Step struct {
 
 // all are the steps in their order.
 var all = []Step{
-	{Name: Copy, Does: "copies the new programs to the node", Checks: "their checksums", Undo: NothingToUndo},
-	{Name: Images, Does: "has the images of the new version on the node", Checks: "that the runtime knows each image", Undo: NothingToUndo},
-	{Name: Render, Does: "writes the new version's manifests to a folder of their own", Needs: API, Checks: "that there is one for each component", Undo: NothingToUndo},
-	{Name: Backup, Does: "keeps what will be replaced, and a snapshot of etcd", Checks: "the snapshot's hash, and that it can be opened", Undo: NothingToUndo},
-	{Name: Drain, Does: "evicts the node's pods", Needs: API | Token, Checks: "that no pod is left that could leave", Undo: UndoUncordon, Interrupts: Pods},
-	{Name: Handover, Does: "moves the leadership of etcd to another member", Needs: Member, Checks: "that another member leads", Undo: NothingToUndo},
-	{Name: Swap, Does: "makes sure that the other voters of etcd have the quorum, and replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
-	{Name: Finish, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoForward, Interrupts: Kubelet},
-	{Name: Uncordon, Does: "lets pods be scheduled to the node again", Needs: API | Token, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
-	{Name: Verify, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, their probes, member of etcd", Undo: NothingToUndo},
+	{Name: Copy, Stage: Preparation, Does: "copies the new programs to the node", Checks: "their checksums", Undo: NothingToUndo},
+	{Name: Images, Stage: Preparation, Does: "has the images of the new version on the node", Checks: "that the runtime knows each image", Undo: NothingToUndo},
+	{Name: Render, Stage: Preparation, Does: "writes the new version's manifests to a folder of their own", Needs: API, Checks: "that there is one for each component", Undo: NothingToUndo},
+	{Name: Backup, Stage: Preparation, Does: "keeps what will be replaced, and a snapshot of etcd", Checks: "the snapshot's hash, and that it can be opened", Undo: NothingToUndo},
+	{Name: Drain, Stage: Leaving, Does: "evicts the node's pods", Needs: API | Token, Checks: "that no pod is left that could leave", Undo: UndoUncordon, Interrupts: Pods},
+	{Name: Handover, Stage: Exchange, Does: "moves the leadership of etcd to another member", Needs: Member, Checks: "that another member leads", Undo: NothingToUndo},
+	{Name: Swap, Stage: Exchange, Does: "makes sure that the other voters of etcd have the quorum, and replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
+	{Name: Finish, Stage: Conclusion, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoForward, Interrupts: Kubelet},
+	{Name: Uncordon, Stage: Conclusion, Does: "lets pods be scheduled to the node again", Needs: API | Token, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
+	{Name: Verify, Stage: Conclusion, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, their probes, member of etcd", Undo: NothingToUndo},
 }
 
 // All returns every step that there is, in their order.

@@ -105,39 +105,86 @@ func TestSteps(t *testing.T) {
 			t.Errorf("%+v is not whole, or is there twice", s)
 		}
 		seen[s] = true
-		if got, ok := ByContainer(s.Name.Container()); !ok || got != s {
-			t.Errorf("%s is not found by its container %s: %v", s.Name, s.Name.Container(), got)
+		if got, ok := ByCommand(s.Name.Command()); !ok || got != s {
+			t.Errorf("%s is not found by its command %s: %v", s.Name, s.Name.Command(), got)
+		}
+		if s.Stage == "" || s.Stage.Does() == "" {
+			t.Errorf("%s belongs to stage %q, of which nothing is said", s.Name, s.Stage)
 		}
 	}
 	list[0].Name = "Other"
 	if All()[0].Name != Copy {
 		t.Error("who changes a list that was returned changes the steps")
 	}
-	if _, ok := ByContainer("Swap"); ok {
-		t.Error("a container's name is in lower case")
+	if _, ok := ByCommand("Swap"); ok {
+		t.Error("a command is in lower case")
 	}
 }
 
-// TestResult: what is written is read as the same; whatever else there may be means that the step was interrupted.
-func TestResult(t *testing.T) {
-	want := Result{State: RolledBack, Seconds: 7.5, Message: "etcd does not serve", Advice: "see its log"}
+// TestStages: what needs the pod's credentials or interrupts something is not in the stage that prepares; a container's name is there once.
+func TestStages(t *testing.T) {
+	for name, test := range map[string]struct {
+		wanted Wanted
+		want   string
+	}{
+		"one of three, drained": {Wanted{Type: ControlPlane, StackedEtcd: true, Drain: DrainRequired}, "prepare: Copy Images Render Backup; drain: Drain; exchange: Handover Swap; conclude: Finish Uncordon Verify; "},
+		"single node":           {Wanted{Type: ControlPlane, StackedEtcd: true, SingleNode: true}, "prepare: Copy Images Render Backup; exchange: Swap; conclude: Finish Verify; "},
+		"worker":                {Wanted{Type: Worker, Drain: DrainBestEffort}, "prepare: Copy Images Backup; drain: Drain; exchange: Swap; conclude: Finish Uncordon Verify; "},
+	} {
+		test.wanted.KubernetesVersion = "v1.36.3"
+		list, err := List(Node{}, test.wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, stage := range Stages(list) {
+			got += string(stage[0].Stage) + ": " + names(stage) + "; "
+			for _, s := range stage {
+				if s.Stage == Preparation && (s.Interrupts != 0 || s.Needs&Token != 0 || s.Undo != NothingToUndo) {
+					t.Errorf("%s: %s does more than to prepare: %+v", name, s.Name, s)
+				}
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+	if Stages(nil) != nil {
+		t.Error("no steps have no stages")
+	}
+}
+
+// TestResults: what is written is read as the same; a step of which nothing is read was interrupted, or never begun.
+func TestResults(t *testing.T) {
+	copied, want := Result{Step: Copy, State: Skipped}, Result{Step: Swap, State: RolledBack, Seconds: 7.5, Message: "etcd does not serve\n{}", Advice: "see its log"}
+	before, err := copied.Line()
+	if err != nil {
+		t.Fatal(err)
+	}
 	line, err := want.Line()
 	if err != nil || strings.Contains(line, "\n") {
 		t.Fatal(line, err)
 	}
-	for _, text := range []string{line, line + "\n", "some log\n{\"state\":\"Done\"}\n" + line + "\n"} {
-		if got := ParseResult(text); got != want {
+	for _, text := range []string{before + "\n" + line, before + "\n" + line + "\n", "some log\n" + before + "\nmore\n" + line + "\nend"} {
+		if got := ParseResults(text); len(got) != 2 || got[Copy] != copied || got[Swap] != want {
 			t.Errorf("%q is read as %+v", text, got)
 		}
 	}
-	for _, text := range []string{"", "killed", line + "\nmore", `{"state":"Other"}`, "{", `{"seconds":1}`, "[]"} {
-		if got := ParseResult(text); got != (Result{}) {
+	for _, text := range []string{"", "killed", line[:len(line)-1], `{"step":"Swap","state":"Other"}`, "{", `{"seconds":1}`, "[]"} {
+		if got := ParseResults(text); len(got) > 0 {
 			t.Errorf("%q is read as %+v", text, got)
 		}
 	}
-	long, err := Result{State: Failed, Message: strings.Repeat("é", 2000) + "end"}.Line()
-	if got := ParseResult(long); err != nil || len(long) > 1024 || !strings.HasSuffix(got.Message, "éend") {
-		t.Errorf("%d bytes: %s, %v", len(long), got.Message, err)
+	whole := 0
+	for _, state := range []State{Done, Skipped, Done, Failed} { // the longest stage
+		long, err := Result{Step: Backup, State: state, Message: strings.Repeat("é", 2000) + "end"}.Line()
+		if got := ParseResults(long)[Backup]; err != nil || !strings.HasSuffix(got.Message, "éend") {
+			t.Errorf("%d bytes: %s, %v", len(long), got.Message, err)
+		}
+		whole += len(long) + 1
+	}
+	if whole > 4096 {
+		t.Errorf("%d bytes are more than a termination message has", whole)
 	}
 }
 

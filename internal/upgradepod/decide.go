@@ -244,10 +244,10 @@ func (d *decision) look() Outcome {
 	case p.ended:
 		return d.another(p.at, cmp.Or(p.why, plaintext.End(p.result.Message, longestMessage), "it was cut off"))
 	}
-	if limit := stepLimit(p.at.Name, d.Upgrade); d.Now.Sub(p.since(d.Pod)) > limit {
+	if limit := p.limit(d.Upgrade); d.Now.Sub(p.since(d.Pod)) > limit {
 		return d.late(p, limit)
 	}
-	d.say(metav1.ConditionTrue, upgradev1.Running, string(p.at.Name)+": "+cmp.Or(p.waiting, p.at.Does))
+	d.say(metav1.ConditionTrue, upgradev1.Running, p.says())
 	return Outcome{Again: SoonRunning}
 }
 
@@ -300,28 +300,33 @@ func (d *decision) another(at steps.Step, why string) Outcome {
 // silent goes on waiting for a cluster or kubelet that does not answer: on a single node that is so for seconds. It gives up when the step
 // that was under way must be over.
 func (d *decision) silent(why string) Outcome {
-	since, step := lastHeard(d.next.Status.Conditions)
+	since, underway := lastHeard(d.next.Status.Conditions)
 	if gone := d.Pod; gone != nil && gone.DeletionTimestamp.After(since) {
 		since = gone.DeletionTimestamp.Time
 	}
-	if limit := stepLimit(step, d.Upgrade) + silentTimeout; d.Now.Sub(since) > limit {
+	step, limit := steps.Name(""), startTimeout
+	if last := len(underway) - 1; last >= 0 {
+		step, limit = underway[last].Name, limitOf(underway, d.Upgrade)
+	}
+	limit += silentTimeout
+	if d.Now.Sub(since) > limit {
 		return d.fail(upgradev1.Failed, step, fmt.Sprintf("%s, and nothing was heard of the node for more than %s: see whether it runs; deleting the pod, or `quorate upgrade retry`, goes on", why, limit))
 	}
 	d.say(metav1.ConditionTrue, upgradev1.Running, cmp.Or(string(step), "the upgrader")+": "+why)
 	return Outcome{Again: SoonRunning}
 }
 
-// lastHeard is when something was last heard of the node, and the step that was under way then; empty: none was.
-func lastHeard(conditions []metav1.Condition) (since time.Time, step steps.Name) {
+// lastHeard is when something was last heard of the node, and the steps of which one was under way then; none: none was.
+func lastHeard(conditions []metav1.Condition) (since time.Time, underway []steps.Step) {
 	for _, c := range conditions {
 		if c.LastTransitionTime.After(since) && c.Type != upgradev1.Completed && c.Reason != upgradev1.Pending {
 			since = c.LastTransitionTime.Time
 		}
-		if c.Reason == upgradev1.Running && c.Type != upgradev1.Progressing {
-			step = steps.Name(c.Type)
+		if s, known := steps.ByCommand(steps.Name(c.Type).Command()); known && c.Reason == upgradev1.Running {
+			underway = append(underway, s)
 		}
 	}
-	return since, step
+	return since, underway
 }
 
 // complete notes that the node runs what is wanted.

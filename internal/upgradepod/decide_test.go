@@ -49,12 +49,12 @@ func podOf(t *testing.T, attempt int32, phase corev1.PodPhase, text string) *cor
 	}
 	pod.CreationTimestamp = ago(30 * time.Second)
 	pod.Status.Phase = phase
-	for i, s := range list {
-		status := corev1.ContainerStatus{Name: s.Name.Container()}
-		if i < len(text) {
-			status.State = stateOf(t, text[i])
-		}
-		if i < len(list)-1 {
+	stages := steps.Stages(list)
+	for i, stage := range stages {
+		letters := text[:min(len(stage), len(text))]
+		text = text[len(letters):]
+		status := corev1.ContainerStatus{Name: string(stage[0].Stage), State: stateOf(t, stage, letters)}
+		if i < len(stages)-1 {
 			pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, status)
 		} else {
 			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
@@ -63,36 +63,42 @@ func podOf(t *testing.T, attempt int32, phase corev1.PodPhase, text string) *cor
 	return pod
 }
 
-func stateOf(t *testing.T, letter byte) corev1.ContainerState {
+// stateOf is the state of a stage's container whose steps are as the letters say. While it runs nothing is known of them.
+func stateOf(t *testing.T, stage []steps.Step, letters string) corev1.ContainerState {
 	t.Helper()
-	switch letter {
-	case 'r':
-		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(10 * time.Second)}}
-	case 'w':
-		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}}
+	ended := &corev1.ContainerStateTerminated{StartedAt: ago(10 * time.Second), FinishedAt: ago(5 * time.Second)}
+	for i, letter := range letters {
+		result := steps.Result{Step: stage[i].Name, Seconds: 1.5, Message: "its output"}
+		switch letter {
+		case 'r':
+			return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(10 * time.Second)}}
+		case 'w':
+			return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}}
+		case 'd':
+			result.State = steps.Done
+		case 's':
+			result.State = steps.Skipped
+		case 'f':
+			result.State, result.Advice = steps.Failed, "look there"
+		case 'b':
+			result.State = steps.RolledBack
+		case 'x':
+			ended.Message, ended.ExitCode = ended.Message+"exec /upgrader: no such file\n", 1
+			return corev1.ContainerState{Terminated: ended}
+		case 'k':
+			ended.ExitCode = 137
+			return corev1.ContainerState{Terminated: ended}
+		}
+		line, err := result.Line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended.Message, ended.ExitCode = ended.Message+line+"\n", int32(result.State.ExitCode())
 	}
-	result, code := steps.Result{Seconds: 1.5, Message: "its output"}, int32(0)
-	switch letter {
-	case 'd':
-		result.State = steps.Done
-	case 's':
-		result.State = steps.Skipped
-	case 'f':
-		result.State, result.Advice, code = steps.Failed, "look there", 1
-	case 'b':
-		result.State, code = steps.RolledBack, 2
+	if letters == "" {
+		return corev1.ContainerState{}
 	}
-	message, err := result.Line()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if letter == 'x' {
-		message, code = "exec /upgrader: no such file\n", 1
-	}
-	if letter == 'k' {
-		message, code = "", 137
-	}
-	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: ago(5 * time.Second)}}
+	return corev1.ContainerState{Terminated: ended}
 }
 
 // TestDecide: what is done about a NodeUpgrade, and what its condition Progressing says.
@@ -128,9 +134,9 @@ func TestDecide(t *testing.T) {
 		},
 		"impossible, never had a pod": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 0)}, Nothing, upgradev1.Failed, "", false},
 
-		"running":             {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, running, "ddr")}, Nothing, upgradev1.Running, "Render: writes", true},
-		"running, paused":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Paused: true, Pod: podOf(t, 1, running, "ddr")}, Nothing, upgradev1.Running, "Render", true},
-		"image not there":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, corev1.PodPending, "w")}, Nothing, upgradev1.Running, "Copy: ErrImagePull: no such image", true},
+		"running":             {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, running, "r")}, Nothing, upgradev1.Running, "Copy, Images, Render, Backup: prepares", true},
+		"running, paused":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Paused: true, Pod: podOf(t, 1, running, "ddddr")}, Nothing, upgradev1.Running, "Swap: hands over", true},
+		"image not there":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, corev1.PodPending, "w")}, Nothing, upgradev1.Running, "Copy, Images, Render, Backup: ErrImagePull: no such image", true},
 		"image never there":   {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: older(podOf(t, 1, corev1.PodPending, "w"), time.Hour)}, Nothing, upgradev1.Failed, "did not start within 10m0s: ErrImagePull", true},
 		"all done":            {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, corev1.PodSucceeded, "ddddddd")}, CleanUp, upgradev1.Done, "", true},
 		"all done, some were": {Facts{Upgrade: upgradeOf(upgradev1.Running, 2), Pod: podOf(t, 2, running, "sssssds")}, CleanUp, upgradev1.Done, "", true},
@@ -146,10 +152,13 @@ func TestDecide(t *testing.T) {
 			Facts{Upgrade: retried(upgradeOf(upgradev1.Running, 6), 4), Pod: podOf(t, 6, failed, "ddddk")}, DeletePod, upgradev1.Running, "Swap", true,
 		},
 		"the status is lost, the pod knows": {Facts{Upgrade: upgradeOf("", 0), Pod: podOf(t, 5, failed, "ddddk")}, Nothing, upgradev1.Failed, "cut off 5 times", true},
-		"hangs":                             {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: hanging(podOf(t, 1, running, "ddr"), 11*time.Minute)}, DeletePod, upgradev1.Running, "did not end within 10m0s", true},
-		"hangs 5 times":                     {Facts{Upgrade: upgradeOf(upgradev1.Running, 5), Pod: hanging(podOf(t, 5, running, "ddr"), 11*time.Minute)}, Nothing, upgradev1.Failed, "did not end within", true},
-		"slow images":                       {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: hanging(podOf(t, 1, running, "dr"), 11*time.Minute)}, Nothing, upgradev1.Running, "Images", true},
-		"slow images before":                {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: older(podOf(t, 1, running, "dd"), 20*time.Minute)}, Nothing, upgradev1.Running, "Render", true},
+		"hangs":                             {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: hanging(podOf(t, 1, running, "r"), 61*time.Minute)}, DeletePod, upgradev1.Running, "did not end within 1h0m0s", true},
+		"hangs 5 times":                     {Facts{Upgrade: upgradeOf(upgradev1.Running, 5), Pod: hanging(podOf(t, 5, running, "r"), 61*time.Minute)}, Nothing, upgradev1.Failed, "did not end within", true},
+		"slow images":                       {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: hanging(podOf(t, 1, running, "r"), 59*time.Minute)}, Nothing, upgradev1.Running, "Images", true},
+		"slow images before":                {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: older(podOf(t, 1, running, "ddddr"), 20*time.Minute)}, Nothing, upgradev1.Running, "Swap", true},
+		"hangs in the exchange":             {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: hanging(podOf(t, 1, running, "ddddr"), 8*time.Minute)}, DeletePod, upgradev1.Running, "Swap: it did not end within 7m0s", true},
+		"killed between two":                {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "dddddk")}, DeletePod, upgradev1.Running, "Finish: it was cut off; it is begun again", true},
+		"killed after the first of two":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddddk")}, DeletePod, upgradev1.Running, "Verify: it was cut off; it is begun again", true},
 		"the pod is gone":                   {Facts{Upgrade: upgradeOf(upgradev1.Running, 1)}, MakePod, upgradev1.Running, "the pod is gone", true},
 		"the pod is gone, paused":           {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Paused: true}, Nothing, upgradev1.Paused, "no other is made", true},
 		"the pod goes":                      {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: going(podOf(t, 1, failed, "ddddk"), time.Second)}, Nothing, upgradev1.Running, "is being deleted", true},
@@ -245,7 +254,7 @@ func hanging(pod *corev1.Pod, since time.Duration) *corev1.Pod {
 			s.State.Running.StartedAt = ago(since)
 		}
 		if s.State.Terminated != nil {
-			s.State.Terminated.FinishedAt = ago(since)
+			s.State.Terminated.StartedAt, s.State.Terminated.FinishedAt = ago(since+5*time.Second), ago(since)
 		}
 	}
 	return older(pod, since)
@@ -278,11 +287,15 @@ func TestSeries(t *testing.T) {
 	}
 	look(podOf(t, 1, corev1.PodFailed, "ddk"), false, DeletePod, Active)
 	look(nil, false, MakePod, Active)
-	look(podOf(t, 2, corev1.PodPending, "ssr"), false, Nothing, Active)
-	if c := condition(steps.Copy); c.Reason != upgradev1.Done || !strings.Contains(c.Message, "took 1.5 s:\nits output") || !c.LastTransitionTime.Equal(ptr.To(ago(5*time.Second))) {
+	if c := condition(steps.Backup); c.Reason != upgradev1.Interrupted {
+		t.Errorf("who was cut off may have come further than is known: %+v", c)
+	}
+	look(podOf(t, 2, corev1.PodPending, "ssk"), false, Nothing, Active)
+	if c := condition(steps.Copy); c.Reason != upgradev1.Done || !strings.Contains(c.Message, "took 1.5 s:\nits output") || !c.LastTransitionTime.Equal(ptr.To(ago(8500*time.Millisecond))) {
 		t.Errorf("what the first pod did is forgotten: %+v", c)
 	}
-	if c := condition(steps.Render); c.Reason != upgradev1.Running {
+	look(podOf(t, 2, corev1.PodPending, "ssssr"), false, Nothing, Active)
+	if c := condition(steps.Swap); c.Reason != upgradev1.Running {
 		t.Errorf("%+v", c)
 	}
 	if c := condition(steps.Verify); c.Reason != upgradev1.Pending || c.Status != metav1.ConditionUnknown {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +93,7 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 // is begun again. Images of several hundred MB may have to be pulled.
 const deadline = 1800
 
-// Pod returns the pod of an attempt: an init container for each step, and the last step as its container. Nothing of it is restarted by
+// Pod returns the pod of an attempt: an init container for each stage of the steps, and the last stage as its container. Nothing of it is restarted by
 // the kubelet: each cut is seen, and followed by another pod.
 func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image string) (*corev1.Pod, error) {
 	spec, err := json.Marshal(wanted)
@@ -100,12 +101,16 @@ func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image
 		return nil, fmt.Errorf("writing what the steps of NodeUpgrade %s are told: %w", u.Name, err)
 	}
 	var containers []corev1.Container
-	for _, s := range list {
+	for _, stage := range steps.Stages(list) {
+		var args []string
+		for _, s := range stage {
+			args = append(args, s.Name.Command())
+		}
 		containers = append(containers, corev1.Container{
-			Name:                     s.Name.Container(),
+			Name:                     string(stage[0].Stage),
 			Image:                    image,
 			ImagePullPolicy:          corev1.PullIfNotPresent,
-			Args:                     []string{s.Name.Container(), "--spec=" + string(spec)},
+			Args:                     append(args, "--spec="+string(spec)),
 			SecurityContext:          &corev1.SecurityContext{Privileged: ptr.To(true)},
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		})
@@ -143,14 +148,14 @@ func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image
 // filesVolume is the volume with what files are to hold.
 const filesVolume = "files"
 
-// mountFiles has the step that stages files read what they are to hold. No other step sees it.
+// mountFiles has the stage in which files are staged read what they are to hold. No other sees it.
 func mountFiles(u *upgradev1.NodeUpgrade, pod *corev1.Pod) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: filesVolume, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: Name(u), DefaultMode: ptr.To(int32(0o400))},
 	}})
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			if containers[i].Name == steps.Backup.Container() {
+			if slices.Contains(containers[i].Args, steps.Backup.Command()) {
 				containers[i].VolumeMounts = []corev1.VolumeMount{{Name: filesVolume, MountPath: steps.FilesDir, ReadOnly: true}}
 			}
 		}

@@ -34,18 +34,24 @@ func TestPod(t *testing.T) {
 	}
 	var names []string
 	for _, c := range append(spec.InitContainers, spec.Containers...) {
-		names = append(names, c.Name)
-		text, ok := strings.CutPrefix(c.Args[1], "--spec=")
+		last := len(c.Args) - 1
+		for _, step := range stepsOf(c) {
+			if string(step.Stage) != c.Name {
+				t.Errorf("%s carries out %s", c.Name, step.Name)
+			}
+		}
+		names = append(names, c.Args[:last]...)
+		text, ok := strings.CutPrefix(c.Args[last], "--spec=")
 		var got steps.Wanted
 		if err := json.Unmarshal([]byte(text), &got); err != nil || !ok || !reflect.DeepEqual(got, wanted) {
 			t.Errorf("%s is told %s: %v", c.Name, text, err)
 		}
-		if c.Args[0] != c.Name || !*c.SecurityContext.Privileged || c.Image != "example.com/upgrader:1" || c.ImagePullPolicy != corev1.PullIfNotPresent ||
+		if !*c.SecurityContext.Privileged || c.Image != "example.com/upgrader:1" || c.ImagePullPolicy != corev1.PullIfNotPresent ||
 			c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 			t.Errorf("%+v", c)
 		}
 	}
-	if got := strings.Join(names, " "); got != "copy images render backup handover swap finish verify" || len(spec.Containers) != 1 {
+	if got := strings.Join(names, " "); got != "copy images render backup handover swap finish verify" || len(spec.Containers) != 1 || len(spec.InitContainers) != 2 {
 		t.Errorf("the steps are %s", got)
 	}
 	if !reflect.DeepEqual(wanted, steps.Wanted{
@@ -87,7 +93,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestFiles: what files are to hold is in a secret that only the step that stages them sees, and in nothing else.
+// TestFiles: what files are to hold is in a secret that only the stage in which they are staged sees, and in nothing else.
 func TestFiles(t *testing.T) {
 	u := upgradeOf("", 0)
 	wanted := Wanted(u, Environment{Node: "n1", Files: []steps.File{{Path: "/a", Owner: "me", Permissions: "0600"}, {Path: "/b"}}}, 1)
@@ -107,7 +113,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
-		if (len(c.VolumeMounts) == 1) != (c.Name == "backup") || len(c.VolumeMounts) == 1 && (c.VolumeMounts[0].MountPath != steps.FilesDir || !c.VolumeMounts[0].ReadOnly || c.VolumeMounts[0].Name != pod.Spec.Volumes[0].Name) {
+		if (len(c.VolumeMounts) == 1) != (c.Name == "prepare") || len(c.VolumeMounts) == 1 && (c.VolumeMounts[0].MountPath != steps.FilesDir || !c.VolumeMounts[0].ReadOnly || c.VolumeMounts[0].Name != pod.Spec.Volumes[0].Name) {
 			t.Errorf("%s: %+v", c.Name, c.VolumeMounts)
 		}
 	}

@@ -1,6 +1,7 @@
 package upgradepod
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,11 +23,13 @@ type progress struct {
 	// names are the steps, conditions what is known of each, in their order.
 	names      []string
 	conditions []metav1.Condition
-	// at is the step that runs, failed, was cut off or comes next; nothing of it is known after the last one.
+	// at is the step that failed, was cut off, comes next, or is the first one not known to be over; nothing of it is known after the last one.
 	at steps.Step
-	// waiting says why the container of that step does not run yet; empty: it runs, or nothing is said.
+	// stage are the steps of that step's container. Which of them runs is not known before all have ended.
+	stage []steps.Step
+	// waiting says why that container does not run yet; empty: it runs, or nothing is said.
 	waiting string
-	// result is how that step ended, and advice what a person can do about it.
+	// result is how the step ended, and advice what a person can do about it.
 	result steps.Result
 	// ended: no container of the pod runs any more, or ever will. completed: all steps succeeded.
 	ended, completed bool
@@ -44,22 +47,53 @@ func observe(pod *corev1.Pod) progress {
 	}
 	p.completed = true
 	for _, c := range append(append([]corev1.Container(nil), pod.Spec.InitContainers...), pod.Spec.Containers...) {
-		step, known := steps.ByContainer(c.Name)
-		if !known {
-			continue // something added a container of its own
-		}
-		condition, result := stepCondition(step, statuses[c.Name].State)
-		p.names = append(p.names, string(step.Name))
-		p.conditions = append(p.conditions, condition)
-		if result.State.Succeeded() || !p.completed {
-			continue
-		}
-		p.completed, p.at, p.result, p.waiting = false, step, result, waiting(statuses[c.Name].State)
+		p.look(stepsOf(c), statuses[c.Name].State)
 	}
 	if len(p.names) == 0 {
 		p.completed = false
 	}
 	return p
+}
+
+// stepsOf are the steps that a container carries out; none: something added a container of its own.
+func stepsOf(c corev1.Container) []steps.Step {
+	var list []steps.Step
+	for _, argument := range c.Args {
+		if step, known := steps.ByCommand(argument); known {
+			list = append(list, step)
+		}
+	}
+	return list
+}
+
+// look adds what a container's status says of its steps.
+func (p *progress) look(stage []steps.Step, state corev1.ContainerState) {
+	over := metav1.Time{}
+	results := map[steps.Name]steps.Result{}
+	if state.Terminated != nil {
+		results, over = steps.ParseResults(state.Terminated.Message), state.Terminated.StartedAt
+	}
+	failed := false
+	for i, step := range stage {
+		result := results[step.Name]
+		over = metav1.NewTime(over.Add(time.Duration(result.Seconds * float64(time.Second))))
+		c := metav1.Condition{Type: string(step.Name), Status: metav1.ConditionUnknown, Reason: upgradev1.Pending, Message: step.Does}
+		if !failed {
+			c = stepCondition(step, state, result)
+		}
+		if result.State.Succeeded() && i < len(stage)-1 && !state.Terminated.StartedAt.IsZero() {
+			c.LastTransitionTime = over
+		}
+		p.names, p.conditions = append(p.names, c.Type), append(p.conditions, c)
+		failed = failed || result.State == steps.Failed || result.State == steps.RolledBack
+		if result.State.Succeeded() || !p.completed {
+			continue
+		}
+		if ended := state.Terminated; ended != nil && result.State == steps.Interrupted {
+			result.Message = outside(ended.Message)
+		}
+		p.completed, p.at, p.stage, p.result, p.waiting = false, step, stage, result, waiting(state)
+	}
 }
 
 // waiting says why a container does not run yet; empty: it runs, or waits for those before it.
@@ -71,18 +105,28 @@ func waiting(state corev1.ContainerState) string {
 	return strings.TrimSpace(w.Reason + ": " + w.Message)
 }
 
-// stepCondition tells how a step's container is.
-func stepCondition(step steps.Step, state corev1.ContainerState) (metav1.Condition, steps.Result) {
+// outside is what is said of a container that was cut off, or could not begin, by others than its steps.
+func outside(message string) string {
+	var lines []string
+	for _, line := range strings.Split(message, "\n") {
+		if len(steps.ParseResults(line)) == 0 {
+			lines = append(lines, line)
+		}
+	}
+	return plaintext.Redact(strings.TrimSpace(strings.Join(lines, "\n")))
+}
+
+// stepCondition tells how a step is, of which and of whose container this is known. What was cut off may have begun, and so may what runs.
+func stepCondition(step steps.Step, state corev1.ContainerState, result steps.Result) metav1.Condition {
 	c := metav1.Condition{Type: string(step.Name), Status: metav1.ConditionUnknown, Reason: upgradev1.Pending, Message: step.Does}
 	switch {
 	case state.Running != nil:
 		c.Status, c.Reason, c.LastTransitionTime = metav1.ConditionFalse, upgradev1.Running, state.Running.StartedAt
-		return c, steps.Result{}
+		return c
 	case state.Terminated == nil:
-		return c, steps.Result{}
+		return c
 	}
 	ended := state.Terminated
-	result := steps.ParseResult(ended.Message)
 	c.LastTransitionTime = ended.FinishedAt
 	c.Message = fmt.Sprintf("%s; took %.1f s", step.Does, result.Seconds)
 	switch result.State {
@@ -97,12 +141,38 @@ func stepCondition(step steps.Step, state corev1.ContainerState) (metav1.Conditi
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, upgradev1.Interrupted
 		c.Message = fmt.Sprintf("%s; it was cut off with exit code %d %s", step.Does, ended.ExitCode, ended.Reason)
-		result.Message = plaintext.Redact(strings.TrimSpace(ended.Message)) // of a step that could not even begin, the runtime's words
+		result.Message = outside(ended.Message) // of a container that could not even begin, the runtime's words
 	}
 	if result.Message != "" {
 		c.Message += ":\n" + plaintext.End(result.Message, longestMessage)
 	}
-	return c, result
+	return c
+}
+
+// says is what a stage that is under way is at, for people.
+func (p progress) says() string {
+	var names []string
+	for _, s := range p.stage {
+		names = append(names, string(s.Name))
+	}
+	return strings.Join(names, ", ") + ": " + cmp.Or(p.waiting, p.at.Stage.Does())
+}
+
+// limit is how long the stage may take before it counts as hung.
+func (p progress) limit(u *upgradev1.NodeUpgrade) time.Duration {
+	if p.waiting != "" {
+		return startTimeout
+	}
+	return limitOf(p.stage, u)
+}
+
+// limitOf is how long steps may take, one after the other. What an upgrade says of its drain and its verification counts.
+func limitOf(list []steps.Step, u *upgradev1.NodeUpgrade) time.Duration {
+	var sum time.Duration
+	for _, s := range list {
+		sum += Wanted(u, Environment{}, 1).Limit(s.Name)
+	}
+	return sum
 }
 
 // since is when a pod got to the step that it is at.
@@ -123,26 +193,4 @@ func attemptOf(pod *corev1.Pod) int32 {
 		return 0
 	}
 	return int32(n)
-}
-
-// stepLimit is how long a step may take before it counts as hung.
-func stepLimit(step steps.Name, u *upgradev1.NodeUpgrade) time.Duration {
-	seconds := func(given *int32, otherwise int32) time.Duration {
-		if given != nil {
-			otherwise = *given
-		}
-		return time.Duration(otherwise) * time.Second
-	}
-	verify := seconds(u.Spec.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout)
-	switch step {
-	case steps.Images:
-		return 30 * time.Minute
-	case steps.Drain:
-		return seconds(u.Spec.Drain.TimeoutSeconds, steps.DefaultDrainTimeout) + 2*time.Minute
-	case steps.Swap:
-		return 2*verify + 3*time.Minute // it is waited for twice: for the new version, and for the old one that was put back
-	case steps.Verify:
-		return verify + 2*time.Minute
-	}
-	return 10 * time.Minute
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/internal/plaintext"
@@ -25,7 +26,7 @@ const exitUsage = 64
 
 // Main runs one command and returns its exit code:
 //
-//	upgrader STEP --spec JSON
+//	upgrader STEP... --spec JSON
 //	upgrader swap-service
 func Main(ctx context.Context, args []string, out io.Writer) int {
 	if len(args) == 0 {
@@ -39,20 +40,35 @@ func Main(ctx context.Context, args []string, out io.Writer) int {
 		}
 		return 0
 	}
-	step, known := steps.ByContainer(args[0])
-	if !known {
-		fmt.Fprintf(out, "unknown command %q\n", args[0])
+	list, rest, err := named(args)
+	if err != nil {
+		fmt.Fprintf(out, "%v\n", err)
 		return exitUsage
 	}
-	wanted, inside, err := parse(args[1:], out)
+	wanted, inside, err := parse(rest, out)
 	if err != nil {
 		fmt.Fprintf(out, "%v\n", err)
 		return exitUsage
 	}
 	if inside != "" {
-		return insideMain(ctx, step.Name, wanted, inside, out)
+		return insideMain(ctx, list[0], wanted, inside, out)
 	}
-	return report(outside(ctx, step.Name, wanted, out), out)
+	return carryOut(list, terminate, out, func(name steps.Name) steps.Result { return outside(ctx, name, wanted, out) })
+}
+
+// named are the steps that a command line begins with, and the arguments that follow them.
+func named(args []string) (list []steps.Name, rest []string, err error) {
+	for rest = args; len(rest) > 0 && !strings.HasPrefix(rest[0], "-"); rest = rest[1:] {
+		step, known := steps.ByCommand(rest[0])
+		if !known {
+			return nil, nil, fmt.Errorf("unknown command %q", rest[0])
+		}
+		list = append(list, step.Name)
+	}
+	if len(list) == 0 {
+		return nil, nil, errors.New("no command")
+	}
+	return list, rest, nil
 }
 
 // parse reads the arguments of a step. Inside is the folder in which the node sees the image's files; empty: this is the pod.
@@ -76,25 +92,35 @@ func parse(args []string, out io.Writer) (wanted steps.Wanted, inside string, er
 // exitKilled is the exit code of a step that was killed, as the runtime has it.
 const exitKilled = 137
 
-// report writes the result where the kubelet finds it, and returns the exit code. A step that was interrupted has none.
-func report(r steps.Result, out io.Writer) int {
-	if r.State == steps.Interrupted {
-		return exitKilled
+// carryOut does steps in their order until one does not succeed, and returns the exit code. What each reports is written where the kubelet finds it before the next one
+// begins: of a container that is killed it is known how far it came. A step that was interrupted reports nothing.
+func carryOut(list []steps.Name, write func(lines string) error, out io.Writer, do func(steps.Name) steps.Result) int {
+	lines := ""
+	for _, name := range list {
+		r := do(name)
+		if r.State == steps.Interrupted {
+			return exitKilled
+		}
+		r.Step = name
+		line, err := r.Line()
+		if err != nil {
+			fmt.Fprintf(out, "%v\n", err)
+			return 1
+		}
+		fmt.Fprintln(out, line)
+		lines += line + "\n"
+		if err := write(lines); err != nil {
+			fmt.Fprintf(out, "writing the result: %v\n", err)
+		}
+		if !r.State.Succeeded() {
+			return r.State.ExitCode()
+		}
 	}
-	line, err := r.Line()
-	if err != nil {
-		fmt.Fprintf(out, "%v\n", err)
-		return 1
-	}
-	fmt.Fprintln(out, line)
-	if err := terminate(line); err != nil {
-		fmt.Fprintf(out, "writing the result: %v\n", err)
-	}
-	return r.State.ExitCode()
+	return 0
 }
 
 // terminate writes the termination message. Outside of a pod there is no file for it, and none is made.
-func terminate(line string) error {
+func terminate(lines string) error {
 	f, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -102,13 +128,15 @@ func terminate(line string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(line)
+	_, err = f.WriteString(lines)
 	return errors.Join(err, f.Close())
 }
 
 // outside is the pod's part of a step. All but what needs the pod's own credentials is done inside the node.
 func outside(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.Writer) steps.Result {
-	began := time.Now()
+	began, limit := time.Now(), wanted.Limit(name)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	var r steps.Result
 	switch name {
 	case steps.Drain:
@@ -117,6 +145,10 @@ func outside(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.W
 		r = result(pod{out}.uncordon(ctx, wanted))
 	default:
 		r = enter(ctx, name, wanted, out)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !r.State.Succeeded() {
+		fmt.Fprintf(out, "%s did not end within %s\n", name, limit)
+		return steps.Result{}
 	}
 	if name == steps.Swap && r.State != steps.Interrupted && !r.State.Succeeded() {
 		// The node serves as before: pods may come back to it.

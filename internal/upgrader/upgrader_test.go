@@ -309,6 +309,8 @@ func TestCommandLine(t *testing.T) {
 		"copy --spec {}":    "id, attempt or node is missing",
 		"copy --spec [":     "reading --spec",
 		"copy --other":      "reading the command line",
+		"copy swop --spec":  `unknown command "swop"`,
+		"--spec {}":         "no command",
 		`copy --spec {"a":`: "reading --spec",
 	} {
 		var out strings.Builder
@@ -329,22 +331,37 @@ func TestResultHidesSecrets(t *testing.T) {
 	}
 }
 
-// TestReport: who reads the output knows how a step ended; one that was killed says nothing, and is begun again.
-func TestReport(t *testing.T) {
-	for _, r := range []steps.Result{
+// TestCarryOut: who reads what was written knows how each step ended, whenever the container is killed; none follows one that did not succeed.
+func TestCarryOut(t *testing.T) {
+	for _, last := range []steps.Result{
 		{State: steps.Done, Seconds: 1.5, Message: "all are there"}, {State: steps.Skipped}, {State: steps.Failed, Advice: "a"}, {State: steps.RolledBack}, {},
 	} {
 		var out strings.Builder
-		code := report(r, &out)
-		if got := steps.ParseResult(out.String()); got != r {
-			t.Errorf("%+v is read as %+v", r, got)
-		}
-		want := r.State.ExitCode()
-		if r.State == steps.Interrupted {
+		var done []steps.Name
+		written := ""
+		write := func(lines string) error { written = lines; return nil }
+		code := carryOut([]steps.Name{steps.Copy, steps.Images, steps.Render}, write, &out, func(name steps.Name) steps.Result {
+			if got := steps.ParseResults(written); len(got) != len(done) {
+				t.Errorf("%s begins when %+v is known of %v", name, got, done)
+			}
+			done = append(done, name)
+			if name == steps.Images {
+				return last
+			}
+			return steps.Result{State: steps.Done}
+		})
+		want, most := last.State.ExitCode(), 2
+		if last.State == steps.Interrupted {
 			want = exitKilled
+		} else {
+			last.Step = steps.Images
 		}
-		if code != want {
-			t.Errorf("%+v: exit code %d, want %d", r, code, want)
+		if last.State.Succeeded() {
+			most = 3
+		}
+		got := steps.ParseResults(written)
+		if code != want || len(done) != most || got[steps.Images] != last || got[steps.Copy].State != steps.Done || len(steps.ParseResults(out.String())) != len(got) {
+			t.Errorf("%+v: exit code %d, want %d; done %v, written %s", last, code, want, done, written)
 		}
 	}
 }

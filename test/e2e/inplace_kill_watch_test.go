@@ -155,14 +155,35 @@ func (k *killer) lookAtProcesses() {
 		}
 	}
 	step, service := pick(found, k.step.pid, false), pick(found, k.service, true)
+	step.name = k.under(step.pid)
 	if service.pid != k.service && service.pid != 0 {
 		// It begins its phase anew, whatever was done of that.
 		k.phase.since, k.phase.cut = now, false
 	}
 	k.service = service.pid
-	if step.pid != k.step.pid {
-		k.stepped(step)
+	if step.pid != k.step.pid || step.name != k.step.name {
+		k.stepped(running{name: step.name, pid: step.pid, since: now})
 	}
+}
+
+// under is the step that a container is at: the one that runs inside the node, or else one that the pod does itself; between two it is the one before.
+func (k *killer) under(pid int) string {
+	argv := command(pid)
+	if inside := k.inside(pid); inside != pid {
+		argv = command(inside)
+	} else if at := k.step; at.pid == pid && at.name != "" {
+		next := slices.Index(argv, steps.Name(at.name).Command()) + 1
+		itself := next < len(argv) && (argv[next] == steps.Drain.Command() || argv[next] == steps.Uncordon.Command())
+		if at.cut || !itself {
+			return at.name
+		}
+		argv = argv[next-1:]
+	}
+	if len(argv) < 2 {
+		return ""
+	}
+	s, _ := steps.ByCommand(argv[1])
+	return string(s.Name)
 }
 
 // pick returns the process that was known before, while there is one: for a moment, those that it starts look the same. Else it is any that was found.
@@ -176,7 +197,7 @@ func pick(found []running, known int, service bool) running {
 	return picked
 }
 
-// role says what a process is to the upgrader of the machine: the container of a step, or, without a name, the service of the swap.
+// role says what a process is to the upgrader of the machine: the container of a stage, by its first step, or, without a name, the service of the swap.
 func (k *killer) role(pid int) (step string, ours bool) {
 	argv := command(pid)
 	if len(argv) < 2 || filepath.Base(argv[0]) != "upgrader" {
@@ -188,7 +209,7 @@ func (k *killer) role(pid int) (step string, ours bool) {
 	if argv[1] == "swap-service" {
 		return "", true
 	}
-	s, known := steps.ByContainer(argv[1])
+	s, known := steps.ByCommand(argv[1])
 	return string(s.Name), known
 }
 

@@ -103,8 +103,15 @@ func (n UpgradedNode) At(now time.Time) string {
 	if at < 0 {
 		return oneLine(either(n.Message, n.Reason))
 	}
-	s := n.Steps[at]
+	// Several are carried out by one container, and which of them it is at is known when it has ended.
+	s, last := n.Steps[at], at
+	for last+1 < len(n.Steps) && n.Steps[last+1].Running {
+		last++
+	}
 	text := fmt.Sprintf("%s (%d of %d)", s.Name, at+1, len(n.Steps))
+	if last > at {
+		text = fmt.Sprintf("%s to %s (%d-%d of %d)", s.Name, n.Steps[last].Name, at+1, last+1, len(n.Steps))
+	}
 	if !s.Since.IsZero() {
 		text += ", " + Elapsed(now.Sub(s.Since))
 	}
