@@ -8,8 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/plan"
@@ -54,6 +57,26 @@ func component(name string, pod *corev1.Pod) plan.Component {
 		c.Why = ailment(pod, ready)
 	}
 	return c
+}
+
+// PodConditions are the conditions of a Machine by the name of the static pod that each is about, as upstream's control plane provider has them.
+var PodConditions = map[string]string{
+	"etcd":                    upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
+	"kube-apiserver":          upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition,
+	"kube-controller-manager": upstream.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition,
+	"kube-scheduler":          upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
+}
+
+// Reported takes those components of a Machine's Node for healthy of which its controller said a moment ago that they are, after their containers started: it may
+// know of somebody else than the kubelet that they answer.
+func Reported(components []plan.Component, m *clusterv1.Machine, node string, pods []corev1.Pod, now time.Time) {
+	for i := range components {
+		said := meta.FindStatusCondition(m.Status.Conditions, PodConditions[components[i].Name])
+		if said != nil && said.Status == metav1.ConditionTrue {
+			at := said.LastTransitionTime.Time
+			Answered(components[i:i+1], node, pods, at, now.Sub(at))
+		}
+	}
 }
 
 // startupTurn is how long a container may wait for the turn of its startup probe: kubeadm has it asked after ten seconds and then every ten, and a kubelet that

@@ -15,14 +15,6 @@ import (
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// podConditions are the conditions of a Machine by the name of the static pod that each is about.
-var podConditions = map[string]string{
-	"etcd":                    upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
-	"kube-apiserver":          upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition,
-	"kube-controller-manager": upstream.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition,
-	"kube-scheduler":          upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
-}
-
 // MachineConditions implements group.Kind.
 func (*Kind) MachineConditions(t *group.Turn, m *group.Machine) []metav1.Condition {
 	var all []metav1.Condition
@@ -34,7 +26,7 @@ func (*Kind) MachineConditions(t *group.Turn, m *group.Machine) []metav1.Conditi
 
 // podCondition tells of one static pod.
 func podCondition(t *group.Turn, m *group.Machine, c plan.Component) metav1.Condition {
-	kind := podConditions[c.Name]
+	kind := machine.PodConditions[c.Name]
 	if m.Facts.Deleting {
 		return group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDeletingReason, "Machine is deleting")
 	}

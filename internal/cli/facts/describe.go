@@ -309,6 +309,7 @@ func (s Seen) addNode(f *report.Facts, out *report.Machine, m *clusterv1.Machine
 	out.NodeReady = f.NodeReady
 	if machine.IsControlPlane(m) && s.Objects.ControlPlane != nil {
 		f.Components = s.Objects.ControlPlane.components(node.Name, s.View.Pods)
+		machine.Reported(f.Components, m, node.Name, s.View.Pods, time.Now())
 	}
 }
 

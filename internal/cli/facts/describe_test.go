@@ -19,6 +19,7 @@ import (
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/sandbox"
@@ -456,6 +457,37 @@ func TestCertificateExpiry(t *testing.T) {
 		s.Observed.Now = start.AddDate(0, 0, days)
 		if got := Describe(s).ControlPlane.CertificateExpiry; got != want {
 			t.Errorf("after %d days: %+v, want %+v", days, got, want)
+		}
+	}
+}
+
+// TestComponentsThatAnswer: what the controller says of a component counts while the turn of the kubelet's startup probe has not come.
+func TestComponentsThatAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		ago     time.Duration
+		waiting string
+	}{
+		"a moment ago":    {10 * time.Second, ""},
+		"a long ago":      {time.Minute, "kube-apiserver"},
+		"nobody found it": {0, "kube-apiserver"},
+	} {
+		s := complete()
+		for i := range s.View.Pods {
+			p := &s.View.Pods[i]
+			if p.Name != "kube-apiserver-demo-cp-1" {
+				continue
+			}
+			p.Spec.Containers = []corev1.Container{{Name: "kube-apiserver"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-2 * time.Minute))}}}}
+		}
+		if test.ago > 0 {
+			s.Objects.Machines[0].Status.Conditions = append(s.Objects.Machines[0].Status.Conditions, metav1.Condition{
+				Type: machine.PodConditions["kube-apiserver"], Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-test.ago)),
+			})
+		}
+		if got := Describe(s).ControlPlane.Machines[0].Waiting; (test.waiting == "") != (got == "") || !strings.Contains(got, test.waiting) {
+			t.Errorf("%s: it waits for %q, want %q", name, got, test.waiting)
 		}
 	}
 }
