@@ -53,6 +53,8 @@ type Result struct {
 	Seconds float64 `json:"seconds"`
 	// Message is the end of what the step printed, without secrets.
 	Message string `json:"message,omitempty"`
+	// FailedStep is the step that failed, where that may be another one than the one that reports it; empty: it is the same.
+	FailedStep Name `json:"failedStep,omitempty"`
 	// Advice says what a person can do; empty unless it failed.
 	Advice string `json:"advice,omitempty"`
 }

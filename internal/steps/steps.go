@@ -107,8 +107,10 @@ func (w Wanted) Limit(name Name) time.Duration {
 		return seconds(w.DrainTimeoutSeconds, DefaultDrainTimeout) + startLimit
 	case Swap:
 		return 2*verify + time.Minute + startLimit // it is waited for twice: for the new version, and for the old one that was put back
+	case Finish:
+		return verify + usualLimit
 	case Verify:
-		return verify + startLimit
+		return 2*verify + time.Minute + startLimit // and so is this one, where it fails
 	}
 	return usualLimit
 }
@@ -230,10 +232,8 @@ const (
 	NothingToUndo Undo = "Nothing"
 	// UndoUncordon makes the node schedulable again.
 	UndoUncordon Undo = "Uncordon"
-	// UndoRestore puts back what Backup kept.
+	// UndoRestore puts back what Backup kept, all of the node at once. What a step changed over the API stays: each part of it suits the old and the new version.
 	UndoRestore Undo = "Restore"
-	// UndoForward: the step is only carried on with; each of its parts suits the old and the new version.
-	UndoForward Undo = "Forward"
 )
 
 // Step is one step. Steps are values, and can be compared.
@@ -262,9 +262,9 @@ var all = []Step{
 	{Name: Drain, Stage: Leaving, Does: "evicts the node's pods", Needs: API | Token, Checks: "that no pod is left that could leave", Undo: UndoUncordon, Interrupts: Pods},
 	{Name: Handover, Stage: Exchange, Does: "moves the leadership of etcd to another member", Needs: Member, Checks: "that another member leads", Undo: NothingToUndo},
 	{Name: Swap, Stage: Exchange, Does: "makes sure that the other voters of etcd have the quorum, and replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
-	{Name: Finish, Stage: Conclusion, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoForward, Interrupts: Kubelet},
+	{Name: Finish, Stage: Conclusion, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoRestore, Interrupts: Kubelet},
 	{Name: Uncordon, Stage: Conclusion, Does: "lets pods be scheduled to the node again", Needs: API | Token, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
-	{Name: Verify, Stage: Conclusion, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, their probes, member of etcd", Undo: NothingToUndo},
+	{Name: Verify, Stage: Conclusion, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, their probes, member of etcd", Undo: UndoRestore},
 }
 
 // All returns every step that there is, in their order.

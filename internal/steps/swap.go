@@ -74,6 +74,12 @@ type Journal struct {
 	KubeletArgs []string `json:"kubeletArgs,omitempty"`
 	// DataRestored: etcd's data came from the snapshot.
 	DataRestored bool `json:"dataRestored,omitempty"`
+	// FailedStep is the step after the swap whose failure is undone; empty: the swap's own, if any.
+	FailedStep Name `json:"failedStep,omitempty"`
+	// EtcdKept: the old etcd did not serve the data that the new one had written, so that the new one stays.
+	EtcdKept bool `json:"etcdKept,omitempty"`
+	// Verified: the node was healthy at the new version, so that the backup is removed, or being removed.
+	Verified bool `json:"verified,omitempty"`
 }
 
 // Take returns the journal to go on with for an upgrade, given what the node remembers. An upgrade that has ended, and one whose failure
@@ -154,9 +160,28 @@ func (j Journal) Failed(reason string) Journal {
 	return j
 }
 
+// Undo is the journal after a step that follows the swap failed for a reason, at its deadline: the node is put back, as if the swap itself had failed.
+// False: nothing is undone, and the journal stays. That is so for steps that change nothing of the node, and where the backup is gone.
+func (j Journal) Undo(failed Name, reason string) (Journal, bool) {
+	step, _ := ByCommand(failed.Command())
+	if step.Undo != UndoRestore || j.Phase != Committed || j.Verified {
+		return j, false
+	}
+	j.Phase, j.FailedStep, j.Reason, j.Starts = Reverting, failed, reason, 0
+	return j, true
+}
+
+// KeepsEtcd reports whether the new etcd stays when all else is put back.
+func (j Journal) KeepsEtcd() bool { return j.EtcdKept && !j.DataRestored }
+
 // NotServing is the journal when the old version was started again and does not serve. etcd's data are put back from the snapshot only where that can
-// be the cause and loses the least: no member beside this one, and this one does not serve.
+// be the cause and loses the least: no member beside this one, and this one does not serve. Where the new version has served, so that its writes count,
+// the new etcd is tried with the data before.
 func (j Journal) NotServing(etcdServes bool, reason string) Journal {
+	if j.Phase == Restarting && j.FailedStep != "" && j.Wanted.StackedEtcd && !etcdServes && !j.EtcdKept {
+		j.Phase, j.EtcdKept = Reverting, true
+		return j
+	}
 	if j.Phase == Restarting && j.OnlyMember && !etcdServes && !j.DataRestored {
 		j.Phase, j.DataRestored = RestoringData, true
 		return j
@@ -173,14 +198,24 @@ func (j Journal) Outcome() Result {
 	case Abandoned:
 		return Result{State: Failed, Message: j.Reason, Advice: "nothing was interrupted or replaced; retry when the cause is gone"}
 	case Reverted:
-		data := "etcd kept its data"
-		if j.DataRestored {
-			data = "etcd's data are those of the snapshot that was taken before"
-		}
-		return Result{State: RolledBack, Message: j.Reason, Advice: "the node runs what it ran before, and " + data + "; retry when the cause is gone"}
+		return Result{State: RolledBack, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node runs what it ran before, and " + j.data() + "; retry when the cause is gone"}
 	case Broken:
-		return Result{State: Failed, Message: j.Reason, Advice: "the node serves at neither version: look at the logs of its kubelet and containers; the backup is kept on the node"}
+		return Result{State: Failed, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node serves at neither version: look at the logs of its kubelet and containers; the backup is kept on the node"}
 	default:
 		return Result{}
+	}
+}
+
+// data says what became of etcd's data on the way back.
+func (j Journal) data() string {
+	switch {
+	case j.DataRestored && j.FailedStep != "":
+		return "etcd's data are those of the snapshot that was taken before; those with what was written since are kept beside them"
+	case j.DataRestored:
+		return "etcd's data are those of the snapshot that was taken before"
+	case j.EtcdKept:
+		return "etcd stays at its new version, which its data need, with all that was written"
+	default:
+		return "etcd kept its data"
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestSwap: the phases in their order, forward and back.
@@ -164,6 +165,99 @@ func TestTake(t *testing.T) {
 		}
 		if test.fresh && got.Begun() {
 			t.Errorf("%s: it begins anew, and has begun", name)
+		}
+	}
+}
+
+// TestUndo: the failure of which step, in which phase, puts a node back that was swapped.
+func TestUndo(t *testing.T) {
+	undone := map[Name]bool{Finish: true, Verify: true}
+	for _, s := range All() {
+		if s.Name == Swap {
+			continue // its own phases say so
+		}
+		j, ok := Journal{Phase: Committed, Starts: 3}.Undo(s.Name, "the reason")
+		if ok != undone[s.Name] {
+			t.Errorf("%s fails: undone %t", s.Name, ok)
+		}
+		if want := (Journal{Phase: Reverting, FailedStep: s.Name, Reason: "the reason"}); ok && !reflect.DeepEqual(j, want) {
+			t.Errorf("%s fails: %+v", s.Name, j)
+		}
+	}
+	for name, j := range map[string]Journal{
+		"the backup is gone": {Phase: Committed, Verified: true}, "it was put back": {Phase: Reverted}, "it is under way": {Phase: Reverting},
+		"neither serves": {Phase: Broken}, "it has not begun": {},
+	} {
+		if got, ok := j.Undo(Verify, "x"); ok || !reflect.DeepEqual(got, j) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if _, ok := (Journal{Phase: Committed}).Undo("Other", "x"); ok {
+		t.Error("a step that is not known is undone")
+	}
+}
+
+// TestUndone: who comes after a cut goes on with the way back, and who comes after the report begins anew.
+func TestUndone(t *testing.T) {
+	j, _ := Journal{Wanted: Wanted{ID: "a", Attempt: 1}, Phase: Committed}.Undo(Verify, "not ready")
+	next, err := j.Take(Wanted{ID: "a", Attempt: 2})
+	if err != nil || next.Phase != Reverting || next.FailedStep != Verify {
+		t.Errorf("%+v, %v", next, err)
+	}
+	if _, err := j.Take(Wanted{ID: "b", Attempt: 1}); err == nil {
+		t.Error("another upgrade begins while the node is put back")
+	}
+	next = next.Resumed().Done().Done()
+	if got := next.Outcome(); next.Phase != Reverted || got.State != RolledBack || got.FailedStep != Verify || got.Message != "not ready" || !strings.Contains(got.Advice, "kept its data") {
+		t.Errorf("%+v", got)
+	}
+	next.Reported = 2
+	if again, err := next.Take(Wanted{ID: "a", Attempt: 3}); err != nil || again.Begun() || again.FailedStep != "" {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// TestUndoneData: where the new version has served, its etcd is kept before any of its data is left out, and the snapshot is the last thing tried.
+func TestUndoneData(t *testing.T) {
+	j := Journal{Phase: Restarting, FailedStep: Finish, Reason: "first", OnlyMember: true, Wanted: Wanted{StackedEtcd: true}}
+	if got := j.NotServing(true, "second"); got.Phase != Broken || got.DataRestored || got.EtcdKept {
+		t.Errorf("etcd serves: %+v", got)
+	}
+	external := j
+	external.Wanted.StackedEtcd, external.OnlyMember = false, false
+	if got := external.NotServing(false, "second"); got.Phase != Broken {
+		t.Errorf("external etcd: %+v", got)
+	}
+	j = j.NotServing(false, "second")
+	if j.Phase != Reverting || !j.KeepsEtcd() || j.DataRestored {
+		t.Fatalf("%+v", j)
+	}
+	if got := j.Done().Done().Outcome(); got.State != RolledBack || !strings.Contains(got.Advice, "stays at its new version") {
+		t.Errorf("%+v", got)
+	}
+	others := j.Done()
+	others.OnlyMember = false
+	if got := others.NotServing(false, "third"); got.Phase != Broken {
+		t.Errorf("others keep the data: %+v", got)
+	}
+	j = j.Done().NotServing(false, "third")
+	if j.Phase != RestoringData || j.KeepsEtcd() {
+		t.Fatalf("%+v", j)
+	}
+	if got := j.Done().Done().Outcome(); !strings.Contains(got.Advice, "snapshot") || !strings.Contains(got.Advice, "kept beside") {
+		t.Errorf("%+v", got)
+	}
+	if got := j.Done().NotServing(false, "fourth"); got.Phase != Broken || got.Outcome().FailedStep != Finish {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestLimits: a step that is undone when it fails has the time for that too: its own deadline, and that of the old version.
+func TestLimits(t *testing.T) {
+	w := Wanted{VerifyTimeoutSeconds: 300}
+	for _, s := range All() {
+		if s.Undo == UndoRestore && w.Limit(s.Name) < 10*time.Minute {
+			t.Errorf("%s may take %s, and is cut off while the old version is awaited", s.Name, w.Limit(s.Name))
 		}
 	}
 }

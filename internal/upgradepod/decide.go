@@ -236,9 +236,9 @@ func (d *decision) look() Outcome {
 	case p.completed:
 		return d.complete()
 	case p.result.State == steps.RolledBack:
-		return d.fail(upgradev1.RolledBack, p.at.Name, ended(p, "the node runs again what it ran before"))
+		return d.fail(upgradev1.RolledBack, p.failed(), ended(p, "the node runs again what it ran before"))
 	case p.result.State == steps.Failed:
-		return d.fail(upgradev1.Failed, p.at.Name, ended(p, ""))
+		return d.fail(upgradev1.Failed, p.failed(), ended(p, ""))
 	case !d.Pod.DeletionTimestamp.IsZero():
 		return d.silent("the pod is being deleted")
 	case p.ended:
@@ -266,7 +266,7 @@ func begun(p progress) bool {
 
 // ended says how a step ended, and what can be done.
 func ended(p progress, more string) string {
-	text := fmt.Sprintf("%s ended after %.1f s: %s", p.at.Name, p.result.Seconds, cmp.Or(plaintext.End(p.result.Message, longestMessage), "it said nothing"))
+	text := fmt.Sprintf("%s ended after %.1f s: %s", p.failed(), p.result.Seconds, cmp.Or(plaintext.End(p.result.Message, longestMessage), "it said nothing"))
 	for _, t := range []string{more, p.result.Advice} {
 		if t != "" {
 			text += "; " + t

@@ -350,3 +350,18 @@ func TestPrecedes(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedStep: the step that failed is the one that the result names, whichever saw its undoing to the end.
+func TestFailedStep(t *testing.T) {
+	pod := podOf(t, 2, corev1.PodFailed, "ssssb")
+	line, err := steps.Result{Step: steps.Swap, State: steps.RolledBack, Message: "it is not ready", FailedStep: steps.Verify}.Line()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.InitContainerStatuses[1].State.Terminated.Message = line
+	o := Decide(Facts{Now: now, Upgrade: upgradeOf(upgradev1.Running, 2), Pod: pod})
+	c := conditions.Get(&upgradev1.NodeUpgrade{Status: o.Status}, upgradev1.Progressing)
+	if o.Status.FailedStep != string(steps.Verify) || c.Reason != upgradev1.RolledBack || !strings.HasPrefix(c.Message, "Verify ended") {
+		t.Errorf("%s, %+v", o.Status.FailedStep, c)
+	}
+}

@@ -96,6 +96,9 @@ func (p *progress) look(stage []steps.Step, state corev1.ContainerState) {
 	}
 }
 
+// failed is the step that failed: a later pod may have seen its undoing to the end, in another step.
+func (p progress) failed() steps.Name { return cmp.Or(p.result.FailedStep, p.at.Name) }
+
 // waiting says why a container does not run yet; empty: it runs, or waits for those before it.
 func waiting(state corev1.ContainerState) string {
 	w := state.Waiting

@@ -50,9 +50,10 @@ func (n *node) saveFiles() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	count := 0
+	count, absent := 0, []string(nil)
 	for _, target := range append(targets, kubeletConfig, kubeletFlags, kubeletPatched) {
 		if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
+			absent = append(absent, target)
 			continue
 		}
 		if err := copyOwned(target, filepath.Join(n.saved(), target)); err != nil {
@@ -60,7 +61,7 @@ func (n *node) saveFiles() (int, error) {
 		}
 		count++
 	}
-	return count, nil
+	return count, n.noteAbsent(absent)
 }
 
 // saveEtcd takes a snapshot, and opens it once: restoring it checks its hash, and that data can be made of it.

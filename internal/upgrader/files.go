@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/quorate/quorate/internal/atomicfile"
 )
 
 // beside is the name under which a new file waits in the folder of the one that it replaces. The kubelet reads no manifests that begin with a dot.
@@ -203,8 +205,8 @@ func (l layout) install(source, target string) error {
 	return copyOwned(source, target)
 }
 
-// restore puts the backup back, and takes away what there was not before.
-func (l layout) restore() error {
+// restore puts the backup back, and takes away what there was not before. Files that are to stay have their new content again.
+func (l layout) restore(stay ...string) error {
 	staged, err := mirrored(l.stage())
 	if err != nil {
 		return err
@@ -214,11 +216,19 @@ func (l layout) restore() error {
 		return err
 	}
 	for _, target := range kept {
-		if err := l.install(filepath.Join(l.saved(), target), target); err != nil {
+		source := filepath.Join(l.saved(), target)
+		if slices.Contains(stay, target) && slices.Contains(staged, target) {
+			source = filepath.Join(l.stage(), target)
+		}
+		if err := l.install(source, target); err != nil {
 			return fmt.Errorf("putting back %s: %w", target, err)
 		}
 	}
-	added := slices.DeleteFunc(staged, func(target string) bool { return slices.Contains(kept, target) })
+	absent, err := l.wereAbsent()
+	if err != nil {
+		return err
+	}
+	added := slices.DeleteFunc(append(staged, absent...), func(target string) bool { return slices.Contains(kept, target) })
 	for _, target := range added {
 		if err := removeFile(target); err != nil {
 			return fmt.Errorf("putting back %s: %w", target, err)
@@ -248,4 +258,21 @@ func syncFolders(files []string) error {
 		}
 	}
 	return nil
+}
+
+// noteAbsent notes files that the node does not have, and kubeadm may write after the swap.
+func (l layout) noteAbsent(files []string) error {
+	if err := os.MkdirAll(l.work(), 0o700); err != nil {
+		return fmt.Errorf("noting what the node does not have: %w", err)
+	}
+	return atomicfile.Write(l.absent(), []byte(strings.Join(files, "\n")), 0o600)
+}
+
+// wereAbsent are the files that were noted so; without a note there are none.
+func (l layout) wereAbsent() ([]string, error) {
+	data, err := os.ReadFile(l.absent())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading what the node did not have: %w", err)
+	}
+	return strings.Fields(string(data)), nil
 }

@@ -57,7 +57,7 @@ func (n *node) finish(ctx context.Context) (string, error) {
 		return "kubeadm is done", n.forgetKubelet()
 	}
 	// Restarted at the same version it leaves the containers as they are.
-	if err := systemctl(ctx, "restart", "kubelet"); err != nil {
+	if err := n.manage(ctx, "restart", "kubelet"); err != nil {
 		return "", err
 	}
 	return "kubeadm is done, and the kubelet was restarted with its new configuration", n.forgetKubelet()

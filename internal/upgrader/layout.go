@@ -1,6 +1,8 @@
 package upgrader
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +35,18 @@ type layout struct {
 	dir string
 	// image is the folder with the image's files, as the node sees it; empty: there is none, which is so for the service.
 	image string
+	// manager asks the node's service manager; nil: systemctl.
+	manager func(ctx context.Context, args ...string) error
+	// units is the folder of its units; empty: unitDir.
+	units string
+}
+
+// manage asks the node's service manager.
+func (l layout) manage(ctx context.Context, args ...string) error {
+	if l.manager != nil {
+		return l.manager(ctx, args...)
+	}
+	return systemctl(ctx, args...)
 }
 
 // The parts of the folder. Stage and saved mirror the node: stage/etc/kubernetes/manifests/etcd.yaml takes the place of the file of that path.
@@ -43,6 +57,8 @@ func (l layout) upgrader() string    { return filepath.Join(l.work(), "upgrader"
 func (l layout) stage() string       { return filepath.Join(l.work(), "stage") }
 func (l layout) saved() string       { return filepath.Join(l.work(), "backup") }
 func (l layout) snapshot() string    { return filepath.Join(l.work(), "etcd.db") }
+func (l layout) absent() string      { return filepath.Join(l.work(), "absent") }
+func (l layout) unitFile() string    { return filepath.Join(cmp.Or(l.units, unitDir), unitName) }
 func (l layout) config() string      { return filepath.Join(l.work(), "kubeadm.yaml") }
 func (l layout) kubeletNote() string { return filepath.Join(l.work(), "kubelet-started-with") }
 

@@ -150,7 +150,7 @@ func outside(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.W
 		fmt.Fprintf(out, "%s did not end within %s\n", name, limit)
 		return steps.Result{}
 	}
-	if name == steps.Swap && r.State != steps.Interrupted && !r.State.Succeeded() {
+	if r.State == steps.RolledBack || name == steps.Swap && r.State == steps.Failed {
 		// The node serves as before: pods may come back to it.
 		if _, err := (pod{out}).uncordon(ctx, wanted); err != nil {
 			fmt.Fprintf(out, "%v\n", err)
@@ -233,9 +233,9 @@ func (n *node) step(ctx context.Context, name steps.Name) steps.Result {
 	case steps.Swap:
 		return n.swap(ctx)
 	case steps.Finish:
-		return result(n.finish(ctx))
+		return n.concluding(ctx, name, n.finish)
 	default:
-		return result(n.verify(ctx))
+		return n.concluding(ctx, name, n.verify)
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 type service struct {
 	at  layout
 	out io.Writer
+	// proof waits until the node serves at a version, or at whatever one; nil: service.serves.
+	proof func(ctx context.Context, j steps.Journal, version string) error
 }
 
 func (s service) say(format string, args ...any) {
@@ -34,7 +36,7 @@ func (s service) run(ctx context.Context) error {
 	if !j.Begun() {
 		// An earlier upgrade left the service, and another one is being prepared: half of that must not be used.
 		s.say("nothing is to be done")
-		return retire(ctx)
+		return s.at.retire(ctx)
 	}
 	j = j.Resumed()
 	for !j.Phase.Over() {
@@ -56,7 +58,7 @@ func (s service) run(ctx context.Context) error {
 	if err := s.at.saveJournal(j); err != nil {
 		return err
 	}
-	return retire(ctx)
+	return s.at.retire(ctx)
 }
 
 // perform does one phase, and returns what follows. An error: the phase is to be done again.
@@ -69,7 +71,7 @@ func (s service) perform(ctx context.Context, j steps.Journal) (steps.Journal, e
 	case err == nil:
 		return j.Done(), nil
 	case j.Phase == steps.Restarting:
-		return j.NotServing(s.etcdServes(ctx) == nil, err.Error()), nil
+		return j.NotServing(!s.blamesEtcd(ctx, j, err), err.Error()), nil
 	case j.Phase.Forward():
 		return j.Failed(err.Error()), nil
 	default:
@@ -87,29 +89,58 @@ func (s service) do(ctx context.Context, j steps.Journal) error {
 	case steps.Replacing:
 		return s.at.replace()
 	case steps.Starting:
-		return systemctl(ctx, "start", "kubelet")
+		return s.at.manage(ctx, "start", "kubelet")
 	case steps.Proving:
-		return s.serves(ctx, j, j.Wanted.KubernetesVersion)
+		return s.prove(ctx, j, j.Wanted.KubernetesVersion)
 	case steps.Reverting:
 		if err := s.stop(ctx, j); err != nil {
 			return err
 		}
-		return s.at.restore()
+		return s.putBack(j)
 	case steps.RestoringData:
 		return s.restoreData(ctx, j)
 	case steps.Restarting:
-		if err := systemctl(ctx, "start", "kubelet"); err != nil {
+		if err := s.at.manage(ctx, "start", "kubelet"); err != nil {
 			return err
 		}
-		return s.serves(ctx, j, "")
+		return s.prove(ctx, j, "")
 	default:
 		return fmt.Errorf("swapping: phase %q is not known", j.Phase)
 	}
 }
 
+// prove waits until the node serves.
+func (s service) prove(ctx context.Context, j steps.Journal, version string) error {
+	if s.proof != nil {
+		return s.proof(ctx, j, version)
+	}
+	return s.serves(ctx, j, version)
+}
+
+// putBack puts the backup back, but for what is to stay.
+func (s service) putBack(j steps.Journal) error { return s.at.restore(stays(j)...) }
+
+// stays are the files that stay as the new version has them when all else is put back.
+func stays(j steps.Journal) []string {
+	if j.KeepsEtcd() {
+		return []string{etcdManifest}
+	}
+	return nil
+}
+
+// blamesEtcd reports whether etcd is why the old version does not serve. Once the new version has served, and there may be writes to lose, an etcd that does not
+// answer is not enough: it must be what was waited for last, with a kubelet that runs.
+func (s service) blamesEtcd(ctx context.Context, j steps.Journal, err error) bool {
+	if j.FailedStep == "" {
+		return s.etcdServes(ctx) != nil
+	}
+	down, ok := errors.AsType[*downError](err)
+	return ok && down.component == etcdName
+}
+
 // stop stops the kubelet, and ends the containers that it would keep.
 func (s service) stop(ctx context.Context, j steps.Journal) error {
-	if err := systemctl(ctx, "stop", "kubelet"); err != nil {
+	if err := s.at.manage(ctx, "stop", "kubelet"); err != nil {
 		return err
 	}
 	if j.Wanted.Type != steps.ControlPlane {
@@ -257,6 +288,9 @@ func (s service) etcdServes(ctx context.Context) error {
 // restoreData makes etcd's data anew from the snapshot: the only member keeps its name and address. What it replaces is kept beside.
 func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 	if err := s.stop(ctx, j); err != nil {
+		return err
+	}
+	if err := s.putBack(j); err != nil {
 		return err
 	}
 	m, err := readMember()

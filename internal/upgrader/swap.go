@@ -17,7 +17,7 @@ import (
 // The service on the node that swaps.
 const (
 	unitName = "quorate-upgrade.service"
-	unitFile = "/etc/systemd/system/" + unitName
+	unitDir  = "/etc/systemd/system"
 )
 
 // unitText is its unit. It is enabled, so that after a restart of the node it goes on.
@@ -60,6 +60,11 @@ func (n *node) swap(ctx context.Context) steps.Result {
 			return result("", err)
 		}
 	}
+	return n.outcome()
+}
+
+// outcome is how the swap, or the way back from it, ended. That a failure was reported is remembered.
+func (n *node) outcome() steps.Result {
 	r := n.journal.Outcome()
 	r.Message = plaintext.Shown(r.Message)
 	if !r.State.Succeeded() {
@@ -93,11 +98,11 @@ func (n *node) startService(ctx context.Context) error {
 
 // installService writes the service's unit, and has it started now and with the node.
 func (n *node) installService(ctx context.Context) error {
-	if err := atomicfile.Write(unitFile, []byte(n.unitText()), 0o644); err != nil {
+	if err := atomicfile.Write(n.unitFile(), []byte(n.unitText()), 0o644); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"daemon-reload"}, {"enable", unitName}, {"start", unitName}} {
-		if err := systemctl(ctx, args...); err != nil {
+		if err := n.manage(ctx, args...); err != nil {
 			return err
 		}
 	}
@@ -115,7 +120,7 @@ func (n *node) follow(ctx context.Context) error {
 			return fmt.Errorf("following the swap: %w", ctx.Err())
 		case <-check.C:
 			// A person may have stopped it; a start of what runs does nothing.
-			if err := systemctl(ctx, "start", unitName); err != nil {
+			if err := n.manage(ctx, "start", unitName); err != nil {
 				n.say("%v", err)
 			}
 		case <-look.C:
@@ -144,8 +149,8 @@ func systemctl(ctx context.Context, args ...string) error {
 
 // retire takes the service away: a restart of the node finds nothing to go on with. What was cut off at the end of that finds no unit, which
 // cannot be disabled.
-func retire(ctx context.Context) error {
-	cut, err := filepath.Glob(filepath.Join(filepath.Dir(unitFile), "."+unitName+".*"))
+func (l layout) retire(ctx context.Context) error {
+	cut, err := filepath.Glob(filepath.Join(filepath.Dir(l.unitFile()), "."+unitName+".*"))
 	if err != nil {
 		return fmt.Errorf("removing the service of the upgrade: %w", err)
 	}
@@ -154,13 +159,13 @@ func retire(ctx context.Context) error {
 			return fmt.Errorf("removing the service of the upgrade: %w", err)
 		}
 	}
-	if _, err := os.Stat(unitFile); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(l.unitFile()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := systemctl(ctx, "disable", unitName); err != nil {
+	if err := l.manage(ctx, "disable", unitName); err != nil {
 		return err
 	}
-	if err := removeFile(unitFile); err != nil {
+	if err := removeFile(l.unitFile()); err != nil {
 		return fmt.Errorf("removing the service of the upgrade: %w", err)
 	}
 	return nil

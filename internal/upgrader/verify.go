@@ -111,10 +111,19 @@ func (n *node) verify(ctx context.Context) (string, error) {
 	if err := eventually(ctx, timeout, n.healthy); err != nil {
 		return "", err
 	}
-	if err := n.clear(); err != nil {
+	if err := n.giveUpBackup(); err != nil {
 		return "", err
 	}
 	return "the node is healthy at " + n.wanted.KubernetesVersion, nil
+}
+
+// giveUpBackup removes what would have been needed to go back. From here on there is no way: half of a backup must not be put back.
+func (n *node) giveUpBackup() error {
+	n.journal.Verified = true
+	if err := n.saveJournal(n.journal); err != nil {
+		return err
+	}
+	return n.clear()
 }
 
 // healthy returns an error unless all of the node is as wanted.
