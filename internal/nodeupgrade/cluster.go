@@ -129,6 +129,7 @@ func (w *look) environment(ctx context.Context, name string) error {
 		return fmt.Errorf("reading pod etcd-%s: %w", name, err)
 	}
 	w.env.Node, w.env.KubeletVersion = name, node.Status.NodeInfo.KubeletVersion
+	w.env.Runtime = node.Status.NodeInfo.ContainerRuntimeVersion
 	w.env.SingleNode, w.env.StackedEtcd = len(nodes.Items) == 1, err == nil
 	return nil
 }

@@ -472,6 +472,35 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestBrings: what the version's image has beside the programs of Kubernetes is said beside its name; of another image nothing is known.
+func TestBrings(t *testing.T) {
+	const said = `{"containerd": "v2.4.3", "cni": "v1.9.1"}`
+	for name, test := range map[string]struct {
+		spec, said string
+		want       steps.Brings
+		message    string
+	}{
+		"nothing":       {"", "", steps.Brings{}, ""},
+		"said":          {"", said, steps.Brings{Containerd: "v2.4.3", CNI: "v1.9.1"}, ""},
+		"another image": {"mine", said, steps.Brings{}, ""},
+		"no sense":      {"", "v2.4.3", steps.Brings{}, "ConfigMap quorate-upgrader-images, key v1.36.3.brings: \"v2.4.3\" does not say"},
+	} {
+		s := newScene(t)
+		if err := s.management.Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: ImagesConfigMap, Namespace: "default"}, Data: map[string]string{"v1.36.3.brings": test.said, "v1.35.4.brings": "other"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w := &look{}
+		u := s.upgrade("cp-1")
+		u.Spec.UpgraderImage = test.spec
+		o, err := s.controller.brings(t.Context(), &scope{upgrade: u}, w)
+		if err != nil || w.env.Brings != test.want || !strings.HasPrefix(o.Message, test.message) || (o.Reason == "") != (test.message == "") {
+			t.Errorf("%s: %+v, %+v, %v", name, w.env.Brings, o, err)
+		}
+	}
+}
+
 // TestObstacles: what keeps an upgrade from beginning is said.
 func TestObstacles(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -21,8 +21,12 @@ import (
 	"github.com/quorate/quorate/internal/upgradepod"
 )
 
-// ImagesConfigMap names the upgrader's images: its keys are Kubernetes versions.
-const ImagesConfigMap = "quorate-upgrader-images"
+// ImagesConfigMap names the upgrader's images: its keys are Kubernetes versions. With bringsSuffix they say what the image has beside the programs of Kubernetes, as
+// steps.BringsFile in it does.
+const (
+	ImagesConfigMap = "quorate-upgrader-images"
+	bringsSuffix    = ".brings"
+)
 
 // observe reads all that a decision depends on. What keeps the upgrade from beginning is looked for only where there is no pod.
 func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *look) {
@@ -50,7 +54,7 @@ func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *
 
 // obstacle says what keeps the upgrade from beginning: the first that is found.
 func (c *Controller) obstacle(ctx context.Context, s *scope, w *look) upgradepod.Obstacle {
-	for _, find := range []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){c.others, c.image, c.images, c.files, c.patches, c.environment} {
+	for _, find := range []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){c.others, c.image, c.brings, c.images, c.files, c.patches, c.environment} {
 		o, err := find(ctx, s, w)
 		if err != nil {
 			return upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: brief(err)}
@@ -135,6 +139,22 @@ func (c *Controller) image(ctx context.Context, s *scope, w *look) (upgradepod.O
 	if w.env.Image = s.upgrade.Spec.UpgraderImage; w.env.Image != "" {
 		return upgradepod.Obstacle{}, nil
 	}
+	said, err := c.saidOfImages(ctx, s, version)
+	if err != nil {
+		return upgradepod.Obstacle{}, err
+	}
+	if w.env.Image = said; said != "" {
+		return upgradepod.Obstacle{}, nil
+	}
+	if c.UpgraderImage == "" {
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: fmt.Sprintf("ConfigMap %s has no key %s, and neither spec.upgraderImage nor the manager's flag names the upgrader's image", ImagesConfigMap, version)}, nil
+	}
+	w.env.Image = strings.ReplaceAll(c.UpgraderImage, "%s", version)
+	return upgradepod.Obstacle{}, nil
+}
+
+// saidOfImages is the value of a key of the ConfigMap, in the NodeUpgrade's namespace or in the manager's; empty: none has it.
+func (c *Controller) saidOfImages(ctx context.Context, s *scope, key string) (string, error) {
 	for _, namespace := range []string{s.upgrade.Namespace, c.Namespace} {
 		if namespace == "" {
 			continue
@@ -142,16 +162,28 @@ func (c *Controller) image(ctx context.Context, s *scope, w *look) (upgradepod.O
 		images := &corev1.ConfigMap{}
 		err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ImagesConfigMap}, images)
 		if client.IgnoreNotFound(err) != nil {
-			return upgradepod.Obstacle{}, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, ImagesConfigMap, err)
+			return "", fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, ImagesConfigMap, err)
 		}
-		if w.env.Image = images.Data[version]; w.env.Image != "" {
-			return upgradepod.Obstacle{}, nil
+		if value := images.Data[key]; value != "" {
+			return value, nil
 		}
 	}
-	if c.UpgraderImage == "" {
-		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: fmt.Sprintf("ConfigMap %s has no key %s, and neither spec.upgraderImage nor the manager's flag names the upgrader's image", ImagesConfigMap, version)}, nil
+	return "", nil
+}
+
+// brings finds out what the version's image has beside the programs of Kubernetes. Of an image that the NodeUpgrade itself names nothing is known.
+func (c *Controller) brings(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
+	if s.upgrade.Spec.UpgraderImage != "" {
+		return upgradepod.Obstacle{}, nil
 	}
-	w.env.Image = strings.ReplaceAll(c.UpgraderImage, "%s", version)
+	key := s.upgrade.Spec.KubernetesVersion + bringsSuffix
+	said, err := c.saidOfImages(ctx, s, key)
+	if err != nil {
+		return upgradepod.Obstacle{}, err
+	}
+	if w.env.Brings, err = steps.ParseBrings(said); err != nil {
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: fmt.Sprintf("ConfigMap %s, key %s: %v", ImagesConfigMap, key, err)}, nil
+	}
 	return upgradepod.Obstacle{}, nil
 }
 
@@ -183,7 +215,7 @@ func (c *Controller) environment(ctx context.Context, s *scope, w *look) (upgrad
 	attempt := ptr.Deref(s.upgrade.Status.Attempts, 0) + 1
 	w.wanted = upgradepod.Wanted(s.upgrade, w.env, attempt)
 	var err error
-	if w.list, err = steps.List(steps.Node{KubeletVersion: w.env.KubeletVersion}, w.wanted); err != nil {
+	if w.list, err = steps.List(steps.Node{KubeletVersion: w.env.KubeletVersion, Runtime: w.env.Runtime}, w.wanted); err != nil {
 		return upgradepod.Obstacle{Reason: upgradev1.Failed, Message: err.Error(), Final: true}, nil
 	}
 	return upgradepod.Obstacle{}, nil

@@ -64,6 +64,8 @@ type Wanted struct {
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// Kubelet is what of the kubelet's arguments changes.
 	Kubelet KubeletArguments `json:"kubelet,omitzero"`
+	// Brings is what the image has beside the programs of Kubernetes.
+	Brings Brings `json:"brings,omitzero"`
 	// Files are the user's that the node is to have. What they hold is in FilesDir, by FileKey.
 	Files []File `json:"files,omitempty"`
 	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
@@ -119,6 +121,8 @@ func (w Wanted) Limit(name Name) time.Duration {
 type Node struct {
 	// KubeletVersion is what its Node says; empty: it is not known.
 	KubeletVersion string
+	// Runtime is the container runtime with its version, as its Node says: containerd://2.4.2. Empty: it is not known.
+	Runtime string
 }
 
 // Name is the name of a step, as the type of its condition has it.
@@ -126,16 +130,18 @@ type Name string
 
 // The steps, in their order.
 const (
-	Copy     Name = "Copy"
-	Images   Name = "Images"
-	Render   Name = "Render"
-	Backup   Name = "Backup"
-	Drain    Name = "Drain"
-	Handover Name = "Handover"
-	Swap     Name = "Swap"
-	Finish   Name = "Finish"
-	Uncordon Name = "Uncordon"
-	Verify   Name = "Verify"
+	Copy       Name = "Copy"
+	Containerd Name = "Containerd"
+	CNI        Name = "CNI"
+	Images     Name = "Images"
+	Render     Name = "Render"
+	Backup     Name = "Backup"
+	Drain      Name = "Drain"
+	Handover   Name = "Handover"
+	Swap       Name = "Swap"
+	Finish     Name = "Finish"
+	Uncordon   Name = "Uncordon"
+	Verify     Name = "Verify"
 )
 
 // Command is the upgrader's command for the step.
@@ -256,6 +262,8 @@ type Step struct {
 // all are the steps in their order.
 var all = []Step{
 	{Name: Copy, Stage: Preparation, Does: "copies the new programs to the node", Checks: "their checksums", Undo: NothingToUndo},
+	{Name: Containerd, Stage: Preparation, Does: "has containerd and runc of the image ready, to be exchanged with all else", Checks: "their checksums, and that the image brings what it says", Undo: NothingToUndo},
+	{Name: CNI, Stage: Preparation, Does: "has the CNI plugins of the image ready, to be exchanged with all else", Checks: "their checksums, and that the image brings what it says", Undo: NothingToUndo},
 	{Name: Images, Stage: Preparation, Does: "has the images of the new version on the node", Checks: "that the runtime knows each image", Undo: NothingToUndo},
 	{Name: Render, Stage: Preparation, Does: "writes the new version's manifests to a folder of their own", Needs: API, Checks: "that there is one for each component", Undo: NothingToUndo},
 	{Name: Backup, Stage: Preparation, Does: "keeps what will be replaced, and a snapshot of etcd", Checks: "the snapshot's hash, and that it can be opened", Undo: NothingToUndo},
@@ -277,7 +285,7 @@ func List(node Node, wanted Wanted) ([]Step, error) {
 	}
 	var list []Step
 	for _, s := range all {
-		if wanted.applies(s.Name) {
+		if wanted.applies(node, s.Name) {
 			if s.Name == Swap {
 				s.Interrupts = wanted.interrupted()
 			}
@@ -288,8 +296,12 @@ func List(node Node, wanted Wanted) ([]Step, error) {
 }
 
 // applies reports whether a step changes something on the node.
-func (w Wanted) applies(name Name) bool {
+func (w Wanted) applies(node Node, name Name) bool {
 	switch name {
+	case Containerd:
+		return w.Brings.changesRuntime(node.Runtime)
+	case CNI:
+		return w.Brings.CNI != ""
 	case Render:
 		return w.Type == ControlPlane
 	case Drain, Uncordon:

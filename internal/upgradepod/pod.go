@@ -54,8 +54,11 @@ type Environment struct {
 	Node, KubeletVersion string
 	// SingleNode: the cluster has no other. StackedEtcd: a member of etcd runs on the node.
 	SingleNode, StackedEtcd bool
-	// Image is the upgrader's.
-	Image string
+	// Runtime is the node's container runtime with its version, as its Node says.
+	Runtime string
+	// Image is the upgrader's, Brings what it has beside the programs of Kubernetes.
+	Image  string
+	Brings steps.Brings
 	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
 	Patches string
 	// Files are the user's that the node is to have.
@@ -78,7 +81,7 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 		DrainTimeoutSeconds:  ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0),
 		VerifyTimeoutSeconds: ptr.Deref(u.Spec.VerifyTimeoutSeconds, 0),
 	}
-	w.Files, w.Patches = e.Files, e.Patches
+	w.Files, w.Patches, w.Brings = e.Files, e.Patches, e.Brings
 	w.Kubelet.RemovedArgs = u.Spec.Kubelet.RemovedArgs
 	for _, argument := range u.Spec.Kubelet.ExtraArgs {
 		w.Kubelet.ExtraArgs = append(w.Kubelet.ExtraArgs, steps.Argument{Name: argument.Name, Value: ptr.Deref(argument.Value, "")})

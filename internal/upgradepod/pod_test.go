@@ -18,8 +18,8 @@ func TestPod(t *testing.T) {
 	u := upgradeOf("", 0)
 	u.Spec.FirstNodeToBeUpgraded, u.Spec.VerifyTimeoutSeconds = ptr.To(true), ptr.To(int32(60))
 	u.Spec.Kubelet = upgradev1.NodeUpgradeKubelet{ExtraArgs: []upgradev1.KubeletArgument{{Name: "v", Value: ptr.To("4")}}, RemovedArgs: []string{"max-pods"}}
-	wanted := Wanted(u, Environment{Node: "n1", StackedEtcd: true}, 3)
-	list, err := steps.List(steps.Node{KubeletVersion: "v1.35.4"}, wanted)
+	wanted := Wanted(u, Environment{Node: "n1", StackedEtcd: true, Brings: steps.Brings{Containerd: "v2.4.2"}}, 3)
+	list, err := steps.List(steps.Node{KubeletVersion: "v1.35.4", Runtime: "containerd://2.4.2"}, wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +56,7 @@ func TestPod(t *testing.T) {
 	}
 	if !reflect.DeepEqual(wanted, steps.Wanted{
 		ID: "uid", Attempt: 3, Node: "n1", Type: steps.ControlPlane, KubernetesVersion: "v1.36.3", First: true, StackedEtcd: true, VerifyTimeoutSeconds: 60,
+		Brings:  steps.Brings{Containerd: "v2.4.2"},
 		Kubelet: steps.KubeletArguments{ExtraArgs: []steps.Argument{{Name: "v", Value: "4"}}, RemovedArgs: []string{"max-pods"}},
 	}) {
 		t.Errorf("%+v", wanted)

@@ -59,6 +59,7 @@ func (l layout) saved() string       { return filepath.Join(l.work(), "backup") 
 func (l layout) snapshot() string    { return filepath.Join(l.work(), "etcd.db") }
 func (l layout) absent() string      { return filepath.Join(l.work(), "absent") }
 func (l layout) unitFile() string    { return filepath.Join(cmp.Or(l.units, unitDir), unitName) }
+func (l layout) runtimeNote() string { return filepath.Join(l.work(), "runtime") }
 func (l layout) config() string      { return filepath.Join(l.work(), "kubeadm.yaml") }
 func (l layout) kubeletNote() string { return filepath.Join(l.work(), "kubelet-started-with") }
 

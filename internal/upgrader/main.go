@@ -195,6 +195,10 @@ type node struct {
 	journal steps.Journal
 	// held says why a file of the user's is not written; nil: steps.HeldFile.
 	held func(path string) string
+	// find is the file of a program of the node, or empty; nil: installed.
+	find func(name string) string
+	// pluginDir is the folder of its CNI plugins; empty: the one that its runtime names.
+	pluginDir string
 }
 
 // say prints a line.
@@ -221,7 +225,7 @@ func (n *node) step(ctx context.Context, name steps.Name) steps.Result {
 		return result("", err)
 	}
 	do := map[steps.Name]func(context.Context) (string, error){
-		steps.Copy: n.copy, steps.Images: n.images, steps.Render: n.render, steps.Backup: n.backup, steps.Handover: n.handover,
+		steps.Copy: n.copy, steps.Containerd: n.runtime, steps.CNI: n.plugins, steps.Images: n.images, steps.Render: n.render, steps.Backup: n.backup, steps.Handover: n.handover,
 	}
 	if before, ok := do[name]; ok {
 		if n.journal.Begun() {

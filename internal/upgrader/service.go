@@ -89,14 +89,11 @@ func (s service) do(ctx context.Context, j steps.Journal) error {
 	case steps.Replacing:
 		return s.at.replace()
 	case steps.Starting:
-		return s.at.manage(ctx, "start", "kubelet")
+		return s.start(ctx)
 	case steps.Proving:
 		return s.prove(ctx, j, j.Wanted.KubernetesVersion)
 	case steps.Reverting:
-		if err := s.stop(ctx, j); err != nil {
-			return err
-		}
-		return s.putBack(j)
+		return s.revert(ctx, j)
 	case steps.RestoringData:
 		return s.restoreData(ctx, j)
 	case steps.Restarting:

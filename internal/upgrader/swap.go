@@ -53,6 +53,9 @@ func (n *node) swap(ctx context.Context) steps.Result {
 		return result("", err)
 	}
 	if !n.journal.Phase.Over() {
+		if err := n.settle(ctx); err != nil {
+			return result("", err)
+		}
 		if err := n.startService(ctx); err != nil {
 			return result("", err)
 		}

@@ -135,6 +135,9 @@ func (n *node) healthy(ctx context.Context) error {
 	if err := nodeReady(ctx, a, n.wanted.Node, n.wanted.KubernetesVersion, time.Time{}); err != nil {
 		return err
 	}
+	if err := n.runtimeServes(ctx, a); err != nil {
+		return err
+	}
 	if n.wanted.Type != steps.ControlPlane {
 		return nil
 	}
@@ -154,6 +157,22 @@ func (n *node) healthy(ctx context.Context) error {
 		}
 	}
 	return n.memberHealthy(ctx)
+}
+
+// runtimeServes returns an error unless the kubelet works with the runtime of the wanted version, where that was exchanged.
+func (n *node) runtimeServes(ctx context.Context, a *api) error {
+	exchanged, err := n.exchangesRuntime()
+	if err != nil || !exchanged {
+		return err
+	}
+	var is corev1.Node
+	if err := a.get(ctx, "/api/v1/nodes/"+n.wanted.Node, &is); err != nil {
+		return err
+	}
+	if said := is.Status.NodeInfo.ContainerRuntimeVersion; steps.Newer(n.wanted.Brings.Containerd, said) {
+		return fmt.Errorf("the kubelet of Node %s works with %s, want %s", n.wanted.Node, said, n.wanted.Brings.Containerd)
+	}
+	return nil
 }
 
 // memberHealthy returns an error unless the node's member of etcd, if there is one, answers and votes.

@@ -14,8 +14,9 @@ import (
 var layers = [][]string{
 	{"api", "artifacts", "config"},
 	{"internal/quorum", "internal/version", "internal/pki", "internal/process", "internal/atomicfile"},
+	{"internal/steps"},
 	{"internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
-	{"internal/plan", "internal/cloudinit", "internal/joinfailure", "internal/hostcheck", "internal/steps"},
+	{"internal/plan", "internal/cloudinit", "internal/joinfailure", "internal/hostcheck"},
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer", "internal/upgradepod", "internal/upgrader", "internal/workerplan", "internal/runtimeclient"},
 	{"internal/updates", "internal/updatehooks", "internal/forecast", "internal/history"},
 	{"internal/group", "internal/etcdadm"},

@@ -21,7 +21,7 @@ var pure = map[string]string{
 	"internal/version":    "cmp fmt strconv strings",
 	"internal/pki":        "crypto crypto/ecdsa crypto/rsa crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "quorum " + ours + "version",
-	"internal/steps":      "cmp encoding/json fmt path slices strconv strings time " + ours + "version",
+	"internal/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "version",
 	"internal/forecast":   "fmt regexp slices strconv strings time " + ours + "plan " + ours + "quorum " + ours + "version",
 	"internal/workerplan": "fmt slices strings time " + ours + "plan",
 	"internal/upgradepod": `cmp crypto/sha256 encoding/json fmt slices strconv strings time
