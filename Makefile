@@ -17,6 +17,13 @@ CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
 CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 PROMTOOL := $(TOOLS)/promtool-$(ALERTS_PIN)
 
+# What programs say of themselves. A tree without git names them itself: make image VERSION=v0.1.0 REVISION=... DATE=...
+VERSION  ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
+REVISION ?= $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
+DATE     ?= $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+BUILDINFO := github.com/quorate/quorate/internal/buildinfo
+STAMP     = -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).revision=$(REVISION) -X $(BUILDINFO).date=$(DATE)
+
 RUN  ?=
 SEED ?=
 FUZZTIME ?= 1m
@@ -32,13 +39,14 @@ help: ## list the targets
 
 .PHONY: build
 build: programs ## build bin/quorate, bin/quorate-node, bin/quorate-upgrader and bin/quorate-manager
-	$(GO) build -o bin/quorate-manager ./cmd/manager
+	$(GO) build -ldflags '$(STAMP)' -o bin/quorate-manager ./cmd/manager
 
-# What one host needs; the manager runs in a management cluster.
+# What one host needs; the manager runs in a management cluster. The upgrader is not told its revision here: images of hundreds of MB are made
+# anew for each upgrader that differs. `make image` tells it.
 .PHONY: programs
 programs:
-	$(GO) build -o bin/quorate ./cmd/quorate
-	$(GO) build -ldflags '-s -w' -o bin/quorate-node ./cmd/node
+	$(GO) build -ldflags '$(STAMP)' -o bin/quorate ./cmd/quorate
+	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate-node ./cmd/node
 	$(GO) build -ldflags '-s -w' -trimpath -o bin/quorate-upgrader ./cmd/upgrader
 
 .PHONY: packages

@@ -25,12 +25,18 @@ import (
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/quorate/quorate/internal/buildinfo"
+	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/manager/upgrades"
 	"github.com/quorate/quorate/internal/nodeupgrade"
 )
+
+// program is the name of this program.
+const program = "quorate-manager"
 
 // settings are what the command line says.
 type settings struct {
@@ -41,6 +47,7 @@ type settings struct {
 	health      string
 	profiling   bool
 	profiler    string
+	version     bool
 	qps         float32
 	burst       int
 	elect       bool
@@ -72,6 +79,7 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.manager.SyncPeriod, "sync-period", 10*time.Minute, "After how long every object is looked at again although nothing was reported.")
 	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")
 	fs.IntVar(&s.burst, "kube-api-burst", 200, "Requests to the management cluster's API server in one burst.")
+	fs.BoolVar(&s.version, "version", false, "Print the version of this program, and end.")
 	fs.StringVar(&s.health, "health-addr", ":9440", "Address of the endpoints healthz and readyz.")
 	fs.BoolVar(&s.profiling, "profiling", false, "Serve profiles at /debug/pprof/ of the diagnostics endpoint, for those who may read them there.")
 	fs.StringVar(&s.profiler, "profiler-address", "", "Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none.")
@@ -159,7 +167,12 @@ func run(ctx context.Context, s *settings) error {
 		return fmt.Errorf("reading the flags of the log: %w", err)
 	}
 	ctrl.SetLogger(klog.Background())
+	build := buildinfo.Get()
+	klog.Background().Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
 	s.manager.Webhooks = s.webhookPort != 0
+	if err := gauge.Register(metrics.Registry); err != nil {
+		return err
+	}
 	mgr, err := s.newManager()
 	if err != nil {
 		return err
@@ -199,8 +212,12 @@ func main() {
 	s.add(fs)
 	fs.AddGoFlagSet(flag.CommandLine)
 	pflag.Parse()
+	if s.version {
+		fmt.Println(buildinfo.Get().Line(program))
+		return
+	}
 	if err := run(ctrl.SetupSignalHandler(), s); err != nil {
-		fmt.Fprintln(os.Stderr, "quorate-manager:", err)
+		fmt.Fprintln(os.Stderr, program+":", err)
 		os.Exit(1)
 	}
 }

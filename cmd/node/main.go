@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/sandbox/guest"
 )
 
@@ -26,6 +27,10 @@ func main() {
 		os.Exit(commands[name](os.Args[1:]))
 	}
 	if len(os.Args) > 1 {
+		if os.Args[1] == "--version" {
+			fmt.Println(buildinfo.Get().Line("quorate-node"))
+			return
+		}
 		if run, ok := commands[os.Args[1]]; ok {
 			os.Exit(run(os.Args[2:]))
 		}

@@ -4,11 +4,15 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/cli"
 	"github.com/quorate/quorate/internal/cli/command"
 )
@@ -26,6 +30,9 @@ func environment(name string) string {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if err := gauge.Register(metrics.Registry); err != nil {
+		fmt.Fprintln(os.Stderr, "quorate:", err)
+	}
 	code := cli.Main(ctx, os.Args[1:], command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, environment)
 	stop()
 	os.Exit(code)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/cli/access"
 	"github.com/quorate/quorate/internal/cli/artifact"
 	"github.com/quorate/quorate/internal/cli/command"
@@ -72,8 +73,9 @@ func quiet() {
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "quorate",
-		Short: "Kubernetes control planes that never lose their etcd quorum",
+		Use:     "quorate",
+		Version: buildinfo.Get().Line("quorate"),
+		Short:   "Kubernetes control planes that never lose their etcd quorum",
 		Long: `Quorate makes and keeps highly available Kubernetes control planes.
 
 On one Linux host, 'quorate up' makes a real one: machines made of namespaces, on each the real
@@ -108,13 +110,14 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 		state = command.DefaultState
 	}
 	root.PersistentFlags().StringVar(&a.State, "state", state, "folder of the environment: machines, management plane, logs (environment variable QUORATE_STATE)")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return command.Usagef("%w; see %q", flagError(err), cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), upgrade.ApproveCommand(&a.Invocation), down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), a.versionCommand())
+	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), upgrade.ApproveCommand(&a.Invocation), down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), artifact.VersionCommand(&a.Invocation))
 	for _, commands := range []func(*command.Invocation) []*cobra.Command{status.Commands, access.Commands, machine.Commands} {
 		root.AddCommand(commands(&a.Invocation)...)
 	}

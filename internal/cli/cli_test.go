@@ -222,10 +222,22 @@ func TestVersionAsData(t *testing.T) {
 		"yaml": func(raw []byte, v any) error { return yaml.Unmarshal(raw, v) },
 	} {
 		out, _, code := run(t, "", "version", "-o", output)
-		var v versions
+		var v struct {
+			Go         string   `json:"go"`
+			Kubernetes []string `json:"kubernetes"`
+		}
 		if err := unmarshal([]byte(out), &v); err != nil || code != command.ExitOK || len(v.Kubernetes) == 0 || v.Go == "" {
 			t.Errorf("%s: exit code %d, %v, %+v", output, code, err, v)
 		}
+	}
+}
+
+// TestVersion: the flag says what the command says first.
+func TestVersion(t *testing.T) {
+	flag, _, code := run(t, "", "--version")
+	said, _, _ := run(t, "", "version")
+	if code != command.ExitOK || !strings.HasPrefix(flag, "quorate, ") || !strings.HasPrefix(said, flag) {
+		t.Errorf("exit code %d, %q, %q", code, flag, said)
 	}
 }
 

@@ -50,7 +50,7 @@ var episodeBuckets = []float64{15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200
 
 // RegisterMetrics adds the metrics of all kinds to a registry. A second time does nothing.
 func RegisterMetrics(to prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{steps, stepDelay, stepDuration, rolloutDuration, repairDuration, seen, buildInfo} {
+	for _, c := range []prometheus.Collector{steps, stepDelay, stepDuration, rolloutDuration, repairDuration, seen} {
 		err := to.Register(c)
 		if already := (prometheus.AlreadyRegisteredError{}); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("registering metrics: %w", err)

@@ -2,7 +2,6 @@ package group
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -193,13 +192,5 @@ func TestEpisode(t *testing.T) {
 	}
 	if took, over := e.follow(nil, true, time.Unix(99, 0)); over {
 		t.Errorf("without a condition it took %s", took)
-	}
-}
-
-// TestBuildInfo: the labels are always the same.
-func TestBuildInfo(t *testing.T) {
-	labels := buildLabels()
-	if got := slices.Sorted(maps.Keys(labels)); !slices.Equal(got, []string{"goversion", "revision", "version"}) || labels["goversion"] == "" {
-		t.Errorf("%v", labels)
 	}
 }

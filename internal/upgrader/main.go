@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/steps"
 )
@@ -32,6 +33,10 @@ func Main(ctx context.Context, args []string, out io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprintln(out, "upgrader is started by Quorate, not by hand")
 		return exitUsage
+	}
+	if args[0] == "--version" {
+		fmt.Fprintln(out, buildinfo.Get().Line("quorate-upgrader"))
+		return 0
 	}
 	if args[0] == serviceCommand {
 		if err := (service{at: layout{dir: home}, out: out}).run(ctx); err != nil {

@@ -4,6 +4,7 @@ package monitoring
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -71,7 +73,7 @@ func labelNames(pairs string) string {
 func registered(t *testing.T) map[string]metric {
 	t.Helper()
 	r := registrar{t: t, found: map[string]metric{}}
-	if err := group.RegisterMetrics(r); err != nil {
+	if err := errors.Join(group.RegisterMetrics(r), gauge.Register(r)); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.found) < 10 {
@@ -141,7 +143,7 @@ func typeOf(name string) string {
 // TestTypes: metrics are of the type that their names promise.
 func TestTypes(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	if err := group.RegisterMetrics(registry); err != nil {
+	if err := errors.Join(group.RegisterMetrics(registry), gauge.Register(registry)); err != nil {
 		t.Fatal(err)
 	}
 	sample()

@@ -1,4 +1,4 @@
-// Package artifact is `quorate artifacts`: what machines are made of, listed, built and pruned.
+// Package artifact is `quorate artifacts`, what machines are made of, listed, built and pruned, and `quorate version`.
 package artifact
 
 import (

@@ -1,13 +1,13 @@
-package cli
+package artifact
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/cli/command"
 )
 
@@ -15,11 +15,13 @@ import (
 type versions struct {
 	Quorate    string   `json:"quorate"`
 	Revision   string   `json:"revision,omitempty"`
+	Date       string   `json:"date,omitempty"`
 	Go         string   `json:"go"`
 	Kubernetes []string `json:"kubernetes"`
 }
 
-func (a *app) versionCommand() *cobra.Command {
+// VersionCommand is `quorate version`.
+func VersionCommand(a *command.Invocation) *cobra.Command {
 	var output command.Format
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -27,23 +29,12 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: "  quorate version -o json",
 		Args:    command.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			v := versions{Quorate: "unknown", Kubernetes: artifacts.Versions()}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				v.Quorate, v.Go = info.Main.Version, info.GoVersion
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						v.Revision = s.Value
-					}
-				}
-			}
+			build := buildinfo.Get()
+			v := versions{Quorate: build.Version, Revision: build.Revision, Date: build.Date, Go: build.Go, Kubernetes: artifacts.Versions()}
 			if output != "table" {
 				return a.Data(output, v)
 			}
-			text := "quorate " + v.Quorate
-			if v.Revision != "" {
-				text += " (" + v.Revision + ")"
-			}
-			_, err := fmt.Fprintf(a.Out, "%s, %s\nKubernetes: %s\n", text, v.Go, strings.Join(v.Kubernetes, ", "))
+			_, err := fmt.Fprintf(a.Out, "%s\nKubernetes: %s\n", build.Line("quorate"), strings.Join(v.Kubernetes, ", "))
 			return err
 		},
 	}
