@@ -49,6 +49,22 @@ programs:
 	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate-node ./cmd/node
 	$(GO) build -ldflags '-s -w' -trimpath -o bin/quorate-upgrader ./cmd/upgrader
 
+OUT         ?= dist
+UPGRADERS   ?=
+RELEASE     = $(GO) run ./hack/release -out '$(OUT)' -version '$(VERSION)' -revision '$(REVISION)' -date '$(DATE)' -kubernetes '$(UPGRADERS)' -architectures '$(ARCHES)'
+
+.PHONY: image
+image: ## images of the manager and the upgraders as OCI layouts, into OUT=dist; ARCHES='amd64 arm64', UPGRADERS='v1.36.3' choose
+	$(RELEASE) images
+
+.PHONY: image-check
+image-check: ## build the manager's image twice, the second time from a copy of the sources elsewhere: both must be equal
+	GO='$(GO)' VERSION='$(VERSION)' REVISION='$(REVISION)' DATE='$(DATE)' ARCHES='$(or $(ARCHES),$(shell $(GO) env GOARCH))' ./hack/image-check.sh
+
+.PHONY: release
+release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, checksums
+	$(RELEASE) all
+
 .PHONY: packages
 packages: ## install the operating system's packages that machines need (Debian, Ubuntu; as root)
 	./hack/install-packages.sh
@@ -135,7 +151,7 @@ verify: generate ## fail when generated files or go.mod differ from what is comm
 
 .PHONY: clean
 clean: ## remove what was built here; the cache stays (`rm -r $(CACHE)` removes that)
-	rm -rf bin
+	rm -rf bin dist
 
 $(GOLANGCI):
 	./hack/build-tool.sh tools/lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint $@

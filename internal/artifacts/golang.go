@@ -2,6 +2,7 @@ package artifacts
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,19 +28,22 @@ type toolchain struct {
 	err     error        // why there is none that can be used
 	caches  []string     // folders in which Go keeps compiled packages, and modules
 	command string
+	arch    string // what it builds for; empty: this host's architecture
 }
 
 // fixed is the environment that decides what Go builds. The user's own flags, workspace and target must not.
 var fixed = []string{
 	"GOFLAGS=-mod=readonly", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0",
-	"GOOS=linux", "GOARCH=" + runtime.GOARCH, "GOAMD64=v1", "GOARM64=v8.0",
+	"GOOS=linux", "GOAMD64=v1", "GOARM64=v8.0",
 }
 
 // dropped are variables that are taken away rather than fixed.
 var dropped = []string{"GOEXPERIMENT", "GOROOT", "GOTOOLDIR", "GO_LDFLAGS", "GODEBUG", "GOFIPS140", "GOCOVERDIR", "PWD"}
 
-func environment() []string {
+// environment is that of a Go that builds for an architecture; empty: for this host's.
+func environment(arch string) []string {
 	var env []string
+	fixed := append(slices.Clone(fixed), "GOARCH="+cmp.Or(arch, runtime.GOARCH))
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		decided := slices.ContainsFunc(fixed, func(f string) bool { return strings.HasPrefix(f, name+"=") })
@@ -84,7 +88,7 @@ func findToolchain(ctx context.Context) toolchain {
 		return toolchain{err: fmt.Errorf("asking Go for its version: %w", err)}
 	}
 	cmd := exec.CommandContext(ctx, command, "env", "-json", "GOVERSION", "GOCACHE", "GOMODCACHE")
-	cmd.Dir, cmd.Env = folder, environment()
+	cmd.Dir, cmd.Env = folder, environment("")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
@@ -120,7 +124,7 @@ func (t toolchain) run(ctx context.Context, folder string, each func(line string
 		return nil, t.err
 	}
 	cmd := exec.CommandContext(ctx, t.command, arguments...)
-	cmd.Dir, cmd.Env = folder, environment()
+	cmd.Dir, cmd.Env = folder, environment(t.arch)
 	// Go starts compilers and linkers: when the work is given up, all of them must end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

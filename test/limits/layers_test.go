@@ -16,7 +16,7 @@ var layers = [][]string{
 	{"internal/quorum", "internal/version", "internal/pki", "internal/process", "internal/atomicfile", "internal/buildinfo"},
 	{"internal/steps"},
 	{"internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
-	{"internal/plan", "internal/cloudinit", "internal/joinfailure", "internal/hostcheck"},
+	{"internal/plan", "internal/cloudinit", "internal/joinfailure", "internal/hostcheck", "internal/release"},
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer", "internal/upgradepod", "internal/upgrader", "internal/workerplan", "internal/runtimeclient"},
 	{"internal/updates", "internal/updatehooks", "internal/forecast", "internal/history"},
 	{"internal/group", "internal/etcdadm"},
@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"internal/manager"},
 	{"internal/embed"},
 	{"internal/cli"},
-	{"cmd", "test"},
+	{"cmd", "test", "hack"},
 }
 
 // place returns the layer of a package and the name under which it is listed; -1: it is not listed.

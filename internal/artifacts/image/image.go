@@ -1,5 +1,5 @@
 // Package image writes container images to files without a container engine or a registry: one layer of given files, in
-// the format that `docker save` writes and containerd imports. The same files give the same bytes, whenever and by
+// the format that `docker save` writes and containerd imports, or as an OCI image layout of several architectures. The same files give the same bytes, whenever and by
 // whomever it is done.
 //
 // The package also knows what a dynamically linked program needs beside itself. It does not know any image in particular.
@@ -7,6 +7,7 @@ package image
 
 import (
 	"archive/tar"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,6 +45,12 @@ type Image struct {
 	Also       []string // other names of the same
 	Entrypoint []string
 	Files      []File
+
+	Architecture string // amd64; empty: this host's
+	User         string // number of user and group, as 65532:65532; empty: root
+	Labels       map[string]string
+	Created      time.Time // zero: not said
+	Compression  int       // of gzip, 1 to 9; 0: the fastest
 }
 
 // search is where programs are looked for inside an image.
@@ -55,7 +62,7 @@ func Write(archive, work string, i Image) error {
 	if err != nil {
 		return err
 	}
-	layer, err := newLayer(work, i.Files)
+	layer, err := newLayer(work, i, types.DockerLayer)
 	if err != nil {
 		return fmt.Errorf("writing the layer of %s: %w", i.Name, err)
 	}
@@ -98,8 +105,9 @@ func compose(layer v1.Layer, i Image) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.OS, config.Architecture, config.Created = "linux", cmp.Or(i.Architecture, runtime.GOARCH), v1.Time{Time: i.Created}
 	config.Config.Entrypoint, config.Config.Env = i.Entrypoint, []string{search}
+	config.Config.User, config.Config.Labels = i.User, i.Labels
 	return mutate.ConfigFile(content, config)
 }
 
@@ -107,7 +115,8 @@ func compose(layer v1.Layer, i Image) (v1.Image, error) {
 type layer struct {
 	file           string
 	digest, diffID v1.Hash
-	size           int64
+	size, unpacked int64
+	media          types.MediaType
 }
 
 // Digest is of the compressed layer.
@@ -120,7 +129,7 @@ func (l *layer) DiffID() (v1.Hash, error) { return l.diffID, nil }
 func (l *layer) Size() (int64, error) { return l.size, nil }
 
 // MediaType says that the layer is compressed.
-func (l *layer) MediaType() (types.MediaType, error) { return types.DockerLayer, nil }
+func (l *layer) MediaType() (types.MediaType, error) { return l.media, nil }
 
 // Compressed returns the layer as it is kept.
 func (l *layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
@@ -129,33 +138,33 @@ func (l *layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
 func (l *layer) Uncompressed() (io.ReadCloser, error) { return nil, errors.New("kept compressed only") }
 
 // newLayer writes files to a compressed layer.
-func newLayer(work string, files []File) (*layer, error) {
+func newLayer(work string, i Image, media types.MediaType) (*layer, error) {
 	file, err := os.CreateTemp(work, "layer-")
 	if err != nil {
 		return nil, err
 	}
-	l, err := compress(file, files)
+	l, err := compress(file, i.Files, cmp.Or(i.Compression, gzip.BestSpeed))
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	l.file = file.Name()
+	l.file, l.media = file.Name(), media
 	return l, nil
 }
 
 // compress writes a layer. The fastest compression halves what is kept, and costs a second.
-func compress(w io.Writer, files []File) (*layer, error) {
-	compressed, uncompressed, size := sha256.New(), sha256.New(), counter(0)
-	zip, err := gzip.NewWriterLevel(io.MultiWriter(w, compressed, &size), gzip.BestSpeed)
+func compress(w io.Writer, files []File, level int) (*layer, error) {
+	compressed, uncompressed, size, unpacked := sha256.New(), sha256.New(), counter(0), counter(0)
+	zip, err := gzip.NewWriterLevel(io.MultiWriter(w, compressed, &size), level)
 	if err != nil {
 		return nil, err
 	}
-	if err := writeTar(io.MultiWriter(zip, uncompressed), files); err != nil {
+	if err := writeTar(io.MultiWriter(zip, uncompressed, &unpacked), files); err != nil {
 		return nil, err
 	}
 	if err := zip.Close(); err != nil {
 		return nil, err
 	}
-	return &layer{digest: hashOf(compressed), diffID: hashOf(uncompressed), size: int64(size)}, nil
+	return &layer{digest: hashOf(compressed), diffID: hashOf(uncompressed), size: int64(size), unpacked: int64(unpacked)}, nil
 }
 
 func hashOf(h hash.Hash) v1.Hash {

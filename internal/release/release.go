@@ -1,0 +1,175 @@
+// Package release makes what a release of Quorate consists of: programs, container images of those that run as pods, lists of what is in them, the
+// manifests of an installation, and checksums. Two releases of one commit are equal byte by byte, wherever they are made.
+//
+// It knows what is in an image. How an image is written is in artifacts/image, what a program is made of in contents.
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/internal/artifacts"
+)
+
+// Architectures are those of Linux that a release is made for.
+var Architectures = []string{"amd64", "arm64"}
+
+// Options say what is released, and from what.
+type Options struct {
+	Root string // folder of the module's sources
+	Out  string // folder to write to; what an earlier release left there is replaced
+	// Version, Revision and Date are what programs say of themselves. Version may be empty where no release has been tagged; then
+	// it is made of the revision. Date is that of the revision, in RFC 3339.
+	Version, Revision, Date string
+	Architectures           []string // empty: Architectures
+	Kubernetes              []string // versions for which there are upgraders' images; empty: all that are pinned
+	Artifacts               artifacts.Options
+	Report                  func(format string, values ...any) // tells what is being done, for people
+}
+
+// Release makes a release in parts.
+type Release struct {
+	Options
+	date  time.Time
+	cache goEnvironment
+	work  string
+}
+
+var versionForm = regexp.MustCompile(`^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?$`)
+
+// New checks options and completes them.
+func New(ctx context.Context, o Options) (*Release, error) {
+	r := &Release{Options: o}
+	if r.Revision == "" {
+		return nil, errors.New("no revision: the commit of the sources would be accepted, for example REVISION=$(git rev-parse HEAD)")
+	}
+	if r.Version == "" {
+		r.Version = "v0.0.0-g" + r.Revision[:min(12, len(r.Revision))]
+		if strings.HasSuffix(r.Revision, "-dirty") {
+			r.Version += "-dirty"
+		}
+	}
+	if !versionForm.MatchString(r.Version) {
+		return nil, fmt.Errorf("version %q: one like v0.1.0 or v0.1.0-rc.1 would be accepted", r.Version)
+	}
+	var err error
+	if r.date, err = time.Parse(time.RFC3339, r.Date); err != nil {
+		return nil, fmt.Errorf("date %q: the date of the commit would be accepted, such as 2026-11-23T04:05:06Z", r.Date)
+	}
+	if len(r.Architectures) == 0 {
+		r.Architectures = Architectures
+	}
+	for _, a := range r.Architectures {
+		if !slices.Contains(Architectures, a) {
+			return nil, fmt.Errorf("architecture %q: %s would be accepted", a, strings.Join(Architectures, " or "))
+		}
+	}
+	if len(r.Kubernetes) == 0 {
+		r.Kubernetes = artifacts.Versions()
+	}
+	if r.Root, err = filepath.Abs(r.Root); err != nil {
+		return nil, err
+	}
+	if r.Out, err = filepath.Abs(r.Out); err != nil {
+		return nil, err
+	}
+	if r.Report == nil {
+		r.Report = func(string, ...any) {}
+	}
+	r.cache, err = askGo(ctx, r.Root)
+	return r, err
+}
+
+// Images writes the images of the manager and of the upgraders, as OCI image layouts, and what is in each beside it.
+func (r *Release) Images(ctx context.Context) error {
+	return r.within(func() error {
+		if err := r.manager(ctx); err != nil {
+			return err
+		}
+		for _, version := range r.Kubernetes {
+			if err := r.upgrader(ctx, version); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Manager writes the image of the manager alone.
+func (r *Release) Manager(ctx context.Context) error {
+	return r.within(func() error { return r.manager(ctx) })
+}
+
+// All writes images, programs, manifests and checksums.
+func (r *Release) All(ctx context.Context) error {
+	if err := r.Images(ctx); err != nil {
+		return err
+	}
+	if err := r.within(func() error { return r.programs(ctx) }); err != nil {
+		return err
+	}
+	if err := r.manifests(ctx); err != nil {
+		return err
+	}
+	return Checksums(r.Out)
+}
+
+// within does something with a folder for what is needed meanwhile.
+func (r *Release) within(do func() error) error {
+	if err := os.MkdirAll(r.Out, 0o755); err != nil {
+		return fmt.Errorf("making the folder of the release: %w", err)
+	}
+	work, err := os.MkdirTemp(r.Out, ".work-")
+	if err != nil {
+		return fmt.Errorf("making a temporary folder: %w", err)
+	}
+	r.work = work
+	return errors.Join(do(), os.RemoveAll(work))
+}
+
+// released are the programs that people download, by the folder under cmd.
+var released = map[string]string{"quorate": "quorate", "manager": "quorate-manager", "node": "quorate-node", "upgrader": "quorate-upgrader"}
+
+// programs writes all programs for all architectures, each with what it is made of.
+func (r *Release) programs(ctx context.Context) error {
+	for _, arch := range r.Architectures {
+		for _, command := range []string{"quorate", "manager", "node", "upgrader"} {
+			file, err := r.build(ctx, arch, command)
+			if err != nil {
+				return err
+			}
+			name := released[command] + "-linux-" + arch
+			if err := r.list(name, []string{file}, filepath.Join(r.Out, name+".spdx.json")); err != nil {
+				return err
+			}
+			if err := os.Rename(file, filepath.Join(r.Out, name)); err != nil {
+				return fmt.Errorf("placing %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// build builds one program of this module and returns its file, named as in a release.
+func (r *Release) build(ctx context.Context, arch, command string) (string, error) {
+	file := filepath.Join(r.work, "linux-"+arch, released[command])
+	r.Report("building %s for %s", released[command], arch)
+	return file, Build(ctx, r.Root, "./cmd/"+command, file, arch, r.Stamp())
+}
+
+// buildinfoPackage has the variables that the linker sets.
+const buildinfoPackage = "github.com/quorate/quorate/internal/buildinfo."
+
+// Stamp is what the linker is told, so that programs know what they were built from.
+func (r *Release) Stamp() map[string]string {
+	return map[string]string{
+		buildinfoPackage + "version": r.Version, buildinfoPackage + "revision": r.Revision, buildinfoPackage + "date": r.Date,
+	}
+}
