@@ -29,7 +29,7 @@ type Options struct {
 	// it is made of the revision. Date is that of the revision, in RFC 3339.
 	Version, Revision, Date string
 	Architectures           []string // empty: Architectures
-	Kubernetes              []string // versions for which there are upgraders' images; empty: all that are pinned
+	Kubernetes              []string // versions for which there are upgraders' images; nil: all that are pinned
 	Artifacts               artifacts.Options
 	Report                  func(format string, values ...any) // tells what is being done, for people
 }
@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options) (*Release, error) {
 			return nil, fmt.Errorf("architecture %q: %s would be accepted", a, strings.Join(Architectures, " or "))
 		}
 	}
-	if len(r.Kubernetes) == 0 {
+	if r.Kubernetes == nil {
 		r.Kubernetes = artifacts.Versions()
 	}
 	if r.Root, err = filepath.Abs(r.Root); err != nil {

@@ -52,6 +52,10 @@ func TestNew(t *testing.T) {
 	if r := release(t, o); r.Version != "v0.0.0-g0123456789ab-dirty" || !slices.Equal(r.Architectures, Architectures) || len(r.Kubernetes) == 0 {
 		t.Errorf("%+v", r.Options)
 	}
+	o.Kubernetes = []string{}
+	if r := release(t, o); len(r.Kubernetes) != 0 {
+		t.Errorf("none were asked for: %v", r.Kubernetes)
+	}
 }
 
 // fake is a recipe whose program is this test itself, which the linker has said the modules of.
