@@ -10,6 +10,8 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +58,7 @@ type settings struct {
 	retry       time.Duration
 	electionNS  string
 	gracePeriod time.Duration
+	headroom    int
 
 	webhookPort     int
 	webhookCert     string
@@ -68,6 +71,10 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	logsv1.AddFlags(s.logs, fs)
 	flags.AddManagerOptions(fs, &s.serving)
 	feature.MutableGates.AddFlag(fs)
+	fs.StringSliceVar(&s.manager.Providers, "providers", manager.Providers,
+		"Which of Quorate's providers this is, of "+strings.Join(manager.Providers, " and ")+". Empty: none, for a manager that serves the Runtime Extension alone.")
+	fs.IntVar(&s.headroom, "memory-headroom", 10,
+		"How much of GOMEMLIMIT Go leaves, in percent, where that is set: a container's limit counts more than Go does.")
 	fs.StringVar(&s.manager.Namespace, "namespace", "", "Work on objects of this namespace only. Empty: of all.")
 	fs.StringVar(&s.manager.WatchFilter, "watch-filter", "",
 		"Work on objects only whose label "+clusterv1.WatchLabel+" has this value. Several managers with a value each share a large management cluster.")
@@ -97,9 +104,26 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.gracePeriod, "shutdown-grace-period", 30*time.Second, "How long what is under way may take to end.")
 }
 
+// maxHeadroom is the largest part of the memory limit, in percent, that may be left. With less memory than the rest Go does little but collect garbage.
+const maxHeadroom = 50
+
+// memoryLimit returns the limit for Go, in bytes, where the container may use limit, of which headroom percent are left. math.MaxInt64 is no limit, and
+// stays none.
+func memoryLimit(limit int64, headroom int) int64 {
+	if limit == math.MaxInt64 {
+		return limit
+	}
+	return limit - limit/100*int64(headroom)
+}
+
 // check says which value cannot be worked with.
 func (s *settings) check() error {
+	if err := s.checkProviders(); err != nil {
+		return err
+	}
 	switch {
+	case s.headroom < 0 || s.headroom > maxHeadroom:
+		return fmt.Errorf("--memory-headroom=%d: it must be from 0 to %d", s.headroom, maxHeadroom)
 	case s.manager.Concurrency < 1:
 		return fmt.Errorf("--concurrency=%d: at least 1 is needed", s.manager.Concurrency)
 	case s.manager.SyncPeriod < time.Minute:
@@ -114,6 +138,20 @@ func (s *settings) check() error {
 		return fmt.Errorf("--kube-api-qps=%v, --kube-api-burst=%d: both must be positive", s.qps, s.burst)
 	case !s.electsInOrder():
 		return fmt.Errorf("--leader-elect-...: retry period %s, renew deadline %s and lease duration %s must be positive and grow in this order", s.retry, s.renew, s.lease)
+	}
+	return nil
+}
+
+// checkProviders says which provider there is not, or that nothing is to be done.
+func (s *settings) checkProviders() error {
+	known := strings.Join(manager.Providers, " and ")
+	for _, p := range s.manager.Providers {
+		if !slices.Contains(manager.Providers, p) {
+			return fmt.Errorf("--providers=%s: there is no provider %q; there are %s", strings.Join(s.manager.Providers, ","), p, known)
+		}
+	}
+	if len(s.manager.Providers) == 0 && s.manager.Extension.Port == 0 {
+		return fmt.Errorf("--providers, --runtime-extension-port: there is nothing to do without one of %s and without the Runtime Extension", known)
 	}
 	return nil
 }
@@ -147,7 +185,7 @@ func (s *settings) options() (ctrl.Options, error) {
 		HealthProbeBindAddress:     s.health,
 		PprofBindAddress:           s.profiler,
 		LeaderElection:             s.elect,
-		LeaderElectionID:           leaseOf(s.manager.WatchFilter, s.manager.Namespace),
+		LeaderElectionID:           leaseOf(s.manager.Providers, s.manager.WatchFilter, s.manager.Namespace),
 		LeaderElectionNamespace:    s.electionNS,
 		LeaderElectionResourceLock: resourcelock.LeasesResourceLock,
 		// The lease is released when all controllers have ended, or the process is about to.
@@ -169,6 +207,7 @@ func run(ctx context.Context, s *settings) error {
 	ctrl.SetLogger(klog.Background())
 	build := buildinfo.Get()
 	klog.Background().Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
+	debug.SetMemoryLimit(memoryLimit(debug.SetMemoryLimit(-1), s.headroom))
 	s.manager.Webhooks = s.webhookPort != 0
 	if err := gauge.Register(metrics.Registry); err != nil {
 		return err

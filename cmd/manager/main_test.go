@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -46,6 +47,13 @@ func TestFlags(t *testing.T) {
 		{args: "--kube-api-burst=0", err: "--kube-api-burst=0"},
 		{args: "--webhook-port=9443 --webhook-cert-name=a.crt --webhook-key-name=a.key"},
 		{args: "--profiling"},
+		{args: "--providers=bootstrap"},
+		{args: "--providers=bootstrap,etcd", err: `no provider "etcd"; there are control-plane and bootstrap`},
+		{args: "--providers=", err: "nothing to do"},
+		{args: "--providers= --runtime-extension-port=9445"},
+		{args: "--memory-headroom=0"},
+		{args: "--memory-headroom=-1", err: "--memory-headroom=-1: it must be from 0 to 50"},
+		{args: "--memory-headroom=51", err: "--memory-headroom=51"},
 		{args: "--profiling --insecure-diagnostics", err: "--insecure-diagnostics"},
 		{args: "--profiler-address=localhost:6060 --feature-gates=KubeadmBootstrapFormatIgnition=true"},
 		{args: "--webhook-port=-1", err: "--webhook-port=-1"},
@@ -69,7 +77,8 @@ func TestShardsHaveALeaseEach(t *testing.T) {
 	names := map[string]bool{}
 	for _, args := range []string{
 		"", "--watch-filter=a", "--watch-filter=b", "--namespace=a", "--namespace=b",
-		"--namespace=a --watch-filter=b", "--namespace=b --watch-filter=a", "--watch-filter=a-b", "--namespace=a-b",
+		"--providers=bootstrap", "--providers=bootstrap --watch-filter=a", "--namespace=bootstrap", "--watch-filter=bootstrap", "--watch-filter=bootstrap-only",
+		"--providers=bootstrap --namespace=a", "--namespace=a --watch-filter=b", "--namespace=b --watch-filter=a", "--watch-filter=a-b", "--namespace=a-b",
 		"--watch-filter=East_1", "--watch-filter=east_1", "--watch-filter=" + strings.Repeat("x", 63) + " --namespace=" + strings.Repeat("y", 63),
 	} {
 		o, err := parse(t, append(strings.Fields(args), "--leader-elect")...).options()
@@ -88,6 +97,24 @@ func TestShardsHaveALeaseEach(t *testing.T) {
 	for _, old := range []string{"quorate-manager", "quorate-manager-a", "quorate-manager-b"} {
 		if !names[old] {
 			t.Errorf("no lease %s, only %v", old, names)
+		}
+	}
+}
+
+// TestMemoryLimit: Go leaves a part of the container's limit, and has none where the container has none.
+func TestMemoryLimit(t *testing.T) {
+	for _, c := range []struct {
+		limit    int64
+		headroom int
+		want     int64
+	}{
+		{2000, 10, 1800},
+		{2000, 0, 2000},
+		{math.MaxInt64, 10, math.MaxInt64},
+		{math.MaxInt64 - 1, 50, math.MaxInt64/2 + 3},
+	} {
+		if got := memoryLimit(c.limit, c.headroom); got != c.want {
+			t.Errorf("%d with %d %% headroom: %d, want %d", c.limit, c.headroom, got, c.want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,8 @@ type Options struct {
 	Webhooks bool
 	// Extension says where Quorate's Runtime Extension is served; with port 0 it is not.
 	Extension ExtensionOptions
+	// Providers are those of Quorate's providers whose controllers run; nil: all.
+	Providers []string
 	// Namespace limits the work to one namespace; empty: all.
 	Namespace string
 	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
@@ -56,8 +59,19 @@ type part struct {
 	name string
 	// own: it runs wherever Quorate runs; the others are what a management cluster has already.
 	own bool
-	add func(context.Context, *parts) error
+	// provider is the one that it belongs to; empty: it runs in each.
+	provider string
+	add      func(context.Context, *parts) error
 }
+
+// Quorate's providers that have controllers of their own. clusterctl installs each by itself.
+const (
+	ControlPlaneProvider = "control-plane"
+	BootstrapProvider    = "bootstrap"
+)
+
+// Providers are all of Quorate's providers that have controllers of their own.
+var Providers = []string{ControlPlaneProvider, BootstrapProvider}
 
 // contents are all controllers and webhooks there are, in the order in which they are set up.
 //
@@ -80,12 +94,12 @@ var contents = []part{
 
 	{name: "LocalCluster and LocalMachine", add: addLocal},
 
-	{name: "KubeadmControlPlane", own: true, add: addGroup("KubeadmControlPlane")},
-	{name: "ControlPlane", own: true, add: addGroup("ControlPlane")},
-	{name: "EtcdCluster", own: true, add: addGroup("EtcdCluster")},
-	{name: "EtcdadmConfig", own: true, add: addEtcdadmConfig},
-	{name: "NodeUpgrade", own: true, add: addUpgrades(upgrades.AddNodes)},
-	{name: "MachineDeploymentUpgrade", own: true, add: addUpgrades(upgrades.AddWorkers)},
+	{name: "KubeadmControlPlane", own: true, provider: ControlPlaneProvider, add: addGroup("KubeadmControlPlane")},
+	{name: "ControlPlane", own: true, provider: ControlPlaneProvider, add: addGroup("ControlPlane")},
+	{name: "EtcdCluster", own: true, provider: ControlPlaneProvider, add: addGroup("EtcdCluster")},
+	{name: "EtcdadmConfig", own: true, provider: BootstrapProvider, add: addEtcdadmConfig},
+	{name: "NodeUpgrade", own: true, provider: ControlPlaneProvider, add: addUpgrades(upgrades.AddNodes)},
+	{name: "MachineDeploymentUpgrade", own: true, provider: ControlPlaneProvider, add: addUpgrades(upgrades.AddWorkers)},
 	{name: "Runtime Extension", own: true, add: addExtension},
 	{name: "webhooks", own: true, add: addOwnWebhooks},
 
@@ -154,7 +168,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}
 	}
 	for _, p := range contents {
-		if !p.own && o.Embedded == nil {
+		if !o.runs(p) {
 			continue
 		}
 		if err := p.add(ctx, shared); err != nil {
@@ -162,6 +176,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}
 	}
 	return nil
+}
+
+// runs reports whether a part runs with these options.
+func (o *Options) runs(p part) bool {
+	if o.Embedded == nil && !p.own {
+		return false
+	}
+	return p.provider == "" || o.Providers == nil || slices.Contains(o.Providers, p.provider)
 }
 
 // embed chooses Cluster API's features, and gives Quorate's own controllers a manager of theirs where they have a user of theirs.

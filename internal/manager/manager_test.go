@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,5 +151,40 @@ func TestFeatures(t *testing.T) {
 	}
 	if clientfeatures.FeatureGates().Enabled(clientfeatures.WatchListClient) {
 		t.Error("caches fill from watches")
+	}
+}
+
+// TestProviders: each of Quorate's own controllers belongs to one provider, and runs only where that does.
+func TestProviders(t *testing.T) {
+	of := func(o Options) []string {
+		var names []string
+		for _, p := range contents {
+			if o.runs(p) {
+				names = append(names, p.name)
+			}
+		}
+		return names
+	}
+	served := []string{"Runtime Extension", "webhooks"}
+	controlPlane := []string{"KubeadmControlPlane", "ControlPlane", "EtcdCluster", "NodeUpgrade", "MachineDeploymentUpgrade"}
+	for _, c := range []struct {
+		providers []string
+		want      []string
+	}{
+		{nil, slices.Concat(controlPlane, []string{"EtcdadmConfig"}, served)},
+		{Providers, slices.Concat(controlPlane, []string{"EtcdadmConfig"}, served)},
+		{[]string{ControlPlaneProvider}, slices.Concat(controlPlane, served)},
+		{[]string{BootstrapProvider}, slices.Concat([]string{"EtcdadmConfig"}, served)},
+		{[]string{}, served},
+	} {
+		got := of(Options{Providers: c.providers})
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q run, want %q", c.providers, got, c.want)
+		}
+	}
+	if all := of(Options{Embedded: &Embedded{}}); len(all) != len(contents) {
+		t.Errorf("on a single host only %q run", all)
 	}
 }
