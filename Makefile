@@ -87,6 +87,8 @@ unit: programs ## unit tests, rows, stories, a million steps of random worlds, e
 	./bin/quorate artifacts build
 	$(WITH_ASSETS) \
 	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
+	$(WITH_ASSETS) \
+	$(GO) -C tools/install test ./...
 
 .PHONY: worlds
 worlds: ## many random worlds; SEED=N replays one and tells its story
@@ -141,8 +143,15 @@ generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks and do
 	$(CONTROLLERGEN) object paths=./api/...
 	$(CRDGEN) config/crd ./api/...
 	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/... output:rbac:dir=config/rbac
+	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/etcdadm/... output:rbac:dir=config/clusterctl/bootstrap
+	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/extension/... output:rbac:dir=config/clusterctl/runtime-extension
 	$(CONTROLLERGEN) webhook paths=./internal/admission/... output:webhook:dir=config/webhook
 	$(GO) generate ./internal/...
+
+.PHONY: components
+components: ## what clusterctl installs, into the folder OUT, laid out as its local repository; VERSION and IMAGE (without tag) are those of a release
+	@[ -n '$(OUT)' ] || { echo 'OUT=FOLDER is missing' >&2; exit 2; }
+	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(OUT))' -version '$(VERSION)' -image '$(IMAGE)'
 
 .PHONY: verify
 verify: generate ## fail when generated files or go.mod differ from what is committed

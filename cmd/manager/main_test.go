@@ -18,12 +18,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
+
+	"github.com/quorate/quorate/internal/manager"
 )
 
 func parse(t *testing.T, args ...string) *settings {
@@ -194,29 +197,42 @@ func TestBadTLSVersion(t *testing.T) {
 	}
 }
 
-// read reads a manifest of config/.
-func read(t *testing.T, file string, into any) {
+// read reads the manifests in a file of config/.
+func read(t *testing.T, file string, into ...any) {
 	t.Helper()
 	data, err := os.ReadFile("../../config/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.UnmarshalStrict(data, into); err != nil {
-		t.Fatal(err)
+	documents := strings.Split(strings.TrimPrefix(string(data), "---\n"), "\n---\n")
+	if len(documents) != len(into) {
+		t.Fatalf("%s has %d manifests, want %d", file, len(documents), len(into))
 	}
+	for i, d := range documents {
+		if err := yaml.UnmarshalStrict([]byte(d), into[i]); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+}
+
+// variable is what clusterctl puts something in for: what follows := where the variable is not set.
+var variable = regexp.MustCompile(`\$\{\w+:=([^}]*)\}`)
+
+// parseDefaults parses arguments as they are where no variable is set.
+func parseDefaults(t *testing.T, args []string) *settings {
+	t.Helper()
+	var given []string
+	for _, a := range args {
+		given = append(given, variable.ReplaceAllString(a, "$1"))
+	}
+	return parse(t, given...)
 }
 
 // TestDeployment keeps the arguments in config/ valid.
 func TestDeployment(t *testing.T) {
 	var d appsv1.Deployment
 	read(t, "manager/manager.yaml", &d)
-	// clusterctl puts in what follows := where a variable is not set.
-	variable := regexp.MustCompile(`\$\{\w+:=([^}]*)\}`)
-	var args []string
-	for _, a := range d.Spec.Template.Spec.Containers[0].Args {
-		args = append(args, variable.ReplaceAllString(a, "$1"))
-	}
-	s := parse(t, args...)
+	s := parse(t, d.Spec.Template.Spec.Containers[0].Args...)
 	if err := s.check(); err != nil {
 		t.Error(err)
 	}
@@ -228,6 +244,34 @@ func TestDeployment(t *testing.T) {
 	checkAvailability(t, &d)
 	if grace := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second; grace <= s.gracePeriod {
 		t.Errorf("it is killed after %s and may take %s to end", grace, s.gracePeriod)
+	}
+}
+
+// TestClusterctlArguments: each of clusterctl's providers runs what is its own, with the ports and the election of config/manager.
+func TestClusterctlArguments(t *testing.T) {
+	var base appsv1.Deployment
+	read(t, "manager/manager.yaml", &base)
+	want := parse(t, base.Spec.Template.Spec.Containers[0].Args...)
+	for _, c := range []struct {
+		provider           string
+		providers          []string
+		webhook, extension int
+		elect              bool
+	}{
+		{"control-plane", []string{manager.ControlPlaneProvider}, want.webhookPort, 0, true},
+		{"bootstrap", []string{manager.BootstrapProvider}, want.webhookPort, 0, true},
+		{"runtime-extension", []string{}, 0, 9445, false},
+	} {
+		var d appsv1.Deployment
+		read(t, "clusterctl/"+c.provider+"/arguments.yaml", &d)
+		s := parseDefaults(t, d.Spec.Template.Spec.Containers[0].Args)
+		if err := s.check(); err != nil {
+			t.Errorf("%s: %v", c.provider, err)
+		}
+		if !slices.Equal(s.manager.Providers, c.providers) || s.webhookPort != c.webhook || s.manager.Extension.Port != c.extension || s.elect != c.elect ||
+			s.serving.DiagnosticsAddress != want.serving.DiagnosticsAddress || s.profiling || s.manager.WatchFilter != "" {
+			t.Errorf("%s: providers %q, webhooks at %d, extension at %d, elected %t", c.provider, s.manager.Providers, s.webhookPort, s.manager.Extension.Port, s.elect)
+		}
 	}
 }
 
@@ -250,8 +294,11 @@ func checkWebhooks(t *testing.T, s *settings, pod corev1.PodSpec) {
 // checkExtension: the Runtime Extension is off unless asked for. Asked for as the documentation says, it listens where its ExtensionConfig finds it.
 func checkExtension(t *testing.T, s *settings, container corev1.Container) {
 	t.Helper()
-	if s.manager.Extension.Port != 0 || !slices.Contains(container.Args, "--runtime-extension-port=${QUORATE_RUNTIME_EXTENSION_PORT:=0}") {
-		t.Errorf("the Runtime Extension is at port %d: %v", s.manager.Extension.Port, container.Args)
+	var clusterctl appsv1.Deployment
+	read(t, "clusterctl/control-plane/arguments.yaml", &clusterctl)
+	if args := clusterctl.Spec.Template.Spec.Containers[0].Args; s.manager.Extension.Port != 0 ||
+		!slices.Contains(args, "--runtime-extension-port=${QUORATE_RUNTIME_EXTENSION_PORT:=0}") {
+		t.Errorf("the Runtime Extension is at port %d: %v", s.manager.Extension.Port, args)
 	}
 	var service corev1.Service
 	read(t, "webhook/service.yaml", &service)
@@ -344,7 +391,7 @@ func TestDefinitions(t *testing.T) {
 		for name, k := range parts {
 			converted := false
 			for _, p := range k.Patches {
-				if p.Target["kind"] == "CustomResourceDefinition" {
+				if p.Target["kind"] == "CustomResourceDefinition" && !strings.Contains(p.Patch, "$patch: delete") {
 					converted = regexp.MustCompile("^(" + p.Target["name"] + ")$").MatchString(crd.Name)
 				}
 			}
@@ -359,13 +406,14 @@ func TestDefinitions(t *testing.T) {
 func checkAvailability(t *testing.T, d *appsv1.Deployment) {
 	t.Helper()
 	var budget policyv1.PodDisruptionBudget
-	read(t, "manager/availability.yaml", &budget)
+	var class schedulingv1.PriorityClass
+	read(t, "manager/availability.yaml", &budget, &class)
 	if spec := budget.Spec; !maps.Equal(spec.Selector.MatchLabels, d.Spec.Selector.MatchLabels) || spec.MaxUnavailable.IntValue() != int(*d.Spec.Replicas)-1 {
 		t.Errorf("the disruption budget is %+v", spec)
 	}
 	pod := d.Spec.Template.Spec
-	if pod.PriorityClassName == "" {
-		t.Error("it has no priority")
+	if pod.PriorityClassName != class.Name || class.Value < 1000000000 {
+		t.Errorf("it has the priority %q, the class is %+v", pod.PriorityClassName, class)
 	}
 	resources := pod.Containers[0].Resources
 	if resources.Requests.Memory().IsZero() || resources.Requests.Cpu().IsZero() || resources.Limits.Memory().Cmp(*resources.Requests.Memory()) < 0 {
