@@ -229,7 +229,8 @@ func TestNamespaced(t *testing.T) {
 	if args := d.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--namespace=default") {
 		t.Errorf("the manager has %q", args)
 	}
-	c.run(t, serviceAccount, manager.Options{Namespace: "default"}, watched()...)
+	t.Run("manager", func(t *testing.T) { c.run(t, serviceAccount, manager.Options{Namespace: "default"}, watched()...) })
+	t.Run("a second release", c.secondRelease)
 }
 
 // TestNamespacedDiffers: config/namespaced is config/default but for rights and one argument.
