@@ -156,6 +156,7 @@ components: ## what clusterctl installs, into the folder OUT, laid out as its lo
 .PHONY: verify
 verify: generate ## fail when generated files or go.mod differ from what is committed
 	$(GO) mod tidy -diff
+	$(GO) -C tools/install mod tidy -diff
 	@git diff --exit-code -- api config docs/rules.md || { echo 'generated files differ: run make generate and commit'; exit 1; }
 
 .PHONY: clean
