@@ -70,6 +70,9 @@ func (t *Turn) remove(ctx context.Context, step plan.Step) error {
 	if err := t.confirmReplaced(ctx, target, step); err != nil {
 		return err
 	}
+	if err := t.noteReplacement(ctx, step); err != nil {
+		return err
+	}
 	if step.Repair {
 		if err := t.noteRepair(ctx, step); err != nil {
 			return err

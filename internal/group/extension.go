@@ -232,11 +232,11 @@ func (t *Turn) confirmReplaced(ctx context.Context, m *Machine, step plan.Step) 
 // beginExtension has Cluster API update a machine by a Runtime Extension: the Machine is marked, then its objects are written and marked, and last the hook is
 // noted as one to call. Whoever is cut off in between goes on from what is there. The objects get what the update was begun for, as long as that is
 // wanted; else what is written already, and what is wanted by then comes after.
-func (t *Turn) beginExtension(ctx context.Context, m *Machine) error {
+func (t *Turn) beginExtension(ctx context.Context, m *Machine, step plan.Step) error {
 	goal, begun := inplace.ExtensionGoalOf(m.Machine)
 	if !begun {
 		var err error
-		if goal, err = t.markFirst(ctx, m); err != nil {
+		if goal, err = t.markFirst(ctx, m, step); err != nil {
 			return err
 		}
 	}
@@ -261,7 +261,7 @@ func (t *Turn) beginExtension(ctx context.Context, m *Machine) error {
 }
 
 // markFirst asks an extension for the last time, by what the API server has, and marks the Machine: from then on the update goes on.
-func (t *Turn) markFirst(ctx context.Context, m *Machine) (inplace.ExtensionGoal, error) {
+func (t *Turn) markFirst(ctx context.Context, m *Machine, step plan.Step) (inplace.ExtensionGoal, error) {
 	if err := t.readAnew(ctx, m); err != nil {
 		return inplace.ExtensionGoal{}, err
 	}
@@ -275,6 +275,9 @@ func (t *Turn) markFirst(ctx context.Context, m *Machine) (inplace.ExtensionGoal
 	}
 	q, template, err := t.question(ctx, m)
 	if err != nil {
+		return inplace.ExtensionGoal{}, err
+	}
+	if err := t.noteReplacement(ctx, step); err != nil { // not before the last answer: what an extension refuses is replaced, and counts then
 		return inplace.ExtensionGoal{}, err
 	}
 	goal := inplace.NewExtensionGoal(q.Desired, template)

@@ -75,7 +75,10 @@ func (t *Turn) isOnlyRecorded(m *Machine) bool {
 // updateInPlace begins the upgrade of a machine.
 func (t *Turn) updateInPlace(ctx context.Context, step plan.Step) error {
 	if m := t.Machine(step.Machine); m != nil && t.isByExtension(m) {
-		return t.beginExtension(ctx, m)
+		return t.beginExtension(ctx, m, step)
+	}
+	if err := t.noteReplacement(ctx, step); err != nil {
+		return err
 	}
 	var all, behind []string
 	for _, m := range t.Machines {

@@ -138,6 +138,7 @@ func (t *Turn) addWanted() {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
 	t.addApproval()
+	t.addReplacements()
 	t.refuseBeforeTopology()
 }
 

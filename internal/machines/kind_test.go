@@ -272,6 +272,18 @@ func TestManagement(t *testing.T) {
 	}
 }
 
+// TestSpecLimit: how many machines are replaced in a day is what the user says.
+func TestSpecLimit(t *testing.T) {
+	cp := testControlPlane()
+	if got := New().Spec(cp).Policy.MaxReplacements; got != 0 {
+		t.Errorf("nothing is said, and the limit is %d", got)
+	}
+	cp.Spec.Approval.MaxReplacementsPerDay = ptr.To(int32(3))
+	if got := New().Spec(cp).Policy.MaxReplacements; got != 3 {
+		t.Errorf("the limit is %d, want 3", got)
+	}
+}
+
 // TestOtherBootstrap: of a cluster whose authorities somebody else keeps, an etcd authority is found, and stays found.
 func TestOtherBootstrap(t *testing.T) {
 	cp := testControlPlane()

@@ -37,7 +37,7 @@ func checkStays(o Observed, gone Machine, staying int) error {
 	return checkApproved(o, gone.Name+" would be replaced")
 }
 
-// checkLacking refuses what prepares a rollout that a person has not approved, unless machines are missing, which wait for nobody.
+// checkLacking refuses what prepares a rollout that a person has not approved, or that the limit holds, unless machines are missing, which wait for nobody.
 func checkLacking(o Observed, what string) error {
 	staying := 0
 	for _, m := range o.Machines {
@@ -48,5 +48,8 @@ func checkLacking(o Observed, what string) error {
 	if staying < o.Want.Replicas {
 		return nil
 	}
-	return checkApproved(o, what)
+	if err := checkApproved(o, what); err != nil {
+		return err
+	}
+	return checkLimitLeft(o, what)
 }

@@ -118,6 +118,8 @@ func checkSurplus(s Step) error {
 	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Repair: s.Repair, Retry: s.Retry}
 	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
 	switch {
+	case s.Counts && (s.Verb != UpdateInPlace && s.Verb != Delete || s.Repair):
+		return fmt.Errorf("%s says that it counts as a replacement", s.Verb)
 	case s.Verb != UpdateInPlace && s.First:
 		return fmt.Errorf("%s says that it is the first update", s.Verb)
 	case s.Verb != Create && created != bare:
@@ -235,7 +237,10 @@ func checkNumber(o Observed) error {
 	case staying+1 > o.Want.Replicas+surge:
 		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
 	case staying+1 > o.Want.Replicas:
-		return checkApproved(o, "one more than wanted would come")
+		if err := checkApproved(o, "one more than wanted would come"); err != nil {
+			return err
+		}
+		return checkLimit(o, "", "one more than wanted would come, to replace another")
 	}
 	return nil
 }
@@ -369,6 +374,9 @@ func checkDelete(o Observed, s Step) error {
 		return err
 	}
 	if err := checkOnly(o, gone); err != nil {
+		return err
+	}
+	if err := checkCounted(o, s, gone); err != nil {
 		return err
 	}
 	if o.Group.New || gone.isHeld() {

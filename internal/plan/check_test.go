@@ -39,6 +39,8 @@ func parseStep(text string) Step {
 			s.Machine = w
 		case w == "first" && s.Verb == UpdateInPlace:
 			s.First = true
+		case w == "counted":
+			s.Counts = true
 		case w == "first":
 			s.Init = true
 		case w == "ahead":
@@ -67,6 +69,8 @@ func TestCheckForm(t *testing.T) {
 		{func(d *Decision) { d.Step.Chore = "Addons" }, `Wait names the chore "Addons"`},
 		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Repair: true} }, "Create says what is repaired"},
 		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Retry: 1} }, "Create says what is repaired"},
+		{func(d *Decision) { d.Step = Step{Verb: Create, Machine: "m", Counts: true} }, "Create says that it counts as a replacement"},
+		{func(d *Decision) { d.Step = Step{Verb: Delete, Machine: "m", Repair: true, Counts: true} }, "Delete says that it counts as a replacement"},
 		{func(d *Decision) { d.Step = Step{Verb: Delete, Machine: "m", Repair: true, Retry: 1} }, "there is no machine m"},
 		{func(d *Decision) { d.Step.Verb = EnableDowngrade }, `EnableDowngrade names the version ""`},
 		{func(d *Decision) { d.Step.Version = "3.5" }, `Wait names the version "3.5"`},

@@ -64,6 +64,8 @@ type Step struct {
 	// many were replaced before it in short order.
 	Repair bool `json:"repair,omitempty"`
 	Retry  int  `json:"retry,omitempty"`
+	// Counts: the step is noted, before it is taken, as one of Policy.MaxReplacements.
+	Counts bool `json:"counts,omitempty"`
 }
 
 // Decision is one step, and why it is the next one.
@@ -129,6 +131,9 @@ func (s Step) String() string {
 	}
 	if s.Hold {
 		text += ", ahead"
+	}
+	if s.Counts {
+		text += ", counted"
 	}
 	return text
 }

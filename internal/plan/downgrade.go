@@ -115,6 +115,8 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 		return "a downgrade is enabled"
 	case s.isUnapproved() && s.staying() >= s.Want.Replicas:
 		return "nobody has approved that"
+	case s.heldByLimit(s.outdated()) && s.staying() >= s.Want.Replicas:
+		return "the limit lets no machine be replaced now"
 	}
 	for _, m := range newer {
 		if data, _ := m.dataVersion(); version.CompareMinor(data, version.Version{Major: want.Major, Minor: want.Minor + 1}) != 0 {

@@ -21,7 +21,7 @@ import (
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
 // can machines be made), repairing (a machine was given up), seed=NAME (of the failure domains),
 // shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
-// period=DURATION (limits of repair), inplace=Preferred|Only|External.
+// period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how long ago), unreadable (who was), inplace=Preferred|Only|External.
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
 // ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
@@ -105,6 +105,9 @@ func parseWanted(o *Observed, i int, word string) error {
 		"paused":     func() { o.Group.Paused = true },
 		"held":       func() { o.Group.UpdatesPaused = true },
 		"unapproved": func() { o.Group.Unapproved = "r2" },
+		"limit":      func() { o.Policy.MaxReplacements = number },
+		"replaced":   func() { o.Group.Replacements = parseReplaced(value) },
+		"unreadable": func() { o.Group.ReplacementsUnreadable = `the annotation quorate-replacements is "x"` },
 		"inactive":   func() { o.Group.Inactive = true },
 		"etcdonly":   func() { o.Policy.EtcdOnly, o.Cluster.Endpoint = true, "" },
 		"operated":   func() { o.Etcd = Etcd{Owner: EtcdOperator} },
@@ -159,6 +162,17 @@ func parseWanted(o *Observed, i int, word string) error {
 	}
 	set()
 	return nil
+}
+
+// parseReplaced reads machines, and how long ago each was replaced: 2@3h,3@1h.
+func parseReplaced(text string) []Replacement {
+	var list []Replacement
+	for _, one := range strings.Split(text, ",") {
+		number, ago, _ := strings.Cut(one, "@")
+		before, _ := time.ParseDuration(ago)
+		list = append(list, Replacement{Machine: "cp-" + number, At: now.Add(-before)})
+	}
+	return list
 }
 
 func strangers(names, against string) []UncontrolledMachine {

@@ -39,6 +39,11 @@ type Group struct {
 	// Unapproved is the revision of the spec that a person must approve, and has not, before machines are replaced or changed in place; empty: nothing of
 	// that is waited for. What is missing or broken waits for nobody.
 	Unapproved string `json:"unapproved,omitempty"`
+	// Replacements are the machines that the rollout replaced, or that were changed in place, in the last day or longer ago, each once, sorted by their
+	// time. They are noted only where Policy.MaxReplacements limits them.
+	Replacements []Replacement `json:"replacements,omitempty"`
+	// ReplacementsUnreadable says why these cannot be read: what is written, and what is accepted. Empty: they can be.
+	ReplacementsUnreadable string `json:"replacementsUnreadable,omitempty"`
 	// Inactive: the next step is told, and not taken, until a person activates the group.
 	Inactive bool `json:"inactive,omitempty"`
 	// Initialized: a first machine once answered as API server. It never turns back.
@@ -54,6 +59,13 @@ type Group struct {
 	// PartialCreate is the name of a machine whose creation was begun and not finished: its
 	// infrastructure or bootstrap object is there, its Machine is not. Empty: none.
 	PartialCreate string `json:"partialCreate,omitempty"`
+}
+
+// Replacement is a machine that is about to be replaced, or changed in place, or was.
+type Replacement struct {
+	Machine string `json:"machine"`
+	// At is when that was begun, or tried last.
+	At time.Time `json:"at"`
 }
 
 // UncontrolledMachine is a machine that counts as one of the cluster's control plane, and that
@@ -91,6 +103,9 @@ type Policy struct {
 	Learners bool `json:"learners,omitempty"`
 	// Surge is how many machines more than Want.Replicas a rollout may have: 1 or 0.
 	Surge int `json:"surge"`
+	// MaxReplacements is how many machines at most a rollout replaces, or changes in place, within 24 hours; 0: no limit. Broken machines are replaced, and
+	// replicas scaled, all the same.
+	MaxReplacements int `json:"maxReplacements,omitempty"`
 	// ShrinkHealthy: a machine that is not outdated is taken away only while all that came up are healthy, but for those that a
 	// person chose. Without it, a broken one goes first.
 	ShrinkHealthy bool `json:"shrinkHealthy,omitempty"`

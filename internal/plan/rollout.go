@@ -83,6 +83,8 @@ func rollOut(s *state) opinion {
 		return pass("no outdated machine is to be replaced")
 	case s.isUnapproved():
 		return pass("%s outdated, and nobody has approved that others take their place", count(len(old), "machine"))
+	case s.heldByLimit(old):
+		return pass("%s outdated, and the limit lets none be replaced now", count(len(old), "machine"))
 	case len(s.failedUpdates()) > 0:
 		return pass("%s outdated, and none is replaced beside a failed update", count(len(old), "machine"))
 	case s.staying() > s.Want.Replicas:
@@ -94,9 +96,9 @@ func rollOut(s *state) opinion {
 		return v
 	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
-	goes := s.leastNeeded(old)
+	goes := s.leastNeeded(s.allowed(old))
 	if s.Policy.Surge == 0 && goes.broken() {
-		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.why)
+		return s.asReplacement(s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.why))
 	}
 	if v := s.mayJoin(); v.decided {
 		return v
@@ -105,7 +107,7 @@ func rollOut(s *state) opinion {
 		return wait("RolloutStopped", "%s, and waits: %s", why, s.unfit())
 	}
 	if s.Policy.Surge == 0 {
-		return s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+s.whyReplaced(goes))
+		return s.asReplacement(s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+s.whyReplaced(goes)))
 	}
 	return do(s.create(), "RollingOut", "%s; %s: %s", why, goes.Name, s.whyReplaced(goes))
 }

@@ -281,7 +281,7 @@ var rules = []rule{
 	},
 	{
 		name: "wait for repair",
-		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, and an update in place that failed, cannot be made, or is for somebody else to make. These come last, so that they block nothing.",
+		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, an update in place that failed, cannot be made, or is for somebody else to make, and a rollout that goes on when the limit of replacements in a day lets it. These come last, so that they block nothing.",
 		gives: []Reason{
 			{"UpdateFailed", Wait, "the update of a machine failed; the message says in which step, and what to do"},
 			{"ApprovalRequired", Wait, "machines are to be replaced or changed in place, and a person must approve that first"},
@@ -294,6 +294,8 @@ var rules = []rule{
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
 			{"CannotReplace", Wait, "a machine is marked to be replaced, and the others cannot live without it, or it broke too often"},
 			{ChoreReason, Wait, "only a person can do it"},
+			{"ReplacementLimit", Wait, "machines are to be replaced or changed in place, and as many as may be in 24 hours were"},
+			{"ReplacementsUnreadable", Wait, "machines are to be replaced or changed in place, as many as the user allows in 24 hours, and what is noted of those that were cannot be read"},
 		},
 		decide: waitForRepair,
 	},

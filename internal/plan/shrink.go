@@ -30,7 +30,11 @@ func scaleDown(s *state) opinion {
 	if s.standsBy(m) {
 		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, s.fitWithout(m), s.unfit())
 	}
-	return s.takeAway(m, "ScalingDown", why)
+	v := s.takeAway(m, "ScalingDown", why)
+	if have == s.Want.Replicas+1 && s.isReplaced(m) && !m.isMarked() {
+		return s.asReplacement(v) // another has taken its place
+	}
+	return v
 }
 
 // waitedFor are the machines that must be healthy before one goes that is not outdated.
@@ -216,7 +220,7 @@ func waitForRepair(s *state) opinion {
 	if v := s.alarm(); v.decided {
 		return v
 	}
-	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept, s.waitForApproval, s.waitForUpdates, s.waitForPerson} {
+	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept, s.waitForApproval, s.waitForUpdates, s.waitForPerson, s.waitForLimit} {
 		if v := check(); v.decided {
 			return v
 		}

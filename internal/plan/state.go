@@ -362,6 +362,9 @@ func (s *state) again() time.Duration {
 		}
 	}
 	s.repairMoments(consider)
+	if s.waitForLimit().decided {
+		consider(s.nextReplacement())
+	}
 	for _, c := range s.chores {
 		consider(c.Expires.Add(-renewSoon))
 	}

@@ -63,10 +63,12 @@ func updateInPlace(s *state) opinion {
 		return pass("%s to be changed in place, and a person holds that", count(len(todo), "machine"))
 	case s.isUnapproved():
 		return pass("%s to be changed in place, and nobody has approved that", count(len(todo), "machine"))
+	case len(s.allowed(todo)) == 0:
+		return pass("%s to be changed in place, and the limit lets none be now", count(len(todo), "machine"))
 	case len(failed) > 0:
 		return pass("no other begins beside a failed one: %s", failures(failed))
 	}
-	m := slices.MinFunc(todo, func(a, b *machine) int { return cmp.Compare(a.lead(), b.lead()) })
+	m := slices.MinFunc(s.allowed(todo), func(a, b *machine) int { return cmp.Compare(a.lead(), b.lead()) })
 	if v := s.mayUpdate(m); v.decided {
 		return v
 	}
@@ -77,7 +79,7 @@ func updateInPlace(s *state) opinion {
 		}
 	}
 	first := len(s.behind()) == s.staying()
-	return do(Step{Verb: UpdateInPlace, Machine: m.Name, First: first}, "UpdatingInPlace", "%s", why)
+	return s.asReplacement(do(Step{Verb: UpdateInPlace, Machine: m.Name, First: first}, "UpdatingInPlace", "%s", why))
 }
 
 // mayUpdate waits until a machine can be updated: everything is healthy, and the others can do without it. With a single machine there are

@@ -396,22 +396,29 @@ func TestExtensionSilent(t *testing.T) {
 	}
 }
 
-// TestExtensionAskedAnew: an extension that has said yes is asked again when the machine's turn comes, and so is one that has said no before a machine goes.
+// TestExtensionAskedAnew: an extension that has said yes is asked again when the machine's turn comes, and so is one that has said no before a machine goes. What it
+// prevents does not count as a replacement.
 func TestExtensionAskedAnew(t *testing.T) {
 	w, extension := metalWorld(t, 1)
 	extension.set(func(m *metal) { m.can = func(asked int) bool { return asked == 0 } })
+	w.limit(1)
 	w.change(wantBig(controlplanev1.InPlaceOnly))
-	if w.stepUntilRefused("CannotUpdateInPlace"); updatehooks.IsMarked(w.machine("demo-cp-1")) {
-		t.Error("it is updated although the extension says no by now")
+	if w.stepUntilRefused("CannotUpdateInPlace"); updatehooks.IsMarked(w.machine("demo-cp-1")) || w.replacements() != "" {
+		t.Errorf("it is updated although the extension says no by now, or counts: %q", w.replacements())
 	}
 
 	w, extension = metalWorld(t, 3)
 	extension.set(func(m *metal) { m.can = func(asked int) bool { return asked > 0 } })
+	w.limit(1)
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
 		wantBig(controlplanev1.InPlacePreferred)(kcp)
 		kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(0))
 	})
 	w.stepUntilRefused("UpdatingInPlace")
+	w.stepTo("UpdatingInPlace")
+	if marked := w.markedMachines(); len(marked) != 1 || !strings.HasPrefix(w.replacements(), marked[0]+"=") || strings.Contains(w.replacements(), ",") {
+		t.Errorf("%v are updated, and %q is noted", marked, w.replacements())
+	}
 	for _, m := range w.machines() {
 		if !m.DeletionTimestamp.IsZero() {
 			t.Errorf("%s goes although the extension says by now that it can be changed", m.Name)

@@ -2,6 +2,7 @@ package stacked
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +16,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/etcd"
@@ -389,5 +392,84 @@ func TestApproval(t *testing.T) {
 	w.step()
 	if got, there := w.kcp().Annotations[controlplanev1.ApprovedAnnotation]; there {
 		t.Errorf("all is as wanted, and %q is approved", got)
+	}
+}
+
+// replacements returns what is noted of replacements.
+func (w *world) replacements() string {
+	return w.kcp().Annotations[controlplanev1.ReplacementsAnnotation]
+}
+
+// TestReplacementLimit: of outdated machines one is changed in place in a day. It is noted before it is begun, what cannot be read holds the next, and a day later that is begun.
+func TestReplacementLimit(t *testing.T) {
+	w := grown(t, 3)
+	w.change(inPlacePolicy(controlplanev1.InPlaceOnly))
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Approval.MaxReplacementsPerDay = ptr.To(int32(1))
+	})
+	if p := w.step(); p.Reason != "UpdatingInPlace" {
+		t.Fatalf("the first: %+v", p)
+	}
+	first := w.underway()
+	noted, err := group.ParseReplacements(w.replacements())
+	if err != nil || len(noted) != 1 || noted[0].Machine != first.Spec.Machine.Name || time.Since(noted[0].At) > time.Minute {
+		t.Fatalf("%q is noted, %v", w.replacements(), err)
+	}
+	w.endUpgrade(first, upgradev1.Done)
+	if p := w.step(); p.Step != string(plan.Wait) || p.Reason != "ReplacementLimit" || len(w.upgrades()) != 0 {
+		t.Fatalf("the second: %+v", p)
+	}
+	for value, want := range map[string]string{
+		"demo-cp-2=yesterday": `quorate-replacements is "demo-cp-2=yesterday"; names of machines with times are accepted`,
+		"demo-cp-2=" + time.Now().Add(-23*time.Hour).UTC().Format(time.RFC3339): "the next may be at " + time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:"),
+	} {
+		w.note(value)
+		if p := w.step(); !strings.HasPrefix(p.Reason, "Replacement") || !strings.Contains(p.Message, want) || w.replacements() != value {
+			t.Errorf("with %q: %+v", value, p)
+		}
+	}
+	w.note("demo-cp-2=" + time.Now().Add(-24*time.Hour).UTC().Format(time.RFC3339))
+	if p := w.step(); p.Reason != "UpdatingInPlace" || strings.Contains(w.replacements(), "demo-cp-2") || !strings.HasPrefix(w.replacements(), w.underway().Spec.Machine.Name+"=") {
+		t.Errorf("a day later: %+v, noted %q", p, w.replacements())
+	}
+}
+
+// note has the annotation of replacements say something.
+func (w *world) note(value string) {
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Annotations[controlplanev1.ReplacementsAnnotation] = value
+	})
+}
+
+// TestReplacementIsNotedFirst: a machine that is replaced is noted before it is deleted, and what could not be noted is not done.
+func TestReplacementIsNotedFirst(t *testing.T) {
+	for _, step := range []plan.Step{{Verb: plan.Delete, Machine: "demo-cp-2", Counts: true}, {Verb: plan.UpdateInPlace, Machine: "demo-cp-2", Counts: true}} {
+		w := grown(t, 3)
+		w.change(inPlacePolicy(controlplanev1.InPlaceOnly))
+		dead := errors.New("the process is dead")
+		writes := 0
+		w.intercept(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+				if writes++; writes == 1 && o.GetAnnotations()[controlplanev1.ReplacementsAnnotation] == "" {
+					t.Errorf("%s: the first write is of %T %s, %v", step, o, o.GetName(), o.GetAnnotations())
+				}
+				return dead
+			},
+			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+				t.Errorf("%s: it is deleted, and could not be noted", step)
+				return dead
+			},
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+				t.Errorf("%s: it is begun, and could not be noted", step)
+				return dead
+			},
+		})
+		if err := w.scene().Do(context.Background(), step); !errors.Is(err, dead) || writes != 1 {
+			t.Errorf("%s: %v, %d writes", step, err, writes)
+		}
+		w.use(w.client)
+		if err := w.scene().Do(context.Background(), plan.Step{Verb: step.Verb, Machine: step.Machine}); err != nil || w.replacements() != "" {
+			t.Errorf("%s without a limit: %v, noted %q", step.Verb, err, w.replacements())
+		}
 	}
 }

@@ -40,6 +40,7 @@ var lives = []life{
 	{name: "scale 5 to 1", machines: 5, most: 5, act: func(w *world) { w.scale(1) }},
 	{name: "rollout, surge 1", machines: 3, most: 4, act: func(w *world) { w.rollOut(1) }},
 	{name: "rollout, surge 0", machines: 3, most: 3, act: func(w *world) { w.rollOut(0) }},
+	{name: "rollout, at most 3 a day", machines: 3, most: 4, act: func(w *world) { w.rollOut(1); w.limit(3) }},
 	{name: "remediation", machines: 3, most: 3, act: func(w *world) { w.ail("demo-cp-2") }},
 	{name: "adoption", most: 3, from: func(t *testing.T) *world { return forsaken(t, nil) }},
 	{name: "deletion", machines: 3, most: 3, act: func(w *world) {
@@ -57,6 +58,11 @@ func (w *world) rollOut(surge int32) {
 		upgrade(kcp)
 		kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(surge))
 	})
+}
+
+// limit allows so many replacements in a day.
+func (w *world) limit(n int32) {
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Approval.MaxReplacementsPerDay = &n })
 }
 
 // live takes a control plane through a life.

@@ -74,7 +74,7 @@ type CommonSpec struct {
 	// +optional
 	InPlace v1beta2.InPlaceSpec `json:"inPlace,omitempty,omitzero"`
 
-	// approval says whether a person must approve before machines are replaced or changed in place.
+	// approval says whether a person must approve before machines are replaced or changed in place, and how many are in a day.
 	// +optional
 	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
 }

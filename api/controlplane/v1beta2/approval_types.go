@@ -4,6 +4,11 @@ package v1beta2
 // spec.approval.policy is Required, machines are replaced, or changed in place, for that revision of the spec only. It is taken away when all machines are as wanted.
 const ApprovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-approved"
 
+// ReplacementsAnnotation on a control plane of any kind, or an EtcdCluster, says which of its machines were replaced, or changed in place, because of the spec within
+// the last 24 hours, and when that was begun: demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z. It is written while
+// spec.approval.maxReplacementsPerDay is set, and counted against that.
+const ReplacementsAnnotation = "controlplane.cluster.x-k8s.io/quorate-replacements"
+
 // ApprovalPolicy says whether a person must approve before machines are replaced or changed in place.
 //
 // +kubebuilder:validation:Enum=None;Required
@@ -17,7 +22,7 @@ const (
 	ApprovalRequired ApprovalPolicy = "Required"
 )
 
-// ApprovalSpec says whether a person must approve before machines are replaced or changed in place.
+// ApprovalSpec says whether a person must approve before machines are replaced or changed in place, and how many are in a day.
 //
 // +kubebuilder:validation:MinProperties=1
 type ApprovalSpec struct {
@@ -26,4 +31,12 @@ type ApprovalSpec struct {
 	// replacement of machines that are broken, wait for nobody. Defaults to None.
 	// +optional
 	Policy ApprovalPolicy `json:"policy,omitempty"`
+
+	// maxReplacementsPerDay is how many machines that are not as the spec wants them are replaced, or changed in place, within 24 hours at most. Then the rollout
+	// waits, and says until when. Scaling, the replacement of machines that are broken, and machines that people delete, are neither counted nor held. Where it is
+	// not set there is no limit.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MaxReplacementsPerDay *int32 `json:"maxReplacementsPerDay,omitempty"`
 }

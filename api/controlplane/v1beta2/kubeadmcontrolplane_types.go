@@ -66,7 +66,7 @@ type Additions struct {
 	// +optional
 	InPlace InPlaceSpec `json:"inPlace,omitempty,omitzero"`
 
-	// approval says whether a person must approve before machines are replaced or changed in place.
+	// approval says whether a person must approve before machines are replaced or changed in place, and how many are in a day.
 	// +optional
 	Approval ApprovalSpec `json:"approval,omitempty,omitzero"`
 }

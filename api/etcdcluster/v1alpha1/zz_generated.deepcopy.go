@@ -46,7 +46,7 @@ func (in *CommonSpec) DeepCopyInto(out *CommonSpec) {
 		copy(*out, *in)
 	}
 	in.Rollout.DeepCopyInto(&out.Rollout)
-	out.Approval = in.Approval
+	in.Approval.DeepCopyInto(&out.Approval)
 	in.Remediation.DeepCopyInto(&out.Remediation)
 	if in.AutoRepair != nil {
 		in, out := &in.AutoRepair, &out.AutoRepair

@@ -1,0 +1,91 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// replacementPeriod is how long a replacement is noted.
+const replacementPeriod = 24 * time.Hour
+
+// MaxReplacements is how many machines at most a rollout replaces, or changes in place, within 24 hours; 0: no limit.
+func MaxReplacements(given controlplanev1.ApprovalSpec) int {
+	return int(ptr.Deref(given.MaxReplacementsPerDay, 0))
+}
+
+// ParseReplacements reads controlplanev1.ReplacementsAnnotation, and sorts what it says by time. Of a machine that is named twice the later time holds. The error names
+// the annotation, its value and what is accepted.
+func ParseReplacements(text string) ([]plan.Replacement, error) {
+	at := map[string]time.Time{}
+	for _, entry := range strings.Split(text, ",") {
+		if entry = strings.TrimSpace(entry); entry == "" {
+			continue
+		}
+		name, moment, _ := strings.Cut(entry, "=")
+		read, err := time.Parse(time.RFC3339, moment)
+		if name == "" || err != nil {
+			return nil, fmt.Errorf("the annotation %s is %q; names of machines with times are accepted, such as demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z",
+				controlplanev1.ReplacementsAnnotation, Cut(text, longestDrift))
+		}
+		if read.After(at[name]) {
+			at[name] = read.UTC()
+		}
+	}
+	var all []plan.Replacement
+	for name, moment := range at {
+		all = append(all, plan.Replacement{Machine: name, At: moment})
+	}
+	slices.SortFunc(all, compareReplacements)
+	return all, nil
+}
+
+func compareReplacements(a, b plan.Replacement) int {
+	if c := a.At.Compare(b.At); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Machine, b.Machine)
+}
+
+// AddReplacement returns the annotation's value with one machine more, which is replaced now, and without those that do not count any more. The time is rounded up to
+// a second: another may not be replaced before a day has passed.
+func AddReplacement(noted []plan.Replacement, machine string, now time.Time) string {
+	kept := slices.DeleteFunc(slices.Clone(noted), func(r plan.Replacement) bool {
+		return r.Machine == machine || !now.Before(r.At.Add(replacementPeriod))
+	})
+	kept = append(kept, plan.Replacement{Machine: machine, At: now.Add(time.Second - time.Nanosecond).Truncate(time.Second)})
+	slices.SortFunc(kept, compareReplacements)
+	entries := make([]string, 0, len(kept))
+	for _, r := range kept {
+		entries = append(entries, r.Machine+"="+r.At.UTC().Format(time.RFC3339))
+	}
+	return strings.Join(entries, ",")
+}
+
+// addReplacements adds which machines were replaced lately, where that is limited.
+func (t *Turn) addReplacements() {
+	if t.Facts.Policy.MaxReplacements == 0 {
+		return
+	}
+	g := &t.Facts.Group
+	var err error
+	if g.Replacements, err = ParseReplacements(t.Object.GetAnnotations()[controlplanev1.ReplacementsAnnotation]); err != nil {
+		g.ReplacementsUnreadable = err.Error()
+	}
+}
+
+// noteReplacement notes that a machine is replaced, or changed in place, before it is. A process that dies in between has counted one too many, never one too few.
+func (t *Turn) noteReplacement(ctx context.Context, step plan.Step) error {
+	if !step.Counts {
+		return nil
+	}
+	value := AddReplacement(t.Facts.Group.Replacements, step.Machine, time.Now())
+	return t.Annotate(ctx, map[string]string{controlplanev1.ReplacementsAnnotation: value})
+}

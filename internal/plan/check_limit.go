@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// replacedLately counts the machines but one that the group notes as replaced in the 24 hours before now.
+func replacedLately(o Observed, but string) int {
+	names := map[string]bool{}
+	for _, r := range o.Group.Replacements {
+		if r.Machine != but && o.Now.Sub(r.At) < 24*time.Hour {
+			names[r.Machine] = true
+		}
+	}
+	return len(names)
+}
+
+// checkLimit refuses one replacement, or update in place, more than the user allows in a day. machine is counted once, however often it is tried.
+func checkLimit(o Observed, machine, what string) error {
+	most := o.Policy.MaxReplacements
+	if most == 0 {
+		return nil
+	}
+	if o.Group.ReplacementsUnreadable != "" {
+		return fmt.Errorf("%s, and how many were replaced is not known: %s", what, o.Group.ReplacementsUnreadable)
+	}
+	if n := replacedLately(o, machine); n >= most {
+		return fmt.Errorf("%s, and at most %d may be within 24 hours: %d were", what, most, n)
+	}
+	return nil
+}
+
+// checkLimitLeft refuses what prepares a rollout in which no machine may be replaced today. Without surge one may go on that is counted already.
+func checkLimitLeft(o Observed, what string) error {
+	err := checkLimit(o, "", what)
+	for _, m := range o.Machines {
+		if o.Policy.Surge == 0 && m.isOutdated() && !m.Deleting && checkLimit(o, m.Name, what) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// checkCounted: what replaces a machine that works is within the limit, and counts.
+func checkCounted(o Observed, s Step, gone Machine) error {
+	what := gone.Name + " would be replaced"
+	err := checkLimit(o, gone.Name, what)
+	if s.Counts {
+		return err
+	}
+	if o.Policy.MaxReplacements == 0 || gone.isMarked() || !gone.isOutdated() || !mayReplace(o, gone) || !isWhole(o, gone) {
+		return nil
+	}
+	staying, _, _ := without(o, gone)
+	switch {
+	case staying < o.Want.Replicas && err != nil:
+		return err
+	case staying < o.Want.Replicas, staying == o.Want.Replicas && err == nil:
+		return errors.New(what + ", and would not be counted")
+	}
+	return nil
+}
+
+// checkUpdateCounted: an update in place that begins is within the limit, and counts.
+func checkUpdateCounted(o Observed, s Step) error {
+	if o.Policy.MaxReplacements > 0 && !s.Counts {
+		return errors.New(s.Machine + " would be changed in place, and would not be counted")
+	}
+	return checkLimit(o, s.Machine, s.Machine+" would be changed in place")
+}
