@@ -10,6 +10,7 @@ import (
 // act lets a step take its effect.
 func (w *world) act(s plan.Step) {
 	w.o.Now = w.o.Now.Add(time.Second)
+	w.count(s)
 	w.elapsed += w.t.Step
 	switch s.Verb {
 	case plan.Write:

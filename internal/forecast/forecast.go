@@ -33,6 +33,8 @@ type Step struct {
 	After Strength `json:"after"`
 	// At is when it is taken, counted from the beginning, as estimated.
 	At Duration `json:"at"`
+	// Held is for how much of that, since the step before, as many machines as the user allows in 24 hours had been replaced, so that it was waited for; 0: it was not.
+	Held Duration `json:"held,omitempty"`
 }
 
 // Strength is how a group stands.
@@ -94,9 +96,10 @@ func (f *Forecast) goOn(w *world) bool {
 		return false
 	}
 	if !d.Step.Acts() {
-		return w.pass()
+		return w.pass() || w.waitForLimit(d)
 	}
-	f.Steps = append(f.Steps, Step{Decision: told(d), At: Duration(w.elapsed)})
+	f.Steps = append(f.Steps, Step{Decision: told(d), At: Duration(w.elapsed), Held: Duration(w.held)})
+	w.held = 0
 	w.act(d.Step)
 	if d.Step.Verb == plan.Adopt && len(w.o.Uncontrolled) == 0 {
 		f.End = stop(d, d.Reason, "what the adopted machines are like is read with the next look")

@@ -109,6 +109,50 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+// TestHeld: where only so many machines may be replaced in a day, the days are forecast, and which steps wait for them.
+func TestHeld(t *testing.T) {
+	outdated := func(o *plan.Observed, limit int) {
+		for i := range o.Machines {
+			o.Machines[i].Outdated = "version v1.35.4, v1.36.3 is wanted"
+		}
+		o.Policy.MaxReplacements = limit
+	}
+	times := forecast.Times{Join: 100 * time.Second, Drain: 10 * time.Second, Leave: 10 * time.Second, Update: 50 * time.Second}
+	for _, test := range []struct {
+		name   string
+		change func(*plan.Observed)
+		held   string
+		end    string
+		takes  time.Duration
+	}{
+		{"one in a day", func(o *plan.Observed) { outdated(o, 1) }, "Create cp-5 held 23h59m40s, Create cp-6 held 23h59m40s", "AsWanted", 48*time.Hour + 5*time.Minute + 20*time.Second},
+		{"two in a day", func(o *plan.Observed) { outdated(o, 2) }, "Create cp-6 held 23h57m40s", "AsWanted", 24*time.Hour + 3*time.Minute + 40*time.Second},
+		{"three in a day", func(o *plan.Observed) { outdated(o, 3) }, "", "AsWanted", 6 * time.Minute},
+		{"one was", func(o *plan.Observed) {
+			outdated(o, 2)
+			o.Group.Replacements = []plan.Replacement{{Machine: "cp-0", At: o.Now.Add(-23 * time.Hour)}}
+		}, "Create cp-5 held 58m0s, Create cp-6 held 22h59m40s", "AsWanted", 24*time.Hour + 3*time.Minute + 40*time.Second},
+		{"in place", func(o *plan.Observed) { outdated(o, 1); o.Policy.InPlace = plan.InPlaceOnly },
+			"UpdateInPlace cp-3 held 23h59m10s, MoveLeader cp-3 held 23h59m10s", "AsWanted", 48*time.Hour + 50*time.Second},
+		{"nobody knows", func(o *plan.Observed) { outdated(o, 1); o.Group.ReplacementsUnreadable = "it is x" }, "", "ReplacementsUnreadable", 0},
+	} {
+		o := three(test.change)
+		f := forecast.Of(o, times)
+		var held []string
+		for _, s := range f.Steps {
+			if s.Held > 0 {
+				held = append(held, string(s.Step.Verb)+" "+s.Step.Machine+" held "+s.Held.String())
+			}
+		}
+		if got := strings.Join(held, ", "); got != test.held || f.End.Reason != test.end || time.Duration(f.Duration) != test.takes {
+			t.Errorf("%s: %s, end %s, takes %s; want %s, %s, %s", test.name, got, f.End, f.Duration, test.held, test.end, test.takes)
+		}
+		if n := len(o.Group.Replacements); n > 1 {
+			t.Errorf("%s: the facts were changed", test.name)
+		}
+	}
+}
+
 // TestTimesOf: what is known of a cluster counts, the rest is as elsewhere.
 func TestTimesOf(t *testing.T) {
 	usual := forecast.DefaultTimes()

@@ -23,6 +23,9 @@ type world struct {
 	doing map[string]string
 	// members counts those that were added.
 	members int
+	// counted is when machines were replaced that Policy.MaxReplacements counts, on the clock of the estimate, and held how long the next step has waited for it.
+	counted map[string]time.Duration
+	held    time.Duration
 }
 
 // newWorld copies what was observed, so that the caller's facts stay as they are.
@@ -32,10 +35,14 @@ func newWorld(o plan.Observed, t Times) *world {
 	o.Etcd.Members = slices.Clone(o.Etcd.Members)
 	o.Cluster.Chores = slices.Clone(o.Cluster.Chores)
 	o.Workers = slices.Clone(o.Workers)
+	o.Group.Replacements = slices.Clone(o.Group.Replacements)
 	for i := range o.Machines {
 		o.Machines[i].Components = slices.Clone(o.Machines[i].Components)
 	}
-	w := &world{o: o, t: t, since: map[string]time.Duration{}, doing: map[string]string{}}
+	w := &world{o: o, t: t, since: map[string]time.Duration{}, doing: map[string]string{}, counted: map[string]time.Duration{}}
+	for _, r := range o.Group.Replacements {
+		w.counted[r.Machine] = r.At.Sub(o.Now)
+	}
 	w.adoptMembers()
 	return w
 }

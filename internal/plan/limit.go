@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// ReplacementLimit is the reason of a wait until the limit of replacements lets the next one be.
+const ReplacementLimit = "ReplacementLimit"
+
 // replacementPeriod is within which time replacements are counted.
 const replacementPeriod = 24 * time.Hour
 
@@ -83,7 +86,7 @@ func (s *state) waitForLimit() opinion {
 	for _, r := range s.counted("") {
 		texts = append(texts, r.String())
 	}
-	return wait("ReplacementLimit", "%s, at most %d may be within 24 h, and these were: %s; the next may be at %s",
+	return wait(ReplacementLimit, "%s, at most %d may be within 24 h, and these were: %s; the next may be at %s",
 		what, s.Policy.MaxReplacements, strings.Join(texts, ", "), timeText(s.nextReplacement()))
 }
 

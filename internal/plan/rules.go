@@ -294,7 +294,7 @@ var rules = []rule{
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
 			{"CannotReplace", Wait, "a machine is marked to be replaced, and the others cannot live without it, or it broke too often"},
 			{ChoreReason, Wait, "only a person can do it"},
-			{"ReplacementLimit", Wait, "machines are to be replaced or changed in place, and as many as may be in 24 hours were"},
+			{ReplacementLimit, Wait, "machines are to be replaced or changed in place, and as many as may be in 24 hours were"},
 			{"ReplacementsUnreadable", Wait, "machines are to be replaced or changed in place, as many as the user allows in 24 hours, and what is noted of those that were cannot be read"},
 		},
 		decide: waitForRepair,

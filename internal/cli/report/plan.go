@@ -93,9 +93,17 @@ func (p Plan) machineRows() [][]screen.Span {
 func (p Plan) stepRows() [][]screen.Span {
 	rows := [][]screen.Span{heads("ABOUT", "STEP", "THEN", "WHY")}
 	for _, s := range p.Steps {
-		rows = append(rows, []screen.Span{{Text: "+" + s.At.String(), Colour: screen.Faint}, {Text: s.Step.String(), Colour: screen.Strong}, {Text: strengthText(s.After)}, {Text: s.Message}})
+		rows = append(rows, []screen.Span{{Text: "+" + s.At.String(), Colour: screen.Faint}, {Text: s.Step.String(), Colour: screen.Strong}, {Text: strengthText(s.After)}, {Text: heldText(s) + s.Message}})
 	}
 	return rows
+}
+
+// heldText says how long a step was held by the limit of replacements; empty: it was not.
+func heldText(s forecast.Step) string {
+	if s.Held == 0 {
+		return ""
+	}
+	return "held for " + s.Held.String() + ", as many as may be in 24 h were replaced; "
 }
 
 // strengthText says how a group stands: "4 machines, 3 voters, 1 may fail".

@@ -43,6 +43,7 @@ func TestPlan(t *testing.T) {
 	}{
 		{"a rollout", nil, outdated},
 		{"in place", nil, func(o *plan.Observed) { outdated(o); o.Policy.InPlace = plan.InPlaceOnly }},
+		{"one in a day", nil, func(o *plan.Observed) { outdated(o); o.Policy.MaxReplacements, o.Machines[0].Outdated = 1, "" }},
 		{"to be approved", nil, func(o *plan.Observed) {
 			outdated(o)
 			o.Group.Unapproved, o.Machines[0].Outdated, o.Machines[2].Outdated = "0123456789ab", "", ""

@@ -1,0 +1,39 @@
+package forecast
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// period is within which time Policy.MaxReplacements counts.
+const period = 24 * time.Hour
+
+// count notes that a machine is replaced, or changed in place.
+func (w *world) count(s plan.Step) {
+	if !s.Counts {
+		return
+	}
+	g := &w.o.Group
+	g.Replacements = slices.DeleteFunc(g.Replacements, func(r plan.Replacement) bool { return r.Machine == s.Machine })
+	g.Replacements = append(g.Replacements, plan.Replacement{Machine: s.Machine, At: w.o.Now})
+	w.counted[s.Machine] = w.elapsed
+}
+
+// waitForLimit lets as much time pass, on both clocks, as the limit of replacements holds the next one. It reports whether it does.
+func (w *world) waitForLimit(d plan.Decision) bool {
+	at := plan.NextReplacement(w.o)
+	if d.Reason != plan.ReplacementLimit || !at.After(w.o.Now) {
+		return false
+	}
+	due := w.elapsed
+	for _, r := range w.o.Group.Replacements {
+		if r.At.Add(period).Equal(at) {
+			due = max(due, w.counted[r.Machine]+period)
+		}
+	}
+	w.held += due - w.elapsed
+	w.elapsed, w.o.Now = due, at
+	return true
+}
