@@ -38,11 +38,17 @@ func (w *World) cutShort(s plan.Step) {
 	if s.Repair && w.rand.Intn(2) == 0 {
 		w.remember(s)
 	}
+	if s.Counts && w.rand.Intn(2) == 0 {
+		_ = w.note(s) // who could not dies as well
+	}
 	w.restart()
 }
 
 // act carries out a step. Every step may be repeated.
 func (w *World) act(s plan.Step) error {
+	if err := w.note(s); err != nil {
+		return err
+	}
 	switch s.Verb {
 	case plan.Write:
 		w.write(s)
@@ -82,6 +88,7 @@ func (w *World) actOn(h *host, s plan.Step) {
 	case h.disowned && w.deleting: // that is asked for before a machine goes with its group
 	case !h.deleting:
 		w.remember(s)
+		w.takePlace(s, h)
 		w.remove(h)
 	}
 }
@@ -119,6 +126,7 @@ func (w *World) create(s plan.Step) {
 	if w.named(s.Machine) != nil {
 		return
 	}
+	w.limits.surged = w.count(w.isStaying) >= w.replicas
 	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, held: held, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
 	w.inherit(h)
 	w.hosts = append(w.hosts, h)

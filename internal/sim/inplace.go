@@ -190,6 +190,7 @@ func (w *World) failUpdate(h *host, why string) {
 func (w *World) actOnUpdate(h *host, s plan.Step) {
 	switch {
 	case s.Verb == plan.UpdateInPlace:
+		w.takePlace(s, h)
 		w.beginUpdate(h, s.First)
 	case h.update == nil:
 	case s.Verb == plan.RecordUpdate && h.update.done:

@@ -151,7 +151,8 @@ func (w *World) judgeUpdateDue(d plan.Decision) {
 			w.blame("%s, and what was made of %s is not recorded", d, h.name)
 		}
 	}
-	if d.Step.Verb == plan.Wait && w.isCalm() && !w.isUnapproved() && slices.ContainsFunc(w.hosts, w.isChangedInPlace) {
+	due := func(h *host) bool { return w.isChangedInPlace(h) && !w.isHeldByLimit(h) }
+	if d.Step.Verb == plan.Wait && w.isCalm() && !w.isUnapproved() && slices.ContainsFunc(w.hosts, due) {
 		w.blame("%s, and a machine could be updated", d)
 	}
 }

@@ -15,7 +15,8 @@ const freshness = 5 * time.Second
 func (w *World) Look() (plan.Observed, bool) {
 	w.findAgain()
 	now := w.Observe()
-	w.looks, w.saw = append(w.looks, look{now, w.spec}), w.spec
+	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version}), w.spec
+	w.limits.saw = w.limits.version
 	if len(w.looks) > 3 {
 		w.looks = w.looks[1:]
 	}
@@ -29,7 +30,7 @@ func (w *World) Look() (plan.Observed, bool) {
 	if w.chance(w.setup.Luck.Stale) {
 		old := w.looks[w.rand.Intn(len(w.looks))]
 		if now.Now.Sub(old.Now) <= freshness {
-			w.saw = old.spec
+			w.saw, w.limits.saw = old.spec, old.limits
 			return old.Observed, old.Now.Equal(now.Now)
 		}
 	}
@@ -118,6 +119,7 @@ func (w *World) Observe() plan.Observed {
 	}
 	w.addAround(&o)
 	w.addApproval(&o)
+	w.addLimit(&o)
 	w.addOperator(&o)
 	w.addChores(&o)
 	if !o.Cluster.Reachable {

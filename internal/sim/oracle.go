@@ -34,6 +34,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgeVersion(s, fresh)
 	w.judgeUpdates(s, fresh)
 	w.judgeApproval(s, fresh)
+	w.judgeLimit(s, fresh)
 	if fresh {
 		w.judgeAround(s)
 		w.judgeGoing(w.named(s.Machine), s)

@@ -48,6 +48,7 @@ var personalDecisions = []personalDecision{
 	{[]string{"UpdateFailed"}, func(w *World, said string) bool { return w.isNamed(said, w.isFailedForPerson) }},
 	{nil, func(w *World, said string) bool { return w.isNamed(said, w.isKeptForPerson) }},
 	{[]string{"ApprovalRequired"}, func(w *World, said string) bool { return w.isNamed(said, w.isForApproval) }},
+	{[]string{"ReplacementsUnreadable"}, func(w *World, said string) bool { return w.isNamed(said, w.isForReader) }},
 	{[]string{"UpdatedElsewhere"}, func(w *World, said string) bool { return w.isNamed(said, w.isForOthers) }},
 	// The infrastructure of a machine does not go.
 	{[]string{"MachineDeleting", "GroupDeleting"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) }},

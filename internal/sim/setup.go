@@ -78,6 +78,8 @@ type Setup struct {
 	Luck Luck
 	// Approval: a person must approve each spec before machines are brought up to it.
 	Approval bool
+	// Limit is how many machines at most a rollout replaces, or changes in place, within a day at first; 0: no limit.
+	Limit int
 	// Faultless: nothing takes so long that somebody gives up, and no update in place hangs.
 	Faultless bool
 	// Sturdy: once all was as wanted, the quorum may never be lost, whatever the
@@ -157,6 +159,7 @@ func Random(seed int64) Setup {
 	s.drawEager(seed)
 	s.drawInPlace(seed)
 	s.drawApproval(seed)
+	s.drawLimit(seed)
 	return s
 }
 

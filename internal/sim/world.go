@@ -32,6 +32,7 @@ type World struct {
 	last         int       // the highest number that was put into a name
 	begun        string    // a creation that was cut short
 	approved     int       // the spec that a person has approved; 0: none
+	limits       limits    // of replacements
 	begunSpec    int       // the spec that it was made of
 	begunHeld    bool      // it was made ahead
 	spec         int       // which machines are wanted
@@ -67,10 +68,10 @@ type World struct {
 	story *Story
 }
 
-// look is what was observed, and the spec that was wanted then.
+// look is what was observed, and of what.
 type look struct {
 	plan.Observed
-	spec int
+	spec, limits int // the spec that was wanted then, and which version of limits
 }
 
 // sight is how a member looked, and since when.
@@ -85,7 +86,7 @@ func New(s Setup) *World {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	return &World{
 		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
-		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{},
+		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, limits: limits{most: s.Limit},
 	}
 }
 
@@ -220,8 +221,9 @@ func (w *World) befall(e Event) {
 		return
 	}
 	w.upset()
+	w.limits.surged = false
 	e, happens := w.ofKind(e)
-	if !happens || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
+	if !happens || w.befallLimit(e) || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
 		return
 	}
 	w.befallGroup(e)
