@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +64,28 @@ func fill(wanted *secret.Certificate, given pki.Pair, isCopied bool) error {
 	wanted.KeyPair = &capicerts.KeyPair{Cert: given.Cert.PEM, Key: given.Key.PEM}
 	wanted.Generated = true // it gets an owner
 	return nil
+}
+
+// getAll returns the cluster's secrets for these purposes, which are asked for at the same time. One that there is not is not among them.
+func getAll(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purposes []secret.Purpose) (map[secret.Purpose]*corev1.Secret, error) {
+	found := make([]*corev1.Secret, len(purposes))
+	all, ctx := errgroup.WithContext(ctx)
+	for i, purpose := range purposes {
+		all.Go(func() (err error) {
+			found[i], err = get(ctx, c, cluster, purpose)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, err
+	}
+	of := map[secret.Purpose]*corev1.Secret{}
+	for i, purpose := range purposes {
+		if found[i] != nil {
+			of[purpose] = found[i]
+		}
+	}
+	return of, nil
 }
 
 // get returns the cluster's secret for the purpose; nil: there is none.

@@ -46,11 +46,17 @@ func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, conf
 		return Secrets{}, err
 	}
 	given := pki.Given{Names: apiServerNames(cluster, config), ExternalEtcd: config != nil && config.Etcd.External.IsDefined(), Now: time.Now()}
-	for _, wanted := range secret.NewCertificatesForInitialControlPlane(config) {
-		found, err := get(ctx, c, cluster, wanted.Purpose)
-		if err != nil {
-			return Secrets{}, err
-		}
+	wantedAll := secret.NewCertificatesForInitialControlPlane(config)
+	purposes := []secret.Purpose{secret.Kubeconfig}
+	for _, wanted := range wantedAll {
+		purposes = append(purposes, wanted.Purpose)
+	}
+	secrets, err := getAll(ctx, c, cluster, purposes)
+	if err != nil {
+		return Secrets{}, err
+	}
+	for _, wanted := range wantedAll {
+		found := secrets[wanted.Purpose]
 		if found == nil {
 			_, isCopied := copied[roles[wanted.Purpose]]
 			s.noteAbsent(wanted, isCopied)
@@ -61,9 +67,7 @@ func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, conf
 		given.Pairs = append(given.Pairs, pairOf(found, wanted))
 	}
 	given.Pairs = append(given.Pairs, sorted(copied)...)
-	if err := s.readKubeconfig(ctx, c, cluster, owner); err != nil {
-		return Secrets{}, err
-	}
+	s.noteKubeconfig(secrets[secret.Kubeconfig], cluster, owner)
 	for _, purposes := range [][]string{s.Missing, s.Given, s.Keyless, s.Disowned} {
 		slices.Sort(purposes)
 	}
@@ -105,15 +109,13 @@ func (s *Secrets) noteAbsent(wanted *secret.Certificate, isCopied bool) {
 	}
 }
 
-// readKubeconfig notes the state of the secret with which the cluster is reached; Keyless is known by then.
-func (s *Secrets) readKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, owner metav1.OwnerReference) error {
-	found, err := get(ctx, c, cluster, secret.Kubeconfig)
-	if err != nil || found == nil {
-		return err
+// noteKubeconfig notes the state of the secret with which the cluster is reached; nil: there is none. Keyless is known by then.
+func (s *Secrets) noteKubeconfig(found *corev1.Secret, cluster *clusterv1.Cluster, owner metav1.OwnerReference) {
+	if found == nil {
+		return
 	}
 	s.Kubeconfig = kubeconfigState(found, cluster, slices.Contains(s.Keyless, string(secret.ClusterCA)))
 	s.noteOwner(found, string(secret.Kubeconfig), cluster, owner)
-	return nil
 }
 
 // noteOwner notes a secret that should be controlled by owner, exactly as that is written today.

@@ -255,11 +255,26 @@ func (t *Turn) readTemplate(ctx context.Context) Template {
 
 // readParts reads the objects that each machine consists of. What is gone is not known.
 func (t *Turn) readParts(ctx context.Context) error {
+	if err := t.readBootstraps(ctx); err != nil {
+		return err
+	}
+	return t.readInfrastructure(ctx)
+}
+
+// readBootstraps reads the bootstrap object of each machine.
+func (t *Turn) readBootstraps(ctx context.Context) error {
 	for _, m := range t.Machines {
 		m.Read = true
 		if err := t.Kind.ReadBootstrap(ctx, t, m); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readInfrastructure reads the infrastructure machine of each machine.
+func (t *Turn) readInfrastructure(ctx context.Context) error {
+	for _, m := range t.Machines {
 		infrastructure, err := t.Find(ctx, m.Spec.InfrastructureRef)
 		if err != nil {
 			return err

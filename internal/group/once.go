@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,71 +57,98 @@ func (t *Turn) Following() []string {
 	return following
 }
 
-// turnOnce observes one group, once.
+// turnOnce observes one group, once. What does not wait for one another is asked for at the same time.
 func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (*Turn, error) {
+	from = NewSnapshot(from)
 	object := kind.New()
 	if err := from.Get(ctx, key, object); err != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", kind.Type().Kind, key, err)
 	}
-	cluster := &clusterv1.Cluster{}
 	owner := (&Controller{Kind: kind}).clusterName(object)
 	if owner == "" {
 		return nil, fmt.Errorf("no Cluster owns %s %s", kind.Type().Kind, key)
 	}
-	if err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: owner}, cluster); err != nil {
-		return nil, fmt.Errorf("reading Cluster %s: %w", owner, err)
+	var inside <-chan inside
+	if !kind.Type().Nodeless {
+		inside = lookInside(ctx, from, client.ObjectKey{Namespace: key.Namespace, Name: owner})
 	}
-	c := &Controller{Client: readOnly{reader: from, versions: &versions{}}, APIReader: from, Kind: kind, Once: true}
-	machines, err := ListMachines(ctx, from, object, cluster.Name, kind.Spec(object).Selector)
-	if err != nil {
+	cluster, machines := &clusterv1.Cluster{}, Machines{}
+	both, short := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		if err := from.Get(short, client.ObjectKey{Namespace: key.Namespace, Name: owner}, cluster); err != nil {
+			return fmt.Errorf("reading Cluster %s: %w", owner, err)
+		}
+		return nil
+	})
+	both.Go(func() (err error) {
+		machines, err = ListMachines(short, from, object, owner, kind.Spec(object).Selector)
+		return err
+	})
+	if err := both.Wait(); err != nil {
 		return nil, err
 	}
-	t := c.Begin(object, cluster, machines, time.Now())
+	t := onceBy(from, kind).Begin(object, cluster, machines, time.Now())
+	t.readAhead(ctx, machines)
 	if err := t.read(ctx, machines); err != nil {
 		return nil, err
 	}
-	if err := t.lookOnce(ctx); err != nil {
+	if err := t.lookOnce(ctx, inside); err != nil {
 		return nil, err
 	}
 	t.Facts.Now = time.Now()
 	return t, nil
 }
 
+// onceBy is a controller for one look.
+func onceBy(from client.Reader, kind Kind) *Controller {
+	return &Controller{Client: readOnly{reader: from}, APIReader: from, Kind: kind, Once: true}
+}
+
+// aheadAtOnce is how many questions of one look are asked ahead at the same time.
+const aheadAtOnce = 16
+
+// readAhead asks at the same time for what read asks for one after the other, in turns that are thrown away: the reader remembers the answers. What
+// fails is asked once more by read, which tells why.
+func (t *Turn) readAhead(ctx context.Context, machines Machines) {
+	if t.Facts.Group.Deleting || t.Facts.Group.Paused {
+		return
+	}
+	var all errgroup.Group
+	all.SetLimit(aheadAtOnce)
+	ask := func(of Machines, question func(*Turn) error) {
+		aside := onceBy(t.APIReader, t.Kind).Begin(t.Object, t.Cluster, of, t.Facts.Now)
+		all.Go(func() error { return question(aside) })
+	}
+	ask(machines, func(a *Turn) error {
+		if err := a.Kind.Read(ctx, a); err != nil {
+			return err
+		}
+		_, err := a.Kind.Created(ctx, a)
+		return err
+	})
+	ask(machines, func(a *Turn) error {
+		a.addTemplate(ctx)
+		_, err := a.Made(ctx, a.Memory.Template.Kind)
+		return err
+	})
+	ask(machines, func(a *Turn) error { return a.readUpdates(ctx) })
+	for _, m := range machines.Ours {
+		of := Machines{Ours: []*clusterv1.Machine{m}}
+		ask(of, func(a *Turn) error { return a.readBootstraps(ctx) })
+		ask(of, func(a *Turn) error { return a.readInfrastructure(ctx) })
+	}
+	_ = all.Wait() // read tells
+}
+
 // readOnly is the client of one look, which cannot write.
 type readOnly struct {
 	client.Client
-	reader   client.Reader
-	versions *versions
+	reader client.Reader
 }
 
-// Get implements client.Client. The definition of a kind, from which only the version for Cluster API's contract is taken, is read once in a look:
-// it would be for each machine.
+// Get implements client.Client.
 func (r readOnly) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	if definition, is := object.(*metav1.PartialObjectMetadata); is && definition.Kind == "CustomResourceDefinition" {
-		return r.versions.get(ctx, r.reader, key, definition, options...)
-	}
 	return r.reader.Get(ctx, key, object, options...)
-}
-
-// versions are the metadata of definitions that one look has read.
-type versions struct {
-	read map[client.ObjectKey]*metav1.PartialObjectMetadata
-}
-
-// get reads the metadata of a definition, unless the look has.
-func (v *versions) get(ctx context.Context, from client.Reader, key client.ObjectKey, definition *metav1.PartialObjectMetadata, options ...client.GetOption) error {
-	if known := v.read[key]; known != nil {
-		known.DeepCopyInto(definition)
-		return nil
-	}
-	if err := from.Get(ctx, key, definition, options...); err != nil {
-		return err
-	}
-	if v.read == nil {
-		v.read = map[client.ObjectKey]*metav1.PartialObjectMetadata{}
-	}
-	v.read[key] = definition.DeepCopy()
-	return nil
 }
 
 // List implements client.Client.
@@ -133,55 +161,115 @@ func (readOnly) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...c
 	return fmt.Errorf("writing %T %s: whoever looks once writes nothing", o, o.GetName())
 }
 
-// lookOnce adds what the managed cluster and its etcd say.
-func (t *Turn) lookOnce(ctx context.Context) error {
-	dial, err := t.seeOnce(ctx)
-	t.addAnswers(ctx)
-	if err != nil || dial == nil || !t.Surveys() {
+// inside is what one who looks once sees in a managed cluster. config is nil where it is not known how the cluster is reached.
+type inside struct {
+	config *rest.Config
+	view   workload.View
+}
+
+// lookInside looks into a managed cluster in the background. A refused connection is an answer: nothing is tried twice.
+func lookInside(ctx context.Context, secrets client.Reader, cluster client.ObjectKey) <-chan inside {
+	seen := make(chan inside, 1)
+	go func() {
+		config, err := workload.ConfigOf(ctx, secrets, cluster)
+		if err != nil {
+			seen <- inside{view: workload.View{Why: err.Error()}}
+			return
+		}
+		config.QPS = -1 // one look asks a few dozen times; client-go would let five a second through
+		short, cancel := context.WithTimeout(ctx, onceTimeout)
+		defer cancel()
+		view, err := workload.Once(short, config)
+		if err != nil {
+			view = workload.View{Why: err.Error()}
+		}
+		seen <- inside{config, view}
+	}()
+	return seen
+}
+
+// lookOnce adds what the managed cluster and its etcd say. Machines without Nodes have no managed cluster to be looked into, and their kind looks at
+// what was read.
+func (t *Turn) lookOnce(ctx context.Context, from <-chan inside) error {
+	if t.Nodeless {
+		t.seeNodeless()
+		err := t.Kind.Look(ctx, t)
+		if err == nil && t.Surveys() {
+			t.addSurveyOnce(t.surveyOnce(ctx, dialDirectly))
+		}
 		return err
 	}
-	q := NewQuorums(t.APIReader, t.Nodeless)
-	defer q.Forget(t.ClusterKey())
-	survey := etcd.Survey{}
-	if quorum, err := q.Of(ctx, t.Cluster); err != nil {
-		survey.Why = err.Error()
-	} else {
-		survey = t.Ask(ctx, quorum, dial, etcd.Survey{})
+	seen := <-from
+	t.Workload = connection{config: seen.config, direct: true}
+	t.See(seen.view)
+	if seen.config == nil {
+		defer t.addAnswers(ctx)
+		return t.Kind.Look(ctx, t)
 	}
-	t.AddEtcd(survey, &MemberTimes{}, time.Now())
+	asked := t.Surveys()
+	survey := make(chan etcd.Survey, 1)
+	if asked { // while the kind looks
+		go func() { survey <- t.surveyOnce(ctx, t.dial()) }()
+	}
+	short, cancel := context.WithTimeout(ctx, onceTimeout)
+	defer cancel()
+	err := t.Kind.Look(short, t)
+	t.addAnswers(ctx)
+	switch {
+	case asked:
+		t.addSurveyOnce(<-survey)
+	case t.Surveys(): // the kind has found out that there is an etcd
+		t.addSurveyOnce(t.surveyOnce(ctx, t.dial()))
+	}
+	if err != nil {
+		t.Facts.Cluster.Reachable, t.Facts.Cluster.Unreachable = false, err.Error()
+	}
 	return nil
 }
 
-// seeOnce adds what is known of the machines, and returns the way to their members; nil: there is none. Machines without Nodes
-// have no managed cluster to be looked into, and their kind looks at what was read.
-func (t *Turn) seeOnce(ctx context.Context) (Dial, error) {
-	if t.Nodeless {
-		t.seeNodeless()
-		return dialDirectly, t.Kind.Look(ctx, t)
-	}
-	t.Workload = connection{}
-	config, err := workload.ConfigOf(ctx, t.APIReader, t.ClusterKey())
+// surveyOnce asks etcd's members, and those that do not answer well once more by the way on which a turn would ask them first: at the address
+// that was tried first somebody else may be.
+func (t *Turn) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
+	q := NewQuorums(t.APIReader, t.Nodeless)
+	defer q.Forget(t.ClusterKey())
+	quorum, err := q.Of(ctx, t.Cluster)
 	if err != nil {
-		t.See(workload.View{Why: err.Error()})
-		return nil, t.Kind.Look(ctx, t)
+		return etcd.Survey{Why: err.Error()}
 	}
-	config.QPS = -1 // one look asks a few dozen times; client-go would let five a second through
-	t.Workload = connection{config}
-	short, cancel := context.WithTimeout(ctx, onceTimeout)
-	defer cancel()
-	view, err := workload.Once(short, config)
-	if err != nil {
-		view = workload.View{Why: err.Error()}
+	c, is := t.Workload.(connection)
+	if !is || t.Nodeless {
+		return t.Ask(ctx, quorum, to, etcd.Survey{})
 	}
-	t.See(view)
-	if err := t.Kind.Look(short, t); err != nil {
-		t.Facts.Cluster.Reachable, t.Facts.Cluster.Unreachable = false, err.Error()
-	}
-	return t.dial(), nil
+	c.direct = false
+	return t.askTwice(ctx, quorum, to, func(node, ip string) etcd.Target {
+		return etcd.Target{Name: node, Dial: c.Dial(t.ClusterKey(), node, ip, etcdPort)}
+	})
 }
 
-// connection is the way to the managed cluster of one who looks once. It watches nothing. config is nil where none is known.
-type connection struct{ config *rest.Config }
+// askTwice asks etcd's members by one way, and, where one whose address is known does not answer well, all by another. Connections to those that
+// answered stay.
+func (o *Observation) askTwice(ctx context.Context, quorum Surveyor, first, second Dial) etcd.Survey {
+	addresses := false
+	survey := o.Ask(ctx, quorum, func(node, ip string) etcd.Target {
+		addresses = addresses || ip != ""
+		return first(node, ip)
+	}, etcd.Survey{})
+	well := survey.Known && !slices.ContainsFunc(survey.Members, func(m etcd.Member) bool { return m.Health != plan.Healthy })
+	if well || !addresses {
+		return survey
+	}
+	return o.Ask(ctx, quorum, second, survey)
+}
+
+// addSurveyOnce adds what etcd's members said.
+func (t *Turn) addSurveyOnce(survey etcd.Survey) { t.AddEtcd(survey, &MemberTimes{}, time.Now()) }
+
+// connection is the way to the managed cluster of one who looks once. It watches nothing. config is nil where none is known. direct: machines are
+// reached by their addresses where these answer.
+type connection struct {
+	config *rest.Config
+	direct bool
+}
 
 // Want implements Workloads.
 func (connection) Want(client.ObjectKey, bool) {}
@@ -200,6 +288,9 @@ func (connection) View(client.ObjectKey) workload.View { return workload.View{} 
 
 // Dial implements Workloads.
 func (c connection) Dial(_ client.ObjectKey, node, ip string, port int) func(context.Context) (net.Conn, error) {
+	if c.direct {
+		return workload.DialDirect(c.config, node, ip, port)
+	}
 	return workload.Dial(c.config, node, ip, port)
 }
 

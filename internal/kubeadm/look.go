@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -18,24 +19,36 @@ type Behind struct {
 	ConfigUnusable, AddonsRefused string
 }
 
-// Look asks a cluster in what kubeadm's files are behind what is wanted.
+// Look asks a cluster in what kubeadm's files are behind what is wanted, of all of them at the same time.
 func Look(ctx context.Context, set kubernetes.Interface, want Wanted) (Behind, error) {
 	var b Behind
-	var err error
-	if b.Permissions, err = PermissionsBehind(ctx, set, want); err != nil {
+	var all errgroup.Group
+	all.Go(func() (err error) {
+		b.Permissions, err = PermissionsBehind(ctx, set, want)
+		return err
+	})
+	all.Go(func() (err error) {
+		b.Config, err = ConfigBehind(ctx, set, want)
+		b.ConfigUnusable = refusal(err)
+		return failure(err)
+	})
+	all.Go(func() (err error) {
+		b.Addons, err = AddonsBehind(ctx, set, want)
+		b.AddonsRefused = refusal(err)
+		return failure(err)
+	})
+	if err := all.Wait(); err != nil {
 		return Behind{}, err
 	}
-	if b.Config, err = ConfigBehind(ctx, set, want); err != nil {
-		if b.ConfigUnusable = refusal(err); b.ConfigUnusable == "" {
-			return Behind{}, err
-		}
-	}
-	if b.Addons, err = AddonsBehind(ctx, set, want); err != nil {
-		if b.AddonsRefused = refusal(err); b.AddonsRefused == "" {
-			return Behind{}, err
-		}
-	}
 	return b, nil
+}
+
+// failure returns an error of a look that is not a Refusal.
+func failure(err error) error {
+	if refusal(err) != "" {
+		return nil
+	}
+	return err
 }
 
 // refusal returns what only a person can mend of a look that failed; empty: the look itself did.

@@ -30,6 +30,9 @@ const apiServer = "kube-apiserver"
 // observeExpiries adds when the certificates of the API servers expire, as far as they have
 // answered, and lets those be asked whose time it is.
 func (k *Kind) observeExpiries(ctx context.Context, t *group.Turn) {
+	if t.Once {
+		return // the answers would come too late
+	}
 	m := memoryOf(t.Memory)
 	m.expiries.Only(t.Objects())
 	for _, target := range t.Machines {

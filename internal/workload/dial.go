@@ -20,6 +20,9 @@ import (
 // headStart is how long the first way is tried alone.
 const headStart = 500 * time.Millisecond
 
+// directStart is how long the address of a machine is tried alone by DialDirect.
+const directStart = 25 * time.Millisecond
+
 // leastTime is what an address must have had to answer before its silence tells about the port.
 const leastTime = headStart / 5
 
@@ -56,6 +59,14 @@ func Dial(config *rest.Config, node, nodeIP string, port int) func(context.Conte
 	return func(ctx context.Context) (net.Conn, error) { return w.dial(ctx, config, node, nodeIP, port) }
 }
 
+// DialDirect is like Dial, but begins with the address, and tries the port-forward beside it a moment later: a port-forward takes several round trips,
+// and work of the API server and the kubelet. At an address somebody else may be, where networks overlap: whoever gets no good answer
+// asks again with Dial.
+func DialDirect(config *rest.Config, node, nodeIP string, port int) func(context.Context) (net.Conn, error) {
+	w := ways{directFirst: true}
+	return func(ctx context.Context) (net.Conn, error) { return w.dial(ctx, config, node, nodeIP, port) }
+}
+
 // ConfigOf reads how a cluster is reached from the secret with its kubeconfig, for one who has no connection to it.
 func ConfigOf(ctx context.Context, secrets client.Reader, key client.ObjectKey) (*rest.Config, error) {
 	data, err := capikubeconfig.FromSecret(ctx, secrets, key)
@@ -71,6 +82,9 @@ func ConfigOf(ctx context.Context, secrets client.Reader, key client.ObjectKey) 
 
 // ways remembers for which Nodes the direct way is the better one. The zero value is ready for use.
 type ways struct {
+	// directFirst: addresses are always tried first, and alone for a moment only.
+	directFirst bool
+
 	mu     sync.Mutex
 	direct map[string]bool
 }
@@ -94,10 +108,13 @@ func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP strin
 			return w.learn(conn, err, node, false)
 		}
 	}
-	if w.prefersDirect(node) {
+	alone := headStart
+	if w.directFirst {
+		first, second, alone = second, first, directStart
+	} else if w.prefersDirect(node) {
 		first, second = second, first
 	}
-	conn, err := race(ctx, first, second)
+	conn, err := race(ctx, first, second, alone)
 	if err == nil {
 		return conn, nil
 	}
@@ -201,8 +218,8 @@ func abandon(running <-chan attempt) {
 }
 
 // race opens a connection by the first way, and by the second when the first fails or takes
-// long; nil ways are left out. Whoever loses is closed.
-func race(ctx context.Context, first, second way) (net.Conn, error) {
+// longer than alone; nil ways are left out. Whoever loses is closed.
+func race(ctx context.Context, first, second way, alone time.Duration) (net.Conn, error) {
 	if first == nil {
 		first, second = second, nil
 	}
@@ -213,7 +230,7 @@ func race(ctx context.Context, first, second way) (net.Conn, error) {
 	defer cancel()
 	ahead, behind := begin(ctx, first), (<-chan attempt)(nil)
 	defer func() { abandon(ahead); abandon(behind) }()
-	late := time.NewTimer(headStart)
+	late := time.NewTimer(alone)
 	defer late.Stop()
 	var failures error
 	for ahead != nil || behind != nil {

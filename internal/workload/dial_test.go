@@ -350,6 +350,28 @@ func TestDialWaysThatDoNotWork(t *testing.T) {
 	}
 }
 
+// TestDialDirect: an address that answers is enough, and one that refuses or is silent costs next to nothing.
+func TestDialDirect(t *testing.T) {
+	f := &forwarder{}
+	config, e := serveForwards(t, f), newEcho(t)
+	conn, err := DialDirect(config, "n", "127.0.0.1", e.port)(t.Context())
+	must(t, err)
+	chat(t, conn)
+	must(t, conn.Close())
+	if f.requests.Load() != 0 {
+		t.Errorf("%d port-forwards beside an address that answers", f.requests.Load())
+	}
+	for _, ip := range []string{"", "127.0.0.2", "192.0.2.1"} { // none, one that refuses, one that is nobody's
+		begun, before := time.Now(), f.requests.Load()
+		conn, err := DialDirect(config, "n", ip, e.port)(t.Context())
+		must(t, err)
+		chat(t, conn)
+		if took := time.Since(begun); f.requests.Load() != before+1 || took > headStart {
+			t.Errorf("%q: %d port-forwards, after %s", ip, f.requests.Load()-before, took)
+		}
+	}
+}
+
 // ended is a connection that tells when it is closed.
 type ended struct {
 	net.Conn
@@ -363,7 +385,7 @@ func TestRaceClosesTheLoser(t *testing.T) {
 	slow, fast := &ended{closed: make(chan struct{})}, &ended{closed: make(chan struct{})}
 	release := make(chan struct{})
 	conn, err := race(t.Context(), func(context.Context) (net.Conn, error) { <-release; return slow, nil },
-		func(context.Context) (net.Conn, error) { return fast, nil })
+		func(context.Context) (net.Conn, error) { return fast, nil }, headStart)
 	if err != nil || conn != fast {
 		t.Fatalf("%v, %v", conn, err)
 	}

@@ -97,7 +97,7 @@ func (a *Invocation) Machines() (*sandbox.Host, error) {
 }
 
 // Clusters returns all clusters.
-func Clusters(ctx context.Context, c client.Client) ([]client.ObjectKey, error) {
+func Clusters(ctx context.Context, c client.Reader) ([]client.ObjectKey, error) {
 	keys, err := facts.List(ctx, c)
 	if starting(err) {
 		return nil, HostLacks(errors.New("the management plane does not answer; it may be starting, and `quorate logs --daemon` shows how far it is"))
@@ -113,7 +113,7 @@ func starting(err error) bool {
 }
 
 // Choose finds the cluster that the arguments name, by its own name or that of its control plane; none: the only one there is.
-func (a *Invocation) Choose(ctx context.Context, c client.Client, args []string) (client.ObjectKey, error) {
+func (a *Invocation) Choose(ctx context.Context, c client.Reader, args []string) (client.ObjectKey, error) {
 	keys, err := Clusters(ctx, c)
 	if err != nil {
 		return client.ObjectKey{}, err

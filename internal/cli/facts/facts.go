@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,17 +105,8 @@ func Names(keys []client.ObjectKey) string {
 
 // Read reads a cluster's objects. The error is ErrNoCluster when there is none of that name.
 func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects, error) {
-	o := &Objects{Cluster: &clusterv1.Cluster{}}
-	if err := c.Get(ctx, key, o.Cluster); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("%w: %s", ErrNoCluster, key)
-		}
-		return nil, fmt.Errorf("reading cluster %s: %w", key, err)
-	}
-	if err := o.readControlPlane(ctx, c); err != nil {
-		return nil, err
-	}
-	if err := o.readEtcdClusters(ctx, c); err != nil {
+	o, err := readGroups(ctx, c, key)
+	if err != nil {
 		return nil, err
 	}
 	of := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}}
@@ -134,6 +126,24 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects,
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
+	return o, nil
+}
+
+// readGroups reads a cluster, its control plane and its etcd clusters alone.
+func readGroups(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects, error) {
+	o := &Objects{Cluster: &clusterv1.Cluster{}}
+	if err := c.Get(ctx, key, o.Cluster); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("%w: %s", ErrNoCluster, key)
+		}
+		return nil, fmt.Errorf("reading cluster %s: %w", key, err)
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return o.readControlPlane(ctx, c) })
+	both.Go(func() error { return o.readEtcdClusters(ctx, c) })
+	if err := both.Wait(); err != nil {
+		return nil, err
+	}
 	return o, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,35 +15,58 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // Plans forecasts what happens to a cluster's etcd clusters on machines of their own, and then to its control plane, if objects were as they are
-// given in changed, whole and as the API server would store them. Nothing is written.
-func Plans(ctx context.Context, c client.Client, key client.ObjectKey, changed []*unstructured.Unstructured) ([]report.Plan, error) {
-	from := overlay{Client: c, changed: map[changedKey]*unstructured.Unstructured{}}
-	for _, o := range changed {
-		from.changed[changedKey{o.GroupVersionKind(), client.ObjectKeyFromObject(o)}] = o
-	}
-	objects, err := Read(ctx, from, key)
+// given in changed, whole and as the API server would store them. Nothing is written. scheme knows the kinds that from reads.
+func Plans(ctx context.Context, from client.Reader, scheme *runtime.Scheme, key client.ObjectKey, changed []*unstructured.Unstructured) ([]report.Plan, error) {
+	from = newOverlay(from, scheme, changed)
+	objects, err := readGroups(ctx, from, key)
 	if err != nil {
 		return nil, err
 	}
 	if objects.ControlPlane == nil {
 		return nil, noControlPlane(objects.Cluster)
 	}
-	var plans []report.Plan
-	for _, of := range append(objects.EtcdClusters, objects.ControlPlane) {
-		observed, following, err := group.ObserveAll(ctx, from, of.Kind, of.Key)
-		if err != nil {
-			return nil, fmt.Errorf("observing cluster %s: %w", key, err)
-		}
-		past, err := historyOf(ctx, c, key, of)
-		if err != nil {
-			return nil, err
-		}
-		plans = append(plans, report.NewPlan(key, Title(of), observed, following, past))
+	groups := append(objects.EtcdClusters, objects.ControlPlane)
+	plans := make([]report.Plan, len(groups))
+	all, ctx := errgroup.WithContext(ctx)
+	for i, of := range groups {
+		all.Go(func() (err error) {
+			plans[i], err = planOf(ctx, from, key, of)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, err
 	}
 	return plans, nil
+}
+
+// Snapshot reads a management cluster for one look, each thing once.
+func Snapshot(from client.Reader) client.Reader { return group.NewSnapshot(from) }
+
+// planOf forecasts what happens to one group of a cluster.
+func planOf(ctx context.Context, from client.Reader, key client.ObjectKey, of *Group) (report.Plan, error) {
+	var observed plan.Observed
+	var following []string
+	var past report.History
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() (err error) {
+		if observed, following, err = group.ObserveAll(ctx, from, of.Kind, of.Key); err != nil {
+			return fmt.Errorf("observing cluster %s: %w", key, err)
+		}
+		return nil
+	})
+	both.Go(func() (err error) {
+		past, err = historyOf(ctx, from, key, of)
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return report.Plan{}, err
+	}
+	return report.NewPlan(key, Title(of), observed, following, past), nil
 }
 
 // Title names a group: its kind and its name.
@@ -57,7 +81,7 @@ func noControlPlane(cluster *clusterv1.Cluster) error {
 
 // ControlPlane names the control plane of a cluster, to be changed.
 func ControlPlane(ctx context.Context, c client.Reader, key client.ObjectKey) (*unstructured.Unstructured, error) {
-	objects, err := Read(ctx, c, key)
+	objects, err := readGroups(ctx, c, key)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +97,17 @@ func ControlPlane(ctx context.Context, c client.Reader, key client.ObjectKey) (*
 
 // overlay reads objects, some of which are as if they had been changed.
 type overlay struct {
-	client.Client
+	client.Reader
+	scheme  *runtime.Scheme
 	changed map[changedKey]*unstructured.Unstructured
+}
+
+func newOverlay(under client.Reader, scheme *runtime.Scheme, changed []*unstructured.Unstructured) overlay {
+	from := overlay{Reader: group.NewSnapshot(under), scheme: scheme, changed: map[changedKey]*unstructured.Unstructured{}}
+	for _, o := range changed {
+		from.changed[changedKey{o.GroupVersionKind(), client.ObjectKeyFromObject(o)}] = o
+	}
+	return from
 }
 
 type changedKey struct {
@@ -84,13 +117,13 @@ type changedKey struct {
 
 // Get implements client.Reader.
 func (o overlay) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	gvk, err := apiutil.GVKForObject(object, o.Scheme())
+	gvk, err := apiutil.GVKForObject(object, o.scheme)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)
 	}
 	changed := o.changed[changedKey{gvk, key}]
 	if changed == nil {
-		return o.Client.Get(ctx, key, object, options...)
+		return o.Reader.Get(ctx, key, object, options...)
 	}
 	if generic, ok := object.(*unstructured.Unstructured); ok {
 		changed.DeepCopyInto(generic)

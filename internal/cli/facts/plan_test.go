@@ -67,7 +67,7 @@ func TestPlans(t *testing.T) {
 		{"another number", []*unstructured.Unstructured{as(t, other)}, "demo-cp-1: AsWanted"},
 		{"one that is refused", []*unstructured.Unstructured{as(t, even)}, ": EvenReplicas"},
 	} {
-		plans, err := Plans(t.Context(), c, client.ObjectKeyFromObject(cluster), test.changed)
+		plans, err := Plans(t.Context(), c, c.Scheme(), client.ObjectKeyFromObject(cluster), test.changed)
 		if err != nil || len(plans) != 1 {
 			t.Fatalf("%s: %+v, %v", test.name, plans, err)
 		}
@@ -79,7 +79,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
-	if _, err := Plans(t.Context(), c, client.ObjectKey{Namespace: "default", Name: "nobody"}, nil); !errors.Is(err, ErrNoCluster) {
+	if _, err := Plans(t.Context(), c, c.Scheme(), client.ObjectKey{Namespace: "default", Name: "nobody"}, nil); !errors.Is(err, ErrNoCluster) {
 		t.Errorf("without a cluster: %v", err)
 	}
 }

@@ -149,19 +149,20 @@ func (a *app) plan(ctx context.Context, f planFlags, args []string) error {
 
 // planOne plans one cluster, as it would be changed.
 func (a *app) planOne(ctx context.Context, c client.Client, f planFlags, args []string) ([]report.Plan, error) {
-	key, err := a.Choose(ctx, c, args)
+	from := facts.Snapshot(c)
+	key, err := a.Choose(ctx, from, args)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := a.changed(ctx, c, f, key)
+	changed, err := a.changed(ctx, c, from, f, key)
 	if err != nil {
 		return nil, err
 	}
-	return facts.Plans(ctx, c, key, changed)
+	return facts.Plans(ctx, from, c.Scheme(), key, changed)
 }
 
 // changed are the objects as they would be after what is asked for.
-func (a *app) changed(ctx context.Context, c client.Client, f planFlags, key client.ObjectKey) ([]*unstructured.Unstructured, error) {
+func (a *app) changed(ctx context.Context, c client.Client, from client.Reader, f planFlags, key client.ObjectKey) ([]*unstructured.Unstructured, error) {
 	var changes []command.Change
 	for _, name := range f.files {
 		objects, err := a.ReadManifest(name)
@@ -173,7 +174,7 @@ func (a *app) changed(ctx context.Context, c client.Client, f planFlags, key cli
 		}
 	}
 	if patch := f.patch(); patch != nil {
-		object, err := facts.ControlPlane(ctx, c, key)
+		object, err := facts.ControlPlane(ctx, from, key)
 		if err != nil {
 			return nil, err
 		}
@@ -223,7 +224,7 @@ func planAll(ctx context.Context, c client.Client, limit time.Duration) ([]repor
 func planInTime(ctx context.Context, c client.Client, key client.ObjectKey, limit time.Duration) ([]report.Plan, error) {
 	short, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	plans, err := facts.Plans(short, c, key, nil)
+	plans, err := facts.Plans(short, c, c.Scheme(), key, nil)
 	switch {
 	case errors.Is(err, facts.ErrNoControlPlane), errors.Is(err, facts.ErrNoCluster): // none that is known here, or gone meanwhile
 		return nil, nil

@@ -49,7 +49,7 @@ var errNotApproved = errors.New("nothing was approved")
 
 // approve shows what waits for an approval, asks, and writes the approval.
 func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey, yes bool) error {
-	plans, err := facts.Plans(ctx, c, key, nil)
+	plans, err := facts.Plans(ctx, c, c.Scheme(), key, nil)
 	if err != nil {
 		return err
 	}
