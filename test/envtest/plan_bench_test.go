@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -42,10 +43,7 @@ func BenchmarkPlan(b *testing.B) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		b.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")
 	}
-	program := filepath.Join(b.TempDir(), "quorate")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../../cmd/quorate").CombinedOutput(); err != nil {
-		b.Fatalf("building the program: %v\n%s", err, out)
-	}
+	program := buildQuorate(b)
 	kubeconfig := planFleet(b)
 	// The API server opens the store of a kind with the first request for it, and lets that wait for a second.
 	if out, err := exec.CommandContext(b.Context(), program, "plan", "seven", "--kubeconfig", kubeconfig).CombinedOutput(); err != nil {
@@ -78,8 +76,17 @@ func benchmarkPlan(b *testing.B, plans int, program string, args ...string) {
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/op")
 }
 
-// planFleet starts an API server with the control planes, and returns its administrator's kubeconfig file.
-func planFleet(b *testing.B) string {
+// buildQuorate builds the program, and returns its path.
+func buildQuorate(b testing.TB) string {
+	program := filepath.Join(b.TempDir(), "quorate")
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../../cmd/quorate").CombinedOutput(); err != nil {
+		b.Fatalf("building the program: %v\n%s", err, out)
+	}
+	return program
+}
+
+// startPlanServer starts an API server with the definitions of Cluster API's and our kinds.
+func startPlanServer(b testing.TB) (*envtest.Environment, *rest.Config) {
 	ctrl.SetLogger(logr.Discard())
 	dir, err := exec.CommandContext(b.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api").Output()
 	if err != nil {
@@ -94,6 +101,29 @@ func planFleet(b *testing.B) string {
 	if err != nil {
 		b.Fatal(err)
 	}
+	return env, config
+}
+
+// administrator returns the administrator's kubeconfig file.
+func administrator(b testing.TB, env *envtest.Environment) string {
+	user, err := env.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	raw, err := user.KubeConfig()
+	if err != nil {
+		b.Fatal(err)
+	}
+	file := filepath.Join(b.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return file
+}
+
+// planFleet starts an API server with the control planes, and returns its administrator's kubeconfig file.
+func planFleet(b *testing.B) string {
+	env, config := startPlanServer(b)
 	config.QPS = -1
 	c, err := client.New(config, client.Options{Scheme: manager.Scheme()})
 	if err != nil {
@@ -113,19 +143,7 @@ func planFleet(b *testing.B) string {
 	if err := errors.Join(err, all.Wait()); err != nil {
 		b.Fatal(err)
 	}
-	user, err := env.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	raw, err := user.KubeConfig()
-	if err != nil {
-		b.Fatal(err)
-	}
-	file := filepath.Join(b.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, raw, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	return file
+	return administrator(b, env)
 }
 
 // labelContracts gives the definitions the label that Cluster API's installation adds: which version follows its contract.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,9 +20,13 @@ import (
 )
 
 // Plans forecasts what happens to a cluster's etcd clusters on machines of their own, and then to its control plane, if objects were as they are
-// given in changed, whole and as the API server would store them. Nothing is written. scheme knows the kinds that from reads.
+// given in changed, whole and as the API server would store them; the cluster itself may be only given. Nothing is written. scheme knows the kinds that from reads.
 func Plans(ctx context.Context, from client.Reader, scheme *runtime.Scheme, key client.ObjectKey, changed []*unstructured.Unstructured) ([]report.Plan, error) {
-	from = newOverlay(from, scheme, changed)
+	as := newOverlay(from, scheme, changed)
+	if err := as.bear(ctx, key); err != nil {
+		return nil, err
+	}
+	from = as
 	objects, err := readGroups(ctx, from, key)
 	if err != nil {
 		return nil, err
@@ -29,7 +34,7 @@ func Plans(ctx context.Context, from client.Reader, scheme *runtime.Scheme, key 
 	if objects.ControlPlane == nil {
 		return nil, noControlPlane(objects.Cluster)
 	}
-	groups := append(objects.EtcdClusters, objects.ControlPlane)
+	groups := slices.Concat(objects.EtcdClusters, []*Group{objects.ControlPlane})
 	plans := make([]report.Plan, len(groups))
 	all, ctx := errgroup.WithContext(ctx)
 	for i, of := range groups {

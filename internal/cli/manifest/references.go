@@ -59,6 +59,15 @@ func CheckObjects(objects []*unstructured.Unstructured, versions []string, exist
 	return nil
 }
 
+// CheckReferencesOf says what an object names that is neither among those given nor, as exists says, already applied.
+func CheckReferencesOf(o *unstructured.Unstructured, objects []*unstructured.Unstructured, exists func(Reference) (bool, error)) error {
+	given := map[Reference]bool{}
+	for _, other := range objects {
+		given[referenceTo(other)] = true
+	}
+	return checkReferences(o, given, exists)
+}
+
 func referenceTo(o *unstructured.Unstructured) Reference {
 	return Reference{o.GroupVersionKind().GroupKind(), client.ObjectKey{Namespace: namespace(o), Name: o.GetName()}}
 }

@@ -140,7 +140,7 @@ func (p Plan) ending() []screen.Line {
 // worst says what the quorum stands at the worst moment.
 func (p Plan) worst() string {
 	switch {
-	case p.Now.Voters == 0:
+	case p.Now.Voters == 0 && !slices.ContainsFunc(p.Steps, func(s forecast.Step) bool { return s.After.Voters > 0 }):
 		return ""
 	case p.LeastSpare < 0:
 		return "; at the worst moment etcd has no quorum"

@@ -17,6 +17,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/manifest"
 	"github.com/quorate/quorate/internal/cli/report"
 )
 
@@ -42,7 +43,8 @@ func (a *app) planCommand() *cobra.Command {
 		Short: "Show what a change will do, step by step, before it is made",
 		Long: `Show what a change of a control plane, or of its etcd cluster, will do, before it is made: for each machine whether it stays, is changed in
 place or is replaced, and which field forces that; the steps in their order, with how many machines and voters there are after each, and how many
-of these may fail; and what it ends with. Without a change it is about what is under way.
+of these may fail; and what it ends with. Without a change it is about what is under way. A cluster that is only in -f is planned from its
+first machine on.
 
 The API server is asked what the change would make of the objects, and refuses what cannot be; nothing is written. Then the rules themselves are
 asked, step after step, as if nothing went wrong. Times are estimates.
@@ -52,6 +54,7 @@ Exit codes: 0 no machine would be replaced, 2 at least one would be; any other i
   quorate plan demo --kubernetes-version v1.36.3
   quorate plan demo --kubernetes-version v1.36.3 --in-place=Only
   quorate plan demo -f changed.yaml -o json
+  quorate plan -f cluster.yaml                          # of a cluster that is only in the file
   quorate plan --all                                    # a line for each control plane`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return failed(cmp.Or(command.OneArgumentAtMost(cmd, args), f.check(cmd, args)))
@@ -149,28 +152,18 @@ func (a *app) plan(ctx context.Context, f planFlags, args []string) error {
 
 // planOne plans one cluster, as it would be changed.
 func (a *app) planOne(ctx context.Context, c client.Client, f planFlags, args []string) ([]report.Plan, error) {
+	changes, err := a.fromFiles(f)
+	if err != nil {
+		return nil, err
+	}
 	from := facts.Snapshot(c)
-	key, err := a.Choose(ctx, from, args)
+	key, given, err := a.chooseWith(ctx, from, args, changes)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := a.changed(ctx, c, from, f, key)
-	if err != nil {
-		return nil, err
-	}
-	return facts.Plans(ctx, from, c.Scheme(), key, changed)
-}
-
-// changed are the objects as they would be after what is asked for.
-func (a *app) changed(ctx context.Context, c client.Client, from client.Reader, f planFlags, key client.ObjectKey) ([]*unstructured.Unstructured, error) {
-	var changes []command.Change
-	for _, name := range f.files {
-		objects, err := a.ReadManifest(name)
-		if err != nil {
+	if given {
+		if err := a.checkGiven(ctx, c, changes); err != nil {
 			return nil, err
-		}
-		for _, o := range objects {
-			changes = append(changes, command.Change{Object: o, Manager: f.manager})
 		}
 	}
 	if patch := f.patch(); patch != nil {
@@ -178,18 +171,105 @@ func (a *app) changed(ctx context.Context, c client.Client, from client.Reader, 
 		if err != nil {
 			return nil, err
 		}
-		changes = append(changes, command.Change{Object: object, Patch: patch, Manager: f.manager})
+		changes = append(changes, planned{Change: command.Change{Object: object, Patch: patch, Manager: f.manager}})
 	}
-	var changed []*unstructured.Unstructured
+	changed := make([]*unstructured.Unstructured, 0, len(changes))
 	for _, change := range changes {
-		if err := change.Try(ctx, c); meta.IsNoMatchError(err) {
-			return nil, fmt.Errorf("%s %s: the management plane does not know the kind: %w", change.Object.GetKind(), change.Object.GetName(), err)
-		} else if err != nil {
+		if err := change.try(ctx, c); err != nil {
 			return nil, err
 		}
 		changed = append(changed, change.Object)
 	}
-	return changed, nil
+	return facts.Plans(ctx, from, c.Scheme(), key, changed)
+}
+
+// planned is a change, and the file that it comes from; empty: none.
+type planned struct {
+	command.Change
+	file string
+}
+
+// of adds the file to an error.
+func (p planned) of(err error) error {
+	if p.file == "" || err == nil {
+		return err
+	}
+	var coded *command.ExitError
+	if errors.As(err, &coded) && coded.Err != nil {
+		return &command.ExitError{Code: coded.Code, Err: fmt.Errorf("%s: %w", p.file, coded.Err)}
+	}
+	return fmt.Errorf("%s: %w", p.file, err)
+}
+
+// try asks the API server what the change would make of the object.
+func (p planned) try(ctx context.Context, c client.Client) error {
+	err := p.Try(ctx, c)
+	if meta.IsNoMatchError(err) {
+		return p.of(fmt.Errorf("%s %s: kind: the management plane does not know the kind: %w", p.Object.GetKind(), p.Object.GetName(), err))
+	}
+	return p.of(err)
+}
+
+// fromFiles reads the objects of -f.
+func (a *app) fromFiles(f planFlags) ([]planned, error) {
+	var changes []planned
+	for _, name := range f.files {
+		objects, err := a.ReadManifest(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			changes = append(changes, planned{command.Change{Object: o, Manager: f.manager}, name})
+		}
+	}
+	return changes, nil
+}
+
+// chooseWith finds the cluster that is planned: one that only -f has, or else one that exists. given reports whether it is the former.
+func (a *app) chooseWith(ctx context.Context, from client.Reader, args []string, changes []planned) (key client.ObjectKey, given bool, err error) {
+	var objects []*unstructured.Unstructured
+	for _, c := range changes {
+		objects = append(objects, c.Object)
+	}
+	clusters := manifest.Clusters(objects)
+	if len(clusters) == 0 {
+		key, err = a.Choose(ctx, from, args)
+		return key, false, err
+	}
+	existing, err := command.Clusters(ctx, from)
+	if err != nil {
+		return key, false, err
+	}
+	if len(args) == 0 { // -f is about its own
+		key, err = facts.Choose("", clusters)
+	} else if key, err = facts.Choose(args[0], clusters); err != nil {
+		key, err = a.Choose(ctx, from, args)
+	}
+	return key, !slices.Contains(existing, key), command.Usage(err)
+}
+
+// checkGiven says what is missing of a cluster that only -f has.
+func (a *app) checkGiven(ctx context.Context, c client.Client, changes []planned) error {
+	var objects []*unstructured.Unstructured
+	for _, change := range changes {
+		objects = append(objects, change.Object)
+	}
+	var failed error
+	exists := func(r manifest.Reference) (bool, error) {
+		there, err := command.Exists(ctx, c, r)
+		failed = errors.Join(failed, err)
+		return there, err
+	}
+	for _, change := range changes {
+		err := manifest.CheckReferencesOf(change.Object, objects, exists)
+		if err != nil && failed == nil {
+			err = command.Usage(change.of(err))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/command"
@@ -31,7 +29,7 @@ func (b *bringUp) todo(ctx context.Context, c client.Client) ([]manifest.Step, e
 	}
 	var existing []*unstructured.Unstructured
 	for _, o := range all {
-		found, err := get(ctx, c, o.GroupVersionKind(), client.ObjectKeyFromObject(o))
+		found, err := command.Get(ctx, c, o.GroupVersionKind(), client.ObjectKeyFromObject(o))
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +45,7 @@ func (b *bringUp) todo(ctx context.Context, c client.Client) ([]manifest.Step, e
 func (b *bringUp) todoFiles(ctx context.Context, c client.Client) ([]manifest.Step, error) {
 	var failed error
 	exists := func(r manifest.Reference) (there bool, err error) {
-		there, err = exists(ctx, c, r)
+		there, err = command.Exists(ctx, c, r)
 		failed = errors.Join(failed, err)
 		return there, err
 	}
@@ -62,33 +60,6 @@ func (b *bringUp) todoFiles(ctx context.Context, c client.Client) ([]manifest.St
 		steps = append(steps, manifest.Step{What: o.GetKind() + " " + o.GetName() + " is applied", Object: o})
 	}
 	return steps, nil
-}
-
-// exists says whether an object that another refers to is there.
-func exists(ctx context.Context, c client.Client, r manifest.Reference) (bool, error) {
-	mapping, err := c.RESTMapper().RESTMapping(r.GroupKind)
-	if meta.IsNoMatchError(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	found, err := get(ctx, c, mapping.GroupVersionKind, r.ObjectKey)
-	return found != nil, err
-}
-
-// get reads an object of any kind; nil when there is none.
-func get(ctx context.Context, c client.Client, kind schema.GroupVersionKind, key client.ObjectKey) (*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(kind)
-	err := c.Get(ctx, key, o)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading %s %s: %w", kind.Kind, key.Name, err)
-	}
-	return o, nil
 }
 
 // apply asks the management plane for what is wanted, first for a trial: an
