@@ -149,9 +149,8 @@ generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks and do
 	$(GO) generate ./internal/...
 
 .PHONY: components
-components: ## what clusterctl installs, into the folder OUT, laid out as its local repository; VERSION and IMAGE (without tag) are those of a release
-	@[ -n '$(OUT)' ] || { echo 'OUT=FOLDER is missing' >&2; exit 2; }
-	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(OUT))' -version '$(VERSION)' -image '$(IMAGE)'
+components: ## what clusterctl installs, into OUT=dist/components, laid out as its local repository; VERSION and IMAGE (without tag) are those of a release
+	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/components,$(OUT)))' -version '$(VERSION)' -image '$(IMAGE)'
 
 .PHONY: verify
 verify: generate ## fail when generated files or go.mod differ from what is committed

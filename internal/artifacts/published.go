@@ -4,76 +4,95 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 
 	"github.com/quorate/quorate/internal/artifacts/cache"
 	"github.com/quorate/quorate/internal/artifacts/image"
+	"github.com/quorate/quorate/internal/steps"
 )
 
 // ImageBase is in every image: names of users, and the order in which names of hosts are looked up.
 func ImageBase() []image.File { return slices.Clone(common) }
 
-// UpgraderFolder is where upgraders' images have the programs of a version.
-const UpgraderFolder = "/bin"
+// upgraderFolder is where upgraders' images have the programs of a version.
+const upgraderFolder = "/bin"
 
-// PublishedUpgrader returns the programs, sorted by their names, that the upgrader's image of a pinned version of Kubernetes has in
-// UpgraderFolder, for an architecture of Linux such as arm64. Unlike those of EnsureUpgrader, which stay on one host, they are the same
-// wherever they are built: no path of the host is in them.
-func PublishedUpgrader(ctx context.Context, o Options, kubernetes, arch string) ([]string, error) {
+// Upgrader is what the image of an upgrader has beside the upgrader itself.
+type Upgrader struct {
+	// Programs are files by their paths in the image.
+	Programs map[string]string
+	// Brings is which of them are not Kubernetes' own, as the image is to say it in steps.BringsFile.
+	Brings steps.Brings
+}
+
+// PublishedUpgrader returns what the upgrader's image of a pinned version of Kubernetes has, for an architecture of Linux such as arm64. Unlike the programs of
+// EnsureUpgrader, which stay on one host, they are the same wherever they are built: no path of the host is in them.
+func PublishedUpgrader(ctx context.Context, o Options, kubernetes, arch string) (Upgrader, error) {
 	version, err := o.known(kubernetes)
 	if err != nil {
-		return nil, err
+		return Upgrader{}, err
 	}
 	if !pinned(version) {
-		return nil, fmt.Errorf("kubernetes version %q: is not pinned any more", kubernetes)
+		return Upgrader{}, fmt.Errorf("kubernetes version %q: is not pinned any more", kubernetes)
 	}
 	c, err := o.openCache()
 	if err != nil {
-		return nil, err
+		return Upgrader{}, err
 	}
 	tools := findToolchain(ctx)
 	tools.arch = arch
-	var files []string
+	u, versions := Upgrader{Programs: map[string]string{}}, map[string]string{}
 	for _, component := range components(version) {
-		programs := component.ofUpgrader()
+		pins, err := readPin(component.folder)
+		if err != nil {
+			return Upgrader{}, err
+		}
+		inside, programs := component.ofUpgrader(pins)
 		if len(programs) == 0 {
 			continue
 		}
-		p, err := component.published(tools, programs)
+		p, err := component.published(tools, pins, programs)
 		if err != nil {
-			return nil, err
+			return Upgrader{}, err
 		}
+		versions[component.name] = p.Version
 		folder, err := c.Ensure(ctx, p)
 		if err != nil {
-			return nil, err
+			return Upgrader{}, err
 		}
 		for _, program := range programs {
-			files = append(files, filepath.Join(folder, program))
+			u.Programs[path.Join(inside, program)] = filepath.Join(folder, program)
 		}
 	}
-	sort.Slice(files, func(i, j int) bool { return filepath.Base(files[i]) < filepath.Base(files[j]) })
-	return files, nil
+	u.Brings = bringsOf(versions)
+	return u, nil
 }
 
-// ofUpgrader are the programs of a component that upgraders' images have.
-func (c component) ofUpgrader() []string {
-	var programs []string
+// bringsOf is what an image says of the versions of its components. The runc of machines is their host's.
+func bringsOf(versions map[string]string) steps.Brings {
+	return steps.Brings{Containerd: versions["containerd"], CNI: versions["cni"]}
+}
+
+// ofUpgrader are the programs of a component that upgraders' images have, and where in them; none: it has none.
+func (c component) ofUpgrader(pins pin) (folder string, programs []string) {
+	if c.name == "cni" {
+		for _, tool := range pins.directives("tool") {
+			programs = append(programs, program(tool[0]))
+		}
+		return steps.PluginDir, programs
+	}
 	for _, program := range onMachines()[c.name] {
-		if slices.Contains(upgraderPrograms, program) {
-			programs = append(programs, program)
+		if slices.Contains(upgraderPrograms, program) || slices.Contains(steps.RuntimePrograms, program) {
+			folder, programs = upgraderFolder, append(programs, program)
 		}
 	}
-	return programs
+	return folder, programs
 }
 
 // published is the product of some programs of a component, without paths of the host in them.
-func (c component) published(tools toolchain, programs []string) (cache.Product, error) {
-	p, err := readPin(c.folder)
-	if err != nil {
-		return cache.Product{}, err
-	}
+func (c component) published(tools toolchain, p pin, programs []string) (cache.Product, error) {
 	version, err := p.version(c.module)
 	if err != nil {
 		return cache.Product{}, fmt.Errorf("%s: %w", c.name, err)

@@ -1,7 +1,6 @@
 package artifacts
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/quorate/quorate/internal/steps"
 )
 
 // TestEnsureUpgrader: the image has the upgrader as its entry point; it is made once, and anew for another upgrader or other programs.
@@ -17,7 +18,6 @@ func TestEnsureUpgrader(t *testing.T) {
 	dir := t.TempDir()
 	set := &Set{Kubernetes: "v1.36.3", Machine: filepath.Join(dir, "machine-1")}
 	other := &Set{Kubernetes: "v1.36.3", Machine: filepath.Join(dir, "machine-2")}
-	plugins := &Set{Kubernetes: "v1.36.3", Machine: set.Machine, CNI: filepath.Join(dir, "cni-1")}
 	for _, s := range []*Set{set, other} {
 		if err := os.Mkdir(s.Machine, 0o755); err != nil {
 			t.Fatal(err)
@@ -62,9 +62,6 @@ func TestEnsureUpgrader(t *testing.T) {
 	if second := ensure(other); second == first {
 		t.Error("other programs do not give another image")
 	}
-	if second := ensure(plugins); second == first {
-		t.Error("other plugins do not give another image")
-	}
 	write("second")
 	if second := ensure(set); second == first {
 		t.Error("another upgrader does not give another image")
@@ -77,46 +74,27 @@ func TestEnsureUpgrader(t *testing.T) {
 	}
 }
 
-// TestRuntimeFiles: the image has what the set has of the runtime, and says the versions that this says of itself.
-func TestRuntimeFiles(t *testing.T) {
-	dir := t.TempDir()
-	machine, cni := filepath.Join(dir, "machine"), filepath.Join(dir, "cni")
-	write := func(path, said string, mode os.FileMode) {
-		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("#!/bin/sh\necho '"+said+"' >&2\n"), mode)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	look := func(s *Set) string {
-		t.Helper()
-		files, err := runtimeFiles(t.Context(), s)
+// TestPublishedPrograms: what the published image of an upgrader has of each component, and where.
+func TestPublishedPrograms(t *testing.T) {
+	for _, c := range components(Versions()[0]) {
+		pins, err := readPin(c.folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []string
-		for _, f := range files {
-			all = append(all, f.Path+f.Text)
+		folder, programs := c.ofUpgrader(pins)
+		want := map[string]string{
+			"kubernetes": "/bin kubeadm kubectl kubelet", "etcd": "/bin etcdctl etcdutl", "containerd": "/bin containerd containerd-shim-runc-v2 ctr",
+			"cni": "/cni bridge host-local loopback portmap ptp",
+		}[c.name]
+		slices.Sort(programs)
+		if got := strings.TrimSpace(folder + " " + strings.Join(programs, " ")); got != want {
+			t.Errorf("%s: %s, want %s", c.name, got, want)
 		}
-		return strings.Join(all, " ")
+		if folder == steps.PluginDir != (c.name == "cni") {
+			t.Errorf("%s is in %s", c.name, folder)
+		}
 	}
-	if got := look(&Set{Machine: machine}); got != "/versions.json{}" {
-		t.Errorf("nothing is there: %s", got)
-	}
-	write(machine+"/containerd", "containerd github.com/containerd/containerd/v2 v2.4.3", 0o755)
-	write(machine+"/containerd-shim-runc-v2", "", 0o755)
-	write(machine+"/ctr", "", 0o755)
-	write(cni+"/bridge", "CNI bridge plugin v1.9.1", 0o755)
-	write(cni+"/manifest.json", "", 0o644)
-	want := `/bin/containerd /bin/containerd-shim-runc-v2 /cni/bridge /versions.json{"containerd":"v2.4.3","cni":"v1.9.1"}`
-	if got := look(&Set{Machine: machine, CNI: cni}); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	write(machine+"/runc", "runc version 1.3.3", 0o755)
-	if got := look(&Set{Machine: machine}); !strings.Contains(got, "/bin/runc") || !strings.Contains(got, `"runc":"v1.3.3"`) {
-		t.Error(got)
-	}
-	write(machine+"/runc", "no version", 0o755)
-	if files, err := runtimeFiles(t.Context(), &Set{Machine: machine}); err == nil {
-		t.Errorf("what says no version is brought: %+v", files)
+	if brings := bringsOf(map[string]string{"containerd": "v2.4.2", "cni": "v1.9.1", "kubernetes": "v1.36.3"}); brings != (steps.Brings{Containerd: "v2.4.2", CNI: "v1.9.1"}) {
+		t.Errorf("%+v", brings)
 	}
 }

@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/artifacts/image"
 	"github.com/quorate/quorate/internal/release/contents"
+	"github.com/quorate/quorate/internal/steps"
 )
 
 // The names of images, without a tag.
@@ -44,8 +46,8 @@ type recipe struct {
 	user        string
 	entrypoint  string
 	most        int64
-	// programs are the files to put in, for one architecture, by their paths in the image.
-	programs func(arch string) (map[string]string, error)
+	// programs are the files to put in, for one architecture, by their paths in the image, and texts what else is in it, by their paths too.
+	programs func(arch string) (programs, texts map[string]string, err error)
 }
 
 func (r *Release) manager(ctx context.Context) error {
@@ -53,9 +55,9 @@ func (r *Release) manager(ctx context.Context) error {
 		name: ManagerImage + ":" + r.Version, folder: "quorate-manager", title: "quorate-manager",
 		description: "Quorate's controllers for a management cluster of Cluster API",
 		user:        nonroot, entrypoint: "/quorate-manager", most: mostManager,
-		programs: func(arch string) (map[string]string, error) {
+		programs: func(arch string) (programs, texts map[string]string, err error) {
 			file, err := r.build(ctx, arch, "manager")
-			return map[string]string{"/quorate-manager": file}, err
+			return map[string]string{"/quorate-manager": file}, nil, err
 		},
 	})
 }
@@ -66,21 +68,22 @@ func (r *Release) upgrader(ctx context.Context, kubernetes string) error {
 		name: UpgraderImage + ":" + kubernetes, folder: "upgrader-" + kubernetes, title: "quorate-upgrader",
 		description: "Brings a node to Kubernetes " + kubernetes + " without replacing its machine",
 		entrypoint:  "/upgrader", most: mostUpgrader,
-		programs: func(arch string) (map[string]string, error) {
+		programs: func(arch string) (programs, texts map[string]string, err error) {
 			own, err := r.build(ctx, arch, "upgrader")
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			r.Report("building the programs of Kubernetes %s for %s, unless they are in the cache", kubernetes, arch)
-			files, err := artifacts.PublishedUpgrader(ctx, r.Artifacts, kubernetes, arch)
+			u, err := artifacts.PublishedUpgrader(ctx, r.Artifacts, kubernetes, arch)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			programs := map[string]string{"/upgrader": own}
-			for _, file := range files {
-				programs[path.Join(artifacts.UpgraderFolder, filepath.Base(file))] = file
+			u.Programs["/upgrader"] = own
+			brings, err := json.Marshal(u.Brings)
+			if err != nil {
+				return nil, nil, fmt.Errorf("writing what the upgrader's image brings: %w", err)
 			}
-			return programs, nil
+			return u.Programs, map[string]string{steps.BringsFile: string(brings)}, nil
 		},
 	})
 }
@@ -120,7 +123,7 @@ func (r *Release) write(of recipe) error {
 
 // compose is the image of one architecture.
 func (r *Release) compose(of recipe, arch string) (image.Image, error) {
-	programs, err := of.programs(arch)
+	programs, texts, err := of.programs(arch)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -131,6 +134,9 @@ func (r *Release) compose(of recipe, arch string) (image.Image, error) {
 	for inside, file := range programs {
 		sources = append(sources, file)
 		files = append(files, image.File{Path: inside, Source: file, Mode: 0o755})
+	}
+	for inside, text := range texts {
+		files = append(files, image.File{Path: inside, Text: text, Mode: 0o644})
 	}
 	if err := r.list(of.folder+"-linux-"+arch, sources, list); err != nil {
 		return image.Image{}, err

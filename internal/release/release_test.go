@@ -67,7 +67,9 @@ func fake(t *testing.T) recipe {
 	}
 	return recipe{
 		name: "example.com/fake:v1", folder: "fake", title: "fake", user: nonroot, entrypoint: "/fake", most: 1 << 30,
-		programs: func(string) (map[string]string, error) { return map[string]string{"/fake": program}, nil },
+		programs: func(string) (programs, texts map[string]string, err error) {
+			return map[string]string{"/fake": program}, map[string]string{"/note.json": "{}"}, nil
+		},
 	}
 }
 
@@ -99,7 +101,7 @@ func written(t *testing.T, r *Release, of recipe) (v1.Hash, v1.Image) {
 	return top.Manifests[0].Digest, image
 }
 
-// TestImage: the image has the program, the list of what is in it, names of users and nothing else; no shell, no root, and labels that say
+// TestImage: the image has the program, what else is given, the list of what is in it, names of users and nothing else; no shell, no root, and labels that say
 // what it was made from.
 func TestImage(t *testing.T) {
 	r := release(t, options(t))
@@ -126,12 +128,12 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := entries(t, content)
-	for _, name := range []string{"etc/group", "etc/nsswitch.conf", "etc/passwd", "fake", "usr/share/spdx/fake.spdx.json"} {
+	for _, name := range []string{"etc/group", "etc/nsswitch.conf", "etc/passwd", "fake", "note.json", "usr/share/spdx/fake.spdx.json"} {
 		if _, there := files[name]; !there {
 			t.Errorf("there is no %s", name)
 		}
 	}
-	if len(files) != 5 {
+	if len(files) != 6 || files["note.json"] != "{}" {
 		t.Errorf("%d files", len(files))
 	}
 	beside, err := os.ReadFile(filepath.Join(r.Out, "images", "fake-linux-amd64.spdx.json"))
