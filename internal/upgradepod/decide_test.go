@@ -351,6 +351,24 @@ func TestPrecedes(t *testing.T) {
 	}
 }
 
+// TestUndone: when a step after the swap has the node put back, the swap's condition says so too, and still does when the next attempt fails before it.
+func TestUndone(t *testing.T) {
+	u := upgradeOf(upgradev1.Running, 1)
+	for attempt, text := range []string{"dddddb", "f"} {
+		o := Decide(Facts{Now: now, Upgrade: u, Pod: podOf(t, int32(attempt)+1, corev1.PodFailed, text)})
+		u = u.DeepCopy()
+		u.Status = o.Status
+		c := conditions.Get(u, string(steps.Swap))
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != upgradev1.RolledBack || !strings.Contains(c.Message, "because of Finish") {
+			t.Errorf("attempt %d: %+v", attempt+1, c)
+		}
+		if finish := conditions.Get(u, string(steps.Finish)); attempt == 0 && finish.Reason != upgradev1.RolledBack {
+			t.Errorf("%+v", finish)
+		}
+		conditions.Set(u, metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionTrue, Reason: upgradev1.Running})
+	}
+}
+
 // TestFailedStep: the step that failed is the one that the result names, whichever saw its undoing to the end.
 func TestFailedStep(t *testing.T) {
 	pod := podOf(t, 2, corev1.PodFailed, "ssssb")

@@ -52,7 +52,20 @@ func observe(pod *corev1.Pod) progress {
 	if len(p.names) == 0 {
 		p.completed = false
 	}
+	if p.result.State == steps.RolledBack {
+		p.undoSwap()
+	}
 	return p
+}
+
+// undoSwap notes that what the swap did was undone, also where a step after it failed: whoever reads its condition wants to know what runs on the node.
+func (p *progress) undoSwap() {
+	for i := range p.conditions {
+		if c := &p.conditions[i]; c.Type == string(steps.Swap) && c.Status == metav1.ConditionTrue {
+			c.Status, c.Reason = metav1.ConditionFalse, upgradev1.RolledBack
+			c.Message += "; it was undone, because of " + string(p.failed())
+		}
+	}
 }
 
 // stepsOf are the steps that a container carries out; none: something added a container of its own.

@@ -65,6 +65,7 @@ var lives = []struct {
 	{"inplace-three", inplaceThree},
 	{"inplace-args", inplaceArgs},
 	{"inplace-rollback", inplaceRollback},
+	{"inplace-undo", inplaceUndo},
 	{"inplace-workers", inplaceWorkers},
 	{"inplace-patches", inplacePatches},
 	{"inplace-upstream", inplaceUpstream},
