@@ -23,10 +23,10 @@ func (w *world) count(s plan.Step) {
 
 // waitForLimit lets as much time pass, on both clocks, as the limit of replacements holds the next one. It reports whether it does.
 func (w *world) waitForLimit(d plan.Decision) bool {
-	at := plan.NextReplacement(w.o)
-	if d.Reason != plan.ReplacementLimit || !at.After(w.o.Now) {
+	if d.Reason != plan.ReplacementLimit {
 		return false
 	}
+	at := plan.NextReplacement(w.o)
 	due := w.elapsed
 	for _, r := range w.o.Group.Replacements {
 		if r.At.Add(period).Equal(at) {

@@ -36,7 +36,7 @@ func checkLimit(o Observed, machine, what string) error {
 func checkLimitLeft(o Observed, what string) error {
 	err := checkLimit(o, "", what)
 	for _, m := range o.Machines {
-		if o.Policy.Surge == 0 && m.isOutdated() && !m.Deleting && checkLimit(o, m.Name, what) == nil {
+		if o.Policy.Surge == 0 && m.isOutdated() && checkLimit(o, m.Name, what) == nil {
 			return nil
 		}
 	}

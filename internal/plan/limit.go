@@ -21,7 +21,6 @@ func (s *state) counted(but string) []Replacement {
 			found = append(found, r)
 		}
 	}
-	slices.SortFunc(found, func(a, b Replacement) int { return a.compare(b) })
 	return found
 }
 
@@ -56,16 +55,16 @@ func (s *state) asReplacement(v opinion) opinion {
 	return v
 }
 
-// nextReplacement is when the limit lets another machine be replaced or changed in place; zero: it does now, or time alone changes nothing.
+// nextReplacement is when the limit lets another machine be replaced or changed in place, where it does not now; zero: time alone changes nothing.
 func (s *state) nextReplacement() time.Time {
-	counted := s.counted("")
-	if !s.isLimited() || s.Group.ReplacementsUnreadable != "" {
+	if s.Group.ReplacementsUnreadable != "" {
 		return time.Time{}
 	}
+	counted := s.counted("")
 	return counted[len(counted)-s.Policy.MaxReplacements].At.Add(replacementPeriod)
 }
 
-// NextReplacement is when Policy.MaxReplacements lets another machine be replaced or changed in place; zero: it does now, or time alone changes nothing.
+// NextReplacement is when Policy.MaxReplacements lets another machine be replaced or changed in place, of a group that waits with the reason ReplacementLimit.
 func NextReplacement(o Observed) time.Time { return newState(o).nextReplacement() }
 
 // waitForLimit waits until another machine may be replaced or changed in place. It is told last, so that all else goes on.
@@ -92,14 +91,6 @@ func (s *state) waitForLimit() opinion {
 
 // String writes which machine was replaced, and when.
 func (r Replacement) String() string { return fmt.Sprintf("%s at %s", r.Machine, timeText(r.At)) }
-
-// compare orders replacements by their time.
-func (r Replacement) compare(other Replacement) int {
-	if c := r.At.Compare(other.At); c != 0 {
-		return c
-	}
-	return strings.Compare(r.Machine, other.Machine)
-}
 
 // timeText writes a moment.
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -31,7 +31,7 @@ func scaleDown(s *state) opinion {
 		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, s.fitWithout(m), s.unfit())
 	}
 	v := s.takeAway(m, "ScalingDown", why)
-	if have == s.Want.Replicas+1 && s.isReplaced(m) && !m.isMarked() {
+	if have == s.Want.Replicas+1 && s.isReplaced(m) {
 		return s.asReplacement(v) // another has taken its place
 	}
 	return v
