@@ -236,9 +236,9 @@ func (d *decision) look() Outcome {
 	case p.completed:
 		return d.complete()
 	case p.result.State == steps.RolledBack:
-		return d.fail(upgradev1.RolledBack, p.failed(), ended(p, "the node runs again what it ran before"))
+		return d.fail(upgradev1.RolledBack, p.failed(), ended(p))
 	case p.result.State == steps.Failed:
-		return d.fail(upgradev1.Failed, p.failed(), ended(p, ""))
+		return d.fail(upgradev1.Failed, p.failed(), ended(p))
 	case !d.Pod.DeletionTimestamp.IsZero():
 		return d.silent("the pod is being deleted")
 	case p.ended:
@@ -265,12 +265,10 @@ func begun(p progress) bool {
 }
 
 // ended says how a step ended, and what can be done.
-func ended(p progress, more string) string {
+func ended(p progress) string {
 	text := fmt.Sprintf("%s ended after %.1f s: %s", p.failed(), p.result.Seconds, cmp.Or(plaintext.End(p.result.Message, longestMessage), "it said nothing"))
-	for _, t := range []string{more, p.result.Advice} {
-		if t != "" {
-			text += "; " + t
-		}
+	if p.result.Advice != "" {
+		text += "; " + p.result.Advice
 	}
 	return text + "; deleting the pod, or `quorate upgrade retry`, tries again"
 }

@@ -122,7 +122,9 @@ func killTable(t *testing.T, rows []*killed) {
 		t.Errorf("%d kills did not lead to the right end", wrong)
 	}
 	for _, name := range append(stepNames(), string(steps.Stopping), string(steps.Proving), string(steps.Reverting), string(steps.Restarting), string(steps.RestoringData)) {
-		if !met[name] {
+		// Machines of one release have the same runtime: these two are left out of their upgrades.
+		leftOut := name == string(steps.Containerd) || name == string(steps.CNI)
+		if !met[name] && !leftOut {
 			t.Errorf("%s was never killed", name)
 		}
 	}
