@@ -139,7 +139,7 @@ e2e: packages programs ## real machines on this host, as root; RUN=NAME picks on
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 
 .PHONY: generate
-generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks and docs/rules.md from the code
+generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/rules.md, docs/troubleshooting.md and docs/reference from the code
 	$(CONTROLLERGEN) object paths=./api/...
 	$(CRDGEN) config/crd ./api/...
 	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/... output:rbac:dir=config/rbac
@@ -147,6 +147,7 @@ generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks and do
 	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/extension/... output:rbac:dir=config/clusterctl/runtime-extension
 	$(CONTROLLERGEN) webhook paths=./internal/admission/... output:webhook:dir=config/webhook
 	$(GO) generate ./internal/...
+	$(GO) run ./hack/docs
 
 .PHONY: components
 components: ## what clusterctl installs, into OUT=dist/components, laid out as its local repository; VERSION and IMAGE (without tag) are those of a release
@@ -156,7 +157,7 @@ components: ## what clusterctl installs, into OUT=dist/components, laid out as i
 verify: generate ## fail when generated files or go.mod differ from what is committed
 	$(GO) mod tidy -diff
 	$(GO) -C tools/install mod tidy -diff
-	@git diff --exit-code -- api config docs/rules.md || { echo 'generated files differ: run make generate and commit'; exit 1; }
+	@git diff --exit-code -- api config docs || { echo 'generated files differ: run make generate and commit'; exit 1; }
 
 .PHONY: clean
 clean: ## remove what was built here; the cache stays (`rm -r $(CACHE)` removes that)
