@@ -53,5 +53,6 @@ func pages(root string) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []page{{"docs/troubleshooting.md", troubleshooting(sections, advice)}}, nil
+	all, err := reference(root)
+	return append(all, page{"docs/troubleshooting.md", troubleshooting(sections, advice)}), err
 }

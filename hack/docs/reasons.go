@@ -150,7 +150,7 @@ func (s *section) fromConstants(dir string, is func(constant) bool) error {
 func conditions(root string) (section, error) {
 	s := section{id: "conditions", title: "Conditions", intro: "Of other conditions of a KubeadmControlPlane, ControlPlane, EtcdCluster, or that these write on their Machines. The words are Cluster API's. " +
 		"The condition's type says of what, its message which machine or member."}
-	known, err := upstreamReasons(root)
+	known, err := upstreamConstants(root, "Reason")
 	if err != nil {
 		return s, err
 	}

@@ -86,23 +86,32 @@ func valueOf(e ast.Expr, known map[string]string) string {
 	return ""
 }
 
-// says is what a constant's comment says of it, without its name.
+// meaning is what a constant's comment says of it, without its name.
 func (c constant) meaning() string {
 	text := strings.Join(strings.Fields(c.says), " ")
 	text = strings.TrimPrefix(text, c.name+": ")
 	return strings.TrimSuffix(text, ".")
 }
 
-// upstreamReasons are the constants of Cluster API whose names end in Reason, with their values.
-func upstreamReasons(root string) (map[string]string, error) {
-	list := exec.Command("go", "list", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api/api/core/v1beta2", "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2")
+// golist returns what go list prints of modules or packages: the folders in which they are.
+func golist(root string, args ...string) ([]string, error) {
+	list := exec.Command("go", append([]string{"list", "-f", "{{.Dir}}"}, args...)...)
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("finding the packages of Cluster API: %w", err)
+		return nil, fmt.Errorf("finding %s: %w", args[len(args)-1], err)
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// upstreamConstants are the constants of Cluster API whose names have an ending, with their values.
+func upstreamConstants(root, ending string) (map[string]string, error) {
+	dirs, err := golist(root, "sigs.k8s.io/cluster-api/api/core/v1beta2", "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2")
+	if err != nil {
+		return nil, err
 	}
 	known := map[string]string{}
-	for _, dir := range strings.Fields(string(out)) {
+	for _, dir := range dirs {
 		files, err := parse(dir)
 		if err != nil {
 			return nil, err
@@ -110,7 +119,7 @@ func upstreamReasons(root string) (map[string]string, error) {
 		for before := -1; before != len(known); { // some are others that come later
 			before = len(known)
 			for _, c := range constants(files, known) {
-				if strings.HasSuffix(c.name, "Reason") {
+				if strings.HasSuffix(c.name, ending) {
 					known[c.name] = c.value
 				}
 			}
@@ -119,7 +128,7 @@ func upstreamReasons(root string) (map[string]string, error) {
 	return known, nil
 }
 
-// used returns which reasons of Cluster API, which are known, the files of a folder write somewhere. What is only compared, or asked for, is not.
+// used returns which constants of Cluster API, which are known, the files of a folder write somewhere. What is only compared, or asked for, is not.
 func used(dir string, known map[string]string) ([]string, error) {
 	files, err := parse(dir)
 	if err != nil {
