@@ -51,6 +51,21 @@ func checkFinish(o Observed, m Machine) error {
 		return fmt.Errorf("%s is leaving", m.Name)
 	case other != "":
 		return fmt.Errorf("%s is updated in place: one at a time", other)
+	case len(o.Machines) == 1 || !o.Etcd.Ours():
+		return nil
+	}
+	voters, staying := 0, 0
+	for _, e := range o.Etcd.Members {
+		if e.Learner {
+			continue
+		}
+		voters++
+		if e.Health == Healthy && e.Machine != m.Name {
+			staying++
+		}
+	}
+	if 2*staying <= voters {
+		return fmt.Errorf("without %s %d of %d voters would answer", m.Name, staying, voters)
 	}
 	return nil
 }

@@ -40,6 +40,10 @@ func followUpdate(s *state) opinion {
 		case m.isMarked() && !m.Deleting && s.cannotReplace(m) == "":
 			return pass("%s is updated in place, and is to be replaced all the same: %s", m.Name, m.Marked)
 		case m.Update.Unfinished && !m.Deleting:
+			if why := s.cannotFinish(m); why != "" {
+				// It serves as long as nobody carries the update out, so that what is broken can be repaired meanwhile.
+				return pass("the update of %s was begun, and not in full, and waits: %s", m.Name, why)
+			}
 			return do(Step{Verb: UpdateInPlace, Machine: m.Name}, "UpdatingInPlace", "the update of %s was begun, and not in full: %s", m.Name, m.Update.Message)
 		default:
 			return wait("UpdatingInPlace", "%s is updated in place: %s", m.Name, m.Update.Message)
@@ -49,6 +53,19 @@ func followUpdate(s *state) opinion {
 		return wait("UpdateFailed", "%s; the API server does not answer: %s", failures(failed), s.Cluster.Unreachable)
 	}
 	return pass("no machine is updated in place")
+}
+
+// cannotFinish says why an update that was begun in part must not be carried out now; empty: it can be. Machines may have broken since it was begun.
+func (s *state) cannotFinish(m *machine) string {
+	switch {
+	case len(s.machines) == 1 || !s.Etcd.Ours():
+		return ""
+	case !s.Etcd.Known:
+		return "the members of etcd are not known"
+	case m.member != nil && !quorum.Has(markDown(s.voters, m.member.ID)):
+		return "without its voter the quorum would be lost: " + s.strength()
+	}
+	return ""
 }
 
 // updateInPlace begins the next update: the oldest machine first, the leader's last.
