@@ -230,14 +230,21 @@ func (c *cgroups) freezer(name string, frozen bool) (file, value, state, line st
 // freezeTimeout is how long processes may take to freeze; one that waits for a device cannot before that answers.
 const freezeTimeout = 10 * time.Second
 
-// freeze freezes or thaws the machine and waits until it is.
+// freeze freezes or thaws the machine and waits until it is. One that does not freeze in time goes on: half frozen it would be neither.
 func (c *cgroups) freeze(ctx context.Context, name string, frozen bool) error {
 	file, value, state, line := c.freezer(name, frozen)
-	if err := os.WriteFile(file, []byte(value), 0); err != nil {
-		return fmt.Errorf("freezing or thawing %s: %w", name, err)
+	// Written again with each look: v1 misses a process that begins just while the others freeze, and then stays at "FREEZING" for ever.
+	err := poll(ctx, freezeTimeout, "freezing or thawing "+name, func() (bool, error) {
+		if err := os.WriteFile(file, []byte(value), 0); err != nil {
+			return false, fmt.Errorf("freezing or thawing %s: %w", name, err)
+		}
+		return hasLine(state, line)
+	})
+	if err == nil || !frozen {
+		return err
 	}
-	// Not frozen: on v1 that is true as soon as freezing has begun, while some processes still run.
-	return poll(ctx, freezeTimeout, "freezing or thawing "+name, func() (bool, error) { return hasLine(state, line) })
+	_, thawed, _, _ := c.freezer(name, false)
+	return errors.Join(err, os.WriteFile(file, []byte(thawed), 0))
 }
 
 // frozen tells whether the machine is frozen, or being frozen.
