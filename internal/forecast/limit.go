@@ -2,13 +2,9 @@ package forecast
 
 import (
 	"slices"
-	"time"
 
 	"github.com/quorate/quorate/internal/plan"
 )
-
-// period is within which time Policy.MaxReplacements counts.
-const period = 24 * time.Hour
 
 // count notes that a machine is replaced, or changed in place.
 func (w *world) count(s plan.Step) {
@@ -29,8 +25,8 @@ func (w *world) waitForLimit(d plan.Decision) bool {
 	at := plan.NextReplacement(w.o)
 	due := w.elapsed
 	for _, r := range w.o.Group.Replacements {
-		if r.At.Add(period).Equal(at) {
-			due = max(due, w.counted[r.Machine]+period)
+		if r.At.Add(plan.ReplacementPeriod).Equal(at) {
+			due = max(due, w.counted[r.Machine]+plan.ReplacementPeriod)
 		}
 	}
 	w.held += due - w.elapsed

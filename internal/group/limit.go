@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,9 +13,6 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/plan"
 )
-
-// replacementPeriod is how long a replacement is noted.
-const replacementPeriod = 24 * time.Hour
 
 // MaxReplacements is how many machines at most a rollout replaces, or changes in place, within 24 hours; 0: no limit.
 func MaxReplacements(given controlplanev1.ApprovalSpec) int {
@@ -48,17 +46,14 @@ func ParseReplacements(text string) ([]plan.Replacement, error) {
 }
 
 func compareReplacements(a, b plan.Replacement) int {
-	if c := a.At.Compare(b.At); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Machine, b.Machine)
+	return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Machine, b.Machine))
 }
 
 // AddReplacement returns the annotation's value with one machine more, which is replaced now, and without those that do not count any more. The time is rounded up to
 // a second: another may not be replaced before a day has passed.
 func AddReplacement(noted []plan.Replacement, machine string, now time.Time) string {
 	kept := slices.DeleteFunc(slices.Clone(noted), func(r plan.Replacement) bool {
-		return r.Machine == machine || !now.Before(r.At.Add(replacementPeriod))
+		return r.Machine == machine || !now.Before(r.At.Add(plan.ReplacementPeriod))
 	})
 	kept = append(kept, plan.Replacement{Machine: machine, At: now.Add(time.Second - time.Nanosecond).Truncate(time.Second)})
 	slices.SortFunc(kept, compareReplacements)

@@ -54,18 +54,8 @@ func checkFinish(o Observed, m Machine) error {
 	case len(o.Machines) == 1 || !o.Etcd.Ours():
 		return nil
 	}
-	voters, staying := 0, 0
-	for _, e := range o.Etcd.Members {
-		if e.Learner {
-			continue
-		}
-		voters++
-		if e.Health == Healthy && e.Machine != m.Name {
-			staying++
-		}
-	}
-	if 2*staying <= voters {
-		return fmt.Errorf("without %s %d of %d voters would answer", m.Name, staying, voters)
+	if alive, all := worst(o, "", m.Name); 2*alive <= all {
+		return fmt.Errorf("without %s %d of %d voters would answer", m.Name, alive, all)
 	}
 	return nil
 }

@@ -10,14 +10,14 @@ import (
 // ReplacementLimit is the reason of a wait until the limit of replacements lets the next one be.
 const ReplacementLimit = "ReplacementLimit"
 
-// replacementPeriod is within which time replacements are counted.
-const replacementPeriod = 24 * time.Hour
+// ReplacementPeriod is within which time replacements are counted.
+const ReplacementPeriod = 24 * time.Hour
 
 // counted returns the machines but one that were replaced, or changed in place, within the last day, the first first.
 func (s *state) counted(but string) []Replacement {
 	var found []Replacement
 	for _, r := range s.Group.Replacements {
-		if r.Machine != but && s.Now.Before(r.At.Add(replacementPeriod)) {
+		if r.Machine != but && s.Now.Before(r.At.Add(ReplacementPeriod)) {
 			found = append(found, r)
 		}
 	}
@@ -61,7 +61,7 @@ func (s *state) nextReplacement() time.Time {
 		return time.Time{}
 	}
 	counted := s.counted("")
-	return counted[len(counted)-s.Policy.MaxReplacements].At.Add(replacementPeriod)
+	return counted[len(counted)-s.Policy.MaxReplacements].At.Add(ReplacementPeriod)
 }
 
 // NextReplacement is when Policy.MaxReplacements lets another machine be replaced or changed in place, of a group that waits with the reason ReplacementLimit.

@@ -62,7 +62,7 @@ func (s *state) cannotFinish(m *machine) string {
 		return ""
 	case !s.Etcd.Known:
 		return "the members of etcd are not known"
-	case m.member != nil && !quorum.Has(markDown(s.voters, m.member.ID)):
+	case m.member != nil && !quorum.Has(markDown(s.lasting, m.member.ID)):
 		return "without its voter the quorum would be lost: " + s.strength()
 	}
 	return ""

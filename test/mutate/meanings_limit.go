@@ -31,7 +31,7 @@ var limitGuards = []guard{
 		rules: []change{{"overLimit", `s.Group.ReplacementsUnreadable != "" || len`, `len`}},
 		check: []change{{"checkLimit", `if o.Group.ReplacementsUnreadable != "" {`, `if false && o.Group.ReplacementsUnreadable != "" {`}}},
 	{says: "a replacement counts for less than a day",
-		rules: []change{{"counted", `r.At.Add(replacementPeriod)`, `r.At.Add(replacementPeriod - time.Hour)`}},
+		rules: []change{{"counted", `r.At.Add(ReplacementPeriod)`, `r.At.Add(ReplacementPeriod - time.Hour)`}},
 		check: []change{{"replacedLately", `< 24*time.Hour`, `< 23*time.Hour`}}},
 	{says: "one more may be replaced in a day than the user allows",
 		rules: []change{{"overLimit", `len(s.counted(machine)) >= s.Policy.MaxReplacements`, `len(s.counted(machine)) > s.Policy.MaxReplacements`}},
