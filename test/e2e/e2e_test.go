@@ -69,6 +69,7 @@ var lives = []struct {
 	{"inplace-workers", inplaceWorkers},
 	{"inplace-patches", inplacePatches},
 	{"inplace-upstream", inplaceUpstream},
+	{"inplace-extension", inplaceExtension},
 	{"inplace-kill", inplaceKill},
 }
 
