@@ -83,6 +83,7 @@ func (r *Release) upgrader(ctx context.Context, kubernetes string) error {
 			if err != nil {
 				return nil, nil, fmt.Errorf("writing what the upgrader's image brings: %w", err)
 			}
+			r.Report("  it brings %s: the value of %s.brings in the ConfigMap of the images", brings, kubernetes)
 			return u.Programs, map[string]string{steps.BringsFile: string(brings)}, nil
 		},
 	})

@@ -56,6 +56,8 @@ type Wanted struct {
 	Attempt int32 `json:"attempt"`
 	// Node is the name of the Node.
 	Node string `json:"node"`
+	// Pod is the name of the pod that carries out the steps.
+	Pod string `json:"pod,omitempty"`
 	// Type says what the node is.
 	Type NodeType `json:"type"`
 	// KubernetesVersion is the wanted version, such as v1.36.3.

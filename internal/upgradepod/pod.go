@@ -71,6 +71,7 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 		ID:                   string(u.UID),
 		Attempt:              attempt,
 		Node:                 e.Node,
+		Pod:                  Name(u),
 		Type:                 steps.NodeType(u.Spec.NodeType),
 		KubernetesVersion:    u.Spec.KubernetesVersion,
 		EtcdVersion:          u.Spec.EtcdVersion,

@@ -55,7 +55,7 @@ func TestPod(t *testing.T) {
 		t.Errorf("the steps are %s", got)
 	}
 	if !reflect.DeepEqual(wanted, steps.Wanted{
-		ID: "uid", Attempt: 3, Node: "n1", Type: steps.ControlPlane, KubernetesVersion: "v1.36.3", First: true, StackedEtcd: true, VerifyTimeoutSeconds: 60,
+		ID: "uid", Attempt: 3, Node: "n1", Pod: Name(u), Type: steps.ControlPlane, KubernetesVersion: "v1.36.3", First: true, StackedEtcd: true, VerifyTimeoutSeconds: 60,
 		Brings:  steps.Brings{Containerd: "v2.4.2"},
 		Kubelet: steps.KubeletArguments{ExtraArgs: []steps.Argument{{Name: "v", Value: "4"}}, RemovedArgs: []string{"max-pods"}},
 	}) {

@@ -8,7 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/steps"
@@ -23,9 +26,8 @@ const (
 // runtimeTimeout is how long containerd may take until it answers after a restart.
 const runtimeTimeout = 60 * time.Second
 
-// runtimePatience is how long after its beginning a step has containerd restarted. While containerd starts the step's own container, its end would make the kubelet
-// start that again; nothing on the node tells when the kubelet has its answer.
-const runtimePatience = 3 * time.Second
+// startPatience is how long the kubelet may take until it says that a step's container runs.
+const startPatience = 10 * time.Second
 
 // runtime stages what the image brings of the runtime, where that is newer than what the node has.
 func (n *node) runtime(ctx context.Context) (string, error) {
@@ -216,18 +218,40 @@ func (l layout) exchangesRuntime() (bool, error) {
 	return true, nil
 }
 
-// settle waits until a restart of the runtime cannot meet the start of the step's own container any more.
+// settle waits until a restart of the runtime cannot meet the start of the step's own container any more, which would then be told to have failed. A kubelet
+// that cannot say so is not waited for: what is cut off is begun again.
 func (n *node) settle(ctx context.Context) error {
 	exchanges, err := n.exchangesRuntime()
 	if err != nil || !exchanges {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("waiting before the runtime is restarted: %w", ctx.Err())
-	case <-time.After(runtimePatience):
-		return nil
+	if err := eventually(ctx, startPatience, n.started); err != nil && ctx.Err() == nil {
+		n.say("it is not known whether the kubelet has the start of this container behind it: %v", err)
 	}
+	return ctx.Err()
+}
+
+// started returns an error unless the kubelet says that the container runs that exchanges the runtime.
+func (n *node) started(ctx context.Context) error {
+	a, err := n.ownAPI()
+	if err != nil {
+		return err
+	}
+	return containerRuns(ctx, a, n.wanted.Pod, string(steps.Exchange))
+}
+
+// containerRuns returns an error unless the kubelet says that a container of an upgrade's pod runs.
+func containerRuns(ctx context.Context, a *api, pod, container string) error {
+	var p corev1.Pod
+	if err := a.get(ctx, "/api/v1/namespaces/kube-system/pods/"+pod, &p); err != nil {
+		return err
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if c.Name == container && c.State.Running != nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the kubelet does not say that container %s of pod %s runs", container, pod)
 }
 
 // restartRuntime has the runtime run with the programs that are there now, where they are exchanged. Containers go on: each has its shim.

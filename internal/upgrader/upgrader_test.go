@@ -300,6 +300,39 @@ func TestNodeReady(t *testing.T) {
 	}
 }
 
+// TestContainerRuns: the runtime is restarted when the kubelet has told of the step's own container.
+func TestContainerRuns(t *testing.T) {
+	var status string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/namespaces/kube-system/pods/up" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(`{"status":` + status + `}`))
+	}))
+	defer server.Close()
+	a := &api{server: server.URL, client: server.Client()}
+	const runs, waits = `{"name":"exchange","state":{"running":{"startedAt":"2026-11-22T10:00:01Z"}}}`, `{"name":"exchange","state":{"waiting":{"reason":"PodInitializing"}}}`
+	const other = `{"name":"prepare","state":{"running":{}}}`
+	for _, test := range []struct {
+		status string
+		want   bool
+	}{
+		{`{"initContainerStatuses":[` + other + `,` + runs + `]}`, true},
+		{`{"containerStatuses":[` + runs + `]}`, true},
+		{`{"initContainerStatuses":[` + other + `,` + waits + `]}`, false},
+		{`{}`, false},
+	} {
+		status = test.status
+		if err := containerRuns(t.Context(), a, "up", "exchange"); (err == nil) != test.want {
+			t.Errorf("%s: %v", test.status, err)
+		}
+	}
+	if err := containerRuns(t.Context(), a, "down", "exchange"); err == nil || !strings.Contains(err.Error(), "status 404") {
+		t.Errorf("no pod: %v", err)
+	}
+}
+
 // TestCommandLine covers what the command line refuses; steps themselves need a node.
 func TestCommandLine(t *testing.T) {
 	for args, want := range map[string]string{

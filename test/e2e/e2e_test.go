@@ -70,6 +70,7 @@ var lives = []struct {
 	{"inplace-patches", inplacePatches},
 	{"inplace-upstream", inplaceUpstream},
 	{"inplace-extension", inplaceExtension},
+	{"inplace-runtime", inplaceRuntime},
 	{"inplace-kill", inplaceKill},
 }
 
