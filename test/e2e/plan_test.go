@@ -16,11 +16,13 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // planning: what `quorate plan` says before a control plane is scaled, rolled out, changed in place and made smaller is what is done then, and its exit code
@@ -41,6 +43,15 @@ func planning(t *testing.T, e *environment) {
 	}
 	to := []string{"--kubernetes-version", newer}
 	e.asPlanned(t, name, "KubeadmControlPlane", 2, to, func() { e.up(t, name, to...) })
+	e.asPlanned(t, name, "KubeadmControlPlane", 0, []string{"--replicas", "7"}, func() { e.up(t, name, "--replicas", "7") })
+	kcp := e.controlPlane(t, name)
+	kcp.Spec.Rollout.After = metav1.NewTime(time.Now().Truncate(time.Second))
+	changed := e.manifest(t, kcp)
+	for range 3 { // it is measured here
+		if all := e.plans(t, 2, name, "-f", changed); len(all) != 1 || !all[0].Done() {
+			t.Errorf("the plan of a rollout of seven is %+v", all)
+		}
+	}
 	e.asPlanned(t, name, "KubeadmControlPlane", 0, []string{"--replicas", "1"}, func() { e.up(t, name, "--replicas", "1") })
 	e.takeDown(t, name)
 
@@ -208,5 +219,48 @@ func approving(t *testing.T, e *environment) {
 	if out := e.quorate(t, "history", name); !strings.Contains(out, "version") || !strings.Contains(out, "Delete "+before[0]) {
 		t.Errorf("the history is\n%s", out)
 	}
+	e.limited(t, name)
 	e.takeDown(t, name)
+}
+
+// limited: with a limit of one replacement a day the only machine of a control plane is replaced once, and a second time when the limit lets it.
+func (e *environment) limited(t *testing.T, name string) {
+	t.Helper()
+	rolls := func(most int32) {
+		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Spec.Approval = controlplanev1.ApprovalSpec{MaxReplacementsPerDay: ptr.To(most)}
+			kcp.Spec.Rollout.After = metav1.NewTime(time.Now().Truncate(time.Second))
+		})
+	}
+	replaced := func(before []string) func() string {
+		return func() string {
+			if now := e.machines(t, name); len(now) != 1 || slices.Equal(now, before) {
+				return strings.Join(now, " ")
+			}
+			return e.quorumOf(t, name, 1)()
+		}
+	}
+	// What was replaced before counts, if it was noted: so the first time there is room for two.
+	before := e.machines(t, name)
+	rolls(2)
+	eventually(t, "the machine is replaced", 2*patience, replaced(before))
+	e.hasNothingToDo(t, name)
+	before = e.machines(t, name)
+	rolls(1)
+	eventually(t, "the limit is reached", patience, func() string {
+		p := e.controlPlane(t, name).Status.Plan
+		if p.Reason != plan.ReplacementLimit {
+			return p.Step + ": " + p.Message
+		}
+		t.Log(p.Message)
+		return ""
+	})
+	if plans := e.plans(t, 2, name); len(plans) != 1 || !plans[0].Done() || time.Duration(plans[0].Duration) < 23*time.Hour {
+		t.Errorf("the plan does not wait for a day: %+v", plans)
+	}
+	if now := e.machines(t, name); !slices.Equal(now, before) {
+		t.Errorf("machines %v are not those of before, %v", now, before)
+	}
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Approval.MaxReplacementsPerDay = nil })
+	eventually(t, "without the limit the machine is replaced", 2*patience, replaced(before))
 }
