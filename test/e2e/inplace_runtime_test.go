@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quorate/quorate/artifacts"
 	"github.com/quorate/quorate/internal/nodeupgrade"
 	"github.com/quorate/quorate/internal/steps"
 )
@@ -73,7 +74,7 @@ func buildRuntime(t *testing.T, version string) string {
 	const module = "github.com/containerd/containerd/v2"
 	folder := t.TempDir()
 	for _, file := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(filepath.Join("../../artifacts/containerd", file))
+		data, err := artifacts.Pins.ReadFile("containerd/" + file + ".txt")
 		if err != nil {
 			t.Fatal(err)
 		}
