@@ -201,6 +201,9 @@ func settings(ctx context.Context, s Spec) (map[string]string, error) {
 		files["containerd/config.toml"] = fmt.Sprintf(containerdConfig, pause)
 		files["cni/net.d/10-quorate.conflist"] = fmt.Sprintf(cniConfig, s.PodCIDR, linkMTU)
 		files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"] = kubeletConfig + "providerID: local://" + s.Name + "\n"
+		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+			files[strings.TrimPrefix(KubeadmPatches, "/etc/")+"/"+component+"+strategic.yaml"] = fmt.Sprintf(startupPatch, component)
+		}
 	}
 	return files, nil
 }
@@ -247,6 +250,19 @@ const cniConfig = `{
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
 }
+`
+
+// KubeadmPatches is the folder of machines with patches for kubeadm. They are obeyed where its configuration names the folder as patches.directory.
+const KubeadmPatches = "/etc/quorate/patches"
+
+// startupPatch has the kubelet look every second whether a component has started, for as long as kubeadm would wait.
+const startupPatch = `spec:
+  containers:
+    - name: %s
+      startupProbe:
+        initialDelaySeconds: 1
+        periodSeconds: 1
+        failureThreshold: 240
 `
 
 // kubeletConfig is laid over whatever configuration kubeadm writes. Machines have no systemd, share their host's

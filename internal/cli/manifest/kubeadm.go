@@ -3,6 +3,8 @@ package manifest
 import (
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 const (
@@ -34,9 +36,10 @@ conntrack:
 
 func kubeadm() bootstrapv1.KubeadmConfigSpec {
 	return bootstrapv1.KubeadmConfigSpec{
-		InitConfiguration: bootstrapv1.InitConfiguration{NodeRegistration: registration()},
+		InitConfiguration: bootstrapv1.InitConfiguration{NodeRegistration: registration(), Patches: patches()},
 		JoinConfiguration: bootstrapv1.JoinConfiguration{
 			NodeRegistration: registration(),
+			Patches:          patches(),
 			Timeouts:         bootstrapv1.Timeouts{EtcdAPICallSeconds: ptr.To(etcdJoinSeconds)},
 		},
 		Files: []bootstrapv1.File{{
@@ -48,6 +51,10 @@ func kubeadm() bootstrapv1.KubeadmConfigSpec {
 		PreKubeadmCommands: []string{addKubeProxy},
 	}
 }
+
+// patches has kubeadm ask whether a component has started once a second, as the machines' own patches say. Without them the first look is after ten seconds, and then
+// there is one every ten: machines would be ready long after they serve.
+func patches() bootstrapv1.Patches { return bootstrapv1.Patches{Directory: sandbox.KubeadmPatches} }
 
 // registration tells kubeadm to pass over its check of the system: it refuses control groups of version 1, and a kernel
 // whose configuration it finds no file of, as in a machine made of namespaces. The host was checked before.
