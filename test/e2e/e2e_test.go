@@ -72,6 +72,7 @@ var lives = []struct {
 	{"inplace-extension", inplaceExtension},
 	{"inplace-runtime", inplaceRuntime},
 	{"inplace-kill", inplaceKill},
+	{"class", classes},
 }
 
 func TestE2E(t *testing.T) {
