@@ -73,6 +73,7 @@ var lives = []struct {
 	{"inplace-runtime", inplaceRuntime},
 	{"inplace-kill", inplaceKill},
 	{"class", classes},
+	{"docs", documents},
 }
 
 func TestE2E(t *testing.T) {

@@ -1,0 +1,66 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// Each target of make, each RUN of its tests and each file that a document's command names is there.
+func TestCommandsNameWhatThereIs(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := os.ReadFile(filepath.Join(root, "test/e2e/e2e_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Commands(root)
+	if err != nil || len(all) < 150 {
+		t.Fatalf("%d commands, %v", len(all), err)
+	}
+	file := regexp.MustCompile(`(?:^|[ =])((?:examples|config|charts|hack|docs)/[\w./-]+)`)
+	for _, c := range all {
+		for _, found := range file.FindAllStringSubmatch(c.Text, -1) {
+			if _, err := os.Stat(filepath.Join(root, found[1])); err != nil {
+				t.Errorf("%s: there is no %s", c, found[1])
+			}
+		}
+		if c.Program() != "make" {
+			continue
+		}
+		for _, word := range strings.Fields(c.Text)[1:] {
+			name, values, set := strings.Cut(word, "=")
+			if !set && !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`:`).Match(makefile) {
+				t.Errorf("%s: there is no target %s", c, name)
+			}
+			for _, run := range strings.Split(values, "|") {
+				if name == "RUN" && run != "NAME" && !strings.Contains(string(runs), `{"`+run+`", `) {
+					t.Errorf("%s: there is no RUN=%s", c, run)
+				}
+			}
+		}
+	}
+}
+
+func TestCommandsIn(t *testing.T) {
+	const text = "Say `quorate up --name x` or `up`.\n\n" +
+		"    kubectl get nodes   # all\n    quorate status; quorate explain # why\n    no command\n\n" +
+		"```\n$ make demo\nkubectl: not this\n```\n```yaml\nmake: no\nmake this: no\n```\nkubectl get is no command here\n"
+	want := []Command{
+		{"f", 1, "quorate up --name x", true},
+		{"f", 3, "kubectl get nodes", false},
+		{"f", 4, "quorate status", false},
+		{"f", 4, "quorate explain", false},
+		{"f", 8, "make demo", false},
+	}
+	if got := commandsIn("f", text); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
+	}
+}
