@@ -71,6 +71,7 @@ var lives = []struct {
 	{"inplace-upstream", inplaceUpstream},
 	{"inplace-extension", inplaceExtension},
 	{"inplace-runtime", inplaceRuntime},
+	{"inplace-only", inplaceOnly},
 	{"inplace-kill", inplaceKill},
 	{"class", classes},
 	{"docs", documents},
