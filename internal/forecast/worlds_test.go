@@ -80,7 +80,7 @@ const counted plan.Verb = "counted"
 // faultless makes a world in which nothing goes wrong.
 func faultless(seed int64) sim.Setup {
 	s := sim.Random(seed)
-	s.Fates, s.Bad, s.Remains, s.Luck, s.Checks, s.UpdateFails, s.Sturdy, s.Faultless = nil, nil, nil, sim.Luck{}, false, 0, false, true
+	s.Fates, s.Bad, s.Remains, s.Luck, s.Checks, s.UpdateFails, s.Sturdy, s.ByExtension, s.Faultless = nil, nil, nil, sim.Luck{}, false, 0, false, false, true
 	s.Boot, s.Serial = min(s.Boot, 3*time.Minute), false // where members join as voters, chance decides who leads
 	r := rand.New(rand.NewSource(^seed))
 	s.Script = nil

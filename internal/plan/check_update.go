@@ -51,6 +51,10 @@ func checkFinish(o Observed, m Machine) error {
 		return fmt.Errorf("%s is leaving", m.Name)
 	case other != "":
 		return fmt.Errorf("%s is updated in place: one at a time", other)
+	case !o.Cluster.Reachable:
+		return checkReachable(o)
+	case o.Etcd.Ours() && (!o.Etcd.Known || !o.Etcd.Agreed):
+		return errors.New("the members of etcd are not known, or disagree")
 	case len(o.Machines) == 1 || !o.Etcd.Ours():
 		return nil
 	}
@@ -158,10 +162,13 @@ func beingUpdated(o Observed, but string) string {
 	return ""
 }
 
-// checkNobodyUpdated: nobody joins while a machine is updated in place.
+// checkNobodyUpdated: nobody joins while a machine is updated in place, but where the beginning cannot be made whole before others are repaired.
 func checkNobodyUpdated(o Observed) error {
-	if name := beingUpdated(o, ""); name != "" {
-		return fmt.Errorf("%s is updated in place: no member may be added", name)
+	for _, m := range o.Machines {
+		waits := m.Update.Unfinished && checkFinish(o, m) != nil
+		if m.isUpdating() && !waits {
+			return fmt.Errorf("%s is updated in place: no member may be added", m.Name)
+		}
 	}
 	return nil
 }

@@ -58,10 +58,12 @@ func followUpdate(s *state) opinion {
 // cannotFinish says why an update that was begun in part must not be carried out now; empty: it can be. Machines may have broken since it was begun.
 func (s *state) cannotFinish(m *machine) string {
 	switch {
+	case !s.Cluster.Reachable:
+		return "the API server does not answer: " + s.Cluster.Unreachable
+	case s.Etcd.Ours() && (!s.Etcd.Known || !s.Etcd.Agreed):
+		return "the members of etcd are not known, or do not agree"
 	case len(s.machines) == 1 || !s.Etcd.Ours():
 		return ""
-	case !s.Etcd.Known:
-		return "the members of etcd are not known"
 	case m.member != nil && !quorum.Has(markDown(s.lasting, m.member.ID)):
 		return "without its voter the quorum would be lost: " + s.strength()
 	}

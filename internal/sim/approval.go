@@ -64,7 +64,7 @@ func (w *World) judgeApproval(s plan.Step, fresh bool) {
 	begins := false
 	switch s.Verb {
 	case plan.UpdateInPlace:
-		begins = true
+		begins = !h.isBegunInPart()
 	case plan.Create:
 		begins = staying >= w.replicas
 	case plan.Delete:

@@ -46,6 +46,9 @@ func (w *World) cutShort(s plan.Step) {
 
 // act carries out a step. Every step may be repeated.
 func (w *World) act(s plan.Step) error {
+	if err := w.askAnew(s); err != nil {
+		return err
+	}
 	if err := w.note(s); err != nil {
 		return err
 	}

@@ -74,6 +74,10 @@ type inPlace struct {
 	done    bool      // it is of the spec, and its objects do not say so
 	changed bool      // it failed, and the host is of the spec that the update was for
 	failure string    // why it failed; empty: it did not
+
+	byExtension bool // a Runtime Extension of somebody else carries it out
+	unfinished  bool // it was begun, and not in full: nobody carries it out
+	written     bool // and objects of the host say already what it shall be
 }
 
 // isUpdating: a host is updated in place, and that has not ended.
@@ -123,7 +127,11 @@ func (h *host) updateMoments(at func(time.Time)) {
 func (w *World) progressUpdate(h *host) {
 	u := h.update
 	switch {
-	case !h.isUpdating():
+	case !h.isUpdating() || u.unfinished:
+	case !w.now.Before(u.gaveUp) && u.byExtension:
+		if h.alive() {
+			w.askedAgain(h)
+		}
 	case !w.now.Before(u.gaveUp):
 		w.failUpdate(h, "it was given up")
 	case !h.alive():
@@ -154,6 +162,8 @@ func (w *World) verify(h *host) {
 	u := h.update
 	serves := w.setup.External || h.member != nil && !h.member.removed && w.hasQuorum()
 	switch {
+	case u.byExtension && (u.fails || !serves && !w.now.Before(u.ends.Add(verifyGivesUp))):
+		w.askedAgain(h)
 	case u.fails && u.changes && !w.isBad(u.spec):
 		u.changed = true
 		w.failUpdate(h, "kubeadm's configuration could not be written")
@@ -189,6 +199,9 @@ func (w *World) failUpdate(h *host, why string) {
 // actOnUpdate carries out a step that is about a host's update.
 func (w *World) actOnUpdate(h *host, s plan.Step) {
 	switch {
+	case s.Verb == plan.UpdateInPlace && (w.byExtension() || h.update != nil && h.update.byExtension):
+		w.takePlace(s, h)
+		w.beginByExtension(h)
 	case s.Verb == plan.UpdateInPlace:
 		w.takePlace(s, h)
 		w.beginUpdate(h, s.First)
@@ -204,6 +217,9 @@ func (w *World) actOnUpdate(h *host, s plan.Step) {
 func (w *World) befallUpdate(e Event) bool {
 	h := w.number(e.N)
 	switch e.Kind {
+	case SetAnswer:
+		w.tell("the extension answers as number %d does", e.N)
+		w.answers = answer(e.N)
 	case SetInPlace:
 		w.tell("the policy for updates in place: %q", policies[e.N])
 		w.setup.InPlace = policies[e.N]
@@ -224,21 +240,27 @@ func (w *World) befallUpdate(e Event) bool {
 }
 
 // isFixed: what a host differs in cannot be changed in place.
-func (w *World) isFixed(h *host) bool { return w.setup.Operated || w.otherTemplate(h) }
+func (w *World) isFixed(h *host) bool {
+	if w.byExtension() {
+		return w.setup.Operated || w.answers == changesPart
+	}
+	return w.setup.Operated || w.otherTemplate(h)
+}
 
 // otherTemplate: a host's template is another than the wanted one.
 func (w *World) otherTemplate(h *host) bool { return w.setup.Fixed[h.spec] != w.setup.Fixed[w.spec] }
 
 // addUpdate is what can be seen of a host's update, and of whether it can be made.
 func (w *World) addUpdate(m *plan.Machine, h *host) {
-	if h.spec != w.spec && w.otherTemplate(h) {
+	w.addAnswer(m, h)
+	if h.spec != w.spec && w.otherTemplate(h) && !w.byExtension() {
 		m.NeedsReplacement = "infrastructure template"
 	}
 	u := h.update
 	if u == nil {
 		return
 	}
-	m.Update = plan.Update{State: plan.UpdateUnderway, Message: "step swap", Obsolete: u.spec != w.spec}
+	m.Update = plan.Update{State: plan.UpdateUnderway, Message: "step swap", Obsolete: u.spec != w.spec && !u.byExtension, Unfinished: u.unfinished}
 	switch {
 	case u.done:
 		m.Update.State, m.Update.Message = plan.UpdateDone, "verified"
@@ -250,7 +272,7 @@ func (w *World) addUpdate(m *plan.Machine, h *host) {
 // isChangedInPlace: by the user's policy a host becomes what is wanted without being replaced.
 func (w *World) isChangedInPlace(h *host) bool {
 	chosen := w.setup.InPlace == plan.InPlacePreferred || w.setup.InPlace == plan.InPlaceOnly
-	return chosen && h.spec != w.spec && !w.isFixed(h) && !h.node.IsZero()
+	return chosen && h.spec != w.spec && !w.isFixed(h) && !h.node.IsZero() && !w.isUnanswered(h)
 }
 
 // isReplaced: by the user's policy another takes the place of a host that is of another spec.
@@ -259,7 +281,7 @@ func (w *World) isReplaced(h *host) bool {
 	case plan.InPlaceOnly, plan.InPlaceExternal:
 		return false
 	}
-	return h.spec != w.spec && !w.isChangedInPlace(h)
+	return h.spec != w.spec && !w.isChangedInPlace(h) && !w.isUnanswered(h)
 }
 
 // updating is a host that is updated in place, but one, and that something holds; nil: there is none.

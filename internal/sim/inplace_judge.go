@@ -14,6 +14,8 @@ func (w *World) judgeUpdates(s plan.Step, fresh bool) {
 	h := w.named(s.Machine)
 	switch {
 	case w.ending():
+	case s.Verb == plan.UpdateInPlace && h.isBegunInPart():
+		w.judgeWhole(h, s, fresh)
 	case s.Verb == plan.UpdateInPlace && h != nil:
 		w.judgeUpdate(h, s, fresh)
 	case s.Verb == plan.RecordUpdate && fresh && (h == nil || h.update == nil || !h.update.done):
@@ -101,7 +103,7 @@ func (w *World) staysWell(h *host) bool {
 // judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives.
 func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 	updated := w.updating(nil)
-	if updated == nil {
+	if updated == nil || updated.update.unfinished { // that one serves
 		return
 	}
 	m := w.memberByID(s.Member)

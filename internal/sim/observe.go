@@ -15,7 +15,8 @@ const freshness = 5 * time.Second
 func (w *World) Look() (plan.Observed, bool) {
 	w.findAgain()
 	now := w.Observe()
-	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version}), w.spec
+	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.answers}), w.spec
+	w.sawAnswers = w.answers
 	w.limits.saw = w.limits.version
 	if len(w.looks) > 3 {
 		w.looks = w.looks[1:]
@@ -30,7 +31,7 @@ func (w *World) Look() (plan.Observed, bool) {
 	if w.chance(w.setup.Luck.Stale) {
 		old := w.looks[w.rand.Intn(len(w.looks))]
 		if now.Now.Sub(old.Now) <= freshness {
-			w.saw, w.limits.saw = old.spec, old.limits
+			w.saw, w.limits.saw, w.sawAnswers = old.spec, old.limits, old.answers
 			return old.Observed, old.Now.Equal(now.Now)
 		}
 	}

@@ -359,8 +359,10 @@ func (w *World) judgeAround(s plan.Step) {
 		if h := w.named(s.Machine); h != nil && !h.deleting {
 			w.judgeTaking(h, s, refused)
 		}
-	case plan.Create, plan.UpdateInPlace:
+	case plan.Create:
 		w.judgeNew(s, refused)
+	case plan.UpdateInPlace:
+		w.judgeNew(s, refused && !w.named(s.Machine).isBegunInPart())
 	case plan.Write:
 		if writes(s, kubeadmConfig) || writes(s, addons) {
 			w.judgeNew(s, refused)

@@ -49,6 +49,7 @@ var personalDecisions = []personalDecision{
 	{nil, func(w *World, said string) bool { return w.isNamed(said, w.isKeptForPerson) }},
 	{[]string{"ApprovalRequired"}, func(w *World, said string) bool { return w.isNamed(said, w.isForApproval) }},
 	{[]string{"ReplacementsUnreadable"}, func(w *World, said string) bool { return w.isNamed(said, w.isForReader) }},
+	{[]string{"UpdaterUnanswered"}, func(w *World, said string) bool { return w.isNamed(said, w.isForExtension) }},
 	{[]string{"UpdatedElsewhere"}, func(w *World, said string) bool { return w.isNamed(said, w.isForOthers) }},
 	// The infrastructure of a machine does not go.
 	{[]string{"MachineDeleting", "GroupDeleting"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) }},

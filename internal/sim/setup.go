@@ -80,6 +80,9 @@ type Setup struct {
 	Approval bool
 	// Limit is how many machines at most a rollout replaces, or changes in place, within a day at first; 0: no limit.
 	Limit int
+	// ByExtension: a Runtime Extension of somebody else updates machines in place, which says at first what Answer is the number of: it can change all, not all, or nothing.
+	ByExtension bool
+	Answer      int
 	// Faultless: nothing takes so long that somebody gives up, and no update in place hangs.
 	Faultless bool
 	// Sturdy: once all was as wanted, the quorum may never be lost, whatever the
@@ -158,6 +161,7 @@ func Random(seed int64) Setup {
 	s.drawVersions(seed)
 	s.drawEager(seed)
 	s.drawInPlace(seed)
+	s.drawExtension(seed)
 	s.drawApproval(seed)
 	s.drawLimit(seed)
 	return s

@@ -59,10 +59,12 @@ type World struct {
 	replaceable bool // although the spec is refused, machines can be made
 	lasting     []lasting
 
-	seen    map[string]sight // what the controller remembers of the members
-	looks   []look           // the last looks, the newest last
-	saw     int              // the spec that the controller saw last
-	blinded bool             // that look showed less than the truth, and nothing that is not true
+	seen  map[string]sight // what the controller remembers of the members
+	looks []look           // the last looks, the newest last
+	saw   int              // the spec that the controller saw last
+	// answers is what a Runtime Extension says of machines, and sawAnswers what it said when the controller looked.
+	answers, sawAnswers answer
+	blinded             bool // that look showed less than the truth, and nothing that is not true
 
 	wrong error // the first invariant that was broken
 	story *Story
@@ -72,6 +74,7 @@ type World struct {
 type look struct {
 	plan.Observed
 	spec, limits int // the spec that was wanted then, and which version of limits
+	answers      answer
 }
 
 // sight is how a member looked, and since when.
@@ -87,6 +90,7 @@ func New(s Setup) *World {
 	return &World{
 		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
 		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, limits: limits{most: s.Limit},
+		answers: answer(s.Answer), sawAnswers: answer(s.Answer),
 	}
 }
 
