@@ -71,8 +71,8 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	ours := controllerutil.ContainsFinalizer(s.upgrade, upgradev1.Finalizer)
-	if !ours && (!s.upgrade.DeletionTimestamp.IsZero() || ptr.Deref(s.upgrade.Status.Completed, false)) {
-		return ctrl.Result{}, nil
+	if !ours && (!s.upgrade.DeletionTimestamp.IsZero() || upgradepod.StateOf(s.upgrade) == upgradepod.Complete) {
+		return ctrl.Result{}, c.reportAgain(ctx, s)
 	}
 	if err := c.read(ctx, s); err != nil {
 		return ctrl.Result{}, err
@@ -147,6 +147,9 @@ func (c *Controller) carryOut(ctx context.Context, s *scope, w *look, o upgradep
 		if err := c.holdMachine(ctx, s); err != nil {
 			return err
 		}
+		if err := c.markBegun(ctx, s); err != nil {
+			return err
+		}
 	}
 	if err := c.report(ctx, s, o); err != nil {
 		return err
@@ -196,6 +199,14 @@ func (c *Controller) report(ctx context.Context, s *scope, o upgradepod.Outcome)
 		c.announce(ctx, after, is)
 	}
 	return nil
+}
+
+// reportAgain has the status of an upgrade that is done say so where a move or a restored backup has lost it.
+func (c *Controller) reportAgain(ctx context.Context, s *scope) error {
+	if !s.upgrade.DeletionTimestamp.IsZero() || ptr.Deref(s.upgrade.Status.Completed, false) {
+		return nil
+	}
+	return c.report(ctx, s, upgradepod.Decide(upgradepod.Facts{Now: time.Now(), Upgrade: s.upgrade}))
 }
 
 // announce tells by an event and a log line how far an upgrade is.

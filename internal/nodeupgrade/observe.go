@@ -32,7 +32,7 @@ const (
 func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *look) {
 	f := upgradepod.Facts{Now: time.Now(), Upgrade: s.upgrade, Paused: s.paused()}
 	_, f.Retry = s.upgrade.Annotations[upgradev1.RetryAnnotation]
-	completed := ptr.Deref(s.upgrade.Status.Completed, false)
+	completed := upgradepod.StateOf(s.upgrade) == upgradepod.Complete
 	if f.Obstacle = s.missing(); f.Obstacle.Final && !completed {
 		return f, &look{}
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/upgradepod"
 )
 
 // owned reports whether a NodeUpgrade is ready to be begun: its finalizer is there, and it has its cluster's label and an owner, so that it moves and goes with others.
@@ -41,15 +42,31 @@ func (c *Controller) own(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// disown takes the finalizer off.
+// disown takes the finalizer off. Of an upgrade that is done that is noted where a move keeps it.
 func (c *Controller) disown(ctx context.Context, s *scope) error {
 	after := s.upgrade.DeepCopy()
 	if !controllerutil.RemoveFinalizer(after, upgradev1.Finalizer) {
 		return nil
 	}
+	if upgradepod.StateOf(after) == upgradepod.Complete {
+		upgradepod.MarkCompleted(after)
+	}
 	if err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(s.upgrade, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer of NodeUpgrade %s: %w", s.upgrade.Name, err)
 	}
+	return nil
+}
+
+// markBegun notes that the upgrade begins where a move keeps it: its pod is to be found again by whoever looks at it then, and the node knows it by its first UID.
+func (c *Controller) markBegun(ctx context.Context, s *scope) error {
+	after := s.upgrade.DeepCopy()
+	if !upgradepod.MarkBegun(after) {
+		return nil
+	}
+	if err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(s.upgrade, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("noting on NodeUpgrade %s that it begins: %w", s.upgrade.Name, err)
+	}
+	s.upgrade = after
 	return nil
 }
 

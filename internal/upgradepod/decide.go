@@ -94,9 +94,9 @@ const (
 	Failed State = "Failed"
 )
 
-// StateOf returns how far a NodeUpgrade is, by its status alone.
+// StateOf returns how far a NodeUpgrade is, by its status, and by its annotations where a move or a restored backup has lost that.
 func StateOf(u *upgradev1.NodeUpgrade) State {
-	if ptr.Deref(u.Status.Completed, false) {
+	if ptr.Deref(u.Status.Completed, false) || isDone(u) {
 		return Complete
 	}
 	reason := ""
@@ -104,6 +104,8 @@ func StateOf(u *upgradev1.NodeUpgrade) State {
 		reason = c.Reason
 	}
 	switch {
+	case reason == "" && hasBegun(u):
+		return Active
 	case reason == upgradev1.Failed || reason == upgradev1.RolledBack:
 		return Failed
 	case reason == upgradev1.Running || ptr.Deref(u.Status.Attempts, 0) > 0:
@@ -149,7 +151,7 @@ func Decide(f Facts) Outcome {
 func (d *decision) decide() Outcome {
 	switch StateOf(d.Upgrade) {
 	case Complete:
-		return Outcome{Action: CleanUp, Again: SoonWaiting}
+		return d.complete()
 	case Failed:
 		return d.failed()
 	case Waiting:
@@ -253,14 +255,14 @@ func (d *decision) look() Outcome {
 
 // late ends a step that took longer than its limit: with another pod, unless none of it has ever run.
 func (d *decision) late(p progress, limit time.Duration) Outcome {
-	if p.waiting != "" && !begun(p) {
+	if p.waiting != "" && !begunIn(p) {
 		return d.fail(upgradev1.Failed, p.at.Name, fmt.Sprintf("the pod did not start within %s: %s; nothing was changed on the node", limit, p.waiting))
 	}
 	return d.another(p.at, fmt.Sprintf("it did not end within %s", limit))
 }
 
-// begun reports whether a step of a pod has begun.
-func begun(p progress) bool {
+// begunIn reports whether a step of a pod has begun.
+func begunIn(p progress) bool {
 	return len(p.conditions) > 0 && p.conditions[0].Reason != upgradev1.Pending
 }
 
@@ -307,7 +309,7 @@ func (d *decision) silent(why string) Outcome {
 		step, limit = underway[last].Name, limitOf(underway, d.Upgrade)
 	}
 	limit += silentTimeout
-	if d.Now.Sub(since) > limit {
+	if !since.IsZero() && d.Now.Sub(since) > limit {
 		return d.fail(upgradev1.Failed, step, fmt.Sprintf("%s, and nothing was heard of the node for more than %s: see whether it runs; deleting the pod, or `quorate upgrade retry`, goes on", why, limit))
 	}
 	d.say(metav1.ConditionTrue, upgradev1.Running, cmp.Or(string(step), "the upgrader")+": "+why)

@@ -68,7 +68,7 @@ type Environment struct {
 // Wanted is what the steps of an attempt are told.
 func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted {
 	w := steps.Wanted{
-		ID:                   string(u.UID),
+		ID:                   ID(u),
 		Attempt:              attempt,
 		Node:                 e.Node,
 		Pod:                  Name(u),

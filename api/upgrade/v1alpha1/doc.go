@@ -38,6 +38,14 @@ const RetryAnnotation = "upgrade.cluster.x-k8s.io/retry"
 // decides nothing any more. Its value is when that was written, as RFC 3339 has it.
 const RecordedAnnotation = "upgrade.cluster.x-k8s.io/recorded"
 
+// BegunAnnotation on a NodeUpgrade says that its first pod was made, or is about to be. A move to another management cluster and a backup keep it, and not the status. Its value
+// is by what the node knows the upgrade, a dot, and a hash of the spec that was begun: a copy with another spec has not begun.
+const BegunAnnotation = "upgrade.cluster.x-k8s.io/begun"
+
+// CompletedAnnotation on a NodeUpgrade says that its node ran what is wanted, and that nothing of it is left in the managed cluster; kept as BegunAnnotation is. Its value is a
+// hash of the spec.
+const CompletedAnnotation = "upgrade.cluster.x-k8s.io/completed"
+
 // WantedLabel on a NodeUpgrade or ControlPlaneUpgrade identifies what the control plane wanted when it was made.
 const WantedLabel = "upgrade.cluster.x-k8s.io/wanted"
 
