@@ -302,6 +302,60 @@ func TestClusterAPIsUpdate(t *testing.T) {
 	}
 }
 
+// TestMoved: in another management cluster, where all have other UIDs and no status, the upgrade is the same one, and what a person said of it counts.
+func TestMoved(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
+	w.turns(3)
+	md, u := &clusterv1.MachineDeployment{}, w.told()
+	w.get(md, "demo-workers")
+	ms := &clusterv1.MachineSet{}
+	w.get(ms, "demo-workers-abc")
+	for _, o := range []client.Object{md, ms, &u} {
+		if err := w.client.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		o.SetResourceVersion("")
+	}
+	md.UID, u.Status = "moved", upgradev1.GroupUpgradeStatus{}
+	ms.OwnerReferences[0].UID, u.OwnerReferences[0].UID = md.UID, md.UID
+	metav1.SetMetaDataAnnotation(&u.ObjectMeta, clusterv1.PausedAnnotation, "")
+	for _, o := range []client.Object{md, ms, &u} {
+		if err := w.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, begun := range w.upgrades() {
+		w.ends(begun, true)
+	}
+	w.turns(3)
+	if told, n := w.told(), len(w.upgrades()); told.Name != u.Name || *told.Status.RequireUpgrade != 2 || n != 1 {
+		t.Errorf("told is %+v, %d begun", told, n)
+	}
+}
+
+// TestAnewOfThatName: what was made for a MachineDeployment of the same name that is gone is not taken for the own.
+func TestAnewOfThatName(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
+	if err := w.turn(); err != nil {
+		t.Fatal(err)
+	}
+	old := w.told()
+	old.OwnerReferences[0].UID = "another"
+	if err := w.client.Update(t.Context(), &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.turn(); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("it goes on: %v", err)
+	}
+	if err := w.client.Delete(t.Context(), &old); err != nil { // as the garbage collector does
+		t.Fatal(err)
+	}
+	w.turns(2)
+	if told := w.told(); len(told.OwnerReferences) != 1 || told.OwnerReferences[0].UID != "demo-workers" {
+		t.Errorf("%+v", told.OwnerReferences)
+	}
+}
+
 // TestBehind: workers wait for a control plane that is to have the version first, or is rolling out.
 func TestBehind(t *testing.T) {
 	rolling := []any{map[string]any{"type": "RollingOut", "status": "True"}}
@@ -309,6 +363,7 @@ func TestBehind(t *testing.T) {
 		"":                        {"spec": map[string]any{"version": newer}, "status": map[string]any{"version": newer}},
 		"has v1.35.4 in spec.ver": {"spec": map[string]any{"version": older}, "status": map[string]any{"version": older}},
 		"has v1.35.4 in status.v": {"spec": map[string]any{"version": newer}, "status": map[string]any{"version": older}},
+		"does not say":            {"spec": map[string]any{"version": newer}},
 		"is rolling out":          {"spec": map[string]any{"version": newer}, "status": map[string]any{"version": newer, "conditions": rolling}},
 	} {
 		object["kind"], object["metadata"] = "KubeadmControlPlane", map[string]any{"name": "demo-cp"}

@@ -40,10 +40,10 @@ func (c *Controller) do(ctx context.Context, s *scope, step workerplan.Step) err
 	return fmt.Errorf("the step %s is not known", step.Verb)
 }
 
-// wanted identifies what a MachineDeployment wants of its machines, in a name.
+// wanted identifies what a MachineDeployment wants of its machines, in a name, which is the same after a move to another management cluster.
 func (s *scope) wanted() string {
 	spec := s.deployment.Spec.Template.Spec
-	sum := sha256.Sum256([]byte(fmt.Sprint(s.deployment.UID, spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef, spec.FailureDomain)))
+	sum := sha256.Sum256([]byte(fmt.Sprint(spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef, spec.FailureDomain)))
 	return hex.EncodeToString(sum[:4])
 }
 

@@ -78,7 +78,8 @@ func (c *Controller) read(ctx context.Context, s *scope) error {
 		}
 	}
 	slices.SortFunc(s.machines, machine.Compare)
-	s.upgrades = slices.DeleteFunc(upgrades.Items, func(u upgradev1.MachineDeploymentUpgrade) bool { return u.Spec.MachineDeployment.Name != md.Name })
+	// One of a MachineDeployment of the same name that is gone goes too: until then the name is taken.
+	s.upgrades = slices.DeleteFunc(upgrades.Items, func(u upgradev1.MachineDeploymentUpgrade) bool { return !metav1.IsControlledBy(&u, md) })
 	if i := slices.IndexFunc(s.upgrades, func(u upgradev1.MachineDeploymentUpgrade) bool { return u.Name == s.upgradeName() }); i >= 0 {
 		s.current = &s.upgrades[i]
 	}
@@ -232,14 +233,15 @@ func (c *Controller) controlPlaneFirst(ctx context.Context, s *scope) (string, e
 // behind says why workers wait for a control plane, by Cluster API's contract for its fields and conditions.
 func behind(controlPlane *unstructured.Unstructured, wanted string) string {
 	name := controlPlane.GetKind() + " " + controlPlane.GetName()
-	for _, path := range [][]string{{"spec", "version"}, {"status", "version"}} {
-		said, found, _ := unstructured.NestedString(controlPlane.Object, path...)
-		if !found && path[0] == "spec" {
-			continue // a control plane without versions of its own
-		}
-		if isOlder(said, wanted) {
-			return fmt.Sprintf("%s has %s in %s, and goes first", name, said, strings.Join(path, "."))
-		}
+	spec, versioned, _ := unstructured.NestedString(controlPlane.Object, "spec", "version")
+	said, known, _ := unstructured.NestedString(controlPlane.Object, "status", "version")
+	switch {
+	case versioned && isOlder(spec, wanted):
+		return fmt.Sprintf("%s has %s in spec.version, and goes first", name, spec)
+	case versioned && !known: // as when it is new, or was moved
+		return name + " does not say yet which version it runs, and goes first"
+	case isOlder(said, wanted):
+		return fmt.Sprintf("%s has %s in status.version, and goes first", name, said)
 	}
 	if isRollingOut(controlPlane) {
 		return name + " is rolling out, and goes first"
