@@ -20,6 +20,7 @@ import (
 	clusterctl "sigs.k8s.io/cluster-api/cmd/clusterctl/client"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/config"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/repository"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -50,8 +51,16 @@ func configuration(t *testing.T, repository string, variables map[string]string)
 		u := url.URL{Scheme: "file", Path: filepath.Join(repository, p.label(), release, p.Components)}
 		entries = append(entries, map[string]string{"name": name, "type": string(p.Type), "url": u.String()})
 	}
-	u := url.URL{Scheme: "file", Path: filepath.Join(repository, "cluster-api", "v1.14.2", "core-components.yaml")}
-	entries = append(entries, map[string]string{"name": "cluster-api", "type": string(clusterctlv1.CoreProviderType), "url": u.String()})
+	for _, own := range []struct {
+		name, label, file string
+		kind              clusterctlv1.ProviderType
+	}{
+		{"cluster-api", "cluster-api", "core-components.yaml", clusterctlv1.CoreProviderType},
+		{"kubeadm", "bootstrap-kubeadm", "bootstrap-components.yaml", clusterctlv1.BootstrapProviderType},
+	} {
+		u := url.URL{Scheme: "file", Path: filepath.Join(repository, own.label, upstreamVersion, own.file)}
+		entries = append(entries, map[string]string{"name": own.name, "type": string(own.kind), "url": u.String()})
+	}
 	all := map[string]any{"providers": entries}
 	for k, v := range variables {
 		all[k] = v
@@ -174,26 +183,39 @@ func TestTargetNamespace(t *testing.T) {
 	}
 }
 
+// upstreamVersion is that of Cluster API's own providers in repositories.
+const upstreamVersion = "v1.14.2"
+
 // core writes a repository of Cluster API's core, of its kinds alone: clusterctl installs none of Quorate's providers without it.
 func core(t *testing.T, repository string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(coreKinds(t), "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d kinds of Cluster API, %v", len(files), err)
-	}
-	all := []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: capi-system}\n")
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(append(all, "\n---\n"...), bytes.TrimPrefix(data, []byte("---\n"))...)
-	}
-	metadata, err := os.ReadFile(filepath.Join(moduleDir(t, "sigs.k8s.io/cluster-api"), "metadata.yaml"))
+	upstream(t, repository, "core", "cluster-api", "core-components.yaml", "capi-system")
+}
+
+// upstream writes a repository of one of Cluster API's own providers, of its kinds alone, without conversions, as nobody would answer them.
+func upstream(t *testing.T, repository, folder, label, file, namespace string) {
+	t.Helper()
+	module := moduleDir(t, "sigs.k8s.io/cluster-api")
+	data, err := render(filepath.Join(module, folder, "config", "crd"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (provider{Components: "core-components.yaml"}).write(filepath.Join(repository, "cluster-api", "v1.14.2"), all, metadata); err != nil {
+	kinds, err := utilyaml.ToUnstructured(data)
+	if err != nil || len(kinds) == 0 {
+		t.Fatalf("%d kinds of %s, %v", len(kinds), label, err)
+	}
+	for i := range kinds {
+		unstructured.RemoveNestedField(kinds[i].Object, "spec", "conversion")
+	}
+	if data, err = utilyaml.FromUnstructured(kinds); err != nil {
+		t.Fatal(err)
+	}
+	metadata, err := os.ReadFile(filepath.Join(module, "metadata.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append([]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+namespace+"}\n---\n"), data...)
+	if err := (provider{Components: file}).write(filepath.Join(repository, label, upstreamVersion), all, metadata); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -210,7 +232,7 @@ func TestInit(t *testing.T) {
 	}
 	_, err = cli.Init(t.Context(), clusterctl.InitOptions{
 		Kubeconfig:   clusterctl.Kubeconfig{Path: c.kubeconfig},
-		CoreProvider: "cluster-api:v1.14.2", BootstrapProviders: []string{name}, ControlPlaneProviders: []string{name},
+		CoreProvider: "cluster-api:" + upstreamVersion, BootstrapProviders: []string{name}, ControlPlaneProviders: []string{name},
 		InfrastructureProviders: []string{name}, RuntimeExtensionProviders: []string{name},
 	})
 	if err != nil {
