@@ -86,7 +86,7 @@ func (c *cluster) control(t *testing.T) {
 	t.Helper()
 	program := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"),
 		"--kubeconfig="+c.kubeconfig, "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0",
-		"--controllers=clusterrole-aggregation-controller,deployment-controller,replicaset-controller,disruption-controller,serviceaccount-controller")
+		"--controllers=clusterrole-aggregation-controller,deployment-controller,replicaset-controller,disruption-controller,serviceaccount-controller,namespace-controller,garbage-collector-controller")
 	var output bytes.Buffer
 	program.Stdout, program.Stderr = &output, &output
 	if err := program.Start(); err != nil {

@@ -61,7 +61,8 @@ func configuration(t *testing.T, repository string, variables map[string]string)
 		u := url.URL{Scheme: "file", Path: filepath.Join(repository, own.label, upstreamVersion, own.file)}
 		entries = append(entries, map[string]string{"name": own.name, "type": string(own.kind), "url": u.String()})
 	}
-	all := map[string]any{"providers": entries}
+	// cert-manager's kinds are there, and nobody is to install more of it.
+	all := map[string]any{"providers": entries, "cert-manager": map[string]string{"externallyProvisioned": "true", "timeout": "1m"}}
 	for k, v := range variables {
 		all[k] = v
 	}
