@@ -229,6 +229,11 @@ func (m *migration) back() {
 	if err := m.remove(name, false); err != nil {
 		m.Fatal(err)
 	}
+	if got := m.left("control-plane-quorate"); slices.ContainsFunc(got, func(o string) bool {
+		return !strings.Contains(o, "clusterrole") && o != "namespace/quorate-system" && !strings.HasPrefix(o, "priorityclass")
+	}) {
+		m.Errorf("left of Quorate's provider are %q", got)
+	}
 	m.install("kubeadm", clusterctl.InitOptions{})
 	m.kept("control-plane-kubeadm", upstreamService)
 	m.write()

@@ -10,8 +10,12 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -152,6 +156,7 @@ func TestMove(t *testing.T) {
 	t.Run("describe", func(t *testing.T) { testDescribe(t, a, cli) })
 	t.Run("move", func(t *testing.T) { testMove(t, a, b, cli) })
 	t.Run("etcd", func(t *testing.T) { testMoveEtcd(t, a, b, cli) })
+	t.Run("upgrade", func(t *testing.T) { testUpgrade(t, b, cli, repository) })
 }
 
 // testDescribe: `clusterctl describe cluster` shows control planes of all kinds, with their conditions, and their machines.
@@ -231,4 +236,47 @@ func testMoveEtcd(t *testing.T, a, b *cluster, cli clusterctl.Client) {
 	}
 	compare(t, b.state(t, apart), before)
 	b.owners(t, apart)
+}
+
+// testUpgrade: `clusterctl upgrade` plans and installs a newer version of all of Quorate's providers, and no object that they keep changes.
+func testUpgrade(t *testing.T, c *cluster, cli clusterctl.Client, repository string) {
+	const newer = "v0.1.8"
+	o := options{root: sources, out: repository, version: newer, image: "registry.example.com/manager"}
+	if err := o.write(); err != nil {
+		t.Fatal(err)
+	}
+	// What the newer version does not have any more: of it clusterctl deletes what is in a namespace.
+	ofBefore := metav1.ObjectMeta{Name: "quorate-of-before", Labels: map[string]string{"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/provider": "control-plane-quorate"}}
+	role, account := &rbacv1.ClusterRole{ObjectMeta: ofBefore}, &corev1.ServiceAccount{ObjectMeta: ofBefore}
+	account.Namespace = "quorate-system"
+	for _, object := range []client.Object{role, account} {
+		if err := c.client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := c.state(t, "default")
+	from := clusterctl.Kubeconfig{Path: c.kubeconfig}
+	plans, err := cli.PlanUpgrade(t.Context(), clusterctl.PlanUpgradeOptions{Kubeconfig: from})
+	if err != nil || len(plans) != 1 {
+		t.Fatalf("%d plans, %v", len(plans), err)
+	}
+	for _, p := range plans[0].Providers {
+		if want := map[bool]string{true: newer}[p.ProviderName == name]; p.NextVersion != want {
+			t.Errorf("%s goes from %s to %q, want %q", p.Name, p.Version, p.NextVersion, want)
+		}
+	}
+	if err := cli.ApplyUpgrade(t.Context(), clusterctl.ApplyUpgradeOptions{Kubeconfig: from, Contract: plans[0].Contract}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(account), account); !apierrors.IsNotFound(err) {
+		t.Errorf("a ServiceAccount of the version before: %v", err)
+	}
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
+		t.Errorf("a ClusterRole of the version before: %v", err)
+	}
+	images := c.kubectl(t, "get", "deployments", "--all-namespaces", "--output=jsonpath={.items[*].spec.template.spec.containers[*].image}")
+	if want := strings.TrimSpace(strings.Repeat("registry.example.com/manager:"+newer+" ", 3)); images != want {
+		t.Errorf("managers run %s, want %s", images, want)
+	}
+	compare(t, c.state(t, "default"), before)
 }
