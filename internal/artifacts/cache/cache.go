@@ -59,7 +59,7 @@ func (p Product) String() string { return p.Name + " " + p.Version }
 // A Phase says how far a product is.
 type Phase string
 
-// The phases of a product. Cached, Built and Failed are last ones.
+// The phases of a product. Cached, Built, Failed, Exported and Imported are last ones.
 const (
 	Checking Phase = "checking" // its checksums are compared
 	Cached   Phase = "cached"   // it was there
@@ -68,6 +68,11 @@ const (
 	Building Phase = "building" // Detail says what is being done
 	Built    Phase = "built"
 	Failed   Phase = "failed" // Ensure returns the error
+
+	Exporting Phase = "exporting" // Detail says which file
+	Exported  Phase = "exported"
+	Importing Phase = "importing" // Detail says which file
+	Imported  Phase = "imported"
 )
 
 // Progress tells that something happened to a product.
@@ -313,18 +318,30 @@ func (c *Cache) Have(p Product) bool {
 	return ok
 }
 
-// find returns the folder of p in root. Where the host's part is unknown, the one that was made last will do.
+// find returns the folder of p in root. Where the host's part is unknown, the one that was made last will do; where none was made on this
+// host, the one that was imported last.
 func find(root string, p Product) (string, bool) {
 	if p.HostErr != nil {
 		return newest(root, p)
 	}
 	folder := filepath.Join(root, p.Folder())
 	info, err := os.Stat(folder)
-	return folder, err == nil && info.IsDir()
+	if err == nil && info.IsDir() {
+		return folder, true
+	}
+	return last(root, p, func(folder string) bool {
+		m, err := readManifest(folder)
+		return err == nil && m.Imported
+	})
 }
 
 // newest returns the folder of p that was made last, on whatever host.
 func newest(root string, p Product) (string, bool) {
+	return last(root, p, func(string) bool { return true })
+}
+
+// last returns the folder of p that was made or imported last, of those that are accepted.
+func last(root string, p Product, accepted func(folder string) bool) (string, bool) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return "", false
@@ -335,9 +352,10 @@ func newest(root string, p Product) (string, bool) {
 		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), p.prefix()) {
 			continue
 		}
-		info, err := os.Stat(filepath.Join(root, entry.Name(), manifestFile))
-		if err == nil && (best == "" || info.ModTime().After(made)) {
-			best, made = filepath.Join(root, entry.Name()), info.ModTime()
+		folder := filepath.Join(root, entry.Name())
+		info, err := os.Stat(filepath.Join(folder, manifestFile))
+		if err == nil && accepted(folder) && (best == "" || info.ModTime().After(made)) {
+			best, made = folder, info.ModTime()
 		}
 	}
 	return best, best != ""

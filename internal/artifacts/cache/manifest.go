@@ -64,6 +64,8 @@ type manifest struct {
 	Inputs  Digest  `json:"inputs"`
 	Host    Digest  `json:"host"`
 	Entries []entry `json:"entries"` // in the order of their paths
+	// Imported says that it came in a bundle: it is taken for its inputs, whatever this host would make it with.
+	Imported bool `json:"imported,omitempty"`
 }
 
 // entry is one file, folder or link of a product.
@@ -153,7 +155,7 @@ func (m manifest) write(folder string) error {
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, manifestFile), append(text, '\n'), 0o644); err != nil {
+	if err := atomicfile.WriteCached(filepath.Join(folder, manifestFile), append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	return nil

@@ -86,7 +86,9 @@ func (c *Cache) superseded(wanted []Product, used []string) ([]string, error) {
 	var names []string
 	for _, entry := range entries {
 		name := entry.Name()
-		keep := func(p Product) bool { return p.isIn(name) }
+		keep := func(p Product) bool {
+			return p.isIn(name) || strings.HasPrefix(name, p.prefix()) && c.isImported(name)
+		}
 		if c.isProduct(name) && !slices.ContainsFunc(wanted, keep) && !standsIn(name, used) {
 			names = append(names, name)
 		}
@@ -106,6 +108,12 @@ func (p Product) isIn(name string) bool {
 func (c *Cache) isProduct(name string) bool {
 	m, err := readManifest(filepath.Join(c.root, name))
 	return err == nil && name == Product{Name: m.Product, Version: m.Version, Inputs: m.Inputs, Host: m.Host}.Folder()
+}
+
+// isImported tells whether a product came in a bundle.
+func (c *Cache) isImported(name string) bool {
+	m, err := readManifest(filepath.Join(c.root, name))
+	return err == nil && m.Imported
 }
 
 // standsIn tells whether one of the paths leads to a folder or through it. Only its name is compared: somebody may know
