@@ -70,7 +70,7 @@ packages: ## install the operating system's packages that machines need (Debian,
 	./hack/install-packages.sh
 
 .PHONY: demo
-demo: packages programs ## from nothing to a highly available control plane on this host (as root)
+demo: packages programs ## from nothing to a highly available control plane on this host (as root); QUORATE_BUNDLE names a bundle that spares the builds
 	./bin/quorate up
 
 .PHONY: test
@@ -140,7 +140,7 @@ docs-check: ## the commands of the documents: all of quorate and make are parsed
 	$(MAKE) e2e RUN=examples
 
 .PHONY: e2e
-e2e: packages programs ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, class, docs, down
+e2e: packages programs ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, class, docs, bundle, down
 	./bin/quorate artifacts build
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 

@@ -29,6 +29,8 @@ type Options struct {
 	Progress func(Progress) // may be nil; calls do not overlap
 	// Made are sets of earlier builds. Those of versions that are not pinned any more stay usable while they are there.
 	Made []Set
+	// Bundle is imported before anything that it may have is built; nil: there is none. Prebuilt comes before it.
+	Bundle *Bundle
 }
 
 // Progress tells that something happened to one product.
@@ -103,6 +105,9 @@ func Ensure(ctx context.Context, o Options, kubernetesVersion string) (*Set, err
 	}
 	m, err := newMaker(ctx, c, version)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.fromBundle(ctx, c, m.products()); err != nil {
 		return nil, err
 	}
 	if err := m.sources(ctx); err != nil {

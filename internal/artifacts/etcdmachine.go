@@ -48,6 +48,9 @@ func EnsureEtcd(ctx context.Context, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.fromBundle(ctx, c, append(m.etcdLeaves(), m.etcdMachine())); err != nil {
+		return nil, err
+	}
 	if err := m.ensure(ctx, m.etcdLeaves()); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,10 @@ func (m *maker) storeIfPossible(ctx context.Context, images []string) (string, e
 	if m.cache.Prebuilt() && !m.cache.Have(p) {
 		return "", nil
 	}
+	if p.HostErr != nil && !m.cache.Have(p) && len(images) > 0 {
+		// What the host lacks was needed for the images and containerd, and these are there: imported, or made when it had that.
+		p.Host, p.HostErr = cache.Sum(filepath.Base(filepath.Dir(images[0])), filepath.Base(m.folders["containerd"])), nil
+	}
 	folder, err := m.cache.Ensure(ctx, p)
 	if errors.Is(err, errNoStore) && !errors.Is(err, ErrDiskFull) && ctx.Err() == nil {
 		return "", nil

@@ -125,6 +125,10 @@ func TestBadInput(t *testing.T) {
 		{"down demo --all", command.ExitUsage, "NAME (demo) and --all exclude each other"},
 		{"artifacts frob", command.ExitUsage, `there is no "quorate artifacts frob"`},
 		{"artifacts build v1.0.0", command.ExitUsage, `VERSION is "v1.0.0"`},
+		{"artifacts export", command.ExitUsage, "--to is empty: a file or oci://REGISTRY/REPOSITORY:TAG would be accepted"},
+		{"artifacts export v1.0.0 --to x", command.ExitUsage, `VERSION is "v1.0.0"`},
+		{"artifacts import", command.ExitUsage, `"quorate artifacts import" needs FROM: one file, URL, oci://REGISTRY/REPOSITORY:TAG or - would be accepted`},
+		{"artifacts import a b", command.ExitUsage, "needs FROM: one"},
 		{"version x", command.ExitUsage, "takes no argument"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {

@@ -75,6 +75,7 @@ var lives = []struct {
 	{"inplace-kill", inplaceKill},
 	{"class", classes},
 	{"docs", documents},
+	{"bundle", bundled},
 }
 
 func TestE2E(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package artifact is `quorate artifacts`, what machines are made of, listed, built and pruned, and `quorate version`.
+// Package artifact is `quorate artifacts`, what machines are made of, listed, built, carried to other hosts and pruned, and `quorate version`.
 package artifact
 
 import (
@@ -29,10 +29,11 @@ func Command(i *command.Invocation) *cobra.Command { return (&app{i}).artifactsC
 func (a *app) artifactsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "artifacts",
-		Short: "List, build or remove what runs on machines and in the management plane",
+		Short: "List, build, export, import or remove what runs on machines and in the management plane",
 		Long: `Kubernetes, etcd, containerd and all else that runs on machines is built from pinned sources, once for each version of
 Kubernetes, and kept in a cache (~/.cache/quorate, or QUORATE_CACHE). 'quorate up' builds what is missing by itself.
-QUORATE_ARTIFACTS names a folder of prebuilt ones. 'quorate artifacts prune' removes what newer pins have superseded.`,
+QUORATE_ARTIFACTS names a folder of prebuilt ones. 'quorate artifacts export' and 'import' carry what was built to other hosts, which
+then need no Go. 'quorate artifacts prune' removes what newer pins have superseded.`,
 		Example: `  quorate artifacts list
   quorate artifacts build v1.36.3
   quorate artifacts prune    # what an older quorate built`,
@@ -44,7 +45,7 @@ QUORATE_ARTIFACTS names a folder of prebuilt ones. 'quorate artifacts prune' rem
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.artifactsListCommand(), a.artifactsBuildCommand(), a.artifactsPruneCommand())
+	cmd.AddCommand(a.artifactsListCommand(), a.artifactsBuildCommand(), a.exportCommand(), a.importCommand(), a.artifactsPruneCommand())
 	return cmd
 }
 
@@ -168,21 +169,11 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
 		Short: "Build what is missing for versions of Kubernetes; without one, for the newest",
 		Example: `  quorate artifacts build
   quorate artifacts build v1.36.3 v1.35.4`,
-		Args: func(_ *cobra.Command, args []string) error {
-			for _, v := range args {
-				if !slices.Contains(artifacts.Versions(), command.WithV(v)) {
-					return fmt.Errorf("VERSION is %q: %v would be accepted", v, artifacts.Versions())
-				}
-			}
-			return nil
-		},
+		Args:              pinnedVersions,
 		ValidArgsFunction: a.Complete(0, func(context.Context) []string { return artifacts.Versions() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				args = artifacts.Versions()[:1]
-			}
-			for _, v := range args {
-				if err := a.buildArtifacts(cmd.Context(), command.WithV(v)); err != nil {
+			for _, v := range orNewest(args) {
+				if err := a.buildArtifacts(cmd.Context(), v); err != nil {
 					return err
 				}
 			}
@@ -191,12 +182,36 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
 	}
 }
 
+// pinnedVersions accepts the versions of Kubernetes that can be built.
+func pinnedVersions(_ *cobra.Command, args []string) error {
+	for _, v := range args {
+		if !slices.Contains(artifacts.Versions(), command.WithV(v)) {
+			return fmt.Errorf("VERSION is %q: %v would be accepted", v, artifacts.Versions())
+		}
+	}
+	return nil
+}
+
+// orNewest returns versions as the pins write them, each once; the newest if there are none.
+func orNewest(args []string) []string {
+	if len(args) == 0 {
+		return artifacts.Versions()[:1]
+	}
+	var versions []string
+	for _, v := range args {
+		if v = command.WithV(v); !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+	}
+	return versions
+}
+
 func (a *app) buildArtifacts(ctx context.Context, version string) error {
 	s := a.NewScreen()
 	return command.Stage(s, "artifacts", func() (string, error) {
 		ticker := command.NewTicker(s)
 		defer ticker.Stop()
-		options := artifacts.Options{Prebuilt: a.Environment("QUORATE_ARTIFACTS"), Progress: ticker.Product}
+		options := artifacts.Options{Prebuilt: a.Environment("QUORATE_ARTIFACTS"), Bundle: a.Bundle(), Progress: ticker.Product}
 		begun := time.Now()
 		set, err := artifacts.Ensure(ctx, options, version)
 		if err != nil {

@@ -20,12 +20,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/sandbox"
 )
+
+// Bundle is what QUORATE_BUNDLE and QUORATE_BUNDLE_KEY name; nil: nothing.
+func (a *Invocation) Bundle() *artifacts.Bundle {
+	from := a.Environment("QUORATE_BUNDLE")
+	if from == "" {
+		return nil
+	}
+	return &artifacts.Bundle{From: from, KeyFile: a.Environment("QUORATE_BUNDLE_KEY")}
+}
 
 // LoadEnvironment reads the environment of --state.
 func (a *Invocation) LoadEnvironment() (embed.Environment, error) {

@@ -91,7 +91,7 @@ func (t *Ticker) Product(p artifacts.Progress) {
 	if p.Detail != "" {
 		line = append(line, screen.Span{Text: ": " + p.Detail, Colour: screen.Faint})
 	}
-	done := p.Phase == "cached" || p.Phase == "built" || p.Phase == "failed"
+	done := slices.Contains([]string{"cached", "built", "failed", "exported", "imported"}, string(p.Phase))
 	if p.Phase == "cached" || p.Phase == "checking" {
 		t.remove(p.Product + p.Version)
 		return

@@ -78,7 +78,7 @@ func (b *bringUp) waitForAll(ctx context.Context, c client.Client) error {
 // options are the environment's; what an existing one was made with is asked for again.
 func (u *up) options(nodeBinary string) embed.Options {
 	o := embed.Options{State: u.State, Network: u.prefix, NodeBinary: nodeBinary}
-	o.Artifacts.Prebuilt = u.Environment("QUORATE_ARTIFACTS")
+	o.Artifacts.Prebuilt, o.Artifacts.Bundle = u.Environment("QUORATE_ARTIFACTS"), u.Bundle()
 	if e, err := embed.Load(u.State); err == nil {
 		o.Kubernetes, o.Artifacts.Cache, o.Artifacts.Made = e.Kubernetes, e.Cache, embed.Made(u.State)
 		if o.Artifacts.Prebuilt == "" {

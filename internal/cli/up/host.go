@@ -41,7 +41,7 @@ func (u *up) lacks(ctx context.Context) []hostcheck.Lack {
 	}
 	for _, v := range append([]string{options.Kubernetes}, u.needed()...) {
 		missing, err := artifacts.Missing(ctx, options.Artifacts, v)
-		plan.Build = plan.Build || err != nil || len(missing) > 0
+		plan.Build = plan.Build || err != nil || len(missing) > 0 && options.Artifacts.Bundle == nil // an import looks for room itself
 	}
 	plan.Cache, _ = options.Artifacts.CacheFolder() // what is wrong with it is told when it is used
 	return hostcheck.Check(plan)
