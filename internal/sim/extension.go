@@ -61,6 +61,14 @@ func (w *World) isUnanswered(h *host) bool {
 // isBegunInPart: the update of a host was begun, and not in full. Making it whole begins nothing.
 func (h *host) isBegunInPart() bool { return h != nil && h.update != nil && h.update.unfinished }
 
+// carriedOut is a host that is updated in place, but for one whose update was begun in part, which serves; nil: there is none.
+func (w *World) carriedOut() *host {
+	if h := w.updating(nil); !h.isBegunInPart() {
+		return h
+	}
+	return nil
+}
+
 // addAnswer is what can be seen of what the extension says.
 func (w *World) addAnswer(m *plan.Machine, h *host) {
 	if !w.isForAnswer(h) {

@@ -102,8 +102,8 @@ func (w *World) staysWell(h *host) bool {
 
 // judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives.
 func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
-	updated := w.updating(nil)
-	if updated == nil || updated.update.unfinished { // that one serves
+	updated := w.carriedOut()
+	if updated == nil {
 		return
 	}
 	m := w.memberByID(s.Member)
