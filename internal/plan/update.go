@@ -62,9 +62,7 @@ func (s *state) cannotFinish(m *machine) string {
 		return "the API server does not answer: " + s.Cluster.Unreachable
 	case s.Etcd.Ours() && (!s.Etcd.Known || !s.Etcd.Agreed):
 		return "the members of etcd are not known, or do not agree"
-	case len(s.machines) == 1 || !s.Etcd.Ours():
-		return ""
-	case m.member != nil && !quorum.Has(markDown(s.lasting, m.member.ID)):
+	case len(s.machines) > 1 && m.member != nil && !quorum.Has(markDown(s.lasting, m.member.ID)):
 		return "without its voter the quorum would be lost: " + s.strength()
 	}
 	return ""
