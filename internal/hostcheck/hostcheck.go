@@ -110,7 +110,7 @@ func network(prefix netip.Prefix, bridge string) []Lack {
 	return []Lack{{
 		What: "the free address range " + prefix.String(),
 		Why:  what + ", and packets to machines would go there",
-		Fix:  "choose another range with --network, for example 10.213.0.0/16",
+		Fix:  "choose another range with --network, for example 10.213.0.0/16; an environment that nobody needs is removed by quorate down --state FOLDER",
 	}}
 }
 

@@ -134,6 +134,18 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
+// A range that a bridge of another environment uses is told with that environment.
+func TestLinkName(t *testing.T) {
+	for want, l := range map[string]linkName{
+		"eth0": {name: "eth0"},
+		"qrt-0a1b2c (quorate's environment in /var/lib/quorate)": {"qrt-0a1b2c", "quorate's environment in /var/lib/quorate"},
+	} {
+		if got := l.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestInUse(t *testing.T) {
 	what, err := InUse(netip.MustParsePrefix("127.0.0.0/8"), "")
 	if err != nil || !strings.Contains(what, "interface lo has the address 127.0.0.1") {

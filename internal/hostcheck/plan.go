@@ -27,41 +27,52 @@ func InUse(prefix netip.Prefix, own string) (string, error) {
 	return routeInto(prefix, own, names)
 }
 
+// linkName is how an interface is called.
+type linkName struct{ name, alias string }
+
+// String is its name, with what is told about it: a bridge of quorate tells which environment it belongs to.
+func (l linkName) String() string {
+	if l.alias == "" {
+		return l.name
+	}
+	return fmt.Sprintf("%s (%s)", l.name, l.alias)
+}
+
 // linkNames are the names of the host's interfaces by their numbers.
-func linkNames() (map[int]string, error) {
+func linkNames() (map[int]linkName, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("listing network interfaces: %w", err)
 	}
-	names := map[int]string{}
+	names := map[int]linkName{}
 	for _, link := range links {
-		names[link.Attrs().Index] = link.Attrs().Name
+		names[link.Attrs().Index] = linkName{link.Attrs().Name, link.Attrs().Alias}
 	}
 	return names, nil
 }
 
 // addressIn says which interface has an address of a range; see InUse.
-func addressIn(prefix netip.Prefix, own string, names map[int]string) (string, error) {
+func addressIn(prefix netip.Prefix, own string, names map[int]linkName) (string, error) {
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
 		return "", fmt.Errorf("listing addresses: %w", err)
 	}
 	for _, a := range addresses {
-		if name := names[a.LinkIndex]; name != own && overlaps(prefix, a.IPNet) {
-			return fmt.Sprintf("interface %s has the address %s", name, a.IPNet), nil
+		if link := names[a.LinkIndex]; link.name != own && overlaps(prefix, a.IPNet) {
+			return fmt.Sprintf("interface %s has the address %s", link, a.IPNet), nil
 		}
 	}
 	return "", nil
 }
 
 // routeInto says which route leads into a range; see InUse.
-func routeInto(prefix netip.Prefix, own string, names map[int]string) (string, error) {
+func routeInto(prefix netip.Prefix, own string, names map[int]linkName) (string, error) {
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
 		return "", fmt.Errorf("listing routes: %w", err)
 	}
 	for _, r := range routes {
-		if name := names[r.LinkIndex]; (name == "" || name != own) && overlaps(prefix, r.Dst) {
+		if link := names[r.LinkIndex]; (link.name == "" || link.name != own) && overlaps(prefix, r.Dst) {
 			return fmt.Sprintf("there is a route to %s", r.Dst), nil
 		}
 	}

@@ -47,7 +47,23 @@ func (h *Host) bridge() (netlink.Link, error) {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return nil, fmt.Errorf("setting the bridge %s up: %w", h.BridgeName(), err)
 	}
+	if err := netlink.LinkSetAlias(link, h.alias()); err != nil {
+		return nil, fmt.Errorf("saying on the bridge %s whose it is: %w", h.BridgeName(), err)
+	}
 	return link, letThrough(h.BridgeName())
+}
+
+// aliasLimit is the longest alias of a network interface (IFALIASZ of if_link.h, less its end).
+const aliasLimit = 255
+
+// alias tells on the bridge whose it is: a person who meets it can take the environment down, and a range that is in
+// use is told with it.
+func (h *Host) alias() string {
+	alias := "quorate's environment in " + h.state
+	if len(alias) > aliasLimit {
+		return "an environment of quorate"
+	}
+	return alias
 }
 
 func (h *Host) makeBridge() (netlink.Link, error) {
@@ -99,6 +115,9 @@ func linkName(index int) string {
 	link, err := netlink.LinkByIndex(index)
 	if err != nil {
 		return fmt.Sprintf("number %d", index)
+	}
+	if alias := link.Attrs().Alias; alias != "" {
+		return fmt.Sprintf("%s (%s)", link.Attrs().Name, alias)
 	}
 	return link.Attrs().Name
 }

@@ -506,7 +506,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = other.EnsureNetwork(t.Context())
-	if err == nil || !strings.Contains(err.Error(), h.BridgeName()) || !strings.Contains(err.Error(), testNetwork.String()) {
+	if err == nil || !strings.Contains(err.Error(), h.BridgeName()+" (quorate's environment in "+h.state+")") || !strings.Contains(err.Error(), testNetwork.String()) {
 		t.Errorf("a range in use: %v", err)
 	}
 }

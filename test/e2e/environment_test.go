@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/hostcheck"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/manager"
 )
@@ -58,8 +60,27 @@ func newEnvironment(t *testing.T) *environment {
 			t.Error(err)
 		}
 	})
-	// Environments that run at the same time must not share a network.
-	return &environment{state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), "172.29.0.0/16"), binary: binary}
+	return &environment{state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), freeNetwork(t)), binary: binary}
+}
+
+// freeNetwork is the first of some ranges that nothing on this host uses. Environments that run at the same time must not
+// share one, and what an interrupted run left must not fail the next.
+func freeNetwork(t *testing.T) string {
+	t.Helper()
+	var users []string
+	for third := 29; third > 19; third-- {
+		network := fmt.Sprintf("172.%d.0.0/16", third)
+		user, err := hostcheck.InUse(netip.MustParsePrefix(network), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user == "" {
+			return network
+		}
+		users = append(users, user)
+	}
+	t.Fatalf("no network is free: %s", strings.Join(users, "; "))
+	return ""
 }
 
 // quorate runs the command line and returns its standard output; a failure ends the test.
