@@ -175,9 +175,9 @@ func (w *world) components() []plan.Component {
 	return all
 }
 
-// updated ends an update in place: what runs on the machine is back. With the first one what the whole cluster has once was updated as well.
+// updated ends an update in place: what runs on the machine is back. With the last one kubeadm updates the add-ons as well, and not before.
 func (w *world) updated(m *plan.Machine) {
-	if !slices.ContainsFunc(w.o.Machines, func(o plan.Machine) bool { return !o.Deleting && o.Outdated == "" }) {
+	if !slices.ContainsFunc(w.o.Machines, func(o plan.Machine) bool { return o.Name != m.Name && o.Outdated != "" }) {
 		w.o.Cluster.Chores = slices.DeleteFunc(w.o.Cluster.Chores, func(c plan.Chore) bool { return c.FromSpec && c.Due == plan.DueRest })
 	}
 	m.Update = plan.Update{State: plan.UpdateDone, Message: "verified"}

@@ -253,7 +253,7 @@ func checkLeave(o Observed, gone Member) error {
 	if gone.Health == Unhealthy || on.isReleased() {
 		return nil // the quorum only gains by it
 	}
-	if name := beingUpdated(o, gone.Machine); name != "" {
+	if name := carriedOut(o, gone.Machine); name != "" {
 		return fmt.Errorf("%s is updated in place: member %s may live, and stays meanwhile", name, gone.ID)
 	}
 	if alive, all := worst(o, gone.ID, ""); 2*alive <= all {

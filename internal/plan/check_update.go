@@ -164,17 +164,29 @@ func beingUpdated(o Observed, but string) string {
 
 // checkNobodyUpdated: nobody joins while a machine is updated in place, but where the beginning cannot be made whole before others are repaired.
 func checkNobodyUpdated(o Observed) error {
-	for _, m := range o.Machines {
-		waits := m.Update.Unfinished && checkFinish(o, m) != nil
-		if m.isUpdating() && !waits {
-			return fmt.Errorf("%s is updated in place: no member may be added", m.Name)
-		}
+	if name := carriedOut(o, ""); name != "" {
+		return fmt.Errorf("%s is updated in place: no member may be added", name)
 	}
 	return nil
 }
 
-// checkOnly: with the policy Only no machine goes but of more than are wanted.
+// carriedOut names another machine whose update is carried out, or may be at any moment: all that are updated but those whose beginning is cut off and
+// cannot be made whole before others are repaired. They serve meanwhile. Empty: there is none.
+func carriedOut(o Observed, but string) string {
+	for _, m := range o.Machines {
+		waits := m.Update.Unfinished && checkFinish(o, m) != nil
+		if m.Name != but && m.isUpdating() && !waits {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// checkOnly: with the policy Only no machine goes but of more than are wanted, and those on which nothing was begun.
 func checkOnly(o Observed, gone Machine) error {
+	if gone.isHeld() {
+		return nil
+	}
 	staying := 0
 	for _, m := range o.Machines {
 		if !m.Deleting {

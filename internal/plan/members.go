@@ -323,7 +323,7 @@ func (s *state) cannotSpare(m *Member) string {
 	if lost {
 		return ""
 	}
-	if o := s.updating(); o != nil && o.Name != m.Machine {
+	if o := s.carriedOut(); o != nil && o.Name != m.Machine {
 		return "holds a voter that may live, which stays while " + o.Name + " is updated in place"
 	}
 	if on := s.those(func(o *machine) bool { return o.standing == joining && !o.isHeld() && o.Name != m.Machine }); len(on) > 0 {

@@ -140,16 +140,22 @@ func (w *World) cutOff(h *host) {
 // tryByExtension has the extension carry out an update.
 func (w *World) tryByExtension(h *host) {
 	u := h.update
-	_, u.voters = w.voters()
+	if u.voters == 0 { // not with another try, of which nobody decides: others may have come meanwhile
+		_, u.voters = w.voters()
+	}
 	u.down = w.now.Add(w.span(40 * time.Second))
 	u.up = u.down.Add(w.span(25 * time.Second))
 	u.ends = u.up.Add(w.span(20 * time.Second))
 	u.gaveUp = w.now.Add(updateGivesUp)
 }
 
+// mostTries is how often an extension is asked again before the world goes on without: what does not succeed by then never will.
+const mostTries = 20
+
 // askedAgain: the extension has failed, and is called once more.
 func (w *World) askedAgain(h *host) {
 	u := h.update
+	u.tries++
 	w.tell("the extension fails with %s, and is asked again", h.name)
 	w.upset()
 	if u.isAway {

@@ -61,7 +61,6 @@ func (s *Setup) drawInPlace(seed int64) {
 // An inPlace is the update of a host in place.
 type inPlace struct {
 	spec    int       // that it shall be of
-	first   bool      // the addons are updated with it
 	voters  int       // how many there were when it began
 	down    time.Time // when its member and its API server stop; zero: they do not, or did
 	up      time.Time // when they are back; zero: they are, or were never away
@@ -76,6 +75,7 @@ type inPlace struct {
 	failure string    // why it failed; empty: it did not
 
 	byExtension bool // a Runtime Extension of somebody else carries it out
+	tries       int  // how often an extension was asked again
 	unfinished  bool // it was begun, and not in full: nobody carries it out
 	written     bool // and objects of the host say already what it shall be
 }
@@ -89,18 +89,17 @@ func (h *host) isAway() bool { return h.isUpdating() && h.update.isAway }
 // hasFailedUpdate: a host's update failed, and nobody has seen to that.
 func (h *host) hasFailedUpdate() bool { return h.update != nil && h.update.failure != "" }
 
-// beginUpdate begins the update of a host to the spec that the controller saw, unless one is there. first: what the whole cluster has once is updated with it.
-func (w *World) beginUpdate(h *host, first bool) {
+// beginUpdate begins the update of a host to the spec that the controller saw, unless one is there.
+func (w *World) beginUpdate(h *host) {
 	if h.update != nil {
 		return
 	}
 	w.restartUpdate(h, w.saw)
-	h.update.first = first
 }
 
 // restartUpdate begins an update, or begins it again.
 func (w *World) restartUpdate(h *host, spec int) {
-	u := &inPlace{spec: spec, first: h.hasFailedUpdate() && h.update.first, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0, gaveUp: w.now.Add(updateGivesUp)}
+	u := &inPlace{spec: spec, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0, gaveUp: w.now.Add(updateGivesUp)}
 	_, u.voters = w.voters()
 	h.update = u
 	if w.rand.Intn(15) == 0 && !w.setup.Faultless {
@@ -114,7 +113,7 @@ func (w *World) restartUpdate(h *host, spec int) {
 
 // updateMoments are when something may happen to a host's update by itself.
 func (h *host) updateMoments(at func(time.Time)) {
-	if u := h.update; h.isUpdating() {
+	if u := h.update; h.isUpdating() && u.tries <= mostTries {
 		at(u.down)
 		at(u.up)
 		at(u.ends)
@@ -127,7 +126,7 @@ func (h *host) updateMoments(at func(time.Time)) {
 func (w *World) progressUpdate(h *host) {
 	u := h.update
 	switch {
-	case !h.isUpdating() || u.unfinished:
+	case !h.isUpdating() || u.unfinished || u.tries > mostTries:
 	case !w.now.Before(u.gaveUp) && u.byExtension:
 		if h.alive() {
 			w.askedAgain(h)
@@ -171,12 +170,18 @@ func (w *World) verify(h *host) {
 		w.failUpdate(h, "the new version does not come up, and the node was put back")
 	case serves:
 		u.done = true
-		if u.first {
-			w.addons = u.spec
-		}
+		w.followAddons(h)
 		w.tell("%s was updated", h.name)
 	case !w.now.Before(u.ends.Add(verifyGivesUp)):
 		w.failUpdate(h, "the API server does not come up, and the node was put back")
+	}
+}
+
+// followAddons: kubeadm updates the addons with a host, unless another one is of another version.
+func (w *World) followAddons(updated *host) {
+	spec := updated.update.spec
+	if !slices.ContainsFunc(w.hosts, func(h *host) bool { return h != updated && h.spec != spec }) {
+		w.addons = spec
 	}
 }
 
@@ -204,7 +209,7 @@ func (w *World) actOnUpdate(h *host, s plan.Step) {
 		w.beginByExtension(h)
 	case s.Verb == plan.UpdateInPlace:
 		w.takePlace(s, h)
-		w.beginUpdate(h, s.First)
+		w.beginUpdate(h)
 	case h.update == nil:
 	case s.Verb == plan.RecordUpdate && h.update.done:
 		h.spec, h.dropped, h.update = h.update.spec, h.update.spec != w.spec, nil

@@ -76,15 +76,20 @@ func (w *World) judgeUpdateAround(s plan.Step) {
 
 // judgeUpdateCompany: none comes, goes or ails, and the quorum is the others'.
 func (w *World) judgeUpdateCompany(h *host, s plan.Step) {
+	seen := 0
 	for _, o := range w.hosts {
-		if unseen := !o.hidden.IsZero() && o.member == nil; !unseen && !w.staysWell(o) {
+		if !o.hidden.IsZero() && o.member == nil {
+			continue
+		}
+		seen++
+		if !w.staysWell(o) {
 			w.blame("%s, and %s is not well", s, o.name)
 		}
 	}
-	if w.setup.External {
+	if w.setup.External || seen == 1 {
 		return
 	}
-	if w.hasLearner() || len(w.members) != len(w.hosts) {
+	if w.hasLearner() || len(w.members) != seen {
 		w.blame("%s, and a member comes or belongs to no machine", s)
 	}
 	if staying, all := w.ballot(h.member); staying <= (all+1)/2 {
@@ -129,7 +134,7 @@ func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 func (w *World) judgeKept(gone *host, s plan.Step) {
 	staying := w.count(w.isStaying)
 	switch {
-	case staying > w.replicas:
+	case staying > w.replicas, gone.held:
 	case w.setup.InPlace == plan.InPlaceOnly:
 		w.blame("%s, and the policy is Only", s)
 	case gone.marked == "" && gone.spec != w.spec && !w.isReplaced(gone):

@@ -24,7 +24,9 @@ var personalDecisions = []personalDecision{
 	// The user asks for what cannot be.
 	{[]string{"EvenReplicas"}, func(w *World, _ string) bool { return !w.setup.External && w.replicas%2 == 0 }},
 	// Nothing ever came up, and what there was recorded of it is lost.
-	{[]string{"ClusterUnseen"}, func(w *World, said string) bool { return w.isNamed(said, (*host).broken) }},
+	{[]string{"ClusterUnseen"}, func(w *World, said string) bool {
+		return w.isNamed(said, func(h *host) bool { return h.broken() || h.held })
+	}},
 	// Something is broken, and nobody has marked it: it may be repaired where it stands.
 	{nil, func(w *World, said string) bool { return w.isNamed(said, w.isUnmarked) }},
 	// An operator keeps etcd, and without the machine that is to go no more than half would be there to stay and work.
