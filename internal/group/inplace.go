@@ -164,6 +164,7 @@ func (t *Turn) recordUpdate(ctx context.Context, step plan.Step) error {
 	}
 	t.Replace(after)
 	t.Memory.Writes.ExpectMachine(after)
+	t.Memory.Files = FilesSeen{} // with the last machine kubeadm has updated the add-ons
 	return t.markRecorded(ctx, u)
 }
 

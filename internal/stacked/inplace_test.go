@@ -161,6 +161,21 @@ func (w *world) restartComponents(machine string) {
 	}
 }
 
+// TestAddonsAfterUpdate: what kubeadm has updated with the last machine is not written once more because it was looked at before.
+func TestAddonsAfterUpdate(t *testing.T) {
+	w := grown(t, 1)
+	w.addons = "kube-proxy is v1.36.3, v1.37.0 wanted"
+	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))
+	w.step()
+	w.underway()
+	w.addons = ""
+	w.endUpgrade(w.underway(), upgradev1.Done)
+	seen := w.step()
+	if seen.Reason != "AsWanted" || w.wroteAddons {
+		t.Errorf("%+v, written: %v", seen, w.wroteAddons)
+	}
+}
+
 // TestRecord: afterwards the objects of a machine say what is wanted, whatever of it was changed in place.
 func TestRecord(t *testing.T) {
 	w := grown(t, 1)

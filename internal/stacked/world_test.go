@@ -45,7 +45,8 @@ import (
 type world struct {
 	dropped        []string // bootstrap tokens, by their IDs
 	failDrop       error    // what removing them ends with
-	config, addons string   // in what kubeadm's files in the cluster are behind
+	wroteAddons    bool
+	config, addons string // in what kubeadm's files in the cluster are behind
 	// permissions are missing, and unusable and refused are what only a person can mend of kubeadm's files.
 	permissions, unusable, refused string
 	// forwarded: etcd is reached by port-forwards alone, which are forbidden without the permissions.
@@ -218,7 +219,7 @@ func (w *world) Write(_ context.Context, _ *clusterv1.Cluster, _ kubeadm.Wanted,
 	case group.ChoreKubeadmConfig:
 		w.config = ""
 	case group.ChoreAddons:
-		w.addons = ""
+		w.addons, w.wroteAddons = "", true
 	}
 	return nil
 }
