@@ -73,7 +73,7 @@ func routeInto(prefix netip.Prefix, own string, names map[int]linkName) (string,
 	}
 	for _, r := range routes {
 		if link := names[r.LinkIndex]; (link.name == "" || link.name != own) && overlaps(prefix, r.Dst) {
-			return fmt.Sprintf("there is a route to %s", r.Dst), nil
+			return fmt.Sprintf("there is a route to %s by interface %s", r.Dst, link), nil
 		}
 	}
 	return "", nil

@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/quorate/quorate/internal/hostcheck"
 )
 
 // EnsureNetwork makes the bridge with its address, for those who need it before there is a machine.
@@ -67,8 +69,11 @@ func (h *Host) alias() string {
 }
 
 func (h *Host) makeBridge() (netlink.Link, error) {
-	if err := h.checkFree(); err != nil {
+	switch user, err := hostcheck.InUse(h.network, h.BridgeName()); {
+	case err != nil:
 		return nil, err
+	case user != "":
+		return nil, fmt.Errorf("address range %s is in use: %s; choose another range with --network", h.network, user)
 	}
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = h.BridgeName()
@@ -78,48 +83,6 @@ func (h *Host) makeBridge() (netlink.Link, error) {
 		return nil, fmt.Errorf("making it: %w", err)
 	}
 	return netlink.LinkByName(h.BridgeName())
-}
-
-// freeRangeAdvice is what to do about a range of addresses that is in use.
-const freeRangeAdvice = "choose another range with --network"
-
-// checkFree says which interface or route of the host has addresses of the network already.
-func (h *Host) checkFree() error {
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
-	if err != nil {
-		return fmt.Errorf("listing the host's addresses: %w", err)
-	}
-	for _, a := range addresses {
-		if p := prefix(a.IPNet); p.IsValid() && p.Overlaps(h.network) {
-			return fmt.Errorf("address range %s is in use: interface %s has %s; %s", h.network, linkName(a.LinkIndex), a.IPNet, freeRangeAdvice)
-		}
-	}
-	return h.checkRoutes()
-}
-
-// checkRoutes says which route of the host leads into the network already.
-func (h *Host) checkRoutes() error {
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
-	if err != nil {
-		return fmt.Errorf("listing the host's routes: %w", err)
-	}
-	for _, r := range routes {
-		if p := prefix(r.Dst); p.IsValid() && p.Bits() > 0 && p.Overlaps(h.network) {
-			return fmt.Errorf("address range %s is in use: a route to %s leads to interface %s; %s", h.network, r.Dst, linkName(r.LinkIndex), freeRangeAdvice)
-		}
-	}
-	return nil
-}
-
-func linkName(index int) string {
-	link, err := netlink.LinkByIndex(index)
-	if err != nil {
-		return fmt.Sprintf("number %d", index)
-	}
-	if alias := link.Attrs().Alias; alias != "" {
-		return fmt.Sprintf("%s (%s)", link.Attrs().Name, alias)
-	}
-	return link.Attrs().Name
 }
 
 func isNotFound(err error) bool {
