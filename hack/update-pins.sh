@@ -8,6 +8,9 @@ cd "$(dirname "$0")/../artifacts"
 kubernetes='v1.36.3 v1.35.4'
 kubernetes_commands='kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubeadm kubectl'
 etcd=v3.6.16 etcd35=v3.5.35 etcdadm=v0.1.5 containerd=v2.4.2 cni=v1.9.1 coredns=v1.14.7 clusterapi=v1.14.2
+helm=v4.2.4 certmanager=v1.21.2
+# With which Cluster API renders the manifests of its releases.
+kustomize=v5.7.0
 # One Go version for all, the highest that any of them asks for: what is built must not depend on which go is in PATH more
 # than it has to. containerd asks for it.
 go=1.26.6
@@ -99,12 +102,36 @@ pin_coredns() {
   pin coredns
 }
 
-# Only files are taken from Cluster API's module, so its own requirements are not resolved.
+# Cluster API replaces the module of its API types with a folder that its module zip does not hold; the published module has them.
 pin_cluster-api() {
+  local module=sigs.k8s.io/cluster-api
   begin
-  go mod edit -require "sigs.k8s.io/cluster-api@$clusterapi"
-  go mod download "sigs.k8s.io/cluster-api@$clusterapi"
-  keep cluster-api
+  go mod edit -require "$module@$clusterapi" -require "$module/api@$clusterapi"
+  tools "cluster-api@$clusterapi" $module/core $module/bootstrap/kubeadm $module/controlplane/kubeadm $module/cmd/clusterctl
+  tools "kustomize@$kustomize" sigs.k8s.io/kustomize/kustomize/v5
+  pin cluster-api
+}
+
+pin_helm() {
+  begin
+  tools "helm@$helm" helm.sh/helm/v4/cmd/helm
+  pin helm
+}
+
+# cert-manager's programs are modules that the proxy does not have. Those of artifacts/cert-manager stand in for them; in a module
+# below cert-manager's they may import its internal packages.
+pin_cert-manager() {
+  local module=github.com/cert-manager/cert-manager source
+  begin
+  printf 'module %s/quorate\n\ngo %s\n' $module "$go" >go.mod
+  for source in "$artifacts"/cert-manager/*/main.go.txt; do
+    source=$(basename "$(dirname "$source")")
+    mkdir "$source"
+    cp "$artifacts/cert-manager/$source/main.go.txt" "$source/main.go"
+    go mod edit -tool "$module/quorate/$source"
+  done
+  go mod edit -require "$module@$certmanager"
+  pin cert-manager
 }
 
 artifacts=$PWD
@@ -112,7 +139,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 components=("$@")
 if [ ${#components[@]} = 0 ]; then
-  components=(etcd etcd-3.5 etcdadm containerd cni coredns cluster-api)
+  components=(etcd etcd-3.5 etcdadm containerd cni coredns cluster-api helm cert-manager)
   for version in $kubernetes; do components+=("kubernetes-$version"); done
 fi
 for component in "${components[@]}"; do

@@ -1,6 +1,6 @@
 // Package artifacts makes everything that runs on a machine and in the management plane, from pinned sources, and keeps it
 // in a cache: Kubernetes, etcd, containerd, CNI plugins, CoreDNS, a pause program, container images of them under the names
-// that kubeadm expects, and the manifests of Cluster API.
+// that kubeadm expects, the manifests of Cluster API, and the providers that make a cluster a management cluster.
 //
 // It knows how each of these is built and laid out. It does not know what a machine or a management plane does with
 // them. The pins are in the package artifacts at the root of the module; the cache is the package cache below.
@@ -158,14 +158,15 @@ func pinned(version string) bool { return slices.Contains(Versions(), version) }
 // maker makes the products of one version of Kubernetes.
 type maker struct {
 	cache   *cache.Cache
+	tools   toolchain
 	version string
 	built   map[string]cache.Product // the leaves, by name
 	folders map[string]string        // of the leaves, by name, once they are ensured
 }
 
 func newMaker(ctx context.Context, c *cache.Cache, version string) (*maker, error) {
-	m := &maker{cache: c, version: version, built: map[string]cache.Product{}, folders: map[string]string{}}
 	tools := findToolchain(ctx)
+	m := &maker{cache: c, tools: tools, version: version, built: map[string]cache.Product{}, folders: map[string]string{}}
 	for _, component := range components(version) {
 		product, err := component.product(tools)
 		if err != nil {

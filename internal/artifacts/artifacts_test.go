@@ -191,6 +191,9 @@ func (m *maker) fill(t *testing.T) {
 			if renamed, ok := c.rename[file]; ok {
 				file = renamed
 			}
+			if named, ok := c.names[tool[0]]; ok {
+				file = named
+			}
 			script(t, filepath.Join(folder, file), "echo this is "+file)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/internal/artifacts/cache"
 )
 
-// Export writes a bundle of all that `quorate artifacts build` makes for versions of Kubernetes, and returns its size. To is a file, which is
+// Export writes a bundle of all that `quorate artifacts build` makes for versions of Kubernetes, and of what EnsureProviders has made, and returns its size. To is a file, which is
 // replaced when all of it is written, or oci://REGISTRY/REPOSITORY:TAG. KeyFile has the private key that signs it, in PEM; empty: it is not
 // signed. Nothing is built: what is missing is an error.
 func Export(ctx context.Context, o Options, versions []string, to, keyFile string) (cache.Bytes, error) {
@@ -31,6 +31,15 @@ func Export(ctx context.Context, o Options, versions []string, to, keyFile strin
 	}
 	if export.Products, err = bundled(ctx, c, versions); err != nil {
 		return 0, err
+	}
+	optional, err := providers(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range optional {
+		if c.Have(p) {
+			export.Products = append(export.Products, p)
+		}
 	}
 	write := func(w io.Writer) error { return c.Export(ctx, w, export) }
 	if kind == registryScheme {
@@ -79,6 +88,16 @@ func bundled(ctx context.Context, c *cache.Cache, versions []string) ([]cache.Pr
 	return products, nil
 }
 
+// importable returns the products that bundles may have.
+func importable(ctx context.Context, c *cache.Cache) ([]cache.Product, error) {
+	products, err := bundled(ctx, c, Versions())
+	if err != nil {
+		return nil, err
+	}
+	optional, err := providers(ctx, c)
+	return append(products, optional...), err
+}
+
 // ImportBundle takes from a bundle what is not in the cache, and returns the names of the folders that are new there. Only products of the pins
 // of this program are accepted, for this host's platform; all is compared with checksums. The error may come with what was imported
 // before it.
@@ -94,7 +113,7 @@ func ImportBundle(ctx context.Context, o Options, b Bundle) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if accepted.Known, err = bundled(ctx, c, Versions()); err != nil {
+	if accepted.Known, err = importable(ctx, c); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

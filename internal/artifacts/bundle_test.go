@@ -38,6 +38,13 @@ func builtCache(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
+	makeSmall(t, c, products)
+	return o
+}
+
+// makeSmall puts products into a cache, each as one small file.
+func makeSmall(t *testing.T, c *cache.Cache, products []cache.Product) {
+	t.Helper()
 	for _, p := range products {
 		p.HostErr, p.Needs = nil, nil
 		p.Build = func(_ context.Context, w cache.Workplace) error {
@@ -47,7 +54,6 @@ func builtCache(t *testing.T) Options {
 			t.Fatal(err)
 		}
 	}
-	return o
 }
 
 // keys are the files of a new pair.

@@ -3,6 +3,7 @@ package artifacts
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ type component struct {
 	folder  string                                 // of the pins
 	module  string                                 // whose version is the component's
 	rename  map[string]string                      // programs that upstream calls otherwise than Go does
+	names   map[string]string                      // names of all programs by package, where Go gives two of them the same one
 	stamp   func(version string) map[string]string // variables that say the version, to be set by the linker
 	size    uint64                                 // bytes of the programs, roughly
 	compile uint64                                 // bytes that Go's caches grow by, roughly, when they are empty
@@ -36,6 +38,9 @@ func components(kubernetes string) []component {
 		{name: "containerd", folder: "containerd", module: "github.com/containerd/containerd/v2", stamp: containerdStamp, size: 80 * mib, compile: 700 * mib},
 		{name: "cni", folder: "cni", module: "github.com/containernetworking/plugins", stamp: pluginsStamp, size: 20 * mib, compile: 100 * mib},
 		{name: "coredns", folder: "coredns", module: "github.com/coredns/coredns", size: 80 * mib, compile: 1200 * mib},
+		{name: clusterAPIPrograms, folder: "cluster-api", module: clusterAPIModule, names: clusterAPINames, stamp: clusterAPIStamp, size: 350 * mib, compile: 1500 * mib},
+		{name: "cert-manager", folder: "cert-manager", module: certManagerModule, stamp: certManagerStamp, size: 200 * mib, compile: 800 * mib},
+		{name: "helm", folder: "helm", module: "helm.sh/helm/v4", stamp: helmStamp, size: 80 * mib, compile: 800 * mib},
 	}
 }
 
@@ -49,6 +54,22 @@ func kubernetesStamp(version string) map[string]string {
 		variables + "gitTreeState":                "clean",
 		"k8s.io/client-go/pkg/version.gitVersion": version,
 	}
+}
+
+func clusterAPIStamp(version string) map[string]string {
+	const variables = clusterAPIModule + "/version."
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	return map[string]string{
+		variables + "gitVersion": version, variables + "gitMajor": parts[0], variables + "gitMinor": parts[1], variables + "gitTreeState": "clean",
+	}
+}
+
+func certManagerStamp(version string) map[string]string {
+	return map[string]string{certManagerModule + "/pkg/util.AppVersion": version}
+}
+
+func helmStamp(version string) map[string]string {
+	return map[string]string{"helm.sh/helm/v4/internal/version.version": version}
 }
 
 func containerdStamp(version string) map[string]string {
@@ -76,10 +97,13 @@ func (c component) product(tools toolchain) (cache.Product, error) {
 	}
 	return cache.Product{
 		Name: c.name, Version: version,
-		Inputs: cache.Sum("component", recipe, p.mod, p.sum, flags, fmt.Sprint(c.rename)),
+		Inputs: c.inputs(p, flags),
 		Host:   tools.digest, HostErr: tools.err,
 		Needs: needs,
 		Build: func(ctx context.Context, w cache.Workplace) error {
+			if len(c.names) > 0 {
+				return buildNamed(ctx, tools, w, p, flags, c.names)
+			}
 			if err := buildPrograms(ctx, tools, w, p, flags); err != nil {
 				return err
 			}
@@ -91,6 +115,15 @@ func (c component) product(tools toolchain) (cache.Product, error) {
 			return nil
 		},
 	}, nil
+}
+
+// inputs is the digest of all that decides what the programs are, but the toolchain.
+func (c component) inputs(p pin, flags string) cache.Digest {
+	parts := []string{"component", recipe, p.mod, p.sum, flags, fmt.Sprint(c.rename)}
+	if len(c.names) > 0 {
+		parts = append(parts, fmt.Sprint(c.names))
+	}
+	return p.digest(parts...)
 }
 
 // linkerFlags leave out symbols and debugging data, and put in the version.
@@ -129,9 +162,33 @@ func buildPrograms(ctx context.Context, tools toolchain, w cache.Workplace, p pi
 	return nil
 }
 
+// buildNamed builds the tools of a pinned module one after the other, each to the file that names has for it.
+func buildNamed(ctx context.Context, tools toolchain, w cache.Workplace, p pin, flags string, names map[string]string) error {
+	if err := writeModule(w.Work, p); err != nil {
+		return err
+	}
+	for _, tool := range p.directives("tool") {
+		name, known := names[tool[0]]
+		if !known {
+			return fmt.Errorf("the program %s has no name: add it", tool[0])
+		}
+		arguments := []string{"build", "-v", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(w.Out, name), tool[0]}
+		if _, err := tools.run(ctx, w.Work, narrate(w.Report), arguments...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func writeModule(folder string, p pin) error {
-	for name, text := range map[string]string{"go.mod": p.mod, "go.sum": p.sum} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+	files := map[string]string{"go.mod": p.mod, "go.sum": p.sum}
+	maps.Copy(files, p.sources)
+	for name, text := range files {
+		file := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("writing the pins: %w", err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return fmt.Errorf("writing the pins: %w", err)
 		}
 	}

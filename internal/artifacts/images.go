@@ -126,12 +126,8 @@ func (c content) otherNames(name string) ([]string, error) {
 
 // imageNames asks kubeadm for the images of a version.
 func imageNames(ctx context.Context, kubeadm, version string) ([]string, error) {
-	output, err := exec.CommandContext(ctx, kubeadm, "config", "images", "list", "--kubernetes-version", version).Output()
+	output, err := outputOf(exec.CommandContext(ctx, kubeadm, "config", "images", "list", "--kubernetes-version", version))
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s", err, exit.Stderr)
-		}
 		return nil, fmt.Errorf("asking kubeadm for the names of images: %w", err)
 	}
 	names := strings.Fields(string(output))
@@ -144,6 +140,16 @@ func imageNames(ctx context.Context, kubeadm, version string) ([]string, error) 
 		return nil, fmt.Errorf("asking kubeadm for the names of images: want %d of them, it lists %d: %s", len(contents), len(names), strings.Join(names, " "))
 	}
 	return names, nil
+}
+
+// outputOf runs a program and returns what it prints; the error has what it says.
+func outputOf(cmd *exec.Cmd) ([]byte, error) {
+	output, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, tailOf(string(exit.Stderr)))
+	}
+	return output, err
 }
 
 // baseName returns the last part of an image's name, without the tag. It is an error if nothing is known of that image.

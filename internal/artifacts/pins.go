@@ -11,6 +11,7 @@ import (
 	"github.com/blang/semver/v4"
 
 	pins "github.com/quorate/quorate/artifacts"
+	"github.com/quorate/quorate/internal/artifacts/cache"
 )
 
 const kubernetesPrefix = "kubernetes-"
@@ -36,9 +37,10 @@ func Versions() []string {
 	return versions
 }
 
-// pin is a go.mod and its go.sum.
+// pin is a go.mod, its go.sum, and the programs of our own in that module.
 type pin struct {
 	mod, sum string
+	sources  map[string]string // by their paths in the module; nil: there are none
 }
 
 func readPin(folder string) (pin, error) {
@@ -50,7 +52,34 @@ func readPin(folder string) (pin, error) {
 	if err != nil {
 		return pin{}, fmt.Errorf("reading the pins of %s: %w", folder, err)
 	}
-	return pin{mod: string(mod), sum: string(sum)}, nil
+	sources, err := readSources(folder)
+	return pin{mod: string(mod), sum: string(sum), sources: sources}, err
+}
+
+// readSources returns what lies below a folder as PROGRAM/main.go.txt, as PROGRAM/main.go.
+func readSources(folder string) (map[string]string, error) {
+	files, err := fs.Glob(pins.Pins, path.Join(folder, "*", "main.go.txt"))
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	sources := map[string]string{}
+	for _, file := range files {
+		text, err := fs.ReadFile(pins.Pins, file)
+		if err != nil {
+			return nil, fmt.Errorf("reading the programs of %s: %w", folder, err)
+		}
+		sources[strings.TrimSuffix(strings.TrimPrefix(file, folder+"/"), ".txt")] = string(text)
+	}
+	return sources, nil
+}
+
+// digest is of all that the pins decide, beside other texts.
+func (p pin) digest(parts ...string) cache.Digest {
+	parts = slices.Clone(parts)
+	for _, file := range sortedKeys(p.sources) {
+		parts = append(parts, file, p.sources[file])
+	}
+	return cache.Sum(parts...)
 }
 
 // directives returns the arguments of every line of one kind, in blocks or not: directives("tool").

@@ -34,7 +34,10 @@ func Prune(ctx context.Context, o Options, used []Set, dryRun bool) ([]Pruned, e
 	if err != nil {
 		return nil, err
 	}
-	var wanted []cache.Product
+	wanted, err := providers(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	for _, version := range Versions() {
 		m, err := newMaker(ctx, c, version)
 		if err != nil {
