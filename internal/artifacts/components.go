@@ -37,7 +37,7 @@ func components(kubernetes string) []component {
 		{name: "etcdadm", folder: "etcdadm", module: "sigs.k8s.io/etcdadm", size: 16 * mib, compile: 100 * mib},
 		{name: "containerd", folder: "containerd", module: "github.com/containerd/containerd/v2", stamp: containerdStamp, size: 80 * mib, compile: 700 * mib},
 		{name: "cni", folder: "cni", module: "github.com/containernetworking/plugins", stamp: pluginsStamp, size: 20 * mib, compile: 100 * mib},
-		{name: "coredns", folder: "coredns", module: "github.com/coredns/coredns", size: 80 * mib, compile: 1200 * mib},
+		{name: "coredns", folder: "coredns", module: "github.com/coredns/coredns", size: 50 * mib, compile: 400 * mib},
 		{name: clusterAPIPrograms, folder: "cluster-api", module: clusterAPIModule, names: clusterAPINames, stamp: clusterAPIStamp, size: 350 * mib, compile: 1500 * mib},
 		{name: "cert-manager", folder: "cert-manager", module: certManagerModule, stamp: certManagerStamp, size: 200 * mib, compile: 800 * mib},
 		{name: "helm", folder: "helm", module: "helm.sh/helm/v4", stamp: helmStamp, size: 80 * mib, compile: 800 * mib},
