@@ -40,10 +40,11 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 		return nil, fmt.Errorf("listing the LocalMachines of cluster %s: %w", cluster.Name, err)
 	}
 	port := cmp.Or(cluster.Spec.ClusterNetwork.APIServerPort, defaultPort)
-	found := &backends{}
+	found, told := &backends{}, map[string]bool{}
 	for i := range all.Items {
 		m := &all.Items[i]
 		owner := owners[m.Name]
+		told[m.Name] = owner != nil
 		if owner == nil || !hasEndpoint(owner) {
 			continue
 		}
@@ -56,8 +57,29 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 			found.add(m.Name, owner, address, port, !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero())
 		}
 	}
+	if err := r.keepUntold(found, told, client.ObjectKeyFromObject(lc), sandboxCluster(cluster)); err != nil {
+		return nil, err
+	}
 	found.sort()
 	return found, nil
+}
+
+// keepUntold keeps those that the endpoint of the API leads to and that run, although nobody has told of their LocalMachines and Machines: after a move that may
+// come later than the LocalCluster. A cluster that keeps its own Clusters is reached through that endpoint: without them nobody could ever tell.
+func (r *clusterReconciler) keepUntold(found *backends, told map[string]bool, endpoint client.ObjectKey, cluster string) error {
+	for _, b := range r.endpoints.backends(endpoint) {
+		if told[b.Name] {
+			continue
+		}
+		_, ok, err := r.reachable(b.Name, cluster)
+		if err != nil {
+			return err
+		}
+		if ok {
+			found.api = append(found.api, b)
+		}
+	}
+	return nil
 }
 
 // hasEndpoint reports whether an endpoint leads to a Machine: that of the API servers, or that of etcd.

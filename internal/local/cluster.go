@@ -44,6 +44,7 @@ type clusterReconciler struct {
 	endpoints interface {
 		serve(ctx context.Context, key client.ObjectKey, config balancer.Config) error
 		stop(ctx context.Context, key client.ObjectKey) error
+		backends(key client.ObjectKey) []balancer.Backend
 	}
 
 	mu sync.Mutex

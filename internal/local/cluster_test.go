@@ -236,6 +236,41 @@ func TestBackends(t *testing.T) {
 	}
 }
 
+// After a move the objects of a cluster are told of one kind after the other. An endpoint that leads to the management cluster itself must not lose its machines meanwhile.
+func TestBackendsStayUntilTheirMachinesAreTold(t *testing.T) {
+	one := balancer.Backend{Name: "one", Address: "172.30.1.1:6443"}
+	for _, test := range []struct {
+		name   string
+		told   func(m *clusterv1.Machine, lm *infrav1.LocalMachine) []client.Object
+		change func(*sandbox.Status)
+		want   int
+	}{
+		{"neither is told", func(*clusterv1.Machine, *infrav1.LocalMachine) []client.Object { return nil }, func(*sandbox.Status) {}, 1},
+		{"the Machine alone", func(m *clusterv1.Machine, _ *infrav1.LocalMachine) []client.Object { return []client.Object{m} }, func(*sandbox.Status) {}, 1},
+		{"the LocalMachine alone", func(_ *clusterv1.Machine, lm *infrav1.LocalMachine) []client.Object { return []client.Object{lm} }, func(*sandbox.Status) {}, 1},
+		{"it does not run", func(*clusterv1.Machine, *infrav1.LocalMachine) []client.Object { return nil }, func(s *sandbox.Status) { s.State = sandbox.Dead }, 0},
+		{"of another cluster", func(*clusterv1.Machine, *infrav1.LocalMachine) []client.Object { return nil }, func(s *sandbox.Status) { s.Cluster = "team/alpha" }, 0},
+		{"both are, and it is a worker", func(m *clusterv1.Machine, lm *infrav1.LocalMachine) []client.Object {
+			delete(m.Labels, clusterv1.MachineControlPlaneLabel)
+			return []client.Object{m, lm}
+		}, func(*sandbox.Status) {}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, lc := aCluster("alpha")
+			m, lm := aMachine("one", "alpha")
+			s := newScene(t, append(test.told(m, lm), c, lc)...)
+			status := &sandbox.Status{Spec: sandbox.Spec{Name: "one", Cluster: "default/alpha", Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running}
+			test.change(status)
+			s.host.all["one"] = status
+			s.balancers.serving[keyOf("alpha")] = balancer.Config{Backends: []balancer.Backend{one}}
+			s.cluster("alpha")
+			if got := s.balancers.serving[keyOf("alpha")].Backends; len(got) != test.want || len(got) == 1 && got[0] != one {
+				t.Errorf("backends %+v, want %d", got, test.want)
+			}
+		})
+	}
+}
+
 func TestBackendsListenWhereTheClusterSays(t *testing.T) {
 	s := newScene(t, life("alpha", "two", "one", "three")...)
 	edit(s, "alpha", func(c *clusterv1.Cluster) { c.Spec.ClusterNetwork.APIServerPort = 7000 })

@@ -82,6 +82,15 @@ func (e *endpoints) serve(ctx context.Context, key client.ObjectKey, want balanc
 	return nil
 }
 
+// backends are those that an endpoint leads to now.
+func (e *endpoints) backends(key client.ObjectKey) []balancer.Backend {
+	have, err := balancer.Load(EndpointConfig(e.state, key))
+	if err != nil {
+		return nil // there is no such endpoint yet
+	}
+	return have.Backends
+}
+
 // prepare has the address on the host and the configuration in its file.
 func (e *endpoints) prepare(ctx context.Context, file string, want balancer.Config) error {
 	e.mu.Lock()

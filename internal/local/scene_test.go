@@ -188,6 +188,8 @@ func (b *balancers) stop(_ context.Context, key client.ObjectKey) error {
 	return nil
 }
 
+func (b *balancers) backends(key client.ObjectKey) []balancer.Backend { return b.serving[key].Backends }
+
 func (b *balancers) drained(key client.ObjectKey, backend string) bool {
 	if _, ok := b.serving[key]; !ok {
 		return true
