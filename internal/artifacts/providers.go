@@ -220,7 +220,18 @@ metadata:
 
 // certManagerValues are what the chart's values are for manifests that are installed without Helm. The job that checks the
 // installation is left out: clusterctl checks it itself.
-var certManagerValues = []string{"creator=static", "crds.enabled=true", "crds.keep=false", "startupapicheck.enabled=false"}
+// It runs on machines of the control plane too: a cluster that keeps itself may have no others.
+var certManagerValues = append([]string{"creator=static", "crds.enabled=true", "crds.keep=false", "startupapicheck.enabled=false"},
+	tolerated("", "webhook.", "cainjector.")...)
+
+// tolerated are values that let parts of the chart run on machines of a control plane.
+func tolerated(parts ...string) []string {
+	var values []string
+	for _, part := range parts {
+		values = append(values, part+"tolerations[0].key=node-role.kubernetes.io/control-plane", part+"tolerations[0].effect=NoSchedule")
+	}
+	return values
+}
 
 // certManagerManifest writes what clusterctl installs as cert-manager, and returns it.
 func (m *maker) certManagerManifest(ctx context.Context, w cache.Workplace) ([]byte, error) {

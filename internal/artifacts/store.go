@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -50,28 +51,68 @@ func (m *maker) store(images []string) cache.Product {
 	p = dependOn(p, m.images())
 	p = dependOn(p, m.built["containerd"])
 	p.Build = func(ctx context.Context, w cache.Workplace) error {
-		c, err := startContainerd(ctx, m.folders["containerd"], w.Work)
-		if err != nil {
-			return errors.Join(errNoStore, err)
-		}
-		for _, file := range images {
-			w.Report("unpacking %s", strings.TrimSuffix(filepath.Base(file), ".tar"))
-			if err = c.ctr(ctx, append(importFlags, file)...); err != nil {
-				break
-			}
-		}
-		if stopErr := c.stop(); err != nil || stopErr != nil {
-			return errors.Join(errNoStore, err, stopErr)
-		}
-		if err := os.Remove(w.Out); err != nil {
-			return fmt.Errorf("moving the store into place: %w", err)
-		}
-		if err := os.Rename(c.root, w.Out); err != nil {
-			return fmt.Errorf("moving the store into place: %w", err)
-		}
-		return nil
+		return unpack(ctx, w, m.folders["containerd"], images)
 	}
 	return p
+}
+
+// AddImages returns the set with more images, which must be files of the cache. They are in its Store too, where it has one.
+func AddImages(ctx context.Context, o Options, set *Set, files []string) (*Set, error) {
+	more := *set
+	more.Images = append(slices.Clone(set.Images), files...)
+	if set.Store == "" || len(files) == 0 {
+		return &more, nil
+	}
+	c, err := o.openCache()
+	if err != nil {
+		return nil, err
+	}
+	p := cache.Product{
+		Name: "store", Version: set.Kubernetes,
+		Inputs: cache.Sum("store", "more", storeConfig, fmt.Sprint(importFlags)),
+		// The names of folders in the cache tell what is in them.
+		Host:  cache.Sum(inCache(append(slices.Clone(more.Images), filepath.Join(set.Machine, "containerd")))...),
+		Needs: []cache.Need{{Bytes: 2000 << 20}},
+		Build: func(ctx context.Context, w cache.Workplace) error { return unpack(ctx, w, set.Machine, more.Images) },
+	}
+	more.Store, err = c.Ensure(ctx, p)
+	if errors.Is(err, errNoStore) && !errors.Is(err, ErrDiskFull) && ctx.Err() == nil {
+		more.Store, err = "", nil
+	}
+	return &more, err
+}
+
+// inCache are files of the cache by the names of their folders and their own.
+func inCache(files []string) []string {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = filepath.Join(filepath.Base(filepath.Dir(f)), filepath.Base(f))
+	}
+	return names
+}
+
+// unpack makes the root folder of a containerd, whose programs are in a folder, with images.
+func unpack(ctx context.Context, w cache.Workplace, programs string, images []string) error {
+	c, err := startContainerd(ctx, programs, w.Work)
+	if err != nil {
+		return errors.Join(errNoStore, err)
+	}
+	for _, file := range images {
+		w.Report("unpacking %s", strings.TrimSuffix(filepath.Base(file), ".tar"))
+		if err = c.ctr(ctx, append(importFlags, file)...); err != nil {
+			break
+		}
+	}
+	if stopErr := c.stop(); err != nil || stopErr != nil {
+		return errors.Join(errNoStore, err, stopErr)
+	}
+	if err := os.Remove(w.Out); err != nil {
+		return fmt.Errorf("moving the store into place: %w", err)
+	}
+	if err := os.Rename(c.root, w.Out); err != nil {
+		return fmt.Errorf("moving the store into place: %w", err)
+	}
+	return nil
 }
 
 // importFlags keep the kubelet from deleting an image when the disk fills up: there is no registry to get it back from.
