@@ -43,11 +43,13 @@ type status struct {
 	Ready bool   `json:"ready"`
 	// RuntimeExtensions is what the daemon was started with, once it is ready.
 	RuntimeExtensions bool `json:"runtimeExtensions,omitempty"`
+	// MadeFor is the management cluster whose machines it makes; empty: those of its own management plane.
+	MadeFor string `json:"madeFor,omitempty"`
 }
 
 // fits reports whether a daemon that says so need not be replaced for what the environment says now.
 func (s status) fits(e Environment) bool {
-	return s.Phase != phaseEnding && (!s.Ready || s.RuntimeExtensions == e.RuntimeExtensions)
+	return s.Phase != phaseEnding && (!s.Ready || s.RuntimeExtensions == e.RuntimeExtensions && s.MadeFor == e.madeFor())
 }
 
 // phaseEnding is the phase of a daemon that was asked to end.

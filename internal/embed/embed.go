@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -212,7 +213,7 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 
 // adminClient works before there is anything to serve kinds; nothing limits it.
 func (d *daemon) adminClient() (client.Client, error) {
-	admin, err := RESTConfig(d.state)
+	admin, err := PlaneRESTConfig(d.state)
 	if err != nil {
 		return nil, err
 	}
@@ -230,18 +231,27 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 	if err != nil {
 		return nil, manager.Options{}, err
 	}
-	embedded, err := d.embedded(e)
+	own, err := user(ctx, plane, "manager")
 	if err != nil {
 		return nil, manager.Options{}, err
 	}
-	if embedded.Own, err = user(ctx, plane, "manager"); err != nil {
+	machines, err := d.machines(e)
+	if err != nil {
 		return nil, manager.Options{}, err
 	}
-	embedded.RuntimeExtensions = e.RuntimeExtensions
-	// As a management cluster does that reaches machines through their API servers alone.
-	o := manager.Options{Embedded: embedded, Extension: extensionOptions(e, plane), EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"}
+	o := manager.Options{
+		Embedded: &manager.Embedded{Own: own, RuntimeExtensions: e.RuntimeExtensions}, Extension: extensionOptions(e, plane),
+		// As a management cluster does that reaches machines through their API servers alone.
+		EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true",
+	}
+	if e.madeFor() == "" {
+		o.Local = machines
+	}
 	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
-	return mgr, o, err
+	if err != nil || e.madeFor() == "" {
+		return mgr, o, err
+	}
+	return mgr, o, mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error { return d.follow(ctx, e, *machines) }))
 }
 
 // user returns how one of the daemon's users reaches the API server, once that has taken notice of the user's rights.
@@ -254,16 +264,20 @@ func user(ctx context.Context, plane *plane, name string) (*rest.Config, error) 
 	return cfg, mayRead(ctx, cfg)
 }
 
-// embedded is what machines are made with.
-func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
+// machines is what machines are made with.
+func (d *daemon) machines(e Environment) (*local.Options, error) {
 	host, err := sandbox.Open(d.state, e.Network, e.NodeBinary)
 	if err != nil {
 		return nil, fmt.Errorf("opening the machines' host: %w", err)
 	}
-	return &manager.Embedded{Local: local.Options{
+	return &local.Options{
 		Host: host, Network: e.Network, State: d.state, NodeBinary: e.NodeBinary,
 		Artifacts: func(ctx context.Context, version string) (*artifacts.Set, error) {
-			return artifacts.Ensure(ctx, e.artifacts(d.state, nil), version)
+			set, err := artifacts.Ensure(ctx, e.artifacts(d.state, nil), version)
+			if err != nil || e.ManagementCluster == nil {
+				return set, err
+			}
+			return artifacts.AddImages(ctx, e.artifacts(d.state, nil), set, e.ManagementCluster.Images)
 		},
 		EtcdArtifacts: func(ctx context.Context) (*artifacts.Set, error) {
 			return artifacts.EnsureEtcd(ctx, e.artifacts(d.state, nil))
@@ -271,7 +285,7 @@ func (d *daemon) embedded(e Environment) (*manager.Embedded, error) {
 		Upgrader: func(ctx context.Context, set *artifacts.Set) (string, error) {
 			return artifacts.EnsureUpgrader(ctx, e.artifacts(d.state, nil), set, e.upgraderBinary())
 		},
-	}}, nil
+	}, nil
 }
 
 func (d *daemon) managerOptions(e Environment, plane *plane) ctrl.Options {
@@ -327,7 +341,7 @@ func (d *daemon) report(ctx context.Context, mgr ctrl.Manager, e Environment) er
 	}
 	if ctx.Err() == nil {
 		d.log.Info("ready", "after", time.Since(d.began).Round(time.Millisecond).String())
-		if err := (status{Phase: "ready", Ready: true, RuntimeExtensions: e.RuntimeExtensions}).save(d.state); err != nil {
+		if err := (status{Phase: "ready", Ready: true, RuntimeExtensions: e.RuntimeExtensions, MadeFor: e.madeFor()}).save(d.state); err != nil {
 			return err
 		}
 	}

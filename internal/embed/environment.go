@@ -36,6 +36,8 @@ type Environment struct {
 	NodeBinary string `json:"nodeBinary,omitempty"`
 	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, of which Quorate is one, and update machines in place by them.
 	RuntimeExtensions bool `json:"runtimeExtensions,omitempty"`
+	// ManagementCluster is the cluster that keeps the Clusters in place of the management plane; nil: none does.
+	ManagementCluster *ManagementCluster `json:"managementCluster,omitempty"`
 }
 
 // runtimeExtensionsVariable is the environment variable that turns Runtime Extensions on (true) or off. Unset: they stay as they are.
@@ -180,6 +182,9 @@ func Used(state string) ([]artifacts.Set, error) {
 		return nil, err
 	default:
 		used = append(used, e.Artifacts)
+		if e.ManagementCluster != nil {
+			used = append(used, artifacts.Set{Kubernetes: e.Kubernetes, Images: e.ManagementCluster.Images})
+		}
 	}
 	host, err := sandbox.Open(state, e.Network, e.NodeBinary)
 	if err != nil {

@@ -13,12 +13,29 @@ import (
 	"github.com/quorate/quorate/internal/kubeconfig"
 )
 
-// KubeconfigPath is where the administrator's kubeconfig of an environment's management plane lies.
-func KubeconfigPath(state string) string { return filepath.Join(state, "management", "kubeconfig") }
+// KubeconfigPath is where the administrator's kubeconfig lies of what keeps the environment's Clusters: its management plane, or the cluster that they were moved to.
+func KubeconfigPath(state string) string {
+	if e, err := Load(state); err == nil && e.ManagementCluster != nil && e.ManagementCluster.Clusters {
+		return filepath.Join(state, "management", clusterKubeconfig)
+	}
+	return PlaneKubeconfigPath(state)
+}
 
-// RESTConfig returns how to reach an environment's management plane as its administrator. It does not say whether it runs.
-func RESTConfig(state string) (*rest.Config, error) {
-	cfg, err := restConfig(KubeconfigPath(state))
+// PlaneKubeconfigPath is where the administrator's kubeconfig of an environment's own management plane lies.
+func PlaneKubeconfigPath(state string) string {
+	return filepath.Join(state, "management", "kubeconfig")
+}
+
+// RESTConfig returns how to reach, as its administrator, what keeps an environment's Clusters: see KubeconfigPath. It does not say whether that runs.
+func RESTConfig(state string) (*rest.Config, error) { return administrator(KubeconfigPath(state)) }
+
+// PlaneRESTConfig returns how to reach an environment's own management plane as its administrator.
+func PlaneRESTConfig(state string) (*rest.Config, error) {
+	return administrator(PlaneKubeconfigPath(state))
+}
+
+func administrator(path string) (*rest.Config, error) {
+	cfg, err := restConfig(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the management plane's kubeconfig: %w", err)
 	}

@@ -127,7 +127,7 @@ func (i *importer) bringFile(ctx context.Context, machine, file string) error {
 	if has {
 		return nil
 	}
-	if err := i.load(ctx, machine, file); err != nil {
+	if err := load(ctx, i.machines, machine, file); err != nil {
 		return err
 	}
 	i.mu.Lock()
@@ -139,15 +139,20 @@ func (i *importer) bringFile(ctx context.Context, machine, file string) error {
 	return nil
 }
 
+// Import has the images of a file, in the format of `docker save`, on a machine. The kubelet does not delete them.
+func Import(ctx context.Context, host *sandbox.Host, machine, file string) error {
+	return load(ctx, host, machine, file)
+}
+
 // load imports one file. The label keeps the kubelet from deleting the image when the disk fills up.
-func (i *importer) load(ctx context.Context, machine, file string) error {
+func load(ctx context.Context, host machines, machine, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return fmt.Errorf("importing %s into machine %s: %w", filepath.Base(file), machine, err)
 	}
 	defer func() { _ = f.Close() }()
 	var said bytes.Buffer
-	code, err := i.machines.Exec(ctx, machine, []string{
+	code, err := host.Exec(ctx, machine, []string{
 		"ctr", "--namespace", "k8s.io", "images", "import", "--local", "--label", "io.cri-containerd.pinned=pinned", "-",
 	}, sandbox.Stdio{In: f, Out: &said, Err: &said})
 	if err == nil && code != 0 {

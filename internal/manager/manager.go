@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/quorate/quorate/internal/local"
 	"github.com/quorate/quorate/internal/manager/kinds"
 	"github.com/quorate/quorate/internal/manager/upgrades"
 	"github.com/quorate/quorate/internal/runtimeclient"
@@ -30,15 +31,16 @@ import (
 
 // Options say which controllers to run, and over what.
 type Options struct {
-	// Embedded, when set, runs everything that a single host's management plane needs: Cluster API's core, the
-	// kubeadm bootstrap provider, the local provider and Quorate. Unset: only Quorate, beside a Cluster API that
-	// somebody else installed.
+	// Embedded, when set, runs everything that a single host's management plane needs beside the local provider: Cluster API's core, the
+	// kubeadm bootstrap provider and Quorate. Unset: only Quorate, beside a Cluster API that somebody else installed.
 	Embedded *Embedded
+	// Local, when set, runs the local provider, which makes machines on this host with it.
+	Local *local.Options
 	// Webhooks serves the webhooks of Quorate's own kinds. With Embedded they are always served.
 	Webhooks bool
 	// Extension says where Quorate's Runtime Extension is served; with port 0 it is not.
 	Extension ExtensionOptions
-	// Providers are those of Quorate's providers whose controllers run; nil: all.
+	// Providers are those of Quorate's providers whose controllers run; nil: all; NoProviders: none.
 	Providers []string
 	// Namespace limits the work to one namespace; empty: all.
 	Namespace string
@@ -57,12 +59,24 @@ type Options struct {
 // part is one line of the table of contents: a controller, or a few that are only useful together.
 type part struct {
 	name string
-	// own: it runs wherever Quorate runs; the others are what a management cluster has already.
-	own bool
+	// runs says where it does.
+	runs where
 	// provider is the one that it belongs to; empty: it runs in each.
 	provider string
 	add      func(context.Context, *parts) error
 }
+
+// where is what a part needs to run.
+type where int
+
+const (
+	// onHost: a single host's management plane; other management clusters have it already.
+	onHost where = iota
+	// everywhere: wherever Quorate runs.
+	everywhere
+	// withMachines: the host that local machines are on.
+	withMachines
+)
 
 // Quorate's providers that have controllers of their own. clusterctl installs each by itself.
 const (
@@ -72,6 +86,9 @@ const (
 
 // Providers are all of Quorate's providers that have controllers of their own.
 var Providers = []string{ControlPlaneProvider, BootstrapProvider}
+
+// NoProviders are none of Quorate's providers.
+var NoProviders = []string{}
 
 // contents are all controllers and webhooks there are, in the order in which they are set up.
 //
@@ -92,16 +109,16 @@ var contents = []part{
 
 	{name: "KubeadmConfig", add: addKubeadmConfig},
 
-	{name: "LocalCluster and LocalMachine", add: addLocal},
+	{name: "LocalCluster and LocalMachine", runs: withMachines, add: addLocal},
 
-	{name: "KubeadmControlPlane", own: true, provider: ControlPlaneProvider, add: addGroup("KubeadmControlPlane")},
-	{name: "ControlPlane", own: true, provider: ControlPlaneProvider, add: addGroup("ControlPlane")},
-	{name: "EtcdCluster", own: true, provider: ControlPlaneProvider, add: addGroup("EtcdCluster")},
-	{name: "EtcdadmConfig", own: true, provider: BootstrapProvider, add: addEtcdadmConfig},
-	{name: "NodeUpgrade", own: true, provider: ControlPlaneProvider, add: addUpgrades(upgrades.AddNodes)},
-	{name: "MachineDeploymentUpgrade", own: true, provider: ControlPlaneProvider, add: addUpgrades(upgrades.AddWorkers)},
-	{name: "Runtime Extension", own: true, add: addExtension},
-	{name: "webhooks", own: true, add: addOwnWebhooks},
+	{name: "KubeadmControlPlane", runs: everywhere, provider: ControlPlaneProvider, add: addGroup("KubeadmControlPlane")},
+	{name: "ControlPlane", runs: everywhere, provider: ControlPlaneProvider, add: addGroup("ControlPlane")},
+	{name: "EtcdCluster", runs: everywhere, provider: ControlPlaneProvider, add: addGroup("EtcdCluster")},
+	{name: "EtcdadmConfig", runs: everywhere, provider: BootstrapProvider, add: addEtcdadmConfig},
+	{name: "NodeUpgrade", runs: everywhere, provider: ControlPlaneProvider, add: addUpgrades(upgrades.AddNodes)},
+	{name: "MachineDeploymentUpgrade", runs: everywhere, provider: ControlPlaneProvider, add: addUpgrades(upgrades.AddWorkers)},
+	{name: "Runtime Extension", runs: everywhere, add: addExtension},
+	{name: "webhooks", runs: everywhere, add: addOwnWebhooks},
 
 	{name: "webhooks of Cluster API", add: addWebhooks},
 }
@@ -180,10 +197,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // runs reports whether a part runs with these options.
 func (o *Options) runs(p part) bool {
-	if o.Embedded == nil && !p.own {
-		return false
+	switch p.runs {
+	case onHost:
+		return o.Embedded != nil
+	case withMachines:
+		return o.Local != nil
+	default:
+		return p.provider == "" || o.Providers == nil || slices.Contains(o.Providers, p.provider)
 	}
-	return p.provider == "" || o.Providers == nil || slices.Contains(o.Providers, p.provider)
 }
 
 // embed chooses Cluster API's features, and gives Quorate's own controllers a manager of theirs where they have a user of theirs.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/local"
 )
 
 func TestContents(t *testing.T) {
@@ -29,7 +30,7 @@ func TestContents(t *testing.T) {
 			t.Errorf("%s is listed twice", p.name)
 		}
 		names[p.name] = true
-		if p.own {
+		if p.runs == everywhere {
 			own = append(own, p.name)
 		}
 	}
@@ -184,7 +185,13 @@ func TestProviders(t *testing.T) {
 			t.Errorf("%q: %q run, want %q", c.providers, got, c.want)
 		}
 	}
-	if all := of(Options{Embedded: &Embedded{}}); len(all) != len(contents) {
+	if all := of(Options{Embedded: &Embedded{}, Local: &local.Options{}}); len(all) != len(contents) {
 		t.Errorf("on a single host only %q run", all)
+	}
+	if all := of(Options{Embedded: &Embedded{}}); len(all) != len(contents)-1 || slices.Contains(all, "LocalCluster and LocalMachine") {
+		t.Errorf("without machines %q run", all)
+	}
+	if all := of(Options{Local: &local.Options{}, Providers: []string{}}); !slices.Equal(all, append([]string{"LocalCluster and LocalMachine"}, served...)) {
+		t.Errorf("for machines alone %q run", all)
 	}
 }
