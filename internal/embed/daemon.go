@@ -80,7 +80,7 @@ func Running(state string) (pid int, ok bool) {
 
 // Start has a daemon run in the background for the state folder, and returns when the management plane is ready. It makes
 // what is missing, artifacts included; progress, which may be nil, hears what it waits for. A daemon that runs already and
-// is of the same program and settings is left as it is; any other is replaced. The daemon outlives
+// is of the same program and settings is left as it is; any other is replaced. Where a management cluster keeps the Clusters, that answers too. The daemon outlives
 // the caller. When it does not come up, the error holds the end of its log.
 func Start(ctx context.Context, o Options, progress func(string)) error {
 	if progress == nil {
@@ -103,11 +103,17 @@ func Start(ctx context.Context, o Options, progress func(string)) error {
 	}
 	if pid, ok := Running(o.State); ok {
 		if loadStatus(o.State).fits(e) && sameProgram(pid, o.Command[0]) {
-			return waitReady(ctx, o.State, nil, progress)
+			if err := waitReady(ctx, o.State, nil, progress); err != nil {
+				return err
+			}
+			return awaitCluster(ctx, o.State, progress)
 		}
 		progress("replacing the daemon, which is of another build, has other settings or is about to end")
 	}
-	return replaceDaemon(ctx, o, e, progress)
+	if err := replaceDaemon(ctx, o, e, progress); err != nil {
+		return err
+	}
+	return awaitCluster(ctx, o.State, progress)
 }
 
 // lockStart makes the state folder and waits until no other start works in it.

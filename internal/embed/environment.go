@@ -51,6 +51,9 @@ func (e Environment) upgraderBinary() string {
 // DefaultNetwork is the range of an environment for which nobody chose one.
 var DefaultNetwork = netip.MustParsePrefix("172.30.0.0/16")
 
+// BridgeName is the name of the bridge that the machines of a state folder's environment have.
+func BridgeName(state string) string { return "qrt-" + sandbox.ID(state) }
+
 const environmentFile = "environment.json"
 
 // Load reads the environment of a state folder. The error is fs.ErrNotExist when there is none.

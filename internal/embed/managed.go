@@ -4,19 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/quorate/quorate/internal/atomicfile"
+	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/local"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/process"
 )
 
 // ManagementCluster is a cluster of the environment that keeps Clusters itself, its own among them. The daemon makes machines for the objects that are there.
@@ -115,6 +122,9 @@ func (d *daemon) followOnce(ctx context.Context, o local.Options) error {
 	if err != nil {
 		return err
 	}
+	o.Workload = func(ctx context.Context, cluster client.ObjectKey) (client.Client, error) {
+		return workload(ctx, mgr.GetAPIReader(), cluster)
+	}
 	if err := manager.Setup(ctx, mgr, options); err != nil {
 		return err
 	}
@@ -122,14 +132,63 @@ func (d *daemon) followOnce(ctx context.Context, o local.Options) error {
 	return mgr.Start(ctx)
 }
 
+// bootLimit is how long a management cluster may take to answer: its machines may have to be started first.
+const bootLimit = 5 * time.Minute
+
+// awaitCluster waits until the management cluster answers, where one keeps the Clusters. Nothing else of the environment can be asked before.
+func awaitCluster(ctx context.Context, state string, progress func(string)) error {
+	e, err := Load(state)
+	if err != nil || e.ManagementCluster == nil || !e.ManagementCluster.Clusters {
+		return err
+	}
+	cfg, err := RESTConfig(state)
+	if err != nil {
+		return err
+	}
+	cfg.Timeout = 5 * time.Second
+	c, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("creating a client of the management cluster: %w", err)
+	}
+	progress("waiting for the management cluster " + e.ManagementCluster.String())
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, poll, bootLimit, true, func(ctx context.Context) (bool, error) {
+		_, last = c.ServerResourcesForGroupVersion(clusterv1.GroupVersion.String())
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the management cluster %s: %w", e.ManagementCluster, errors.Join(err, last))
+	}
+	return nil
+}
+
+// workload returns a client of a cluster, made from its kubeconfig.
+func workload(ctx context.Context, c client.Reader, cluster client.ObjectKey) (client.Client, error) {
+	found := &corev1.Secret{}
+	name := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
+	if err := c.Get(ctx, name, found); err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster, err)
+	}
+	cfg, err := kubeconfig.RESTConfig(found.Data[secret.KubeconfigDataName])
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster, err)
+	}
+	return client.New(cfg, client.Options{Scheme: manager.Scheme()})
+}
+
 // revive brings up again what the management cluster is reached by, and its machines if the host was booted since it was last here.
 func (d *daemon) revive(ctx context.Context, e Environment, o local.Options) error {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := process.Boot()
 	if err != nil {
 		return fmt.Errorf("asking for the host's boot: %w", err)
 	}
 	file := filepath.Join(d.state, "management", bootFile)
 	last, err := os.ReadFile(file)
-	booted := err == nil && strings.TrimSpace(string(last)) != strings.TrimSpace(string(boot))
-	return errors.Join(local.Revive(ctx, o, e.ManagementCluster.Key(), booted), atomicfile.Write(file, boot, 0o600))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading when the daemon was last here: %w", err)
+	}
+	if err := local.Revive(ctx, o, e.ManagementCluster.Key(), err == nil && string(last) != boot); err != nil {
+		return err
+	}
+	return atomicfile.Write(file, []byte(boot), 0o600)
 }

@@ -35,7 +35,7 @@ func Identify(pid int) (ID, error) {
 	if err != nil {
 		return ID{}, err
 	}
-	boot, err := bootID()
+	boot, err := Boot()
 	if err != nil {
 		return ID{}, err
 	}
@@ -76,7 +76,7 @@ func Read(file string) (ID, bool) {
 // of a management plane, which an update must go on to know.
 func withBoot(text string) string {
 	fields := strings.Fields(text)
-	if boot, err := bootID(); err == nil && len(fields) == 2 {
+	if boot, err := Boot(); err == nil && len(fields) == 2 {
 		return fields[0] + " " + boot + " " + fields[1]
 	}
 	return text
@@ -233,8 +233,8 @@ func readStat(pid int) ([]byte, error) {
 	return data, err
 }
 
-// bootID is the kernel's name for this run of the host.
-func bootID() (string, error) {
+// Boot is the kernel's name for this run of the host.
+func Boot() (string, error) {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", fmt.Errorf("reading the host's boot id: %w", err)

@@ -76,6 +76,9 @@ var lives = []struct {
 	{"class", classes},
 	{"docs", documents},
 	{"bundle", bundled},
+	{"move", moved},
+	{"self-managed", selfManaged},
+	{"helm", helmed},
 }
 
 func TestE2E(t *testing.T) {

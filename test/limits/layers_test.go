@@ -24,6 +24,7 @@ var layers = [][]string{
 	{"internal/local"},
 	{"internal/manager"},
 	{"internal/embed"},
+	{"internal/selfmanaged"},
 	{"internal/cli"},
 	{"cmd", "test", "hack"},
 }

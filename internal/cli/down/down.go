@@ -87,6 +87,9 @@ func (d *down) cluster(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if kept := e.ManagementCluster; kept != nil && (kept.Name == name || kept.String() == name) {
+		return command.Usagef("cluster %s keeps itself and all other Clusters: `quorate up --name %s --self-managed=false` gives them back first, `quorate down` deletes all", name, kept.Name)
+	}
 	if err := d.ensureDaemon(ctx, e); err != nil {
 		return err
 	}

@@ -37,6 +37,9 @@ func (b *bringUp) run(ctx context.Context) error {
 	if err := embed.Check(options); err != nil {
 		return command.Usage(err)
 	}
+	if _, err := b.managerBinary(); err != nil {
+		return err
+	}
 	if err := b.checkRunning(ctx); err != nil {
 		return err
 	}
@@ -57,7 +60,10 @@ func (b *bringUp) run(ctx context.Context) error {
 	if err := command.Stage(b.screen, "manifests", func() (string, error) { return b.apply(ctx, c) }); err != nil {
 		return err
 	}
-	return b.waitForAll(ctx, c)
+	if err := b.waitForAll(ctx, c); err != nil {
+		return err
+	}
+	return b.keep(ctx)
 }
 
 // waitForAll waits until each cluster is as it was asked for, unless nobody wants to wait.

@@ -12,7 +12,6 @@ import (
 	"github.com/quorate/quorate/internal/cli/manifest"
 	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/hostcheck"
-	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // checkHost says what this host lacks for what is wanted, and finds quorate-node. Nothing is changed.
@@ -32,7 +31,7 @@ func (u *up) lacks(ctx context.Context) []hostcheck.Lack {
 		return hostcheck.Missing()
 	}
 	options := u.options("")
-	plan := hostcheck.Plan{State: u.State, Machines: u.machineCount(), Network: u.prefix, Bridge: "qrt-" + sandbox.ID(u.State)}
+	plan := hostcheck.Plan{State: u.State, Machines: u.machineCount(), Network: u.prefix, Bridge: embed.BridgeName(u.State)}
 	if !plan.Network.IsValid() {
 		plan.Network = embed.DefaultNetwork
 		if e, err := embed.Load(u.State); err == nil {

@@ -33,6 +33,8 @@ type up struct {
 	timeout time.Duration
 	dryRun  bool
 	output  command.Format
+	// selfManaged: the cluster is to keep the Clusters of the environment, its own among them.
+	selfManaged bool
 	// given says whether a flag was on the command line.
 	given func(flag string) bool
 
@@ -63,6 +65,9 @@ run privileged pods in such a cluster can become root here.
 It waits until the control plane says that it is as wanted, all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
 goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.
 
+With --self-managed the cluster becomes its own management cluster, and that of all others of the environment: cert-manager, Cluster API and Quorate are installed in
+it by clusterctl, and all Clusters are moved there. No machine is replaced. The daemon stays as the provider of machines. --self-managed=false moves all back.
+
 With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reaches etcd by port-forwards alone, like a manager with
 --etcd-forward-only in a management cluster that cannot reach machines. With QUORATE_RUNTIME_EXTENSIONS=true, until it is false, its Cluster API calls Runtime
 Extensions, of which Quorate is one: docs/in-place.md.`,
@@ -75,6 +80,7 @@ Extensions, of which Quorate is one: docs/in-place.md.`,
   quorate up --in-place --kubernetes-version v1.36.3 # another version without other machines
   quorate up --etcd 3 --name apart                   # etcd on three machines of its own
   quorate up --kind ControlPlane --name machines     # the control plane is machines and their bootstrap templates
+  quorate up --self-managed                          # demo keeps itself, and clusters that are made later
   quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
   quorate up --dry-run -o yaml --workers 2           # only print the manifests`,
 		Args: command.NoArguments,
@@ -105,6 +111,7 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.StringVar((*string)(&u.cluster.InPlace), "in-place", string(controlplanev1.InPlaceNever),
 		"change machines in place instead of replacing them, the workers after the control plane: "+strings.Join(manifest.InPlacePolicies(), ", ")+"; without a value "+string(controlplanev1.InPlacePreferred))
 	f.Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
+	f.BoolVar(&u.selfManaged, "self-managed", false, "the cluster becomes the management cluster of this environment; with false it gives all Clusters back to the host's management plane")
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
 	f.BoolVar(&u.wait, "wait", true, "wait until the cluster is up")
@@ -163,6 +170,9 @@ func (u *up) checkFlags() error {
 	}
 	if u.output == "table" {
 		return errors.New("--output is table: yaml or json would be accepted")
+	}
+	if err := u.checkSelfManaged(); err != nil {
+		return err
 	}
 	if u.given("timeout") && !u.wait {
 		return errors.New("--timeout and --wait=false exclude each other")
