@@ -62,7 +62,7 @@ image-check: ## build the manager's image twice, the second time from a copy of 
 	GO='$(GO)' VERSION='$(VERSION)' REVISION='$(REVISION)' DATE='$(DATE)' ARCHES='$(or $(ARCHES),$(shell $(GO) env GOARCH))' ./hack/image-check.sh
 
 .PHONY: release
-release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, checksums
+release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, the Helm chart, checksums
 	$(RELEASE) all
 
 .PHONY: packages

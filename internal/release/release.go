@@ -1,5 +1,5 @@
 // Package release makes what a release of Quorate consists of: programs, container images of those that run as pods, lists of what is in them, the
-// manifests of an installation, and checksums. Two releases of one commit are equal byte by byte, wherever they are made.
+// manifests and the Helm chart of an installation, and checksums. Two releases of one commit are equal byte by byte, wherever they are made.
 //
 // It knows what is in an image. How an image is written is in artifacts/image, what a program is made of in contents.
 package release
@@ -107,7 +107,7 @@ func (r *Release) Manager(ctx context.Context) error {
 	return r.within(func() error { return r.manager(ctx) })
 }
 
-// All writes images, programs, manifests and checksums.
+// All writes images, programs, manifests, the chart and checksums.
 func (r *Release) All(ctx context.Context) error {
 	if err := r.Images(ctx); err != nil {
 		return err
@@ -116,6 +116,9 @@ func (r *Release) All(ctx context.Context) error {
 		return err
 	}
 	if err := r.manifests(ctx); err != nil {
+		return err
+	}
+	if err := r.Chart(); err != nil {
 		return err
 	}
 	return Checksums(r.Out)
