@@ -58,8 +58,8 @@ image: ## images of the manager and the upgraders as OCI layouts, into OUT=dist;
 	$(RELEASE) images
 
 .PHONY: image-check
-image-check: ## build the manager's image twice, the second time from a copy of the sources elsewhere: both must be equal
-	GO='$(GO)' VERSION='$(VERSION)' REVISION='$(REVISION)' DATE='$(DATE)' ARCHES='$(or $(ARCHES),$(shell $(GO) env GOARCH))' ./hack/image-check.sh
+image-check: ## build the manager's image and a cached upgrader's twice, the second time from a copy of the sources elsewhere: both must be equal
+	GO='$(GO)' VERSION='$(VERSION)' REVISION='$(REVISION)' DATE='$(DATE)' ARCHES='$(or $(ARCHES),$(shell $(GO) env GOARCH))' UPGRADERS='$(UPGRADERS)' ./hack/image-check.sh
 
 .PHONY: release
 release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, the Helm chart, checksums

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -45,14 +46,30 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch what := strings.Join(flag.Args(), " "); what {
+	return do(ctx, r, strings.Join(flag.Args(), " "))
+}
+
+// do makes one part of a release, or all of it.
+func do(ctx context.Context, r *release.Release, what string) error {
+	switch what {
 	case "manager":
 		return r.Manager(ctx)
+	case "upgrader":
+		if len(r.Kubernetes) != 1 {
+			return errors.New("upgrader: -kubernetes with one version would be accepted")
+		}
+		return r.Upgrader(ctx, r.Kubernetes[0])
+	case "cached":
+		versions, err := r.Cached(ctx)
+		for _, v := range versions {
+			fmt.Println(v)
+		}
+		return err
 	case "images":
 		return r.Images(ctx)
 	case "all":
 		return r.All(ctx)
 	default:
-		return fmt.Errorf("%q: manager, images or all would be accepted", what)
+		return fmt.Errorf("%q: manager, upgrader, cached, images or all would be accepted", what)
 	}
 }

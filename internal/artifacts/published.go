@@ -30,24 +30,71 @@ type Upgrader struct {
 // PublishedUpgrader returns what the upgrader's image of a pinned version of Kubernetes has, for an architecture of Linux such as arm64. Unlike the programs of
 // EnsureUpgrader, which stay on one host, they are the same wherever they are built: no path of the host is in them.
 func PublishedUpgrader(ctx context.Context, o Options, kubernetes, arch string) (Upgrader, error) {
-	version, err := o.known(kubernetes)
+	parts, err := o.upgraderParts(ctx, kubernetes, arch)
 	if err != nil {
 		return Upgrader{}, err
-	}
-	if !pinned(version) {
-		return Upgrader{}, fmt.Errorf("kubernetes version %q: is not pinned any more", kubernetes)
 	}
 	c, err := o.openCache()
 	if err != nil {
 		return Upgrader{}, err
 	}
+	u, versions := Upgrader{Programs: map[string]string{}}, map[string]string{}
+	for _, part := range parts {
+		versions[part.component] = part.product.Version
+		folder, err := c.Ensure(ctx, part.product)
+		if err != nil {
+			return Upgrader{}, err
+		}
+		for _, program := range part.programs {
+			u.Programs[path.Join(part.inside, program)] = filepath.Join(folder, program)
+		}
+	}
+	u.Brings = bringsOf(versions)
+	return u, nil
+}
+
+// PublishedMissing returns the names of the products that PublishedUpgrader would have to build, without looking into those that are there.
+func PublishedMissing(ctx context.Context, o Options, kubernetes, arch string) ([]string, error) {
+	parts, err := o.upgraderParts(ctx, kubernetes, arch)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.openCache()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, part := range parts {
+		if !c.Have(part.product) {
+			names = append(names, part.product.String())
+		}
+	}
+	return names, nil
+}
+
+// An upgraderPart is what an upgrader's image has of one component: programs of a product, and the folder of the image that they are in.
+type upgraderPart struct {
+	component, inside string
+	programs          []string
+	product           cache.Product
+}
+
+// upgraderParts are those of the upgrader's image of a version of Kubernetes.
+func (o Options) upgraderParts(ctx context.Context, kubernetes, arch string) ([]upgraderPart, error) {
+	version, err := o.known(kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	if !pinned(version) {
+		return nil, fmt.Errorf("kubernetes version %q: is not pinned any more", kubernetes)
+	}
 	tools := findToolchain(ctx)
 	tools.arch = arch
-	u, versions := Upgrader{Programs: map[string]string{}}, map[string]string{}
+	var parts []upgraderPart
 	for _, component := range components(version) {
 		pins, err := readPin(component.folder)
 		if err != nil {
-			return Upgrader{}, err
+			return nil, err
 		}
 		inside, programs := component.ofUpgrader(pins)
 		if len(programs) == 0 {
@@ -55,19 +102,11 @@ func PublishedUpgrader(ctx context.Context, o Options, kubernetes, arch string) 
 		}
 		p, err := component.published(tools, pins, programs)
 		if err != nil {
-			return Upgrader{}, err
+			return nil, err
 		}
-		versions[component.name] = p.Version
-		folder, err := c.Ensure(ctx, p)
-		if err != nil {
-			return Upgrader{}, err
-		}
-		for _, program := range programs {
-			u.Programs[path.Join(inside, program)] = filepath.Join(folder, program)
-		}
+		parts = append(parts, upgraderPart{component: component.name, inside: inside, programs: programs, product: p})
 	}
-	u.Brings = bringsOf(versions)
-	return u, nil
+	return parts, nil
 }
 
 // bringsOf is what an image says of the versions of its components. The runc of machines is their host's.

@@ -107,6 +107,30 @@ func (r *Release) Manager(ctx context.Context) error {
 	return r.within(func() error { return r.manager(ctx) })
 }
 
+// Upgrader writes the image of the upgrader of one version of Kubernetes.
+func (r *Release) Upgrader(ctx context.Context, kubernetes string) error {
+	return r.within(func() error { return r.upgrader(ctx, kubernetes) })
+}
+
+// Cached returns the versions of Kubernetes whose upgraders' images need no programs but the upgrader to be built: the others are in the cache.
+func (r *Release) Cached(ctx context.Context) ([]string, error) {
+	var versions []string
+	for _, version := range r.Kubernetes {
+		missing := 0
+		for _, arch := range r.Architectures {
+			names, err := artifacts.PublishedMissing(ctx, r.Artifacts, version, arch)
+			if err != nil {
+				return nil, err
+			}
+			missing += len(names)
+		}
+		if missing == 0 {
+			versions = append(versions, version)
+		}
+	}
+	return versions, nil
+}
+
 // All writes images, programs, manifests, the chart and checksums.
 func (r *Release) All(ctx context.Context) error {
 	if err := r.Images(ctx); err != nil {

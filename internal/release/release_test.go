@@ -229,6 +229,15 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestCached: an empty cache has the programs of no version.
+func TestCached(t *testing.T) {
+	o := options(t)
+	o.Artifacts.Cache = t.TempDir()
+	if versions, err := release(t, o).Cached(t.Context()); err != nil || len(versions) > 0 {
+		t.Errorf("%v, %v", versions, err)
+	}
+}
+
 // TestChecksums: sha256sum agrees, and sees a file that was changed.
 func TestChecksums(t *testing.T) {
 	folder := t.TempDir()
