@@ -26,13 +26,16 @@ type content struct {
 	// tags are those by which any of the pinned versions of Kubernetes asks for it, where it has a version of
 	// its own: in the middle of an upgrade the pods of the older cluster start on newer machines.
 	tags []string
+	// older: pods that ask for it by an older pinned version of Kubernetes, its own version, start too: in the middle of an upgrade those of the older cluster
+	// are on newer machines, which without kube-proxy reach no Service.
+	older bool
 }
 
 var contents = map[string]content{
 	"kube-apiserver":          {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-apiserver"}},
 	"kube-controller-manager": {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-controller-manager"}},
 	"kube-scheduler":          {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-scheduler"}},
-	"kube-proxy":              {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-proxy"}, nft: true},
+	"kube-proxy":              {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-proxy"}, nft: true, older: true},
 	"etcd":                    {leaf: "etcd", folder: "/usr/local/bin", programs: []string{"etcd", "etcdctl", "etcdutl"}},
 	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}, tags: []string{"v1.14.2", "v1.13.1"}},
 	"pause":                   {leaf: "pause", folder: "/", programs: []string{"pause"}},
@@ -54,7 +57,7 @@ func (m *maker) images() cache.Product {
 	nft, nftDigest, nftErr := hostNft()
 	p := cache.Product{
 		Name: "images", Version: m.version,
-		Inputs: cache.Sum("images", "1", fmt.Sprint(contents), fmt.Sprint(common), fmt.Sprint(protocols)),
+		Inputs: cache.Sum("images", "1", fmt.Sprint(contents), fmt.Sprint(common), fmt.Sprint(protocols), fmt.Sprint(olderThan(m.version))),
 		Host:   nftDigest, HostErr: nftErr,
 		Needs: []cache.Need{{Bytes: 600 << 20}},
 	}
@@ -108,20 +111,31 @@ func (m *maker) writeImage(w cache.Workplace, name string, nft []image.File) err
 
 // otherNames returns the names by which other versions ask for an image.
 func (c content) otherNames(name string) ([]string, error) {
+	repository, tag, _ := strings.Cut(name, ":")
+	if c.older {
+		return withTags(repository, olderThan(tag)), nil
+	}
 	if len(c.tags) == 0 {
 		return nil, nil
 	}
-	repository, tag, _ := strings.Cut(name, ":")
 	if !slices.Contains(c.tags, tag) {
 		return nil, fmt.Errorf("image %s: kubeadm asks for the tag %s, and only %s are known: add it", name, tag, strings.Join(c.tags, ", "))
 	}
+	return withTags(repository, slices.DeleteFunc(slices.Clone(c.tags), func(other string) bool { return other == tag })), nil
+}
+
+// olderThan returns the pinned versions of Kubernetes that are older than one of them.
+func olderThan(version string) []string {
+	all := Versions()
+	return all[slices.Index(all, version)+1:]
+}
+
+func withTags(repository string, tags []string) []string {
 	var names []string
-	for _, other := range c.tags {
-		if other != tag {
-			names = append(names, repository+":"+other)
-		}
+	for _, tag := range tags {
+		names = append(names, repository+":"+tag)
 	}
-	return names, nil
+	return names
 }
 
 // imageNames asks kubeadm for the images of a version.
