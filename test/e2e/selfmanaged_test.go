@@ -57,12 +57,6 @@ func selfManaged(t *testing.T, e *environment) {
 	}
 	e.leaderDies(t)
 	e.hostBoots(t, "home")
-	eventually(t, "the webhooks answer after the boot", patience, func() string {
-		if _, err := e.try("up", "--network", e.network, "--name", "home", "--max-parallel", "1", "--wait=false"); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
 	e.written(t, "home", func() { e.up(t, "home", "--kubernetes-version", newer, "--timeout", "15m") })
 	eventually(t, "three voters", patience, e.quorumOf(t, "home", 3))
 	if now := e.nodes(t, "home"); slices.ContainsFunc(now, func(n string) bool { return slices.Contains(before, n) }) {

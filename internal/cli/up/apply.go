@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/command"
@@ -16,6 +19,9 @@ import (
 
 // fieldManager owns the fields that `quorate up` writes.
 const fieldManager = "quorate-up"
+
+// admissionInterval is how often a change is repeated that no webhook could admit.
+const admissionInterval = time.Second
 
 // todo is what must be asked of the management plane for what is wanted to be
 // there. It changes nothing; what is wrong with what is wanted is a usage error.
@@ -69,12 +75,14 @@ func (b *bringUp) apply(ctx context.Context, c client.Client) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	ticker := command.NewTicker(b.screen)
+	defer ticker.Stop()
 	for _, trial := range []bool{true, false} {
 		for _, s := range steps {
 			if !trial {
 				b.applied, b.changed = true, b.changed || b.objects == nil
 			}
-			if err := carryOut(ctx, c, s, trial); err != nil {
+			if err := b.onceAdmitted(ctx, ticker.Say, func() error { return carryOut(ctx, c, s, trial) }); err != nil {
 				return "", err
 			}
 		}
@@ -100,6 +108,24 @@ func summary(steps []manifest.Step) string {
 		parts = append(parts, fmt.Sprintf("%d objects applied", made))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// onceAdmitted repeats a change while a webhook that must admit it does not answer, as in a management cluster whose host has just booted:
+// nothing of such a change was carried out. The last answer is the error.
+func (b *bringUp) onceAdmitted(ctx context.Context, say func(string), change func() error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, admissionInterval, b.timeout, true, func(context.Context) (bool, error) {
+		last = change()
+		if apierrors.IsInternalError(last) && strings.Contains(last.Error(), "failed calling webhook") {
+			say("a webhook does not answer yet: " + last.Error())
+			return false, nil
+		}
+		return true, last
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf("for %s a webhook did not answer: %w", b.timeout, last)}
+	}
+	return err
 }
 
 func carryOut(ctx context.Context, c client.Client, s manifest.Step, trial bool) error {
