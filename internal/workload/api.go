@@ -106,7 +106,7 @@ func (a *api) close() {
 	}
 }
 
-// ready asks whether the API server is ready.
+// ready asks whether the API server is ready. One that does not know the question is no reason to ask it nothing else: the lists that follow tell.
 func (a *api) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -123,7 +123,7 @@ func (a *api) ready(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case response.StatusCode == http.StatusOK:
+	case response.StatusCode == http.StatusOK, response.StatusCode == http.StatusNotFound:
 		return nil
 	case response.StatusCode == http.StatusUnauthorized:
 		return apierrors.NewUnauthorized("it does not accept the kubeconfig's credentials")

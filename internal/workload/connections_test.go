@@ -461,3 +461,13 @@ func TestOnce(t *testing.T) {
 		t.Error("an address that is none")
 	}
 }
+
+// TestServerWithoutReadyz: one that does not know whether it is ready is asked for lists.
+func TestServerWithoutReadyz(t *testing.T) {
+	s := newServer(t)
+	s.put(node("a", corev1.ConditionTrue))
+	s.setReady(noReadyz)
+	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build(), quick)
+	c.Want(demo, false)
+	await(t, c, 10*time.Second, "reachable, with Nodes", func(v View) bool { return v.Reachable && names(v) == "a" })
+}

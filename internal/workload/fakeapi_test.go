@@ -76,6 +76,8 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !allowed:
 		http.Error(w, "no", http.StatusUnauthorized)
+	case r.URL.Path == "/readyz" && ready == noReadyz:
+		http.NotFound(w, r)
 	case r.URL.Path == "/readyz" && ready != "":
 		http.Error(w, ready, http.StatusInternalServerError)
 	case r.URL.Path == "/readyz":
@@ -213,6 +215,9 @@ func (s *server) endWatches() {
 	close(s.cut)
 	s.cut = make(chan struct{})
 }
+
+// noReadyz is for setReady: the server does not know the question.
+const noReadyz = "404"
 
 func (s *server) setReady(answer string) {
 	s.mu.Lock()
