@@ -63,23 +63,42 @@ func refusal(err error) string {
 // Initialised says what kubeadm init has not written yet of all that others need to join; empty: all is there.
 //
 // It writes the ConfigMap kubeadm-config once the first control plane is up. Later, after all roles for joining machines,
-// it writes cluster-info, which they read first: with tokens, unless the user leaves that phase out.
+// it writes cluster-info, which they read first: with tokens, unless the user leaves that phase out. Its add-ons come last: where
+// one is there and cluster-info is not, that was left out, and nobody waits for it.
 func Initialised(ctx context.Context, set kubernetes.Interface, tokens bool) (string, error) {
-	wanted := [][2]string{{metav1.NamespaceSystem, configName}}
-	if tokens {
-		wanted = append(wanted, [2]string{metav1.NamespacePublic, "cluster-info"})
+	missing, err := absent(ctx, set, metav1.NamespaceSystem, configName)
+	if missing != "" || err != nil || !tokens {
+		return missing, err
 	}
-	for _, w := range wanted {
-		_, err := set.CoreV1().ConfigMaps(w[0]).Get(ctx, w[1], metav1.GetOptions{})
-		if apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
-			return "the endpoint answers 404 where an API server would know its kinds: it may be another server's", nil
-		}
-		if apierrors.IsNotFound(err) {
-			return fmt.Sprintf("kubeadm init has not written the ConfigMap %s in %s yet", w[1], w[0]), nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("reading ConfigMap %s/%s: %w", w[0], w[1], err)
-		}
+	missing, err = absent(ctx, set, metav1.NamespacePublic, "cluster-info")
+	if missing == "" || err != nil {
+		return missing, err
 	}
-	return "", nil
+	if _, err := set.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, proxyName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return "", orFailed("DaemonSet", proxyName, err)
+	}
+	if _, err := set.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, dnsName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return "", orFailed("Deployment", dnsName, err)
+	}
+	return missing, nil
+}
+
+// absent says that a ConfigMap is not there; empty: it is.
+func absent(ctx context.Context, set kubernetes.Interface, namespace, name string) (string, error) {
+	_, err := set.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return "the endpoint answers 404 where an API server would know its kinds: it may be another server's", nil
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("kubeadm init has not written the ConfigMap %s in %s yet", name, namespace), nil
+	}
+	return "", orFailed("ConfigMap", namespace+"/"+name, err)
+}
+
+// orFailed says what could not be read.
+func orFailed(kind, name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("reading %s %s: %w", kind, name, err)
+	}
+	return nil
 }

@@ -18,6 +18,8 @@ func TestInitialised(t *testing.T) {
 	configMap := func(namespace, name string) runtime.Object {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
+	proxy := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy"}}
+	dns := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}
 	config, info := configMap("kube-system", "kubeadm-config"), configMap("kube-public", "cluster-info")
 	tests := []struct {
 		name    string
@@ -30,6 +32,9 @@ func TestInitialised(t *testing.T) {
 		{"both", []runtime.Object{config, info}, true, ""},
 		{"cluster-info alone", []runtime.Object{info}, true, "kubeadm init has not written the ConfigMap kubeadm-config in kube-system yet"},
 		{"without the phase that lets others join", []runtime.Object{config}, false, ""},
+		{"an add-on, which comes last, without cluster-info", []runtime.Object{config, proxy}, true, ""},
+		{"the other add-on", []runtime.Object{config, dns}, true, ""},
+		{"add-ons alone", []runtime.Object{proxy, dns}, true, "kubeadm init has not written the ConfigMap kubeadm-config in kube-system yet"},
 	}
 	for _, test := range tests {
 		got, err := Initialised(t.Context(), fake.NewClientset(test.objects...), test.tokens)
