@@ -281,3 +281,26 @@ func TestSizes(t *testing.T) {
 		t.Errorf("b, which does not answer, has %d of %d bytes", m.Size, m.Quota)
 	}
 }
+
+// TestAnswerWithoutHeader: who does not say which member answers is the one of the target's name, if there is just one.
+func TestAnswerWithoutHeader(t *testing.T) {
+	a, b, again := &pb.Member{ID: 1, Name: "a"}, &pb.Member{ID: 2, Name: "b"}, &pb.Member{ID: 3, Name: "b"}
+	for _, tt := range []struct {
+		name   string
+		header *pb.ResponseHeader
+		list   []*pb.Member
+		want   uint64
+	}{
+		{"as etcd answers", &pb.ResponseHeader{MemberId: 7}, []*pb.Member{a, b}, 7},
+		{"by its name", nil, []*pb.Member{a, b}, 2},
+		{"not in the list", nil, []*pb.Member{a}, 0},
+		{"two of that name", nil, []*pb.Member{a, b, again}, 0},
+		{"no list", nil, nil, 0},
+	} {
+		answered := answer{target: Target{Name: "b"}, status: &pb.StatusResponse{Header: tt.header}, list: tt.list}
+		answered.identify()
+		if got := answered.id(); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}

@@ -22,6 +22,9 @@ type Target struct {
 	// Name is the member's name and that of its Node. Its serving certificate must carry it:
 	// whoever shows another name's certificate is not this member.
 	Name string
+	// Alias is another name that the certificate may carry instead, that of the member's pod for example, and by which the member
+	// is asked for. It counts only as long as no target has it as its Name. Empty: none.
+	Alias string
 	// Dial opens a connection to the member's client port; TLS is spoken over it.
 	// nil: there is no way to ask the member.
 	//
@@ -108,6 +111,8 @@ type Cluster struct {
 	mu      sync.Mutex
 	tls     *tls.Config
 	members map[string]*member
+	// targets are the names of those of the last survey.
+	targets map[string]bool
 	// silences are of the targets that did not answer their last question in time, by name.
 	silences map[string]*silence
 	ends     ends

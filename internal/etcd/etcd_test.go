@@ -275,6 +275,24 @@ func TestWrongServerNameIsRefused(t *testing.T) {
 		t.Errorf("one member was taken for another:\n%s", etcdtest.Show(s))
 	}
 
+	t.Run("its pod's name counts for it", func(t *testing.T) {
+		pod := impostor
+		pod.Alias = "cp-1"
+		if s := c.Survey(t.Context(), []etcd.Target{pod}); !s.Known {
+			t.Errorf("got\n%s", etcdtest.Show(s))
+		}
+	})
+
+	t.Run("but not where another member is called so", func(t *testing.T) {
+		again := etcd.Open(ca.Client())
+		t.Cleanup(again.Close)
+		pod, other := impostor, g[0].Target()
+		pod.Alias, other.Dial = "cp-1", nil
+		if s := again.Survey(t.Context(), []etcd.Target{pod, other}); s.Known || !strings.Contains(s.Why, "certificate is valid for cp-1") {
+			t.Errorf("one member was taken for another:\n%s", etcdtest.Show(s))
+		}
+	})
+
 	t.Run("and so is a foreign authority", func(t *testing.T) {
 		c.Use(etcdtest.NewAuthority(t).Client())
 		if s := c.Survey(t.Context(), g.Targets()); s.Known || !strings.Contains(s.Why, "certificate") {

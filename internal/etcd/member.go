@@ -49,12 +49,10 @@ func (c *Cluster) member(t Target) (*member, error) {
 	}
 	m := &member{name: t.Name}
 	m.dial.Store(&t.Dial)
-	own := c.tls.Clone()
-	own.ServerName = t.Name
 	// etcd's own client would dial once more for every Status, retry by itself and log to stderr.
 	conn, err := grpc.NewClient("passthrough:///"+t.Name,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return m.open(ctx) }),
-		grpc.WithTransportCredentials(telling{dating{credentials.NewTLS(own), func(end time.Time) { c.ends.note(t.Name, end) }}}),
+		grpc.WithTransportCredentials(telling{dating{credentials.NewTLS(c.security(t)), func(end time.Time) { c.ends.note(t.Name, end) }}}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
 		grpc.WithDisableServiceConfig(),
@@ -80,11 +78,13 @@ func (c *Cluster) drop(m *member) {
 // keepOnly closes the clients of all who are not targets any more.
 func (c *Cluster) keepOnly(targets []Target) {
 	wanted := map[string]bool{}
+	names := map[string]bool{}
 	for _, t := range targets {
-		wanted[t.Name] = t.Dial != nil
+		wanted[t.Name], names[t.Name] = t.Dial != nil, true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.targets = names
 	for name, m := range c.members {
 		if !wanted[name] {
 			m.close()

@@ -71,5 +71,6 @@ func (c *Cluster) question(ctx context.Context, t Target) answer {
 		}
 		return err
 	})
+	a.identify()
 	return a
 }

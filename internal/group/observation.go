@@ -296,7 +296,7 @@ func (o *Observation) ranEtcd(node *corev1.Node) bool {
 	if node == nil {
 		return false
 	}
-	pod := machine.FindPod(o.View.Pods, "etcd-"+node.Name)
+	pod := machine.FindPod(o.View.Pods, workload.EtcdPod(node.Name))
 	return pod != nil && pod.Spec.NodeName == node.Name && !ofOtherNode(pod, node)
 }
 

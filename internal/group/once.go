@@ -242,7 +242,7 @@ func (t *Turn) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
 	}
 	c.direct = false
 	return t.askTwice(ctx, quorum, to, func(node, ip string) etcd.Target {
-		return etcd.Target{Name: node, Dial: c.Dial(t.ClusterKey(), node, ip, etcdPort)}
+		return etcd.Target{Name: node, Alias: workload.EtcdPod(node), Dial: c.Dial(t.ClusterKey(), node, ip, etcdPort)}
 	})
 }
 

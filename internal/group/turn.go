@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/workload"
 )
 
 // Turn is one turn of one group: what was seen of it, what is kept of it between turns, and the way to write.
@@ -83,6 +84,6 @@ func (t *Turn) dial() Dial {
 	}
 	key := t.ClusterKey()
 	return func(node, ip string) etcd.Target {
-		return etcd.Target{Name: node, Dial: t.Workload.Dial(key, node, ip, etcdPort)}
+		return etcd.Target{Name: node, Alias: workload.EtcdPod(node), Dial: t.Workload.Dial(key, node, ip, etcdPort)}
 	}
 }
