@@ -27,6 +27,45 @@ func render(want Wanted) (map[string]any, error) {
 	return wanted, nil
 }
 
+// restores reports whether a configuration is lost, and all is known of which it consisted: what the user says, and what Cluster API adds to that. Of a
+// cluster whose user says nothing of it, others may have said more to kubeadm.
+func (w Wanted) restores(text string) bool {
+	var has map[string]any
+	return w.Cluster != nil && !w.silent() && yaml.Unmarshal([]byte(text), &has) == nil && len(has) == 0
+}
+
+// anew writes the configuration with which Cluster API has kubeadm initialise a cluster.
+func anew(want Wanted) (string, error) {
+	v, err := semver.ParseTolerant(want.Version)
+	if err != nil {
+		return "", fmt.Errorf("version %q: %w", want.Version, err)
+	}
+	spec := want.Cluster.Spec
+	configuration := want.Configuration.DeepCopy()
+	if configuration.ControlPlaneEndpoint == "" && spec.ControlPlaneEndpoint.IsValid() {
+		configuration.ControlPlaneEndpoint = spec.ControlPlaneEndpoint.String()
+	}
+	text, err := kubeadmtypes.MarshalClusterConfigurationForVersion(configuration, v, &upstream.AdditionalData{
+		KubernetesVersion: &want.Version,
+		ClusterName:       &want.Cluster.Name,
+		DNSDomain:         said(spec.ClusterNetwork.ServiceDomain),
+		ServiceSubnet:     said(spec.ClusterNetwork.Services.String()),
+		PodSubnet:         said(spec.ClusterNetwork.Pods.String()),
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing a ClusterConfiguration for %s: %w", want.Version, err)
+	}
+	return text, nil
+}
+
+// said is nil where nothing is: kubeadm has defaults.
+func said(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
 // parse reads the configuration that a cluster has, in the form that kubeadm of a version reads.
 func parse(text, version string, form any) (map[string]any, error) {
 	var has map[string]any

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // audited is written by somebody who said more to kubeadm than the control plane does.
@@ -157,5 +158,41 @@ func TestConfigUnreadable(t *testing.T) {
 	c = fake.NewClientset(configMap("kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta4\nfeatureGates: [1]\n"))
 	if text := configWritten(t, c, Wanted{Version: "v1.36.3"}); !strings.Contains(text, "kubernetesVersion: v1.36.3") {
 		t.Errorf("written: %s", text)
+	}
+}
+
+// TestConfigLost: a configuration that is lost is written as Cluster API had it, where all of that is known.
+func TestConfigLost(t *testing.T) {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo"}, Spec: clusterv1.ClusterSpec{
+		ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443},
+		ClusterNetwork: clusterv1.ClusterNetwork{
+			Pods:     clusterv1.NetworkRanges{CIDRBlocks: []string{"10.244.0.0/16"}},
+			Services: clusterv1.NetworkRanges{CIDRBlocks: []string{"10.96.0.0/12"}},
+		},
+	}}
+	want := wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.APIServer.CertSANs = []string{"api.example.com"} })
+	want.Cluster = cluster
+	for name, found := range map[string]runtime.Object{
+		"no data": &corev1.ConfigMap{ObjectMeta: named("kubeadm-config")}, "nothing": configMap(""), "null": configMap("null"),
+	} {
+		c := fake.NewClientset(found)
+		if behind, err := ConfigBehind(t.Context(), c, want); behind != "it is lost" || err != nil {
+			t.Errorf("%s: behind %q, %v", name, behind, err)
+		}
+		text := configWritten(t, c, want)
+		for _, line := range []string{"kind: ClusterConfiguration", "clusterName: demo", "controlPlaneEndpoint: 10.0.0.1:6443", "kubernetesVersion: v1.36.3",
+			"podSubnet: 10.244.0.0/16", "serviceSubnet: 10.96.0.0/12", "- api.example.com"} {
+			if !strings.Contains(text, line) {
+				t.Errorf("%s: there is no %q in\n%s", name, line, text)
+			}
+		}
+		if again, err := ConfigBehind(t.Context(), c, want); again != "" || err != nil {
+			t.Errorf("%s: once written it is still behind: %q, %v", name, again, err)
+		}
+	}
+	silent := wanted("v1.36.3", nil)
+	silent.Cluster = cluster
+	if _, err := ConfigBehind(t.Context(), fake.NewClientset(configMap("")), silent); err == nil || !strings.Contains(err.Error(), "has no ClusterConfiguration") {
+		t.Errorf("of a user who says nothing: %v", err)
 	}
 }

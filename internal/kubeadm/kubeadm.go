@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -30,6 +31,9 @@ type Wanted struct {
 	Configuration bootstrapv1.ClusterConfiguration
 	// SkipProxy and SkipDNS: somebody else keeps kube-proxy, CoreDNS.
 	SkipProxy, SkipDNS bool
+	// Cluster has the name, endpoint and networks with which Cluster API completes the configuration of a first machine: where the cluster has
+	// lost all of its configuration, it is written anew. nil: that is for a person.
+	Cluster *clusterv1.Cluster
 }
 
 // Refusal is what only a person can mend: content of the cluster that cannot be read, or something wanted that would
@@ -96,6 +100,9 @@ func WriteConfig(ctx context.Context, c kubernetes.Interface, want Wanted) error
 	if err != nil || len(changes) == 0 {
 		return err
 	}
+	if found.Data == nil {
+		found.Data = map[string]string{}
+	}
 	found.Data[configKey] = text
 	if _, err := c.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(ctx, found, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("writing ConfigMap %s: %w", configName, err)
@@ -115,6 +122,10 @@ func config(ctx context.Context, c kubernetes.Interface, want Wanted) (*corev1.C
 	wanted, err := render(want)
 	if err != nil {
 		return nil, "", nil, err
+	}
+	if want.restores(found.Data[configKey]) {
+		text, err := anew(want)
+		return found, text, []string{"it is lost"}, err
 	}
 	has, err := parse(found.Data[configKey], want.Version, wanted[versionKey])
 	if err != nil {

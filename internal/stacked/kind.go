@@ -164,7 +164,7 @@ func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
 	if step.Chore == group.ChoreCertificates {
 		return t.GenerateSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec)
 	}
-	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t)))
+	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t), t.Cluster))
 }
 
 // buildable returns the control plane as machines of it can be made now.

@@ -84,7 +84,7 @@ func TestWantedOf(t *testing.T) {
 	kcp.Spec.Version = "v1.35.4"
 	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration = bootstrapv1.ClusterConfiguration{}
 	kcp.Annotations = map[string]string{upstream.SkipCoreDNSAnnotation: ""}
-	want := wantedOf(kcp)
+	want := wantedOf(kcp, nil)
 	if want.Version != "v1.35.4" || !want.SkipDNS || want.SkipProxy || !want.Configuration.FeatureGates[kubeletLocalMode] {
 		t.Errorf("wanted is %+v", want)
 	}
