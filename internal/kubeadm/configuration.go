@@ -31,7 +31,7 @@ func render(want Wanted) (map[string]any, error) {
 // cluster whose user says nothing of it, others may have said more to kubeadm.
 func (w Wanted) restores(text string) bool {
 	var has map[string]any
-	return w.Cluster != nil && !w.silent() && yaml.Unmarshal([]byte(text), &has) == nil && len(has) == 0
+	return w.Cluster.Name != "" && !w.silent() && yaml.Unmarshal([]byte(text), &has) == nil && len(has) == 0
 }
 
 // anew writes the configuration with which Cluster API has kubeadm initialise a cluster.
@@ -40,17 +40,16 @@ func anew(want Wanted) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("version %q: %w", want.Version, err)
 	}
-	spec := want.Cluster.Spec
 	configuration := want.Configuration.DeepCopy()
-	if configuration.ControlPlaneEndpoint == "" && spec.ControlPlaneEndpoint.IsValid() {
-		configuration.ControlPlaneEndpoint = spec.ControlPlaneEndpoint.String()
+	if configuration.ControlPlaneEndpoint == "" {
+		configuration.ControlPlaneEndpoint = want.Cluster.Endpoint
 	}
 	text, err := kubeadmtypes.MarshalClusterConfigurationForVersion(configuration, v, &upstream.AdditionalData{
 		KubernetesVersion: &want.Version,
 		ClusterName:       &want.Cluster.Name,
-		DNSDomain:         said(spec.ClusterNetwork.ServiceDomain),
-		ServiceSubnet:     said(spec.ClusterNetwork.Services.String()),
-		PodSubnet:         said(spec.ClusterNetwork.Pods.String()),
+		DNSDomain:         said(want.Cluster.DNSDomain),
+		ServiceSubnet:     said(want.Cluster.ServiceSubnet),
+		PodSubnet:         said(want.Cluster.PodSubnet),
 	})
 	if err != nil {
 		return "", fmt.Errorf("writing a ClusterConfiguration for %s: %w", want.Version, err)

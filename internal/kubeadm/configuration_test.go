@@ -171,7 +171,7 @@ func TestConfigLost(t *testing.T) {
 		},
 	}}
 	want := wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.APIServer.CertSANs = []string{"api.example.com"} })
-	want.Cluster = cluster
+	want.Cluster = DataOf(cluster)
 	for name, found := range map[string]runtime.Object{
 		"no data": &corev1.ConfigMap{ObjectMeta: named("kubeadm-config")}, "nothing": configMap(""), "null": configMap("null"),
 	} {
@@ -191,7 +191,7 @@ func TestConfigLost(t *testing.T) {
 		}
 	}
 	silent := wanted("v1.36.3", nil)
-	silent.Cluster = cluster
+	silent.Cluster = DataOf(cluster)
 	if _, err := ConfigBehind(t.Context(), fake.NewClientset(configMap("")), silent); err == nil || !strings.Contains(err.Error(), "has no ClusterConfiguration") {
 		t.Errorf("of a user who says nothing: %v", err)
 	}

@@ -31,9 +31,29 @@ type Wanted struct {
 	Configuration bootstrapv1.ClusterConfiguration
 	// SkipProxy and SkipDNS: somebody else keeps kube-proxy, CoreDNS.
 	SkipProxy, SkipDNS bool
-	// Cluster has the name, endpoint and networks with which Cluster API completes the configuration of a first machine: where the cluster has
-	// lost all of its configuration, it is written anew. nil: that is for a person.
-	Cluster *clusterv1.Cluster
+	// Cluster is what Cluster API adds to the configuration of a first machine: where the cluster has lost all of its configuration, it is
+	// written anew. The zero value: that is for a person.
+	Cluster ClusterData
+}
+
+// ClusterData is what kubeadm is told of a Cluster. Of what is empty kubeadm has defaults.
+type ClusterData struct {
+	// Name is the Cluster's.
+	Name string
+	// Endpoint is host and port of the control plane.
+	Endpoint string
+	// DNSDomain is that of services; ServiceSubnet and PodSubnet are ranges of addresses, with commas between them.
+	DNSDomain, ServiceSubnet, PodSubnet string
+}
+
+// DataOf returns what kubeadm is told of a Cluster.
+func DataOf(c *clusterv1.Cluster) ClusterData {
+	network := c.Spec.ClusterNetwork
+	data := ClusterData{Name: c.Name, DNSDomain: network.ServiceDomain, ServiceSubnet: network.Services.String(), PodSubnet: network.Pods.String()}
+	if c.Spec.ControlPlaneEndpoint.IsValid() {
+		data.Endpoint = c.Spec.ControlPlaneEndpoint.String()
+	}
+	return data
 }
 
 // Refusal is what only a person can mend: content of the cluster that cannot be read, or something wanted that would

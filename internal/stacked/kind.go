@@ -16,6 +16,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/version"
@@ -164,7 +165,7 @@ func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
 	if step.Chore == group.ChoreCertificates {
 		return t.GenerateSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec)
 	}
-	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t), t.Cluster))
+	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t), kubeadm.DataOf(t.Cluster)))
 }
 
 // buildable returns the control plane as machines of it can be made now.

@@ -10,6 +10,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -84,7 +85,7 @@ func TestWantedOf(t *testing.T) {
 	kcp.Spec.Version = "v1.35.4"
 	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration = bootstrapv1.ClusterConfiguration{}
 	kcp.Annotations = map[string]string{upstream.SkipCoreDNSAnnotation: ""}
-	want := wantedOf(kcp, nil)
+	want := wantedOf(kcp, kubeadm.ClusterData{})
 	if want.Version != "v1.35.4" || !want.SkipDNS || want.SkipProxy || !want.Configuration.FeatureGates[kubeletLocalMode] {
 		t.Errorf("wanted is %+v", want)
 	}

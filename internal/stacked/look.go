@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/group"
@@ -18,7 +17,7 @@ const tokenPhase = "bootstrap-token"
 // Look implements group.Kind.
 func (k *Kind) Look(ctx context.Context, t *group.Turn) error {
 	t.ObserveInit(ctx, !skips(of(t), tokenPhase))
-	if err := t.ObserveKubeadm(ctx, wantedOf(buildable(t), t.Cluster)); err != nil {
+	if err := t.ObserveKubeadm(ctx, wantedOf(buildable(t), kubeadm.DataOf(t.Cluster))); err != nil {
 		return err
 	}
 	k.observeExpiries(ctx, t)
@@ -31,7 +30,7 @@ func skips(kcp *controlplanev1.KubeadmControlPlane, phase string) bool {
 }
 
 // wantedOf is what kubeadm's files in the cluster shall say.
-func wantedOf(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster) kubeadm.Wanted {
+func wantedOf(kcp *controlplanev1.KubeadmControlPlane, data kubeadm.ClusterData) kubeadm.Wanted {
 	_, skipProxy := kcp.Annotations[upstream.SkipKubeProxyAnnotation]
 	_, skipDNS := kcp.Annotations[upstream.SkipCoreDNSAnnotation]
 	return kubeadm.Wanted{
@@ -39,6 +38,6 @@ func wantedOf(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluste
 		Configuration: withGates(kcp).Spec.KubeadmConfigSpec.ClusterConfiguration,
 		SkipProxy:     skipProxy,
 		SkipDNS:       skipDNS,
-		Cluster:       cluster,
+		Cluster:       data,
 	}
 }
