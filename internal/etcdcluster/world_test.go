@@ -64,6 +64,7 @@ type world struct {
 func (w *world) Want(client.ObjectKey, bool) {
 	w.t.Error("a connection to the managed cluster was wanted")
 }
+func (w *world) Rest(client.ObjectKey)   {}
 func (w *world) Forget(client.ObjectKey) {}
 func (w *world) Own(client.ObjectKey, workload.Mine) {
 	w.t.Error("machines without Nodes have no Nodes of their own")

@@ -238,11 +238,13 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 // prepare keeps what the next turn needs to know of this one, and asks for a
 // connection to the cluster as soon as there can be one.
 func (t *Turn) prepare(d plan.Decision) {
-	busy := t.Busy()
-	t.Memory.Surveys.AtRest = !busy && !d.Step.Acts()
+	t.Memory.Surveys.Rest = t.rest(d)
+	if t.Memory.Surveys.Rest == SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
+		t.Quorums.Rest(t.ClusterKey())
+	}
 	if len(t.Machines) > 0 && !t.Nodeless && (t.Kubeconfig.Exists || t.Facts.Group.Deleting) {
 		key := t.ClusterKey()
-		t.Workload.Want(key, busy)
+		t.Workload.Want(key, t.Busy())
 		t.Workload.Own(key, Mine(slices.Concat(t.Objects(), t.Others)...)) // also where the connection is new
 	}
 }

@@ -34,6 +34,9 @@ type Quorum interface {
 type Quorums interface {
 	// Of returns the etcd of a cluster, with credentials that are valid.
 	Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error)
+	// Rest ends the connections to a cluster's etcd until somebody asks for it again. Port-forwards cost memory here, and streams in API servers and
+	// kubelets, as long as they are open.
+	Rest(key client.ObjectKey)
 	// Forget ends the connections to a cluster's etcd.
 	Forget(key client.ObjectKey)
 }
@@ -76,6 +79,15 @@ func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, e
 		q.open[key].Use(config)
 	}
 	return q.open[key], nil
+}
+
+// Rest implements Quorums.
+func (q *quorums) Rest(key client.ObjectKey) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c := q.open[key]; c != nil {
+		c.Close()
+	}
 }
 
 // Forget implements Quorums.

@@ -50,6 +50,7 @@ const (
 	SoonMissing       = 5 * time.Second
 	SoonLongBusy      = 5 * time.Second
 	SoonAtRest        = 30 * time.Second
+	SoonSteady        = 2 * time.Minute
 	longWithoutNew    = 5 * time.Minute
 )
 
@@ -61,6 +62,8 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 		soon = SoonAfterAct
 	case t.Facts.Group.Paused:
 		return 0
+	case t.steady(d):
+		soon = SoonSteady
 	default:
 		soon = t.pace()
 	}
@@ -68,6 +71,22 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 		soon = min(soon, d.Again)
 	}
 	return soon
+}
+
+// steady reports whether nothing is left to do, and what is watched tells of whatever happens. Of machines without Nodes only etcd tells.
+func (t *Turn) steady(d plan.Decision) bool {
+	return d.Step.Verb == plan.Nothing && !t.Nodeless && t.pace() == SoonAtRest
+}
+
+// rest is how long a survey is believed after a decision, while nothing changes; 0: something is under way.
+func (t *Turn) rest(d plan.Decision) time.Duration {
+	switch {
+	case d.Step.Acts(), t.Busy():
+		return 0
+	case t.steady(d):
+		return SurveyAgeSteady
+	}
+	return SurveyAgeAtRest
 }
 
 // pace is how soon to look again for the sake of what was observed, whatever was decided.

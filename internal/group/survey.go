@@ -22,8 +22,9 @@ const (
 	SurveyRetryMax = 30 * time.Second
 	// SurveyAge is how old a survey may be that a decision stands on, while something is under way.
 	SurveyAge = time.Second
-	// SurveyAgeAtRest is the same at rest, while nothing else has changed either.
-	SurveyAgeAtRest = 25 * time.Second
+	// SurveyAgeAtRest is the same while nothing is under way and nothing else has changed either, and SurveyAgeSteady where all is as wanted.
+	SurveyAgeAtRest = SoonAtRest - 5*time.Second
+	SurveyAgeSteady = SoonSteady - 5*time.Second
 )
 
 // ErrSurveyRuns ends a turn that cannot decide before a survey ends. The survey's end brings about the next turn.
@@ -45,8 +46,8 @@ type Surveys struct {
 	// Last is the newest survey that has ended, At when it had; zero: none is believed.
 	Last etcd.Survey
 	At   time.Time
-	// AtRest: nothing was under way when it ended.
-	AtRest bool
+	// Rest is how long it is believed while nothing else changes; 0: something was under way when it ended.
+	Rest time.Duration
 	// around is what else was known when it was asked for, confirmed the step that it was to confirm.
 	around, confirmed string
 	// unanswered counts surveys in a row that nobody answered.
@@ -216,5 +217,5 @@ func (s *Surveys) Usable(around string, now time.Time) bool {
 	case s.unanswered > 0:
 		return age < s.Retry()
 	}
-	return s.AtRest && age < SurveyAgeAtRest
+	return age < s.Rest
 }

@@ -79,6 +79,7 @@ func (w *world) Write(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Want
 }
 
 func (w *world) Want(client.ObjectKey, bool)          {}
+func (w *world) Rest(client.ObjectKey)                {}
 func (w *world) Forget(client.ObjectKey)              {}
 func (w *world) Own(client.ObjectKey, workload.Mine)  {}
 func (w *world) Config(client.ObjectKey) *rest.Config { return w.config }

@@ -46,6 +46,7 @@ type fleet struct {
 }
 
 func (f *fleet) Want(client.ObjectKey, bool)          {}
+func (f *fleet) Rest(client.ObjectKey)                {}
 func (f *fleet) Forget(client.ObjectKey)              {}
 func (f *fleet) Own(client.ObjectKey, workload.Mine)  {}
 func (f *fleet) Config(client.ObjectKey) *rest.Config { return nil }

@@ -81,8 +81,8 @@ func TestRequestsAtRest(t *testing.T) {
 	w.surveys = 0
 	for passed := time.Duration(0); passed < minutes*time.Minute; {
 		result := w.turn()
-		if result.RequeueAfter < group.SoonAtRest {
-			t.Fatalf("looks again after %v, want %v at rest", result.RequeueAfter, group.SoonAtRest)
+		if result.RequeueAfter < group.SoonSteady {
+			t.Fatalf("looks again after %v, want %v at rest", result.RequeueAfter, group.SoonSteady)
 		}
 		// A Node reports and a Machine is resynced meanwhile: nothing that matters has changed.
 		w.turn()
@@ -95,8 +95,23 @@ func TestRequestsAtRest(t *testing.T) {
 	} else {
 		t.Logf("%.1f requests a minute at rest", perMinute)
 	}
-	if want := int(minutes * time.Minute / group.SoonAtRest); w.surveys > want {
+	if want := int(minutes * time.Minute / group.SoonSteady); w.surveys > want {
 		t.Errorf("asked etcd %d times in %d minutes at rest, want %d at most", w.surveys, minutes, want)
+	}
+	if w.rested == 0 {
+		t.Error("connections to etcd stay open at rest")
+	}
+}
+
+// TestConnectionsStayWhileBusy: those to etcd are ended where all is as wanted, and nowhere else.
+func TestConnectionsStayWhileBusy(t *testing.T) {
+	w := grown(t, 3)
+	w.members[1].Health = plan.Unhealthy
+	w.forgetEtcd()
+	w.rested = 0
+	w.turn()
+	if w.rested > 0 {
+		t.Error("connections to etcd were ended while a member is ill")
 	}
 }
 
@@ -381,9 +396,10 @@ func TestAgain(t *testing.T) {
 		d      plan.Decision
 		want   time.Duration
 	}{
-		{"at rest", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, group.SoonAtRest},
+		{"all is as wanted", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, group.SoonSteady},
+		{"a person is waited for", func(*group.Turn) {}, waiting, group.SoonAtRest},
 		{"the core asks for an earlier look", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second}, time.Second},
-		{"and not for a later one", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, group.SoonAtRest},
+		{"and not for a later one", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, group.SoonSteady},
 		{"after a step", func(*group.Turn) {}, acting, group.SoonAfterAct},
 		{"a learner", func(s *group.Turn) { s.Facts.Etcd.Members[0].Learner = true }, waiting, group.SoonBusy},
 		{"a learner, and nothing new for long", func(s *group.Turn) {

@@ -63,8 +63,8 @@ type world struct {
 	surveys  int
 	init     bool // kubeadm has initialised the cluster
 	recorded chan string
-	// wanted and forgotten count what was asked of the connections.
-	wanted, forgotten int
+	// wanted, forgotten and rested count what was asked of the connections.
+	wanted, forgotten, rested int
 	// onSurvey is called before each survey, if set, with how many there were.
 	onSurvey func(int)
 	// failChange fails changes of members.
@@ -167,7 +167,9 @@ func (w *world) use(c client.Client) {
 // intercept lets the controller's requests pass through the given functions.
 func (w *world) intercept(f interceptor.Funcs) { w.use(interceptor.NewClient(w.client, f)) }
 
-func (w *world) Want(client.ObjectKey, bool)          { defer w.locked()(); w.wanted++ }
+func (w *world) Want(client.ObjectKey, bool) { defer w.locked()(); w.wanted++ }
+func (w *world) Rest(client.ObjectKey)       { defer w.locked()(); w.rested++ }
+
 func (w *world) Forget(client.ObjectKey)              { defer w.locked()(); w.forgotten++ }
 func (w *world) Own(client.ObjectKey, workload.Mine)  {}
 func (w *world) Config(client.ObjectKey) *rest.Config { return nil }
