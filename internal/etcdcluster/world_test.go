@@ -35,6 +35,7 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -227,7 +228,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{t: t, lagging: map[string]bool{}}
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.EtcdCluster{}, &clusterv1.Machine{}, &clusterv1.Cluster{}, &infrav1.LocalCluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch, Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			o.SetUID(types.UID("uid-" + o.GetName()))
 			o.SetCreationTimestamp(metav1.Now())
 			return c.Create(ctx, o, options...)

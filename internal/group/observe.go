@@ -46,9 +46,11 @@ type Workloads interface {
 }
 
 // SlowTime is how long facts that cost a request and change rarely are believed while all is
-// well, and SlowMissing while something is missing. What we write ourselves is read again at once.
+// well, SlowMissing while a person must give something that is missing, and SlowOurs where it is for us to make, which looks once more itself.
+// What we write ourselves is read again at once.
 const (
 	SlowTime    = 5 * time.Minute
+	SlowOurs    = 30 * time.Second
 	SlowMissing = 2 * time.Second
 )
 

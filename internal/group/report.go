@@ -8,7 +8,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,7 +79,7 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 	return errors.Join(t.Kind.Sync(ctx, t), t.healthCheck(ctx), t.syncUpdates(ctx))
 }
 
-// reportMachines writes the conditions of the Machines. One that has changed
+// reportMachines writes the conditions of the Machines. One that is gone, or has changed where that matters,
 // since it was read is left to the next turn, which its change brings about.
 func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure error) error {
 	says := ""
@@ -98,7 +101,7 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 		if equality.Semantic.DeepEqual(before.Status, after.Status) {
 			continue
 		}
-		err := t.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err := t.writeConditions(ctx, before, after)
 		if isStale(err) {
 			continue
 		}
@@ -107,6 +110,51 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 		}
 		t.Memory.Writes.ExpectMachine(after)
 	}
+	return nil
+}
+
+// conditionsOwner is who owns the conditions of Machines that are ours alone.
+const conditionsOwner = client.FieldOwner("quorate-machine-conditions")
+
+// ownConditions are the conditions of Machines that a control plane's controller alone writes.
+var ownConditions = map[string]bool{
+	clusterv1.MachineUpToDateCondition:                                        true,
+	upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition: true,
+	upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition:           true,
+	upstream.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition:   true,
+	upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition:           true,
+	upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition:                true,
+	upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition:             true,
+}
+
+// writeConditions writes what of a Machine's conditions differs, and the resource version into after. Cluster API's controllers write the status
+// as often as we do: conditions that are ours alone are applied, which no write of theirs contradicts. Where another differs, or one
+// goes, the whole list is written, if nobody else has written meanwhile.
+func (t *Turn) writeConditions(ctx context.Context, before, after *clusterv1.Machine) error {
+	applied := before.DeepCopy()
+	var ours []any
+	for _, c := range after.Status.Conditions {
+		if ownConditions[c.Type] {
+			conditions.Set(applied, c)
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c)
+			if err != nil {
+				return err
+			}
+			ours = append(ours, content)
+		}
+	}
+	if !equality.Semantic.DeepEqual(applied.Status, after.Status) {
+		return t.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": before.Namespace, "name": before.Name, "uid": string(before.UID)},
+		"status":   map[string]any{"conditions": ours},
+	}}
+	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Machine"))
+	if err := t.Client.Status().Patch(ctx, u, client.Apply, conditionsOwner, client.ForceOwnership); err != nil {
+		return err
+	}
+	after.ResourceVersion = u.GetResourceVersion()
 	return nil
 }
 

@@ -30,13 +30,15 @@ type Secrets struct {
 }
 
 // fresh reports whether the facts may still be believed.
-func (f Secrets) fresh(of string, now time.Time) bool {
-	well := len(f.missing) == 0 && len(f.given) == 0 && f.broken == "" && f.kubeconfig.Exists
+func (f Secrets) fresh(t *Turn, of string) bool {
 	believed := SlowTime
-	if !well {
+	switch {
+	case len(f.given) > 0, f.broken != "", len(f.missing) > 0 && !t.Facts.Group.New, !f.kubeconfig.Exists && len(f.keyless) > 0:
 		believed = SlowMissing
+	case len(f.missing) > 0, !f.kubeconfig.Exists:
+		believed = SlowOurs
 	}
-	return f.of == of && now.Before(f.Read.Add(believed))
+	return f.of == of && t.Facts.Now.Before(f.Read.Add(believed))
 }
 
 // ReadSecrets adds what is known of the cluster's authorities, as kubeadm needs them with a configuration, of the certificates that the user
@@ -44,7 +46,7 @@ func (f Secrets) fresh(of string, now time.Time) bool {
 func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	found := &t.Memory.Secrets
 	from := fmt.Sprintf("%s %d %s %d", t.Object.GetUID(), t.Object.GetGeneration(), t.Cluster.UID, t.Cluster.Generation)
-	if !found.fresh(from, t.Facts.Now) {
+	if !found.fresh(t, from) {
 		*found = Secrets{of: from, Read: t.Facts.Now}
 		if err := found.look(ctx, t, config); err != nil {
 			return err

@@ -29,6 +29,7 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
@@ -157,7 +158,7 @@ func newWorld(t *testing.T, cp *v1alpha1.ControlPlane, objects ...client.Object)
 	w := &world{t: t, files: map[string]string{group.ChorePermissions: "v1.36.3", group.ChoreKubeadmConfig: "v1.36.3", group.ChoreAddons: "v1.36.3"}}
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.ControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch, Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			o.SetUID(types.UID("uid-" + o.GetName()))
 			o.SetCreationTimestamp(metav1.Now())
 			return c.Create(ctx, o, options...)

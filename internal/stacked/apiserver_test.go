@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,8 +15,11 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -28,17 +33,21 @@ import (
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// traffic counts requests to the API server; watches are none.
+// traffic counts requests to the API server; watches are none. conflicts are those writes of Machines' status that others contradicted.
 type traffic struct {
-	next http.RoundTripper
-	n    *atomic.Int64
+	next         http.RoundTripper
+	n, conflicts *atomic.Int64
 }
 
 func (c traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") != "true" {
 		c.n.Add(1)
 	}
-	return c.next.RoundTrip(r)
+	response, err := c.next.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusConflict && strings.Contains(r.URL.Path, "/machines/") && strings.HasSuffix(r.URL.Path, "/status") {
+		c.conflicts.Add(1)
+	}
+	return response, err
 }
 
 // startPlane starts an API server with the kinds that the controller needs, and
@@ -83,7 +92,7 @@ func startController(t *testing.T, w *world, cfg *rest.Config) *atomic.Int64 {
 	requests := &atomic.Int64{}
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = 100, 200
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return traffic{next, requests} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return traffic{next, requests, &w.conflicts} })
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:  testScheme(t),
 		Metrics: server.Options{BindAddress: "0"},
@@ -187,6 +196,44 @@ func TestOnAPIServer(t *testing.T) {
 	}
 	if n := requests.Load() - before; n > 2 {
 		t.Errorf("%d requests for 20 turns at rest", n)
+	}
+	w.othersWriteConditions()
+}
+
+// othersWriteConditions: conditions that others write stay as they are, however often these write, and do not keep ours from being written.
+func (w *world) othersWriteConditions() {
+	key := client.ObjectKey{Namespace: "default", Name: "demo-cp-1"}
+	get := func() *clusterv1.Machine {
+		m := &clusterv1.Machine{}
+		if err := w.client.Get(w.t.Context(), key, m); err != nil {
+			w.t.Fatal(err)
+		}
+		return m
+	}
+	write := func(n int) {
+		m := get()
+		after := m.DeepCopy()
+		conditions.Set(after, metav1.Condition{Type: "Theirs", Status: metav1.ConditionTrue, Reason: "Written", Message: strconv.Itoa(n)})
+		if err := w.client.Status().Patch(w.t.Context(), after, client.MergeFrom(m)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	write(0)
+	w.mu.Lock()
+	w.view.Pods = slices.DeleteFunc(slices.Clone(w.view.Pods), func(p corev1.Pod) bool { return p.Name == "etcd-demo-cp-1" })
+	w.mu.Unlock()
+	w.report()
+	n := 0
+	eventually(w.t, "our condition", func() bool {
+		n++
+		write(n)
+		return conditions.IsFalse(get(), upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition)
+	})
+	if n := w.conflicts.Load(); n > 0 {
+		w.t.Errorf("%d writes of conditions were contradicted by others", n)
+	}
+	if c := conditions.Get(get(), "Theirs"); c == nil || c.Message != strconv.Itoa(n) {
+		w.t.Errorf("what others wrote last, %d, is now %+v", n, c)
 	}
 }
 

@@ -224,7 +224,7 @@ func TestForgottenWhileAsked(t *testing.T) {
 	})
 }
 
-// TestMissingIsReadRarely: turns in quick succession do not read all secrets anew because one is missing.
+// TestMissingIsReadRarely: turns in quick succession do not read all secrets anew because one is missing, which is for us to make.
 func TestMissingIsReadRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := testCluster()
@@ -241,10 +241,10 @@ func TestMissingIsReadRarely(t *testing.T) {
 		settled := reads
 		for range 30 {
 			w.turn()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(time.Second + 100*time.Millisecond)
 		}
-		if again := reads - settled; again == 0 || again > 16 { // one look is 6 to 8 reads
-			t.Errorf("%d reads of secrets until the first wait, %d in 30 turns of 3 s", settled, again)
+		if again := reads - settled; again == 0 || again > 8 { // one look is 6 to 8 reads
+			t.Errorf("%d reads of secrets until the first wait, %d in 30 turns of 33 s", settled, again)
 		}
 		t.Logf("%d reads of secrets until the first wait", settled)
 	})

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/kubeadm"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
@@ -65,6 +67,7 @@ type world struct {
 	recorded chan string
 	// wanted, forgotten and rested count what was asked of the connections.
 	wanted, forgotten, rested int
+	conflicts                 atomic.Int64
 	// onSurvey is called before each survey, if set, with how many there were.
 	onSurvey func(int)
 	// failChange fails changes of members.
@@ -145,7 +148,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	objects = append(objects, template, crd("localmachinetemplates.infrastructure.cluster.x-k8s.io"), crd("localmachines.infrastructure.cluster.x-k8s.io"))
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&controlplanev1.KubeadmControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}, &upgradev1.NodeUpgrade{}, &upgradev1.ControlPlaneUpgrade{}).
-		WithInterceptorFuncs(interceptor.Funcs{Create: birth}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{Create: birth, SubResourcePatch: grouptest.StatusPatch}).Build()
 	w.use(w.client)
 	return w
 }

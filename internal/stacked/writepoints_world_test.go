@@ -19,11 +19,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
@@ -91,7 +93,7 @@ func (w *world) everything() []client.Object {
 
 // copyOfObjects returns a client for everything as it is now.
 func (w *world) copyOfObjects() client.Client {
-	return fake.NewClientBuilder().WithScheme(w.client.Scheme()).WithObjects(w.everything()...).Build()
+	return fake.NewClientBuilder().WithScheme(w.client.Scheme()).WithObjects(w.everything()...).WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch}).Build()
 }
 
 // save keeps a world for others to begin with.

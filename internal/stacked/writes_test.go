@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,7 +50,7 @@ func clock(w *world) *clocked {
 				} else {
 					c.group++
 				}
-			case *clusterv1.Machine:
+			case *clusterv1.Machine, *unstructured.Unstructured: // conditions are applied
 				c.machines++
 			}
 			return cl.SubResource(sub).Patch(ctx, o, p, options...)

@@ -67,7 +67,7 @@ func newAPI(config *rest.Config) (*api, error) {
 		TLSClientConfig:       security,
 		TLSHandshakeTimeout:   patience,
 		ForceAttemptHTTP2:     true,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second},
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 2 * time.Second},
 		ResponseHeaderTimeout: listTimeout,
 	})
 	if err != nil {

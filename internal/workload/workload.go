@@ -44,7 +44,7 @@ type Options struct {
 	Try time.Duration
 	// Busy and Rest are how often a connection is probed while something is under way and
 	// otherwise; 2 s and 30 s. A connection that breaks is noticed at once, and one that turns silent
-	// within 3 s, at no cost in requests; probes find API servers that are up and not ready.
+	// within 7 s, at no cost in requests, and sooner by a probe while something is under way; probes find API servers that are up and not ready.
 	Busy, Rest time.Duration
 	// Recheck is how often the kubeconfig is read again while it works; 5 min.
 	Recheck time.Duration

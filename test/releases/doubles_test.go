@@ -65,8 +65,11 @@ func (h *healthy) changed(what string) error {
 	return nil
 }
 
-func (h *healthy) Want(client.ObjectKey, bool)          {}
-func (h *healthy) Forget(client.ObjectKey)              {}
+func (h *healthy) Want(client.ObjectKey, bool) {}
+func (h *healthy) Forget(client.ObjectKey)     {}
+
+// Rest implements group.Quorums.
+func (h *healthy) Rest(client.ObjectKey)                {}
 func (h *healthy) Own(client.ObjectKey, workload.Mine)  {}
 func (h *healthy) Config(client.ObjectKey) *rest.Config { return nil }
 func (h *healthy) View(client.ObjectKey) workload.View  { return h.view }
