@@ -79,6 +79,7 @@ var lives = []struct {
 	{"move", moved},
 	{"self-managed", selfManaged},
 	{"helm", helmed},
+	{"upgrade-provider", upgradeProvider},
 }
 
 func TestE2E(t *testing.T) {

@@ -136,6 +136,12 @@ func (e *environment) managesMachines(t *testing.T, name string, seconds int32) 
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
 		kcp.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = &seconds
 	})
+	e.managed(t, name, seconds)
+}
+
+// managed waits until all machines have a timeout of drains.
+func (e *environment) managed(t *testing.T, name string, seconds int32) {
+	t.Helper()
 	eventually(t, "a change has come to all machines", patience, func() string {
 		for _, m := range e.machineObjects(t, name) {
 			if got := ptr.Deref(m.Spec.Deletion.NodeDrainTimeoutSeconds, 0); got != seconds {
