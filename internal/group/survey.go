@@ -22,8 +22,9 @@ const (
 	SurveyRetryMax = 30 * time.Second
 	// SurveyAge is how old a survey may be that a decision stands on, while something is under way.
 	SurveyAge = time.Second
-	// SurveyAgeAtRest is the same while nothing is under way and nothing else has changed either, and SurveyAgeSteady where all is as wanted.
+	// SurveyAgeAtRest is the same while nothing is under way and nothing else has changed either.
 	SurveyAgeAtRest = SoonAtRest - 5*time.Second
+	// SurveyAgeSteady is the same where all is as wanted.
 	SurveyAgeSteady = SoonSteady - 5*time.Second
 )
 
