@@ -133,6 +133,13 @@ bench: ## speed and memory of the core and of the hot paths
 bench-plan: ## quorate plan of seven machines and of 500 control planes; KUBEBUILDER_ASSETS names the API server's programs
 	$(GO) test -run '^$$' -bench BenchmarkPlan -benchtime 3x -timeout 30m ./test/envtest
 
+# Words for -run and other flags of tools/upstream, which lists them: make bench-upstream RUN=twenty ARGS='-rest 1m'
+.PHONY: bench-upstream
+bench-upstream: programs ## Quorate's controller beside upstream's in Cluster API's in-memory world; RUN=one, twenty, hundred, rest, thousand, several with commas; ARGS; logs stay in OUT=dist/upstream
+	./bin/quorate artifacts build
+	$(GO) -C tools/upstream build -o '$(CURDIR)/bin/bench-upstream' .
+	$(WITH_ASSETS) ./bin/bench-upstream -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/upstream,$(OUT)))' -run '$(or $(RUN),one)' $(ARGS)
+
 .PHONY: docs-check
 docs-check: ## the commands of the documents: all of quorate and make are parsed, and those that only show something are run on real machines, as root
 	$(GO) test ./test/docs ./internal/cli -count 1 -run 'TestCommands|TestDocuments|TestExamples'
@@ -163,6 +170,7 @@ components: ## what clusterctl installs, into OUT=dist/components, laid out as i
 verify: generate ## fail when generated files or go.mod differ from what is committed
 	$(GO) mod tidy -diff
 	$(GO) -C tools/install mod tidy -diff
+	$(GO) -C tools/upstream mod tidy -diff
 	@git diff --exit-code -- api config docs || { echo 'generated files differ: run make generate and commit'; exit 1; }
 
 .PHONY: clean
