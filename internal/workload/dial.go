@@ -239,7 +239,9 @@ func race(ctx context.Context, first, second way, alone time.Duration) (net.Conn
 		case <-ctx.Done():
 			return nil, also(failures, ctx.Err())
 		case <-late.C:
-			behind, second = begin(ctx, second), nil
+			if second != nil {
+				behind, second = begin(ctx, second), nil
+			}
 			continue
 		case done = <-ahead:
 			ahead = nil

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -380,6 +382,23 @@ type ended struct {
 }
 
 func (e *ended) Close() error { e.once.Do(func() { close(e.closed) }); return nil }
+
+// TestRaceKeepsTheSecondWay: one that began because the first had failed has more time than the first had alone.
+func TestRaceKeepsTheSecondWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		want, other := net.Pipe()
+		defer want.Close()
+		defer other.Close()
+		broken := func(context.Context) (net.Conn, error) { return nil, errors.New("broken") }
+		slow := func(context.Context) (net.Conn, error) {
+			time.Sleep(2 * headStart)
+			return want, nil
+		}
+		if got, err := race(t.Context(), broken, slow, headStart); got != want || err != nil {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+}
 
 func TestRaceClosesTheLoser(t *testing.T) {
 	slow, fast := &ended{closed: make(chan struct{})}, &ended{closed: make(chan struct{})}
