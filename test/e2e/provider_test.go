@@ -301,7 +301,7 @@ func (g *guide) scaleUpstream(t *testing.T) {
 	g.reads(t, "upstream's controller is content", `kubectl get kubeadmcontrolplane home-cp -o jsonpath='{.status.readyReplicas} {.status.upToDateReplicas} {.status.availableReplicas}'`, "3 3 3")
 }
 
-// there goes to Quorate. It is interrupted before the first step, with upstream's manager ended, and after the second, with Quorate's not running.
+// there goes to Quorate. It is interrupted before the first step, with upstream's manager ended, and after the first.
 func (g *guide) there(t *testing.T) {
 	t.Helper()
 	nodes, machines := g.environment.nodes(t, g.cluster), g.environment.identities(t, g.cluster)
