@@ -27,6 +27,7 @@ STAMP     = -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).revision=$(REVISI
 RUN  ?=
 SEED ?=
 FUZZTIME ?= 1m
+comma := ,
 
 # Before a command: real etcd and kube-apiserver for tests, which without them are skipped and show nothing.
 WITH_ASSETS = assets=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4); \
@@ -133,12 +134,11 @@ bench: ## speed and memory of the core and of the hot paths
 bench-plan: ## quorate plan of seven machines and of 500 control planes; KUBEBUILDER_ASSETS names the API server's programs
 	$(GO) test -run '^$$' -bench BenchmarkPlan -benchtime 3x -timeout 30m ./test/envtest
 
-# Words for -run and other flags of tools/upstream, which lists them: make bench-upstream RUN=twenty ARGS='-rest 1m'
 .PHONY: bench-upstream
-bench-upstream: programs ## Quorate's controller beside upstream's in Cluster API's in-memory world; RUN=one, twenty, hundred, rest, thousand, several with commas; ARGS; logs stay in OUT=dist/upstream
+bench-upstream: programs ## Quorate's controller beside upstream's in Cluster API's in-memory world; ARGS=-h lists what is compared; SIDES=quorate leaves upstream's out; logs stay in OUT=dist/upstream
 	./bin/quorate artifacts build
 	$(GO) -C tools/upstream build -o '$(CURDIR)/bin/bench-upstream' .
-	$(WITH_ASSETS) ./bin/bench-upstream -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/upstream,$(OUT)))' -run '$(or $(RUN),one)' $(ARGS)
+	$(WITH_ASSETS) ./bin/bench-upstream -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/upstream,$(OUT)))' -sides '$(or $(SIDES),upstream$(comma)quorate)' $(ARGS)
 
 .PHONY: docs-check
 docs-check: ## the commands of the documents: all of quorate and make are parsed, and those that only show something are run on real machines, as root
