@@ -12,6 +12,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/internal/plan"
@@ -111,8 +112,8 @@ type Cluster struct {
 	mu      sync.Mutex
 	tls     *tls.Config
 	members map[string]*member
-	// targets are the names of those of the last survey.
-	targets map[string]bool
+	// targets are those of the last survey, by name, and whether there is a way to ask each. It is not changed any more.
+	targets atomic.Pointer[map[string]bool]
 	// silences are of the targets that did not answer their last question in time, by name.
 	silences map[string]*silence
 	ends     ends

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"slices"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -39,7 +38,7 @@ func verify(shown []*x509.Certificate, roots *x509.CertPool, names []string) err
 	}
 	var first error
 	for _, name := range names {
-		_, err := shown[0].Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: intermediates, CurrentTime: time.Now()})
+		_, err := shown[0].Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: intermediates})
 		if err == nil {
 			return nil
 		}
@@ -48,11 +47,15 @@ func verify(shown []*x509.Certificate, roots *x509.CertPool, names []string) err
 	return &tls.CertificateVerificationError{UnverifiedCertificates: shown, Err: first}
 }
 
-// isTarget reports whether a name is that of one of the targets of the last survey.
+// isTarget reports whether a name is that of one of the targets of the last survey. It takes no lock: handshakes ask, and connections are closed
+// under c.mu.
 func (c *Cluster) isTarget(name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.targets[name]
+	targets := c.targets.Load()
+	if targets == nil {
+		return false
+	}
+	_, is := (*targets)[name]
+	return is
 }
 
 // identify gives an answer whose header is missing the ID of that member of its list that has the target's name, which its certificate

@@ -78,13 +78,12 @@ func (c *Cluster) drop(m *member) {
 // keepOnly closes the clients of all who are not targets any more.
 func (c *Cluster) keepOnly(targets []Target) {
 	wanted := map[string]bool{}
-	names := map[string]bool{}
 	for _, t := range targets {
-		wanted[t.Name], names[t.Name] = t.Dial != nil, true
+		wanted[t.Name] = t.Dial != nil
 	}
+	c.targets.Store(&wanted)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.targets = names
 	for name, m := range c.members {
 		if !wanted[name] {
 			m.close()
