@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/blang/semver/v4"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	kubeadmtypes "sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types"
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types/upstream"
 	"sigs.k8s.io/yaml"
@@ -12,13 +13,9 @@ import (
 
 // render writes the wanted configuration as kubeadm of that version reads it.
 func render(want Wanted) (map[string]any, error) {
-	v, err := semver.ParseTolerant(want.Version)
+	text, err := marshal(&want.Configuration, want.Version, upstream.AdditionalData{})
 	if err != nil {
-		return nil, fmt.Errorf("version %q: %w", want.Version, err)
-	}
-	text, err := kubeadmtypes.MarshalClusterConfigurationForVersion(&want.Configuration, v, &upstream.AdditionalData{KubernetesVersion: &want.Version})
-	if err != nil {
-		return nil, fmt.Errorf("writing a ClusterConfiguration for %s: %w", want.Version, err)
+		return nil, err
 	}
 	wanted := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &wanted); err != nil {
@@ -36,23 +33,28 @@ func (w Wanted) restores(text string) bool {
 
 // anew writes the configuration with which Cluster API has kubeadm initialise a cluster.
 func anew(want Wanted) (string, error) {
-	v, err := semver.ParseTolerant(want.Version)
-	if err != nil {
-		return "", fmt.Errorf("version %q: %w", want.Version, err)
-	}
 	configuration := want.Configuration.DeepCopy()
 	if configuration.ControlPlaneEndpoint == "" {
 		configuration.ControlPlaneEndpoint = want.Cluster.Endpoint
 	}
-	text, err := kubeadmtypes.MarshalClusterConfigurationForVersion(configuration, v, &upstream.AdditionalData{
-		KubernetesVersion: &want.Version,
-		ClusterName:       &want.Cluster.Name,
-		DNSDomain:         said(want.Cluster.DNSDomain),
-		ServiceSubnet:     said(want.Cluster.ServiceSubnet),
-		PodSubnet:         said(want.Cluster.PodSubnet),
+	return marshal(configuration, want.Version, upstream.AdditionalData{
+		ClusterName:   &want.Cluster.Name,
+		DNSDomain:     said(want.Cluster.DNSDomain),
+		ServiceSubnet: said(want.Cluster.ServiceSubnet),
+		PodSubnet:     said(want.Cluster.PodSubnet),
 	})
+}
+
+// marshal writes a configuration for kubeadm of a version, with what Cluster API adds to it.
+func marshal(configuration *bootstrapv1.ClusterConfiguration, version string, data upstream.AdditionalData) (string, error) {
+	v, err := semver.ParseTolerant(version)
 	if err != nil {
-		return "", fmt.Errorf("writing a ClusterConfiguration for %s: %w", want.Version, err)
+		return "", fmt.Errorf("version %q: %w", version, err)
+	}
+	data.KubernetesVersion = &version
+	text, err := kubeadmtypes.MarshalClusterConfigurationForVersion(configuration, v, &data)
+	if err != nil {
+		return "", fmt.Errorf("writing a ClusterConfiguration for %s: %w", version, err)
 	}
 	return text, nil
 }
