@@ -66,6 +66,27 @@ func main() {
 }
 
 func compare(ctx context.Context) error {
+	o, chosen, err := parse()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.programs, 0o755); err != nil {
+		return err
+	}
+	if err := programs(ctx, o.root, o.programs, o.quick); err != nil {
+		return err
+	}
+	ctrl.SetLogger(logr.Discard())
+	for _, s := range chosen {
+		if err := s.compare(ctx, o); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// parse reads the command line.
+func parse() (options, []scenario, error) {
 	o := options{flags: map[side][]string{}}
 	var about []string
 	for _, s := range scenarios {
@@ -83,45 +104,37 @@ func compare(ctx context.Context) error {
 	flag.DurationVar(&o.patience, "patience", 30*time.Minute, "how long one step may take")
 	more := flag.String("flags", "", "more flags of Quorate's manager, with commas")
 	flag.Parse()
-	ctrl.SetLogger(logr.Discard())
 	if o.out == "" {
-		return errors.New("-out is empty: name a folder for programs and logs")
+		return o, nil, errors.New("-out is empty: name a folder for programs and logs")
+	}
+	o.programs = filepath.Join(o.out, "programs")
+	if o.quick {
+		o.programs += "-quick"
 	}
 	if *more != "" {
 		o.flags[quorate] = strings.Split(*more, ",")
 	}
 	for s := range strings.SplitSeq(*sides, ",") {
 		if s := side(s); s != upstream && s != quorate {
-			return fmt.Errorf("-sides has %q: upstream and quorate would be accepted", s)
+			return o, nil, fmt.Errorf("-sides has %q: upstream and quorate would be accepted", s)
 		}
 		o.sides = append(o.sides, side(s))
 	}
+	chosen, err := choose(*run, about)
+	return o, chosen, err
+}
+
+// choose finds scenarios by their names.
+func choose(names string, about []string) ([]scenario, error) {
 	var chosen []scenario
-	for name := range strings.SplitSeq(*run, ",") {
+	for name := range strings.SplitSeq(names, ",") {
 		at := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
 		if at < 0 {
-			return fmt.Errorf("-run has %q, which is none of: %s", name, strings.Join(about, "; "))
+			return nil, fmt.Errorf("-run has %q, which is none of: %s", name, strings.Join(about, "; "))
 		}
 		chosen = append(chosen, scenarios[at])
 	}
-	o.programs = filepath.Join(o.out, "programs")
-	if o.quick {
-		o.programs += "-quick"
-	}
-	for _, folder := range []string{o.out, o.programs} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return err
-		}
-	}
-	if err := programs(ctx, o.root, o.programs, o.quick); err != nil {
-		return err
-	}
-	for _, s := range chosen {
-		if err := s.compare(ctx, o); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	return nil
+	return chosen, nil
 }
 
 // compare runs the scenario in a world of each side.
