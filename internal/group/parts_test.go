@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -381,6 +382,40 @@ func TestLackingSecrets(t *testing.T) {
 	} {
 		if got := test.secrets.lacking(); !slices.Equal(got, test.want) {
 			t.Errorf("says %q, want %q", got, test.want)
+		}
+	}
+}
+
+// TestSecretsFresh: what a person must give is looked for at once, what is ours to make a few times a minute, and what is well rarely.
+func TestSecretsFresh(t *testing.T) {
+	made := certs.Kubeconfig{Exists: true}
+	for _, test := range []struct {
+		what string
+		of   Secrets
+		new  bool
+		want time.Duration
+	}{
+		{"all is there", Secrets{kubeconfig: made}, false, SlowTime},
+		{"the user has not given all", Secrets{kubeconfig: made, given: []string{"etcd"}}, true, SlowMissing},
+		{"what was given is broken", Secrets{kubeconfig: made, broken: "no key"}, true, SlowMissing},
+		{"authorities are to be made", Secrets{missing: []string{"ca"}}, true, SlowOurs},
+		{"authorities of a cluster that runs are lost", Secrets{kubeconfig: made, missing: []string{"ca"}}, false, SlowMissing},
+		{"the kubeconfig is to be made", Secrets{}, false, SlowOurs},
+		{"the kubeconfig is the user's to make, who keeps the key", Secrets{keyless: []string{"ca"}}, false, SlowMissing},
+	} {
+		turn := testTurn(testObject())
+		turn.Facts.Group.New = test.new
+		test.of.of, test.of.Read = "same", turn.Facts.Now
+		turn.Facts.Now = test.of.Read.Add(test.want - time.Nanosecond)
+		if !test.of.fresh(turn, "same") {
+			t.Errorf("%s: looked for again before %s", test.what, test.want)
+		}
+		if test.of.fresh(turn, "other") {
+			t.Errorf("%s: believed of another object", test.what)
+		}
+		turn.Facts.Now = test.of.Read.Add(test.want)
+		if test.of.fresh(turn, "same") {
+			t.Errorf("%s: believed for more than %s", test.what, test.want)
 		}
 	}
 }

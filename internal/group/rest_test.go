@@ -1,0 +1,33 @@
+package group
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/etcd/etcdtest"
+)
+
+// TestQuorumsRest: at rest no connection to a cluster's etcd stays open, and the next question opens another.
+func TestQuorumsRest(t *testing.T) {
+	ca := etcdtest.NewAuthority(t)
+	members := etcdtest.Run(t, ca, []string{"m1"})
+	m1 := members[0]
+	key := client.ObjectKey{Namespace: "default", Name: "demo"}
+	q := &quorums{open: map[client.ObjectKey]*etcd.Cluster{key: etcd.Open(ca.Client())}}
+	for turn := 1; turn <= 2; turn++ {
+		before := m1.Open()
+		if survey := q.open[key].Survey(t.Context(), members.Targets()); !survey.Known || m1.Open() != before+1 {
+			t.Fatalf("question %d: %d connections, and before it %d: %s", turn, m1.Open(), before, etcdtest.Show(survey))
+		}
+		q.Rest(client.ObjectKey{Namespace: "default", Name: "another"})
+		if m1.Open() != before+1 {
+			t.Errorf("question %d: another cluster's rest ends the connection", turn)
+		}
+		q.Rest(key)
+		if m1.Open() != before {
+			t.Errorf("at rest after question %d: %d connections, and before it %d", turn, m1.Open(), before)
+		}
+	}
+}
