@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,17 +115,6 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 // conditionsOwner is who owns the conditions of Machines that are ours alone.
 const conditionsOwner = client.FieldOwner("quorate-machine-conditions")
 
-// ownConditions are the conditions of Machines that a control plane's controller alone writes.
-var ownConditions = map[string]bool{
-	clusterv1.MachineUpToDateCondition:                                        true,
-	upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition: true,
-	upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition:           true,
-	upstream.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition:   true,
-	upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition:           true,
-	upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition:                true,
-	upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition:             true,
-}
-
 // writeConditions writes what of a Machine's conditions differs, and the resource version into after. Cluster API's controllers write the status
 // as often as we do: conditions that are ours alone are applied, which no write of theirs contradicts. Where another differs, or one
 // goes, the whole list is written, if nobody else has written meanwhile.
@@ -134,7 +122,7 @@ func (t *Turn) writeConditions(ctx context.Context, before, after *clusterv1.Mac
 	applied := before.DeepCopy()
 	var ours []any
 	for _, c := range after.Status.Conditions {
-		if ownConditions[c.Type] {
+		if machine.OnlyControlPlaneWrites(c.Type) {
 			conditions.Set(applied, c)
 			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c)
 			if err != nil {
