@@ -11,8 +11,13 @@ import (
 // Updates in place by a Runtime Extension of somebody else: it is asked about each machine before, its updates never fail for good, as it is asked again and again, and
 // an update is begun by several writes, between which the controller may die.
 
-// SetAnswer is an event: from then on the extension answers as that of number N.
-const SetAnswer Kind = "set answer"
+// The events about extensions.
+const (
+	// SetAnswer: from then on the extension answers as that of number N.
+	SetAnswer Kind = "set answer"
+	// SetUpdater: a person has the extension update machines in place (N is 1), or the controller itself (N is 0).
+	SetUpdater Kind = "set updater"
+)
 
 // An answer is what the extension says of every machine.
 type answer int
@@ -41,6 +46,11 @@ func (s *Setup) drawExtension(seed int64) {
 		at := time.Duration(r.Intn(1500)) * time.Second
 		s.Script = inOrder(append(s.Script, Event{At: at, Kind: SetAnswer, N: r.Intn(int(answers))})...)
 	}
+	s.ByExtension = r.Intn(4) > 0
+	for range r.Intn(3) {
+		at := time.Duration(r.Intn(1500)) * time.Second
+		s.Script = inOrder(append(s.Script, Event{At: at, Kind: SetUpdater, N: r.Intn(2)})...)
+	}
 }
 
 // byExtension: an extension changes the group's machines in place.
@@ -48,9 +58,9 @@ func (w *World) byExtension() bool {
 	return w.setup.ByExtension && (w.setup.InPlace == plan.InPlacePreferred || w.setup.InPlace == plan.InPlaceOnly)
 }
 
-// isForAnswer: the extension is asked about a host: it is of another spec, has come up, stays, and nobody changes it.
-func (w *World) isForAnswer(h *host) bool {
-	return w.byExtension() && h.spec != w.spec && !h.node.IsZero() && !h.deleting && h.update == nil
+// isUntouched: a host is of another spec, has come up, stays, and nobody changes it.
+func (w *World) isUntouched(h *host) bool {
+	return h.spec != w.spec && !h.node.IsZero() && !h.deleting && h.update == nil
 }
 
 // isUnanswered: the extension changes a host, or does not: nobody knows.
@@ -71,7 +81,7 @@ func (w *World) carriedOut() *host {
 
 // addAnswer is what can be seen of what the extension says.
 func (w *World) addAnswer(m *plan.Machine, h *host) {
-	if !w.isForAnswer(h) {
+	if !w.byExtension() || !w.isUntouched(h) {
 		return
 	}
 	switch w.answers {
@@ -85,7 +95,7 @@ func (w *World) addAnswer(m *plan.Machine, h *host) {
 // askAnew asks the extension before a step that rests on what it said when the controller looked.
 func (w *World) askAnew(s plan.Step) error {
 	h := w.named(s.Machine)
-	if h == nil || !w.isForAnswer(h) {
+	if h == nil || !w.sawExtension || !w.isUntouched(h) {
 		return nil
 	}
 	begins := s.Verb == plan.UpdateInPlace && w.answers != changesAll
@@ -99,7 +109,7 @@ func (w *World) askAnew(s plan.Step) error {
 // beginByExtension marks a host's objects for its update, or the rest of them. Whoever is cut off in between has begun it all the same.
 func (w *World) beginByExtension(h *host) {
 	if h.update == nil {
-		if !w.isForAnswer(h) || w.updating(h) != nil {
+		if !w.isUntouched(h) || w.updating(h) != nil {
 			return // nobody begins a second one: the API server is asked
 		}
 		h.update = &inPlace{spec: w.saw, byExtension: true, unfinished: true, gaveUp: w.now.Add(24 * time.Hour)}

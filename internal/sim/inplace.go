@@ -204,7 +204,7 @@ func (w *World) failUpdate(h *host, why string) {
 // actOnUpdate carries out a step that is about a host's update.
 func (w *World) actOnUpdate(h *host, s plan.Step) {
 	switch {
-	case s.Verb == plan.UpdateInPlace && (w.byExtension() || h.update != nil && h.update.byExtension):
+	case s.Verb == plan.UpdateInPlace && (w.sawExtension || h.update != nil && h.update.byExtension):
 		w.takePlace(s, h)
 		w.beginByExtension(h)
 	case s.Verb == plan.UpdateInPlace:
@@ -225,6 +225,9 @@ func (w *World) befallUpdate(e Event) bool {
 	case SetAnswer:
 		w.tell("the extension answers as number %d does", e.N)
 		w.answers = answer(e.N)
+	case SetUpdater:
+		w.setup.ByExtension = e.N == 1
+		w.tell("an extension updates machines in place: %t", w.setup.ByExtension)
 	case SetInPlace:
 		w.tell("the policy for updates in place: %q", policies[e.N])
 		w.setup.InPlace = policies[e.N]
@@ -265,7 +268,7 @@ func (w *World) addUpdate(m *plan.Machine, h *host) {
 	if u == nil {
 		return
 	}
-	m.Update = plan.Update{State: plan.UpdateUnderway, Message: "step swap", Obsolete: u.spec != w.spec && !u.byExtension, Unfinished: u.unfinished}
+	m.Update = plan.Update{State: plan.UpdateUnderway, Message: "step swap", Obsolete: !u.byExtension && (u.spec != w.spec || w.byExtension()), Unfinished: u.unfinished}
 	switch {
 	case u.done:
 		m.Update.State, m.Update.Message = plan.UpdateDone, "verified"

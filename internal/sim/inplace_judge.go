@@ -30,7 +30,7 @@ func (w *World) judgeUpdates(s plan.Step, fresh bool) {
 // judgeDrop: only what failed is forgotten, and only what nobody wants any more.
 func (w *World) judgeDrop(h *host, s plan.Step) {
 	switch {
-	case h == nil || !h.hasFailedUpdate() || h.update.spec == w.spec && w.isChangedInPlace(h):
+	case h == nil || !h.hasFailedUpdate() || h.update.spec == w.spec && w.isChangedInPlace(h) && !w.sawExtension:
 		w.blame("%s, which a person must see", s)
 	case h.update.changed && h.spec == w.spec:
 		w.blame("%s, which has left the host of spec %d", s, h.update.spec)
@@ -180,7 +180,7 @@ func (w *World) isPlainlyWell(h *host) bool {
 
 // isFailedForPerson: a host's update failed, and is still wanted, or has left the host of a spec that is not.
 func (w *World) isFailedForPerson(h *host) bool {
-	if !w.isStaying(h) || !h.hasFailedUpdate() {
+	if !w.isStaying(h) || !h.hasFailedUpdate() || w.byExtension() {
 		return false
 	}
 	return h.update.spec == w.spec && w.isChangedInPlace(h) || h.update.changed && h.spec == w.spec

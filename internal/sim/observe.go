@@ -14,8 +14,9 @@ const freshness = 5 * time.Second
 // than the truth. It reports whether it is the truth of now.
 func (w *World) Look() (plan.Observed, bool) {
 	w.findAgain()
+	w.sawExtension = w.byExtension()
 	now := w.Observe()
-	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.answers}), w.spec
+	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.answers, w.byExtension()}), w.spec
 	w.sawAnswers = w.answers
 	w.limits.saw = w.limits.version
 	if len(w.looks) > 3 {
@@ -31,7 +32,7 @@ func (w *World) Look() (plan.Observed, bool) {
 	if w.chance(w.setup.Luck.Stale) {
 		old := w.looks[w.rand.Intn(len(w.looks))]
 		if now.Now.Sub(old.Now) <= freshness {
-			w.saw, w.limits.saw, w.sawAnswers = old.spec, old.limits, old.answers
+			w.saw, w.limits.saw, w.sawAnswers, w.sawExtension = old.spec, old.limits, old.answers, old.byExtension
 			return old.Observed, old.Now.Equal(now.Now)
 		}
 	}

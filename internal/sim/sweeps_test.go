@@ -226,7 +226,7 @@ func TestUpdateAtEveryMoment(t *testing.T) {
 		for n, e := range []Event{
 			{Kind: Kill, N: 1}, {Kind: Kill, N: 2}, {Kind: Kill, N: 3}, {Kind: Reboot, N: 2, For: 2 * time.Minute}, {Kind: Unready, N: 3, For: 4 * time.Minute}, {Kind: Mark, N: 2},
 			{Kind: DeleteMachine, N: 1}, {Kind: DeleteMachine, N: 2}, {Kind: ForceDelete, N: 3}, {Kind: Change, N: 1}, {Kind: Change, N: 3}, {Kind: Scale, N: 5}, {Kind: Scale, N: 1},
-			{Kind: SetInPlace, N: 0}, {Kind: SetInPlace, N: 3}, {Kind: Restart}, {Kind: Pause, For: 5 * time.Minute}, {Kind: Crash, N: 3, For: time.Minute}, {Kind: DeleteGroup},
+			{Kind: SetInPlace, N: 0}, {Kind: SetInPlace, N: 3}, {Kind: Restart}, {Kind: Pause, For: 5 * time.Minute}, {Kind: Crash, N: 3, For: time.Minute}, {Kind: DeleteGroup}, {Kind: SetUpdater, N: 1},
 		} {
 			s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 3, Surge: n % 2, Domains: abc, Places: true, Checks: true, Repair: always}
 			s.InPlace, s.UpdateFails = plan.InPlacePreferred, 20*(n%2)

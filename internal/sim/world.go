@@ -64,7 +64,9 @@ type World struct {
 	saw   int              // the spec that the controller saw last
 	// answers is what a Runtime Extension says of machines, and sawAnswers what it said when the controller looked.
 	answers, sawAnswers answer
-	blinded             bool // that look showed less than the truth, and nothing that is not true
+	// sawExtension: when the controller looked an extension changed machines in place.
+	sawExtension bool
+	blinded      bool // that look showed less than the truth, and nothing that is not true
 
 	wrong error // the first invariant that was broken
 	story *Story
@@ -75,6 +77,7 @@ type look struct {
 	plan.Observed
 	spec, limits int // the spec that was wanted then, and which version of limits
 	answers      answer
+	byExtension  bool
 }
 
 // sight is how a member looked, and since when.
