@@ -265,7 +265,7 @@ func (t *Turn) markFirst(ctx context.Context, m *Machine, step plan.Step) (inpla
 	if err := t.readAnew(ctx, m); err != nil {
 		return inplace.ExtensionGoal{}, err
 	}
-	if err := t.aloneInPlace(ctx, m.Name); err != nil {
+	if err := t.aloneInPlace(ctx); err != nil {
 		return inplace.ExtensionGoal{}, err
 	}
 	t.Memory.Template = t.readTemplateAnew(ctx)
@@ -317,23 +317,29 @@ func (t *Turn) readAnew(ctx context.Context, m *Machine) error {
 	return nil
 }
 
-// aloneInPlace makes sure that no other machine of the group is being updated in place, by the API server's own word.
-func (t *Turn) aloneInPlace(ctx context.Context, name string) error {
-	all, err := ListMachines(ctx, t.APIReader, t.Object, t.Cluster.Name, t.Spec.Selector)
+// aloneInPlace makes sure that no machine of the group is being updated in place, by whomever, by the API server's own word.
+func (t *Turn) aloneInPlace(ctx context.Context) error {
+	names, err := t.noneMarked(ctx)
 	if err != nil {
 		return err
 	}
-	var others []string
-	for _, m := range all.Ours {
-		if m.Name == name {
-			continue
-		}
-		if inplace.IsMarked(m) || inplace.IsPending(m) {
-			return otherAnswer(&Machine{Machine: m}, "another machine is being updated")
-		}
-		others = append(others, m.Name)
+	return t.upgrades().NoneUnderWay(ctx, names)
+}
+
+// noneMarked makes sure that no extension is updating a machine of the group, by the API server's own word, and returns the machines' names.
+func (t *Turn) noneMarked(ctx context.Context) ([]string, error) {
+	all, err := ListMachines(ctx, t.APIReader, t.Object, t.Cluster.Name, t.Spec.Selector)
+	if err != nil {
+		return nil, err
 	}
-	return t.upgrades().NoneUnderWay(ctx, others)
+	var names []string
+	for _, m := range all.Ours {
+		if inplace.IsMarked(m) || inplace.IsPending(m) {
+			return nil, otherAnswer(&Machine{Machine: m}, "an extension is updating it")
+		}
+		names = append(names, m.Name)
+	}
+	return names, nil
 }
 
 // markParts writes what a machine's objects become, and marks them: the infrastructure machine first, which is the likeliest to be refused.

@@ -61,6 +61,7 @@ func (t *Turn) addUpdate(m *Machine) {
 	u := t.Updates.Of(m.Name)
 	if u != nil {
 		facts.Update = inplace.Fact(u, t.Kind.Goal(t))
+		facts.Update.Obsolete = facts.Update.Obsolete || t.byExtension()
 	} else if t.isOnlyRecorded(m) {
 		facts.Update = plan.Update{State: plan.UpdateDone, Message: "nothing is to be done on its node"}
 	}
@@ -77,12 +78,15 @@ func (t *Turn) updateInPlace(ctx context.Context, step plan.Step) error {
 	if m := t.Machine(step.Machine); m != nil && t.isByExtension(m) {
 		return t.beginExtension(ctx, m, step)
 	}
+	all, err := t.noneMarked(ctx)
+	if err != nil {
+		return err
+	}
 	if err := t.noteReplacement(ctx, step); err != nil {
 		return err
 	}
-	var all, behind []string
+	var behind []string
 	for _, m := range t.Machines {
-		all = append(all, m.Name)
 		if m.Drift != nil && m.Drift.Outdated() {
 			behind = append(behind, m.Name)
 		}
@@ -180,10 +184,11 @@ func (t *Turn) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) error {
 	return err
 }
 
-// recordTemplate has an infrastructure machine say that it was made from the template that is wanted.
+// recordTemplate has an infrastructure machine say that it was made from the template that is wanted. Where an extension changes infrastructure machines it has yet
+// to be asked about that.
 func (t *Turn) recordTemplate(ctx context.Context, m *Machine, goal drift.Goal) error {
 	ref := goal.Infrastructure()
-	if m.Infrastructure == nil || !ref.IsDefined() {
+	if m.Infrastructure == nil || !ref.IsDefined() || t.byExtension() {
 		return nil
 	}
 	if was, cloned := m.Infrastructure.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation]; !cloned || was == ref.Name {

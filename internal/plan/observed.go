@@ -283,7 +283,7 @@ type Update struct {
 	Message string `json:"message,omitempty"`
 	// Unfinished: its beginning was cut off, and nobody carries it out before it is begun in full.
 	Unfinished bool `json:"unfinished,omitempty"`
-	// Obsolete: it is for another spec than the one that is wanted now.
+	// Obsolete: it is for another spec than the one that is wanted now, or somebody else is to update the machine now.
 	Obsolete bool `json:"obsolete,omitempty"`
 	// Changed: it failed after the node was changed, and the node was not put back. While the objects say otherwise, only another
 	// update or another machine makes that good.

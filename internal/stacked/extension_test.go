@@ -30,6 +30,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/updatehooks"
 )
@@ -534,4 +535,116 @@ func TestExtensionEndsAnyway(t *testing.T) {
 	if _, noted := updatehooks.GoalOf(w.machine("demo-cp-1")); noted {
 		t.Error("the update is not seen to")
 	}
+}
+
+// TestUpdaterAfterFailure: who has an extension update machines after Quorate's update of one has failed need not see to that first.
+func TestUpdaterAfterFailure(t *testing.T) {
+	w, _ := metalWorld(t, 1)
+	w.change(inPlacePolicy(controlplanev1.InPlaceOnly))
+	w.step()
+	w.endUpgrade(w.underway(), upgradev1.Failed)
+	if p := w.step(); p.Reason != "UpdateFailed" {
+		t.Fatalf("%+v", p)
+	}
+	w.change(wantBig(controlplanev1.InPlaceOnly))
+	w.stepTo("UpdatingInPlace")
+	if len(w.upgrades()) != 0 || len(w.markedMachines()) != 1 {
+		t.Errorf("%d NodeUpgrades, the extension updates %v", len(w.upgrades()), w.markedMachines())
+	}
+}
+
+// TestUpdaterSwitched: who has an extension update machines while Quorate does has begun an update all the same: it ends first, and the extension does the rest.
+func TestUpdaterSwitched(t *testing.T) {
+	w, _ := metalWorld(t, 3)
+	w.change(inPlacePolicy(controlplanev1.InPlaceOnly))
+	w.step()
+	u := w.underway()
+	w.change(wantBig(controlplanev1.InPlaceOnly))
+	for range 3 {
+		if p := w.stepTo("UpdatingInPlace"); len(w.markedMachines()) != 0 || len(w.upgrades()) != 1 {
+			t.Fatalf("%v are begun by the extension, and %d NodeUpgrades: %+v", w.markedMachines(), len(w.upgrades()), p)
+		}
+	}
+	w.endUpgrade(u, upgradev1.Done)
+	for range 3 {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && len(w.markedMachines()) == 0; {
+			w.step()
+		}
+		marked := w.markedMachines()
+		if len(marked) != 1 || len(w.upgrades()) != 0 {
+			t.Fatalf("%v are begun by the extension, and %d NodeUpgrades: %+v", marked, len(w.upgrades()), w.kcp().Status.Plan)
+		}
+		w.finishes(marked[0])
+	}
+	w.stepTo("AsWanted")
+	for _, m := range w.machines() {
+		if _, _, infra := w.partsOfMachine(m.Name); m.Spec.Version != "v1.37.0" || !isBig(infra) {
+			t.Errorf("%s: %s %+v", m.Name, m.Spec.Version, infra.Spec)
+		}
+	}
+}
+
+// TestUpdatersDoNotMeet: whoever finds no update in its cache, which is old, begins none beside one that the API server knows.
+func TestUpdatersDoNotMeet(t *testing.T) {
+	t.Run("Quorate beside an extension", func(t *testing.T) {
+		w, _ := metalWorld(t, 3)
+		w.change(wantBig(controlplanev1.InPlaceOnly))
+		w.stepTo("UpdatingInPlace")
+		w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.InPlace.Updater = "" })
+		w.cached(func(list client.ObjectList) {
+			if machines, ok := list.(*clusterv1.MachineList); ok {
+				for i := range machines.Items {
+					m := &machines.Items[i]
+					if updatehooks.IsMarked(m) {
+						delete(m.Annotations, clusterv1.UpdateInProgressAnnotation)
+						delete(m.Annotations, runtimev1.PendingHooksAnnotation)
+						delete(m.Annotations, updatehooks.GoalAnnotation)
+						m.Spec.Version = "v1.36.3"
+					}
+				}
+			}
+		})
+		w.isRefused(func() bool { return len(w.upgrades()) == 0 && len(w.markedMachines()) == 1 })
+	})
+	t.Run("an extension beside Quorate", func(t *testing.T) {
+		w, _ := metalWorld(t, 1)
+		w.change(inPlacePolicy(controlplanev1.InPlaceOnly))
+		w.step()
+		w.underway()
+		w.change(wantBig(controlplanev1.InPlaceOnly))
+		w.cached(func(list client.ObjectList) {
+			if upgrades, ok := list.(*upgradev1.NodeUpgradeList); ok {
+				upgrades.Items = nil
+			}
+		})
+		w.isRefused(func() bool { return len(w.upgrades()) == 1 && len(w.markedMachines()) == 0 })
+	})
+}
+
+// cached begins a process whose cache is old: lists pass through a function, but for those that are read from the API server.
+func (w *world) cached(old func(client.ObjectList)) {
+	w.intercept(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		err := c.List(ctx, list, options...)
+		old(list)
+		return err
+	}})
+	w.r.APIReader = w.client
+}
+
+// isRefused takes turns until one meets a conflict, after which nothing is told, and checks that nothing was begun.
+func (w *world) isRefused(asBefore func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		result, err := w.r.Reconcile(context.Background(), requestOfKCP)
+		surveying := w.r.Memories.Of(kcpKey).Surveys.Running()
+		switch {
+		case err != nil || !asBefore():
+			w.t.Fatalf("another update was begun, or not refused: %v", err)
+		case surveying != nil:
+			<-surveying
+		case result.RequeueAfter == group.SoonAfterConflict:
+			return
+		}
+	}
+	w.t.Fatalf("no turn was refused: %+v", w.kcp().Status.Plan)
 }
