@@ -32,11 +32,11 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.Revision, "revision", "", "Commit of the sources.")
 	flag.StringVar(&o.Date, "date", "", "Date of the commit, such as 2026-11-23T04:05:06Z.")
 	architectures := flag.String("architectures", "", "What to build for, separated by blanks. Defaults to all.")
-	kubernetes := flag.String("kubernetes", "", "Versions of Kubernetes for which upgraders' images are made, separated by blanks, or none. Defaults to all that are pinned.")
+	kubernetes := flag.String("kubernetes", "", "Versions of Kubernetes for which upgraders' images are made, separated by blanks, or none. Defaults to all that are pinned but the oldest, from which upgrades begin.")
 	flag.Parse()
 	o.Architectures = strings.Fields(*architectures)
 	switch *kubernetes {
-	case "": // all
+	case "": // release.New chooses
 	case "none":
 		o.Kubernetes = []string{}
 	default:

@@ -37,7 +37,7 @@ var contents = map[string]content{
 	"kube-scheduler":          {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-scheduler"}},
 	"kube-proxy":              {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-proxy"}, nft: true, older: true},
 	"etcd":                    {leaf: "etcd", folder: "/usr/local/bin", programs: []string{"etcd", "etcdctl", "etcdutl"}},
-	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}, tags: []string{"v1.14.2", "v1.13.1"}},
+	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}, tags: []string{"v1.14.2", "v1.13.1", "v1.12.1"}},
 	"pause":                   {leaf: "pause", folder: "/", programs: []string{"pause"}},
 }
 

@@ -29,7 +29,7 @@ type Options struct {
 	// it is made of the revision. Date is that of the revision, in RFC 3339.
 	Version, Revision, Date string
 	Architectures           []string // empty: Architectures
-	Kubernetes              []string // versions for which there are upgraders' images; nil: all that are pinned
+	Kubernetes              []string // versions for which there are upgraders' images; nil: all that are pinned but the oldest, which no test upgrades to
 	Artifacts               artifacts.Options
 	Report                  func(format string, values ...any) // tells what is being done, for people
 }
@@ -72,7 +72,8 @@ func New(ctx context.Context, o Options) (*Release, error) {
 		}
 	}
 	if r.Kubernetes == nil {
-		r.Kubernetes = artifacts.Versions()
+		all := artifacts.Versions()
+		r.Kubernetes = all[:len(all)-1]
 	}
 	if r.Root, err = filepath.Abs(r.Root); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,80 @@ func classes(t *testing.T, e *environment) {
 			e.takeDown(t, c.name)
 		})
 	}
+}
+
+// oldest is the pinned version of Kubernetes that is two minors behind newer.
+const oldest = "v1.34.4"
+
+// chainedClass: a cluster of the class, two minors behind, is brought to the newest version at once by its topology. Cluster API goes through the
+// version between, and each machine of the control plane is replaced once for each minor.
+func chainedClass(t *testing.T, e *environment) {
+	const name = "classy"
+	text, err := os.ReadFile("../../examples/cluster-class.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.quorate(t, "artifacts", "build", oldest, older, newer) // as a person would: the plane builds what is missing too, for minutes in the middle
+	e.quorate(t, "up", "--network", e.network, "--timeout", "10m", "-f", writeManifests(t, name, string(text), "version: "+newer, "version: "+oldest))
+	eventually(t, "all nodes healthy", patience, e.healthy(t, name, 4))
+	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
+	seen := &generations{of: map[string]string{}}
+	e.topologyTo(t, name, oldest, newer, seen.look)
+	if problem := seen.problem(); problem != "" {
+		t.Error(problem)
+	}
+	t.Logf("FIGURE machines over two minors: %d of the control plane and %d workers, each seen once", seen.count(true), seen.count(false))
+	e.takeDown(t, name)
+}
+
+// generations are the machines that a chained upgrade made.
+type generations struct {
+	of    map[string]string // version and role by name
+	wrong string            // the first thing that must not be, empty: nothing
+}
+
+const controlPlaneRole = " control plane"
+
+// look takes note of machines, each as a watch of them tells.
+func (g *generations) look(machines []clusterv1.Machine) {
+	at := map[string]bool{}
+	for _, m := range machines {
+		kind := m.Spec.Version
+		if _, is := m.Labels[clusterv1.MachineControlPlaneLabel]; is {
+			kind += controlPlaneRole
+		}
+		g.of[m.Name], at[kind] = kind, true
+	}
+	if at[oldest+controlPlaneRole] && at[newer+controlPlaneRole] && g.wrong == "" {
+		g.wrong = fmt.Sprintf("a control plane has machines of %s and %s at once: %v", oldest, newer, g.of)
+	}
+}
+
+// count returns how many machines of a role were seen.
+func (g *generations) count(controlPlane bool) int {
+	n := 0
+	for _, kind := range g.of {
+		if strings.HasSuffix(kind, controlPlaneRole) == controlPlane {
+			n++
+		}
+	}
+	return n
+}
+
+// problem says what was not as it should be: three machines of each version one after the other, and a worker of the first and of the last.
+func (g *generations) problem() string {
+	if g.wrong != "" {
+		return g.wrong
+	}
+	n := map[string]int{}
+	for _, kind := range g.of {
+		n[kind]++
+	}
+	want := map[string]int{oldest + controlPlaneRole: 3, older + controlPlaneRole: 3, newer + controlPlaneRole: 3, oldest: 1, newer: 1}
+	if !maps.Equal(n, want) {
+		return fmt.Sprintf("there were machines %v, want %v", n, want)
+	}
+	return ""
 }
 
 // variable changes a variable of the class, which all API servers then follow.
@@ -76,15 +151,23 @@ func (e *environment) variable(t *testing.T, name string) {
 // versionByTopology brings a cluster to the newer version by its topology, under a client that writes.
 func (e *environment) versionByTopology(t *testing.T, name string) {
 	t.Helper()
+	e.topologyTo(t, name, older, newer, func([]clusterv1.Machine) {})
+}
+
+// topologyTo brings a cluster from one version to another by its topology, under a client that writes; look is shown its machines again and again.
+func (e *environment) topologyTo(t *testing.T, name, from, to string, look func([]clusterv1.Machine)) {
+	t.Helper()
 	var workerFirst string
 	e.written(t, name, func() {
 		start := time.Now()
-		e.topology(t, name, func(topology *clusterv1.Topology) { topology.Version = newer })
-		eventually(t, "all machines are of the new version", 3*patience, func() string {
+		e.topology(t, name, func(topology *clusterv1.Topology) { topology.Version = to })
+		eventually(t, "all machines are of the new version", 6*patience, func() string {
+			machines := e.machinesWith(t, clusterLabels(name))
+			look(machines)
 			behind := map[bool][]string{}
-			for _, m := range e.machinesWith(t, clusterLabels(name)) {
+			for _, m := range machines {
 				_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
-				if m.Spec.Version != newer || !m.DeletionTimestamp.IsZero() || m.Status.NodeInfo == nil || m.Status.NodeInfo.KubeletVersion != newer {
+				if m.Spec.Version != to || !m.DeletionTimestamp.IsZero() || m.Status.NodeInfo == nil || m.Status.NodeInfo.KubeletVersion != to {
 					behind[controlPlane] = append(behind[controlPlane], m.Name)
 				}
 			}
@@ -96,7 +179,7 @@ func (e *environment) versionByTopology(t *testing.T, name string) {
 			}
 			return e.healthy(t, name, 4)()
 		})
-		t.Logf("FIGURE %s: %s -> %s by spec.topology.version: %.1f s", name, older, newer, time.Since(start).Seconds())
+		t.Logf("FIGURE %s: %s -> %s by spec.topology.version: %.1f s", name, from, to, time.Since(start).Seconds())
 	})
 	if workerFirst != "" {
 		t.Error(workerFirst)

@@ -74,6 +74,7 @@ var lives = []struct {
 	{"inplace-only", inplaceOnly},
 	{"inplace-kill", inplaceKill},
 	{"class", classes},
+	{"class-chained", chainedClass},
 	{"docs", documents},
 	{"bundle", bundled},
 	{"move", moved},
