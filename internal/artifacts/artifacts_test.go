@@ -25,7 +25,7 @@ func TestUnknownVersion(t *testing.T) {
 	}
 	root := filepath.Join(t.TempDir(), "cache")
 	_, err := Ensure(t.Context(), Options{Cache: root}, "v1.99.0")
-	if err == nil || err.Error() != `kubernetes version "v1.99.0": cannot be had, only v1.36.3, v1.35.4` {
+	if err == nil || err.Error() != `kubernetes version "v1.99.0": cannot be had, only v1.36.3, v1.35.4, v1.34.4` {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Stat(root); !os.IsNotExist(err) {
