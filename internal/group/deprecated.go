@@ -20,6 +20,8 @@ var deprecated = []clusterv1.ConditionType{
 // forgetDeprecated takes them off a Machine.
 func forgetDeprecated(m *clusterv1.Machine) {
 	for _, kind := range deprecated {
-		v1beta1conditions.Delete(m, kind)
+		if v1beta1conditions.Has(m, kind) { // Delete changes what has none, too
+			v1beta1conditions.Delete(m, kind)
+		}
 	}
 }

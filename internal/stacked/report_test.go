@@ -3,6 +3,7 @@ package stacked
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,6 +27,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -428,5 +431,24 @@ func TestAgain(t *testing.T) {
 		if got := s.Again(test.d); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
+	}
+}
+
+// TestNewMachineApplied: what a machine that nobody has written to yet is told is applied, so that no write of Cluster API's is in its way.
+func TestNewMachineApplied(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(1))
+	w.provide()
+	var kinds []types.PatchType
+	w.intercept(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			if o.GetObjectKind().GroupVersionKind().Kind == "Machine" || reflect.TypeOf(o) == reflect.TypeFor[*clusterv1.Machine]() {
+				kinds = append(kinds, patch.Type())
+			}
+			return grouptest.StatusPatch(ctx, c, sub, o, patch, options...)
+		},
+	})
+	w.settle()
+	if len(kinds) == 0 || slices.ContainsFunc(kinds, func(k types.PatchType) bool { return k != types.ApplyPatchType }) {
+		t.Errorf("the first conditions of a machine are written as %v", kinds)
 	}
 }

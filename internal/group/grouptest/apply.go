@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -36,6 +38,10 @@ func StatusPatch(ctx context.Context, c client.Client, sub string, o client.Obje
 	if err := c.SubResource(sub).Patch(ctx, after, client.MergeFrom(live)); err != nil {
 		return err
 	}
-	o.SetResourceVersion(after.ResourceVersion)
-	return nil
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(after)
+	if u, ok := o.(*unstructured.Unstructured); ok && err == nil {
+		u.Object = content
+		u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Machine"))
+	}
+	return err
 }
