@@ -390,21 +390,22 @@ func TestLackingSecrets(t *testing.T) {
 func TestSecretsFresh(t *testing.T) {
 	made := certs.Kubeconfig{Exists: true}
 	for _, test := range []struct {
-		what string
-		of   Secrets
-		new  bool
-		want time.Duration
+		what             string
+		of               Secrets
+		new, initialized bool
+		want             time.Duration
 	}{
-		{"all is there", Secrets{kubeconfig: made}, false, SlowTime},
-		{"the user has not given all", Secrets{kubeconfig: made, given: []string{"etcd"}}, true, SlowMissing},
-		{"what was given is broken", Secrets{kubeconfig: made, broken: "no key"}, true, SlowMissing},
-		{"authorities are to be made", Secrets{missing: []string{"ca"}}, true, SlowOurs},
-		{"authorities of a cluster that runs are lost", Secrets{kubeconfig: made, missing: []string{"ca"}}, false, SlowMissing},
-		{"the kubeconfig is to be made", Secrets{}, false, SlowOurs},
-		{"the kubeconfig is the user's to make, who keeps the key", Secrets{keyless: []string{"ca"}}, false, SlowMissing},
+		{"all is there", Secrets{kubeconfig: made}, false, true, SlowTime},
+		{"the user has not given all", Secrets{kubeconfig: made, given: []string{"etcd"}}, true, false, SlowMissing},
+		{"what was given is broken", Secrets{kubeconfig: made, broken: "no key"}, true, false, SlowMissing},
+		{"authorities are to be made", Secrets{missing: []string{"ca"}}, false, false, SlowOurs},
+		{"authorities are to be made, and the first machine is", Secrets{missing: []string{"ca"}}, true, true, SlowOurs},
+		{"authorities of a cluster that runs are lost", Secrets{kubeconfig: made, missing: []string{"ca"}}, false, true, SlowMissing},
+		{"the kubeconfig is to be made", Secrets{}, false, false, SlowOurs},
+		{"the kubeconfig is the user's to make, who keeps the key", Secrets{keyless: []string{"ca"}}, false, true, SlowMissing},
 	} {
 		turn := testTurn(testObject())
-		turn.Facts.Group.New = test.new
+		turn.Facts.Group.New, turn.Facts.Group.Initialized = test.new, test.initialized
 		test.of.of, test.of.Read = "same", turn.Facts.Now
 		turn.Facts.Now = test.of.Read.Add(test.want - time.Nanosecond)
 		if !test.of.fresh(turn, "same") {

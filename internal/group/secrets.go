@@ -33,13 +33,16 @@ type Secrets struct {
 func (f Secrets) fresh(t *Turn, of string) bool {
 	believed := SlowTime
 	switch {
-	case len(f.given) > 0, f.broken != "", len(f.missing) > 0 && !t.Facts.Group.New, !f.kubeconfig.Exists && len(f.keyless) > 0:
+	case len(f.given) > 0, f.broken != "", len(f.missing) > 0 && !t.Facts.Group.New && t.hadAny(), !f.kubeconfig.Exists && len(f.keyless) > 0:
 		believed = SlowMissing
 	case len(f.missing) > 0, !f.kubeconfig.Exists:
 		believed = SlowOurs
 	}
 	return f.of == of && t.Facts.Now.Before(f.Read.Add(believed))
 }
+
+// hadAny reports whether the cluster ever had authorities that can be missing: where it has not, they are made.
+func (t *Turn) hadAny() bool { return t.Facts.Group.Initialized || len(t.Machines) > 0 }
 
 // ReadSecrets adds what is known of the cluster's authorities, as kubeadm needs them with a configuration, of the certificates that the user
 // copies to the machines, and of the kubeconfig.
@@ -54,7 +57,7 @@ func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfi
 	}
 	t.Lacking = found.lacking()
 	missing := slices.Clone(found.missing)
-	if t.Facts.Group.Initialized || len(t.Machines) > 0 {
+	if t.hadAny() {
 		missing = append(missing, found.keysElsewhere(t)...)
 	}
 	switch {
