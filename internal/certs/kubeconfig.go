@@ -141,7 +141,8 @@ func newKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Clus
 	return clientcmd.Write(*config)
 }
 
-// algorithm is that of the authority's key: whoever chose it, wants it for what it signs.
+// algorithm is that of the authority's key, if somebody chose it: who did, wants it for what it signs. Beside kubeadm's default, RSA with 2048 bits, it is P-256, which
+// is as strong, and made in no time.
 func algorithm(key crypto.Signer) bootstrapv1.EncryptionAlgorithmType {
 	switch public := key.Public().(type) {
 	case *ecdsa.PublicKey:
@@ -157,5 +158,5 @@ func algorithm(key crypto.Signer) bootstrapv1.EncryptionAlgorithmType {
 			return bootstrapv1.EncryptionAlgorithmRSA4096
 		}
 	}
-	return bootstrapv1.EncryptionAlgorithmRSA2048
+	return bootstrapv1.EncryptionAlgorithmECDSAP256
 }

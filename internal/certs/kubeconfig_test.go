@@ -223,7 +223,7 @@ func TestWriteKubeconfigRefuses(t *testing.T) {
 }
 
 func TestAlgorithmFollowsTheAuthority(t *testing.T) {
-	for bits, want := range map[int]string{2048: "RSA-2048", 3072: "RSA-3072"} {
+	for bits, want := range map[int]string{2048: "ECDSA-P256", 3072: "RSA-3072"} {
 		key, err := rsa.GenerateKey(rand.Reader, bits)
 		must(t, err)
 		if got := algorithm(key); string(got) != want {
