@@ -35,7 +35,7 @@ func ownedByCluster(ctx context.Context, t *group.Turn) error {
 		return fmt.Errorf("making cluster %s an owner of EtcdCluster %s: %w", t.Cluster.Name, t.Object.GetName(), err)
 	}
 	t.Object = after
-	t.Memory.Writes.Expect(group.Write{Version: after.GetResourceVersion()})
+	t.Memory.Writes.ExpectObject(after)
 	return nil
 }
 

@@ -186,9 +186,10 @@ func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
 // turn observes, decides, acts and reports.
 func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	t, unseen, err := c.Observe(ctx, object, cluster)
-	told := *c.Kind.Status(object).Plan
 	var d plan.Decision
+	var told controlplanev1.PlanStatus
 	if err == nil && unseen == 0 {
+		told = *c.Kind.Status(t.Object).Plan
 		d, err = t.decide(ctx, told)
 	}
 	switch {

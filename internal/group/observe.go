@@ -61,10 +61,11 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 	if err != nil {
 		return nil, 0, err
 	}
-	t := c.Begin(object, cluster, machines, time.Now())
-	if wait, err := t.Memory.Writes.Unseen(ctx, c.APIReader, object, slices.Concat(machines.Ours, machines.Others), time.Now()); err != nil || wait > 0 {
+	writes := &c.Memories.Of(client.ObjectKeyFromObject(object)).Writes
+	if wait, err := writes.Unseen(ctx, c.APIReader, object, slices.Concat(machines.Ours, machines.Others), time.Now()); err != nil || wait > 0 {
 		return nil, wait, err
 	}
+	t := c.Begin(writes.Newest(object, machines.Ours), cluster, machines, time.Now())
 	if err := t.read(ctx, machines); err != nil {
 		return nil, 0, err
 	}

@@ -52,7 +52,7 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 	if err != nil {
 		return errors.Join(kept, fmt.Errorf("writing the status of %s: %w", t.title(), err))
 	}
-	t.Memory.Writes.Expect(Write{Version: after.GetResourceVersion()})
+	t.Memory.Writes.ExpectObject(after)
 	return kept
 }
 
@@ -107,7 +107,7 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 		if err != nil {
 			return fmt.Errorf("writing the conditions of Machine %s: %w", before.Name, err)
 		}
-		t.Memory.Writes.ExpectMachine(after)
+		t.Memory.Writes.Expect(Write{Machine: after.Name, UID: after.UID, Version: after.ResourceVersion, Wrote: after})
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 // conditionsOwner is who owns the conditions of Machines that are ours alone.
 const conditionsOwner = client.FieldOwner("quorate-machine-conditions")
 
-// writeConditions writes what of a Machine's conditions differs, and the resource version into after. Cluster API's controllers write the status
+// writeConditions writes what of a Machine's conditions differs, and what the API server answers into after. Cluster API's controllers write the status
 // as often as we do: conditions that are ours alone are applied, which no write of theirs contradicts. Where another differs, or one
 // goes, the whole list is written, if nobody else has written meanwhile.
 func (t *Turn) writeConditions(ctx context.Context, before, after *clusterv1.Machine) error {
@@ -143,8 +143,8 @@ func (t *Turn) writeConditions(ctx context.Context, before, after *clusterv1.Mac
 	if err := t.Client.Status().Patch(ctx, u, client.Apply, conditionsOwner, client.ForceOwnership); err != nil { //nolint:staticcheck // see above
 		return err
 	}
-	after.ResourceVersion = u.GetResourceVersion()
-	return nil
+	*after = clusterv1.Machine{}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, after)
 }
 
 // describe writes what was seen and decided into an object's status.

@@ -63,7 +63,7 @@ func (t *Turn) Annotate(ctx context.Context, values map[string]string) error {
 		return fmt.Errorf("writing annotations of %s: %w", t.title(), err)
 	}
 	t.Object = after
-	t.Memory.Writes.Expect(Write{Version: after.GetResourceVersion()})
+	t.Memory.Writes.ExpectObject(after)
 	return nil
 }
 

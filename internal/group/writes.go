@@ -16,10 +16,10 @@ import (
 )
 
 // CacheTimeout is how long the cache may take to show an own write before the API
-// server is asked whether the write still stands.
-const CacheTimeout = time.Second
+// server is asked whether the write still stands. Where hundreds of control planes are made at once, caches are seconds behind.
+const CacheTimeout = 5 * time.Second
 
-// Write is an own write that the cache must show before the next decision:
+// Write is an own write that the cache must show before the next decision, unless it is known what was written:
 // a decision on facts from before the write could repeat or contradict it.
 type Write struct {
 	// Machine is the name of the Machine that was written; empty: the group's own object.
@@ -32,6 +32,9 @@ type Write struct {
 	Released bool
 	// Version is the resource version of the write; empty: it does not matter.
 	Version string
+	// Wrote is the object as the API server answered the write: where the cache is older, a turn takes it for what there is. nil: the cache must show the
+	// write first.
+	Wrote client.Object
 	// Since is when the write was done, or confirmed last. Expect sets it where it is zero.
 	Since time.Time
 }
@@ -50,6 +53,11 @@ func (w *Writes) Expect(e Write) {
 		e.Since = time.Now()
 	}
 	w.Awaited = append(w.Awaited, e)
+}
+
+// ExpectObject remembers that the group's own object was written, and what the API server answered.
+func (w *Writes) ExpectObject(written Object) {
+	w.Expect(Write{Version: written.GetResourceVersion(), Wrote: written})
 }
 
 // ExpectMachine remembers that a Machine was written.
@@ -108,8 +116,11 @@ func (w *Writes) Unseen(ctx context.Context, api client.Reader, object client.Ob
 	wait := time.Duration(0)
 	for i := 0; i < len(w.Awaited); i++ {
 		e := &w.Awaited[i]
-		if left := e.Since.Add(CacheTimeout).Sub(now); left > 0 {
+		left := e.Since.Add(CacheTimeout).Sub(now)
+		if left > 0 && e.Wrote == nil {
 			wait = max(wait, left)
+		}
+		if left > 0 {
 			continue
 		}
 		stands, err := e.stands(ctx, api, object)
@@ -121,9 +132,28 @@ func (w *Writes) Unseen(ctx context.Context, api client.Reader, object client.Ob
 			i--
 			continue
 		}
-		e.Since, wait = now, CacheTimeout
+		if e.Since = now; e.Wrote == nil {
+			wait = CacheTimeout
+		}
 	}
 	return wait, nil
+}
+
+// Newest returns the group's object as it is known to be: as it was last written, where what a cache shows is older. The machines of a list that are older are
+// put in place as they were last written. Unseen must have dropped what the cache shows.
+func (w *Writes) Newest(object Object, machines []*clusterv1.Machine) Object {
+	for _, e := range w.Awaited {
+		switch wrote := e.Wrote.(type) {
+		case nil:
+		case *clusterv1.Machine:
+			if i := slices.IndexFunc(machines, e.isOf); i >= 0 {
+				machines[i] = wrote.DeepCopy()
+			}
+		case Object:
+			object = wrote.DeepCopyObject().(Object)
+		}
+	}
+	return object
 }
 
 // stands asks the API server whether an own write still stands, so that the

@@ -6,11 +6,16 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/grouptest"
 )
 
 // TestStaleCache lets the cache lag behind the own creation of a Machine: no
@@ -60,6 +65,49 @@ func TestStaleCache(t *testing.T) {
 	}
 	if got := w.machineNames(); !slices.Equal(got, []string{"demo-cp-1"}) {
 		t.Errorf("machines are %v", got)
+	}
+}
+
+// TestStaleStatus: what was told in status is known, so that a cache that lags behind it stops nobody, and nothing is told twice.
+func TestStaleStatus(t *testing.T) {
+	w := grown(t, 1)
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = ptr.To(int32(3)) })
+	before, machine := w.kcp(), w.machine("demo-cp-1")
+	conditions.Set(machine, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: "Old"})
+	if err := w.client.Status().Update(context.Background(), machine); err != nil {
+		t.Fatal(err)
+	}
+	patches := 0
+	w.intercept(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if kcp, ok := o.(*controlplanev1.KubeadmControlPlane); ok {
+				before.DeepCopyInto(kcp)
+				return nil
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			if machines, ok := list.(*clusterv1.MachineList); ok {
+				for i := range machines.Items {
+					if machines.Items[i].Name == machine.Name {
+						machine.DeepCopyInto(&machines.Items[i])
+					}
+				}
+			}
+			return err
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			patches++
+			return grouptest.StatusPatch(ctx, c, sub, o, patch, options...)
+		},
+	})
+	w.r.APIReader = w.client
+	for range 10 {
+		w.turn()
+	}
+	if len(w.machineNames()) != 3 || patches > 4 {
+		t.Errorf("machines %v after %d writes of status: %+v", w.machineNames(), patches, w.kcp().Status.Plan)
 	}
 }
 
