@@ -55,6 +55,8 @@ type Controller struct {
 	// Memories are what is kept of each group between turns.
 	Memories Memories
 
+	// RetellAfter is how long what only says the same in other words may wait to be written. SetupWithManager makes it RetellTime; 0: it is written at once.
+	RetellAfter time.Duration
 	// Keys limits the turns that make keys at the same time.
 	Keys KeyMakers
 	// Once: it looks once, writes nothing, and waits for what it asks.

@@ -21,6 +21,8 @@ type Memory struct {
 	Surveys Surveys
 	// Writes are own ones that the cache has not shown yet.
 	Writes Writes
+	// Told is when statuses were written.
+	Told Told
 	// Parts are own writes to other objects of machines that the cache has not shown yet.
 	Parts PartWrites
 	// Began is when the group was first looked at by this process.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,13 +47,14 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 	t.metrics().Stands(t.Key(), t.stands(d, t.Kind.Status(after).CertificateEnd()))
 	t.followEpisodes(after, d)
 	// After a step the next turn comes at once, and writes what both have to say.
-	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(t.Object, after) {
+	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(t.Object, after) || t.mayWait("", t.Object, after) {
 		return kept
 	}
 	err := t.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return errors.Join(kept, fmt.Errorf("writing the status of %s: %w", t.title(), err))
 	}
+	t.noteTold("")
 	t.Memory.Writes.ExpectObject(after)
 	return kept
 }
@@ -81,6 +84,7 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 // reportMachines writes the conditions of the Machines. One that is gone, or has changed where that matters,
 // since it was read is left to the next turn, which its change brings about.
 func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure error) error {
+	maps.DeleteFunc(t.Memory.Told, func(name string, _ time.Time) bool { return name != "" && t.Machine(name) == nil })
 	says := ""
 	if slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
 		says = t.verdict("remediate")
@@ -97,7 +101,7 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 		handBack(on, after)
 		forgetDeprecated(after)
 		on.Machine = after
-		if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		if equality.Semantic.DeepEqual(before.Status, after.Status) || t.mayWait(before.Name, before, after) {
 			continue
 		}
 		err := t.writeConditions(ctx, before, after)
@@ -107,6 +111,7 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 		if err != nil {
 			return fmt.Errorf("writing the conditions of Machine %s: %w", before.Name, err)
 		}
+		t.noteTold(after.Name)
 		t.Memory.Writes.Expect(Write{Machine: after.Name, UID: after.UID, Version: after.ResourceVersion, Wrote: after})
 	}
 	return nil

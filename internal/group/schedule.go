@@ -70,6 +70,9 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 	if d.Again > 0 {
 		soon = min(soon, d.Again)
 	}
+	if t.retell > 0 {
+		soon = min(soon, t.retell)
+	}
 	return soon
 }
 

@@ -40,7 +40,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if c.Quorums == nil {
 		c.Quorums = NewQuorums(c.APIReader, kind.Nodeless)
 	}
-	c.Wakes = make(chan event.GenericEvent)
+	c.Wakes, c.RetellAfter = make(chan event.GenericEvent), RetellTime
 	if err := RegisterMetrics(runtimemetrics.Registry); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,6 +22,8 @@ type Turn struct {
 	Object Object
 	Spec   Spec
 	Memory *Memory
+	// retell is when what was not written yet must be; 0: all was.
+	retell time.Duration
 }
 
 // Key names the group's object.

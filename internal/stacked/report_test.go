@@ -434,6 +434,36 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// TestRetold: what machines say of themselves in other words is told later, and at once where it says something else.
+func TestRetold(t *testing.T) {
+	w := grown(t, 1)
+	w.settle()
+	w.r.RetellAfter = time.Hour
+	ready := func(status metav1.ConditionStatus, reason, message string) string {
+		m := w.machine("demo-cp-1")
+		conditions.Set(m, metav1.Condition{Type: clusterv1.MachineReadyCondition, Status: status, Reason: reason, Message: message})
+		if err := w.client.Status().Update(context.Background(), m); err != nil {
+			t.Fatal(err)
+		}
+		w.turn()
+		return conditions.Get(w.kcp(), clusterv1.MachinesReadyCondition).Message
+	}
+	if said := ready(metav1.ConditionFalse, "NotReady", "the first word"); !strings.Contains(said, "the first word") {
+		t.Errorf("something else is not told at once: %q", said)
+	}
+	if said := ready(metav1.ConditionFalse, "NotReady", "the second word"); !strings.Contains(said, "the first word") {
+		t.Errorf("other words are told at once: %q", said)
+	}
+	w.r.RetellAfter = 0
+	if said := ready(metav1.ConditionFalse, "NotReady", "the second word"); !strings.Contains(said, "the second word") {
+		t.Errorf("other words are not told later: %q", said)
+	}
+	w.r.RetellAfter = time.Hour
+	if said := ready(metav1.ConditionTrue, "Ready", ""); strings.Contains(said, "word") {
+		t.Errorf("something else is not told at once: %q", said)
+	}
+}
+
 // TestNewMachineApplied: what a machine that nobody has written to yet is told is applied, so that no write of Cluster API's is in its way.
 func TestNewMachineApplied(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
