@@ -150,7 +150,9 @@ func (w *Writes) Newest(object Object, machines []*clusterv1.Machine) Object {
 				machines[i] = wrote.DeepCopy()
 			}
 		case Object:
-			object = wrote.DeepCopyObject().(Object)
+			if wrote.GetUID() == object.GetUID() {
+				object = wrote.DeepCopyObject().(Object)
+			}
 		}
 	}
 	return object

@@ -117,6 +117,11 @@ func TestNewest(t *testing.T) {
 		if seen.GetResourceVersion() != test.object || machines[0].ResourceVersion != test.member || len(w.Awaited) != test.left {
 			t.Errorf("%s: the turn sees %s and %s, want %s and %s; %d are awaited, want %d", test.what, seen.GetResourceVersion(), machines[0].ResourceVersion, test.object, test.member, len(w.Awaited), test.left)
 		}
+		another := of("demo-cp", "1", 1)
+		another.UID = "another"
+		if w.Newest(another, nil) != Object(another) {
+			t.Errorf("%s: another object of the same name is taken for the one that was written", test.what)
+		}
 		if test.wrote && (seen == Object(object) || machines[0] == machine) {
 			t.Errorf("%s: who takes a turn may change what was written", test.what)
 		}
