@@ -567,8 +567,11 @@ func (w *World) isSteady(h *host) bool {
 	return h.stage == up && !h.deleting && w.isOwn(h) && w.works(h) && h.alive() && h.failed == ""
 }
 
-// isComing: a host is on its way, and not late.
+// isComing: a host is on its way, and not late. One whose member was removed gets no other.
 func (w *World) isComing(h *host) bool {
+	if h.member != nil && h.member.removed {
+		return false
+	}
 	late := !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.begun()) >= 9*time.Minute && !h.held
 	return h.stage < up && !h.deleting && !late && h.failed == "" && h.alive()
 }
