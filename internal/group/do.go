@@ -180,8 +180,11 @@ func (t *Turn) changeVersion(ctx context.Context, step plan.Step) error {
 	return quorum.EnableDowngrade(ctx, t.allTargets(), step.Version)
 }
 
-// finish lets the group go. What it owns follows it.
+// finish lets the group go, once the API server itself knows of no machine of it any more. What it owns follows it.
 func (t *Turn) finish(ctx context.Context) error {
+	if err := t.leaveNone(ctx); err != nil {
+		return err
+	}
 	after := t.Object.DeepCopyObject().(Object)
 	controllerutil.RemoveFinalizer(after, t.Kind.Type().Finalizer)
 	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{}))
@@ -189,6 +192,31 @@ func (t *Turn) finish(ctx context.Context) error {
 		return fmt.Errorf("removing the finalizer of %s: %w", t.title(), err)
 	}
 	t.Forget(t.Key())
+	return nil
+}
+
+// leaveNone makes sure that none of the group's machines is left, by the API server's own word: else it is a conflict. One that has lost its labels, by which alone it is
+// known, is left to the garbage collector, and our hook must not hold it for ever.
+func (t *Turn) leaveNone(ctx context.Context) error {
+	all := &clusterv1.MachineList{}
+	if err := t.APIReader.List(ctx, all, client.InNamespace(t.Object.GetNamespace())); err != nil {
+		return fmt.Errorf("looking for machines of %s that are left: %w", t.title(), err)
+	}
+	for i := range all.Items {
+		m := &all.Items[i]
+		if !metav1.IsControlledBy(m, t.Object) {
+			continue
+		}
+		if m.Labels[clusterv1.ClusterNameLabel] == t.Cluster.Name {
+			resource := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}
+			return apierrors.NewConflict(resource, m.Name, errors.New("it is still there"))
+		}
+		after := m.DeepCopy()
+		delete(after.Annotations, machine.Hook)
+		if err := t.Client.Patch(ctx, after, client.MergeFrom(m)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("releasing Machine %s, which has no labels: %w", m.Name, err)
+		}
+	}
 	return nil
 }
 

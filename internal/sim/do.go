@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -72,6 +74,9 @@ func (w *World) act(s plan.Step) error {
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return w.lower(s)
 	case plan.Finish:
+		if slices.ContainsFunc(w.hosts, w.isOurs) {
+			return errors.New("machines are left, as the API server says")
+		}
 		w.finished = true
 	default:
 		return fmt.Errorf("no such step: %s", s)

@@ -51,7 +51,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	case plan.MoveLeader:
 		w.judgeNewLeader(w.memberByID(s.Member), fresh)
 	case plan.Finish:
-		w.judgeFinish()
+		w.judgeFinish(fresh)
 	}
 }
 
@@ -62,9 +62,9 @@ func (w *World) judgeNewLeader(m *member, fresh bool) {
 	}
 }
 
-// judgeFinish: the group is let go when it is deleted, and no machine of it is left.
-func (w *World) judgeFinish() {
-	if !w.deleting || slices.ContainsFunc(w.hosts, w.isOurs) {
+// judgeFinish: the group is let go when it is deleted, and no machine of it is left that could be seen. The API server is asked before it goes.
+func (w *World) judgeFinish(fresh bool) {
+	if !w.deleting || fresh && slices.ContainsFunc(w.hosts, w.isOurs) {
 		w.blame("the group was let go, %d machines are left", len(w.hosts))
 	}
 }

@@ -639,7 +639,7 @@ func (w *world) isRefused(asBefore func() bool) {
 		surveying := w.r.Memories.Of(kcpKey).Surveys.Running()
 		switch {
 		case err != nil || !asBefore():
-			w.t.Fatalf("another update was begun, or not refused: %v", err)
+			w.t.Fatalf("it is not as it was before, or a turn failed: %v", err)
 		case surveying != nil:
 			<-surveying
 		case result.RequeueAfter == group.SoonAfterConflict:
