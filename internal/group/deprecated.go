@@ -17,11 +17,11 @@ var deprecated = []clusterv1.ConditionType{
 	upstream.MachineEtcdMemberHealthyV1Beta1Condition,
 }
 
-// forgetDeprecated takes them off a Machine.
-func forgetDeprecated(m *clusterv1.Machine) {
-	for _, kind := range deprecated {
-		if v1beta1conditions.Has(m, kind) { // Delete changes what has none, too
-			v1beta1conditions.Delete(m, kind)
+// ForgetDeprecated takes conditions of v1beta1 off an object. One that has none of them stays as it is, which v1beta1conditions.Delete does not see to.
+func ForgetDeprecated(of v1beta1conditions.Setter, kinds []clusterv1.ConditionType) {
+	for _, kind := range kinds {
+		if v1beta1conditions.Has(of, kind) {
+			v1beta1conditions.Delete(of, kind)
 		}
 	}
 }

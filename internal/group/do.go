@@ -100,10 +100,14 @@ func (t *Turn) stillOurs(ctx context.Context, m *clusterv1.Machine) error {
 		return fmt.Errorf("asking whose Machine %s is: %w", m.Name, err)
 	}
 	if err == nil && !metav1.IsControlledBy(live, t.Object) {
-		resource := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}
-		return apierrors.NewConflict(resource, m.Name, errors.New("it is not the control plane's any more"))
+		return machineConflict(m.Name, "it is not the control plane's any more")
 	}
 	return nil
+}
+
+// machineConflict ends a step that rests on what is not so any more of a Machine.
+func machineConflict(name, why string) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}, name, errors.New(why))
 }
 
 // release takes the hook off a Machine that is being deleted.
@@ -208,8 +212,10 @@ func (t *Turn) leaveNone(ctx context.Context) error {
 			continue
 		}
 		if m.Labels[clusterv1.ClusterNameLabel] == t.Cluster.Name {
-			resource := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}
-			return apierrors.NewConflict(resource, m.Name, errors.New("it is still there"))
+			return machineConflict(m.Name, "it is still there")
+		}
+		if !machine.HasHook(m) {
+			continue
 		}
 		after := m.DeepCopy()
 		delete(after.Annotations, machine.Hook)

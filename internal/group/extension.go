@@ -2,13 +2,11 @@ package group
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -209,11 +207,6 @@ func (t *Turn) askNow(ctx context.Context, q inplace.Question, now time.Time) (i
 	return answer, err
 }
 
-// otherAnswer ends a step that rests on an answer that is not given any more.
-func otherAnswer(m *Machine, why string) error {
-	return apierrors.NewConflict(schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machines"}, m.Name, errors.New(why))
-}
-
 // confirmReplaced asks anew before a machine goes because of what an extension said.
 func (t *Turn) confirmReplaced(ctx context.Context, m *Machine, step plan.Step) error {
 	if step.Repair || t.Facts.Group.Deleting || !t.byExtension() || m.Facts.NeedsReplacement == "" || !t.isAsked(m) {
@@ -222,9 +215,9 @@ func (t *Turn) confirmReplaced(ctx context.Context, m *Machine, step plan.Step) 
 	replaced, unanswered := t.answerFor(ctx, m, t.askNow)
 	switch {
 	case unanswered != "":
-		return otherAnswer(m, "it is not known any more whether it can be changed in place: "+unanswered)
+		return machineConflict(m.Name, "it is not known any more whether it can be changed in place: "+unanswered)
 	case replaced == "":
-		return otherAnswer(m, "it can be changed in place now")
+		return machineConflict(m.Name, "it can be changed in place now")
 	}
 	return nil
 }
@@ -271,7 +264,7 @@ func (t *Turn) markFirst(ctx context.Context, m *Machine, step plan.Step) (inpla
 	t.Memory.Template = t.readTemplateAnew(ctx)
 	replaced, unanswered := t.answerFor(ctx, m, t.askNow)
 	if why := replaced + unanswered; why != "" {
-		return inplace.ExtensionGoal{}, otherAnswer(m, why)
+		return inplace.ExtensionGoal{}, machineConflict(m.Name, why)
 	}
 	q, template, err := t.question(ctx, m)
 	if err != nil {
@@ -301,7 +294,7 @@ func (t *Turn) readAnew(ctx context.Context, m *Machine) error {
 		return fmt.Errorf("reading Machine %s: %w", m.Name, err)
 	}
 	if live.ResourceVersion != m.ResourceVersion {
-		return otherAnswer(m, "it has changed since it was looked at")
+		return machineConflict(m.Name, "it has changed since it was looked at")
 	}
 	objects := []client.Object{m.Infrastructure, m.Bootstrap}
 	for i, o := range objects {
@@ -335,7 +328,7 @@ func (t *Turn) noneMarked(ctx context.Context) ([]string, error) {
 	var names []string
 	for _, m := range all.Ours {
 		if inplace.IsMarked(m) || inplace.IsPending(m) {
-			return nil, otherAnswer(&Machine{Machine: m}, "an extension is updating it")
+			return nil, machineConflict(m.Name, "an extension is updating it")
 		}
 		names = append(names, m.Name)
 	}

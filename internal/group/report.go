@@ -99,7 +99,7 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 			conditions.Set(after, t.ownerRemediated(on, says, d, failure))
 		}
 		handBack(on, after)
-		forgetDeprecated(after)
+		ForgetDeprecated(after, deprecated)
 		on.Machine = after
 		if equality.Semantic.DeepEqual(before.Status, after.Status) || t.mayWait(before.Name, before, after) {
 			continue

@@ -3,9 +3,9 @@ package stacked
 import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
 )
 
 // Conditions of v1beta1 that only upstream's controller keeps. After a take-over they would say
@@ -25,16 +25,9 @@ var (
 	}
 )
 
-// forgetDeprecated takes conditions of v1beta1 off an object.
-func forgetDeprecated(of v1beta1conditions.Setter, kinds []clusterv1.ConditionType) {
-	for _, kind := range kinds {
-		v1beta1conditions.Delete(of, kind)
-	}
-}
-
 // describeDeprecated writes what clients of the deprecated contract need at least.
 func describeDeprecated(kcp *controlplanev1.KubeadmControlPlane) {
-	forgetDeprecated(kcp, deprecatedOfGroup)
+	group.ForgetDeprecated(kcp, deprecatedOfGroup)
 	if kcp.Status.Deprecated == nil {
 		kcp.Status.Deprecated = &upstream.KubeadmControlPlaneDeprecatedStatus{}
 	}

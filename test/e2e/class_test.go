@@ -72,7 +72,7 @@ type generations struct {
 
 const controlPlaneRole = " control plane"
 
-// look takes note of machines, each as a watch of them tells.
+// look takes note of the machines that there are at a moment.
 func (g *generations) look(machines []clusterv1.Machine) {
 	at := map[string]bool{}
 	for _, m := range machines {

@@ -43,7 +43,7 @@ func BenchmarkPlan(b *testing.B) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		b.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")
 	}
-	program := buildQuorate(b)
+	program := build(b, "quorate")
 	kubeconfig := planFleet(b)
 	// The API server opens the store of a kind with the first request for it, and lets that wait for a second.
 	if out, err := exec.CommandContext(b.Context(), program, "plan", "seven", "--kubeconfig", kubeconfig).CombinedOutput(); err != nil {
@@ -76,11 +76,11 @@ func benchmarkPlan(b *testing.B, plans int, program string, args ...string) {
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/op")
 }
 
-// buildQuorate builds the program, and returns its path.
-func buildQuorate(b testing.TB) string {
-	program := filepath.Join(b.TempDir(), "quorate")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../../cmd/quorate").CombinedOutput(); err != nil {
-		b.Fatalf("building the program: %v\n%s", err, out)
+// build builds one of the programs below cmd, and returns its path.
+func build(b testing.TB, name string) string {
+	program := filepath.Join(b.TempDir(), name)
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../../cmd/"+name).CombinedOutput(); err != nil {
+		b.Fatalf("building %s: %v\n%s", name, err, out)
 	}
 	return program
 }

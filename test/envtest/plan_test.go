@@ -27,7 +27,7 @@ func TestPlanOfBirth(t *testing.T) {
 	if err := labelContracts(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	program, kubeconfig := buildQuorate(t), administrator(t, env)
+	program, kubeconfig := build(t, "quorate"), administrator(t, env)
 	raw, err := os.ReadFile("../../examples/cluster.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -28,10 +27,7 @@ func TestSharding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shards{T: t, c: c, program: filepath.Join(t.TempDir(), "manager"), kubeconfig: administrator(t, env)}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", s.program, "../../cmd/manager").CombinedOutput(); err != nil {
-		t.Fatalf("building the manager: %v\n%s", err, out)
-	}
+	s := &shards{T: t, c: c, program: build(t, "manager"), kubeconfig: administrator(t, env)}
 	for name, shard := range map[string]string{"in-east": "east", "in-west": "west", "nowhere": ""} {
 		s.make(name, shard)
 	}

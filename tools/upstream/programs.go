@@ -32,16 +32,18 @@ func programs(ctx context.Context, root, folder string, quick bool) error {
 	}
 	var quicker []string
 	if quick {
-		file, err := quickModule(ctx, root, folder)
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return err
+		}
+		// Not among the sources of this module, and always at the same place, which Go's cache of builds goes by.
+		copied := filepath.Join(cache, "quorate-bench-upstream")
+		defer func() { _ = os.RemoveAll(copied) }()
+		file, err := quickModule(ctx, root, folder, copied)
 		if err != nil {
 			return err
 		}
 		quicker = []string{"-modfile", file}
-		copied, err := quickSources()
-		if err != nil {
-			return err
-		}
-		defer func() { _ = os.RemoveAll(copied) }()
 	}
 	for name, path := range modulePrograms {
 		args := append([]string{"build", "-o", filepath.Join(folder, name)}, quicker...)
@@ -52,21 +54,10 @@ func programs(ctx context.Context, root, folder string, quick bool) error {
 	return nil
 }
 
-// quickSources is where the copy of Cluster API lies while it is built: not among the sources of this module, and always at the same place, which Go's cache of builds
-// goes by.
-func quickSources() (string, error) {
-	cache, err := os.UserCacheDir()
-	return filepath.Join(cache, "quorate-bench-upstream"), err
-}
-
 // quickModule is a file for `go build -modfile`, in which Cluster API is a copy that tries connections that failed again after 1 s, not 30 s. Go takes no overlay of what lies
 // in its module cache.
-func quickModule(ctx context.Context, root, folder string) (string, error) {
+func quickModule(ctx context.Context, root, folder, copied string) (string, error) {
 	dir, err := moduleDir(ctx, root, coreModule)
-	if err != nil {
-		return "", err
-	}
-	copied, err := quickSources()
 	if err != nil {
 		return "", err
 	}
