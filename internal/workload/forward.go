@@ -1,7 +1,9 @@
 package workload
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,9 +18,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"
 	streamspdy "k8s.io/streaming/pkg/httpstream/spdy"
@@ -45,28 +48,29 @@ func forward(ctx context.Context, config *rest.Config, pod string, port int) (ne
 		return nil, fmt.Errorf("forwarding a port: %w", err)
 	}
 	at := base.JoinPath("api/v1/namespaces/kube-system/pods", pod, "portforward")
-	tunnel, err := openWebsocket(ctx, config, at)
+	conn, err := openWebsocket(ctx, config, at)
 	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
 		// Older API servers and some proxies know only SPDY.
-		tunnel, err = openSPDY(ctx, config, at)
+		conn, err = openSPDY(ctx, config, at)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("forwarding a port through the API server: %w", err)
 	}
+	c := &forwarded{port: port, spdy: newSPDY(conn, portforward.PingPeriod), ended: make(chan struct{})}
 	// Streams know no context.
-	giveUp := context.AfterFunc(ctx, func() { _ = tunnel.Close() })
-	conn, err := openStreams(tunnel, port)
+	giveUp := context.AfterFunc(ctx, func() { _ = c.end() })
+	err = c.open()
 	if !giveUp() {
 		err = ctx.Err()
 	}
 	if err != nil {
-		_ = tunnel.Close() // what went wrong before is what counts
+		_ = c.end() // what went wrong before is what counts
 		return nil, fmt.Errorf("forwarding a port through the API server: %w", err)
 	}
-	return conn, nil
+	return c, nil
 }
 
-func openWebsocket(ctx context.Context, config *rest.Config, at *url.URL) (httpstream.Connection, error) {
+func openWebsocket(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWriteCloser, error) {
 	transport, holder, err := websocket.RoundTripperFor(config)
 	if err != nil {
 		return nil, err
@@ -79,11 +83,22 @@ func openWebsocket(ctx context.Context, config *rest.Config, at *url.URL) (https
 	if err != nil {
 		return nil, err
 	}
-	return streamspdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection("etcd", conn), portforward.PingPeriod)
+	return portforward.NewTunnelingConnection("etcd", conn), nil
 }
 
-func openSPDY(ctx context.Context, config *rest.Config, at *url.URL) (httpstream.Connection, error) {
-	transport, upgrader, err := spdy.RoundTripperFor(config)
+func openSPDY(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWriteCloser, error) {
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	proxy := http.ProxyFromEnvironment
+	if config.Proxy != nil {
+		proxy = config.Proxy
+	}
+	// HTTP/1.1, as its connections alone can change to another protocol, and each for one request.
+	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{
+		Proxy: proxy, TLSClientConfig: tlsConfig, DialContext: config.Dial, DisableKeepAlives: true,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -91,108 +106,189 @@ func openSPDY(ctx context.Context, config *rest.Config, at *url.URL) (httpstream
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, request, portforward.PortForwardProtocolV1Name)
-	return conn, err
-}
-
-// openStreams opens the two streams that one forwarded connection consists of.
-func openStreams(tunnel httpstream.Connection, port int) (net.Conn, error) {
-	headers := http.Header{}
-	headers.Set(corev1.StreamType, corev1.StreamTypeError)
-	headers.Set(corev1.PortHeader, strconv.Itoa(port))
-	headers.Set(corev1.PortForwardRequestIDHeader, "0")
-	failures, err := openStream(tunnel, headers)
+	request.Header.Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
+	request.Header.Set(httpstream.HeaderUpgrade, streamspdy.HeaderSpdy31)
+	request.Header.Set(httpstream.HeaderProtocolVersion, portforward.PortForwardProtocolV1Name)
+	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return nil, fmt.Errorf("opening the stream for errors: %w", err)
+		return nil, err
 	}
-	// Nothing is ever written to it.
-	if err := failures.Close(); err != nil {
-		return nil, fmt.Errorf("closing our end of the stream for errors: %w", err)
+	conn, is := response.Body.(io.ReadWriteCloser)
+	if response.StatusCode != http.StatusSwitchingProtocols || !is {
+		defer func() { _ = response.Body.Close() }()
+		return nil, refusal(response)
 	}
-	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := openStream(tunnel, headers)
+	return conn, nil
+}
+
+// refusal is the error of an API server, or of who stands before it, that does not open what was asked for.
+func refusal(response *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxReason))
 	if err != nil {
-		return nil, fmt.Errorf("opening the stream for data: %w", err)
+		return fmt.Errorf("the answer is %s, and reading why: %w", response.Status, err)
 	}
-	c := &forwarded{port: port, data: data, tunnel: tunnel, ended: make(chan struct{})}
-	go c.listen(failures)
-	return c, nil
+	var status metav1.Status
+	if json.Unmarshal(text, &status) == nil && status.Kind == "Status" {
+		return &apierrors.StatusError{ErrStatus: status}
+	}
+	return fmt.Errorf("the answer is %s: %s", response.Status, bytes.TrimSpace(text))
 }
 
-// openStream opens a stream and waits for the answer no longer than the tunnel lasts; by itself the library waits 30 s.
-func openStream(tunnel httpstream.Connection, headers http.Header) (httpstream.Stream, error) {
-	var stream httpstream.Stream
-	var err error
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		stream, err = tunnel.CreateStream(headers.Clone())
-	}()
-	select {
-	case <-answered:
-		return stream, err
-	case <-tunnel.CloseChan():
-		return nil, errors.New("the tunnel broke off before an answer")
-	}
-}
+// The two streams that one forwarded connection consists of.
+const (
+	failures uint32 = 1
+	content  uint32 = 3
+)
 
-// forwarded is one connection through the API server.
+// forwarded is one connection through the API server. No goroutine serves it: what comes is taken in by whoever reads.
 type forwarded struct {
-	port   int
-	data   io.ReadWriteCloser
-	tunnel httpstream.Connection
+	port int
+	spdy *spdyConn
 
 	close sync.Once
 	// closed: the end is our own doing.
 	closed atomic.Bool
-	// ended is closed when the other end has said why it failed, or that it did not.
+
+	reading sync.Mutex
+	// opened are the streams that were answered.
+	opened [content + 1]bool
+	// left is how much of the frame of content that is read has not been, last whether it is the last.
+	left int
+	last bool
+	// over are the streams that the other end has closed.
+	over [content + 1]bool
+	// text is what came on the stream for failures.
+	text []byte
+	// ended is closed when nothing more will be read.
 	ended chan struct{}
-	// why is what it said; it is written before ended is closed.
+	// why it ended; it is written before ended is closed.
 	why error
 }
 
-// listen waits for what the other end says on the stream for errors, which it closes at the end.
-func (c *forwarded) listen(failures io.Reader) {
-	defer close(c.ended)
-	text, err := io.ReadAll(io.LimitReader(failures, 4<<10))
-	if err == nil && len(text) > 0 {
-		c.why = kubeletsReason(string(text), c.port)
-		_ = c.end() // the reason is told by Read
+// open opens the two streams, and waits until they are.
+func (c *forwarded) open() error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	headers := map[string]string{corev1.PortHeader: strconv.Itoa(c.port), corev1.PortForwardRequestIDHeader: "0"}
+	headers[corev1.StreamType] = corev1.StreamTypeError
+	if err := c.openStream(failures, headers); err != nil {
+		return fmt.Errorf("opening the stream for errors: %w", err)
+	}
+	// Nothing is ever written to it.
+	if err := c.spdy.end(failures); err != nil {
+		return fmt.Errorf("closing our end of the stream for errors: %w", err)
+	}
+	headers[corev1.StreamType] = corev1.StreamTypeData
+	if err := c.openStream(content, headers); err != nil {
+		return fmt.Errorf("opening the stream for data: %w", err)
+	}
+	return nil
+}
+
+func (c *forwarded) openStream(id uint32, headers map[string]string) error {
+	if err := c.spdy.open(id, headers); err != nil {
+		return err
+	}
+	for !c.opened[id] {
+		if c.over[id] {
+			return errors.New("it was refused")
+		}
+		if err := c.advance(); err != nil {
+			return fmt.Errorf("the tunnel broke off before an answer: %w", err)
+		}
+	}
+	return nil
+}
+
+// advance takes in the next frame; of content its beginning.
+func (c *forwarded) advance() error {
+	got, err := c.spdy.next()
+	if err != nil {
+		return err
+	}
+	if got.control {
+		says, err := c.spdy.handle(got)
+		if err == nil && int(says.id) < len(c.opened) {
+			c.opened[says.id] = c.opened[says.id] || says.answered
+			c.over[says.id] = c.over[says.id] || !says.answered || got.flags&flagEnd != 0
+		}
+		return err
+	}
+	last := got.flags&flagEnd != 0
+	switch got.of {
+	case content:
+		c.left, c.last = got.length, last
+		c.over[content] = c.over[content] || last && c.left == 0
+		return nil
+	case failures:
+		c.over[failures] = c.over[failures] || last
+		return c.spdy.take(got, &c.text, maxReason)
+	default:
+		return fmt.Errorf("data of a stream that was not opened: %d", got.of)
 	}
 }
+
+// maxReason is how much is kept of why a port-forward failed.
+const maxReason = 4 << 10
 
 // Read implements net.Conn.
 func (c *forwarded) Read(p []byte) (int, error) {
-	n, err := c.data.Read(p)
-	if n > 0 || err == nil {
-		return n, err
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	select {
+	case <-c.ended:
+		return 0, c.why
+	default:
 	}
-	return 0, c.explain(err)
+	n, err := c.read(p)
+	if err != nil {
+		c.why = err
+		close(c.ended)
+	}
+	return n, err
 }
 
-// explain says why the connection ended.
-func (c *forwarded) explain(err error) error {
+func (c *forwarded) read(p []byte) (int, error) {
+	for c.left == 0 && !c.over[content] && (!c.over[failures] || len(c.text) == 0) {
+		if err := c.advance(); err != nil {
+			return 0, c.broke(err)
+		}
+	}
+	if c.left == 0 {
+		return 0, c.reason()
+	}
+	n, err := c.spdy.read(p[:min(len(p), c.left)])
+	c.left -= n
+	c.over[content] = c.left == 0 && c.last
+	if err != nil {
+		return n, c.broke(err)
+	}
+	return n, nil
+}
+
+// reason says why nothing more comes: the port hung up, or it was not reached. It may be told a moment after the end.
+func (c *forwarded) reason() error {
+	limit := time.AfterFunc(100*time.Millisecond, func() { _ = c.end() })
+	defer limit.Stop()
+	for !c.over[failures] {
+		if err := c.advance(); err != nil {
+			return c.broke(err)
+		}
+	}
+	if len(c.text) == 0 {
+		return io.EOF
+	}
+	_ = c.end() // the reason is what counts
+	return kubeletsReason(string(c.text), c.port)
+}
+
+// broke is the error of a tunnel that ended before its streams did.
+func (c *forwarded) broke(err error) error {
 	if c.closed.Load() {
 		return err
 	}
-	// The reason may come a moment after the end.
-	limit := time.NewTimer(100 * time.Millisecond)
-	defer limit.Stop()
-	select {
-	case <-c.ended:
-	case <-limit.C:
-		return wayError{fmt.Errorf("the port-forward ended without a reason: %w", err)}
-	}
-	if c.why != nil {
-		return c.why
-	}
-	// A tunnel that breaks is closed before its streams end; one of which the port hung up stays open.
-	select {
-	case <-c.tunnel.CloseChan():
-		return wayError{fmt.Errorf("the port-forward broke off: %w", err)}
-	default:
-		return err
-	}
+	_ = c.end() // that it is broken is what counts
+	return wayError{fmt.Errorf("the port-forward broke off: %w", err)}
 }
 
 // kubeletsReason is the error of a port-forward that the kubelet opened and could not carry out. It is the port's own only where
@@ -208,11 +304,19 @@ func kubeletsReason(text string, port int) error {
 
 // Write implements net.Conn.
 func (c *forwarded) Write(p []byte) (int, error) {
-	n, err := c.data.Write(p)
-	if err != nil {
-		err = c.explain(err)
+	n, err := c.spdy.send(content, p)
+	if err == nil || c.closed.Load() {
+		return n, err
 	}
-	return n, err
+	// Who reads may be just about to learn why.
+	limit := time.NewTimer(100 * time.Millisecond)
+	defer limit.Stop()
+	select {
+	case <-c.ended:
+		return n, c.why
+	case <-limit.C:
+		return n, c.broke(err)
+	}
 }
 
 // Close implements net.Conn.
@@ -223,7 +327,7 @@ func (c *forwarded) Close() error {
 
 func (c *forwarded) end() error {
 	var err error
-	c.close.Do(func() { err = c.tunnel.Close() })
+	c.close.Do(func() { err = c.spdy.close() })
 	return err
 }
 
