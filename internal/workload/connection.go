@@ -143,7 +143,6 @@ func (c *connection) session(ctx context.Context) error {
 	work.Go(func() error { return nodes.follow(ctx) })
 	work.Go(func() error { return pods.follow(ctx) })
 	work.Go(func() error { return c.probe(ctx, server) })
-	work.Go(func() error { return c.watchCredentials(ctx) })
 	return c.suspect(work.Wait())
 }
 
@@ -155,13 +154,13 @@ func (c *connection) suspect(err error) error {
 	return err
 }
 
-// probe asks now and then whether the API server is ready.
+// probe asks now and then whether the API server is ready, and whether the kubeconfig is still the one in use.
 func (c *connection) probe(ctx context.Context, server *api) error {
-	last := time.Now()
+	last, read := time.Now(), time.Now()
 	for {
-		pace := c.options.Rest
+		pace, recheck := c.options.Rest, c.options.RecheckAtRest
 		if c.busy.Load() {
-			pace = c.options.Busy
+			pace, recheck = c.options.Busy, c.options.Recheck
 		}
 		timer := time.NewTimer(time.Until(last.Add(pace)))
 		select {
@@ -172,6 +171,12 @@ func (c *connection) probe(ctx context.Context, server *api) error {
 			timer.Stop()
 			continue
 		case <-timer.C:
+		}
+		if time.Since(read) >= recheck {
+			if err := c.recheck(ctx); err != nil {
+				return err
+			}
+			read = time.Now()
 		}
 		err := server.ready(ctx)
 		if isTimeout(err) {
@@ -185,22 +190,14 @@ func (c *connection) probe(ctx context.Context, server *api) error {
 	}
 }
 
-// watchCredentials ends the session when the kubeconfig is replaced.
-func (c *connection) watchCredentials(ctx context.Context) error {
-	tick := time.NewTicker(c.options.Recheck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-		// Where it cannot be read, or is gone, the one that works goes on working.
-		if data, err := capikubeconfig.FromSecret(ctx, c.secrets, c.key); err == nil && !bytes.Equal(data, c.data) {
-			c.readAt = time.Time{}
-			return errRenewed
-		}
+// recheck ends the session when the kubeconfig was replaced.
+func (c *connection) recheck(ctx context.Context) error {
+	// Where it cannot be read, or is gone, the one that works goes on working.
+	if data, err := capikubeconfig.FromSecret(ctx, c.secrets, c.key); err == nil && !bytes.Equal(data, c.data) {
+		c.readAt = time.Time{}
+		return errRenewed
 	}
+	return nil
 }
 
 // credentials returns how the cluster is reached. It reads the secret rarely.

@@ -356,9 +356,10 @@ func TestKubeconfig(t *testing.T) {
 	setKubeconfig(t, secrets, s.kubeconfig(t, s.URL, "first"))
 	v, _ = await(t, c, time.Second, "reachable, without waiting for the next regular look at the secret", reachable)
 
-	// Replaced while it works: a new connection with it, and nobody notices.
+	// Replaced while it works: with the next thing to do a new connection with it, and nobody notices.
 	lists := s.counted()["/api/v1/nodes"]
 	setKubeconfig(t, secrets, append([]byte("# renewed\n"), s.kubeconfig(t, s.URL, "first")...))
+	c.Want(demo, true)
 	eventually(t, "the new kubeconfig is used", func() bool { return s.counted()["/api/v1/nodes"] > lists })
 	if now := c.View(demo); now.Since != v.Since || !now.Reachable {
 		t.Error("the cluster seemed away while the kubeconfig was replaced")
@@ -379,9 +380,12 @@ func TestRequestsAtRest(t *testing.T) {
 	s.put(node("a", corev1.ConditionTrue))
 	o := quick
 	// A minute of rest in a second: one probe each half second, as two each minute.
-	o.Rest, o.Recheck = 500*time.Millisecond, time.Hour
-	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build(), o)
+	o.Rest, o.Recheck = 500*time.Millisecond, time.Millisecond
+	secrets := fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build()
+	reads := &countedReader{Reader: secrets}
+	c := connect(t, reads, o)
 	await(t, c, 10*time.Second, "reachable", reachable)
+	looked := reads.n.Load()
 	// gaps waits for so many probes more, and returns what lies between them and the one before.
 	gaps := func(more int) (between []time.Duration) {
 		t.Helper()
@@ -396,6 +400,9 @@ func TestRequestsAtRest(t *testing.T) {
 	if rest := gaps(2); slices.Min(rest) < o.Rest {
 		t.Errorf("at rest a probe came %s after the last, want %s", rest, o.Rest)
 	}
+	if n := reads.n.Load() - looked; n > 0 {
+		t.Errorf("the kubeconfig was read %d times at rest, want none in the first hour", n)
+	}
 	for path, n := range s.counted() {
 		if path != "/readyz" && n > 2 {
 			t.Errorf("%d requests for %s, want one list and one watch", n, path)
@@ -406,6 +413,17 @@ func TestRequestsAtRest(t *testing.T) {
 	if busy := gaps(6)[1:]; slices.Min(busy) < o.Busy || slices.Min(busy) >= o.Rest {
 		t.Errorf("while busy probes came %s after the last, want %s", busy, o.Busy)
 	}
+}
+
+// TestKubeconfigAtRest: a kubeconfig that was replaced is in use some time later, though nothing is done in the cluster.
+func TestKubeconfigAtRest(t *testing.T) {
+	s := newServer(t)
+	secrets := fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build()
+	c := connect(t, secrets, Options{Rest: 100 * time.Millisecond, RecheckAtRest: 200 * time.Millisecond})
+	await(t, c, 10*time.Second, "reachable", reachable)
+	lists := s.counted()["/api/v1/nodes"]
+	setKubeconfig(t, secrets, append([]byte("# renewed\n"), s.kubeconfig(t, s.URL, "first")...))
+	eventually(t, "the new kubeconfig is used", func() bool { return s.counted()["/api/v1/nodes"] > lists })
 }
 
 func TestForget(t *testing.T) {

@@ -46,15 +46,16 @@ type Options struct {
 	// otherwise; 2 s and 30 s. A connection that breaks is noticed at once, and one that turns silent
 	// within 7 s, at no cost in requests, and sooner by a probe while something is under way; probes find API servers that are up and not ready.
 	Busy, Rest time.Duration
-	// Recheck is how often the kubeconfig is read again while it works; 5 min.
-	Recheck time.Duration
+	// Recheck and RecheckAtRest are how often the kubeconfig is read again while it works, and something is under way or nothing is; 5 min
+	// and an hour. What begins after a long rest begins with reading it.
+	Recheck, RecheckAtRest time.Duration
 	// ForwardOnly: ports on machines are reached through the API server alone. Their addresses may be unknown here, or belong to others.
 	ForwardOnly bool
 }
 
 func (o Options) withDefaults() Options {
 	for value, otherwise := range map[*time.Duration]time.Duration{
-		&o.Try: 500 * time.Millisecond, &o.Busy: 2 * time.Second, &o.Rest: 30 * time.Second, &o.Recheck: 5 * time.Minute,
+		&o.Try: 500 * time.Millisecond, &o.Busy: 2 * time.Second, &o.Rest: 30 * time.Second, &o.Recheck: 5 * time.Minute, &o.RecheckAtRest: time.Hour,
 	} {
 		if *value <= 0 {
 			*value = otherwise
