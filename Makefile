@@ -48,7 +48,7 @@ build: programs ## build bin/quorate, bin/quorate-node, bin/quorate-upgrader and
 programs:
 	$(GO) build -ldflags '$(STAMP)' -o bin/quorate ./cmd/quorate
 	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate-node ./cmd/node
-	$(GO) build -ldflags '-s -w' -trimpath -o bin/quorate-upgrader ./cmd/upgrader
+	$(GO) build -ldflags '-s -w' -o bin/quorate-upgrader ./cmd/upgrader
 
 OUT         ?= dist
 UPGRADERS   ?=
