@@ -114,7 +114,7 @@ func replies(then []byte, pinged chan<- []byte) func(net.Conn) {
 				}
 				if got.control && got.of == typeSynStream {
 					in.writing.Lock()
-					err = in.control(typeSynReply, body[:4])
+					_ = in.control(typeSynReply, body[:4]) // the client tells
 					in.writing.Unlock()
 					break
 				}
