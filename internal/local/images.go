@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -93,13 +94,19 @@ func (i *importer) missing(machine string, set *artifacts.Set) []string {
 	return files
 }
 
-// bring has the images of a set on a machine that waits for them.
-func (i *importer) bring(ctx context.Context, machine string, set *artifacts.Set) error {
+// bring has the images of a set on a machine that waits for them. Of the first, the upgrader's, it tells as soon as that is there.
+func (i *importer) bring(ctx context.Context, machine string, set *artifacts.Set, first func() error) error {
 	i.turn.RLock()
 	defer i.turn.RUnlock()
+	if err := i.bringFile(ctx, machine, set.Images[0]); err != nil {
+		return err
+	}
+	if err := first(); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(mostImports)
-	for _, file := range set.Images {
+	for _, file := range set.Images[1:] {
 		group.Go(func() error { return i.bringFile(ctx, machine, file) })
 	}
 	return group.Wait()
@@ -164,20 +171,27 @@ func load(ctx context.Context, host machines, machine, file string) error {
 	return nil
 }
 
-// imagesReconciler brings to the node of a NodeUpgrade what that needs, and says so in its condition ImagesAvailable.
+// imagesReconciler brings to the node of a NodeUpgrade what that needs, and says so in its conditions UpgraderAvailable and ImagesAvailable.
 //
-// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=list;watch
+// +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=get;list;watch
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades/status,verbs=patch
 type imagesReconciler struct {
-	client   client.Client
+	client client.Client
+	// live reads without a cache.
+	live     client.Reader
 	importer *importer
 }
 
 // Reconcile brings the images of one NodeUpgrade to its machine.
 func (r *imagesReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, req.NamespacedName)
+	return result, client.IgnoreNotFound(err)
+}
+
+func (r *imagesReconciler) reconcile(ctx context.Context, key client.ObjectKey) (ctrl.Result, error) {
 	u := &upgradev1.NodeUpgrade{}
-	if err := r.client.Get(ctx, req.NamespacedName, u); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.client.Get(ctx, key, u); err != nil {
+		return ctrl.Result{}, err
 	}
 	if !needsImages(u) {
 		return ctrl.Result{}, nil
@@ -205,28 +219,54 @@ func needsImages(u *upgradev1.NodeUpgrade) bool {
 func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, machine string, set *artifacts.Set) (ctrl.Result, error) {
 	if files := r.importer.missing(machine, set); len(files) > 0 {
 		if err := r.say(ctx, u, imagesImporting, fmt.Sprintf("%d images are being brought to machine %s", len(files), machine)); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
+			return ctrl.Result{}, err
 		}
 	}
-	if err := r.importer.bring(ctx, machine, set); err != nil {
+	var unsaid error
+	err := r.importer.bring(ctx, machine, set, func() error {
+		unsaid = r.set(ctx, u, metav1.Condition{
+			Type: upgradev1.UpgraderAvailable, Status: metav1.ConditionTrue, Reason: imagesImported, Message: "machine " + machine + " has the upgrader's image",
+		})
+		return unsaid
+	})
+	switch {
+	case unsaid != nil:
+		return ctrl.Result{}, unsaid
+	case err != nil:
 		return ctrl.Result{RequeueAfter: askAgain}, r.say(ctx, u, imagesFailed, plaintext.Shown(err.Error()))
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(r.say(ctx, u, imagesImported, "machine "+machine+" has the images of "+u.Spec.KubernetesVersion))
+	return ctrl.Result{}, r.say(ctx, u, imagesImported, "machine "+machine+" has the images of "+u.Spec.KubernetesVersion)
 }
 
-// say writes the condition. The others belong to who carries the upgrade out, so that a write in between is a conflict.
+// say sets the condition ImagesAvailable.
 func (r *imagesReconciler) say(ctx context.Context, u *upgradev1.NodeUpgrade, reason, message string) error {
 	status := metav1.ConditionFalse
 	if reason == imagesImported {
 		status = metav1.ConditionTrue
 	}
-	if c := conditions.Get(u, upgradev1.ImagesAvailable); c != nil && c.Status == status && c.Reason == reason && c.Message == message {
-		return nil
-	}
-	before := u.DeepCopy()
-	conditions.Set(u, metav1.Condition{Type: upgradev1.ImagesAvailable, Status: status, Reason: reason, Message: message})
-	if err := r.client.Status().Patch(ctx, u, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("writing the condition ImagesAvailable of NodeUpgrade %s: %w", client.ObjectKeyFromObject(u), err)
+	return r.set(ctx, u, metav1.Condition{Type: upgradev1.ImagesAvailable, Status: status, Reason: reason, Message: message})
+}
+
+// set writes a condition. The others belong to who carries the upgrade out, and who may have written one meanwhile: then it is written to what is there now.
+func (r *imagesReconciler) set(ctx context.Context, u *upgradev1.NodeUpgrade, wanted metav1.Condition) error {
+	key := client.ObjectKeyFromObject(u)
+	again := false
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if again {
+			if err := r.live.Get(ctx, key, u); err != nil {
+				return err
+			}
+		}
+		again = true
+		if c := conditions.Get(u, wanted.Type); c != nil && c.Status == wanted.Status && c.Reason == wanted.Reason && c.Message == wanted.Message {
+			return nil
+		}
+		before := u.DeepCopy()
+		conditions.Set(u, wanted)
+		return r.client.Status().Patch(ctx, u, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
+		return fmt.Errorf("writing the condition %s of NodeUpgrade %s: %w", wanted.Type, key, err)
 	}
 	return nil
 }

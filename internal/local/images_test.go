@@ -64,7 +64,7 @@ func importScene(t *testing.T) (*scene, *importer) {
 func (s *scene) reconcileImages(i *importer) (ctrl.Result, *upgradev1.NodeUpgrade) {
 	s.t.Helper()
 	key := client.ObjectKey{Namespace: "default", Name: "u1"}
-	result, err := (&imagesReconciler{client: s.client, importer: i}).Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
+	result, err := (&imagesReconciler{client: s.client, live: s.client, importer: i}).Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -97,6 +97,46 @@ func TestImagesForANodeUpgrade(t *testing.T) {
 	writes := s.writes
 	if _, _ = s.reconcileImages(i); len(s.host.ran["m1-infra"]) != 2 || s.writes != writes {
 		t.Errorf("once more: %q, %d writes", s.host.ran["m1-infra"], s.writes-writes)
+	}
+}
+
+// TestTheUpgraderFirst: its image is brought before the others, and said to be there although they are not.
+func TestTheUpgraderFirst(t *testing.T) {
+	s, i := importScene(t)
+	s.host.onExec = func(name string) {
+		if len(s.host.ran[name]) > 0 {
+			s.host.refusing = errors.New("no room")
+		}
+	}
+	_, u := s.reconcileImages(i)
+	if !conditions.IsTrue(u, upgradev1.UpgraderAvailable) || conditions.GetReason(u, upgradev1.ImagesAvailable) != imagesFailed {
+		t.Errorf("%+v", u.Status.Conditions)
+	}
+	if ran := s.host.ran["m1-infra"]; len(ran) != 1 || !strings.HasSuffix(ran[0], "< upgrader.tar") {
+		t.Errorf("%q", ran)
+	}
+	s.host.refusing, s.host.onExec = nil, nil
+	if _, u = s.reconcileImages(i); !conditions.IsTrue(u, upgradev1.UpgraderAvailable) || !conditions.IsTrue(u, upgradev1.ImagesAvailable) {
+		t.Errorf("%+v", u.Status.Conditions)
+	}
+}
+
+// TestImagesWhileTheUpgradeGoesOn: who carries it out writes its status meanwhile. Nothing of that is lost, and no image is brought twice.
+func TestImagesWhileTheUpgradeGoesOn(t *testing.T) {
+	s, i := importScene(t)
+	s.host.onExec = func(string) {
+		u := &upgradev1.NodeUpgrade{}
+		if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "u1"}, u); err != nil {
+			t.Error(err)
+		}
+		u.Status.Attempts = ptr.To(ptr.Deref(u.Status.Attempts, 0) + 1)
+		if err := s.client.Status().Update(t.Context(), u); err != nil {
+			t.Error(err)
+		}
+	}
+	_, u := s.reconcileImages(i)
+	if !conditions.IsTrue(u, upgradev1.UpgraderAvailable) || !conditions.IsTrue(u, upgradev1.ImagesAvailable) || *u.Status.Attempts != 2 || len(s.host.ran["m1-infra"]) != 2 {
+		t.Errorf("%+v after %q", u.Status, s.host.ran)
 	}
 }
 
@@ -196,7 +236,7 @@ func TestImagesOfWhoWaitsComeFirst(t *testing.T) {
 			t.Error("two machines that wait do not get images at once")
 		}
 	}
-	if err := errors.Join(i.bring(t.Context(), "m1-infra", set), i.bringAhead(t.Context(), "m1-infra", set), i.bringAhead(t.Context(), "m2-infra", set)); err != nil {
+	if err := errors.Join(i.bring(t.Context(), "m1-infra", set, func() error { return nil }), i.bringAhead(t.Context(), "m1-infra", set), i.bringAhead(t.Context(), "m2-infra", set)); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"m1-infra", "m1-infra", "m2-infra", "m2-infra"}; !slices.Equal(began, want) {

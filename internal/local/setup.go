@@ -229,7 +229,7 @@ func (w *wiring) upgrades(i *importer) error {
 	options.MaxConcurrentReconciles = max(options.MaxConcurrentReconciles, 4)
 	err := ctrl.NewControllerManagedBy(w.mgr).Named("localimages").For(&upgradev1.NodeUpgrade{}).
 		WithOptions(options).WithEventFilter(w.events()).
-		Complete(&imagesReconciler{client: w.mgr.GetClient(), importer: i})
+		Complete(&imagesReconciler{client: w.mgr.GetClient(), live: w.mgr.GetAPIReader(), importer: i})
 	if err != nil {
 		return err
 	}

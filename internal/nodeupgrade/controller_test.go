@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -42,7 +45,7 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, upgradev1.AddToScheme, controlplanev1.AddToScheme, bootstrapv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, upgradev1.AddToScheme, controlplanev1.AddToScheme, bootstrapv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -497,6 +500,49 @@ func TestBrings(t *testing.T) {
 		o, err := s.controller.brings(t.Context(), &scope{upgrade: u}, w)
 		if err != nil || w.env.Brings != test.want || !strings.HasPrefix(o.Message, test.message) || (o.Reason == "") != (test.message == "") {
 			t.Errorf("%s: %+v, %+v, %v", name, w.env.Brings, o, err)
+		}
+	}
+}
+
+// TestImages: where the infrastructure provider brings the images, the upgrade begins with the upgrader's, and waits on the node for the others.
+func TestImages(t *testing.T) {
+	for name, test := range map[string]struct {
+		brings bool
+		true   []string
+		waits  bool
+		awaits bool
+	}{
+		"a registry":     {},
+		"nothing yet":    {brings: true, waits: true},
+		"the upgrader's": {brings: true, true: []string{upgradev1.UpgraderAvailable}, awaits: true},
+		"all":            {brings: true, true: []string{upgradev1.UpgraderAvailable, upgradev1.ImagesAvailable}},
+		"all at once":    {brings: true, true: []string{upgradev1.ImagesAvailable}},
+	} {
+		s := newScene(t)
+		infrastructure := &unstructured.Unstructured{}
+		infrastructure.SetGroupVersionKind(schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Kind: "SomeMachine"})
+		infrastructure.SetName("cp-1")
+		infrastructure.SetNamespace("default")
+		if test.brings {
+			infrastructure.SetAnnotations(map[string]string{upgradev1.PrepareAnnotation: "true"})
+		}
+		s.must(s.management.Create(t.Context(), infrastructure))
+		s.must(s.management.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
+			Name: "somemachines.infrastructure.cluster.x-k8s.io", Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta2"},
+		}}))
+		m := s.machine("cp-1")
+		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "SomeMachine", Name: "cp-1"}
+		u := s.upgrade("cp-1")
+		for _, c := range test.true {
+			conditions.Set(u, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: "Imported"})
+		}
+		w := &look{}
+		o, err := s.controller.images(t.Context(), &scope{upgrade: u, machine: m}, w)
+		if err != nil || (o.Reason == upgradev1.WaitingForImages) != test.waits || (o.Reason != "") != test.waits {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+		if wanted := upgradepod.Wanted(u, w.env, 1); wanted.AwaitImages != test.awaits {
+			t.Errorf("%s: the node waits for images: %t", name, wanted.AwaitImages)
 		}
 	}
 }

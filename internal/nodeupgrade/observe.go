@@ -187,8 +187,8 @@ func (c *Controller) brings(ctx context.Context, s *scope, w *look) (upgradepod.
 	return upgradepod.Obstacle{}, nil
 }
 
-// images waits for the infrastructure provider, where that brings the images to the node.
-func (c *Controller) images(ctx context.Context, s *scope, _ *look) (upgradepod.Obstacle, error) {
+// images waits for the infrastructure provider, where that brings the images to the node. With the upgrader's image there the node waits for the others.
+func (c *Controller) images(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
 	ref := s.machine.Spec.InfrastructureRef
 	if ref.Name == "" || conditions.IsTrue(s.upgrade, upgradev1.ImagesAvailable) {
 		return upgradepod.Obstacle{}, nil
@@ -198,6 +198,9 @@ func (c *Controller) images(ctx context.Context, s *scope, _ *look) (upgradepod.
 		return upgradepod.Obstacle{}, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	if _, prepares := infrastructure.GetAnnotations()[upgradev1.PrepareAnnotation]; !prepares {
+		return upgradepod.Obstacle{}, nil
+	}
+	if w.env.AwaitImages = conditions.IsTrue(s.upgrade, upgradev1.UpgraderAvailable); w.env.AwaitImages {
 		return upgradepod.Obstacle{}, nil
 	}
 	message := fmt.Sprintf("%s %s gets the images of %s", ref.Kind, ref.Name, s.upgrade.Spec.KubernetesVersion)

@@ -59,6 +59,8 @@ type Environment struct {
 	// Image is the upgrader's, Brings what it has beside the programs of Kubernetes.
 	Image  string
 	Brings steps.Brings
+	// AwaitImages: the infrastructure provider brings the version's images to the node, and has not ended.
+	AwaitImages bool
 	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
 	Patches string
 	// Files are the user's that the node is to have.
@@ -82,7 +84,7 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 		DrainTimeoutSeconds:  ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0),
 		VerifyTimeoutSeconds: ptr.Deref(u.Spec.VerifyTimeoutSeconds, 0),
 	}
-	w.Files, w.Patches, w.Brings = e.Files, e.Patches, e.Brings
+	w.Files, w.Patches, w.Brings, w.AwaitImages = e.Files, e.Patches, e.Brings, e.AwaitImages
 	w.Kubelet.RemovedArgs = u.Spec.Kubelet.RemovedArgs
 	for _, argument := range u.Spec.Kubelet.ExtraArgs {
 		w.Kubelet.ExtraArgs = append(w.Kubelet.ExtraArgs, steps.Argument{Name: argument.Name, Value: ptr.Deref(argument.Value, "")})

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -30,7 +31,7 @@ func (n *node) images(ctx context.Context) (string, error) {
 		return "", err
 	}
 	wanted := imageNames(listed)
-	missing, err := n.missingImages(ctx, wanted)
+	missing, err := n.awaitImages(ctx, wanted)
 	if err != nil {
 		return "", err
 	}
@@ -42,6 +43,59 @@ func (n *node) images(ctx context.Context) (string, error) {
 		n.say("%v", err)
 	}
 	return fmt.Sprintf("%d are there", len(wanted)), n.hasRequired(ctx, wanted)
+}
+
+// How long images that somebody brings are waited for: all of those without which the node cannot serve, and then the others while more come.
+const (
+	patienceForImages = 25 * time.Minute
+	patienceForOthers = time.Minute
+)
+
+// awaitImages returns the images that the runtime does not know. Where somebody brings them it waits for them before.
+func (n *node) awaitImages(ctx context.Context, wanted []string) ([]string, error) {
+	missing, err := n.missingImages(ctx, wanted)
+	if err != nil || len(missing) == 0 || !n.wanted.AwaitImages {
+		return missing, err
+	}
+	n.say("waiting for %s, which are being brought", strings.Join(missing, " "))
+	began := time.Now()
+	a := arrival{began: began, changed: began, missing: len(missing)}
+	again := time.NewTicker(retryInterval)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for %s: %w", strings.Join(missing, ", "), ctx.Err())
+		case <-again.C:
+		}
+		if missing, err = n.missingImages(ctx, wanted); err != nil {
+			return nil, err
+		}
+		if a.over(time.Now(), len(missing), slices.ContainsFunc(missing, n.required)) {
+			return missing, nil
+		}
+	}
+}
+
+// arrival is how images come to a node.
+type arrival struct {
+	// began is when it was first looked for them, changed when there last was another number of them missing.
+	began, changed time.Time
+	missing        int
+}
+
+// over reports whether no more images are waited for, of which some are missing, perhaps one without which the node cannot serve.
+func (a *arrival) over(now time.Time, missing int, required bool) bool {
+	if missing != a.missing {
+		a.missing, a.changed = missing, now
+	}
+	switch {
+	case missing == 0:
+		return true
+	case required:
+		return now.Sub(a.began) > patienceForImages
+	}
+	return now.Sub(a.changed) > patienceForOthers
 }
 
 // hasRequired returns an error unless the runtime knows the images without which the node cannot serve. Others are pulled when a pod needs them.

@@ -28,7 +28,7 @@ const PolicyAnnotation = "upgrade.cluster.x-k8s.io/in-place-policy"
 const MaxUnavailableAnnotation = "upgrade.cluster.x-k8s.io/max-unavailable"
 
 // PrepareAnnotation on an infrastructure machine says that its provider brings images to the node itself, because the
-// node has no registry: the upgrade waits until the provider has set the condition ImagesAvailable of the NodeUpgrade.
+// node has no registry: the upgrade waits until the provider has set the condition UpgraderAvailable or ImagesAvailable of the NodeUpgrade.
 const PrepareAnnotation = "upgrade.cluster.x-k8s.io/prepares-images"
 
 // RetryAnnotation on a NodeUpgrade that failed has it tried again. It is removed when that begins. Its value does not matter.
@@ -61,6 +61,9 @@ const (
 	// ImagesAvailable: the upgrader's image, and those of the new version, are on the node. Set by an
 	// infrastructure provider that says so by PrepareAnnotation.
 	ImagesAvailable = "ImagesAvailable"
+	// UpgraderAvailable: the upgrader's image is on the node, and those of the new version follow. A provider that brings images may set it, so
+	// that the upgrade begins, and waits on the node for the others, before ImagesAvailable.
+	UpgraderAvailable = "UpgraderAvailable"
 	// Completed: the node, or all of them, run what is wanted, and were verified.
 	Completed = "Completed"
 	// Progressing: an upgrade is under way. False: it ended, waits or failed; the reason says which.
