@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +41,9 @@ const (
 
 // awaitBuild is how often it is looked whether images were built.
 const awaitBuild = 2 * time.Second
+
+// awaitFirst is how often it is looked whether the first machine of an upgrade has its images.
+const awaitFirst = time.Second
 
 // mostImports is how many images a machine that waits gets at a time. An import uses one processor for half of its time.
 const mostImports = 2
@@ -313,10 +317,25 @@ func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if set == nil {
 		return ctrl.Result{RequeueAfter: awaitBuild}, nil
 	}
+	// Before that it would only be in the way of the first node, which need not be the first of the list.
+	if served, err := r.firstServed(ctx, req.Namespace, wanted); err != nil || !served {
+		return ctrl.Result{RequeueAfter: awaitFirst}, err
+	}
 	if err := r.bring(ctx, req.Namespace, wanted.machines, set); err != nil {
 		return ctrl.Result{}, fmt.Errorf("bringing images of %s ahead: %w", wanted.version, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// firstServed reports whether one of the machines has all images, because its turn has come.
+func (r *aheadReconciler) firstServed(ctx context.Context, namespace string, wanted *ahead) (bool, error) {
+	upgrades := &upgradev1.NodeUpgradeList{}
+	if err := r.client.List(ctx, upgrades, client.InNamespace(namespace)); err != nil {
+		return false, fmt.Errorf("listing NodeUpgrades: %w", err)
+	}
+	return slices.ContainsFunc(upgrades.Items, func(u upgradev1.NodeUpgrade) bool {
+		return u.Spec.KubernetesVersion == wanted.version && slices.Contains(wanted.machines, u.Spec.Machine) && conditions.IsTrue(&u, upgradev1.ImagesAvailable)
+	}), nil
 }
 
 // bring brings images to machines, one after the other. What fails on one holds up no other.

@@ -187,11 +187,18 @@ func TestImagesAhead(t *testing.T) {
 	s, i := importScene(t)
 	key := client.ObjectKey{Namespace: "default", Name: "all"}
 	r := &aheadReconciler{client: s.client, importer: i, read: readControlPlaneUpgrade}
-	reconcile := func() {
-		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+	reconcile := func() ctrl.Result {
+		t.Helper()
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		if err != nil {
 			t.Fatal(err)
 		}
+		return result
 	}
+	if result := reconcile(); len(s.host.ran) != 0 || result.RequeueAfter == 0 {
+		t.Errorf("the first has not its own yet: %v, %+v", s.host.ran, result)
+	}
+	s.reconcileImages(i)
 	reconcile()
 	if len(s.host.ran["m1-infra"]) != 2 || len(s.host.ran["m2-infra"]) != 2 || len(s.host.ran) != 2 {
 		t.Errorf("%v", s.host.ran)
