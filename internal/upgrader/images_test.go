@@ -24,7 +24,7 @@ func TestArrival(t *testing.T) {
 		"more come":                   {{50 * time.Second, 2, false, false}, {100 * time.Second, 1, false, false}, {150 * time.Second, 1, false, false}},
 		"no more come":                {{50 * time.Second, 1, false, false}, {110 * time.Second, 1, false, false}, {111 * time.Second, 1, false, true}},
 		"none came":                   {{60 * time.Second, 3, false, false}, {61 * time.Second, 3, false, true}},
-		"a component's is missing":    {{24 * time.Minute, 1, true, false}},
+		"a component's is missing":    {{20 * time.Minute, 1, true, false}, {24 * time.Minute, 1, true, false}},
 		"it never comes":              {{25*time.Minute + time.Second, 3, true, true}},
 		"then the others are late":    {{20 * time.Minute, 2, true, false}, {21 * time.Minute, 1, false, false}, {21*time.Minute + 50*time.Second, 1, false, false}},
 		"some that was there is gone": {{30 * time.Second, 2, false, false}, {80 * time.Second, 3, false, false}, {130 * time.Second, 3, false, false}},
