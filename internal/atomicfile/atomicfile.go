@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 )
 
 // Write replaces the file at path, or makes it, with permissions as they are given, whatever the umask. After a crash
@@ -21,6 +23,30 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 // what is written anew then, and what is written often.
 func WriteCached(path string, data []byte, mode fs.FileMode) error {
 	return replace(path, data, mode, func(*os.File) error { return nil })
+}
+
+// Remove removes a file, if it is there, and what writers of it left that were killed. Nobody may write it any more.
+func Remove(path string) error {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", path, err)
+	}
+	for _, entry := range entries {
+		random, left := strings.CutPrefix(entry.Name(), "."+filepath.Base(path)+".")
+		if _, err := strconv.ParseUint(random, 10, 64); !left || err != nil {
+			continue
+		}
+		if err := os.Remove(filepath.Join(filepath.Dir(path), entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing what was written for %s: %w", path, err)
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func replace(path string, data []byte, mode fs.FileMode, sync func(*os.File) error) error {

@@ -56,6 +56,31 @@ func TestAFailureLeavesTheOldFile(t *testing.T) {
 	}
 }
 
+// TestRemove: a writer that was killed leaves what it wrote under another name; that goes with the file, and nothing of other files.
+func TestRemove(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	for range 2 {
+		for _, name := range []string{"file", ".file.499748093", ".file.1", ".file.other", ".file.json.3", ".other.3", "file.4"} {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 4 {
+			t.Errorf("%v, %v", entries, err)
+		}
+	}
+	if err := Remove(filepath.Join(dir, "no", "file")); err != nil {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
 func only(t *testing.T, dir, want string) {
 	t.Helper()
 	all, err := os.ReadDir(dir)

@@ -15,6 +15,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/balancer"
 )
 
@@ -215,7 +216,7 @@ func configFiles(state string) ([]string, error) {
 // removeFiles removes the configuration last: as long as it is there, the rest is found again.
 func removeFiles(file string) error {
 	for _, f := range []string{balancer.StatusFile(file), balancer.LogFile(file), balancer.PIDFile(file), file} {
-		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := atomicfile.Remove(f); err != nil {
 			return fmt.Errorf("removing the files of an endpoint: %w", err)
 		}
 	}
