@@ -40,6 +40,14 @@ func (m Machine) bootstrap() metav1.Object {
 	return nil
 }
 
+// created is when the machine was made. An object that was moved, or restored from a backup, is younger than its machine.
+func (m Machine) created() time.Time {
+	if noted, err := time.Parse(time.RFC3339, m.Machine.Annotations[controlplanev1.CreatedAnnotation]); err == nil {
+		return noted
+	}
+	return m.Machine.CreationTimestamp.Time
+}
+
 // infrastructure returns the infrastructure. Nil: not known.
 func (m Machine) infrastructure() metav1.Object {
 	if m.Infrastructure == nil {
@@ -134,7 +142,7 @@ func Due(rollout upstream.KubeadmControlPlaneRolloutSpec, validityDays int32, m 
 
 // dueAfter: spec.rollout.after has passed, and the machine is older than it.
 func dueAfter(rollout upstream.KubeadmControlPlaneRolloutSpec, m Machine, now time.Time) []Difference {
-	after, made := rollout.After.Time, m.Machine.CreationTimestamp.Time
+	after, made := rollout.After.Time, m.created()
 	if after.IsZero() || !after.Before(now) || !made.Before(after) {
 		return nil
 	}

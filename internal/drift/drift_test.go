@@ -175,6 +175,14 @@ func TestDeadlines(t *testing.T) {
 	after := func(at time.Time) func(*scene) {
 		return func(s *scene) { s.Spec.Rollout.After = metav1.NewTime(at) }
 	}
+	// The object is made anew in another management cluster, or from a backup.
+	moved := func(noted string, at time.Time) func(*scene) {
+		return func(s *scene) {
+			s.Spec.Rollout.After = metav1.NewTime(at)
+			s.Machine.Machine.Annotations[controlplanev1.CreatedAnnotation] = noted
+			s.Machine.Machine.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
+		}
+	}
 	const overdue = "spec.rollout.after: made 2026-05-01T12:00:00Z, wanted made after "
 	check(t, false, []row{
 		{"after: passed an hour ago", after(now.Add(-time.Hour)), overdue + "2026-05-02T11:00:00Z"},
@@ -183,6 +191,9 @@ func TestDeadlines(t *testing.T) {
 		{"after: before the machine was made", after(born.Add(-time.Hour)), ""},
 		{"after: now", after(now), ""},
 		{"after: still to come", after(now.Add(time.Hour)), ""},
+		{"after: passed, and then the machine was moved", moved("2026-05-01T12:00:00Z", now.Add(-time.Hour)), overdue + "2026-05-02T11:00:00Z"},
+		{"after: made afterwards, and then moved", moved("2026-05-02T11:00:00Z", now.Add(-time.Hour)), ""},
+		{"after: moved, and what was noted is no time", moved("yesterday", now.Add(-time.Hour)), ""},
 		{"after: in another time zone", after(now.Add(-time.Hour).In(time.FixedZone("", 7200))), overdue + "2026-05-02T11:00:00Z"},
 	})
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -125,6 +126,7 @@ func (t *Turn) newMachine(step plan.Step) *clusterv1.Machine {
 	}
 	// The hook is there from birth: a machine that is deleted at once may already be a member.
 	made.Annotations[machine.Hook] = ""
+	made.Annotations[controlplanev1.CreatedAnnotation] = t.Facts.Now.UTC().Format(time.RFC3339)
 	return made
 }
 

@@ -63,6 +63,9 @@ func TestCreate(t *testing.T) {
 	if m.Spec.InfrastructureRef != wantInfra || m.Spec.Bootstrap.ConfigRef != wantConfig || m.Spec.FailureDomain != "a" {
 		t.Errorf("the Machine refers to %+v and %+v in %q", m.Spec.InfrastructureRef, m.Spec.Bootstrap.ConfigRef, m.Spec.FailureDomain)
 	}
+	if noted, err := time.Parse(time.RFC3339, m.Annotations[controlplanev1.CreatedAnnotation]); err != nil || time.Since(noted).Abs() > time.Minute {
+		t.Errorf("the Machine was created at %s, %v, want about now", noted, err)
+	}
 	clone := &infrav1.LocalMachine{}
 	if err := w.client.Get(context.Background(), client.ObjectKeyFromObject(m), clone); err != nil {
 		t.Fatal(err)
