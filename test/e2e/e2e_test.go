@@ -73,6 +73,7 @@ var lives = []struct {
 	{"inplace-runtime", inplaceRuntime},
 	{"inplace-only", inplaceOnly},
 	{"inplace-kill", inplaceKill},
+	{"inplace-move", inplaceMove},
 	{"class", classes},
 	{"class-chained", chainedClass},
 	{"docs", documents},
