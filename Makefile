@@ -70,8 +70,13 @@ release: ## all that a release consists of, into OUT=dist: images, programs, lis
 packages: ## install the operating system's packages that machines need (Debian, Ubuntu; as root)
 	./hack/install-packages.sh
 
+# In the background, and without a word: see there.
+.PHONY: fetch
+fetch:
+	@[ -n '$(QUORATE_BUNDLE)' ] || GO='$(GO)' ./hack/fetch-modules.sh >/dev/null 2>&1 &
+
 .PHONY: demo
-demo: packages programs ## from nothing to a highly available control plane on this host (as root); QUORATE_BUNDLE names a bundle that spares the builds
+demo: packages fetch programs ## from nothing to a highly available control plane on this host (as root); QUORATE_BUNDLE names a bundle that spares the builds
 	./bin/quorate up
 
 .PHONY: test

@@ -31,6 +31,15 @@ keep() {
   echo "pinned $1"
 }
 
+# raise: modules that quorate has in newer versions get these, so that packages of both are compiled once for both. That is for what quorate has a part of
+# itself, or a main package of its own for. What runs machines has the versions that it was released with.
+raise() {
+  local module version
+  sed -n 's/^\t\([^ ]*\.[^ ]*\) \(v[^ ]*\).*/\1 \2/p' "$artifacts/../go.mod" | while read -r module version; do
+    ! grep -q "^	$module v" go.mod || go mod edit -require "$module@$version"
+  done
+}
+
 # begin: an empty module in a folder of its own.
 begin() {
   rm -rf "$work/module" && mkdir "$work/module" && cd "$work/module"
@@ -102,6 +111,8 @@ pin_coredns() {
   mkdir coredns
   cp "$artifacts/coredns/coredns/main.go.txt" coredns/main.go
   go mod edit -tool artifacts/coredns -require "github.com/coredns/coredns@$coredns"
+  go mod tidy
+  raise
   pin coredns
 }
 
@@ -112,6 +123,8 @@ pin_cluster-api() {
   go mod edit -require "$module@$clusterapi" -require "$module/api@$clusterapi"
   tools "cluster-api@$clusterapi" $module/core $module/bootstrap/kubeadm $module/controlplane/kubeadm $module/cmd/clusterctl
   tools "kustomize@$kustomize" sigs.k8s.io/kustomize/kustomize/v5
+  go mod tidy
+  raise
   pin cluster-api
 }
 

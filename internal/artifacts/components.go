@@ -21,6 +21,7 @@ type component struct {
 	rename  map[string]string                      // programs that upstream calls otherwise than Go does
 	names   map[string]string                      // names of all programs by package, where Go gives two of them the same one
 	stamp   func(version string) map[string]string // variables that say the version, to be set by the linker
+	shares  bool                                   // most of its packages are quorate's own too, in the same versions, and are compiled once for both
 	size    uint64                                 // bytes of the programs, roughly
 	compile uint64                                 // bytes that Go's caches grow by, roughly, when they are empty
 }
@@ -37,8 +38,8 @@ func components(kubernetes string) []component {
 		{name: "etcdadm", folder: "etcdadm", module: "sigs.k8s.io/etcdadm", size: 16 * mib, compile: 100 * mib},
 		{name: "containerd", folder: "containerd", module: "github.com/containerd/containerd/v2", stamp: containerdStamp, size: 80 * mib, compile: 700 * mib},
 		{name: "cni", folder: "cni", module: "github.com/containernetworking/plugins", stamp: pluginsStamp, size: 20 * mib, compile: 100 * mib},
-		{name: "coredns", folder: "coredns", module: "github.com/coredns/coredns", size: 50 * mib, compile: 400 * mib},
-		{name: clusterAPIPrograms, folder: "cluster-api", module: clusterAPIModule, names: clusterAPINames, stamp: clusterAPIStamp, size: 350 * mib, compile: 1500 * mib},
+		{name: "coredns", folder: "coredns", module: "github.com/coredns/coredns", shares: true, size: 50 * mib, compile: 400 * mib},
+		{name: clusterAPIPrograms, folder: "cluster-api", module: clusterAPIModule, names: clusterAPINames, stamp: clusterAPIStamp, shares: true, size: 350 * mib, compile: 1500 * mib},
 		{name: "cert-manager", folder: "cert-manager", module: certManagerModule, stamp: certManagerStamp, size: 200 * mib, compile: 800 * mib},
 		{name: "helm", folder: "helm", module: "helm.sh/helm/v4", stamp: helmStamp, size: 80 * mib, compile: 800 * mib},
 	}
@@ -90,7 +91,7 @@ func (c component) product(tools toolchain) (cache.Product, error) {
 	if err != nil {
 		return cache.Product{}, fmt.Errorf("%s: %w", c.name, err)
 	}
-	flags := c.linkerFlags(version)
+	flags := c.flags(version)
 	needs := []cache.Need{{Bytes: c.size}}
 	for _, folder := range tools.caches {
 		needs = append(needs, cache.Need{Folder: folder, Bytes: c.compile / uint64(len(tools.caches))})
@@ -118,12 +119,22 @@ func (c component) product(tools toolchain) (cache.Product, error) {
 }
 
 // inputs is the digest of all that decides what the programs are, but the toolchain.
-func (c component) inputs(p pin, flags string) cache.Digest {
-	parts := []string{"component", recipe, p.mod, p.sum, flags, fmt.Sprint(c.rename)}
+func (c component) inputs(p pin, flags []string) cache.Digest {
+	parts := []string{"component", recipe, p.mod, p.sum, fmt.Sprint(flags), fmt.Sprint(c.rename)}
 	if len(c.names) > 0 {
 		parts = append(parts, fmt.Sprint(c.names))
 	}
 	return p.digest(parts...)
+}
+
+// flags are those of `go build`. Debugging data is left out by the linker, and where that spares a tenth of the work not even written by the compiler;
+// Go's own packages are the same for all.
+func (c component) flags(version string) []string {
+	flags := []string{"-ldflags", c.linkerFlags(version)}
+	if !c.shares {
+		flags = append(flags, "-gcflags=all=-dwarf=false", "-gcflags=std=")
+	}
+	return flags
 }
 
 // linkerFlags leave out symbols and debugging data, and put in the version.
@@ -141,11 +152,11 @@ func (c component) linkerFlags(version string) string {
 
 // buildPrograms builds every tool of a pinned module. One call for all of them shares what they have in common, and links
 // one while it compiles another.
-func buildPrograms(ctx context.Context, tools toolchain, w cache.Workplace, p pin, flags string) error {
+func buildPrograms(ctx context.Context, tools toolchain, w cache.Workplace, p pin, flags []string) error {
 	if err := writeModule(w.Work, p); err != nil {
 		return err
 	}
-	arguments := []string{"build", "-v", "-buildvcs=false", "-ldflags", flags, "-o", w.Out + string(filepath.Separator)}
+	arguments := append([]string{"build", "-v", "-buildvcs=false", "-o", w.Out + string(filepath.Separator)}, flags...)
 	var programs []string
 	for _, tool := range p.directives("tool") {
 		arguments = append(arguments, tool[0])
@@ -163,7 +174,7 @@ func buildPrograms(ctx context.Context, tools toolchain, w cache.Workplace, p pi
 }
 
 // buildNamed builds the tools of a pinned module one after the other, each to the file that names has for it.
-func buildNamed(ctx context.Context, tools toolchain, w cache.Workplace, p pin, flags string, names map[string]string) error {
+func buildNamed(ctx context.Context, tools toolchain, w cache.Workplace, p pin, flags []string, names map[string]string) error {
 	if err := writeModule(w.Work, p); err != nil {
 		return err
 	}
@@ -172,7 +183,8 @@ func buildNamed(ctx context.Context, tools toolchain, w cache.Workplace, p pin, 
 		if !known {
 			return fmt.Errorf("the program %s has no name: add it", tool[0])
 		}
-		arguments := []string{"build", "-v", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(w.Out, name), tool[0]}
+		arguments := append([]string{"build", "-v", "-buildvcs=false", "-o", filepath.Join(w.Out, name)}, flags...)
+		arguments = append(arguments, tool[0])
 		if _, err := tools.run(ctx, w.Work, narrate(w.Report), arguments...); err != nil {
 			return err
 		}

@@ -146,6 +146,39 @@ func TestLinkerFlags(t *testing.T) {
 	}
 }
 
+// TestSharedPackages: what quorate shares with a component is compiled once for both, so that it must be compiled in the same way, and the versions of what
+// takes long must be the same.
+func TestSharedPackages(t *testing.T) {
+	own, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range components("v1.36.3") {
+		alike := !slices.ContainsFunc(c.flags("v1.2.3"), func(flag string) bool { return strings.HasPrefix(flag, "-gcflags") })
+		if alike != c.shares {
+			t.Errorf("%s shares packages with quorate: %t; it is compiled in the same way: %t", c.name, c.shares, alike)
+		}
+	}
+	for _, module := range []string{
+		"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/kube-openapi", "k8s.io/utils", "sigs.k8s.io/structured-merge-diff/v6", "github.com/go-logr/logr",
+		"go.yaml.in/yaml/v2", "golang.org/x/net", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/time", "google.golang.org/protobuf", "google.golang.org/grpc",
+	} {
+		want, err := pin{mod: string(own)}.version(module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, folder := range []string{"coredns", "cluster-api"} {
+			shared, err := readPin(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := shared.version(module); got != want {
+				t.Errorf("%s has %s %s, %v, and quorate %s: run hack/update-pins.sh %s", folder, module, got, err, want, folder)
+			}
+		}
+	}
+}
+
 // A component's digest follows from its pins, and its host's part from the toolchain.
 func TestComponentInputs(t *testing.T) {
 	etcd := components("v1.36.3")[1]
@@ -302,17 +335,17 @@ func TestFailedBuildTellsWhy(t *testing.T) {
 		return w, pin{mod: "module hello\n\ngo 1.26.0\n\ntool hello\n"}
 	}
 	w, p := module("package main\n\nfunc main() { missing() }\n")
-	if err := buildPrograms(t.Context(), tools, w, p, ""); err == nil || !strings.Contains(err.Error(), "undefined: missing") {
+	if err := buildPrograms(t.Context(), tools, w, p, nil); err == nil || !strings.Contains(err.Error(), "undefined: missing") {
 		t.Errorf("a program that does not compile: %v", err)
 	}
 	w, p = module("package main\n\nfunc main() {}\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := buildPrograms(ctx, tools, w, p, ""); !errors.Is(err, context.Canceled) {
+	if err := buildPrograms(ctx, tools, w, p, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
 	p.mod = strings.Replace(p.mod, "tool hello", "tool hello/v3", 1)
-	if err := buildPrograms(t.Context(), tools, w, p, ""); err == nil {
+	if err := buildPrograms(t.Context(), tools, w, p, nil); err == nil {
 		t.Error("a tool that is not there was built")
 	}
 }

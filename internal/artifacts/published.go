@@ -136,17 +136,17 @@ func (c component) published(tools toolchain, p pin, programs []string) (cache.P
 	if err != nil {
 		return cache.Product{}, fmt.Errorf("%s: %w", c.name, err)
 	}
-	flags := c.linkerFlags(version)
+	flags := c.flags(version)
 	return cache.Product{
 		Name: "published-" + c.name + "-" + tools.arch, Version: version,
-		Inputs: cache.Sum("published", "1", p.mod, p.sum, flags, fmt.Sprint(programs)),
+		Inputs: cache.Sum("published", "1", p.mod, p.sum, fmt.Sprint(flags), fmt.Sprint(programs)),
 		Host:   cache.Sum(string(tools.digest), tools.arch), HostErr: tools.err,
 		Needs: []cache.Need{{Bytes: c.size}},
 		Build: func(ctx context.Context, w cache.Workplace) error {
 			if err := writeModule(w.Work, p); err != nil {
 				return err
 			}
-			arguments := []string{"build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", w.Out + string(filepath.Separator)}
+			arguments := append([]string{"build", "-v", "-trimpath", "-buildvcs=false", "-o", w.Out + string(filepath.Separator)}, flags...)
 			before := len(arguments)
 			for _, tool := range p.directives("tool") {
 				if slices.Contains(programs, program(tool[0])) {

@@ -30,7 +30,7 @@ func pauseProduct(tools toolchain) cache.Product {
 			if err := os.WriteFile(filepath.Join(w.Work, "main.go"), text, 0o644); err != nil {
 				return fmt.Errorf("writing the source: %w", err)
 			}
-			return buildPrograms(ctx, tools, w, p, flags)
+			return buildPrograms(ctx, tools, w, p, []string{"-ldflags", flags})
 		},
 	}
 }
