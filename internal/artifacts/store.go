@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/quorate/quorate/internal/artifacts/cache"
 )
 
@@ -97,12 +99,18 @@ func unpack(ctx context.Context, w cache.Workplace, programs string, images []st
 	if err != nil {
 		return errors.Join(errNoStore, err)
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2)
 	for _, file := range images {
-		w.Report("unpacking %s", strings.TrimSuffix(filepath.Base(file), ".tar"))
-		if err = c.ctr(ctx, append(importFlags, file)...); err != nil {
-			break
-		}
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			w.Report("unpacking %s", strings.TrimSuffix(filepath.Base(file), ".tar"))
+			return c.ctr(ctx, append(slices.Clone(importFlags), file)...)
+		})
 	}
+	err = group.Wait()
 	if stopErr := c.stop(); err != nil || stopErr != nil {
 		return errors.Join(errNoStore, err, stopErr)
 	}
