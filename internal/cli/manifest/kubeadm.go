@@ -36,7 +36,7 @@ conntrack:
 
 func kubeadm() bootstrapv1.KubeadmConfigSpec {
 	return bootstrapv1.KubeadmConfigSpec{
-		// kubeadm's default is RSA: twelve keys a machine, of which each takes a hundred times as long, and each handshake ten times.
+		// kubeadm's default is RSA, and a machine has twelve keys, all of which are made while somebody waits.
 		ClusterConfiguration: bootstrapv1.ClusterConfiguration{EncryptionAlgorithm: bootstrapv1.EncryptionAlgorithmECDSAP256},
 		InitConfiguration:    bootstrapv1.InitConfiguration{NodeRegistration: registration(), Patches: patches()},
 		JoinConfiguration: bootstrapv1.JoinConfiguration{

@@ -95,6 +95,11 @@ func (m *machine) carryOut(ctx context.Context, data []byte) Bootstrap {
 		return Bootstrap{Phase: Failed, Output: err.Error()}
 	}
 	m.began("")
+	ctx, ended := context.WithCancel(ctx)
+	defer ended()
+	if m.boot.Containers {
+		go m.hastenKubelet(ctx)
+	}
 	failure := config.Apply(ctx, cloudinit.System{
 		Root: "/", Log: log, Began: m.began, Run: m.runScript,
 		SetHostname: func(name string) error { return unix.Sethostname([]byte(name)) },
