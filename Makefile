@@ -47,8 +47,8 @@ build: programs ## build bin/quorate, bin/quorate-node, bin/quorate-upgrader and
 .PHONY: programs
 programs:
 	$(GO) build -ldflags '$(STAMP)' -o bin/quorate ./cmd/quorate
-	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate-node ./cmd/node
-	$(GO) build -ldflags '-s -w' -o bin/quorate-upgrader ./cmd/upgrader
+	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate-node ./cmd/node & node=$$!; \
+	$(GO) build -ldflags '-s -w' -o bin/quorate-upgrader ./cmd/upgrader && wait $$node
 
 OUT         ?= dist
 UPGRADERS   ?=
