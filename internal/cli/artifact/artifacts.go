@@ -164,11 +164,13 @@ func artifactsTable(sets []artifactSet, folder string) []screen.Line {
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+500_000)/1_000_000) }
 
 func (a *app) artifactsBuildCommand() *cobra.Command {
-	return &cobra.Command{
+	var providers bool
+	cmd := &cobra.Command{
 		Use:   "build [VERSION...]",
 		Short: "Build what is missing for versions of Kubernetes; without one, for the newest",
 		Example: `  quorate artifacts build
-  quorate artifacts build v1.36.3 v1.35.4`,
+  quorate artifacts build v1.36.3 v1.35.4
+  quorate artifacts build --providers    # also what 'quorate up --self-managed' installs`,
 		Args:              pinnedVersions,
 		ValidArgsFunction: a.Complete(0, func(context.Context) []string { return artifacts.Versions() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -177,9 +179,14 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
 					return err
 				}
 			}
+			if providers {
+				return a.buildProviders(cmd.Context())
+			}
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&providers, "providers", false, "also what 'quorate up --self-managed' installs: clusterctl, Helm, images of Cluster API's providers and of cert-manager")
+	return cmd
 }
 
 // pinnedVersions accepts the versions of Kubernetes that can be built.
@@ -221,6 +228,20 @@ func (a *app) buildArtifacts(ctx context.Context, version string) error {
 			return "", fmt.Errorf("preparing the artifacts of machines of etcd after %s: %w", time.Since(begun).Round(time.Second), err)
 		}
 		return "Kubernetes " + set.Kubernetes + " in " + set.Machine, nil
+	})
+}
+
+func (a *app) buildProviders(ctx context.Context) error {
+	s := a.NewScreen()
+	return command.Stage(s, "providers", func() (string, error) {
+		ticker := command.NewTicker(s)
+		defer ticker.Stop()
+		begun := time.Now()
+		p, err := artifacts.EnsureProviders(ctx, artifacts.Options{Prebuilt: a.Environment("QUORATE_ARTIFACTS"), Bundle: a.Bundle(), Progress: ticker.Product})
+		if err != nil {
+			return "", fmt.Errorf("preparing the providers of a management cluster after %s: %w", time.Since(begun).Round(time.Second), err)
+		}
+		return "Cluster API " + p.ClusterAPI + " and cert-manager " + p.CertManager + " in " + filepath.Dir(p.Repository), nil
 	})
 }
 
