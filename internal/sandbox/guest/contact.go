@@ -15,16 +15,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The kubeconfigs with which a kubelet asks for its certificate, and which it writes when it has that.
+// The kubeconfig with which a kubelet asks for its certificate, and what it writes when it has that. The kubeconfig that it has afterwards it writes before it asks.
 const (
 	bootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
-	kubeletKubeconfig   = "/etc/kubernetes/kubelet.conf"
+	kubeletCertificate  = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 )
 
 // contact is how a kubelet comes to its certificate on a machine that joins a control plane. It gets that from the machine's own API server, which the kubelet
 // itself starts as a pod. Until that one serves the kubelet asks in vain, each time after twice as long a pause: 2, 6, 14 and 30 s after its start.
 type contact struct {
-	asks, has string // the two kubeconfigs
+	asks, has string // the kubeconfig, and the certificate
 	address   string // of the machine
 	restart   func() error
 }
@@ -122,7 +122,7 @@ func (m *machine) hastenKubelet(ctx context.Context) {
 	if err != nil || u == nil {
 		return
 	}
-	c := contact{asks: bootstrapKubeconfig, has: kubeletKubeconfig, address: m.boot.Address, restart: func() error {
+	c := contact{asks: bootstrapKubeconfig, has: kubeletCertificate, address: m.boot.Address, restart: func() error {
 		if err := u.stop(); err != nil {
 			return err
 		}
