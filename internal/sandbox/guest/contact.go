@@ -35,6 +35,11 @@ func (c contact) await(ctx context.Context) (bool, error) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	var api *endpoint
+	defer func() {
+		if api != nil {
+			api.client.CloseIdleConnections()
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():
@@ -123,11 +128,9 @@ func (m *machine) hastenKubelet(ctx context.Context) {
 		return
 	}
 	c := contact{asks: bootstrapKubeconfig, has: kubeletCertificate, address: m.boot.Address, restart: func() error {
-		if err := u.stop(); err != nil {
-			return err
-		}
-		u.start()
-		return nil
+		err := u.stop()
+		u.start() // also where it did not end: nobody else starts it
+		return err
 	}}
 	did, err := c.await(ctx)
 	if err != nil {
