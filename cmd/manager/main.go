@@ -82,7 +82,7 @@ func (s *settings) add(fs *pflag.FlagSet) {
 		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose networks use the same addresses.")
 	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", upgrades.DefaultUpgraderImage,
 		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+nodeupgrade.ImagesConfigMap+" names one.")
-	fs.IntVar(&s.manager.Concurrency, "concurrency", 100, "How many control planes are worked on at the same time.")
+	fs.IntVar(&s.manager.Concurrency, "concurrency", manager.DefaultConcurrency, "How many control planes are worked on at the same time; those that wait for their own API server or etcd are not counted.")
 	fs.DurationVar(&s.manager.SyncPeriod, "sync-period", 10*time.Minute, "After how long every object is looked at again although nothing was reported.")
 	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")
 	fs.IntVar(&s.burst, "kube-api-burst", 200, "Requests to the management cluster's API server in one burst.")

@@ -57,8 +57,9 @@ type Controller struct {
 
 	// RetellAfter is how long what only says the same in other words may wait to be written. SetupWithManager makes it RetellTime; 0: it is written at once.
 	RetellAfter time.Duration
-	// Keys limits the turns that make keys at the same time.
-	Keys KeyMakers
+	// Keys limits the turns that make keys at the same time, Slots all turns.
+	Keys  KeyMakers
+	Slots Slots
 	// Once: it looks once, writes nothing, and waits for what it asks.
 	Once bool
 	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.
@@ -70,6 +71,8 @@ func (c *Controller) metrics() Metrics { return Metrics(c.Kind.Type().Kind) }
 
 // Reconcile takes one turn of one group.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	ctx, leave := c.Slots.enter(ctx)
+	defer leave()
 	object := c.Kind.New()
 	if err := c.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -266,6 +269,7 @@ func (t *Turn) Confirm(ctx context.Context, d plan.Decision) (plan.Decision, err
 		return d, err
 	}
 	t.useSurvey()
+	t.resurvey = 0
 	now := Decide(ctx, t.Facts, *t.Kind.Status(t.Object).Plan)
 	if now.Step != d.Step && now.Step.Acts() {
 		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: SoonAfterConflict,

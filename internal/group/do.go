@@ -143,22 +143,29 @@ func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
 			return err
 		}
 	}
+	Aside(ctx, func() { err = change(ctx, quorum, step, t.allTargets(), id) })
+	if err == nil && step.Verb == plan.RemoveMember {
+		t.Memory.left = step.Machine
+	}
+	return err
+}
+
+// change carries a step out that changes etcd's members.
+func change(ctx context.Context, quorum Quorum, step plan.Step, targets []etcd.Target, id uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, memberTime)
 	defer cancel()
-	targets := t.allTargets()
 	switch step.Verb {
 	case plan.MoveLeader:
 		if err := quorum.MoveLeader(ctx, targets, id); err != nil {
 			return fmt.Errorf("moving the leadership of etcd to member %s: %w", step.Member, err)
 		}
-		return nil
 	case plan.PromoteMember:
 		return quorum.Promote(ctx, targets, id)
+	default:
+		if err := quorum.RemoveMember(ctx, targets, id); err != nil {
+			return fmt.Errorf("removing member %s from etcd: %w", step.Member, err)
+		}
 	}
-	if err := quorum.RemoveMember(ctx, targets, id); err != nil {
-		return fmt.Errorf("removing member %s from etcd: %w", step.Member, err)
-	}
-	t.Memory.left = step.Machine
 	return nil
 }
 
@@ -176,12 +183,16 @@ func (t *Turn) changeVersion(ctx context.Context, step plan.Step) error {
 		return err
 	}
 	t.Memory.Surveys.Drop()
-	ctx, cancel := context.WithTimeout(ctx, memberTime)
-	defer cancel()
-	if step.Verb == plan.CancelDowngrade {
-		return quorum.CancelDowngrade(ctx, t.allTargets())
-	}
-	return quorum.EnableDowngrade(ctx, t.allTargets(), step.Version)
+	Aside(ctx, func() {
+		short, cancel := context.WithTimeout(ctx, memberTime)
+		defer cancel()
+		if step.Verb == plan.CancelDowngrade {
+			err = quorum.CancelDowngrade(short, t.allTargets())
+		} else {
+			err = quorum.EnableDowngrade(short, t.allTargets(), step.Version)
+		}
+	})
+	return err
 }
 
 // finish lets the group go, once the API server itself knows of no machine of it any more. What it owns follows it.

@@ -59,7 +59,8 @@ func (t *Turn) answerFor(ctx context.Context, m *Machine, ask askWith) (replaced
 	if rest := t.restOf(m, q.Desired); rest.Outdated() {
 		return Cut(rest.String()+" (no Runtime Extension is asked about that)", longestDrift), ""
 	}
-	answer, err := ask(ctx, q, t.Facts.Now)
+	var answer inplace.Answer
+	Aside(ctx, func() { answer, err = ask(ctx, q, t.Facts.Now) })
 	if err != nil {
 		return "", Cut(err.Error(), longestDrift)
 	}

@@ -150,7 +150,8 @@ func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
 	from := fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration(), string(wanted))
 	moving := t.machinesChange()
 	if m.isOld(t, from, moving) {
-		behind, err := t.files().Behind(ctx, t.Cluster, want)
+		var behind kubeadm.Behind
+		Aside(ctx, func() { behind, err = t.files().Behind(ctx, t.Cluster, want) })
 		if err != nil && moving {
 			// Machines that join with an old configuration would be as old themselves.
 			return fmt.Errorf("looking at kubeadm's files in cluster %s: %w", t.Cluster.Name, err)
@@ -204,7 +205,9 @@ func (t *Turn) WriteKubeadm(ctx context.Context, chore string, want kubeadm.Want
 	if chore == ChorePermissions {
 		t.Memory.Surveys.At = time.Time{} // members that were out of reach may answer now
 	}
-	return t.files().Write(ctx, t.Cluster, want, chore)
+	var err error
+	Aside(ctx, func() { err = t.files().Write(ctx, t.Cluster, want, chore) })
+	return err
 }
 
 // ObserveInit finds out whether kubeadm has initialised the cluster on the first machine, with bootstrap tokens or without. It
@@ -219,7 +222,9 @@ func (t *Turn) ObserveInit(ctx context.Context, tokens bool) {
 	if o.Group.New && !slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return !m.Deleting && !m.Held }) {
 		return
 	}
-	missing, err := t.files().Initialised(ctx, t.Cluster, tokens)
+	var missing string
+	var err error
+	Aside(ctx, func() { missing, err = t.files().Initialised(ctx, t.Cluster, tokens) })
 	if err != nil {
 		// An API server that has just come up may fail yet; the next turn asks again.
 		missing = err.Error()

@@ -30,6 +30,7 @@ func (t *Turn) observeEtcd(ctx context.Context) error {
 		}
 	}
 	t.useSurvey()
+	t.resurvey = t.Memory.Surveys.Overtaken(around, t.Facts.Now)
 	return nil
 }
 
@@ -70,8 +71,10 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 	if d.Again > 0 {
 		soon = min(soon, d.Again)
 	}
-	if t.retell > 0 {
-		soon = min(soon, t.retell)
+	for _, other := range []time.Duration{t.retell, t.resurvey} {
+		if other > 0 {
+			soon = min(soon, other)
+		}
 	}
 	return soon
 }

@@ -22,6 +22,8 @@ const (
 	SurveyRetryMax = 30 * time.Second
 	// SurveyAge is how old a survey may be that a decision stands on, while something is under way.
 	SurveyAge = time.Second
+	// SurveyAgeOvertaken is the same where something else has changed since. The next look comes when it has passed.
+	SurveyAgeOvertaken = 250 * time.Millisecond
 	// SurveyAgeAtRest is the same while nothing is under way and nothing else has changed either.
 	SurveyAgeAtRest = SoonAtRest - 5*time.Second
 	// SurveyAgeSteady is the same where all is as wanted.
@@ -122,7 +124,9 @@ func (s *Surveys) Renew(ctx context.Context, by Asker, around, confirms string) 
 	if s.running == nil {
 		s.running = begin(ctx, by, s.Last, around, confirms)
 	}
-	if !s.running.wait(ctx, surveyWait) {
+	ended := false
+	Aside(ctx, func() { ended = s.running.wait(ctx, surveyWait) })
+	if !ended {
 		return ErrSurveyRuns
 	}
 	s.Take()
@@ -206,15 +210,23 @@ func (s *Surveys) Retry() time.Duration {
 	return min(surveyRetryMin<<min(s.unanswered-1, 10), SurveyRetryMax)
 }
 
+// Overtaken returns when a survey should be made anew because something else has changed since it was asked for, around being what is known now; 0: nothing has.
+func (s *Surveys) Overtaken(around string, now time.Time) time.Duration {
+	if s.around == around {
+		return 0
+	}
+	return max(SurveyAgeOvertaken-now.Sub(s.At), SoonAfterAct)
+}
+
 // Usable reports whether the newest survey will do, around being what else is known. One that nobody answered is believed for
 // longer each time, unless something else has changed.
 func (s *Surveys) Usable(around string, now time.Time) bool {
 	age := now.Sub(s.At)
 	switch {
+	case s.around != around:
+		return age < SurveyAgeOvertaken
 	case age < SurveyAge:
 		return true
-	case s.around != around:
-		return false
 	case s.unanswered > 0:
 		return age < s.Retry()
 	}

@@ -47,7 +47,8 @@ func (t *Turn) dropTokens(ctx context.Context) error {
 	if err != nil || len(used) == 0 {
 		return err
 	}
-	if err := t.files().DropTokens(ctx, t.Cluster, used); err != nil {
+	Aside(ctx, func() { err = t.files().DropTokens(ctx, t.Cluster, used) })
+	if err != nil {
 		return fmt.Errorf("removing the bootstrap tokens of cluster %s that were used: %w", t.Cluster.Name, err)
 	}
 	return nil

@@ -24,6 +24,8 @@ type Turn struct {
 	Memory *Memory
 	// retell is when what was not written yet must be; 0: all was.
 	retell time.Duration
+	// resurvey is when etcd must be asked again, for something has changed since it was asked; 0: nothing has.
+	resurvey time.Duration
 }
 
 // Key names the group's object.

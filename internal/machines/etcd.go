@@ -105,7 +105,9 @@ func (k *Kind) operator(ctx context.Context, t *group.Turn) operatorSays {
 	if k.Etcd != nil {
 		from = k.Etcd
 	}
-	c, err := from.Condition(ctx, config, ref)
+	var c *metav1.Condition
+	var err error
+	group.Aside(ctx, func() { c, err = from.Condition(ctx, config, ref) })
 	switch {
 	case err != nil:
 		return operatorSays{text: fmt.Sprintf("%s could not be read: %v", name, err)}

@@ -10,7 +10,7 @@ import (
 func addGroup(kind string) func(context.Context, *parts) error {
 	return func(ctx context.Context, p *parts) error {
 		return groups.Add(ctx, p.own, kind, groups.Options{
-			Controller: p.controller(), WatchFilter: p.opts.WatchFilter, LeaveLabelled: p.opts.Embedded != nil, ForwardOnly: p.opts.EtcdForwardOnly,
+			Controller: p.controller(), AtOnce: p.atOnce(), WatchFilter: p.opts.WatchFilter, LeaveLabelled: p.opts.Embedded != nil, ForwardOnly: p.opts.EtcdForwardOnly,
 		})
 	}
 }

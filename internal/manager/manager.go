@@ -5,6 +5,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,7 +49,7 @@ type Options struct {
 	WatchFilter string
 	// EtcdForwardOnly reaches etcd's members by port-forwards through the clusters' API servers alone, never at their machines' addresses.
 	EtcdForwardOnly bool
-	// Concurrency is how many objects each controller works on at once; 0: 100.
+	// Concurrency is how many groups of a kind are worked on at once, those not counted that wait for others than the management cluster; 0: DefaultConcurrency.
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
 	SyncPeriod time.Duration
@@ -230,13 +231,17 @@ const (
 	longestRetry  = 5 * time.Second
 )
 
+// DefaultConcurrency is how many groups of a kind are worked on at once unless it is said. More make a small management cluster slower: docs/scale.md has figures.
+const DefaultConcurrency = 5
+
+// workers is how many objects each controller takes up at once. Most of them wait.
+const workers = 100
+
+func (p *parts) atOnce() int { return cmp.Or(p.opts.Concurrency, DefaultConcurrency) }
+
 func (p *parts) controller() controller.Options {
-	n := p.opts.Concurrency
-	if n == 0 {
-		n = 100
-	}
 	return controller.Options{
-		MaxConcurrentReconciles: n,
+		MaxConcurrentReconciles: workers + p.opts.Concurrency,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
 	}
 }

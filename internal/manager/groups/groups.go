@@ -29,6 +29,8 @@ type Options struct {
 	// WatchFilter and LeaveLabelled are as in group.Controller.
 	WatchFilter   string
 	LeaveLabelled bool
+	// AtOnce is how many groups of a kind are worked on at the same time; those that wait for others than the management cluster are not counted.
+	AtOnce int
 	// ForwardOnly: ports on machines are reached through the clusters' API servers alone.
 	ForwardOnly bool
 }
@@ -41,6 +43,6 @@ func Add(ctx context.Context, mgr ctrl.Manager, kind string, o Options) error {
 	}
 	return (&group.Controller{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workload: connections, WatchFilter: o.WatchFilter,
-		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](),
+		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](), Slots: group.NewSlots(o.AtOnce),
 	}).SetupWithManager(ctx, mgr, o.Controller)
 }
