@@ -67,9 +67,11 @@ func do(ctx context.Context, r *release.Release, what string) error {
 		return err
 	case "images":
 		return r.Images(ctx)
+	case "chart":
+		return r.Chart()
 	case "all":
 		return r.All(ctx)
 	default:
-		return fmt.Errorf("%q: manager, upgrader, cached, images or all would be accepted", what)
+		return fmt.Errorf("%q: manager, upgrader, cached, images, chart or all would be accepted", what)
 	}
 }

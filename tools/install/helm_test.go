@@ -6,9 +6,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -361,6 +363,45 @@ func TestValuesAreDescribed(t *testing.T) {
 		if _, ok := c.Values[key]; !ok && key != "global" {
 			t.Errorf("values.yaml lacks %s", key)
 		}
+	}
+}
+
+// TestPackedChart: Helm loads the archive of a release, and makes of it what it makes of the folder, with the release's image.
+func TestPackedChart(t *testing.T) {
+	out := t.TempDir()
+	pack := exec.CommandContext(t.Context(), "go", "run", "./hack/release", "-out", out, "-version", "v0.1.2", "-revision", "0123456789abcdef", "-date", "2026-01-02T03:04:05Z", "chart")
+	pack.Dir = sources
+	if said, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("packing the chart: %v\n%s", err, said)
+	}
+	packed, err := loader.LoadFile(filepath.Join(out, "quorate-0.1.2.tgz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := packed.Validate(); err != nil {
+		t.Error(err)
+	}
+	if m := packed.Metadata; m.Version != "0.1.2" || m.AppVersion != "v0.1.2" {
+		t.Errorf("the chart has version %q and appVersion %q", m.Version, m.AppVersion)
+	}
+	if packed.Schema == nil {
+		t.Error("the archive lacks the schema of values")
+	}
+	folder := load(t)
+	folder.Metadata.Version, folder.Metadata.AppVersion = packed.Metadata.Version, packed.Metadata.AppVersion
+	for _, values := range []string{"", "namespaceScoped: {enabled: true, namespace: default}"} {
+		want, got := installed(t, folder, values), installed(t, packed, values)
+		if len(want) != len(got) {
+			t.Errorf("the archive makes %d objects, the folder %d", len(got), len(want))
+		}
+		for name, o := range want {
+			if g, is := got[name]; !is || !reflect.DeepEqual(o.Object, g.Object) {
+				t.Errorf("%s: the folder makes %v, the archive %v", name, o.Object, g.Object)
+			}
+		}
+	}
+	if image := installed(t, packed, "")["Deployment quorate-system/quorate-manager"]; !strings.Contains(fmt.Sprint(image.Object), ":v0.1.2 ") {
+		t.Errorf("the manager's image is not the release's: %v", image.Object)
 	}
 }
 
