@@ -56,6 +56,7 @@ func newHost(t *testing.T) *host {
 		h.write("bin/"+name, "#!/bin/sh\n"+text+"\n")
 	}
 	h.write("members", "1, started, e-1, https://10.0.0.1:2380, https://10.0.0.1:2379, false\n")
+	h.write("slept", "")
 	h.pack("cache/etcd/v3.6.16/etcd-v3.6.16-linux-amd64.tar.gz")
 	return h
 }
@@ -102,7 +103,9 @@ func (h *host) run(role Role, endpoints ...string) (code int, said, calls string
 	m := Member{Name: "e-5", Role: role, Endpoints: endpoints, Spec: &bootstrapv1alpha1.EtcdadmConfigSpec{}}
 	h.write("settings/settings.sh", m.settings())
 	text := strings.NewReplacer("/etc/quorate/etcd", h.dir+"/settings", "/var/lib/etcd", h.dir+"/data", "/var/cache/etcdadm", h.dir+"/cache",
-		"/run/quorate-etcd", h.dir+"/tools", "/etc/etcd", h.dir+"/etc", "WAIT=600", "WAIT=1", "PROMOTION=60", "PROMOTION=1").Replace(script)
+		"/run/quorate-etcd", h.dir+"/tools", "/etc/etcd", h.dir+"/etc", "WAIT=600", "WAIT=10", "PROMOTION=60", "PROMOTION=1",
+		// Its clock is what it has slept: a slow host changes nothing.
+		"cut -d. -f1 /proc/uptime", "awk '{ slept += $2 } END { printf \"%d\", slept }' "+h.dir+"/slept").Replace(script)
 	cmd := exec.Command("/bin/sh", "-c", text)
 	cmd.Env = []string{"PATH=" + h.dir + "/bin:/usr/bin:/bin"}
 	out, err := cmd.CombinedOutput()

@@ -71,8 +71,10 @@ func (c *Controller) metrics() Metrics { return Metrics(c.Kind.Type().Kind) }
 
 // Reconcile takes one turn of one group.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	began := time.Now()
 	ctx, leave := c.Slots.enter(ctx)
 	defer leave()
+	c.metrics().Turn(time.Since(began))
 	object := c.Kind.New()
 	if err := c.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		if apierrors.IsNotFound(err) {

@@ -41,6 +41,12 @@ var (
 		Buckets: episodeBuckets,
 	}, []string{"kind"})
 
+	turnWait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "quorate_turn_wait_seconds",
+		Help:    "Time that a group waited, after that in the queue, while as many others were worked on as may at once.",
+		Buckets: []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30},
+	}, []string{"kind"})
+
 	// seen are the gauges of all groups of all kinds.
 	seen = &standings{of: map[groupKey]Standing{}}
 )
@@ -50,7 +56,7 @@ var episodeBuckets = []float64{15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200
 
 // RegisterMetrics adds the metrics of all kinds to a registry. A second time does nothing.
 func RegisterMetrics(to prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{steps, stepDelay, stepDuration, rolloutDuration, repairDuration, seen} {
+	for _, c := range []prometheus.Collector{steps, stepDelay, stepDuration, turnWait, rolloutDuration, repairDuration, seen} {
 		err := to.Register(c)
 		if already := (prometheus.AlreadyRegisteredError{}); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("registering metrics: %w", err)
@@ -78,6 +84,11 @@ func (kind Metrics) Step(d plan.Decision, took Timing, err error) {
 	if err == nil {
 		stepDelay.WithLabelValues(string(kind), d.Step.Action()).Observe(max(took.Delay, 0).Seconds())
 	}
+}
+
+// Turn observes how long a group waited for others before its turn.
+func (kind Metrics) Turn(waited time.Duration) {
+	turnWait.WithLabelValues(string(kind)).Observe(waited.Seconds())
 }
 
 // Rollout observes how long a rollout took.
