@@ -167,6 +167,7 @@ func TestTypes(t *testing.T) {
 func sample() {
 	kind, of := group.Metrics("Sample"), client.ObjectKey{Namespace: "default", Name: "sample"}
 	kind.Step(plan.Decision{Step: plan.Step{Verb: plan.Create}}, group.Timing{}, nil)
+	kind.Turn(time.Second)
 	kind.Rollout(time.Minute)
 	kind.Repair(time.Minute)
 	kind.Stands(of, group.Standing{
