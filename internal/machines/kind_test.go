@@ -361,6 +361,7 @@ func TestOperator(t *testing.T) {
 	} {
 		w := grown(t)
 		w.config, w.said, w.failed = test.config, test.said, test.failed
+		w.c.Slots = group.NewSlots(1)
 		w.change(func(cp *v1alpha1.ControlPlane) {
 			cp.Spec.Etcd.Management, cp.Spec.Replicas = v1alpha1.EtcdManagementOperator, ptr.To(int32(5))
 		})

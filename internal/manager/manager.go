@@ -234,7 +234,7 @@ const (
 // DefaultConcurrency is how many groups of a kind are worked on at once unless it is said. More make a small management cluster slower: docs/scale.md has figures.
 const DefaultConcurrency = 5
 
-// workers is how many objects each controller takes up at once. Most of them wait.
+// workers is how many objects each controller takes up at once, beside those that --concurrency lets work: most of them wait for others.
 const workers = 100
 
 func (p *parts) atOnce() int { return cmp.Or(p.opts.Concurrency, DefaultConcurrency) }

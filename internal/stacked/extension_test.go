@@ -401,7 +401,15 @@ func TestExtensionSilent(t *testing.T) {
 // prevents does not count as a replacement.
 func TestExtensionAskedAnew(t *testing.T) {
 	w, extension := metalWorld(t, 1)
-	extension.set(func(m *metal) { m.can = func(asked int) bool { return asked == 0 } })
+	w.r.Slots = group.NewSlots(1)
+	extension.set(func(m *metal) {
+		m.can = func(asked int) bool {
+			if asked > 0 && len(w.r.Slots) != 0 {
+				t.Error("the turn that waits for the extension has its slot still")
+			}
+			return asked == 0
+		}
+	})
 	w.limit(1)
 	w.change(wantBig(controlplanev1.InPlaceOnly))
 	if w.stepUntilRefused("CannotUpdateInPlace"); updatehooks.IsMarked(w.machine("demo-cp-1")) || w.replacements() != "" {

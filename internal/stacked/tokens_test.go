@@ -40,9 +40,14 @@ func TestTokensAreDropped(t *testing.T) {
 	if len(w.dropped) > 0 {
 		t.Fatalf("before anybody has joined, tokens are gone: %v", w.dropped)
 	}
+	watch := &slotWatch{w, map[string]int{}}
+	w.r.Slots, w.r.Kubeadm = group.NewSlots(1), watch
 	w.register("demo-cp-2")
 	w.settle()
 	w.settle()
+	if watch.asked["DropTokens"] == 0 {
+		t.Error("no token was asked for")
+	}
 	if want := []string{"aaaaaa"}; !slices.Equal(w.dropped, want) {
 		t.Errorf("tokens gone are %v, want %v", w.dropped, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/quorate/quorate/internal/etcdcluster"
@@ -41,8 +42,13 @@ func Add(ctx context.Context, mgr ctrl.Manager, kind string, o Options) error {
 	if err := mgr.Add(connections); err != nil {
 		return fmt.Errorf("adding the connections to workload clusters: %w", err)
 	}
-	return (&group.Controller{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workload: connections, WatchFilter: o.WatchFilter,
+	return controllerOf(kind, mgr.GetClient(), mgr.GetAPIReader(), connections, o).SetupWithManager(ctx, mgr, o.Controller)
+}
+
+// controllerOf is the controller of one kind.
+func controllerOf(kind string, c client.Client, api client.Reader, connections group.Workloads, o Options) *group.Controller {
+	return &group.Controller{
+		Client: c, APIReader: api, Workload: connections, WatchFilter: o.WatchFilter,
 		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](), Slots: group.NewSlots(o.AtOnce),
-	}).SetupWithManager(ctx, mgr, o.Controller)
+	}
 }
