@@ -59,17 +59,28 @@ type importer struct {
 	turn sync.RWMutex
 
 	mu sync.Mutex
-	// has are the files that each machine was given. The name of a machine is never used again.
-	has map[string]map[string]bool
+	// has are the files that each machine was given.
+	has map[recipient]map[string]bool
 	// busy is held while a machine is given a file.
 	busy map[given]*sync.Mutex
 }
 
+// recipient is a machine. A cluster that is made anew has machines of the same names, and none of what the earlier ones were given.
+type recipient struct {
+	// name is that of the local machine.
+	name string
+	// uid is that of its Machine.
+	uid types.UID
+}
+
 // given is a file that a machine is given.
-type given struct{ machine, file string }
+type given struct {
+	machine recipient
+	file    string
+}
 
 func newImporter(m machines, b *builds) *importer {
-	return &importer{machines: m, builds: b, has: map[string]map[string]bool{}, busy: map[given]*sync.Mutex{}}
+	return &importer{machines: m, builds: b, has: map[recipient]map[string]bool{}, busy: map[given]*sync.Mutex{}}
 }
 
 // lock keeps others from giving a machine the same file.
@@ -86,7 +97,7 @@ func (i *importer) lock(what given) (unlock func()) {
 }
 
 // missing are the images of a set that a machine does not have, as far as is known.
-func (i *importer) missing(machine string, set *artifacts.Set) []string {
+func (i *importer) missing(machine recipient, set *artifacts.Set) []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var files []string
@@ -99,7 +110,7 @@ func (i *importer) missing(machine string, set *artifacts.Set) []string {
 }
 
 // bring has the images of a set on a machine that waits for them. Of the first, the upgrader's, it tells as soon as that is there.
-func (i *importer) bring(ctx context.Context, machine string, set *artifacts.Set, first func() error) error {
+func (i *importer) bring(ctx context.Context, machine recipient, set *artifacts.Set, first func() error) error {
 	i.turn.RLock()
 	defer i.turn.RUnlock()
 	if err := i.bringFile(ctx, machine, set.Images[0]); err != nil {
@@ -117,7 +128,7 @@ func (i *importer) bring(ctx context.Context, machine string, set *artifacts.Set
 }
 
 // bringAhead has the images of a set on a machine whose turn has not come, each when no machine waits for its own.
-func (i *importer) bringAhead(ctx context.Context, machine string, set *artifacts.Set) error {
+func (i *importer) bringAhead(ctx context.Context, machine recipient, set *artifacts.Set) error {
 	for _, file := range set.Images {
 		i.turn.Lock()
 		err := i.bringFile(ctx, machine, file)
@@ -130,7 +141,7 @@ func (i *importer) bringAhead(ctx context.Context, machine string, set *artifact
 }
 
 // bringFile has the images of a file on a machine.
-func (i *importer) bringFile(ctx context.Context, machine, file string) error {
+func (i *importer) bringFile(ctx context.Context, machine recipient, file string) error {
 	defer i.lock(given{machine, file})()
 	i.mu.Lock()
 	has := i.has[machine][file]
@@ -138,7 +149,7 @@ func (i *importer) bringFile(ctx context.Context, machine, file string) error {
 	if has {
 		return nil
 	}
-	if err := load(ctx, i.machines, machine, file); err != nil {
+	if err := load(ctx, i.machines, machine.name, file); err != nil {
 		return err
 	}
 	i.mu.Lock()
@@ -201,7 +212,7 @@ func (r *imagesReconciler) reconcile(ctx context.Context, key client.ObjectKey) 
 		return ctrl.Result{}, nil
 	}
 	machine, err := localMachineOf(ctx, r.client, u.Namespace, u.Spec.Machine.Name)
-	if err != nil || machine == "" {
+	if err != nil || machine.name == "" {
 		return ctrl.Result{}, err
 	}
 	set, err := r.importer.builds.get(u.Spec.KubernetesVersion)
@@ -220,16 +231,16 @@ func needsImages(u *upgradev1.NodeUpgrade) bool {
 }
 
 // bring brings images that were built to the machine of a NodeUpgrade, and tells of it.
-func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, machine string, set *artifacts.Set) (ctrl.Result, error) {
+func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, machine recipient, set *artifacts.Set) (ctrl.Result, error) {
 	if files := r.importer.missing(machine, set); len(files) > 0 {
-		if err := r.say(ctx, u, imagesImporting, fmt.Sprintf("%d images are being brought to machine %s", len(files), machine)); err != nil {
+		if err := r.say(ctx, u, imagesImporting, fmt.Sprintf("%d images are being brought to machine %s", len(files), machine.name)); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	var unsaid error
 	err := r.importer.bring(ctx, machine, set, func() error {
 		unsaid = r.set(ctx, u, metav1.Condition{
-			Type: upgradev1.UpgraderAvailable, Status: metav1.ConditionTrue, Reason: imagesImported, Message: "machine " + machine + " has the upgrader's image",
+			Type: upgradev1.UpgraderAvailable, Status: metav1.ConditionTrue, Reason: imagesImported, Message: "machine " + machine.name + " has the upgrader's image",
 		})
 		return unsaid
 	})
@@ -239,7 +250,7 @@ func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, 
 	case err != nil:
 		return ctrl.Result{RequeueAfter: askAgain}, r.say(ctx, u, imagesFailed, plaintext.Shown(err.Error()))
 	}
-	return ctrl.Result{}, r.say(ctx, u, imagesImported, "machine "+machine+" has the images of "+u.Spec.KubernetesVersion)
+	return ctrl.Result{}, r.say(ctx, u, imagesImported, "machine "+machine.name+" has the images of "+u.Spec.KubernetesVersion)
 }
 
 // say sets the condition ImagesAvailable.
@@ -275,17 +286,17 @@ func (r *imagesReconciler) set(ctx context.Context, u *upgradev1.NodeUpgrade, wa
 	return nil
 }
 
-// localMachineOf returns the name of a Machine's local machine; empty: it has none.
-func localMachineOf(ctx context.Context, c client.Client, namespace, name string) (string, error) {
+// localMachineOf returns a Machine's local machine; without a name: it has none.
+func localMachineOf(ctx context.Context, c client.Client, namespace, name string) (recipient, error) {
 	m := &clusterv1.Machine{}
 	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, m); err != nil {
-		return "", client.IgnoreNotFound(err)
+		return recipient{}, client.IgnoreNotFound(err)
 	}
 	ref := m.Spec.InfrastructureRef
 	if ref.Kind != "LocalMachine" || ref.APIGroup != infrav1.GroupVersion.Group {
-		return "", nil
+		return recipient{}, nil
 	}
-	return ref.Name, nil
+	return recipient{name: ref.Name, uid: m.UID}, nil
 }
 
 // aheadReconciler brings images ahead of the NodeUpgrades that will follow, to all machines of an upgrade of several nodes, in their order.
@@ -343,7 +354,7 @@ func (r *aheadReconciler) bring(ctx context.Context, namespace string, machines 
 	var failures []string
 	for _, ref := range machines {
 		machine, err := localMachineOf(ctx, r.client, namespace, ref.Name)
-		if err == nil && machine != "" {
+		if err == nil && machine.name != "" {
 			err = r.importer.bringAhead(ctx, machine, set)
 		}
 		if err != nil {

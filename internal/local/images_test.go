@@ -100,6 +100,28 @@ func TestImagesForANodeUpgrade(t *testing.T) {
 	}
 }
 
+// TestImagesForAMachineOfTheSameName: a cluster that is made anew gets images for its machines as the one before did.
+func TestImagesForAMachineOfTheSameName(t *testing.T) {
+	s, i := importScene(t)
+	s.reconcileImages(i)
+	again := &upgradev1.NodeUpgrade{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "u1"}}
+	m := &clusterv1.Machine{}
+	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "m1"}, m); err != nil {
+		t.Fatal(err)
+	}
+	again.Spec = upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: "m1"}, KubernetesVersion: "v1.36.3"}
+	if err := errors.Join(s.client.Delete(t.Context(), m), s.client.Delete(t.Context(), again.DeepCopy())); err != nil {
+		t.Fatal(err)
+	}
+	m.ResourceVersion, m.UID = "", "another"
+	if err := errors.Join(s.client.Create(t.Context(), m), s.client.Create(t.Context(), again)); err != nil {
+		t.Fatal(err)
+	}
+	if _, u := s.reconcileImages(i); !conditions.IsTrue(u, upgradev1.ImagesAvailable) || len(s.host.ran["m1-infra"]) != 4 {
+		t.Errorf("%q, %+v", s.host.ran, u.Status.Conditions)
+	}
+}
+
 // TestTheUpgraderFirst: its image is brought before the others, and said to be there although they are not.
 func TestTheUpgraderFirst(t *testing.T) {
 	s, i := importScene(t)
@@ -212,7 +234,7 @@ func TestImagesAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	clear(s.host.ran)
-	i.has = map[string]map[string]bool{}
+	i.has = map[recipient]map[string]bool{}
 	if reconcile(); len(s.host.ran) != 0 {
 		t.Errorf("all are upgraded: %v", s.host.ran)
 	}
@@ -243,7 +265,7 @@ func TestImagesOfWhoWaitsComeFirst(t *testing.T) {
 			t.Error("two machines that wait do not get images at once")
 		}
 	}
-	if err := errors.Join(i.bring(t.Context(), "m1-infra", set, func() error { return nil }), i.bringAhead(t.Context(), "m1-infra", set), i.bringAhead(t.Context(), "m2-infra", set)); err != nil {
+	if err := errors.Join(i.bring(t.Context(), recipient{name: "m1-infra"}, set, func() error { return nil }), i.bringAhead(t.Context(), recipient{name: "m1-infra"}, set), i.bringAhead(t.Context(), recipient{name: "m2-infra"}, set)); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"m1-infra", "m1-infra", "m2-infra", "m2-infra"}; !slices.Equal(began, want) {
