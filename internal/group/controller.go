@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -192,6 +193,7 @@ func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
 
 // turn observes, decides, acts and reports.
 func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+	c.keepOnly(object, cluster)
 	t, unseen, err := c.Observe(ctx, object, cluster)
 	var d plan.Decision
 	var told controlplanev1.PlanStatus
@@ -300,6 +302,17 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 		ctrl.LoggerFrom(ctx).Info("Did", "step", d.Step.String(), "reason", d.Reason, "since_fact", delay.Round(time.Millisecond).String())
 	}
 	return err
+}
+
+// keepOnly drops what is kept of an earlier group of the same name, or of one of an earlier Cluster: no turn may have come while there was none.
+func (c *Controller) keepOnly(object Object, cluster *clusterv1.Cluster) {
+	key, of := client.ObjectKeyFromObject(object), [2]types.UID{object.GetUID(), cluster.GetUID()}
+	m := c.Memories.Of(key)
+	if m.of != of && m.of != [2]types.UID{} {
+		c.Forget(key)
+		m = c.Memories.Of(key)
+	}
+	m.of = of
 }
 
 // Forget drops all that is kept of a group and its cluster.

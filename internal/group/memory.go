@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/group/inplace"
@@ -46,6 +47,8 @@ type Memory struct {
 
 	// cluster is the one that the group belongs to.
 	cluster client.ObjectKey
+	// of are the UIDs of the group and its Cluster.
+	of [2]types.UID
 	// objects and members tell when facts changed that nobody dates: what is wanted
 	// and which Machines there are; which members there are and who leads.
 	objects, members Changes

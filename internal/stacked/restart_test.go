@@ -2,14 +2,18 @@ package stacked
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
@@ -130,5 +134,39 @@ func TestDeprecatedConditions(t *testing.T) {
 	}
 	if v1beta1conditions.Has(m, upstream.MachineAPIServerPodHealthyV1Beta1Condition) || !v1beta1conditions.Has(m, clusterv1.ReadyV1Beta1Condition) {
 		t.Errorf("the Machine says %+v", m.GetV1Beta1Conditions())
+	}
+}
+
+// TestMadeAnewUnderItsName: what was kept of a control plane, or of its Cluster, is not believed of another of that name, although no turn came between the two.
+func TestMadeAnewUnderItsName(t *testing.T) {
+	for name, anew := range map[string]client.Object{"the control plane": testKCP(3), "the Cluster": testCluster()} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, 3)
+			w.turn()
+			before, forgotten := w.r.Memories.Of(kcpKey), w.forgotten
+			if w.turn(); w.r.Memories.Of(kcpKey) != before || w.forgotten != forgotten {
+				t.Fatal("what is kept is dropped without a reason")
+			}
+			key := client.ObjectKeyFromObject(anew)
+			if err := w.client.Get(t.Context(), key, anew); err != nil {
+				t.Fatal(err)
+			}
+			gone := anew.DeepCopyObject().(client.Object)
+			gone.SetFinalizers(nil)
+			if err := errors.Join(w.client.Update(t.Context(), gone), w.client.Delete(t.Context(), gone)); err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+			anew.SetUID("another")
+			anew.SetResourceVersion("")
+			if err := w.client.Create(t.Context(), anew); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: kcpKey}); err != nil {
+				t.Fatal(err)
+			}
+			if w.r.Memories.Of(kcpKey) == before || w.forgotten != forgotten+2 { // the connection to its API server, and those to its etcd
+				t.Errorf("what was kept of the one before is believed; forgotten %d times", w.forgotten-forgotten)
+			}
+		})
 	}
 }
