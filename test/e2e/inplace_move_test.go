@@ -22,7 +22,7 @@ func inplaceMove(t *testing.T, e *environment) {
 	eventually(t, "all nodes healthy", patience, e.healthy(t, name, 3))
 	before := e.nodes(t, name)
 	e.written(t, name, func() {
-		e.up(t, name, "--in-place=Only", "--kubernetes-version", newer, "--wait=false")
+		e.quorate(t, "up", "--network", e.network, "--name", name, "--in-place=Only", "--kubernetes-version", newer, "--wait=false")
 		eventually(t, "the first node is being upgraded", patience, e.upgrading(t, name, 1))
 		e.up(t, home, "--self-managed=false")
 		eventually(t, "the second node is being upgraded", 2*patience, e.upgrading(t, name, 2))
