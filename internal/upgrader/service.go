@@ -153,9 +153,9 @@ func (s service) serves(ctx context.Context, j steps.Journal, version string) er
 	if err != nil {
 		return err
 	}
-	seen := ""
+	seen, process := "", &kubelet{ask: kubeletPID}
 	err = eventually(ctx, timeout, func(ctx context.Context) error {
-		err := s.servesNow(ctx, j, version)
+		err := s.servesNow(ctx, j, version, process)
 		if err != nil && err.Error() != seen {
 			seen = err.Error()
 			s.say("%v", err)
@@ -210,9 +210,9 @@ func (s service) endless(down *downError, nodeName string, before map[string]int
 	return nil
 }
 
-func (s service) servesNow(ctx context.Context, j steps.Journal, version string) error {
+func (s service) servesNow(ctx context.Context, j steps.Journal, version string, process *kubelet) error {
 	// What is older than the kubelet is of the time before.
-	since, err := kubeletStart(ctx)
+	since, err := process.start(ctx)
 	if err != nil {
 		return err
 	}

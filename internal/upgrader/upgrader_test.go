@@ -222,27 +222,6 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-func TestProcessStart(t *testing.T) {
-	stat := "12 (a ) b) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 250 999 1"
-	got, err := processStart(stat, "cpu 1 2\nbtime 1700000000\nprocesses 3\n")
-	if want := time.Unix(1700000002, 500000000); !got.Equal(want) || err != nil {
-		t.Errorf("%s, %v; want %s", got, err, want)
-	}
-	for _, bad := range [][2]string{{stat, "cpu"}, {"12 (a) S 1", "btime 1\n"}, {"", "btime 1\n"}} {
-		if got, err := processStart(bad[0], bad[1]); err == nil {
-			t.Errorf("%q: %s", bad, got)
-		}
-	}
-	self, errSelf := os.ReadFile("/proc/self/stat")
-	system, errSystem := os.ReadFile("/proc/stat")
-	if err := errors.Join(errSelf, errSystem); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := processStart(string(self), string(system)); err != nil || time.Since(got) < -clockError || time.Since(got) > time.Hour {
-		t.Errorf("this process was started at %s, %v", got, err)
-	}
-}
-
 // TestUntil: a wait ends with success, with a final error, or with the last cause that is none of the wait's own.
 func TestUntil(t *testing.T) {
 	tries := 0
