@@ -7,6 +7,7 @@ package certs
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -21,34 +22,32 @@ import (
 	"github.com/quorate/quorate/internal/pki"
 )
 
-// Generate makes the authorities that have no secret, controlled by owner: from those of the files that the user copies to the
-// machines, or anew, with the key algorithm and validity that the configuration asks for. A secret that is there is never
-// changed, also when it appears in the meantime.
-func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference, files ...bootstrapv1.File) error {
+// Generate makes those authorities, of these purposes, that have no secret, controlled by owner: from those of the files that the user copies to the
+// machines, or anew, with the key algorithm and validity that the configuration asks for. It returns the purposes of those that it made: a secret that
+// is there, or appears in the meantime, is never changed.
+func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, purposes []string, owner metav1.OwnerReference, files ...bootstrapv1.File) ([]string, error) {
 	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var made []string
 	for _, wanted := range secret.NewCertificatesForInitialControlPlane(config) {
 		given, isCopied := copied[roles[wanted.Purpose]]
-		if wanted.External && !isCopied {
-			continue
-		}
-		found, err := get(ctx, c, cluster, wanted.Purpose)
-		if err != nil {
-			return err
-		}
-		if found != nil {
+		if !slices.Contains(purposes, string(wanted.Purpose)) || wanted.External && !isCopied {
 			continue
 		}
 		if err := fill(wanted, given, isCopied); err != nil {
-			return fmt.Errorf("generating the authority %q of cluster %s: %w", wanted.Purpose, cluster.Name, err)
+			return nil, fmt.Errorf("generating the authority %q of cluster %s: %w", wanted.Purpose, cluster.Name, err)
 		}
-		if err := createOnce(ctx, c, wanted.AsSecret(client.ObjectKeyFromObject(cluster), owner)); err != nil {
-			return err
+		isNew, err := createOnce(ctx, c, wanted.AsSecret(client.ObjectKeyFromObject(cluster), owner))
+		if err != nil {
+			return nil, err
+		}
+		if isNew {
+			made = append(made, string(wanted.Purpose))
 		}
 	}
-	return nil
+	return made, nil
 }
 
 // fill makes a certificate of the user's files, or anew where there are none.

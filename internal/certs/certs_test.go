@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -175,9 +176,25 @@ func read(t *testing.T, c client.Client) Secrets {
 	return got
 }
 
+// generate is Generate of all that have no secret.
+func generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference, files ...bootstrapv1.File) error {
+	found, err := Read(ctx, c, cluster, config, owner, files...)
+	if err != nil {
+		return err
+	}
+	_, err = Generate(ctx, c, cluster, config, found.Missing, owner, files...)
+	return err
+}
+
+// writeKubeconfig is WriteKubeconfig that looks whether there is one.
+func writeKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference) error {
+	_, err := WriteKubeconfig(ctx, c, cluster, owner, false)
+	return err
+}
+
 func TestGenerate(t *testing.T) {
 	c := newClient(t, given("demo-proxy", map[string]string{"tls.crt": "the user's", "tls.key": "own"}))
-	must(t, Generate(t.Context(), c, demo(), small, owner))
+	must(t, generate(t.Context(), c, demo(), small, owner))
 	if left := read(t, c).Missing; len(left) > 0 {
 		t.Errorf("still missing: %v", left)
 	}
@@ -199,7 +216,7 @@ func TestGenerate(t *testing.T) {
 	}
 
 	before := secretOf(t, c, "demo-ca")
-	must(t, Generate(t.Context(), c, demo(), small, owner))
+	must(t, generate(t.Context(), c, demo(), small, owner))
 	if after := secretOf(t, c, "demo-ca"); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the second time changed what the first made")
 	}
@@ -207,7 +224,7 @@ func TestGenerate(t *testing.T) {
 
 func TestGenerateWithExternalEtcd(t *testing.T) {
 	c := newClient(t)
-	must(t, Generate(t.Context(), c, demo(), external, owner))
+	must(t, generate(t.Context(), c, demo(), external, owner))
 	for _, name := range []string{"demo-etcd", "demo-apiserver-etcd-client"} {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
 			t.Errorf("%s was made for an etcd that is not ours: %v", name, err)
@@ -225,7 +242,10 @@ func TestGenerateLosesARace(t *testing.T) {
 			return inner.Create(ctx, o, opts...)
 		},
 	}).Build()
-	must(t, Generate(t.Context(), c, demo(), small, owner))
+	made, err := Generate(t.Context(), c, demo(), small, []string{"ca", "sa"}, owner)
+	if must(t, err); !slices.Equal(made, []string{"sa"}) {
+		t.Errorf("made %v", made)
+	}
 	if got := string(secretOf(t, c, "demo-ca").Data["tls.crt"]); got != "first" {
 		t.Errorf("it was overwritten with %q", got)
 	}
@@ -247,14 +267,14 @@ func TestErrorsOfTheAPIServerAreReported(t *testing.T) {
 	for name, err := range map[string]error{
 		"Read": secrets, "Config": etcd,
 		"Own":             Own(t.Context(), broken, broken, demo(), []string{"ca"}, owner),
-		"Generate":        Generate(t.Context(), broken, demo(), small, owner),
-		"WriteKubeconfig": WriteKubeconfig(t.Context(), broken, demo(), owner),
+		"Generate":        generate(t.Context(), broken, demo(), small, owner),
+		"WriteKubeconfig": writeKubeconfig(t.Context(), broken, demo(), owner),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "no connection") || !strings.Contains(err.Error(), "demo") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := Generate(t.Context(), refusing, demo(), small, owner); err == nil || !strings.Contains(err.Error(), "creating secret ns/demo-") {
+	if err := generate(t.Context(), refusing, demo(), small, owner); err == nil || !strings.Contains(err.Error(), "creating secret ns/demo-") {
 		t.Errorf("Generate: %v", err)
 	}
 }
@@ -263,7 +283,7 @@ func TestErrorsOfTheAPIServerAreReported(t *testing.T) {
 func withAuthorities(t *testing.T) (*clusterv1.Cluster, client.Client) {
 	t.Helper()
 	c := newClient(t)
-	must(t, Generate(t.Context(), c, demo(), small, owner))
+	must(t, generate(t.Context(), c, demo(), small, owner))
 	return demo(), c
 }
 

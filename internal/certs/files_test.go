@@ -101,7 +101,7 @@ func TestGenerateFromFiles(t *testing.T) {
 		files := []bootstrapv1.File{file("/etc/kubernetes/pki/etcd/ca.crt", encoded(t, pair["tls.crt"], as)), file("/etc/kubernetes/pki/etcd/ca.key", encoded(t, pair["tls.key"], as))}
 		files[0].Encoding, files[1].Encoding = as, as
 		c := newClient(t)
-		must(t, Generate(t.Context(), c, demo(), small, owner, files...))
+		must(t, generate(t.Context(), c, demo(), small, owner, files...))
 		if s := secretOf(t, c, "demo-etcd"); string(s.Data["tls.crt"]) != pair["tls.crt"] || string(s.Data["tls.key"]) != pair["tls.key"] || len(s.OwnerReferences) != 1 {
 			t.Errorf("as %q: the secret is another authority than the files, or has the owners %v", as, s.OwnerReferences)
 		}
@@ -110,14 +110,14 @@ func TestGenerateFromFiles(t *testing.T) {
 		}
 	}
 	c := newClient(t)
-	err := Generate(t.Context(), c, demo(), small, owner, fileFrom("/etc/kubernetes/pki/ca.crt", "gone", "tls.crt"), file("/etc/kubernetes/pki/ca.key", pair["tls.key"]))
+	err := generate(t.Context(), c, demo(), small, owner, fileFrom("/etc/kubernetes/pki/ca.crt", "gone", "tls.crt"), file("/etc/kubernetes/pki/ca.key", pair["tls.key"]))
 	if err == nil || !strings.Contains(err.Error(), "file /etc/kubernetes/pki/ca.crt (secret ns/gone: tls.crt) cannot be read") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "demo-ca"}, &corev1.Secret{}); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("another authority was made: %v", err)
 	}
-	half := Generate(t.Context(), c, demo(), small, owner, file("/etc/kubernetes/pki/ca.crt", pair["tls.crt"]))
+	half := generate(t.Context(), c, demo(), small, owner, file("/etc/kubernetes/pki/ca.crt", pair["tls.crt"]))
 	if half == nil || !strings.Contains(half.Error(), "file /etc/kubernetes/pki/ca.key cannot be read") {
 		t.Errorf("a certificate without its key: %v", half)
 	}
@@ -128,7 +128,7 @@ func TestGenerateForEtcdElsewhere(t *testing.T) {
 	pair, _ := pairs()
 	c := newClient(t)
 	files := []bootstrapv1.File{file("/ca", pair["tls.crt"]), file("/crt", pair["tls.crt"]), file("/key", pair["tls.key"])}
-	must(t, Generate(t.Context(), c, demo(), external, owner, files...))
+	must(t, generate(t.Context(), c, demo(), external, owner, files...))
 	if s := secretOf(t, c, "demo-etcd"); string(s.Data["tls.crt"]) != pair["tls.crt"] || len(s.Data["tls.key"]) > 0 {
 		t.Error("the authority is another, or has a key")
 	}

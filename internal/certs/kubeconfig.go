@@ -27,6 +27,8 @@ import (
 // Kubeconfig is the state of the secret with which a cluster is reached.
 type Kubeconfig struct {
 	Exists bool
+	// Absent: there is no such secret, not even one of ours that cannot be read.
+	Absent bool
 	// Foreign: somebody else made it; it is left alone.
 	Foreign bool
 	// Expires is the end of the client certificate in it; zero when not known.
@@ -90,18 +92,22 @@ func loadComplete(data []byte) (*clientcmdapi.Config, error) {
 
 // WriteKubeconfig makes the cluster's kubeconfig secret, controlled by owner, for the cluster's
 // endpoint and with a fresh client certificate, which is good for a year; where it is there and ours, its
-// content is replaced, and its owner if that is another. A foreign one is left alone.
-func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference) error {
-	found, err := get(ctx, c, cluster, secret.Kubeconfig)
-	if err != nil {
-		return err
+// content is replaced, and its owner if that is another. A foreign one is left alone. It returns the state of the secret afterwards.
+// Absent: there was none when it was last looked for, and one that has appeared since is an error.
+func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference, absent bool) (Kubeconfig, error) {
+	var found *corev1.Secret
+	if !absent {
+		var err error
+		if found, err = get(ctx, c, cluster, secret.Kubeconfig); err != nil {
+			return Kubeconfig{}, err
+		}
 	}
 	if found != nil && isForeign(found, cluster) {
-		return nil
+		return kubeconfigState(found, cluster, false), nil
 	}
 	data, err := newKubeconfig(ctx, c, cluster)
 	if err != nil {
-		return fmt.Errorf("making a kubeconfig for cluster %s: %w", cluster.Name, err)
+		return Kubeconfig{}, fmt.Errorf("making a kubeconfig for cluster %s: %w", cluster.Name, err)
 	}
 	if found == nil {
 		found = capikubeconfig.GenerateSecretWithOwner(client.ObjectKeyFromObject(cluster), data, owner)
@@ -116,9 +122,9 @@ func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cl
 		err = c.Update(ctx, found)
 	}
 	if err != nil {
-		return fmt.Errorf("writing secret %s/%s: %w", found.Namespace, found.Name, err)
+		return Kubeconfig{}, fmt.Errorf("writing secret %s/%s: %w", found.Namespace, found.Name, err)
 	}
-	return nil
+	return kubeconfigState(found, cluster, false), nil
 }
 
 func newKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]byte, error) {

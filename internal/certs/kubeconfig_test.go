@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -25,7 +26,7 @@ import (
 
 func TestWriteKubeconfig(t *testing.T) {
 	cluster, c := withAuthorities(t)
-	must(t, WriteKubeconfig(t.Context(), c, cluster, owner))
+	must(t, writeKubeconfig(t.Context(), c, cluster, owner))
 	s := secretOf(t, c, "demo-kubeconfig")
 	if s.Type != "cluster.x-k8s.io/secret" || s.Labels["cluster.x-k8s.io/cluster-name"] != "demo" || !reflect.DeepEqual(s.OwnerReferences, []metav1.OwnerReference{owner}) {
 		t.Errorf("type %s, labels %v, owners %v", s.Type, s.Labels, s.OwnerReferences)
@@ -56,13 +57,13 @@ func TestWriteKubeconfig(t *testing.T) {
 
 func TestKubeconfigIsRenewedInPlace(t *testing.T) {
 	cluster, c := withAuthorities(t)
-	must(t, WriteKubeconfig(t.Context(), c, cluster, owner))
+	must(t, writeKubeconfig(t.Context(), c, cluster, owner))
 	first := secretOf(t, c, "demo-kubeconfig")
 	first.Labels["user"] = "mine"
 	must(t, c.Update(t.Context(), first))
 
 	cluster.Spec.ControlPlaneEndpoint.Host = "172.30.0.11"
-	must(t, WriteKubeconfig(t.Context(), c, cluster, owner))
+	must(t, writeKubeconfig(t.Context(), c, cluster, owner))
 	second := secretOf(t, c, "demo-kubeconfig")
 	old, err := clientcmd.RESTConfigFromKubeConfig(first.Data["value"])
 	must(t, err)
@@ -75,7 +76,7 @@ func TestKubeconfigIsRenewedInPlace(t *testing.T) {
 
 func TestKubeconfigState(t *testing.T) {
 	cluster, c := withAuthorities(t)
-	must(t, WriteKubeconfig(t.Context(), c, cluster, owner))
+	must(t, writeKubeconfig(t.Context(), c, cluster, owner))
 	made := secretOf(t, c, "demo-kubeconfig")
 	expires := read(t, c).Kubeconfig
 	token := `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"x","cluster":{"server":"https://x"}}],"users":[{"name":"x","user":{"token":"t"}}],"contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],"current-context":"x"}`
@@ -136,7 +137,7 @@ func TestKubeconfigState(t *testing.T) {
 			}
 
 			before := secretOf(t, c, "demo-kubeconfig")
-			must(t, WriteKubeconfig(t.Context(), c, demo(), owner))
+			must(t, writeKubeconfig(t.Context(), c, demo(), owner))
 			after := secretOf(t, c, "demo-kubeconfig")
 			if changed := before.ResourceVersion != after.ResourceVersion; changed == test.want.Foreign {
 				t.Errorf("foreign %t, and written %t", test.want.Foreign, changed)
@@ -146,7 +147,7 @@ func TestKubeconfigState(t *testing.T) {
 			}
 		})
 	}
-	if state := read(t, newClient(t)); state.Kubeconfig != (Kubeconfig{}) || len(state.Disowned) > 0 {
+	if state := read(t, newClient(t)); state.Kubeconfig != (Kubeconfig{Absent: true}) || len(state.Disowned) > 0 {
 		t.Errorf("without secrets: %+v", state)
 	}
 }
@@ -154,7 +155,7 @@ func TestKubeconfigState(t *testing.T) {
 // TestKubeconfigOfAnotherKeysKeeper: nobody but who keeps the authority's key can renew a kubeconfig.
 func TestKubeconfigOfAnotherKeysKeeper(t *testing.T) {
 	cluster, c := withAuthorities(t)
-	must(t, WriteKubeconfig(t.Context(), c, cluster, owner))
+	must(t, writeKubeconfig(t.Context(), c, cluster, owner))
 	ca := secretOf(t, c, "demo-ca")
 	delete(ca.Data, "tls.key")
 	must(t, c.Update(t.Context(), ca))
@@ -195,9 +196,9 @@ func TestKubeconfigConflict(t *testing.T) {
 			return inner.Update(ctx, o, opts...)
 		},
 	}).Build()
-	must(t, Generate(t.Context(), c, cluster, small, owner))
-	must(t, WriteKubeconfig(t.Context(), c, cluster, owner))
-	if err := WriteKubeconfig(t.Context(), c, cluster, owner); err == nil {
+	must(t, generate(t.Context(), c, cluster, small, owner))
+	must(t, writeKubeconfig(t.Context(), c, cluster, owner))
+	if err := writeKubeconfig(t.Context(), c, cluster, owner); err == nil {
 		t.Error("no conflict was reported")
 	}
 	if got := string(secretOf(t, c, "demo-kubeconfig").Data["value"]); got != "newer" {
@@ -207,17 +208,17 @@ func TestKubeconfigConflict(t *testing.T) {
 
 func TestWriteKubeconfigRefuses(t *testing.T) {
 	cluster, c := withAuthorities(t)
-	if err := WriteKubeconfig(t.Context(), newClient(t), cluster, owner); err == nil || !strings.Contains(err.Error(), "secret ns/demo-ca does not exist") {
+	if err := writeKubeconfig(t.Context(), newClient(t), cluster, owner); err == nil || !strings.Contains(err.Error(), "secret ns/demo-ca does not exist") {
 		t.Errorf("without an authority: %v", err)
 	}
 	ca := secretOf(t, c, "demo-ca")
 	delete(ca.Data, "tls.key")
 	must(t, c.Update(t.Context(), ca))
-	if err := WriteKubeconfig(t.Context(), c, cluster, owner); err == nil || !strings.Contains(err.Error(), "secret ns/demo-ca lacks tls.key") {
+	if err := writeKubeconfig(t.Context(), c, cluster, owner); err == nil || !strings.Contains(err.Error(), "secret ns/demo-ca lacks tls.key") {
 		t.Errorf("without a key: %v", err)
 	}
 	cluster.Spec.ControlPlaneEndpoint.Port = 0
-	if err := WriteKubeconfig(t.Context(), c, cluster, owner); err == nil || !strings.Contains(err.Error(), "spec.controlPlaneEndpoint") {
+	if err := writeKubeconfig(t.Context(), c, cluster, owner); err == nil || !strings.Contains(err.Error(), "spec.controlPlaneEndpoint") {
 		t.Errorf("without an endpoint: %v", err)
 	}
 }
@@ -245,5 +246,22 @@ func rsaAuthority(t *testing.T, notBefore, notAfter time.Time) map[string]string
 	return map[string]string{
 		"tls.crt": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 		"tls.key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})),
+	}
+}
+
+// TestWriteKubeconfigOfNone: one that was not there is not looked for again, and one that has appeared since is not overwritten.
+func TestWriteKubeconfigOfNone(t *testing.T) {
+	cluster, c := withAuthorities(t)
+	state, err := WriteKubeconfig(t.Context(), c, cluster, owner, true)
+	must(t, err)
+	if got := read(t, c).Kubeconfig; got != state || !state.Exists || state.Absent {
+		t.Errorf("state %+v, want %+v", state, got)
+	}
+	before := secretOf(t, c, "demo-kubeconfig")
+	if _, err := WriteKubeconfig(t.Context(), c, cluster, owner, true); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("one has appeared: %v", err)
+	}
+	if after := secretOf(t, c, "demo-kubeconfig"); after.ResourceVersion != before.ResourceVersion {
+		t.Error("it was overwritten")
 	}
 }

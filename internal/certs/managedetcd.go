@@ -84,14 +84,20 @@ func GenerateManagedEtcd(ctx context.Context, c client.Client, cluster *clusterv
 	if err := made.Generate(); err != nil {
 		return fmt.Errorf("generating the authority of the etcd of cluster %s: %w", cluster.Name, err)
 	}
-	return createOnce(ctx, c, made.AsSecret(client.ObjectKeyFromObject(cluster), owner))
+	_, err := createOnce(ctx, c, made.AsSecret(client.ObjectKeyFromObject(cluster), owner))
+	return err
 }
 
-func createOnce(ctx context.Context, c client.Client, s *corev1.Secret) error {
-	if err := c.Create(ctx, s); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating secret %s/%s: %w", s.Namespace, s.Name, err)
+// createOnce creates a secret, and reports whether it was not there before. One that was there is left as it is.
+func createOnce(ctx context.Context, c client.Client, s *corev1.Secret) (bool, error) {
+	err := c.Create(ctx, s)
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
 	}
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("creating secret %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	return true, nil
 }
 
 // PublishManagedEtcd has the secrets there that a control plane reads: the authority's certificate without its key, and a client
@@ -119,7 +125,8 @@ func (a *EtcdAuthority) publishClient(ctx context.Context, c client.Client, foun
 	}
 	made := a.asSecret(cluster, secret.APIServerEtcdClient, owner, cert, key)
 	if found == nil {
-		return createOnce(ctx, c, made)
+		_, err := createOnce(ctx, c, made)
+		return err
 	}
 	after := found.DeepCopy()
 	after.Data = made.Data
@@ -135,7 +142,8 @@ func (a *EtcdAuthority) publishAuthority(ctx context.Context, from client.Reader
 		return err
 	}
 	if found == nil {
-		return createOnce(ctx, c, a.asSecret(cluster, secret.EtcdCA, owner, a.pem, nil))
+		_, err := createOnce(ctx, c, a.asSecret(cluster, secret.EtcdCA, owner, a.pem, nil))
+		return err
 	}
 	if !bytes.Contains(found.Data[secret.TLSCrtDataName], bytes.TrimSpace(a.pem)) {
 		return &FlawError{fmt.Sprintf("secret %s/%s holds another authority than that of the etcd cluster, in secret %s",

@@ -112,6 +112,7 @@ func (s *Secrets) noteAbsent(wanted *secret.Certificate, isCopied bool) {
 // noteKubeconfig notes the state of the secret with which the cluster is reached; nil: there is none. Keyless is known by then.
 func (s *Secrets) noteKubeconfig(found *corev1.Secret, cluster *clusterv1.Cluster, owner metav1.OwnerReference) {
 	if found == nil {
+		s.Kubeconfig = Kubeconfig{Absent: true}
 		return
 	}
 	s.Kubeconfig = kubeconfigState(found, cluster, slices.Contains(s.Keyless, string(secret.ClusterCA)))

@@ -83,21 +83,32 @@ func (f *Secrets) look(ctx context.Context, t *Turn, config *bootstrapv1.Kubeadm
 	return nil
 }
 
-// GenerateSecrets makes the authorities that are missing, as kubeadm needs them with a configuration.
+// GenerateSecrets makes the authorities that are missing, as kubeadm needs them with a configuration. What it made need not be read again; where a secret has
+// appeared meanwhile, all are.
 func (t *Turn) GenerateSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
+	known := t.Memory.Secrets
 	t.Memory.Secrets = Secrets{}
-	if err := certs.Generate(ctx, t.Client, t.Cluster, &config.ClusterConfiguration, t.ControllerRef(), config.Files...); err != nil {
+	made, err := certs.Generate(ctx, t.Client, t.Cluster, &config.ClusterConfiguration, known.missing, t.ControllerRef(), config.Files...)
+	if err != nil {
 		return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
+	}
+	if len(made) == len(known.missing) {
+		known.missing = nil
+		t.Memory.Secrets = known
 	}
 	return nil
 }
 
 // WriteKubeconfig writes the kubeconfig of the cluster, signed by its own authority.
 func (t *Turn) WriteKubeconfig(ctx context.Context) error {
+	known := t.Memory.Secrets
 	t.Memory.Secrets = Secrets{}
-	if err := certs.WriteKubeconfig(ctx, t.Client, t.Cluster, t.ControllerRef()); err != nil {
+	written, err := certs.WriteKubeconfig(ctx, t.Client, t.Cluster, t.ControllerRef(), known.kubeconfig.Absent)
+	if err != nil {
 		return fmt.Errorf("writing the kubeconfig of cluster %s: %w", t.Cluster.Name, err)
 	}
+	known.kubeconfig = written
+	t.Memory.Secrets = known
 	return nil
 }
 

@@ -86,7 +86,7 @@ func forsaken(t *testing.T, change func(*controlplanev1.KubeadmControlPlane, map
 	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: alone[0] + "-config"}, first); err != nil {
 		t.Fatal(err)
 	}
-	if err := certs.Generate(context.Background(), w.client, testCluster(), &kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, configRef(first)); err != nil {
+	if _, err := certs.Generate(context.Background(), w.client, testCluster(), &kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, authorities, configRef(first)); err != nil {
 		t.Fatal(err)
 	}
 	if err := kubeconfig.CreateSecret(context.Background(), w.client, testCluster()); err != nil {

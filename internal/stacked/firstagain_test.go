@@ -25,7 +25,7 @@ func bereft(t *testing.T) *world {
 	kcp.Annotations = map[string]string{controlplanev1.InitializedAnnotation: "true"}
 	kcp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	w := newWorld(t, cluster, kcp)
-	if err := certs.Generate(context.Background(), w.client, cluster, config, controllerRef(kcp)); err != nil {
+	if _, err := certs.Generate(context.Background(), w.client, cluster, config, authorities, controllerRef(kcp)); err != nil {
 		t.Fatal(err)
 	}
 	pair := w.secret("demo-ca").Data

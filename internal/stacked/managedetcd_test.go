@@ -72,7 +72,7 @@ func (w *world) lookAgain() {
 func (w *world) giveEtcdCertificates() {
 	w.t.Helper()
 	other := newWorld(w.t)
-	if err := certs.Generate(context.Background(), other.client, testCluster(), &bootstrapv1.ClusterConfiguration{}, controllerRef(testKCP(1))); err != nil {
+	if _, err := certs.Generate(context.Background(), other.client, testCluster(), &bootstrapv1.ClusterConfiguration{}, authorities, controllerRef(testKCP(1))); err != nil {
 		w.t.Fatal(err)
 	}
 	pair := other.secret("demo-etcd").Data

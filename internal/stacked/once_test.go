@@ -23,6 +23,9 @@ import (
 	"github.com/quorate/quorate/internal/group"
 )
 
+// moment is longer than a TLS handshake takes on a host that has much else to do.
+const moment = 250 * time.Millisecond
+
 // rounds answers requests in rounds: all that are waiting at once, as soon as no other has come for a moment. So it counts how many wait for one another.
 type rounds struct {
 	mu       sync.Mutex
@@ -46,7 +49,7 @@ func (r *rounds) wait(what string) {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	r.timer = time.AfterFunc(50*time.Millisecond, r.end)
+	r.timer = time.AfterFunc(moment, r.end)
 	r.mu.Unlock()
 	<-over
 }

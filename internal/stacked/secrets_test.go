@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,9 @@ import (
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/plan"
 )
+
+// authorities are the purposes of those that a cluster with etcd on its machines has.
+var authorities = []string{"ca", "etcd", "proxy", "sa"}
 
 // ownSecrets, authorities and a kubeconfig, are what Quorate makes for a cluster.
 var ownSecrets = []string{"demo-ca", "demo-etcd", "demo-kubeconfig", "demo-proxy", "demo-sa"}
@@ -213,7 +217,7 @@ func TestCertificatesAvailable(t *testing.T) {
 	}
 	pair := func(config *bootstrapv1.ClusterConfiguration) map[string][]byte {
 		w := newWorld(t)
-		if err := certs.Generate(context.Background(), w.client, testCluster(), config, controllerRef(testKCP(1))); err != nil {
+		if _, err := certs.Generate(context.Background(), w.client, testCluster(), config, authorities, controllerRef(testKCP(1))); err != nil {
 			t.Fatal(err)
 		}
 		return w.secret("demo-ca").Data
@@ -324,7 +328,7 @@ func TestInvalidLater(t *testing.T) {
 func TestCertificatesOfFiles(t *testing.T) {
 	made := newWorld(t)
 	config := &testKCP(1).Spec.KubeadmConfigSpec.ClusterConfiguration
-	if err := certs.Generate(context.Background(), made.client, testCluster(), config, controllerRef(testKCP(1))); err != nil {
+	if _, err := certs.Generate(context.Background(), made.client, testCluster(), config, authorities, controllerRef(testKCP(1))); err != nil {
 		t.Fatal(err)
 	}
 	ca := made.secret("demo-ca").Data
@@ -350,5 +354,43 @@ func TestCertificatesOfFiles(t *testing.T) {
 	}
 	if len(w.machineNames()) != 1 {
 		t.Errorf("machines %v", w.machineNames())
+	}
+}
+
+// TestOwnSecretsAreNotReadAgain: a new cluster's secrets are looked for once, and those that were made are known; where somebody else makes one meanwhile, all
+// are looked at again.
+func TestOwnSecretsAreNotReadAgain(t *testing.T) {
+	// The kubeconfig is signed with the authority's key, which is kept nowhere else.
+	once := map[string]int{"demo-ca": 2, "demo-etcd": 1, "demo-proxy": 1, "demo-sa": 1, "demo-kubeconfig": 1}
+	twice := map[string]int{"demo-ca": 3, "demo-etcd": 2, "demo-proxy": 2, "demo-sa": 3, "demo-kubeconfig": 2} // once to own it
+	for other, want := range map[string]map[string]int{"": once, "demo-sa": twice} {
+		w, asked, mu := newWorld(t, testCluster(), testKCP(1)), map[string]int{}, sync.Mutex{}
+		w.intercept(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if _, isSecret := o.(*corev1.Secret); isSecret {
+					mu.Lock()
+					asked[key.Name]++
+					mu.Unlock()
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if o.GetName() == other {
+					theirs := o.DeepCopyObject().(client.Object)
+					theirs.SetOwnerReferences(nil)
+					if err := c.Create(ctx, theirs); err != nil {
+						t.Error(err)
+					}
+				}
+				return c.Create(ctx, o, opts...)
+			},
+		})
+		w.settle()
+		if !maps.Equal(asked, want) {
+			t.Errorf("%q is somebody else's: asked for %v, want %v", other, asked, want)
+		}
+		for _, name := range ownSecrets {
+			w.secret(name)
+		}
 	}
 }

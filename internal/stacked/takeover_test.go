@@ -86,7 +86,7 @@ func TestTakeOver(t *testing.T) {
 			w := newWorld(t, testCluster(), kcp)
 			w.init = true
 			ctx := context.Background()
-			if err := certs.Generate(ctx, w.client, testCluster(), &kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, controllerRef(kcp)); err != nil {
+			if _, err := certs.Generate(ctx, w.client, testCluster(), &kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, authorities, controllerRef(kcp)); err != nil {
 				t.Fatal(err)
 			}
 			if err := kubeconfig.CreateSecretWithOwner(ctx, w.client, clusterKey, testCluster().Spec.ControlPlaneEndpoint.String(), controllerRef(kcp)); err != nil {

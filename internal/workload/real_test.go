@@ -97,8 +97,10 @@ func newRealServer(t *testing.T) (*realServer, client.Client) {
 	s := &realServer{t: t, dir: t.TempDir(), port: unusedPort(t), secrets: fake.NewClientBuilder().Build()}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: demo.Namespace, Name: demo.Name}}
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: int32(s.port)}
-	must(t, certs.Generate(t.Context(), s.secrets, cluster, nil, metav1.OwnerReference{}))
-	must(t, certs.WriteKubeconfig(t.Context(), s.secrets, cluster, metav1.OwnerReference{}))
+	_, err := certs.Generate(t.Context(), s.secrets, cluster, nil, []string{"ca", "sa"}, metav1.OwnerReference{})
+	must(t, err)
+	_, err = certs.WriteKubeconfig(t.Context(), s.secrets, cluster, metav1.OwnerReference{}, true)
+	must(t, err)
 	s.write("ca.crt", s.secret("demo-ca")["tls.crt"])
 	s.write("sa.pub", s.secret("demo-sa")["tls.crt"])
 	s.write("sa.key", s.secret("demo-sa")["tls.key"])
