@@ -313,7 +313,12 @@ type aheadReconciler struct {
 type ahead struct {
 	version  string
 	machines []upgradev1.MachineReference
+	// proxies is the cluster whose other machines need one of them: kube-proxy becomes another version on all of them when the control plane has. Empty: none.
+	proxies string
 }
+
+// proxyImage is the file with the image of kube-proxy.
+const proxyImage = "kube-proxy.tar"
 
 // Reconcile brings images to the machines of one upgrade.
 func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -332,10 +337,33 @@ func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if served, err := r.firstServed(ctx, req.Namespace, wanted); err != nil || !served {
 		return ctrl.Result{RequeueAfter: awaitFirst}, err
 	}
-	if err := r.bring(ctx, req.Namespace, wanted.machines, set); err != nil {
+	others, err := r.others(ctx, req.Namespace, wanted)
+	if err == nil {
+		proxy := &artifacts.Set{Kubernetes: set.Kubernetes, Images: slices.DeleteFunc(slices.Clone(set.Images), func(file string) bool { return filepath.Base(file) != proxyImage })}
+		err = errors.Join(r.bring(ctx, req.Namespace, wanted.machines, set), r.bring(ctx, req.Namespace, others, proxy))
+	}
+	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("bringing images of %s ahead: %w", wanted.version, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// others are the machines that need only the image of kube-proxy.
+func (r *aheadReconciler) others(ctx context.Context, namespace string, wanted *ahead) ([]upgradev1.MachineReference, error) {
+	if wanted.proxies == "" {
+		return nil, nil
+	}
+	all := &clusterv1.MachineList{}
+	if err := r.client.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: wanted.proxies}); err != nil {
+		return nil, fmt.Errorf("listing Machines: %w", err)
+	}
+	var others []upgradev1.MachineReference
+	for _, m := range all.Items {
+		if ref := (upgradev1.MachineReference{Name: m.Name}); !slices.Contains(wanted.machines, ref) {
+			others = append(others, ref)
+		}
+	}
+	return others, nil
 }
 
 // firstServed reports whether one of the machines has all images, because its turn has come.
@@ -380,7 +408,11 @@ func readControlPlaneUpgrade(ctx context.Context, c client.Client, key client.Ob
 	if err := c.Get(ctx, key, u); err != nil {
 		return nil, err
 	}
-	return unfinished(u, &u.Status, u.Spec.KubernetesVersion, u.Spec.MachinesRequireUpgrade), nil
+	wanted := unfinished(u, &u.Status, u.Spec.KubernetesVersion, u.Spec.MachinesRequireUpgrade)
+	if wanted != nil {
+		wanted.proxies = u.Labels[clusterv1.ClusterNameLabel]
+	}
+	return wanted, nil
 }
 
 func readMachineDeploymentUpgrade(ctx context.Context, c client.Client, key client.ObjectKey) (*ahead, error) {

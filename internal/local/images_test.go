@@ -240,6 +240,44 @@ func TestImagesAhead(t *testing.T) {
 	}
 }
 
+// TestProxyImageForOtherMachines: kube-proxy becomes the new version on all machines of the cluster at once, so that those whose turn comes later, or never, get
+// its image, and no other.
+func TestProxyImageForOtherMachines(t *testing.T) {
+	s, i := importScene(t)
+	set, err := i.builds.get("v1.36.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := filepath.Join(t.TempDir(), "kube-proxy.tar")
+	if err := os.WriteFile(proxy, []byte("kube-proxy.tar"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set.Images = append(set.Images, proxy)
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "worker", Labels: map[string]string{clusterv1.ClusterNameLabel: "one"}}}
+	worker.Spec = clusterv1.MachineSpec{ClusterName: "one", InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+		APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: "worker-infra",
+	}}
+	strange := worker.DeepCopy()
+	strange.Name, strange.Labels[clusterv1.ClusterNameLabel], strange.Spec.InfrastructureRef.Name = "strange", "two", "strange-infra"
+	s.host.all["worker-infra"], s.host.all["strange-infra"] = &sandbox.Status{}, &sandbox.Status{}
+	all := &upgradev1.ControlPlaneUpgrade{}
+	key := client.ObjectKey{Namespace: "default", Name: "all"}
+	if err := errors.Join(s.client.Create(t.Context(), worker), s.client.Create(t.Context(), strange), s.client.Get(t.Context(), key, all)); err != nil {
+		t.Fatal(err)
+	}
+	all.Labels = map[string]string{clusterv1.ClusterNameLabel: "one"}
+	if err := s.client.Update(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcileImages(i)
+	if _, err := (&aheadReconciler{client: s.client, importer: i, read: readControlPlaneUpgrade}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	if ran := s.host.ran["worker-infra"]; len(ran) != 1 || !strings.HasSuffix(ran[0], "< kube-proxy.tar") || len(s.host.ran["m2-infra"]) != 3 || len(s.host.ran["strange-infra"]) > 0 {
+		t.Errorf("%q", s.host.ran)
+	}
+}
+
 // TestImagesOfWhoWaitsComeFirst: while a machine waits for its images, none are brought ahead to another; afterwards they are.
 func TestImagesOfWhoWaitsComeFirst(t *testing.T) {
 	s, i := importScene(t)

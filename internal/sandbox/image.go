@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/internal/sandbox/guest"
+	"github.com/quorate/quorate/internal/version"
 	"golang.org/x/sys/unix"
 )
 
@@ -200,7 +201,7 @@ func settings(ctx context.Context, s Spec) (map[string]string, error) {
 		}
 		files["containerd/config.toml"] = fmt.Sprintf(containerdConfig, pause)
 		files["cni/net.d/10-quorate.conflist"] = fmt.Sprintf(cniConfig, s.PodCIDR, linkMTU)
-		files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"] = kubeletConfig + "providerID: local://" + s.Name + "\n"
+		files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"] = kubeletDefaults(s.Artifacts.Kubernetes) + "providerID: local://" + s.Name + "\n"
 		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			files[strings.TrimPrefix(KubeadmPatches, "/etc/")+"/"+component+"+strategic.yaml"] = fmt.Sprintf(startupPatch, component)
 		}
@@ -286,6 +287,18 @@ evictionHard:
   imagefs.inodesFree: "0%"
 imageGCHighThresholdPercent: 100
 `
+
+// believedImages has the kubelet use every image that is there. Machines get images from their host. A kubelet that is started again while it tries in vain to
+// pull one that is brought just then takes it for another's pull ever after, and asks a registry for leave that cannot be reached.
+const believedImages = "imagePullCredentialsVerificationPolicy: NeverVerify\n"
+
+// kubeletDefaults is kubeletConfig for a version of Kubernetes: older ones refuse to start with what they do not have.
+func kubeletDefaults(kubernetes string) string {
+	if v, err := version.Parse(kubernetes); err == nil && v.VerifiesPulls() {
+		return kubeletConfig + believedImages
+	}
+	return kubeletConfig
+}
 
 // pauseImage asks kubeadm for the image that holds a pod's namespaces: no other is on the machine.
 func pauseImage(ctx context.Context, s Spec) (string, error) {

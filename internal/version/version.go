@@ -63,6 +63,12 @@ func (v Version) Learners() bool {
 	return CompareMinor(v, Version{Major: 1, Minor: 29}) >= 0
 }
 
+// VerifiesPulls reports whether the kubelet of this version asks, unless told otherwise, whether a pod may use an image that
+// was pulled for another: v1.35 and later (feature gate KubeletEnsureSecretPulledImages).
+func (v Version) VerifiesPulls() bool {
+	return CompareMinor(v, Version{Major: 1, Minor: 35}) >= 0
+}
+
 // comparePre orders what follows the hyphen: a release comes after all that
 // lead to it, numbers are compared as numbers and come before words.
 func comparePre(a, b string) int {

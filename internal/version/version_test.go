@@ -56,6 +56,14 @@ func TestLearners(t *testing.T) {
 	}
 }
 
+func TestVerifiesPulls(t *testing.T) {
+	for text, want := range map[string]bool{"v1.34.9": false, "v1.35.0": true, "v1.36.3": true, "v2.1.0": true} {
+		if got := must(t, text).VerifiesPulls(); got != want {
+			t.Errorf("%s: VerifiesPulls() = %t, want %t", text, got, want)
+		}
+	}
+}
+
 func must(t *testing.T, text string) Version {
 	t.Helper()
 	v, err := Parse(text)
