@@ -510,3 +510,13 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a range in use: %v", err)
 	}
 }
+
+// TestKubeletDefaults: machines' images come from their host, which kubelets that ask for leave are told; older ones would refuse it.
+func TestKubeletDefaults(t *testing.T) {
+	for kubernetes, want := range map[string]bool{"v1.34.4": false, "v1.35.4": true, "v1.36.3": true} {
+		got := kubeletDefaults(kubernetes)
+		if strings.Contains(got, believedImages) != want || !strings.HasPrefix(got, kubeletConfig) {
+			t.Errorf("%s: %s", kubernetes, got)
+		}
+	}
+}
