@@ -162,6 +162,37 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestRecordedAndLost: Cluster API's MachineSet controller may write a Machine's version as its cache shows it, after it was recorded. What the node runs is recorded again,
+// and nothing is upgraded again.
+func TestRecordedAndLost(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
+	w.turns(3)
+	w.ends(w.upgrades()[0], true)
+	w.turns(4)
+	loses := func(kubelet string) {
+		m := &clusterv1.Machine{}
+		w.get(m, "w1")
+		m.Spec.Version, m.Status.NodeInfo = older, &corev1.NodeSystemInfo{KubeletVersion: kubelet}
+		if err := w.client.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		w.turns(4)
+	}
+	for kubelet, want := range map[string]string{newer: newer, older: older} {
+		loses(kubelet)
+		m := &clusterv1.Machine{}
+		if w.get(m, "w1"); m.Spec.Version != want {
+			t.Errorf("the node runs %s, and the Machine says %s", kubelet, m.Spec.Version)
+		}
+	}
+	loses(newer)
+	w.ends(w.upgrades()[1], true)
+	w.turns(6)
+	if u := w.told(); len(w.upgrades()) != 2 || *u.Status.Upgraded != 2 || !*u.Status.Ready {
+		t.Errorf("%d upgrades; told is %+v", len(w.upgrades()), u.Status)
+	}
+}
+
 // TestFailed: a node that was put back stops the others, and is told; another wanted version forgets it.
 func TestFailed(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only"})

@@ -83,20 +83,30 @@ func (c *Controller) read(ctx context.Context, s *scope) error {
 	if i := slices.IndexFunc(s.upgrades, func(u upgradev1.MachineDeploymentUpgrade) bool { return u.Name == s.upgradeName() }); i >= 0 {
 		s.current = &s.upgrades[i]
 	}
-	s.nodes = openUpgrades(nodes.Items)
+	s.nodes = s.openUpgrades(nodes.Items)
 	return nil
 }
 
-// openUpgrades are the NodeUpgrades that are not recorded yet, by the names of their Machines; of several of one Machine, the newest.
-func openUpgrades(nodes []upgradev1.NodeUpgrade) map[string]*upgradev1.NodeUpgrade {
+// openUpgrades are the NodeUpgrades that are to be recorded or have not ended, by the names of their Machines; of several of one Machine, the newest.
+func (s *scope) openUpgrades(nodes []upgradev1.NodeUpgrade) map[string]*upgradev1.NodeUpgrade {
 	open := map[string]*upgradev1.NodeUpgrade{}
 	slices.SortFunc(nodes, func(a, b upgradev1.NodeUpgrade) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for i := range nodes {
-		if u := &nodes[i]; u.Annotations[upgradev1.RecordedAnnotation] == "" && u.DeletionTimestamp.IsZero() && !isOfMachine(u) {
+		u := &nodes[i]
+		recorded := u.Annotations[upgradev1.RecordedAnnotation] != "" && !s.isUnsaid(u)
+		if !recorded && u.DeletionTimestamp.IsZero() && !isOfMachine(u) {
 			open[u.Spec.Machine.Name] = u
 		}
 	}
 	return open
+}
+
+// isUnsaid reports whether a Machine does not say what was recorded in it, although that is what is wanted and what its node runs. Cluster API's MachineSet controller
+// writes all of a Machine, its version too, as its cache shows it: what was recorded a moment before is lost.
+func (s *scope) isUnsaid(u *upgradev1.NodeUpgrade) bool {
+	m, version := s.machine(u.Spec.Machine.Name), u.Spec.KubernetesVersion
+	return m != nil && m.Spec.Version != version && version == s.deployment.Spec.Template.Spec.Version &&
+		m.Status.NodeInfo != nil && m.Status.NodeInfo.KubeletVersion == version && upgradepod.StateOf(u) == upgradepod.Complete
 }
 
 // isOfMachine reports whether a NodeUpgrade belongs to its Machine: Quorate's Runtime Extension made it for Cluster API's controllers, which follow it
