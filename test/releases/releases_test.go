@@ -164,7 +164,9 @@ func (p *past) makeSecrets(recorded []string) {
 			if !kind.Spec(cp).HoldsQuorum && len(p.groups(etcdcluster.New())) == 0 {
 				p.makeEtcdSecrets(owner) // which the user has given
 			}
-			if err := errors.Join(certs.Generate(ctx, p.client, p.cluster, config, owner), certs.WriteKubeconfig(ctx, p.client, p.cluster, owner)); err != nil {
+			_, errAuthorities := certs.Generate(ctx, p.client, p.cluster, config, []string{"ca", "etcd", "proxy", "sa"}, owner)
+			_, errKubeconfig := certs.WriteKubeconfig(ctx, p.client, p.cluster, owner, false)
+			if err := errors.Join(errAuthorities, errKubeconfig); err != nil {
 				p.t.Fatal(err)
 			}
 		}
