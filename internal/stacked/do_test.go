@@ -347,21 +347,23 @@ func TestConfirmedInTurn(t *testing.T) {
 	}
 }
 
-// TestWrittenSecretsAreReadAnew: what was read before they were written is not believed.
-func TestWrittenSecretsAreReadAnew(t *testing.T) {
+// TestSecretsThatWereNotWrittenAreReadAnew: what was read before somebody else wrote them is not believed.
+func TestSecretsThatWereNotWrittenAreReadAnew(t *testing.T) {
 	w := grown(t, 1)
-	for _, chore := range []string{group.ChoreCertificates, group.ChoreKubeconfig} {
-		m := w.r.Memories.Of(kcpKey)
-		s := w.scene()
-		if m.Secrets.Read.IsZero() {
-			t.Fatal("nothing was read before")
-		}
-		if err := s.Do(context.Background(), plan.Step{Verb: plan.Write, Chore: chore}); err != nil {
-			t.Fatal(err)
-		}
-		if !m.Secrets.Read.IsZero() {
-			t.Errorf("what was read before %s was written is still believed", chore)
-		}
+	w.intercept(interceptor.Funcs{Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
+		return errors.New("somebody wrote meanwhile")
+	}})
+	w.turn()
+	m := w.r.Memories.Of(kcpKey)
+	s := w.scene()
+	if m.Secrets.Read.IsZero() {
+		t.Fatal("nothing was read before")
+	}
+	if err := s.Do(context.Background(), plan.Step{Verb: plan.Write, Chore: group.ChoreKubeconfig}); err == nil {
+		t.Fatal("it was written")
+	}
+	if !m.Secrets.Read.IsZero() {
+		t.Error("what was read before is still believed")
 	}
 }
 
