@@ -85,6 +85,9 @@ func (m *maker) images() cache.Product {
 	return p
 }
 
+// ImageFile is the file, among a Set's Images, of a component's image.
+func ImageFile(component string) string { return component + ".tar" }
+
 func (m *maker) writeImage(w cache.Workplace, name string, nft []image.File) error {
 	base, err := baseName(name)
 	if err != nil {
@@ -104,7 +107,7 @@ func (m *maker) writeImage(w cache.Workplace, name string, nft []image.File) err
 	if err != nil {
 		return err
 	}
-	return image.Write(filepath.Join(w.Out, base+".tar"), w.Work, image.Image{
+	return image.Write(filepath.Join(w.Out, ImageFile(base)), w.Work, image.Image{
 		Name: name, Also: also, Entrypoint: []string{path.Join(c.folder, c.programs[0])}, Files: files,
 	})
 }

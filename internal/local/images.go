@@ -317,9 +317,6 @@ type ahead struct {
 	proxies string
 }
 
-// proxyImage is the file with the image of kube-proxy.
-const proxyImage = "kube-proxy.tar"
-
 // Reconcile brings images to the machines of one upgrade.
 func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	wanted, err := r.read(ctx, r.client, req.NamespacedName)
@@ -339,13 +336,19 @@ func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	}
 	others, err := r.others(ctx, req.Namespace, wanted)
 	if err == nil {
-		proxy := &artifacts.Set{Kubernetes: set.Kubernetes, Images: slices.DeleteFunc(slices.Clone(set.Images), func(file string) bool { return filepath.Base(file) != proxyImage })}
-		err = errors.Join(r.bring(ctx, req.Namespace, wanted.machines, set), r.bring(ctx, req.Namespace, others, proxy))
+		err = errors.Join(r.bring(ctx, req.Namespace, wanted.machines, set), r.bring(ctx, req.Namespace, others, onlyProxy(set)))
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("bringing images of %s ahead: %w", wanted.version, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// onlyProxy is a set of which only the image of kube-proxy is brought.
+func onlyProxy(set *artifacts.Set) *artifacts.Set {
+	only := *set
+	only.Images = slices.DeleteFunc(slices.Clone(set.Images), func(file string) bool { return filepath.Base(file) != artifacts.ImageFile("kube-proxy") })
+	return &only
 }
 
 // others are the machines that need only the image of kube-proxy.

@@ -248,7 +248,7 @@ func TestProxyImageForOtherMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := filepath.Join(t.TempDir(), "kube-proxy.tar")
+	proxy := filepath.Join(t.TempDir(), artifacts.ImageFile("kube-proxy"))
 	if err := os.WriteFile(proxy, []byte("kube-proxy.tar"), 0o600); err != nil {
 		t.Fatal(err)
 	}

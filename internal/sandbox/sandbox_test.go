@@ -18,7 +18,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/process"
+	"github.com/quorate/quorate/internal/sandbox/guest"
 )
 
 // testNetwork is none that a user's environment has by default.
@@ -513,9 +515,17 @@ func TestRefusals(t *testing.T) {
 
 // TestKubeletDefaults: machines' images come from their host, which kubelets that ask for leave are told; older ones would refuse it.
 func TestKubeletDefaults(t *testing.T) {
+	programs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(programs, "kubeadm"), []byte("#!/bin/sh\necho registry.k8s.io/pause:3.10.2\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for kubernetes, want := range map[string]bool{"v1.34.4": false, "v1.35.4": true, "v1.36.3": true} {
-		got := kubeletDefaults(kubernetes)
-		if strings.Contains(got, believedImages) != want || !strings.HasPrefix(got, kubeletConfig) {
+		files, err := settings(t.Context(), Spec{Name: "demo-cp-1", Artifacts: artifacts.Set{Kubernetes: kubernetes, Machine: programs}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"]
+		if strings.Contains(got, believedImages) != want || !strings.HasPrefix(got, kubeletConfig) || !strings.HasSuffix(got, "providerID: local://demo-cp-1\n") {
 			t.Errorf("%s: %s", kubernetes, got)
 		}
 	}

@@ -164,14 +164,6 @@ func TestTaskProcesses(t *testing.T) {
 	}
 }
 
-func TestIsVersion(t *testing.T) {
-	for said, want := range map[string]bool{"v1.36.3": true, "v1.36.3-eks-1": true, "v1.36.3+k3s1": true, "v1.36.30": false, "v1.36.2": false, "": false} {
-		if isVersion(said, "v1.36.3") != want {
-			t.Errorf("%s: %t", said, !want)
-		}
-	}
-}
-
 // TestFinishArgs: the cluster's own objects are changed with the first node only, and no command touches manifests.
 func TestFinishArgs(t *testing.T) {
 	for want, w := range map[string]steps.Wanted{

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/version"
 )
 
 // ownAPI is the node's own API server, or, on a worker, the cluster's.
@@ -34,21 +34,16 @@ func (n *node) ownAPI() (*api, error) {
 	return openAPI(adminConfig, server)
 }
 
-// isVersion reports whether a component says a version; builds of others add a suffix.
-func isVersion(said, version string) bool {
-	return said == version || strings.HasPrefix(said, version+"-") || strings.HasPrefix(said, version+"+")
-}
-
 // apiVersion returns an error unless the API server is of the version.
-func apiVersion(ctx context.Context, a *api, version string) error {
+func apiVersion(ctx context.Context, a *api, wanted string) error {
 	var said struct {
 		GitVersion string `json:"gitVersion"`
 	}
 	if err := a.get(ctx, "/version", &said); err != nil {
 		return err
 	}
-	if !isVersion(said.GitVersion, version) {
-		return fmt.Errorf("the API server is of version %s, want %s", said.GitVersion, version)
+	if !version.IsBuildOf(said.GitVersion, wanted) {
+		return fmt.Errorf("the API server is of version %s, want %s", said.GitVersion, wanted)
 	}
 	return nil
 }
@@ -57,13 +52,13 @@ func apiVersion(ctx context.Context, a *api, version string) error {
 const clockError = 2 * time.Second
 
 // nodeReady returns an error unless the Node is ready, by a word of its kubelet that is not older than since. A version, if one is given, is the kubelet's.
-func nodeReady(ctx context.Context, a *api, name, version string, since time.Time) error {
+func nodeReady(ctx context.Context, a *api, name, wanted string, since time.Time) error {
 	var n corev1.Node
 	if err := a.get(ctx, "/api/v1/nodes/"+name, &n); err != nil {
 		return err
 	}
-	if said := n.Status.NodeInfo.KubeletVersion; version != "" && !isVersion(said, version) {
-		return fmt.Errorf("the kubelet of Node %s is of version %s, want %s", name, said, version)
+	if said := n.Status.NodeInfo.KubeletVersion; wanted != "" && !version.IsBuildOf(said, wanted) {
+		return fmt.Errorf("the kubelet of Node %s is of version %s, want %s", name, said, wanted)
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type != corev1.NodeReady {

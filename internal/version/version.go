@@ -69,6 +69,11 @@ func (v Version) VerifiesPulls() bool {
 	return CompareMinor(v, Version{Major: 1, Minor: 35}) >= 0
 }
 
+// IsBuildOf reports whether what a component says of itself is a version, or somebody's build of it, which has a suffix: v1.36.3-eks-1, v1.36.3+k3s1.
+func IsBuildOf(said, version string) bool {
+	return said == version || strings.HasPrefix(said, version+"-") || strings.HasPrefix(said, version+"+")
+}
+
 // comparePre orders what follows the hyphen: a release comes after all that
 // lead to it, numbers are compared as numbers and come before words.
 func comparePre(a, b string) int {

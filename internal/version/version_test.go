@@ -64,6 +64,14 @@ func TestVerifiesPulls(t *testing.T) {
 	}
 }
 
+func TestIsBuildOf(t *testing.T) {
+	for said, want := range map[string]bool{"v1.36.3": true, "v1.36.3-eks-1": true, "v1.36.3+k3s1": true, "v1.36.30": false, "v1.36.2": false, "": false} {
+		if IsBuildOf(said, "v1.36.3") != want {
+			t.Errorf("%s: %t", said, !want)
+		}
+	}
+}
+
 func must(t *testing.T, text string) Version {
 	t.Helper()
 	v, err := Parse(text)

@@ -178,7 +178,7 @@ func TestRecordedAndLost(t *testing.T) {
 		}
 		w.turns(4)
 	}
-	for kubelet, want := range map[string]string{newer: newer, older: older} {
+	for kubelet, want := range map[string]string{newer: newer, newer + "+k3s1": newer, older: older} {
 		loses(kubelet)
 		m := &clusterv1.Machine{}
 		if w.get(m, "w1"); m.Spec.Version != want {

@@ -23,6 +23,7 @@ import (
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/updates"
 	"github.com/quorate/quorate/internal/upgradepod"
 	"github.com/quorate/quorate/internal/version"
 	"github.com/quorate/quorate/internal/workerplan"
@@ -93,7 +94,7 @@ func (s *scope) openUpgrades(nodes []upgradev1.NodeUpgrade) map[string]*upgradev
 	slices.SortFunc(nodes, func(a, b upgradev1.NodeUpgrade) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for i := range nodes {
 		u := &nodes[i]
-		recorded := u.Annotations[upgradev1.RecordedAnnotation] != "" && !s.isUnsaid(u)
+		recorded := updates.IsRecorded(u) && !s.isUnsaid(u)
 		if !recorded && u.DeletionTimestamp.IsZero() && !isOfMachine(u) {
 			open[u.Spec.Machine.Name] = u
 		}
@@ -104,9 +105,9 @@ func (s *scope) openUpgrades(nodes []upgradev1.NodeUpgrade) map[string]*upgradev
 // isUnsaid reports whether a Machine does not say what was recorded in it, although that is what is wanted and what its node runs. Cluster API's MachineSet controller
 // writes all of a Machine, its version too, as its cache shows it: what was recorded a moment before is lost.
 func (s *scope) isUnsaid(u *upgradev1.NodeUpgrade) bool {
-	m, version := s.machine(u.Spec.Machine.Name), u.Spec.KubernetesVersion
-	return m != nil && m.Spec.Version != version && version == s.deployment.Spec.Template.Spec.Version &&
-		m.Status.NodeInfo != nil && m.Status.NodeInfo.KubeletVersion == version && upgradepod.StateOf(u) == upgradepod.Complete
+	m, wanted := s.machine(u.Spec.Machine.Name), u.Spec.KubernetesVersion
+	return m != nil && m.Spec.Version != wanted && wanted == s.deployment.Spec.Template.Spec.Version &&
+		m.Status.NodeInfo != nil && version.IsBuildOf(m.Status.NodeInfo.KubeletVersion, wanted) && upgradepod.StateOf(u) == upgradepod.Complete
 }
 
 // isOfMachine reports whether a NodeUpgrade belongs to its Machine: Quorate's Runtime Extension made it for Cluster API's controllers, which follow it
