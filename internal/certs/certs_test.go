@@ -292,3 +292,42 @@ func anotherUID(uid string) *clusterv1.Cluster {
 	cluster.UID = types.UID(uid)
 	return cluster
 }
+
+// TestBasis: what the secrets are judged by is another where that changes what Read says, and not where it does not.
+func TestBasis(t *testing.T) {
+	type inputs struct {
+		cluster *clusterv1.Cluster
+		config  *bootstrapv1.ClusterConfiguration
+		owner   metav1.OwnerReference
+		files   []bootstrapv1.File
+	}
+	file := bootstrapv1.File{Path: "/etc/kubernetes/pki/apiserver.crt", Content: "a"}
+	cases := []struct {
+		name    string
+		files   []bootstrapv1.File
+		change  func(*inputs)
+		another bool
+	}{
+		{name: "nothing", change: func(*inputs) {}},
+		{name: "generations", change: func(i *inputs) { i.cluster.Generation++ }},
+		{name: "the endpoint, and no file", change: func(i *inputs) { i.cluster.Spec.ControlPlaneEndpoint.Host = "other" }},
+		{name: "the endpoint that a file's certificate must name", files: []bootstrapv1.File{file}, change: func(i *inputs) { i.cluster.Spec.ControlPlaneEndpoint.Host = "other" }, another: true},
+		{name: "a file's content", files: []bootstrapv1.File{file}, change: func(i *inputs) { i.files[0].Content = "b" }, another: true},
+		{name: "another file", change: func(i *inputs) { i.files = append(i.files, file) }, another: true},
+		{name: "etcd is external", change: func(i *inputs) { i.config.Etcd.External.Endpoints = []string{"https://e:2379"} }, another: true},
+		{name: "the folder of certificates", change: func(i *inputs) { i.config.CertificatesDir = "/etc/pki" }, another: true},
+		{name: "the Cluster was moved or restored", change: func(i *inputs) { i.cluster.UID = "other" }, another: true},
+		{name: "the owner was", change: func(i *inputs) { i.owner.UID = "other" }, another: true},
+		{name: "the Cluster has another control plane", change: func(i *inputs) { i.cluster.Spec.ControlPlaneRef.Name = "other" }, another: true},
+	}
+	for _, c := range cases {
+		of := func(change func(*inputs)) string {
+			i := inputs{cluster: &clusterv1.Cluster{}, config: &bootstrapv1.ClusterConfiguration{}, files: slices.Clone(c.files)}
+			change(&i)
+			return Basis(i.cluster, i.config, i.owner, i.files...)
+		}
+		if another := of(c.change) != of(func(*inputs) {}); another != c.another {
+			t.Errorf("%s: another basis: %t, want %t", c.name, another, c.another)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package certs
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -73,6 +76,24 @@ func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, conf
 	}
 	s.Broken = brokenOf(given)
 	return s, nil
+}
+
+// Basis identifies what Read judges by, beside the secrets themselves: while it is the same, so is what Read says of the same secrets.
+func Basis(cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference, files ...bootstrapv1.File) string {
+	basis := struct {
+		Cluster       types.UID
+		ControlPlane  clusterv1.ContractVersionedObjectReference
+		Owner         metav1.OwnerReference
+		Configuration *bootstrapv1.ClusterConfiguration
+		Files         []bootstrapv1.File
+		Names         []string
+	}{Cluster: cluster.UID, ControlPlane: cluster.Spec.ControlPlaneRef, Owner: owner, Configuration: config, Files: files}
+	if len(files) > 0 { // the certificates of API servers are nowhere else
+		basis.Names = apiServerNames(cluster, config)
+	}
+	digest := sha256.New()
+	_ = json.NewEncoder(digest).Encode(basis) // of such types it does not fail
+	return string(digest.Sum(nil))
 }
 
 // brokenOf says what is wrong with what was given; empty: nothing is.

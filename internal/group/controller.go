@@ -173,7 +173,7 @@ func (c *Controller) reportUnmanaged(ctx context.Context, object Object, reason,
 	if *told == before {
 		return nil
 	}
-	Announce(ctx, c.Recorder, object, before, d, nil)
+	Announce(ctx, c.Recorder, object, before, d, false, nil)
 	if err := c.Client.Status().Patch(ctx, after, client.MergeFrom(object)); err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
@@ -228,7 +228,7 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 		// Decided on facts that are no longer true, or too early: nothing was done, and nothing is told.
 		return ctrl.Result{RequeueAfter: SoonAfterConflict}, nil
 	case d.Step.Verb == plan.Finish && failure == nil:
-		Announce(ctx, c.Recorder, t.Object, told, d, nil)
+		Announce(ctx, c.Recorder, t.Object, told, d, false, nil)
 		return ctrl.Result{}, nil
 	}
 	err := t.report(ctx, d, failure)

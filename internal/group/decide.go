@@ -77,8 +77,8 @@ func Cut(text string, most int) string {
 }
 
 // Announce tells of a decision once, when it is new, and of a failure when it is another one, by a log line and an
-// event on the group's object. told is what the status said before.
-func Announce(ctx context.Context, recorder events.EventRecorder, on client.Object, told controlplanev1.PlanStatus, d plan.Decision, failure error) {
+// event on the group's object. told is what the status said before. expected: the event of a step that was just done told of the decision; it gets none.
+func Announce(ctx context.Context, recorder events.EventRecorder, on client.Object, told controlplanev1.PlanStatus, d plan.Decision, expected bool, failure error) {
 	is := PlanStatus(d, failure)
 	if told.Step != is.Step || told.Rule != is.Rule || told.Reason != is.Reason {
 		ctrl.LoggerFrom(ctx).Info("Decided", "step", is.Step, "rule", d.Rule, "reason", d.Reason, "message", d.Message)
@@ -86,7 +86,9 @@ func Announce(ctx context.Context, recorder events.EventRecorder, on client.Obje
 		if d.Reason == CheckFailed {
 			kind = corev1.EventTypeWarning
 		}
-		recorder.Eventf(on, nil, kind, d.Reason, string(d.Step.Verb), "%s", Cut(is.Step+": "+d.Message, longestNote))
+		if !expected {
+			recorder.Eventf(on, nil, kind, d.Reason, string(d.Step.Verb), "%s", Cut(is.Step+": "+d.Message, longestNote))
+		}
 	}
 	if failure != nil && told.Message != is.Message {
 		recorder.Eventf(on, nil, corev1.EventTypeWarning, "StepFailed", string(d.Step.Verb), "%s", Cut(is.Step+": "+failure.Error(), longestNote))

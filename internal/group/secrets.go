@@ -24,7 +24,7 @@ type Secrets struct {
 	// plane should control and does not.
 	keyless, disowned []string
 	kubeconfig        certs.Kubeconfig
-	// Read is when, and of says for which objects, at which generation.
+	// Read is when, and of says for which owner, Cluster and configuration.
 	Read time.Time
 	of   string
 }
@@ -48,7 +48,7 @@ func (t *Turn) hadAny() bool { return t.Facts.Group.Initialized || len(t.Machine
 // copies to the machines, and of the kubeconfig.
 func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	found := &t.Memory.Secrets
-	from := fmt.Sprintf("%s %d %s %d", t.Object.GetUID(), t.Object.GetGeneration(), t.Cluster.UID, t.Cluster.Generation)
+	from := certs.Basis(t.Cluster, &config.ClusterConfiguration, t.ControllerRef(), config.Files...)
 	if !found.fresh(t, from) {
 		*found = Secrets{of: from, Read: t.Facts.Now}
 		if err := found.look(ctx, t, config); err != nil {

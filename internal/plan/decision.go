@@ -142,3 +142,6 @@ func (s Step) String() string {
 func (d Decision) String() string {
 	return d.Step.String() + " (" + d.Reason + ": " + d.Message + ")"
 }
+
+// Settles reports whether a decision only waits for the end of what is under way.
+func (d Decision) Settles() bool { return d.Step.Verb == Wait && d.Rule == settleRule }

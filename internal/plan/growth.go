@@ -301,6 +301,9 @@ func (s *state) inDomain(domain string) int {
 	return len(s.those(func(m *machine) bool { return m.Domain == domain }))
 }
 
+// settleRule names the rule by which whatever is under way ends before something else begins.
+const settleRule = "settle"
+
 // settle waits for whatever is under way.
 func settle(s *state) opinion {
 	if going := s.leavingBeforeRollout(); len(going) > 0 {

@@ -207,7 +207,7 @@ var rules = []rule{
 		decide: grow,
 	},
 	{
-		name: "settle",
+		name: settleRule,
 		says: "Whatever is under way ends before something else begins.",
 		gives: []Reason{
 			{"MachineDeleting", Wait, "a machine is being deleted"},

@@ -482,3 +482,28 @@ func TestNewMachineApplied(t *testing.T) {
 		t.Errorf("the first conditions of a machine are written as %v", kinds)
 	}
 }
+
+// TestWaitForOwnStep: the wait for what a step began is told by the status, and by no event: that of the step says it. Waits for what others do, and what holds a
+// step up, have events of their own.
+func TestWaitForOwnStep(t *testing.T) {
+	w := grown(t, 1)
+	w.heard()
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = ptr.To[int32](3) })
+	if told := w.settle(); told.Reason != "Joining" {
+		t.Fatalf("told is %+v", told)
+	}
+	heard := strings.Join(w.heard(), "\n")
+	if !strings.Contains(heard, "Create demo-cp-2") || strings.Contains(heard, "Joining") {
+		t.Errorf("a machine is made: heard\n%s", heard)
+	}
+
+	w = grown(t, 3)
+	w.heard()
+	if err := w.client.Delete(context.Background(), w.machine("demo-cp-2")); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if heard := strings.Join(w.heard(), "\n"); !strings.Contains(heard, "MachineDeleting") {
+		t.Errorf("a person deletes a machine: heard\n%s", heard)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -388,6 +389,27 @@ func TestOwnSecretsAreNotReadAgain(t *testing.T) {
 		w.settle()
 		if !maps.Equal(asked, want) {
 			t.Errorf("%q is somebody else's: asked for %v, want %v", other, asked, want)
+		}
+		// None of this says anything of secrets; what does has them looked at.
+		cluster := testCluster()
+		if err := w.client.Get(context.Background(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Spec.ControlPlaneEndpoint.Host, cluster.Generation = "10.0.0.9", cluster.Generation+1
+		if err := w.client.Update(context.Background(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = ptr.To[int32](3) })
+		w.settle()
+		if !maps.Equal(asked, want) {
+			t.Errorf("%q: after changes of other things: asked for %v, want %v", other, asked, want)
+		}
+		w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.CertificateValidityPeriodDays = 42
+		})
+		w.turn()
+		if asked["demo-sa"] != want["demo-sa"]+1 {
+			t.Errorf("%q: after another configuration: asked for %v", other, asked)
 		}
 		for _, name := range ownSecrets {
 			w.secret(name)

@@ -91,6 +91,7 @@ func TestE2E(t *testing.T) {
 	before := lookAtHost(t)
 	env := newEnvironment(t)
 	t.Cleanup(func() { env.quorate(t, "down", "--yes") })
+	env.endWhenInterrupted()
 	for _, l := range lives {
 		if !t.Run(l.name, func(t *testing.T) { l.run(t, env) }) {
 			env.tellWhy(t)

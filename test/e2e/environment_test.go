@@ -11,9 +11,11 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,6 +63,24 @@ func newEnvironment(t *testing.T) *environment {
 		}
 	})
 	return &environment{state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), freeNetwork(t)), binary: binary}
+}
+
+// endWhenInterrupted takes the environment down when the run is interrupted, which ends it: Go runs no clean-up then, and the machines would stay.
+func (e *environment) endWhenInterrupted() {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-interrupted
+		fmt.Fprintf(os.Stderr, "%s: %s is taken down\n", s, e.state)
+		if out, err := e.try("down", "--yes"); err != nil {
+			fmt.Fprintf(os.Stderr, "%s%v\n", out, err)
+			os.Exit(1)
+		}
+		if err := os.RemoveAll(e.state); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(130)
+	}()
 }
 
 // freeNetwork is the first of some ranges that nothing on this host uses. Environments that run at the same time must not
