@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/updates"
 )
 
 const older, newer = "v1.35.4", "v1.36.3"
@@ -169,27 +170,52 @@ func TestRecordedAndLost(t *testing.T) {
 	w.turns(3)
 	w.ends(w.upgrades()[0], true)
 	w.turns(4)
-	loses := func(kubelet string) {
-		m := &clusterv1.Machine{}
-		w.get(m, "w1")
-		m.Spec.Version, m.Status.NodeInfo = older, &corev1.NodeSystemInfo{KubeletVersion: kubelet}
-		if err := w.client.Update(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+	for _, kubelet := range []string{newer, newer + "+k3s1", newer} {
+		w.forgets("w1", kubelet)
 		w.turns(4)
-	}
-	for kubelet, want := range map[string]string{newer: newer, newer + "+k3s1": newer, older: older} {
-		loses(kubelet)
 		m := &clusterv1.Machine{}
-		if w.get(m, "w1"); m.Spec.Version != want {
+		if w.get(m, "w1"); m.Spec.Version != newer {
 			t.Errorf("the node runs %s, and the Machine says %s", kubelet, m.Spec.Version)
 		}
 	}
-	loses(newer)
 	w.ends(w.upgrades()[1], true)
 	w.turns(6)
 	if u := w.told(); len(w.upgrades()) != 2 || *u.Status.Upgraded != 2 || !*u.Status.Ready {
 		t.Errorf("%d upgrades; told is %+v", len(w.upgrades()), u.Status)
+	}
+}
+
+// forgets has a Machine say the older version again, and what its node runs.
+func (w *world) forgets(name, kubelet string) {
+	w.t.Helper()
+	m := &clusterv1.Machine{}
+	w.get(m, name)
+	m.Spec.Version, m.Status.NodeInfo = older, &corev1.NodeSystemInfo{KubeletVersion: kubelet}
+	if err := w.client.Update(w.t.Context(), m); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestUpgradedAnew: a worker whose upgrade was recorded and that is older again, as where its disk was put back, is upgraded anew.
+func TestUpgradedAnew(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
+	w.turns(3)
+	for i := range 2 {
+		w.ends(w.upgrades()[i], true)
+		w.turns(4)
+	}
+	before := w.upgrades()
+	w.forgets("w1", older)
+	w.turns(4)
+	after := w.upgrades()
+	if len(after) != 2 || after[0].Name != before[0].Name || updates.IsRecorded(&after[0]) || ptr.Deref(after[0].Status.Completed, false) || !updates.IsRecorded(&after[1]) {
+		t.Fatalf("there are %+v", after)
+	}
+	w.ends(after[0], true)
+	w.turns(6)
+	m := &clusterv1.Machine{}
+	if w.get(m, "w1"); m.Spec.Version != newer || !*w.told().Status.Ready {
+		t.Errorf("the Machine says %s; told is %+v", m.Spec.Version, w.told().Status)
 	}
 }
 

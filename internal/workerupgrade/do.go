@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -18,6 +20,7 @@ import (
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/updates"
 	"github.com/quorate/quorate/internal/workerplan"
 )
 
@@ -60,10 +63,30 @@ func (c *Controller) update(ctx context.Context, s *scope, name string) error {
 			Machine: upgradev1.MachineReference{Name: name}, KubernetesVersion: s.deployment.Spec.Template.Spec.Version, NodeType: upgradev1.Worker,
 		},
 	}
-	if err := c.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := c.Client.Create(ctx, u)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return c.makeRoom(ctx, u)
+	case err != nil:
 		return fmt.Errorf("creating NodeUpgrade %s: %w", u.Name, err)
 	}
 	return nil
+}
+
+// makeRoom deletes an upgrade that was recorded, in whose place another is to be made: since then the node became older again, as where its disk was put back.
+// One that was not recorded is the wanted one. The other is made when this is gone: until then it is a conflict.
+func (c *Controller) makeRoom(ctx context.Context, wanted *upgradev1.NodeUpgrade) error {
+	there := &upgradev1.NodeUpgrade{}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
+		return fmt.Errorf("reading NodeUpgrade %s: %w", wanted.Name, err)
+	}
+	if !updates.IsRecorded(there) {
+		return nil
+	}
+	if err := c.delete(ctx, there); err != nil {
+		return err
+	}
+	return apierrors.NewConflict(schema.GroupResource{Group: upgradev1.GroupVersion.Group, Resource: "nodeupgrades"}, there.Name, errors.New("an earlier upgrade to the same goes first"))
 }
 
 // labels are those of all that is made for the MachineDeployment: with the cluster's name it moves with the cluster.
