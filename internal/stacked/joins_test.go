@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/group"
@@ -114,6 +116,36 @@ func TestRemovalIsNotedFirst(t *testing.T) {
 	w.use(w.client)
 	if got := w.scene().Facts.Machines[1].CannotJoin; got != "its etcd member 2 was removed" {
 		t.Errorf("its member is gone, and it cannot join because %q", got)
+	}
+}
+
+// TestRemovalOfAMachineThatChanges: what others write on a Machine that goes meanwhile holds up no removal of its member.
+func TestRemovalOfAMachineThatChanges(t *testing.T) {
+	w := grown(t, 3)
+	if err := w.client.Delete(context.Background(), w.machine("demo-cp-2")); err != nil {
+		t.Fatal(err)
+	}
+	w.terminate("demo-cp-2")
+	w.forgetEtcd()
+	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		if o.GetName() == "demo-cp-2" {
+			m := &clusterv1.Machine{}
+			if err := w.client.Get(ctx, client.ObjectKeyFromObject(o), m); err != nil {
+				t.Error(err)
+			}
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, "theirs", m.ResourceVersion)
+			if err := w.client.Update(ctx, m); err != nil {
+				t.Error(err)
+			}
+		}
+		return c.Patch(ctx, o, patch, opts...)
+	}})
+	for range 2 {
+		w.turn()
+	}
+	m := w.machine("demo-cp-2")
+	if len(w.members) != 2 || m.Annotations[controlplanev1.MemberRemovedAnnotation] != "2" || m.Annotations["theirs"] == "" {
+		t.Errorf("members are %v, the Machine has %v; %+v", w.members, m.Annotations, w.kcp().Status.Plan)
 	}
 }
 
