@@ -408,7 +408,7 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%s is being deleted already", gone.Name)
 	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
-	case whole < o.Want.Replicas-1+o.Policy.Surge && gone.isOutdated() && mayReplace(o, gone) && !gone.isMarked() && isWhole(o, gone):
+	case whole < o.Want.Replicas-1+o.Policy.Surge && gone.isOutdated() && mayReplace(o, gone) && !gone.isMarked() && (isWhole(o, gone) || mayBeWhole(o, gone) && hasUnfit(o)):
 		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Policy.Surge)
 	case o.Etcd.Operated() && 2*whole <= len(o.Machines):
 		return fmt.Errorf("%d of %d machines would be left with all components: more than half must be, their operator keeps a quorum on them", whole, len(o.Machines))
@@ -416,6 +416,19 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
 	}
 	return nil
+}
+
+// mayBeWhole: a machine that came up may have all its components again in a moment, as its voter is well.
+func mayBeWhole(o Observed, m Machine) bool { return m.isUp() && m.Failed == "" && votesWell(o, m) }
+
+// hasUnfit: one of the machines that take the place of others does not have all its components.
+func hasUnfit(o Observed) bool {
+	for _, m := range o.Machines {
+		if !m.Deleting && !(m.isOutdated() && mayReplace(o, m)) && !isWhole(o, m) {
+			return true
+		}
+	}
+	return false
 }
 
 // without counts, of the other machines, those that stay, how many of these have all their components, and those that
@@ -494,6 +507,11 @@ func isWhole(o Observed, m Machine) bool {
 	if len(m.Components) == 0 {
 		return false
 	}
+	return votesWell(o, m)
+}
+
+// votesWell: the voter on a machine is proven healthy, or there should be none.
+func votesWell(o Observed, m Machine) bool {
 	if !o.Etcd.Ours() {
 		return true
 	}

@@ -97,7 +97,7 @@ func rollOut(s *state) opinion {
 	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
 	goes := s.leastNeeded(s.allowed(old))
-	if s.Policy.Surge == 0 && goes.broken() {
+	if s.Policy.Surge == 0 && goes.broken() && !s.standsBy(goes, s.least()) {
 		return s.asReplacement(s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.why))
 	}
 	if v := s.mayJoin(); v.decided {

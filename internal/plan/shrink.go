@@ -20,14 +20,15 @@ func scaleDown(s *state) opinion {
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
 	// One that serves must not hold up one that is replaced anyway and serves nobody.
-	if dead := s.those(func(m *machine) bool { return m.isOutdated() && m.standing != complete }); s.standsBy(m) && len(dead) > 0 {
+	least := s.Want.Replicas
+	if dead := s.those(func(m *machine) bool { return m.isOutdated() && m.standing != complete && !s.standsBy(m, least) }); s.standsBy(m, least) && len(dead) > 0 {
 		m = s.leastNeeded(dead)
 	}
 	if ill := s.waitedFor(); !s.isReplaced(m) && len(ill) > 0 {
 		return wait("MachineBroken", "%s, %d wanted; machines go when all are healthy: %s", count(have, "machine"), s.Want.Replicas, troubles(ill))
 	}
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
-	if s.standsBy(m) {
+	if s.standsBy(m, least) {
 		return wait("RolloutStopped", "%s, and without it %d would be left that are fit: %s", why, s.fitWithout(m), s.unfit())
 	}
 	v := s.takeAway(m, "ScalingDown", why)
@@ -45,9 +46,15 @@ func (s *state) waitedFor() []*machine {
 	return s.those(func(m *machine) bool { return m.standing == unhealthy && !s.isReplaced(m) && !m.DeletePreferred })
 }
 
-// standsBy: a machine serves until enough of those that replace others do.
-func (s *state) standsBy(m *machine) bool {
-	return !m.broken() && len(s.outdated()) > 0 && s.fitWithout(m) < s.Want.Replicas
+// standsBy: a machine serves until so many are fit without it. One that is broken does too, where it may be whole again in a moment and what
+// replaces others is not fit itself.
+func (s *state) standsBy(m *machine, least int) bool {
+	return len(s.outdated()) > 0 && s.fitWithout(m) < least && (!m.broken() || s.mayRecover(m) && s.stopped())
+}
+
+// mayRecover: a machine that was whole is not, and its voter, where it should have one, is not proven dead: an API server that starts again is no more than that.
+func (s *state) mayRecover(m *machine) bool {
+	return m.standing == unhealthy && (!s.Etcd.Ours() || s.mayAnswer(m)) && (m.member == nil || m.member.isSound())
 }
 
 // fitWithout counts the fit machines but one.
