@@ -102,10 +102,10 @@ func startController(t *testing.T, w *world, cfg *rest.Config) *atomic.Int64 {
 		t.Fatal(err)
 	}
 	w.changed = make(chan event.GenericEvent, 100)
-	r := &group.Controller{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workload: w, Quorums: w, Kubeadm: w, Kind: New()}
+	w.r = &group.Controller{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workload: w, Quorums: w, Kubeadm: w, Kind: New()}
 	ctx, stop := context.WithCancel(context.Background())
 	// Each test has a manager of its own.
-	if err := r.SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: new(true)}); err != nil {
+	if err := w.r.SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: new(true)}); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
