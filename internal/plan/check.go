@@ -408,7 +408,7 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%s is being deleted already", gone.Name)
 	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
-	case whole < o.Want.Replicas-1+o.Policy.Surge && gone.isOutdated() && mayReplace(o, gone) && !gone.isMarked() && (isWhole(o, gone) || mayBeWhole(o, gone) && hasUnfit(o)):
+	case whole < o.Want.Replicas-1+o.Policy.Surge && isOld(o, gone) && !gone.isMarked() && isMissed(o, gone):
 		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Policy.Surge)
 	case o.Etcd.Operated() && 2*whole <= len(o.Machines):
 		return fmt.Errorf("%d of %d machines would be left with all components: more than half must be, their operator keeps a quorum on them", whole, len(o.Machines))
@@ -418,13 +418,18 @@ func checkEnough(o Observed, gone Machine) error {
 	return nil
 }
 
-// mayBeWhole: a machine that came up may have all its components again in a moment, as its voter is well.
-func mayBeWhole(o Observed, m Machine) bool { return m.isUp() && m.Failed == "" && votesWell(o, m) }
+// isOld: a machine is outdated, and another may take its place.
+func isOld(o Observed, m Machine) bool { return m.isOutdated() && mayReplace(o, m) }
+
+// isMissed: a machine is whole, or may be so again in a moment, as its voter is well, and what takes the place of others is not whole itself.
+func isMissed(o Observed, m Machine) bool {
+	return isWhole(o, m) || m.isUp() && m.Failed == "" && votesWell(o, m) && hasUnfit(o)
+}
 
 // hasUnfit: one of the machines that take the place of others does not have all its components.
 func hasUnfit(o Observed) bool {
 	for _, m := range o.Machines {
-		if !m.Deleting && !(m.isOutdated() && mayReplace(o, m)) && !isWhole(o, m) {
+		if !m.Deleting && !isOld(o, m) && !isWhole(o, m) {
 			return true
 		}
 	}

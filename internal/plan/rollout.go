@@ -97,7 +97,7 @@ func rollOut(s *state) opinion {
 	}
 	why := fmt.Sprintf("%s outdated", count(len(old), "machine"))
 	goes := s.leastNeeded(s.allowed(old))
-	if s.Policy.Surge == 0 && goes.broken() && !s.standsBy(goes, s.least()) {
+	if s.Policy.Surge == 0 && s.isGivenUp(goes) {
 		return s.asReplacement(s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+goes.why))
 	}
 	if v := s.mayJoin(); v.decided {
@@ -111,6 +111,9 @@ func rollOut(s *state) opinion {
 	}
 	return do(s.create(), "RollingOut", "%s; %s: %s", why, goes.Name, s.whyReplaced(goes))
 }
+
+// isGivenUp: a machine is broken, and nothing keeps it until others are fit.
+func (s *state) isGivenUp(m *machine) bool { return m.broken() && !s.standsBy(m, s.least()) }
 
 // outdated returns the machines that stay until others have taken their place.
 func (s *state) outdated() []*machine { return s.those(s.isReplaced) }
