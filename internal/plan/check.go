@@ -423,7 +423,7 @@ func isOld(o Observed, m Machine) bool { return m.isOutdated() && mayReplace(o, 
 
 // isMissed: a machine is whole, or may be so again in a moment, as its voter is well, and what takes the place of others is not whole itself.
 func isMissed(o Observed, m Machine) bool {
-	return isWhole(o, m) || m.isUp() && m.Failed == "" && votesWell(o, m) && hasUnfit(o)
+	return isWhole(o, m) || m.isUp() && votesWell(o, m) && hasUnfit(o)
 }
 
 // hasUnfit: one of the machines that take the place of others does not have all its components.

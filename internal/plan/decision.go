@@ -144,4 +144,4 @@ func (d Decision) String() string {
 }
 
 // Settles reports whether a decision only waits for the end of what is under way.
-func (d Decision) Settles() bool { return d.Step.Verb == Wait && d.Rule == settleRule }
+func (d Decision) Settles() bool { return d.Rule == settleRule }

@@ -21,7 +21,7 @@ func scaleDown(s *state) opinion {
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
 	// One that serves must not hold up one that is replaced anyway and serves nobody.
 	least := s.Want.Replicas
-	if dead := s.those(func(m *machine) bool { return m.isOutdated() && m.standing != complete && !s.standsBy(m, least) }); s.standsBy(m, least) && len(dead) > 0 {
+	if dead := s.those(func(m *machine) bool { return m.isOutdated() && !s.standsBy(m, least) }); s.standsBy(m, least) && len(dead) > 0 {
 		m = s.leastNeeded(dead)
 	}
 	if ill := s.waitedFor(); !s.isReplaced(m) && len(ill) > 0 {
@@ -52,9 +52,14 @@ func (s *state) standsBy(m *machine, least int) bool {
 	return len(s.outdated()) > 0 && s.fitWithout(m) < least && (!m.broken() || s.mayRecover(m) && s.stopped())
 }
 
-// mayRecover: a machine that was whole is not, and its voter, where it should have one, is not proven dead: an API server that starts again is no more than that.
+// mayRecover: the member of a machine that is broken, where it should have one, is well, or has not been silent for long: an API server that starts
+// again is no more than that.
 func (s *state) mayRecover(m *machine) bool {
-	return m.standing == unhealthy && (!s.Etcd.Ours() || s.mayAnswer(m)) && (m.member == nil || m.member.isSound())
+	if !s.Etcd.Ours() {
+		return true
+	}
+	e := m.member
+	return e != nil && (e.isSound() || s.Now.Before(e.Since.Add(silentVoterTimeout)))
 }
 
 // fitWithout counts the fit machines but one.

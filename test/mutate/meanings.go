@@ -248,7 +248,7 @@ var guards = []guard{
 	{says: "a rollout gives up a broken machine that may recover for another that is not fit",
 		both:  "the quorum is kept: what is lost is that another member may fail",
 		rules: []change{{"standsBy", `s.mayRecover(m) && s.stopped()`, `false`}},
-		check: []change{{"isMissed", `m.isUp() && m.Failed == "" && votesWell(o, m) && hasUnfit(o)`, `false`}}},
+		check: []change{{"isMissed", `m.isUp() && votesWell(o, m) && hasUnfit(o)`, `false`}}},
 	{says: "a marked voter that answers goes although others are missing",
 		rules: []change{{"cannotReplace", `s.serves(m) && s.staying() < s.Want.Replicas`, `false && (s.serves(m) && s.staying() < s.Want.Replicas)`}},
 		check: []change{{"checkEnough", `staying < o.Want.Replicas-1`, `false && (staying < o.Want.Replicas-1)`}}},
