@@ -43,7 +43,7 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 	}
 	after := t.Object.DeepCopyObject().(Object)
 	t.describe(after, d, failure)
-	Announce(ctx, t.Recorder, t.Object, *t.Kind.Status(t.Object).Plan, d, t.Memory.stepped && d.Settles(), failure)
+	Announce(ctx, t.Recorder, t.Object, *t.Kind.Status(t.Object).Plan, d, t.Memory.stepped && d.Rule == plan.SettleRule, failure)
 	t.Memory.stepped = d.Step.Acts() && failure == nil
 	t.metrics().Stands(t.Key(), t.stands(d, t.Kind.Status(after).CertificateEnd()))
 	t.followEpisodes(after, d)

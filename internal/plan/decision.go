@@ -142,6 +142,3 @@ func (s Step) String() string {
 func (d Decision) String() string {
 	return d.Step.String() + " (" + d.Reason + ": " + d.Message + ")"
 }
-
-// Settles reports whether a decision only waits for the end of what is under way.
-func (d Decision) Settles() bool { return d.Rule == settleRule }

@@ -31,12 +31,3 @@ func TestMakesKeys(t *testing.T) {
 		}
 	}
 }
-
-// TestSettles: what only waits for the end of what is under way is known by its rule.
-func TestSettles(t *testing.T) {
-	for rule, want := range map[string]bool{"settle": true, "grow": false} {
-		if d := (Decision{Step: Step{Verb: Wait}, Rule: rule}); d.Settles() != want {
-			t.Errorf("%s settles: %t, want %t", rule, d.Settles(), want)
-		}
-	}
-}

@@ -301,8 +301,8 @@ func (s *state) inDomain(domain string) int {
 	return len(s.those(func(m *machine) bool { return m.Domain == domain }))
 }
 
-// settleRule names the rule by which whatever is under way ends before something else begins.
-const settleRule = "settle"
+// SettleRule names the rule that only waits for the end of what is under way.
+const SettleRule = "settle"
 
 // settle waits for whatever is under way.
 func settle(s *state) opinion {

@@ -207,7 +207,7 @@ var rules = []rule{
 		decide: grow,
 	},
 	{
-		name: settleRule,
+		name: SettleRule,
 		says: "Whatever is under way ends before something else begins.",
 		gives: []Reason{
 			{"MachineDeleting", Wait, "a machine is being deleted"},
@@ -258,7 +258,7 @@ var rules = []rule{
 	},
 	{
 		name: "scale down",
-		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its voter is well, so that it may be whole again in a moment, and what replaces others is not fit itself. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
+		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its member is well, or has been silent for less than five minutes, so that it may be whole again in a moment, and what replaces others is not fit itself. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
 		gives: []Reason{
 			{"RolloutStopped", Wait, "too few would be left that are fit"},
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
