@@ -238,8 +238,8 @@ func (t *Turn) leaveNone(ctx context.Context) error {
 }
 
 // noteRemoval notes on the Machine which of its members is about to be removed. It is done first:
-// a process that dies after the removal would leave no trace of it. The note rests on nothing else of the Machine, which Cluster API's own
-// controller writes again and again while it goes: a change meanwhile is none of a fact that the removal was decided on.
+// a process that dies after the removal would leave no trace of it. One that goes does so whatever Cluster API writes on it meanwhile, again and
+// again; of one that stays, a change may be that it has come up.
 func (t *Turn) noteRemoval(ctx context.Context, step plan.Step) error {
 	before := t.Machine(step.Machine)
 	if before == nil || before.Annotations[controlplanev1.MemberRemovedAnnotation] == step.Member {
@@ -247,7 +247,11 @@ func (t *Turn) noteRemoval(ctx context.Context, step plan.Step) error {
 	}
 	after := before.DeepCopy()
 	metav1.SetMetaDataAnnotation(&after.ObjectMeta, controlplanev1.MemberRemovedAnnotation, step.Member)
-	if err := t.Client.Patch(ctx, after, client.MergeFrom(before.Machine)); err != nil {
+	patch := client.MergeFrom(before.Machine)
+	if before.DeletionTimestamp.IsZero() {
+		patch = client.MergeFromWithOptions(before.Machine, client.MergeFromWithOptimisticLock{})
+	}
+	if err := t.Client.Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("noting the removal of member %s on Machine %s: %w", step.Member, before.Name, err)
 	}
 	t.Replace(after)

@@ -229,7 +229,7 @@ func checkNumber(o Observed) error {
 		if !m.Deleting {
 			staying++
 		}
-		if m.isOutdated() && mayReplace(o, m) {
+		if isOld(o, m) {
 			surge = o.Policy.Surge
 		}
 	}

@@ -19,8 +19,8 @@ func scaleDown(s *state) opinion {
 		return wait("MachineUnknown", "%s", troubles(unsure))
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
-	// One that serves must not hold up one that is replaced anyway and serves nobody.
 	least := s.Want.Replicas
+	// One that serves must not hold up one that is replaced anyway and serves nobody.
 	if dead := s.those(func(m *machine) bool { return m.isOutdated() && !s.standsBy(m, least) }); s.standsBy(m, least) && len(dead) > 0 {
 		m = s.leastNeeded(dead)
 	}

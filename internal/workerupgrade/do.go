@@ -80,7 +80,7 @@ func (c *Controller) makeRoom(ctx context.Context, wanted *upgradev1.NodeUpgrade
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
 		return fmt.Errorf("reading NodeUpgrade %s: %w", wanted.Name, err)
 	}
-	if !updates.IsRecorded(there) {
+	if !updates.IsRecorded(there) && there.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	if err := c.delete(ctx, there); err != nil {
