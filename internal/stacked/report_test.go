@@ -499,11 +499,12 @@ func TestWaitForOwnStep(t *testing.T) {
 
 	w = grown(t, 3)
 	w.heard()
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = ptr.To[int32](1) })
 	if err := w.client.Delete(context.Background(), w.machine("demo-cp-2")); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
-	if heard := strings.Join(w.heard(), "\n"); !strings.Contains(heard, "MachineDeleting") {
-		t.Errorf("a person deletes a machine: heard\n%s", heard)
+	told := w.settle()
+	if heard := strings.Join(w.heard(), "\n"); told.Rule != plan.SettleRule || !strings.Contains(heard, "MachineDeleting Wait") {
+		t.Errorf("a person deletes a machine: told is %+v, heard\n%s", told, heard)
 	}
 }

@@ -219,6 +219,30 @@ func TestUpgradedAnew(t *testing.T) {
 	}
 }
 
+// TestBegunOnce: an upgrade of the wanted name that is there is the one that was to be made, unless it goes: then another is made when it is gone.
+func TestBegunOnce(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
+	w.turns(3)
+	u := w.upgrades()[0]
+	s := &scope{deployment: &clusterv1.MachineDeployment{}, cluster: &clusterv1.Cluster{}}
+	w.get(s.deployment, "demo-workers")
+	current := w.told()
+	s.current = &current
+	if err := w.c.update(t.Context(), s, "w1"); err != nil {
+		t.Errorf("repeated: %v", err)
+	}
+	u.Finalizers = []string{"theirs"}
+	if err := w.client.Update(t.Context(), &u); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(t.Context(), &u); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.c.update(t.Context(), s, "w1"); !apierrors.IsConflict(err) {
+		t.Errorf("while it goes: %v", err)
+	}
+}
+
 // TestFailed: a node that was put back stops the others, and is told; another wanted version forgets it.
 func TestFailed(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only"})
