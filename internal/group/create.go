@@ -50,6 +50,7 @@ func (t *Turn) create(ctx context.Context, step plan.Step) error {
 	}
 	t.Memory.begun = ""
 	t.Memory.Writes.Expect(Write{Machine: step.Machine})
+	t.noteStep(step.Machine)
 	if _, replaces := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; replaces {
 		return t.Annotate(ctx, map[string]string{upstream.RemediationInProgressAnnotation: ""})
 	}

@@ -88,6 +88,7 @@ func (t *Turn) remove(ctx context.Context, step plan.Step) error {
 		return fmt.Errorf("deleting Machine %s: %w", name, err)
 	}
 	t.Memory.Writes.Expect(Write{Machine: name, UID: target.UID, Deleted: true})
+	t.noteStep(name)
 	return nil
 }
 
@@ -123,6 +124,7 @@ func (t *Turn) release(ctx context.Context, name string) error {
 		return fmt.Errorf("releasing Machine %s: %w", name, err)
 	}
 	t.Memory.Writes.Expect(Write{Machine: name, UID: target.UID, Released: true})
+	t.noteStep(name)
 	return nil
 }
 

@@ -6,19 +6,28 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // RetellTime is how long conditions that only say the same in other words may wait to be written: messages of machines that come up change every second, and
 // each write of ours makes others look, and write.
 const RetellTime = 10 * time.Second
 
-// Told is when the status of a group's own object, of which the name is empty, and of each of its Machines was written last.
-type Told map[string]time.Time
+// Told is how the status of a group's own object, of which the name is empty, and of each of its Machines was told last.
+type Told map[string]telling
+
+// telling is when a status was written, or else a step was done that tells all that there is to say of a Machine for a moment.
+type telling struct {
+	at   time.Time
+	step bool
+}
 
 // mayWait reports whether a status need not be written yet, and has the next turn come when it must be.
 func (t *Turn) mayWait(name string, before, after Object) bool {
-	left := t.Memory.Told[name].Add(t.RetellAfter).Sub(t.Facts.Now)
-	if left <= 0 || !onlyRetells(before, after) {
+	last := t.Memory.Told[name]
+	left := last.at.Add(t.RetellAfter).Sub(t.Facts.Now)
+	unneeded := last.step && passes(before) || onlyRetells(before, after)
+	if left <= 0 || !unneeded {
 		return false
 	}
 	if t.retell == 0 || left < t.retell {
@@ -27,12 +36,24 @@ func (t *Turn) mayWait(name string, before, after Object) bool {
 	return true
 }
 
+// passes reports whether a Machine has no node yet, or goes: what its conditions say just after it was made, deleted or released is said
+// otherwise in a moment, or it is gone.
+func passes(o Object) bool {
+	m, is := o.(*clusterv1.Machine)
+	return is && (!m.Status.NodeRef.IsDefined() || !m.DeletionTimestamp.IsZero())
+}
+
 // noteTold remembers that a status was written.
-func (t *Turn) noteTold(name string) {
+func (t *Turn) noteTold(name string) { t.tell(name, telling{at: t.Facts.Now}) }
+
+// noteStep remembers that a Machine was made, deleted or released.
+func (t *Turn) noteStep(machine string) { t.tell(machine, telling{at: t.Facts.Now, step: true}) }
+
+func (t *Turn) tell(name string, as telling) {
 	if t.Memory.Told == nil {
 		t.Memory.Told = Told{}
 	}
-	t.Memory.Told[name] = t.Facts.Now
+	t.Memory.Told[name] = as
 }
 
 // onlyRetells reports whether two states of an object differ in nothing but what the messages of its conditions say, and which generation they are of.

@@ -68,3 +68,36 @@ func TestRetell(t *testing.T) {
 		}
 	}
 }
+
+// TestStepTells: a Machine that was just made, deleted or released waits to be told of while it has no node or goes, and is told of then if it is still there.
+func TestStepTells(t *testing.T) {
+	for _, test := range []struct {
+		what   string
+		change func(*clusterv1.Machine)
+		want   bool
+	}{
+		{"it has no node", func(*clusterv1.Machine) {}, true},
+		{"it has a node", func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "m1" }, false},
+		{"it has a node and goes", func(m *clusterv1.Machine) {
+			m.Status.NodeRef.Name, m.DeletionTimestamp = "m1", &metav1.Time{Time: time.Now()}
+		}, true},
+	} {
+		before := named("m1")[0]
+		test.change(before)
+		after := before.DeepCopy()
+		conditions.Set(after, metav1.Condition{Type: "A", Status: metav1.ConditionUnknown, Reason: "NoNode"})
+		turn := testTurn(testObject())
+		turn.Memory, turn.RetellAfter = &Memory{}, time.Minute
+		turn.noteStep("m1")
+		if got := turn.mayWait("m1", before, after); got != test.want {
+			t.Errorf("%s: it waits: %v, want %v", test.what, got, test.want)
+		}
+		if turn.Facts.Now = turn.Facts.Now.Add(time.Minute); turn.mayWait("m1", before, after) {
+			t.Errorf("%s: it waits for longer than %s", test.what, turn.RetellAfter)
+		}
+		turn.noteStep("m1")
+		if turn.noteTold("m1"); turn.mayWait("m1", before, after) {
+			t.Errorf("%s: it was told of since, and what is new waits", test.what)
+		}
+	}
+}

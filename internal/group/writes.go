@@ -19,6 +19,10 @@ import (
 // server is asked whether the write still stands. Where hundreds of control planes are made at once, caches are seconds behind.
 const CacheTimeout = 5 * time.Second
 
+// VersionTimeout is the same for a write of a certain version. A cache comes to it, or past it, whatever others do, unless the API server has been put back
+// to what it was before.
+const VersionTimeout = 30 * time.Second
+
 // Write is an own write that the cache must show before the next decision, unless it is known what was written:
 // a decision on facts from before the write could repeat or contradict it.
 type Write struct {
@@ -88,6 +92,14 @@ func (e Write) isOf(m *clusterv1.Machine) bool {
 	return m.Name == e.Machine && (e.UID == "" || m.UID == e.UID)
 }
 
+// timeout is how long the cache may take to show it.
+func (e Write) timeout() time.Duration {
+	if e.Version != "" {
+		return VersionTimeout
+	}
+	return CacheTimeout
+}
+
 // IgnoreStale returns nil for the failure of a write whose object has changed, or is gone, since it was read: the next turn sees it as it is.
 func IgnoreStale(err error) error {
 	if isStale(err) {
@@ -116,7 +128,7 @@ func (w *Writes) Unseen(ctx context.Context, api client.Reader, object client.Ob
 	wait := time.Duration(0)
 	for i := 0; i < len(w.Awaited); i++ {
 		e := &w.Awaited[i]
-		left := e.Since.Add(CacheTimeout).Sub(now)
+		left := e.Since.Add(e.timeout()).Sub(now)
 		if left > 0 && e.Wrote == nil {
 			wait = max(wait, left)
 		}
@@ -133,7 +145,7 @@ func (w *Writes) Unseen(ctx context.Context, api client.Reader, object client.Ob
 			continue
 		}
 		if e.Since = now; e.Wrote == nil {
-			wait = CacheTimeout
+			wait = e.timeout()
 		}
 	}
 	return wait, nil

@@ -82,7 +82,7 @@ func TestNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	later := now.Add(2 * CacheTimeout)
+	later, soon := now.Add(2*VersionTimeout), now.Add(VersionTimeout/2)
 	for _, test := range []struct {
 		what           string
 		wrote          bool
@@ -95,9 +95,11 @@ func TestNewest(t *testing.T) {
 		{"the cache is older", true, "9", "10", now, false, "10", "10", 2},
 		{"it has shown the write", true, "10", "10", now, false, "10", "10", 0},
 		{"it is newer", true, "11", "11", now, false, "11", "11", 0},
+		{"it is older for a while, which is asked of nobody", true, "9", "9", soon, false, "10", "10", 2},
 		{"it is older for long, and the write stands", true, "9", "11", later, false, "10", "10", 2},
 		{"it is older for long, and the write was undone", true, "9", "9", later, false, "9", "9", 0},
 		{"the answer is not known", false, "9", "10", now, true, "9", "9", 2},
+		{"the answer is not known for a while, which is asked of nobody", false, "9", "9", soon, true, "9", "9", 2},
 		{"the answer is not known for long, and the write stands", false, "9", "10", later, true, "9", "9", 2},
 	} {
 		var w Writes

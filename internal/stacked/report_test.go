@@ -464,6 +464,22 @@ func TestRetold(t *testing.T) {
 	}
 }
 
+// TestStepsAreTold: a Machine that a step has just made, or deleted, has nothing written into its status at once.
+func TestStepsAreTold(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(1))
+	w.provide()
+	w.r.RetellAfter = time.Hour
+	w.turn()
+	w.turn()
+	if m := w.machine("demo-cp-1"); len(m.Status.Conditions) != 0 {
+		t.Errorf("a Machine that was just made is told of: %+v", m.Status.Conditions)
+	}
+	w.r.RetellAfter = 0
+	if w.turn(); len(w.machine("demo-cp-1").Status.Conditions) == 0 {
+		t.Error("a Machine without a node is never told of")
+	}
+}
+
 // TestNewMachineApplied: what a machine that nobody has written to yet is told is applied, so that no write of Cluster API's is in its way.
 func TestNewMachineApplied(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))

@@ -134,7 +134,7 @@ func TestUndoneWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Expect(group.Write{Version: "99999"})
-	wait, err = m.Unseen(context.Background(), w.r.APIReader, kcp, nil, time.Now().Add(2*group.CacheTimeout))
+	wait, err = m.Unseen(context.Background(), w.r.APIReader, kcp, nil, time.Now().Add(2*group.VersionTimeout))
 	if err != nil || wait != 0 {
 		t.Errorf("wait is %v, error %v for a control plane that is gone", wait, err)
 	}
