@@ -15,6 +15,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quorate/quorate/internal/process"
@@ -57,13 +58,16 @@ func selfManaged(t *testing.T, e *environment) {
 	}
 	e.leaderDies(t)
 	e.hostBoots(t, "home")
-	e.written(t, "home", func() { e.up(t, "home", "--kubernetes-version", newer, "--timeout", "15m") })
+	e.up(t, "second", "--replicas", "1") // seven nodes at once are more than two processors carry
+	eventually(t, "one voter of the second", patience, e.quorumOf(t, "second", 1))
+	e.written(t, "home", func() { e.up(t, "home", "--kubernetes-version", newer, "--timeout", "30m") })
 	eventually(t, "three voters", patience, e.quorumOf(t, "home", 3))
 	if now := e.nodes(t, "home"); slices.ContainsFunc(now, func(n string) bool { return slices.Contains(before, n) }) {
 		t.Errorf("after a rollout the nodes are %v, and were %v", now, before)
 	}
 	rolled := e.nodes(t, "home")
 	e.takeDown(t, "second")
+	e.nothingForbidden(t)
 	e.up(t, "home", "--self-managed=false")
 	e.sameNodes(t, "home", rolled)
 	e.takeDown(t, "home")
@@ -102,6 +106,31 @@ func (e *environment) sameNodes(t *testing.T, name string, before []string) {
 	})
 	if now := e.nodes(t, name); !slices.Equal(now, before) {
 		t.Errorf("nodes are\n%s, and were\n%s", strings.Join(now, "\n"), strings.Join(before, "\n"))
+	}
+}
+
+// nothingForbidden fails the test where a manager of the provider in pods was refused what it asked the management cluster for: its roles lack a right there.
+func (e *environment) nothingForbidden(t *testing.T) {
+	t.Helper()
+	c, _ := e.workload(t, "home")
+	ctx := context.Background()
+	pods, err := c.CoreV1().Pods(quorateNamespace).List(ctx, listAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) == 0 {
+		t.Errorf("no manager runs in %s", quorateNamespace)
+	}
+	for _, pod := range pods.Items {
+		logs, err := c.CoreV1().Pods(quorateNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(logs)) {
+			if strings.Contains(line, " is forbidden: ") {
+				t.Errorf("%s: %s", pod.Name, line)
+			}
+		}
 	}
 }
 
