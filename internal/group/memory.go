@@ -22,7 +22,7 @@ type Memory struct {
 	Surveys Surveys
 	// Writes are own ones that the cache has not shown yet.
 	Writes Writes
-	// Told is when statuses were told.
+	// Told is when, and how, statuses were told last.
 	Told Told
 	// Parts are own writes to other objects of machines that the cache has not shown yet.
 	Parts PartWrites

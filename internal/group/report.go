@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -84,9 +83,7 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 // reportMachines writes the conditions of the Machines. One that is gone, or has changed where that matters,
 // since it was read is left to the next turn, which its change brings about.
 func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure error) error {
-	maps.DeleteFunc(t.Memory.Told, func(name string, last telling) bool {
-		return name != "" && t.Machine(name) == nil && t.Facts.Now.Sub(last.at) >= t.RetellAfter
-	})
+	t.forgetTold()
 	says := ""
 	if slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
 		says = t.verdict("remediate")

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -54,6 +55,13 @@ func (t *Turn) tell(name string, as telling) {
 		t.Memory.Told = Told{}
 	}
 	t.Memory.Told[name] = as
+}
+
+// forgetTold forgets Machines that are gone. One that the cache does not show yet may just have been made.
+func (t *Turn) forgetTold() {
+	maps.DeleteFunc(t.Memory.Told, func(name string, last telling) bool {
+		return name != "" && t.Machine(name) == nil && t.Facts.Now.Sub(last.at) >= t.RetellAfter
+	})
 }
 
 // onlyRetells reports whether two states of an object differ in nothing but what the messages of its conditions say, and which generation they are of.

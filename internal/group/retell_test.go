@@ -1,12 +1,16 @@
 package group
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -99,5 +103,47 @@ func TestStepTells(t *testing.T) {
 		if turn.noteTold("m1"); turn.mayWait("m1", before, after) {
 			t.Errorf("%s: it was told of since, and what is new waits", test.what)
 		}
+	}
+}
+
+// TestGoingIsToldLater: who deletes or releases a Machine need not tell of it at once.
+func TestGoingIsToldLater(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clusterv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for what, step := range map[string]func(*Turn) error{
+		"deleted":  func(turn *Turn) error { return turn.remove(t.Context(), plan.Step{Verb: plan.Delete, Machine: "m1"}) },
+		"released": func(turn *Turn) error { return turn.release(t.Context(), "m1") },
+	} {
+		m := named("m1")[0]
+		m.Status.NodeRef.Name = "m1"
+		turn := testTurn(testObject(), m)
+		turn.Client, turn.RetellAfter = fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build(), time.Minute
+		if err := step(turn); err != nil {
+			t.Fatal(err)
+		}
+		goes := m.DeepCopy()
+		goes.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		after := goes.DeepCopy()
+		conditions.Set(after, metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Goes"})
+		if !turn.mayWait("m1", goes, after) {
+			t.Errorf("a Machine that was %s is told of at once", what)
+		}
+	}
+}
+
+// TestForgetTold: what was told of a Machine is forgotten with it, unless the cache may not show it yet.
+func TestForgetTold(t *testing.T) {
+	turn := testTurn(testObject(), named("here")...)
+	turn.RetellAfter = time.Minute
+	for _, name := range []string{"", "here", "gone"} {
+		turn.noteTold(name)
+	}
+	turn.Facts.Now = turn.Facts.Now.Add(time.Minute)
+	turn.noteStep("made")
+	turn.forgetTold()
+	if got := slices.Sorted(maps.Keys(turn.Memory.Told)); !slices.Equal(got, []string{"", "here", "made"}) {
+		t.Errorf("remembered is what was told of %q", got)
 	}
 }

@@ -464,8 +464,8 @@ func TestRetold(t *testing.T) {
 	}
 }
 
-// TestStepsAreTold: a Machine that a step has just made, or deleted, has nothing written into its status at once.
-func TestStepsAreTold(t *testing.T) {
+// TestNewMachineIsToldLater: a Machine that a step has just made has nothing written into its status at once.
+func TestNewMachineIsToldLater(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	w.provide()
 	w.r.RetellAfter = time.Hour
