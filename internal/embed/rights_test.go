@@ -8,8 +8,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -62,12 +64,14 @@ func (l *life) ownRights(t *testing.T) {
 	}
 	ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: "alone"}
 	kcp := &controlplanev1.KubeadmControlPlane{}
-	eventually(t, "the first machine is made, and it is told", func() bool {
+	eventually(t, "the first machine is made, and both it and the control plane are told of", func() bool {
 		var machines clusterv1.MachineList
 		if err := c.List(t.Context(), &machines, ofCluster); err != nil || c.Get(t.Context(), key, kcp) != nil {
 			return false
 		}
-		return len(machines.Items) == 1 && len(kcp.Status.Conditions) > 0 && kcp.Status.Plan.Reason == "Initializing"
+		// A machine that was just made is told of some seconds later.
+		return len(machines.Items) == 1 && conditions.Has(&machines.Items[0], upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition) &&
+			len(kcp.Status.Conditions) > 0 && kcp.Status.Plan.Reason == "Initializing"
 	})
 	if err := c.Delete(t.Context(), all[3]); err != nil {
 		t.Fatal(err)
