@@ -204,6 +204,8 @@ func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1
 	switch {
 	case errors.Is(err, ErrSurveyRuns):
 		return ctrl.Result{RequeueAfter: SurveyTimeout}, nil // its end comes as an event
+	case errors.Is(err, errRested):
+		return c.turn(ctx, object, cluster)
 	case err != nil || unseen > 0:
 		return ctrl.Result{RequeueAfter: unseen}, err
 	}
@@ -216,6 +218,10 @@ func (t *Turn) decide(ctx context.Context, told controlplanev1.PlanStatus) (plan
 	d := Decide(ctx, t.Facts, told)
 	if !d.Step.Acts() {
 		return d, nil
+	}
+	if t.Memory.rests {
+		t.Memory.rests = false
+		return d, errRested
 	}
 	return t.Confirm(ctx, d)
 }
@@ -248,7 +254,7 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 // prepare keeps what the next turn needs to know of this one, and asks for a
 // connection to the cluster as soon as there can be one.
 func (t *Turn) prepare(d plan.Decision) {
-	t.Memory.Surveys.Rest = t.rest(d)
+	t.Memory.Surveys.Rest, t.Memory.rests = t.rest(d), t.steady(d)
 	if t.Memory.Surveys.Rest == SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
 		t.Quorums.Rest(t.ClusterKey())
 	}

@@ -59,6 +59,8 @@ type Memory struct {
 	waits Waiting
 	// rollout and repair are what goes on, for the metrics.
 	rollout, repair episode
+	// rests: the last turn found nothing left to do, and what it read is believed for longer.
+	rests bool
 	// stepped: the last turn that reported did a step.
 	stepped bool
 	// left is the machine whose member was removed last: it need not be asked any more.

@@ -396,6 +396,8 @@ func TestSecretsFresh(t *testing.T) {
 		want             time.Duration
 	}{
 		{"all is there", Secrets{kubeconfig: made}, false, true, SlowTime},
+		{"all is there, and nothing is left to do", Secrets{kubeconfig: made}, false, true, SlowAtRest},
+		{"nothing is left to do, and the user has not given all", Secrets{kubeconfig: made, given: []string{"etcd"}}, false, true, SlowMissing},
 		{"the user has not given all", Secrets{kubeconfig: made, given: []string{"etcd"}}, true, false, SlowMissing},
 		{"what was given is broken", Secrets{kubeconfig: made, broken: "no key"}, true, false, SlowMissing},
 		{"authorities are to be made", Secrets{missing: []string{"ca"}}, false, false, SlowOurs},
@@ -406,6 +408,7 @@ func TestSecretsFresh(t *testing.T) {
 	} {
 		turn := testTurn(testObject())
 		turn.Facts.Group.New, turn.Facts.Group.Initialized = test.new, test.initialized
+		turn.Memory.rests = strings.Contains(test.what, "nothing is left to do")
 		test.of.of, test.of.Read = "same", turn.Facts.Now
 		turn.Facts.Now = test.of.Read.Add(test.want - time.Nanosecond)
 		if !test.of.fresh(turn, "same") {

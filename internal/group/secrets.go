@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/plan"
 )
+
+// errRested has a turn that would do something after a rest begin anew: what is believed for longer at rest is read again before.
+var errRested = errors.New("what was read before a rest is read again")
 
 // Secrets are what is known of a cluster's secrets. Each costs a request, and changes rarely.
 type Secrets struct {
@@ -31,7 +35,7 @@ type Secrets struct {
 
 // fresh reports whether the facts may still be believed.
 func (f Secrets) fresh(t *Turn, of string) bool {
-	believed := SlowTime
+	believed := t.Slow()
 	switch {
 	case len(f.given) > 0, f.broken != "", len(f.missing) > 0 && !t.Facts.Group.New && t.hadAny(), !f.kubeconfig.Exists && len(f.keyless) > 0:
 		believed = SlowMissing
@@ -39,6 +43,14 @@ func (f Secrets) fresh(t *Turn, of string) bool {
 		believed = SlowOurs
 	}
 	return f.of == of && t.Facts.Now.Before(f.Read.Add(believed))
+}
+
+// Slow is how long a secret is believed that is as it should be.
+func (t *Turn) Slow() time.Duration {
+	if t.Memory.rests {
+		return SlowAtRest
+	}
+	return SlowTime
 }
 
 // hadAny reports whether the cluster ever had authorities that can be missing: where it has not, they are made.

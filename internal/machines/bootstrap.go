@@ -99,7 +99,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 // readOthers looks for the secrets of a cluster whose bootstrap provider keeps its authorities itself.
 func readOthers(ctx context.Context, t *group.Turn) error {
 	m := memoryOf(t.Memory)
-	if t.Facts.Now.Sub(m.read) > group.SlowTime || !m.kubeconfig && t.Facts.Now.Sub(m.read) > group.SlowMissing {
+	if t.Facts.Now.Sub(m.read) > t.Slow() || !m.kubeconfig && t.Facts.Now.Sub(m.read) > group.SlowMissing {
 		for purpose, found := range map[secret.Purpose]*bool{secret.Kubeconfig: &m.kubeconfig, secret.ClusterCA: &m.authority, secret.EtcdCA: &m.etcd} {
 			there, err := exists(ctx, t, purpose)
 			if err != nil {

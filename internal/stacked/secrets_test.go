@@ -290,6 +290,27 @@ func TestKeyKeptElsewhere(t *testing.T) {
 	}
 }
 
+// TestSecretsAfterRest: at rest secrets are believed for an hour, and nothing that is done after it rests on what was read before.
+func TestSecretsAfterRest(t *testing.T) {
+	w := grown(t, 3)
+	w.settle()
+	s := w.secret("demo-ca")
+	delete(s.Data, "tls.key")
+	if err := w.client.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	m := w.r.Memories.Of(kcpKey)
+	read := time.Now().Add(-2 * group.SlowTime)
+	m.Secrets.Read = read
+	if p := w.settle(); p.Step != string(plan.Nothing) || !m.Secrets.Read.Equal(read) {
+		t.Fatalf("at rest secrets are read after %s: plan %+v", time.Since(read), p)
+	}
+	w.scale(5)
+	if p := w.settle(); len(w.machineNames()) != 3 || p.Reason != "CertificatesMissing" || !strings.Contains(p.Message, "demo-ca lacks tls.key") {
+		t.Errorf("plan %+v, machines %v", p, w.machineNames())
+	}
+}
+
 // TestInvalidLater: what was given becomes invalid, so that what runs stays, nobody joins, and the condition and the plan say which secret it
 // is; once somebody has put it right the control plane grows by itself.
 func TestInvalidLater(t *testing.T) {
