@@ -133,13 +133,18 @@ func Missing(ctx context.Context, o Options, kubernetesVersion string) ([]string
 	if err != nil {
 		return nil, err
 	}
+	return lacking(c, m.products()), nil
+}
+
+// lacking returns the names of the products that a cache does not have, without looking into those that it has.
+func lacking(c *cache.Cache, products []cache.Product) []string {
 	var names []string
-	for _, p := range m.products() {
+	for _, p := range products {
 		if !c.Have(p) {
 			names = append(names, p.String())
 		}
 	}
-	return names, nil
+	return names
 }
 
 // known returns a version as the pins, or a set of the past, write it.

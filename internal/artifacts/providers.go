@@ -100,6 +100,19 @@ func EnsureProviders(ctx context.Context, o Options) (*Providers, error) {
 	return p, err
 }
 
+// MissingProviders returns the names of the products that EnsureProviders would have to build, without looking into those that are there.
+func MissingProviders(ctx context.Context, o Options) ([]string, error) {
+	c, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	products, err := providers(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return lacking(c, products), nil
+}
+
 // providers returns the products of EnsureProviders. They are the same for all versions of Kubernetes.
 func providers(ctx context.Context, c *cache.Cache) ([]cache.Product, error) {
 	m, err := newMaker(ctx, c, Versions()[0])

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +14,32 @@ import (
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/embed"
 )
+
+// TestListArtifacts: what is not built is listed with the command that builds it, versions of Kubernetes and the providers.
+func TestListArtifacts(t *testing.T) {
+	t.Setenv("QUORATE_CACHE", t.TempDir())
+	out, errors, code := run(t, "", "artifacts", "list")
+	if code != command.ExitOK || errors != "" {
+		t.Fatalf("exit code %d, %q", code, errors)
+	}
+	for _, what := range append(artifacts.Versions(), "providers") {
+		build := map[bool]string{true: "--providers", false: what}[what == "providers"]
+		if !regexp.MustCompile(`(?m)^` + what + ` +no, [0-9]+ products are missing +- +.quorate artifacts build ` + build + `. builds them$`).MatchString(out) {
+			t.Errorf("nothing of %s in\n%s", what, out)
+		}
+	}
+	out, _, _ = run(t, "", "artifacts", "list", "-o", "json")
+	var sets []struct {
+		Kubernetes string
+		Missing    []string
+	}
+	if err := json.Unmarshal([]byte(out), &sets); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(artifacts.Versions()); len(sets) != n+1 || sets[0].Kubernetes != artifacts.Versions()[0] || sets[n].Kubernetes != "" || len(sets[n].Missing) == 0 {
+		t.Errorf("listed: %+v", sets)
+	}
+}
 
 func TestPruneArtifacts(t *testing.T) {
 	root := t.TempDir()

@@ -49,22 +49,25 @@ then need no Go. 'quorate artifacts prune' removes what newer pins have supersed
 	return cmd
 }
 
-// artifactSet is one version of Kubernetes in a list.
+// artifactSet is one version of Kubernetes in a list, or the providers of a management cluster.
 type artifactSet struct {
-	Kubernetes string `json:"kubernetes"`
+	// Kubernetes is the version; empty: these are the providers, which are the same for all versions.
+	Kubernetes string `json:"kubernetes,omitempty"`
 	// Missing are the products that are not there.
 	Missing []string `json:"missing,omitempty"`
 	// Bytes on disk of what is there for this version; what versions share counts for each.
 	Bytes int64 `json:"bytes"`
 	// Set says where everything is; nil while something is missing.
 	Set *artifacts.Set `json:"set,omitempty"`
+	// Providers says where they are; nil: this is a version of Kubernetes, or something is missing.
+	Providers *artifacts.Providers `json:"providers,omitempty"`
 }
 
 func (a *app) artifactsListCommand() *cobra.Command {
 	var output command.Format
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List the versions of Kubernetes that can be had, and which are built",
+		Short:   "List the versions of Kubernetes that can be had, and the providers of a management cluster, and which are built",
 		Example: "  quorate artifacts list -o yaml",
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,6 +80,11 @@ func (a *app) artifactsListCommand() *cobra.Command {
 				}
 				sets = append(sets, s)
 			}
+			providers, err := providersOf(cmd.Context(), options)
+			if err != nil {
+				return err
+			}
+			sets = append(sets, providers)
 			if output != "table" {
 				return a.Data(output, sets)
 			}
@@ -106,6 +114,20 @@ func artifactsOf(ctx context.Context, o artifacts.Options, version string) (arti
 	}
 	paths := append([]string{s.Set.Management, s.Set.Machine, s.Set.CNI, s.Set.Store, s.Set.CRDs}, s.Set.Images...)
 	s.Bytes, err = diskUse(paths)
+	return s, err
+}
+
+// providersOf is what 'quorate up --self-managed' installs.
+func providersOf(ctx context.Context, o artifacts.Options) (artifactSet, error) {
+	var s artifactSet
+	var err error
+	if s.Missing, err = artifacts.MissingProviders(ctx, o); err != nil || len(s.Missing) > 0 {
+		return s, err
+	}
+	if s.Providers, err = artifacts.EnsureProviders(ctx, o); err != nil {
+		return s, err
+	}
+	s.Bytes, err = diskUse(append([]string{s.Providers.Clusterctl, s.Providers.Helm, s.Providers.Repository}, s.Providers.Images...))
 	return s, err
 }
 
@@ -147,14 +169,18 @@ func fileUse(info fs.FileInfo, seen map[[2]uint64]bool) int64 {
 
 func artifactsTable(sets []artifactSet, folder string) []screen.Line {
 	rows := [][]screen.Span{{
-		{Text: "KUBERNETES", Colour: screen.Strong}, {Text: "BUILT", Colour: screen.Strong},
+		{Text: "WHAT", Colour: screen.Strong}, {Text: "BUILT", Colour: screen.Strong},
 		{Text: "SIZE", Colour: screen.Strong}, {Text: "WHERE", Colour: screen.Strong},
 	}}
 	for _, s := range sets {
-		row := []screen.Span{{Text: s.Kubernetes}, {Text: "yes", Colour: screen.Good}, {Text: megabytes(s.Bytes)}, {Text: folder}}
+		what, build := s.Kubernetes, s.Kubernetes
+		if what == "" {
+			what, build = "providers", "--providers"
+		}
+		row := []screen.Span{{Text: what}, {Text: "yes", Colour: screen.Good}, {Text: megabytes(s.Bytes)}, {Text: folder}}
 		if len(s.Missing) > 0 {
 			row[1] = screen.Span{Text: fmt.Sprintf("no, %d products are missing", len(s.Missing)), Colour: screen.Doubt}
-			row[2], row[3] = screen.Span{Text: "-"}, screen.Span{Text: "`quorate artifacts build " + s.Kubernetes + "` builds them"}
+			row[2], row[3] = screen.Span{Text: "-"}, screen.Span{Text: "`quorate artifacts build " + build + "` builds them"}
 		}
 		rows = append(rows, row)
 	}
