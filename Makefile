@@ -146,16 +146,15 @@ bench-upstream: programs ## Quorate's controller beside upstream's in Cluster AP
 	$(WITH_ASSETS) ./bin/bench-upstream -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/upstream,$(OUT)))' -sides '$(or $(SIDES),upstream$(comma)quorate)' $(ARGS)
 
 .PHONY: docs-check
-docs-check: ## the commands of the documents: all of quorate and make are parsed, and those that only show something are run on real machines, as root
+docs-check: ## the commands of the documents: all of quorate and make are parsed, and those that need no other cluster, registry or web site are run on real machines, as root
 	$(GO) test ./test/docs ./internal/cli -count 1 -run 'TestCommands|TestDocuments|TestExamples'
-	$(MAKE) e2e RUN=docs
-	$(MAKE) e2e RUN=examples
+	$(MAKE) e2e RUN='(docs|docs-change|examples)'
 
 # The tests that run the manager in a cluster; RUN may be a pattern that names some of them. The others spare its build.
 IN_PODS := move self-managed helm upgrade-provider
 
 .PHONY: e2e
-e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-move, class, class-chained, docs, bundle, move, self-managed, helm, upgrade-provider, down
+e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-move, class, class-chained, docs, docs-change, bundle, move, self-managed, helm, upgrade-provider, down
 	./bin/quorate artifacts build
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 

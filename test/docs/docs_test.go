@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,6 +48,66 @@ func TestCommandsNameWhatThereIs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Each command in a block has whoever runs it, or a reason why nobody does; who runs some is there, and each row is needed.
+func TestCommandsAreRun(t *testing.T) {
+	all, err := Commands(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := testSources(t)
+	used, nobody := map[int]bool{}, 0
+	for _, c := range all {
+		if c.Inline {
+			continue
+		}
+		r, err := RunBy(c)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		used[rowOf(c)] = true
+		name, isRun := strings.CutPrefix(r.By, "RUN=")
+		target, isTarget := strings.CutPrefix(r.By, "make ")
+		switch {
+		case r.By == "" && r.Why == "":
+			t.Errorf("%s: nobody runs it, and nothing says why", c)
+		case r.By == "":
+			nobody++
+			t.Logf("nobody runs %s: %s", c, r.Why)
+		case isRun && !strings.Contains(sources, `{"`+name+`", `), isTarget && !strings.Contains(sources, "\n"+target+":"), !isRun && !isTarget && !strings.Contains(sources, "func "+r.By+"("):
+			t.Errorf("%s is run by %s, which there is not", c, r.By)
+		}
+	}
+	for i := range account {
+		if !used[i] {
+			t.Errorf("no command needs the row %s", account[i].pattern)
+		}
+	}
+	t.Logf("%d commands in blocks are run by no test", nobody)
+}
+
+func rowOf(c Command) int {
+	return slices.IndexFunc(account, func(r accountRow) bool { return r.pattern.MatchString(c.File + ": " + c.Text) })
+}
+
+// testSources are the Makefile and all tests.
+func testSources(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != "Makefile" && !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
 }
 
 func TestCommandsIn(t *testing.T) {

@@ -77,6 +77,7 @@ var lives = []struct {
 	{"class", classes},
 	{"class-chained", chainedClass},
 	{"docs", documents},
+	{"docs-change", documentsChange},
 	{"bundle", bundled},
 	{"move", moved},
 	{"self-managed", selfManaged},

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,6 +94,8 @@ func helpExamples(t *testing.T, env *environment, command []string) []string {
 type exampleShell struct {
 	folder string
 	env    []string
+	// limit is how long a command may take; 0: a minute.
+	limit time.Duration
 }
 
 func newExampleShell(t *testing.T, env *environment) exampleShell {
@@ -134,7 +137,7 @@ func (s exampleShell) run(line string, goesOn bool) error {
 			line = before
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(s.limit, time.Minute))
 	if goesOn {
 		ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
 	}

@@ -48,6 +48,7 @@ func helmed(t *testing.T, e *environment) {
 	e.up(t, "home", "--replicas", "3")
 	three := e.nodes(t, "home")
 	e.nothingForbidden(t)
+	documentedInPods(t, e, "home", kubeconfig)
 	run(providers.Helm, "uninstall", "quorate", "--namespace", quorateNamespace, "--wait")
 	e.up(t, "home", "--self-managed=false")
 	e.sameNodes(t, "home", three)

@@ -30,6 +30,41 @@ func inplaceUndo(t *testing.T, e *environment) {
 	if err := c.CoreV1().ConfigMaps("kube-system").Delete(context.Background(), missing, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	e.putsBack(t, name)
+	nodes, err := c.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) != 1 || nodes.Items[0].Status.NodeInfo.KubeletVersion != older {
+		t.Errorf("after it was put back: %+v, %v", nodes, err)
+	}
+	e.quorate(t, "upgrade", "rollback", name)
+	eventually(t, "the version that the machine has is wanted, and nothing else", patience, func() string {
+		if kcp := e.controlPlane(t, name); kcp.Spec.Version != older || kcp.Status.Plan.Reason != "AsWanted" {
+			return kcp.Spec.Version + " is wanted: " + kcp.Status.Plan.Message
+		}
+		return ""
+	})
+	e.putsBack(t, name)
+	kept.ResourceVersion, kept.UID = "", ""
+	if _, err := c.CoreV1().ConfigMaps("kube-system").Create(context.Background(), kept, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.quorate(t, "upgrade", "retry", name)
+	eventually(t, "the machine says the newer version", 2*patience, func() string {
+		if m := e.machineObjects(t, name)[0]; m.Spec.Version != newer {
+			return m.Spec.Version + ": " + e.controlPlane(t, name).Status.Plan.Message
+		}
+		return ""
+	})
+	eventually(t, "the node is healthy", patience, e.healthy(t, name, 1))
+	e.isVersion(t, name, newer)
+	if after := uids(e.machineObjects(t, name)); !slices.Equal(before, after) {
+		t.Errorf("the machines were %v and are %v: upgraded in place they stay", before, after)
+	}
+	e.takeDown(t, name)
+}
+
+// putsBack wants the newer version in place for a single machine on which it fails in the end, and waits until the node runs the older one again.
+func (e *environment) putsBack(t *testing.T, name string) {
+	t.Helper()
 	e.written(t, name, func() {
 		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
 			kcp.Spec.Version, kcp.Spec.InPlace.Policy = newer, controlplanev1.InPlaceOnly
@@ -53,25 +88,4 @@ func inplaceUndo(t *testing.T, e *environment) {
 		})
 		eventually(t, "the node is healthy", patience, e.healthy(t, name, 1))
 	})
-	nodes, err := c.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
-	if err != nil || len(nodes.Items) != 1 || nodes.Items[0].Status.NodeInfo.KubeletVersion != older {
-		t.Errorf("after it was put back: %+v, %v", nodes, err)
-	}
-	kept.ResourceVersion, kept.UID = "", ""
-	if _, err := c.CoreV1().ConfigMaps("kube-system").Create(context.Background(), kept, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	e.quorate(t, "upgrade", "retry", name)
-	eventually(t, "the machine says the newer version", 2*patience, func() string {
-		if m := e.machineObjects(t, name)[0]; m.Spec.Version != newer {
-			return m.Spec.Version + ": " + e.controlPlane(t, name).Status.Plan.Message
-		}
-		return ""
-	})
-	eventually(t, "the node is healthy", patience, e.healthy(t, name, 1))
-	e.isVersion(t, name, newer)
-	if after := uids(e.machineObjects(t, name)); !slices.Equal(before, after) {
-		t.Errorf("the machines were %v and are %v: upgraded in place they stay", before, after)
-	}
-	e.takeDown(t, name)
 }
