@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -153,6 +154,31 @@ func TestVersionOfOthers(t *testing.T) {
 	w.join("cp-1")
 	if p := w.settle(); strings.HasPrefix(p.Step, "Write") || w.files != nil {
 		t.Errorf("told is %+v, written %v", p, w.files)
+	}
+}
+
+// TestSecretsOfOthersAfterRest: the secrets of another bootstrap provider are believed for an hour at rest, and are read again before anything is done.
+func TestSecretsOfOthersAfterRest(t *testing.T) {
+	cp := testControlPlane()
+	cp.Spec.Replicas = ptr.To(int32(1))
+	cp.Spec.MachineTemplate.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{}
+	cp.Spec.MachineTemplate.Spec.Bootstrap.DataSecretName = ptr.To("")
+	w := newWorld(t, cp, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig"}})
+	w.settle()
+	w.view.Reachable = true
+	w.join("cp-1")
+	if p := w.settle(); p.Reason != "AsWanted" {
+		t.Fatalf("with its machine: %+v", p)
+	}
+	m := memoryOf(w.c.Memories.Of(key))
+	before := time.Now().Add(-2 * group.SlowTime)
+	m.read = before
+	if w.settle(); !m.read.Equal(before) {
+		t.Error("they are read at rest")
+	}
+	w.change(func(cp *v1alpha1.ControlPlane) { cp.Spec.Replicas = ptr.To(int32(2)) })
+	if w.settle(); len(w.machines()) != 2 || m.read.Equal(before) {
+		t.Errorf("machines are %v, and the secrets were read %s before", w.machines(), time.Since(m.read))
 	}
 }
 

@@ -3,16 +3,20 @@ package docs
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // Runner is who runs a command of the documents.
 type Runner struct {
-	// By is `RUN=NAME` of an end-to-end test, `TestNAME` of another, `make NAME` of a target, or empty: nobody does.
+	// By is `RUN=NAME` of an end-to-end test, `TestNAME` of another, CI, or empty: nobody does.
 	By string
 	// Why says why nobody does, or how what is run differs from what is written; empty: it is run as it is written, with names put in for words in capitals.
 	Why string
 }
+
+// CI is what CI consists of.
+const CI = "make test"
 
 // The end-to-end tests that read the commands which they run from the documents.
 const (
@@ -31,14 +35,11 @@ type accountRow struct {
 
 // account has a row for each command in a block of a document: a pattern of the document and the command, and who runs it. The first row that matches counts.
 var account = []accountRow{
-	{row(`README.md: make demo`), Runner{"make demo", "by hand, on a clean clone with empty caches; CI runs all that it does"}},
-	{row(`README.md: make test`), Runner{"make test", ""}},
-	{row(`docs/plan.md: make e2e`), Runner{"make e2e", ""}},
-	{row(`docs/release.md: make image|docs/self-managed.md: make build`), Runner{"make image", ""}},
-	{row(`docs/release.md: make image-check`), Runner{"make image-check", ""}},
-	{row(`docs/release.md: make release OUT=dist`), Runner{"make release", ""}},
-	{row(`docs/release.md: quorate-manager --version`), Runner{"TestPrograms", ""}},
-	{row(`docs/scale.md: make bench-upstream.*`), Runner{"make bench-upstream", "by hand: hours"}},
+	{row(`README.md: make test|docs/self-managed.md: make build`), Runner{CI, ""}},
+	{row(`README.md: make demo`), Runner{"", "by hand, on a clean clone with empty caches; CI goes through what it consists of"}},
+	{row(`docs/plan.md: make e2e`), Runner{"", "by hand: hours"}},
+	{row(`docs/release.md: .*`), Runner{"", "by hand, for a release: it takes long; tests of internal/release make and read small ones"}},
+	{row(`docs/scale.md: make bench-upstream.*`), Runner{"", "by hand: it measures"}},
 
 	{row(`docs/bundles.md: .*registry\.example\.org.*`), Runner{"TestBundleSources", "with a registry of the test's own"}},
 	{row(`docs/bundles.md: .*https://example\.org.*`), Runner{"TestBundleSources", "from a server of the test's own"}},
@@ -46,20 +47,21 @@ var account = []accountRow{
 	{row(`docs/(classes|control-plane-of-machines|etcd).md: .*`), Runner{Changes, ""}},
 	{row(`docs/in-place.md: quorate upgrade (retry|rollback) demo`), Runner{"RUN=inplace-undo", "with another cluster's name"}},
 	{row(`docs/in-place.md: .*`), Runner{Changes, ""}},
-	{row(`docs/plan.md: quorate plan .*(changed|cluster)\.yaml.*`), Runner{"RUN=plan", "with files of the test's own"}},
+	{row(`docs/plan.md: quorate plan demo -f changed\.yaml .*`), Runner{"RUN=plan", "with a file of the test's own"}},
+	{row(`docs/plan.md: quorate plan -f cluster\.yaml`), Runner{"TestPlanOfBirth", "with a file and an API server of the test's own"}},
 	{row(`docs/operating.md: kubectl get configmap demo-cp-kcp-quorate-history .*`), Runner{Changes, ""}},
 	{row(`docs/operating.md: kubectl get machines .*`), Runner{Shows, ""}},
-	{row(`docs/operating.md: kubectl (patch cluster|patch kubeadmcontrolplane|annotate kubeadmcontrolplane) .*`), Runner{"TestFirstMachineAgain", "in memory: real machines of a cluster with external etcd are not lost by a test"}},
-	{row(`docs/operating.md: clusterctl init --kubeconfig=NEW .*`), Runner{"RUN=upgrade-provider", "without --kubeconfig"}},
+	{row(`docs/operating.md: kubectl (patch cluster|patch kubeadmcontrolplane|annotate kubeadmcontrolplane) .*`), Runner{"TestFirstMachineAgain", "in memory, and without kubectl"}},
+	{row(`docs/operating.md: clusterctl init --kubeconfig=NEW .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},
 	{row(`docs/operating.md: clusterctl move .*`), Runner{"RUN=move", "by quorate up --self-managed, which runs clusterctl"}},
 	{row(`docs/operating.md: kubectl (--kubeconfig=NEW )?annotate etcdclusters,machines .*`), Runner{"", "a second management cluster is needed, with an EtcdCluster that is no Cluster's"}},
 	{row(`docs/operating.md: kubectl delete clusterrolebinding quorate-manager`), Runner{"", "it is for a management cluster of an older release, and there has been none"}},
 
 	{row(`docs/self-managed.md: quorate up.*`), Runner{"RUN=self-managed", "with another cluster's name"}},
 	{row(`docs/install.md: clusterctl init .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},
-	{row(`docs/install.md: kubectl apply -k config/default`), Runner{"RUN=upgrade-provider", "server-side, as the guide to migrate has it"}},
+	{row(`docs/install.md: kubectl apply -k config/default`), Runner{"TestDefault", "against an API server of the test's own"}},
 	{row(`docs/install.md: helm install .*`), Runner{"RUN=helm", "with the chart's path"}},
-	{row(`docs/migrate.md: kubectl -n \$N-system .*|docs/migrate.md: kubectl delete (validatingwebhookconfiguration/|namespace )\$N.*|docs/migrate.md: kubectl apply .*`), Runner{"RUN=upgrade-provider", "with a function of the test's own for what comes in between"}},
+	{row(`docs/migrate.md: kubectl .*(\$N|--server-side|get crd ).*`), Runner{"TestMigrate", "against an API server of the test's own, without pods"}},
 	{row(`docs/migrate.md: .*`), Runner{"RUN=upgrade-provider", ""}},
 	{row(`docs/install.md: kubectl --namespace quorate-system .*|docs/install.md: kubectl (auth|create|get) .*`), Runner{InPods, ""}},
 	{row(`docs/metrics.md: kubectl apply -f config/monitoring/scrape.yaml`), Runner{"", "it needs the Prometheus operator, of which there is none here"}},
@@ -71,14 +73,18 @@ var account = []accountRow{
 
 func row(pattern string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + pattern + `)$`) }
 
+// rowOf is the row of the account for a command; -1: there is none.
+func rowOf(c Command) int {
+	return slices.IndexFunc(account, func(r accountRow) bool { return r.pattern.MatchString(c.File + ": " + c.Text) })
+}
+
 // RunBy is who runs a command in a block of a document.
 func RunBy(c Command) (Runner, error) {
-	for _, r := range account {
-		if r.pattern.MatchString(c.File + ": " + c.Text) {
-			return r.Runner, nil
-		}
+	i := rowOf(c)
+	if i < 0 {
+		return Runner{}, fmt.Errorf("%s: no test runs it: add a row to the account of test/docs, or have one of the patterns there match", c)
 	}
-	return Runner{}, fmt.Errorf("%s: no test runs it: add a row to the account of test/docs, or have one of the patterns there match", c)
+	return account[i].Runner, nil
 }
 
 // Named puts in what a reader puts in for the words in capitals, in an environment with the cluster demo that has a machine of that name.

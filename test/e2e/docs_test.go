@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/test/docs"
 )
 
@@ -21,7 +22,7 @@ import (
 func documents(t *testing.T, e *environment) {
 	e.up(t, "demo")
 	shell := newExampleShell(t, e)
-	shell.env = append(shell.env, "KUBECONFIG="+e.managementKubeconfig())
+	shell.env = append(shell.env, "KUBECONFIG="+embed.PlaneKubeconfigPath(e.state))
 	machine := e.machines(t, "demo")[0]
 	done := map[string]bool{}
 	for _, c := range documented(t, docs.Shows) {
@@ -35,6 +36,9 @@ func documents(t *testing.T, e *environment) {
 		}
 	}
 	t.Logf("FIGURE %d commands of the documents ran", len(done))
+	if len(done) < 20 {
+		t.Errorf("only %d commands were run", len(done))
+	}
 	e.takeDown(t, "demo")
 }
 
@@ -42,7 +46,7 @@ func documents(t *testing.T, e *environment) {
 func documentsChange(t *testing.T, e *environment) {
 	e.up(t, "demo", "--kubernetes-version", older)
 	shell := newExampleShell(t, e)
-	shell.env, shell.limit = append(shell.env, "KUBECONFIG="+e.managementKubeconfig()), 10*time.Minute
+	shell.env, shell.limit = append(shell.env, "KUBECONFIG="+embed.PlaneKubeconfigPath(e.state)), 10*time.Minute
 	signs := installed("openssl")
 	if !signs {
 		t.Log("there is no openssl: bundles are not signed")
@@ -156,9 +160,4 @@ func documented(t *testing.T, by string) []docs.Command {
 		t.Fatalf("only %v", mine)
 	}
 	return mine
-}
-
-// managementKubeconfig is the kubeconfig of the environment's management plane.
-func (e *environment) managementKubeconfig() string {
-	return filepath.Join(e.state, "management", "kubeconfig")
 }

@@ -22,6 +22,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/embed"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -37,7 +38,7 @@ func planning(t *testing.T, e *environment) {
 	if all := e.plans(t, 0, "--all"); len(all) != 1 || len(all[0].Steps) > 0 {
 		t.Errorf("with the manager that runs, the plan of all is %+v", all)
 	}
-	kubeconfig := filepath.Join(e.state, "management", "kubeconfig")
+	kubeconfig := embed.PlaneKubeconfigPath(e.state)
 	if all := e.plans(t, 0, name+"-cp", "--kubeconfig", kubeconfig, "--replicas", "5"); len(all) != 1 || len(all[0].Steps) != 2 {
 		t.Errorf("by the management cluster's kubeconfig the plan is %+v", all)
 	}
