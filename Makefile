@@ -5,8 +5,8 @@ SHELL := /bin/bash
 CACHE  := $(or $(QUORATE_CACHE),$(HOME)/.cache/quorate)
 TOOLS  := $(CACHE)/tools
 GO     ?= go
-export GOFLAGS := -buildvcs=false
-# As the artifacts are built: what both are made of is compiled once.
+# As the artifacts are compiled (internal/artifacts): what both are made of is compiled once. Debugging data would be a fifth of the work.
+export GOFLAGS := -buildvcs=false -gcflags=all=-dwarf=false -gcflags=std=
 export CGO_ENABLED := 0
 
 LINT_PIN     := $(shell cat tools/lint/go.mod tools/lint/go.sum 2>/dev/null | sha256sum | cut -c1-12)
@@ -40,13 +40,13 @@ help: ## list the targets
 
 .PHONY: build
 build: programs ## build bin/quorate, bin/quorate-node, bin/quorate-upgrader and bin/quorate-manager
-	$(GO) build -ldflags '$(STAMP)' -o bin/quorate-manager ./cmd/manager
+	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate-manager ./cmd/manager
 
 # What one host needs; the manager runs in a management cluster. The upgrader is not told its revision here: images of hundreds of MB are made
 # anew for each upgrader that differs. `make image` tells it.
 .PHONY: programs
 programs:
-	$(GO) build -ldflags '$(STAMP)' -o bin/quorate ./cmd/quorate
+	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate ./cmd/quorate
 	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate-node ./cmd/node & node=$$!; \
 	$(GO) build -ldflags '-s -w' -o bin/quorate-upgrader ./cmd/upgrader && wait $$node
 
@@ -154,7 +154,7 @@ docs-check: ## the commands of the documents: all of quorate and make are parsed
 IN_PODS := move self-managed helm upgrade-provider
 
 .PHONY: e2e
-e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-move, class, class-chained, docs, docs-change, bundle, move, self-managed, helm, upgrade-provider, down
+e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; RUN=NAME picks one: create, worker, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, down
 	./bin/quorate artifacts build
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 

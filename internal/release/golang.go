@@ -44,7 +44,7 @@ func Build(ctx context.Context, root, command, file, arch string, stamp map[stri
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("building %s: %w", command, err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file, command)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o", file, command)
 	cmd.Dir = root
 	cmd.Env = append(append(os.Environ(), decided...), "GOARCH="+arch, "PWD="+root)
 	var said bytes.Buffer
