@@ -6,8 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/selfmanaged"
 )
 
@@ -57,11 +64,48 @@ func (b *bringUp) keep(ctx context.Context) error {
 		},
 	}
 	if !b.selfManaged {
-		return selfmanaged.GiveBack(ctx, o)
+		if err := selfmanaged.GiveBack(ctx, o); err != nil {
+			return err
+		}
+		return b.moved(ctx)
 	}
 	var err error
 	if o.Manager, err = b.managerBinary(); err != nil {
 		return err
 	}
-	return selfmanaged.Take(ctx, o)
+	if err := selfmanaged.Take(ctx, o); err != nil {
+		return err
+	}
+	return b.moved(ctx)
+}
+
+// moved waits until the cluster is told of where it was moved to as it was before: a move leaves statuses behind, and who pauses the Cluster before they are written again
+// has Machines without Nodes.
+func (b *bringUp) moved(ctx context.Context) error {
+	begun := time.Now()
+	c, err := b.Connect()
+	if err != nil {
+		return err
+	}
+	w := &watcher{Watcher: command.Watcher{Invocation: b.Invocation, Screen: b.screen, Client: c, Key: b.targets()[0]}}
+	last, err := b.watch(ctx, w, func(seen report.Cluster) (bool, error) {
+		if up, err := w.up(seen); !up || err != nil || seen.ControlPlane.Inactive() {
+			return up, err
+		}
+		var machines clusterv1.MachineList
+		if err := c.List(ctx, &machines, client.InNamespace(w.Key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.Key.Name}); err != nil {
+			return false, nil //nolint:nilerr // it is looked at again
+		}
+		return !slices.ContainsFunc(machines.Items, withoutNode), nil
+	})
+	if err == nil && !last.ControlPlane.Inactive() {
+		b.ready(w.Key, time.Since(begun))
+	}
+	return err
+}
+
+// withoutNode reports whether a Machine is to have a Node, which those of an etcd cluster are not, and has none.
+func withoutNode(m clusterv1.Machine) bool {
+	_, worker := m.Labels[clusterv1.MachineDeploymentNameLabel]
+	return (worker || util.IsControlPlaneMachine(&m)) && m.DeletionTimestamp.IsZero() && !m.Status.NodeRef.IsDefined()
 }

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +24,10 @@ const (
 // waitFor draws how a cluster comes up until it has, cannot, or the time is over.
 func (b *bringUp) waitFor(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, command.ErrTimeout)
-	defer cancel()
-	w := watcher{Watcher: command.Watcher{Invocation: b.Invocation, Screen: b.screen, Client: c, Key: key}}
-	last, err := w.Watch(ctx, w.up)
-	b.screen.Settle()
+	w := &watcher{Watcher: command.Watcher{Invocation: b.Invocation, Screen: b.screen, Client: c, Key: key}}
+	last, err := b.watch(ctx, w, w.up)
 	if err != nil {
-		return b.explain(ctx, key, last, err)
+		return err
 	}
 	if last.ControlPlane.Inactive() {
 		b.screen.Printf("cluster %s: %s is inactive and changes nothing; `quorate status %s` shows what it would do, and spec.state Active has it done",
@@ -39,12 +37,29 @@ func (b *bringUp) waitFor(ctx context.Context, c client.Client, key client.Objec
 	if w.Looks == 1 && !b.changed {
 		return b.finish(ctx, c, key, "is already up")
 	}
+	b.ready(key, time.Since(begun))
+	return b.finish(ctx, c, key, "is up")
+}
+
+// watch draws a cluster until it is as wanted, or returns an error that says what is missing.
+func (b *bringUp) watch(ctx context.Context, w *watcher, wanted func(report.Cluster) (bool, error)) (report.Cluster, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, command.ErrTimeout)
+	defer cancel()
+	last, err := w.Watch(ctx, wanted)
+	b.screen.Settle()
+	if err != nil {
+		err = b.explain(ctx, w.Key, last, err)
+	}
+	return last, err
+}
+
+// ready says that a cluster is as wanted.
+func (b *bringUp) ready(key client.ObjectKey, after time.Duration) {
 	b.screen.Print(screen.Line{
 		{Text: "✓ ", Colour: screen.Good}, {Text: fmt.Sprintf("%-18s", "cluster "+key.Name)},
 		{Text: "all machines are ready"},
-		{Text: "  " + report.Elapsed(time.Since(begun)), Colour: screen.Faint},
+		{Text: "  " + report.Elapsed(after), Colour: screen.Faint},
 	})
-	return b.finish(ctx, c, key, "is up")
 }
 
 var errStuck = errors.New("a machine failed")
@@ -92,7 +107,7 @@ func (b *bringUp) explain(ctx context.Context, key client.ObjectKey, last report
 	switch {
 	case errors.Is(err, command.ErrTimeout):
 		return &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf("after %s cluster %s is not up: %s; the work goes on, `quorate status %s --watch` shows it",
-			b.timeout, key.Name, last.Missing(), key.Name)}
+			b.timeout, key.Name, cmp.Or(last.Missing(), "Machines have no Nodes"), key.Name)}
 	case errors.Is(err, errStuck):
 		var failed []string
 		name := ""
