@@ -26,6 +26,10 @@ const (
 	Changes = "RUN=docs-change"
 	// InPods runs what is for a management cluster in which the manager is a pod.
 	InPods = "RUN=helm"
+	// Makes runs what is for somebody who has the sources, in a clone of them: machines, recordings, releases.
+	Makes = "RUN=docs-make"
+	// Measures runs what compares Quorate with upstream.
+	Measures = "RUN=docs-bench"
 )
 
 type accountRow struct {
@@ -36,11 +40,14 @@ type accountRow struct {
 // account has a row for each command in a block of a document: a pattern of the document and the command, and who runs it. The first row that matches counts.
 var account = []accountRow{
 	{row(`README.md: make test|docs/self-managed.md: make build`), Runner{CI, ""}},
-	{row(`README.md: make demo`), Runner{"", "by hand, on a clean clone with empty caches; CI goes through what it consists of"}},
-	{row(`docs/plan.md: make e2e`), Runner{"", "by hand: hours"}},
-	{row(`docs/release.md: .*`), Runner{"", "by hand, for a release: it takes long; tests of internal/release make and read small ones"}},
-	{row(`docs/scale.md: make bench-upstream.*`), Runner{"", "by hand: it measures"}},
+	{row(`README.md: git clone .*`), Runner{Makes, "from a folder of this host"}},
+	{row(`README.md: make demo`), Runner{Makes, ""}},
+	{row(`docs/plan.md: (make|go) .*`), Runner{Makes, ""}},
+	{row(`docs/release.md: .*`), Runner{Makes, ""}},
+	{row(`docs/scale.md: make bench-upstream.*`), Runner{Measures, ""}},
 
+	{row(`docs/bundles.md: QUORATE_BUNDLE=.* make demo`), Runner{Makes, ""}},
+	{row(`docs/bundles.md: openssl .*`), Runner{Changes, ""}},
 	{row(`docs/bundles.md: .*registry\.example\.org.*`), Runner{"TestBundleSources", "with a registry of the test's own"}},
 	{row(`docs/bundles.md: .*https://example\.org.*`), Runner{"TestBundleSources", "from a server of the test's own"}},
 	{row(`docs/bundles.md: quorate artifacts .*`), Runner{Changes, ""}},
@@ -53,9 +60,10 @@ var account = []accountRow{
 	{row(`docs/operating.md: kubectl get machines .*`), Runner{Shows, ""}},
 	{row(`docs/operating.md: kubectl (patch cluster|patch kubeadmcontrolplane|annotate kubeadmcontrolplane) .*`), Runner{"TestFirstMachineAgain", "in memory, and without kubectl"}},
 	{row(`docs/operating.md: clusterctl init --kubeconfig=NEW .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},
+	{row(`docs/operating.md: (kubectl (--kubeconfig=NEW )?annotate etcdclusters,machines|kubectl patch \$m) .*`), Runner{"TestMove", ""}},
+	{row(`docs/operating.md: clusterctl move \.\.\.`), Runner{"TestMove", "by clusterctl's library"}},
+	{row(`docs/operating.md: kubectl delete clusterrolebinding quorate-manager`), Runner{"TestDefault", ""}},
 	{row(`docs/operating.md: clusterctl move .*`), Runner{"RUN=move", "by quorate up --self-managed, which runs clusterctl"}},
-	{row(`docs/operating.md: kubectl (--kubeconfig=NEW )?annotate etcdclusters,machines .*`), Runner{"", "a second management cluster is needed, with an EtcdCluster that is no Cluster's"}},
-	{row(`docs/operating.md: kubectl delete clusterrolebinding quorate-manager`), Runner{"", "it is for a management cluster of an older release, and there has been none"}},
 
 	{row(`docs/self-managed.md: quorate up.*`), Runner{"RUN=self-managed", "with another cluster's name"}},
 	{row(`docs/install.md: clusterctl init .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},
@@ -64,10 +72,9 @@ var account = []accountRow{
 	{row(`docs/migrate.md: kubectl .*(\$N|--server-side|get crd ).*`), Runner{"TestMigrate", "against an API server of the test's own, without pods"}},
 	{row(`docs/migrate.md: .*`), Runner{"RUN=upgrade-provider", ""}},
 	{row(`docs/install.md: kubectl --namespace quorate-system .*|docs/install.md: kubectl (auth|create|get) .*`), Runner{InPods, ""}},
-	{row(`docs/metrics.md: kubectl apply -f config/monitoring/scrape.yaml`), Runner{"", "it needs the Prometheus operator, of which there is none here"}},
-	{row(`docs/metrics.md: kubectl .*`), Runner{InPods, ""}},
+	{row(`docs/metrics.md: (kubectl|curl|go) .*`), Runner{InPods, ""}},
 	{row(`docs/runbooks/.*: kubectl -n quorate-system .*`), Runner{InPods, ""}},
-	{row(`docs/runbooks/.*: kubectl .*(cluster\.kubeconfig).*|docs/runbooks/.*: kubectl .* annotate machine .*`), Runner{Changes, ""}},
+	{row(`docs/runbooks/.*: (etcdctl .*|kubectl .*(cluster\.kubeconfig).*|kubectl .* (annotate machine|patch) .*)`), Runner{Changes, ""}},
 	{row(`(README|docs/plan|docs/troubleshooting|docs/runbooks/\w+).md: (quorate (status|explain|plan|logs)|kubectl).*`), Runner{Shows, ""}},
 }
 
@@ -90,5 +97,5 @@ func RunBy(c Command) (Runner, error) {
 // Named puts in what a reader puts in for the words in capitals, in an environment with the cluster demo that has a machine of that name.
 func Named(line, machine string) string {
 	return strings.NewReplacer("KIND NAME", "kubeadmcontrolplane demo-cp", "lease NAME", "lease quorate-manager", "NAMESPACE", "default", "MACHINE", machine,
-		"CLUSTER", "demo", "CONTROL-PLANE", "demo-cp", "name=NAME", "name=demo", "user=ME", "user=me").Replace(line)
+		"CLUSTER", "demo", "CONTROL-PLANE", "demo-cp", "name=NAME", "name=demo", "user=ME", "user=system:serviceaccount:default:me").Replace(line)
 }

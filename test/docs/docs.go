@@ -25,17 +25,21 @@ type Command struct {
 // String is the command with its place.
 func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.File, c.Line, c.Text) }
 
+// Words are those of the command, without the variables of its environment before it.
+func (c Command) Words() []string { return strings.Fields(variables.ReplaceAllString(c.Text, "")) }
+
 // Program is the command's first word.
-func (c Command) Program() string { return strings.Fields(c.Text)[0] }
+func (c Command) Program() string { return c.Words()[0] }
 
 // Programs are those whose commands are read. Others in blocks are output, or pieces of files.
-var Programs = []string{"quorate", "quorate-manager", "kubectl", "make", "clusterctl", "helm"}
+var Programs = []string{"quorate", "quorate-manager", "kubectl", "make", "clusterctl", "helm", "git", "go", "curl", "openssl", "etcdctl"}
 
 var (
-	program = `(?:` + strings.Join(Programs, "|") + `)`
-	block   = regexp.MustCompile(`^(?:    )?(?:\$ )?(` + program + ` .*)$`)
-	inline  = regexp.MustCompile("`(" + program + " [^`]+)`")
-	comment = regexp.MustCompile(`\s+#.*$`)
+	program   = `(?:` + strings.Join(Programs, "|") + `)`
+	variables = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )+`)
+	block     = regexp.MustCompile(`^(?: {4,})?(?:\$ )?((?:[A-Z_]+=\S+ )*` + program + ` .*)$`)
+	inline    = regexp.MustCompile("`(" + program + " [^`]+)`")
+	comment   = regexp.MustCompile(`\s+#.*$`)
 )
 
 // Commands are those of all documents below a repository's root, but generated ones, in their order. A line with several is several commands.

@@ -35,7 +35,7 @@ func TestCommandsNameWhatThereIs(t *testing.T) {
 		if c.Program() != "make" {
 			continue
 		}
-		for _, word := range strings.Fields(c.Text)[1:] {
+		for _, word := range c.Words()[1:] {
 			name, values, set := strings.Cut(word, "=")
 			if !set && !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`:`).Match(makefile) {
 				t.Errorf("%s: there is no target %s", c, name)
@@ -111,16 +111,22 @@ func testSources(t *testing.T) string {
 
 func TestCommandsIn(t *testing.T) {
 	const text = "Say `quorate up --name x` or `up`.\n\n" +
+		"1. In a list:\n\n       KEY=x make demo\n\n" +
 		"    kubectl get nodes   # all\n    quorate status; quorate explain # why\n    no command\n\n" +
 		"```\n$ make demo\nkubectl: not this\n```\n```yaml\nmake: no\nmake this: no\n```\nkubectl get is no command here\n"
 	want := []Command{
 		{"f", 1, "quorate up --name x", true},
-		{"f", 3, "kubectl get nodes", false},
-		{"f", 4, "quorate status", false},
-		{"f", 4, "quorate explain", false},
-		{"f", 8, "make demo", false},
+		{"f", 5, "KEY=x make demo", false},
+		{"f", 7, "kubectl get nodes", false},
+		{"f", 8, "quorate status", false},
+		{"f", 8, "quorate explain", false},
+		{"f", 12, "make demo", false},
 	}
-	if got := commandsIn("f", text); !reflect.DeepEqual(got, want) {
+	got := commandsIn("f", text)
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
+	}
+	if program := got[1].Program(); program != "make" {
+		t.Errorf("%s is a command of %s", got[1], program)
 	}
 }

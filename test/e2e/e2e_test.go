@@ -78,6 +78,8 @@ var lives = []struct {
 	{"class-chained", chainedClass},
 	{"docs", documents},
 	{"docs-change", documentsChange},
+	{"docs-make", documentsMake},
+	{"docs-bench", documentsBench},
 	{"bundle", bundled},
 	{"move", moved},
 	{"self-managed", selfManaged},
@@ -98,5 +100,6 @@ func TestE2E(t *testing.T) {
 			env.tellWhy(t)
 		}
 	}
+	env.tellRights(t)
 	t.Run("down", func(t *testing.T) { down(t, env, before) })
 }

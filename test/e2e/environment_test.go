@@ -30,6 +30,7 @@ import (
 	"github.com/quorate/quorate/internal/hostcheck"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/test/rights"
 )
 
 // environment is one state folder with its daemon, apart from any other on this host.
@@ -39,6 +40,8 @@ type environment struct {
 	binary  string
 	// recordings is how many clusters at rest were recorded.
 	recordings int
+	// asked is what Quorate's controllers asked its management planes for that are gone.
+	asked map[rights.Right]int
 }
 
 func newEnvironment(t *testing.T) *environment {
@@ -62,7 +65,7 @@ func newEnvironment(t *testing.T) *environment {
 			t.Error(err)
 		}
 	})
-	return &environment{state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), freeNetwork(t)), binary: binary}
+	return &environment{asked: map[rights.Right]int{}, state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), freeNetwork(t)), binary: binary}
 }
 
 // endWhenInterrupted takes the environment down when the run is interrupted, which ends it: Go runs no clean-up then, and the machines would stay.
@@ -114,6 +117,11 @@ func (e *environment) quorate(t *testing.T, args ...string) string {
 }
 
 func (e *environment) try(args ...string) (string, error) {
+	if args[0] == "down" {
+		if err := e.noteRights(); err != nil {
+			return "", err
+		}
+	}
 	c := exec.Command(e.binary, args...)
 	c.Env = append(os.Environ(), "QUORATE_STATE="+e.state, "QUORATE_AUDIT=1")
 	var out, errs bytes.Buffer

@@ -105,7 +105,8 @@ func newExampleShell(t *testing.T, env *environment) exampleShell {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	if err := errors.Join(os.MkdirAll(filepath.Join(folder, ".kube"), 0o700), os.Symlink(filepath.Join(repository, "examples"), filepath.Join(folder, "examples"))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(folder, ".kube"), 0o700),
+		os.Symlink(filepath.Join(repository, "examples"), filepath.Join(folder, "examples")), os.Symlink(filepath.Join(repository, "config"), filepath.Join(folder, "config"))); err != nil {
 		t.Fatal(err)
 	}
 	var sets []struct {

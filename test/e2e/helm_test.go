@@ -43,7 +43,8 @@ func helmed(t *testing.T, e *environment) {
 	run(providers.Clusterctl, "delete", "--control-plane", "quorate", "--bootstrap", "quorate")
 	run(providers.Helm, "install", "quorate", "../../charts/quorate", "--namespace", quorateNamespace, "--wait", "--timeout", "5m",
 		// What belongs to no namespace stays when a provider is deleted: the definitions as they are, the rest as the chart has it.
-		"--take-ownership", "--set", "crds.install=false", "--set", "image.repository="+repository, "--set", "image.tag="+tag)
+		"--take-ownership", "--set", "crds.install=false", "--set", "image.repository="+repository, "--set", "image.tag="+tag,
+		"--set", "profiling=true") // the documents say how a profile is fetched
 	e.sameNodes(t, "home", before)
 	e.up(t, "home", "--replicas", "3")
 	three := e.nodes(t, "home")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,46 @@ func (c *cluster) kubectl(t *testing.T, args ...string) string {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// inNamespace is a copy of the kubeconfig whose namespace is another one.
+func (c *cluster) inNamespace(t *testing.T, namespace string) string {
+	t.Helper()
+	data, err := os.ReadFile(c.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, file, "kubectl config set-context --current --namespace="+namespace)
+	return file
+}
+
+// documented is the first block of commands below a heading of a document.
+func documented(t *testing.T, file, heading string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(sources, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, below, _ := strings.Cut(string(text), "\n"+heading+"\n")
+	found := regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindString(below)
+	if found == "" {
+		t.Fatalf("%s has no commands below %q", file, heading)
+	}
+	return found
+}
+
+// shell runs a script with the real kubectl for a management cluster. It ends with the first command that fails, and the test with it.
+func shell(t *testing.T, kubeconfig, script string) {
+	t.Helper()
+	program := exec.Command("bash", "-euo", "pipefail", "-c", script)
+	program.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+os.Getenv("KUBEBUILDER_ASSETS")+":"+os.Getenv("PATH"))
+	if out, err := program.CombinedOutput(); err != nil {
+		t.Fatalf("%s\n%v\n%s", script, err, out)
+	}
 }
 
 // eventually fails the test unless something becomes true within a minute.

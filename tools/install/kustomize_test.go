@@ -109,7 +109,10 @@ func TestImage(t *testing.T) {
 // rights are those that the manager needs.
 func TestDefault(t *testing.T) {
 	c := start(t, coreKinds(t))
+	// What manifests of before left there.
+	c.kubectl(t, "create", "clusterrolebinding", "quorate-manager", "--clusterrole=quorate-manager", "--serviceaccount=quorate-system:quorate-manager")
 	c.kubectl(t, "apply", "-k", filepath.Join(sources, "config", "default"))
+	shell(t, c.kubeconfig, documented(t, "docs/operating.md", "## After an update of the manager"))
 	c.kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "clusterctl.cluster.x-k8s.io")
 	for name, want := range objects(t, "default") {
 		got := want.DeepCopy()

@@ -223,9 +223,14 @@ func testMoveEtcd(t *testing.T, a, b *cluster, cli clusterctl.Client) {
 	if err := cli.Move(t.Context(), o); err == nil || !strings.Contains(err.Error(), "still provisioning the node") {
 		t.Fatalf("machines without Nodes: %v", err)
 	}
-	const mine = "cluster.x-k8s.io/cluster-name=apart"
-	a.kubectl(t, "--namespace", apart, "annotate", "etcdclusters,machines", "--selector", mine, "cluster.x-k8s.io/paused=")
-	a.kubectl(t, "--namespace", apart, "patch", "machine", "apart-etcd-1", "--subresource=status", "--type=merge", "--patch", `{"status":{"nodeRef":{"name":"none"}}}`)
+	untouched := a.state(t, apart)
+	commands := strings.NewReplacer("name=NAME", "name="+apart, "=NEW", "="+b.inNamespace(t, apart)).Replace(documented(t, "docs/operating.md", "### With an EtcdCluster"))
+	mine, _, _ := strings.Cut(commands, "\n")
+	pause, unpause, found := strings.Cut(commands, "clusterctl move ...\n")
+	if !found {
+		t.Fatalf("clusterctl does not move anything:\n%s", commands)
+	}
+	shell(t, a.inNamespace(t, apart), pause)
 	before := a.state(t, apart)
 	if err := cli.Move(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -236,6 +241,8 @@ func testMoveEtcd(t *testing.T, a, b *cluster, cli clusterctl.Client) {
 	}
 	compare(t, b.state(t, apart), before)
 	b.owners(t, apart)
+	shell(t, a.inNamespace(t, apart), mine+"\n"+unpause)
+	compare(t, b.state(t, apart), untouched)
 }
 
 // testUpgrade: `clusterctl upgrade` plans and installs a newer version of all of Quorate's providers, and no object that they keep changes.
