@@ -146,7 +146,7 @@ bench-upstream: programs ## Quorate's controller beside upstream's in Cluster AP
 	$(WITH_ASSETS) ./bin/bench-upstream -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/upstream,$(OUT)))' -sides '$(or $(SIDES),upstream$(comma)quorate)' $(ARGS)
 
 .PHONY: docs-check
-docs-check: ## the commands of the documents: all of quorate and make are parsed, and those that need no other cluster, registry or web site are run on real machines, as root
+docs-check: ## the commands of the documents: all of quorate and make are parsed, and those for one cluster are run on real machines, as root; `make e2e RUN='(helm|upgrade-provider|docs-make|docs-bench)'` runs those for management clusters, with the sources, and what measures, for two hours
 	$(GO) test ./test/docs ./internal/cli -count 1 -run 'TestCommands|TestDocuments|TestExamples'
 	$(MAKE) e2e RUN='(docs|docs-change|examples)'
 
