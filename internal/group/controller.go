@@ -258,6 +258,7 @@ func (t *Turn) prepare(d plan.Decision) {
 	if t.Memory.Surveys.Rest == SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
 		t.Quorums.Rest(t.ClusterKey())
 	}
+	t.Memories.Moves(t.Key(), t.moves())
 	if len(t.Machines) > 0 && !t.Nodeless && (t.Kubeconfig.Exists || t.Facts.Group.Deleting) {
 		key := t.ClusterKey()
 		t.Workload.Want(key, t.Busy())

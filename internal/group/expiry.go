@@ -127,6 +127,9 @@ func (e *Expiries) Only(machines []*clusterv1.Machine) {
 // RecordExpiry writes onto a machine's bootstrap object when its certificate expires: from there the rules have it, and Cluster API the
 // Machine's status. One that has changed since it was read is left to the next turn.
 func (t *Turn) RecordExpiry(ctx context.Context, m *Machine, end time.Time) error {
+	if t.Memory.Dated.Awaits(m.Bootstrap, t.Facts.Now) {
+		return nil
+	}
 	after := m.Bootstrap.DeepCopyObject().(client.Object)
 	date := map[string]string{clusterv1.MachineCertificatesExpiryDateAnnotation: end.UTC().Format(time.RFC3339)}
 	if changed := annotations.AddAnnotations(after, date); !changed {
@@ -138,6 +141,7 @@ func (t *Turn) RecordExpiry(ctx context.Context, m *Machine, end time.Time) erro
 	}
 	if err == nil {
 		m.Bootstrap = after
+		t.Memory.Dated.Expect(after, t.Facts.Now)
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ type Memory struct {
 	Told Told
 	// Parts are own writes to other objects of machines that the cache has not shown yet.
 	Parts PartWrites
+	// Dated are own writes of when certificates expire. No decision waits for them.
+	Dated PartWrites
 	// Began is when the group was first looked at by this process.
 	Began time.Time
 	// Template is what machines are made from.
@@ -84,6 +86,29 @@ type Template struct {
 type Memories struct {
 	mu   sync.Mutex
 	kept map[client.ObjectKey]*Memory
+	// moving are the groups in which something went on when they were looked at last.
+	moving map[client.ObjectKey]bool
+}
+
+// Moves notes whether something goes on in a group.
+func (m *Memories) Moves(key client.ObjectKey, is bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !is {
+		delete(m.moving, key)
+		return
+	}
+	if m.moving == nil {
+		m.moving = map[client.ObjectKey]bool{}
+	}
+	m.moving[key] = true
+}
+
+// Crowd is how many times as long a group waits before it is looked at for what is not watched: 1 while something goes on in few, and more where it does in many.
+func (m *Memories) Crowd() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Duration(min(1+len(m.moving)/crowd, crowdMost))
 }
 
 // Of returns the memory of a group; an empty one when there is none.
@@ -105,6 +130,7 @@ func (m *Memories) forget(key client.ObjectKey) *Memory {
 	defer m.mu.Unlock()
 	dropped := m.kept[key]
 	delete(m.kept, key)
+	delete(m.moving, key)
 	return dropped
 }
 

@@ -50,6 +50,17 @@ func (p *PartWrites) Unseen(objects []client.Object, now time.Time) time.Duratio
 	return wait
 }
 
+// Awaits reports whether an object, as a cache shows it, is older than what was written to it last.
+func (p *PartWrites) Awaits(o client.Object, now time.Time) bool {
+	key := partKey(o)
+	e, is := p.awaited[key]
+	if is && now.Sub(e.since) < CacheTimeout && !notBefore(o.GetResourceVersion(), e.version) {
+		return true
+	}
+	delete(p.awaited, key)
+	return false
+}
+
 // parts are the objects that were read of the group's machines, beside the Machines.
 func (t *Turn) parts() []client.Object {
 	var all []client.Object

@@ -55,6 +55,13 @@ const (
 	longWithoutNew    = 5 * time.Minute
 )
 
+// Each look costs processor time, and requests to the members of etcd. Where something is under way in many groups, each is looked at less often for what is not watched,
+// by that number of groups, and at most that many times. How new the facts of a decision are does not depend on it.
+const (
+	crowd     = 5
+	crowdMost = 5
+)
+
 // Again returns when to look again after a decision.
 func (t *Turn) Again(d plan.Decision) time.Duration {
 	var soon time.Duration
@@ -71,7 +78,7 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 	if d.Again > 0 {
 		soon = min(soon, d.Again)
 	}
-	for _, other := range []time.Duration{t.retell, t.resurvey} {
+	for _, other := range []time.Duration{t.retell, t.resurvey * t.crowd()} {
 		if other > 0 {
 			soon = min(soon, other)
 		}
@@ -107,10 +114,23 @@ func (t *Turn) pace() time.Duration {
 		return SoonInit
 	case !t.Surveys() || !t.Busy():
 		return SoonAtRest
-	case o.Now.Sub(t.NewestFact(t.Object)) > longWithoutNew:
+	case !t.moves():
 		return max(SoonLongBusy, t.Retry)
 	}
-	return max(SoonBusy, t.Retry)
+	return max(SoonBusy*t.crowd(), t.Retry)
+}
+
+// moves reports whether something is under way of which there was news not long ago. What is broken for good does not move.
+func (t *Turn) moves() bool {
+	return t.Busy() && t.Facts.Now.Sub(t.NewestFact(t.Object)) <= longWithoutNew
+}
+
+// crowd is how many times as long the group waits for the next look because of others.
+func (t *Turn) crowd() time.Duration {
+	if t.Controller == nil {
+		return 1
+	}
+	return t.Memories.Crowd()
 }
 
 // isInitializing reports whether the first machine's API server answers, and nobody knows yet whether kubeadm is done there.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -432,6 +433,66 @@ func TestAgain(t *testing.T) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}
+}
+
+// TestAgainInCrowd: where something goes on in many groups, each is looked at less often for what is not watched; what rests or is broken for good does not count.
+func TestAgainInCrowd(t *testing.T) {
+	s := fine()
+	s.Facts.Etcd.Members[0].Learner = true
+	for _, m := range s.Machines {
+		m.CreationTimestamp = metav1.Now()
+	}
+	s.Controller = &group.Controller{}
+	key := func(i int) client.ObjectKey { return client.ObjectKey{Name: "other-" + strconv.Itoa(i)} }
+	for _, row := range []struct {
+		others int
+		want   time.Duration
+	}{{0, time.Second}, {4, time.Second}, {5, 2 * time.Second}, {19, 4 * time.Second}, {20, 5 * time.Second}, {500, 5 * time.Second}} {
+		for i := range row.others {
+			s.Memories.Moves(key(i), true)
+		}
+		if got := s.Again(waiting); got != row.want {
+			t.Errorf("beside %d others: %v, want %v", row.others, got, row.want)
+		}
+	}
+	for i := range 500 {
+		s.Memories.Moves(key(i), false)
+	}
+	if got := s.Again(waiting); got != group.SoonBusy {
+		t.Errorf("when the others rest: %v, want %v", got, group.SoonBusy)
+	}
+	if got := s.Again(acting); got != group.SoonAfterAct {
+		t.Errorf("after a step: %v, want %v", got, group.SoonAfterAct)
+	}
+}
+
+// TestMoves: a group counts among those in which something goes on while there is news of it, until it is as wanted, or gone.
+func TestMoves(t *testing.T) {
+	w := grown(t, 3)
+	for i := range 4 {
+		w.r.Memories.Moves(client.ObjectKey{Name: "other-" + strconv.Itoa(i)}, true)
+	}
+	crowd := func(when string, want time.Duration) {
+		t.Helper()
+		if got := w.r.Memories.Crowd(); got != want {
+			t.Errorf("%s: %d, want %d", when, got, want)
+		}
+	}
+	w.settle()
+	crowd("as wanted", 1)
+	w.members[1].Health = plan.Unhealthy
+	w.forgetEtcd()
+	w.turn()
+	crowd("a member is ill", 2)
+	w.members[1].Health = plan.Healthy
+	w.forgetEtcd()
+	w.turn()
+	crowd("as wanted again", 1)
+	w.members[1].Health = plan.Unhealthy
+	w.forgetEtcd()
+	w.turn()
+	w.r.Forget(kcpKey)
+	crowd("gone", 1)
 }
 
 // TestRetold: what machines say of themselves in other words is told later, and at once where it says something else.
