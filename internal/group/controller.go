@@ -230,9 +230,11 @@ func (t *Turn) decide(ctx context.Context, told controlplanev1.PlanStatus) (plan
 func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.PlanStatus, d plan.Decision) (ctrl.Result, error) {
 	failure := t.act(ctx, d)
 	switch {
-	case apierrors.IsConflict(failure), errors.Is(failure, errKeysWait):
-		// Decided on facts that are no longer true, or too early: nothing was done, and nothing is told.
+	case apierrors.IsConflict(failure):
+		// Decided on facts that are no longer true: nothing was done, and nothing is told.
 		return ctrl.Result{RequeueAfter: SoonAfterConflict}, nil
+	case errors.Is(failure, errKeysWait):
+		return ctrl.Result{RequeueAfter: SoonKeys}, nil
 	case d.Step.Verb == plan.Finish && failure == nil:
 		Announce(ctx, c.Recorder, t.Object, told, d, false, nil)
 		return ctrl.Result{}, nil

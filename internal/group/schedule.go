@@ -47,6 +47,7 @@ const (
 	SoonAfterAct      = 10 * time.Millisecond
 	SoonAfterConflict = 100 * time.Millisecond
 	SoonInit          = 300 * time.Millisecond
+	SoonKeys          = 300 * time.Millisecond
 	SoonBusy          = time.Second
 	SoonMissing       = 5 * time.Second
 	SoonLongBusy      = 5 * time.Second

@@ -49,10 +49,10 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		For(c.Kind.New()).
-		Owns(&clusterv1.Machine{}).
+		Owns(&clusterv1.Machine{}, builder.WithPredicates(machineChanges())).
 		Owns(&clusterv1.MachineHealthCheck{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofWorker), builder.WithPredicates(ends())).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofUncontrolled)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofUncontrolled), builder.WithPredicates(ownerChanges())).
 		Watches(&inplace.NodeUpgrade{}, handler.EnqueueRequestsFromMapFunc(c.ofUpgrade)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(clusterChanges())).
 		WatchesRawSource(source.Channel(c.Workload.Events(), handler.EnqueueRequestsFromMapFunc(c.ofView))).
@@ -146,6 +146,55 @@ func ends() predicate.Predicate {
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// machineChanges passes changes of a Machine that a decision or what is told may depend on. Cluster API writes a Machine's status some twenty times while it comes up.
+func machineChanges() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*clusterv1.Machine)
+			after, ok2 := e.ObjectNew.(*clusterv1.Machine)
+			return !ok1 || !ok2 || !equality.Semantic.DeepEqual(readOf(before), readOf(after))
+		},
+	}
+}
+
+// readOf is a Machine without what nothing is read from: what only says that it was written, and what Nodes themselves tell sooner.
+func readOf(m *clusterv1.Machine) *clusterv1.Machine {
+	read := *m // what is changed below is no deeper
+	read.ResourceVersion, read.Generation, read.ManagedFields = "", 0, nil
+	status := &read.Status
+	status.Phase, status.ObservedGeneration, status.LastUpdated = "", 0, metav1.Time{}
+	if old := status.Deprecated; old != nil && old.V1Beta1 != nil && (old.V1Beta1.FailureReason != nil || old.V1Beta1.FailureMessage != nil) {
+		status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{
+			FailureReason: old.V1Beta1.FailureReason, FailureMessage: old.V1Beta1.FailureMessage,
+		}}
+	} else {
+		status.Deprecated = nil
+	}
+	status.Conditions = nil
+	for _, c := range m.Status.Conditions {
+		switch c.Type {
+		case clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition, clusterv1.PausedCondition:
+		default:
+			c.ObservedGeneration = 0
+			status.Conditions = append(status.Conditions, c)
+		}
+	}
+	return &read
+}
+
+// ownerChanges passes a Machine's beginning and end, and changes of whose it is; all changes of one that has no controller, and may be adopted.
+func ownerChanges() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld, e.ObjectNew
+			return metav1.GetControllerOf(after) == nil ||
+				!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) ||
+				!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+				!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp())
+		},
 	}
 }
 
