@@ -17,11 +17,8 @@ func (t *Turn) keepHistory(ctx context.Context, d plan.Decision, failure error) 
 	if d.Step.Acts() && failure == nil {
 		return
 	}
-	late := t.Memory.History.Keep(ctx, record.Group{
-		Client: t.Client, Reader: t.APIReader, Late: t.RetellAfter,
+	t.Memory.History.Keep(ctx, record.Group{
+		Client: t.Client, Reader: t.APIReader,
 		Object: t.Object, Kind: t.Kind.Type().Kind, Cluster: t.Cluster.Name, Owner: t.OwnerRef(),
 	}, t.Facts)
-	if late > 0 && (t.retell == 0 || late < t.retell) {
-		t.retell = late
-	}
 }

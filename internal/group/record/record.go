@@ -32,8 +32,6 @@ type Group struct {
 	Kind    string
 	Cluster string
 	Owner   metav1.OwnerReference
-	// Late is how long the end of a step's effects may wait to be written: it often comes shortly before the next step.
-	Late time.Duration
 }
 
 // Keeper keeps the history of one group. The zero value is ready for use.
@@ -48,16 +46,12 @@ type Keeper struct {
 	object client.Object
 	// told is the failure that was logged last.
 	told string
-	// entered: a step or a change of the spec was recorded and is not written yet. ended is when the first effect ended that is not written; zero: all are.
-	entered bool
-	ended   time.Time
 }
 
 // Step records a step that was tried. What ended in a conflict was not done, and comes again.
 func (k *Keeper) Step(d plan.Decision, began time.Time, failure error) {
 	if !apierrors.IsConflict(failure) {
 		k.record.Add(d, began, time.Since(began), failure)
-		k.entered = true
 	}
 }
 
@@ -65,13 +59,12 @@ func (k *Keeper) Step(d plan.Decision, began time.Time, failure error) {
 func (k *Keeper) Look(o plan.Observed) { k.record.Complete(o) }
 
 // Keep records a change of the spec, and writes the history where it has changed. A failure is logged once and tried again the
-// next time. It returns how long what was not written may wait; 0: all was.
-func (k *Keeper) Keep(ctx context.Context, g Group, o plan.Observed) time.Duration {
-	wait := time.Duration(0)
+// next time.
+func (k *Keeper) Keep(ctx context.Context, g Group, o plan.Observed) {
 	err := k.read(ctx, g, o)
 	if err == nil {
 		k.noteSpec(g.Object, o)
-		wait, err = k.write(ctx, g, o.Now)
+		err = k.write(ctx, g)
 	}
 	told := ""
 	if err != nil {
@@ -81,7 +74,6 @@ func (k *Keeper) Keep(ctx context.Context, g Group, o plan.Observed) time.Durati
 		ctrl.LoggerFrom(ctx).Info("The history could not be kept; it is tried again", "error", told)
 	}
 	k.told = told
-	return wait
 }
 
 // read reads the ConfigMap, unless it is known.
@@ -130,25 +122,14 @@ func (k *Keeper) noteSpec(object client.Object, o plan.Observed) {
 		at = o.Now
 	}
 	k.record.AddChange(change, at)
-	k.entered = true
 }
 
-// write writes the history where it, or whose it is, differs from what is stored, and returns how long that may wait. What somebody else wrote or removed meanwhile is
+// write writes the history where it, or whose it is, differs from what is stored. What somebody else wrote or removed meanwhile is
 // read again the next time.
-func (k *Keeper) write(ctx context.Context, g Group, now time.Time) (time.Duration, error) {
+func (k *Keeper) write(ctx context.Context, g Group) error {
 	before, encoded := k.stored, k.record.Encode()
-	owned := before != nil && slices.Contains(before.OwnerReferences, g.Owner)
-	if owned && before.Data[history.Key] == encoded {
-		k.entered, k.ended = false, time.Time{}
-		return 0, nil
-	}
-	if owned && !k.entered {
-		if k.ended.IsZero() {
-			k.ended = now
-		}
-		if wait := g.Late - now.Sub(k.ended); wait > 0 {
-			return wait, nil
-		}
+	if before != nil && before.Data[history.Key] == encoded && slices.Contains(before.OwnerReferences, g.Owner) {
+		return nil
 	}
 	after := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.key().Namespace, Name: g.key().Name, Labels: map[string]string{clusterv1.ClusterNameLabel: g.Cluster},
@@ -161,12 +142,12 @@ func (k *Keeper) write(ctx context.Context, g Group, now time.Time) (time.Durati
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		k.known = false
-		return 0, nil
+		return nil
 	case err != nil:
-		return 0, fmt.Errorf("writing ConfigMap %s: %w", g.key(), err)
+		return fmt.Errorf("writing ConfigMap %s: %w", g.key(), err)
 	}
-	k.stored, k.entered, k.ended = after, false, time.Time{}
-	return 0, nil
+	k.stored = after
+	return nil
 }
 
 // write creates the ConfigMap where there is none, and else changes it.

@@ -284,34 +284,3 @@ func TestCreated(t *testing.T) {
 		s.want("created:" + manager + " m1")
 	}
 }
-
-// When a step has had its effect is written with what is recorded next, or some time later.
-func TestEndsAreLate(t *testing.T) {
-	s := newScene(t)
-	s.group.Late = 3 * time.Second
-	remove := func(machine string) {
-		s.keeper.Step(plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: machine}, Rule: "scale down", Reason: "TooManyMachines"}, s.now, nil)
-	}
-	gone := func() { s.keeper.Look(plan.Observed{Now: s.now.Add(time.Second)}) }
-	remove("m1")
-	s.wantCalls(s.keep(false), "get create")
-	gone()
-	s.wantCalls(s.keep(false), "")
-	s.wantCalls(s.keep(false), "")
-	remove("m2")
-	s.wantCalls(s.keep(false), "patch")
-	gone()
-	s.wantCalls(s.keep(false), "")
-	if left := s.keeper.Keep(context.Background(), s.group, plan.Observed{Now: s.now}); left != 3*time.Second {
-		t.Errorf("it may wait %s, want 3s", left)
-	}
-	s.wantCalls(s.keep(false), "")
-	s.wantCalls(s.keep(false), "")
-	s.wantCalls(s.keep(false), "patch")
-	for _, e := range history.Decode(s.configMap().Data[history.Key], s.now).Entries {
-		if e.Took.Duration == 0 {
-			t.Errorf("it is not written how long %s %s took", e.Verb, e.Machine)
-		}
-	}
-	s.wantCalls(s.keep(false), "")
-}
