@@ -175,9 +175,7 @@ func readOf(m *clusterv1.Machine) *clusterv1.Machine {
 	}
 	status.Conditions = nil
 	for _, c := range m.Status.Conditions {
-		switch c.Type {
-		case clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition, clusterv1.PausedCondition:
-		default:
+		if !machine.Unread(c.Type) {
 			c.ObservedGeneration = 0
 			status.Conditions = append(status.Conditions, c)
 		}

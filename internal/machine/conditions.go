@@ -19,3 +19,12 @@ func OnlyControlPlaneWrites(condition string) bool {
 	}
 	return false
 }
+
+// Unread reports whether no decision and no report rests on a type of condition of a Machine: Nodes themselves tell it sooner, or the objects say it.
+func Unread(condition string) bool {
+	switch condition {
+	case clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition, clusterv1.PausedCondition:
+		return true
+	}
+	return false
+}
