@@ -128,7 +128,7 @@ func newExampleShell(t *testing.T, env *environment) exampleShell {
 			break
 		}
 	}
-	return exampleShell{folder: folder, env: append(os.Environ(), "QUORATE_STATE="+env.state, "QUORATE_CACHE="+cache, "HOME="+folder, "PATH="+path)}
+	return exampleShell{folder: folder, env: append(os.Environ(), "QUORATE_STATE="+env.state, "QUORATE_AUDIT=1", "QUORATE_CACHE="+cache, "HOME="+folder, "PATH="+path)}
 }
 
 // run runs a line to its end, or, where it goes on, for some seconds, in which it must show something.
