@@ -259,7 +259,7 @@ func TestKeysAreMadeByFew(t *testing.T) {
 		}
 	}
 	for range 5 {
-		if result := w.turn(); result.RequeueAfter != group.SoonAfterConflict || len(w.names(&corev1.SecretList{})) > 0 {
+		if result := w.turn(); result.RequeueAfter != group.SoonKeys || len(w.names(&corev1.SecretList{})) > 0 {
 			t.Errorf("again after %s, secrets %v", result.RequeueAfter, w.names(&corev1.SecretList{}))
 		}
 	}
