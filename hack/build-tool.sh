@@ -7,6 +7,6 @@ dir=$1 package=$2 out=$3
 mkdir -p "$(dirname "$out")"
 echo "building $(basename "$package") (once)"
 temporary=$(mktemp "$out.XXXXXX"); trap 'rm -f "$temporary"' EXIT
-(cd "$dir" && GOFLAGS="-mod=readonly -gcflags=all=-dwarf=false -gcflags=std=" GOWORK=off go build -ldflags '-s -w' -o "$temporary" "$package")
+(cd "$dir" && GOFLAGS="${GOFLAGS:-} -mod=readonly" GOWORK=off go build -ldflags '-s -w' -o "$temporary" "$package")
 chmod 755 "$temporary"
 mv "$temporary" "$out"

@@ -435,7 +435,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestAgainInCrowd: where something goes on in many groups, each is looked at less often for what is not watched; what rests or is broken for good does not count.
+// TestAgainInCrowd: where something goes on in many groups, each is looked at less often for what is not watched; what rests does not count.
 func TestAgainInCrowd(t *testing.T) {
 	s := fine()
 	s.Facts.Etcd.Members[0].Learner = true
