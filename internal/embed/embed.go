@@ -27,7 +27,7 @@ import (
 
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/local"
-	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/host"
 	"github.com/quorate/quorate/internal/sandbox"
 )
 
@@ -208,7 +208,7 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 		return nil, err
 	}
 	d.phase("starting the controllers")
-	return mgr, manager.Setup(ctx, mgr, o)
+	return mgr, host.Setup(ctx, mgr, o)
 }
 
 // adminClient works before there is anything to serve kinds; nothing limits it.
@@ -218,7 +218,7 @@ func (d *daemon) adminClient() (client.Client, error) {
 		return nil, err
 	}
 	admin.QPS = -1
-	c, err := client.New(admin, client.Options{Scheme: manager.Scheme()})
+	c, err := client.New(admin, client.Options{Scheme: host.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("creating the administrator's client: %w", err)
 	}
@@ -226,28 +226,27 @@ func (d *daemon) adminClient() (client.Client, error) {
 }
 
 // newManager makes the manager, with identities of its own, and returns what its controllers are to be set up with.
-func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (ctrl.Manager, manager.Options, error) {
+func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (ctrl.Manager, host.Options, error) {
 	cfg, err := user(ctx, plane, "controllers")
 	if err != nil {
-		return nil, manager.Options{}, err
+		return nil, host.Options{}, err
 	}
 	own, err := user(ctx, plane, "manager")
 	if err != nil {
-		return nil, manager.Options{}, err
+		return nil, host.Options{}, err
 	}
 	machines, err := d.machines(e)
 	if err != nil {
-		return nil, manager.Options{}, err
+		return nil, host.Options{}, err
 	}
-	o := manager.Options{
-		Embedded: &manager.Embedded{Own: own, RuntimeExtensions: e.RuntimeExtensions}, Extension: extensionOptions(e, plane),
-		// As a management cluster does that reaches machines through their API servers alone.
-		EtcdForwardOnly: os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true",
-	}
+	o := host.Options{Embedded: &host.Embedded{Own: own, RuntimeExtensions: e.RuntimeExtensions}}
+	o.Extension = extensionOptions(e, plane)
+	// As a management cluster does that reaches machines through their API servers alone.
+	o.EtcdForwardOnly = os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"
 	if e.madeFor() == "" {
 		o.Local = machines
 	}
-	mgr, err := manager.New(cfg, d.managerOptions(e, plane), o)
+	mgr, err := host.New(cfg, d.managerOptions(e, plane), o)
 	if err != nil || e.madeFor() == "" {
 		return mgr, o, err
 	}
@@ -266,12 +265,12 @@ func user(ctx context.Context, plane *plane, name string) (*rest.Config, error) 
 
 // machines is what machines are made with.
 func (d *daemon) machines(e Environment) (*local.Options, error) {
-	host, err := sandbox.Open(d.state, e.Network, e.NodeBinary)
+	on, err := sandbox.Open(d.state, e.Network, e.NodeBinary)
 	if err != nil {
 		return nil, fmt.Errorf("opening the machines' host: %w", err)
 	}
 	return &local.Options{
-		Host: host, Network: e.Network, State: d.state, NodeBinary: e.NodeBinary,
+		Host: on, Network: e.Network, State: d.state, NodeBinary: e.NodeBinary,
 		Artifacts: func(ctx context.Context, version string) (*artifacts.Set, error) {
 			set, err := artifacts.Ensure(ctx, e.artifacts(d.state, nil), version)
 			if err != nil || e.ManagementCluster == nil {

@@ -12,18 +12,18 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/host"
 )
 
 // extensionName is the name of the ExtensionConfig of Quorate's own Runtime Extension.
 const extensionName = "quorate"
 
 // extensionOptions say where the Runtime Extension is served, if it is.
-func extensionOptions(e Environment, plane *plane) manager.ExtensionOptions {
+func extensionOptions(e Environment, plane *plane) host.ExtensionOptions {
 	if !e.RuntimeExtensions {
-		return manager.ExtensionOptions{}
+		return host.ExtensionOptions{}
 	}
-	return manager.ExtensionOptions{
+	return host.ExtensionOptions{
 		Host: loopback.String(), Port: int(e.Ports.Extension), CertDir: plane.pki(), CertName: "extension.crt", KeyName: "extension.key",
 	}
 }
@@ -58,7 +58,7 @@ func putExtension(ctx context.Context, c client.Client, server runtimev1.ClientC
 	config := &runtimev1.ExtensionConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: extensionName},
 		Spec: runtimev1.ExtensionConfigSpec{
-			ClientConfig: server, Settings: manager.DefaultExtensionSettings(),
+			ClientConfig: server, Settings: host.DefaultExtensionSettings(),
 		},
 	}
 	err := c.Create(ctx, config)

@@ -22,7 +22,7 @@ import (
 	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/kubeconfig"
 	"github.com/quorate/quorate/internal/local"
-	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/host"
 	"github.com/quorate/quorate/internal/process"
 )
 
@@ -113,8 +113,9 @@ func (d *daemon) followOnce(ctx context.Context, o local.Options) error {
 		return fmt.Errorf("reading the kubeconfig of the management cluster: %w", err)
 	}
 	limit := followLimit
-	options := manager.Options{Local: &o, Providers: []string{}}
-	mgr, err := manager.New(cfg, ctrl.Options{
+	options := host.Options{Local: &o}
+	options.Providers = []string{} // Quorate's own controllers run in the cluster
+	mgr, err := host.New(cfg, ctrl.Options{
 		Logger: d.log, Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: &limit,
 		// They are started again in the same process, under the same names.
 		Controller: config.Controller{SkipNameValidation: new(true)},
@@ -125,7 +126,7 @@ func (d *daemon) followOnce(ctx context.Context, o local.Options) error {
 	o.Workload = func(ctx context.Context, cluster client.ObjectKey) (client.Client, error) {
 		return workload(ctx, mgr.GetAPIReader(), cluster)
 	}
-	if err := manager.Setup(ctx, mgr, options); err != nil {
+	if err := host.Setup(ctx, mgr, options); err != nil {
 		return err
 	}
 	d.log.Info("machines are made for a management cluster", "server", cfg.Host)
@@ -173,7 +174,7 @@ func workload(ctx context.Context, c client.Reader, cluster client.ObjectKey) (c
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster, err)
 	}
-	return client.New(cfg, client.Options{Scheme: manager.Scheme()})
+	return client.New(cfg, client.Options{Scheme: host.Scheme()})
 }
 
 // revive brings up again what the management cluster is reached by, and its machines if the host was booted since it was last here.

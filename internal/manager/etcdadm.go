@@ -8,6 +8,6 @@ import (
 
 func addEtcdadmConfig(_ context.Context, p *parts) error {
 	return (&provider.Controller{
-		Client: p.own.GetClient(), APIReader: p.own.GetAPIReader(), WatchFilter: p.opts.WatchFilter,
-	}).SetupWithManager(p.own, p.controller())
+		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), WatchFilter: p.opts.WatchFilter,
+	}).SetupWithManager(p.mgr, p.opts.Controller())
 }

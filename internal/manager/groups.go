@@ -9,8 +9,8 @@ import (
 // addGroup returns how the controller of one kind of groups is added.
 func addGroup(kind string) func(context.Context, *parts) error {
 	return func(ctx context.Context, p *parts) error {
-		return groups.Add(ctx, p.own, kind, groups.Options{
-			Controller: p.controller(), AtOnce: p.atOnce(), WatchFilter: p.opts.WatchFilter, LeaveLabelled: p.opts.Embedded != nil, ForwardOnly: p.opts.EtcdForwardOnly,
+		return groups.Add(ctx, p.mgr, kind, groups.Options{
+			Controller: p.opts.Controller(), AtOnce: p.opts.atOnce(), WatchFilter: p.opts.WatchFilter, LeaveLabelled: p.opts.LeaveLabelled, ForwardOnly: p.opts.EtcdForwardOnly,
 		})
 	}
 }

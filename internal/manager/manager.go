@@ -1,6 +1,5 @@
-// Package manager assembles the controllers and webhooks of one process: Quorate's own for a management cluster
-// that somebody else runs, or all that a single host's management plane needs. It knows which there are, what each
-// is started with, and how upstream's are tuned for speed. It does not know what any of them does, nor where the
+// Package manager assembles Quorate's own controllers and webhooks for a management cluster. It knows which there are, and what each
+// is started with. It does not know what any of them does, who runs Cluster API's other controllers, nor where the
 // API server that they talk to comes from.
 package manager
 
@@ -15,29 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/controllers/remote"
 	"sigs.k8s.io/cluster-api/util/apiwarnings"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/quorate/quorate/internal/local"
 	"github.com/quorate/quorate/internal/manager/kinds"
 	"github.com/quorate/quorate/internal/manager/upgrades"
-	"github.com/quorate/quorate/internal/runtimeclient"
 )
 
 // Options say which controllers to run, and over what.
 type Options struct {
-	// Embedded, when set, runs everything that a single host's management plane needs beside the local provider: Cluster API's core, the
-	// kubeadm bootstrap provider and Quorate. Unset: only Quorate, beside a Cluster API that somebody else installed.
-	Embedded *Embedded
-	// Local, when set, runs the local provider, which makes machines on this host with it.
-	Local *local.Options
-	// Webhooks serves the webhooks of Quorate's own kinds. With Embedded they are always served.
+	// Webhooks serves the webhooks of Quorate's own kinds.
 	Webhooks bool
 	// Extension says where Quorate's Runtime Extension is served; with port 0 it is not.
 	Extension ExtensionOptions
@@ -55,29 +45,21 @@ type Options struct {
 	SyncPeriod time.Duration
 	// UpgraderImage is the image that upgrades nodes in place, with %s for the Kubernetes version, where nothing else names one; empty: upgrades.DefaultUpgraderImage.
 	UpgraderImage string
+	// LeaveLabelled, without a WatchFilter, leaves groups that have that label to the managers that look for it.
+	LeaveLabelled bool
+	// ManagedFields: the cache has those of all objects, for controllers of others that share it. Otherwise it has those of groups only.
+	ManagedFields bool
+	// Serving is the manager that serves the webhooks and the Runtime Extension; nil: the one that the controllers run in.
+	Serving ctrl.Manager
 }
 
-// part is one line of the table of contents: a controller, or a few that are only useful together.
+// part is one line of the table of contents: a controller, or what is served.
 type part struct {
 	name string
-	// runs says where it does.
-	runs where
 	// provider is the one that it belongs to; empty: it runs in each.
 	provider string
 	add      func(context.Context, *parts) error
 }
-
-// where is what a part needs to run.
-type where int
-
-const (
-	// onHost: a single host's management plane; other management clusters have it already.
-	onHost where = iota
-	// everywhere: wherever Quorate runs.
-	everywhere
-	// withMachines: the host that local machines are on.
-	withMachines
-)
 
 // Quorate's providers that have controllers of their own. clusterctl installs each by itself.
 const (
@@ -91,62 +73,30 @@ var Providers = []string{ControlPlaneProvider, BootstrapProvider}
 // NoProviders are none of Quorate's providers.
 var NoProviders = []string{}
 
-// contents are all controllers and webhooks there are, in the order in which they are set up.
-//
-// Not among them, of upstream's: MachinePool, for which the local provider has no machines; the CRD migrator, as no object
-// here was ever stored in an older version. Creating a MachinePool is refused by upstream's webhooks.
+// contents are all of Quorate's controllers and webhooks there are, in the order in which they are set up.
 var contents = []part{
-	{name: "shared", add: shared},
-
-	{name: "ExtensionConfig", add: addExtensionConfig},
-	{name: "Cluster", add: addCluster},
-	{name: "Machine", add: addMachine},
-	{name: "MachineSet", add: addMachineSet},
-	{name: "MachineDeployment", add: addMachineDeployment},
-	{name: "MachineHealthCheck", add: addMachineHealthCheck},
-	{name: "ClusterResourceSet", add: addClusterResourceSet},
-	{name: "ClusterClass", add: addClusterClass},
-	{name: "topology", add: addTopology},
-
-	{name: "KubeadmConfig", add: addKubeadmConfig},
-
-	{name: "LocalCluster and LocalMachine", runs: withMachines, add: addLocal},
-
-	{name: "KubeadmControlPlane", runs: everywhere, provider: ControlPlaneProvider, add: addGroup("KubeadmControlPlane")},
-	{name: "ControlPlane", runs: everywhere, provider: ControlPlaneProvider, add: addGroup("ControlPlane")},
-	{name: "EtcdCluster", runs: everywhere, provider: ControlPlaneProvider, add: addGroup("EtcdCluster")},
-	{name: "EtcdadmConfig", runs: everywhere, provider: BootstrapProvider, add: addEtcdadmConfig},
-	{name: "NodeUpgrade", runs: everywhere, provider: ControlPlaneProvider, add: addUpgrades(upgrades.AddNodes)},
-	{name: "MachineDeploymentUpgrade", runs: everywhere, provider: ControlPlaneProvider, add: addUpgrades(upgrades.AddWorkers)},
-	{name: "Runtime Extension", runs: everywhere, add: addExtension},
-	{name: "webhooks", runs: everywhere, add: addOwnWebhooks},
-
-	{name: "webhooks of Cluster API", add: addWebhooks},
+	{"KubeadmControlPlane", ControlPlaneProvider, addGroup("KubeadmControlPlane")},
+	{"ControlPlane", ControlPlaneProvider, addGroup("ControlPlane")},
+	{"EtcdCluster", ControlPlaneProvider, addGroup("EtcdCluster")},
+	{"EtcdadmConfig", BootstrapProvider, addEtcdadmConfig},
+	{"NodeUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddNodes)},
+	{"MachineDeploymentUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddWorkers)},
+	{"Runtime Extension", "", addExtension},
+	{"webhooks", "", addWebhooks},
 }
 
 // parts is what the parts of one manager share.
 type parts struct {
 	mgr ctrl.Manager
-	// own runs Quorate's own controllers; it may be mgr.
-	own  ctrl.Manager
-	opts Options
-	// clusters are upstream's connections to workload clusters; nil when upstream's controllers do not run here.
-	clusters clustercache.ClusterCache
-	// runtime calls Runtime Extensions for upstream's controllers.
-	runtime *runtimeclient.Client
-	// metadata are those of all secrets; the manager's cache has a part of them.
-	metadata cache.Cache
-	// secrets reads secrets of clusters from the cache.
-	secrets client.Client
-	// patient is the client of controllers that count what they created.
-	patient client.Client
+	// serving serves webhooks and the Runtime Extension; it may be mgr.
+	serving ctrl.Manager
+	opts    Options
 }
 
 // Scheme returns a new scheme with every kind that any of the controllers uses.
 func Scheme() *runtime.Scheme { return kinds.Scheme() }
 
-// New returns a manager that is fit for Setup: its cache holds secrets of clusters only. Of all else it holds everything,
-// managed fields included: upstream's controllers look at them to see whose a field is, and repair them if there are none.
+// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, and everything else.
 // What has to do with serving (webhooks, metrics, probes, leader election) is the caller's, in base.
 func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	if err := listThenWatch(); err != nil {
@@ -177,13 +127,11 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// Setup adds all controllers and webhooks that the options ask for. In the embedded case the CRDs must be served by then.
+// Setup adds all controllers and webhooks that the options ask for. Where webhooks are served by another manager, the CRDs must be there by then.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	shared := &parts{mgr: mgr, own: mgr, opts: o}
-	if o.Embedded != nil {
-		if err := shared.embed(); err != nil {
-			return err
-		}
+	shared := &parts{mgr: mgr, serving: mgr, opts: o}
+	if o.Serving != nil {
+		shared.serving = o.Serving
 	}
 	for _, p := range contents {
 		if !o.runs(p) {
@@ -198,30 +146,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // runs reports whether a part runs with these options.
 func (o *Options) runs(p part) bool {
-	switch p.runs {
-	case onHost:
-		return o.Embedded != nil
-	case withMachines:
-		return o.Local != nil
-	default:
-		return p.provider == "" || o.Providers == nil || slices.Contains(o.Providers, p.provider)
-	}
-}
-
-// embed chooses Cluster API's features, and gives Quorate's own controllers a manager of theirs where they have a user of theirs.
-func (p *parts) embed() error {
-	if err := setGates(p.opts.Embedded.RuntimeExtensions); err != nil {
-		return err
-	}
-	if p.opts.Embedded.Own == nil {
-		return nil
-	}
-	own, err := beside(p.mgr, p.opts)
-	if err != nil {
-		return fmt.Errorf("setting up the manager of Quorate's own controllers: %w", err)
-	}
-	p.own = own
-	return nil
+	return p.provider == "" || o.Providers == nil || slices.Contains(o.Providers, p.provider)
 }
 
 // Longest and shortest wait before a failed reconciliation is tried again. What usually ends a failure here is seconds
@@ -237,26 +162,12 @@ const DefaultConcurrency = 5
 // workers is how many objects each controller takes up at once, beside those that --concurrency lets work: most of them wait for others.
 const workers = 100
 
-func (p *parts) atOnce() int { return cmp.Or(p.opts.Concurrency, DefaultConcurrency) }
+func (o *Options) atOnce() int { return cmp.Or(o.Concurrency, DefaultConcurrency) }
 
-func (p *parts) controller() controller.Options {
+// Controller is what each controller is started with.
+func (o *Options) Controller() controller.Options {
 	return controller.Options{
-		MaxConcurrentReconciles: workers + p.opts.Concurrency,
+		MaxConcurrentReconciles: workers + o.Concurrency,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
 	}
-}
-
-func cacheOptions(o Options) cache.Options {
-	period := o.SyncPeriod
-	if period == 0 {
-		period = 10 * time.Minute
-	}
-	out := cache.Options{
-		SyncPeriod: &period,
-		ByObject:   map[client.Object]cache.ByObject{&corev1.Secret{}: clusterSecrets()},
-	}
-	if o.Namespace != "" {
-		out.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
-	}
-	return out
 }

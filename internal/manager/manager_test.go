@@ -10,33 +10,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientfeatures "k8s.io/client-go/features"
-	"k8s.io/component-base/featuregate"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/local"
+	etcdclusterv1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 )
 
 func TestContents(t *testing.T) {
 	names := map[string]bool{}
-	var own []string
+	var all []string
 	for _, p := range contents {
 		if names[p.name] {
 			t.Errorf("%s is listed twice", p.name)
 		}
 		names[p.name] = true
-		if p.runs == everywhere {
-			own = append(own, p.name)
-		}
+		all = append(all, p.name)
 	}
 	// What the role in config/rbac and the deployment in config/manager are made for.
-	if strings.Join(own, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmConfig,NodeUpgrade,MachineDeploymentUpgrade,Runtime Extension,webhooks" {
-		t.Errorf("runs everywhere: %v", own)
+	if strings.Join(all, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmConfig,NodeUpgrade,MachineDeploymentUpgrade,Runtime Extension,webhooks" {
+		t.Errorf("contents: %v", all)
 	}
 }
 
@@ -47,31 +45,6 @@ func TestSchemeHasOurControlPlane(t *testing.T) {
 	}
 	if _, ok := obj.(*controlplanev1.KubeadmControlPlane); !ok {
 		t.Errorf("KubeadmControlPlane is %T", obj)
-	}
-}
-
-func TestConnectable(t *testing.T) {
-	yes, no := true, false
-	condition := func(status metav1.ConditionStatus) []metav1.Condition {
-		return []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: status}}
-	}
-	for _, c := range []struct {
-		name       string
-		field      *bool
-		conditions []metav1.Condition
-		want       bool
-	}{
-		{name: "new"},
-		{name: "not yet", field: &no, conditions: condition(metav1.ConditionFalse)},
-		{name: "the field only", field: &yes, conditions: condition(metav1.ConditionFalse)},
-		{name: "the condition only", conditions: condition(metav1.ConditionTrue)},
-		{name: "both", field: &yes, conditions: condition(metav1.ConditionTrue), want: true},
-	} {
-		cluster := &clusterv1.Cluster{Status: clusterv1.ClusterStatus{Conditions: c.conditions}}
-		cluster.Status.Initialization.ControlPlaneInitialized = c.field
-		if got := connectable(cluster); got != c.want {
-			t.Errorf("%s: %t, want %t", c.name, got, c.want)
-		}
 	}
 }
 
@@ -99,6 +72,27 @@ func TestClusterSecrets(t *testing.T) {
 	}
 }
 
+// TestManagedFields: Quorate's own cache has managed fields of groups only, whose history is made of them; one that it shares with upstream's controllers has all.
+func TestManagedFields(t *testing.T) {
+	if transform := cacheOptions(Options{ManagedFields: true}).DefaultTransform; transform != nil {
+		t.Error("the cache of upstream's controllers changes what it holds")
+	}
+	plain := &unstructured.Unstructured{Object: map[string]any{}}
+	for object, want := range map[client.Object]int{
+		&clusterv1.Machine{}: 0, &clusterv1.Cluster{}: 0, plain: 0,
+		&controlplanev1.KubeadmControlPlane{}: 1, &controlplanev1alpha1.ControlPlane{}: 1, &etcdclusterv1.EtcdCluster{}: 1,
+	} {
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
+		out, err := cacheOptions(Options{}).DefaultTransform(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept, is := out.(client.Object); !is || len(kept.GetManagedFields()) != want {
+			t.Errorf("%T: %v, want %d managers", object, out, want)
+		}
+	}
+}
+
 // definitions is a reader of CRDs with these labels.
 type definitions struct {
 	client.Reader
@@ -122,33 +116,21 @@ func TestAPIVersion(t *testing.T) {
 		"nones.example.com":  {"other": "v1"},
 	}}
 	for kind, want := range map[string]string{"New": "example.com/v1alpha4", "Old": "example.com/v1beta1", "Many": "example.com/v10"} {
-		if got, err := apiVersion(t.Context(), d, schema.GroupKind{Group: "example.com", Kind: kind}); err != nil || got != want {
+		if got, err := APIVersion(t.Context(), d, schema.GroupKind{Group: "example.com", Kind: kind}); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", kind, got, err, want)
 		}
 	}
 	for kind, want := range map[string]string{"None": "cluster.x-k8s.io/v1beta2", "Missing": "Missing.example.com"} {
-		if _, err := apiVersion(t.Context(), d, schema.GroupKind{Group: "example.com", Kind: kind}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := APIVersion(t.Context(), d, schema.GroupKind{Group: "example.com", Kind: kind}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", kind, err, want)
 		}
 	}
 }
 
-func TestFeatures(t *testing.T) {
+// TestListThenWatch: caches fill from lists.
+func TestListThenWatch(t *testing.T) {
 	if err := listThenWatch(); err != nil {
 		t.Fatal(err)
-	}
-	for _, extensions := range []bool{true, false} {
-		if err := setGates(extensions); err != nil {
-			t.Fatal(err)
-		}
-		for gate, want := range map[featuregate.Feature]bool{
-			feature.ClusterTopology: true, feature.MachinePool: false, feature.ReconcilerRateLimiting: false,
-			feature.RuntimeSDK: extensions, feature.InPlaceUpdates: extensions,
-		} {
-			if got := feature.Gates.Enabled(gate); got != want {
-				t.Errorf("%s: %t, want %t", gate, got, want)
-			}
-		}
 	}
 	if clientfeatures.FeatureGates().Enabled(clientfeatures.WatchListClient) {
 		t.Error("caches fill from watches")
@@ -184,14 +166,5 @@ func TestProviders(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q run, want %q", c.providers, got, c.want)
 		}
-	}
-	if all := of(Options{Embedded: &Embedded{}, Local: &local.Options{}}); len(all) != len(contents) {
-		t.Errorf("on a single host only %q run", all)
-	}
-	if all := of(Options{Embedded: &Embedded{}}); len(all) != len(contents)-1 || slices.Contains(all, "LocalCluster and LocalMachine") {
-		t.Errorf("without machines %q run", all)
-	}
-	if all := of(Options{Local: &local.Options{}, Providers: []string{}}); !slices.Equal(all, append([]string{"LocalCluster and LocalMachine"}, served...)) {
-		t.Errorf("for machines alone %q run", all)
 	}
 }

@@ -11,47 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	bootstrapadmission "sigs.k8s.io/cluster-api/bootstrap/kubeadm/webhooks/admission"
 	controlplaneconversion "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/conversion"
-	coreadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
-	coreconversion "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/contract"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/admission"
 )
 
-// addWebhooks serves upstream's defaulting, validation and conversion of its own kinds.
+// addWebhooks serves the defaulting, validation and conversion of Quorate's own kinds.
 func addWebhooks(_ context.Context, p *parts) error {
-	coreconversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
-		return apiVersion(ctx, p.mgr.GetClient(), gk)
-	})
-	type webhook interface {
-		SetupWebhookWithManager(ctrl.Manager) error
-	}
-	for _, w := range []webhook{
-		&coreadmission.Cluster{Client: p.mgr.GetClient(), ClusterCacheReader: p.clusters},
-		&coreadmission.ClusterClass{Client: p.mgr.GetClient()},
-		&coreadmission.Machine{}, &coreadmission.MachineSet{}, &coreadmission.MachineDeployment{},
-		&coreadmission.MachineDrainRule{}, &coreadmission.MachineHealthCheck{}, &coreadmission.MachinePool{},
-		&coreadmission.ClusterResourceSet{}, &coreadmission.ClusterResourceSetBinding{},
-		&coreadmission.ExtensionConfig{},
-		// Claims are read directly: one read a new address is cheaper than a cache of all claims.
-		&coreadmission.IPAddress{Client: p.mgr.GetAPIReader()}, &coreadmission.IPAddressClaim{},
-		&bootstrapadmission.KubeadmConfig{}, &bootstrapadmission.KubeadmConfigTemplate{},
-	} {
-		if err := w.SetupWebhookWithManager(p.mgr); err != nil {
-			return fmt.Errorf("%T: %w", w, err)
-		}
-	}
-	return nil
-}
-
-// addOwnWebhooks serves the defaulting, validation and conversion of Quorate's own kinds.
-func addOwnWebhooks(_ context.Context, p *parts) error {
-	if !p.opts.Webhooks && p.opts.Embedded == nil {
+	if !p.opts.Webhooks {
 		return nil
 	}
 	// Who installed the kind KubeadmControlPlaneTemplate means to use it: upstream refuses it without the gate.
@@ -59,9 +29,9 @@ func addOwnWebhooks(_ context.Context, p *parts) error {
 		return fmt.Errorf("choosing Cluster API's features: %w", err)
 	}
 	controlplaneconversion.SetAPIVersionGetter(func(ctx context.Context, gk schema.GroupKind) (string, error) {
-		return apiVersion(ctx, p.mgr.GetClient(), gk)
+		return APIVersion(ctx, p.serving.GetClient(), gk)
 	})
-	if err := admission.SetupWithManager(p.mgr); err != nil {
+	if err := admission.SetupWithManager(p.serving); err != nil {
 		return fmt.Errorf("serving Quorate's own kinds: %w", err)
 	}
 	return nil
@@ -70,9 +40,9 @@ func addOwnWebhooks(_ context.Context, p *parts) error {
 // contracts are the versions of Cluster API's contract that upstream's core understands, the newest first.
 var contracts = []string{"v1beta2", "v1beta1"}
 
-// apiVersion returns group/version under which a kind is to be referred to: the newest version that its CRD's labels
+// APIVersion returns group/version under which a kind is to be referred to: the newest version that its CRD's labels
 // name for the newest contract they name.
-func apiVersion(ctx context.Context, c client.Reader, gk schema.GroupKind) (string, error) {
+func APIVersion(ctx context.Context, c client.Reader, gk schema.GroupKind) (string, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	name := contract.CalculateCRDName(gk.Group, gk.Kind)

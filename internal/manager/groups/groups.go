@@ -5,6 +5,8 @@ package groups
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"sync"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +25,18 @@ var kinds = map[string]func() group.Kind{
 	"ControlPlane":        func() group.Kind { return machines.New() },
 	"EtcdCluster":         func() group.Kind { return etcdcluster.New() },
 }
+
+// types are those of their objects.
+var types = sync.OnceValue(func() map[reflect.Type]bool {
+	all := map[reflect.Type]bool{}
+	for _, kind := range kinds {
+		all[reflect.TypeOf(kind().New())] = true
+	}
+	return all
+})
+
+// IsGroup reports whether an object is a group, of whichever kind.
+func IsGroup(object any) bool { return types()[reflect.TypeOf(object)] }
 
 // Options are what the controllers have in common.
 type Options struct {

@@ -1,4 +1,4 @@
-package manager
+package host
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/manager/kinds"
 )
 
 // lagging is a client whose reads show one state after the other, the last one for good.
@@ -65,7 +67,7 @@ func TestPatient(t *testing.T) {
 		{"a kind that nobody counts", create, &corev1.Secret{}, []*metav1.ObjectMeta{nil}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := &lagging{scheme: Scheme(), states: c.states}
+			l := &lagging{scheme: kinds.Scheme(), states: c.states}
 			if err := c.do(&patient{Client: l, counted: counted}, c.obj); err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +79,7 @@ func TestPatient(t *testing.T) {
 }
 
 func TestPatienceEnds(t *testing.T) {
-	l := &lagging{scheme: Scheme(), states: []*metav1.ObjectMeta{nil}}
+	l := &lagging{scheme: kinds.Scheme(), states: []*metav1.ObjectMeta{nil}}
 	began := time.Now()
 	err := (&patient{Client: l, counted: counted}).Create(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}})
 	if took := time.Since(began); err != nil || took < patience || took > 10*patience {

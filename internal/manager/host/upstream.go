@@ -1,4 +1,4 @@
-package manager
+package host
 
 import (
 	"context"
@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
-	clientfeatures "k8s.io/client-go/features"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/reconcilers/kubeadmconfig"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -30,10 +26,9 @@ import (
 	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/index"
-	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/quorate/quorate/internal/manager/hints"
+	"github.com/quorate/quorate/internal/manager/host/hints"
 	"github.com/quorate/quorate/internal/runtimeclient"
 )
 
@@ -68,42 +63,6 @@ func setGates(extensions bool) error {
 	return nil
 }
 
-// listThenWatch turns off that caches fill from a watch instead of a list. The end of such a list is announced by a timer of
-// one second, in which every cache that is started, here or for a workload cluster, does nothing.
-func listThenWatch() error {
-	gates, ok := clientfeatures.FeatureGates().(interface {
-		Set(clientfeatures.Feature, bool) error
-	})
-	if !ok {
-		return errors.New("choosing client-go's features: they are set by somebody else")
-	}
-	if err := gates.Set(clientfeatures.WatchListClient, false); err != nil {
-		return fmt.Errorf("choosing client-go's features: %w", err)
-	}
-	return nil
-}
-
-// clusterSecrets is what the cache holds of secrets: those of clusters, and the contents of those that controllers
-// read again and again (certificates and kubeconfigs).
-func clusterSecrets() cache.ByObject {
-	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
-	if err != nil {
-		panic(fmt.Sprintf("selector for the label %s: %v", clusterv1.ClusterNameLabel, err))
-	}
-	return cache.ByObject{
-		Label: labels.NewSelector().Add(*ofCluster),
-		Transform: func(in any) (any, error) {
-			if s, ok := in.(*corev1.Secret); ok {
-				s.SetManagedFields(nil)
-				if !secret.HasPurposeSuffix(s.Name) {
-					s.Data = nil
-				}
-			}
-			return in, nil
-		},
-	}
-}
-
 // shared prepares what several of upstream's controllers use: indexes, the connections to workload clusters, clients.
 func shared(ctx context.Context, p *parts) error {
 	if err := index.AddDefaultIndexes(ctx, p.mgr); err != nil {
@@ -121,7 +80,7 @@ func shared(ctx context.Context, p *parts) error {
 		Client:           setup.ClusterCacheClientOptions("quorate", 20, 30),
 		WatchFilterValue: p.opts.WatchFilter,
 		ClusterFilter:    connectable,
-	}, p.controller())
+	}, p.opts.Controller())
 	if err != nil {
 		return fmt.Errorf("setting up the connections to workload clusters: %w", err)
 	}
@@ -170,14 +129,14 @@ func addCluster(ctx context.Context, p *parts) error {
 	return (&cluster.Reconciler{
 		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters,
 		RemoteConnectionGracePeriod: connectionGrace, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
 
 func addMachine(ctx context.Context, p *parts) error {
 	return (&machine.Reconciler{
 		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, RuntimeClient: p.runtime,
 		RemoteConditionsGracePeriod: conditionsGrace, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
 
 func addMachineSet(ctx context.Context, p *parts) error {
@@ -185,57 +144,57 @@ func addMachineSet(ctx context.Context, p *parts) error {
 		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters,
 		PreflightChecks:  sets.New(clusterv1.MachineSetPreflightCheckAll),
 		WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
 
 func addMachineDeployment(ctx context.Context, p *parts) error {
 	return (&machinedeployment.Reconciler{
 		Client: p.patient, APIReader: p.mgr.GetAPIReader(), RuntimeClient: p.runtime, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
 
 func addMachineHealthCheck(ctx context.Context, p *parts) error {
 	return (&machinehealthcheck.Reconciler{
 		Client: p.mgr.GetClient(), ClusterCache: p.clusters, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
 
 func addClusterResourceSet(ctx context.Context, p *parts) error {
 	if err := (&clusterresourceset.Reconciler{
 		Client: p.mgr.GetClient(), ClusterCache: p.clusters, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller(), p.metadata); err != nil {
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller(), p.metadata); err != nil {
 		return err
 	}
 	return (&clusterresourcesetbinding.Reconciler{
 		Client: p.mgr.GetClient(), WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
 
 func addClusterClass(ctx context.Context, p *parts) error {
 	return (&clusterclass.Reconciler{
 		Client: p.mgr.GetClient(), RuntimeClient: p.runtime, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
 
 func addTopology(ctx context.Context, p *parts) error {
 	if err := (&topologycluster.Reconciler{
 		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, RuntimeClient: p.runtime, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller()); err != nil {
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller()); err != nil {
 		return err
 	}
 	if err := (&topologymachinedeployment.Reconciler{
 		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller()); err != nil {
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller()); err != nil {
 		return err
 	}
 	return (&topologymachineset.Reconciler{
 		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
 
 func addKubeadmConfig(ctx context.Context, p *parts) error {
 	return (&kubeadmconfig.Reconciler{
 		Client: p.mgr.GetClient(), SecretCachingClient: p.secrets, APIReader: p.mgr.GetAPIReader(),
 		ClusterCache: p.clusters, TokenTTL: kubeadmconfig.DefaultTokenTTL, WatchFilterValue: p.opts.WatchFilter,
-	}).SetupWithManager(ctx, p.mgr, p.controller())
+	}).SetupWithManager(ctx, p.mgr, p.opts.Controller())
 }
