@@ -73,6 +73,9 @@ func (c *Controller) metrics() Metrics { return Metrics(c.Kind.Type().Kind) }
 // Reconcile takes one turn of one group.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	began := time.Now()
+	if wait := c.Memories.Early(request.NamespacedName, began); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	ctx, leave := c.Slots.enter(ctx)
 	defer leave()
 	c.metrics().Turn(time.Since(began))
@@ -194,6 +197,7 @@ func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
 // turn observes, decides, acts and reports.
 func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	c.keepOnly(object, cluster)
+	defer func(m *Memory) { m.ended = time.Now() }(c.Memories.Of(client.ObjectKeyFromObject(object)))
 	t, unseen, err := c.Observe(ctx, object, cluster)
 	var d plan.Decision
 	var told controlplanev1.PlanStatus

@@ -65,6 +65,8 @@ type Memory struct {
 	rests bool
 	// stepped: the last turn that reported did a step.
 	stepped bool
+	// ended is when the last turn ended.
+	ended time.Time
 	// left is the machine whose member was removed last: it need not be asked any more.
 	left string
 }
@@ -109,6 +111,19 @@ func (m *Memories) Crowd() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return time.Duration(min(1+len(m.moving)/crowd, crowdMost))
+}
+
+// Early returns how long a group's next turn waits for more news: changes of its objects come in bursts. Where something goes on in few groups, and after
+// a step, it does not wait. The caller takes the turn.
+func (m *Memories) Early(key client.ObjectKey, now time.Time) time.Duration {
+	crowd := m.Crowd()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := m.kept[key]
+	if kept == nil || kept.stepped {
+		return 0
+	}
+	return max(0, kept.ended.Add(gather*(crowd-1)).Sub(now))
 }
 
 // Of returns the memory of a group; an empty one when there is none.

@@ -63,6 +63,9 @@ const (
 	crowdMost = 5
 )
 
+// gather is how long a turn waits after the one before, for more news, in each crowd beyond the first.
+const gather = 50 * time.Millisecond
+
 // Again returns when to look again after a decision.
 func (t *Turn) Again(d plan.Decision) time.Duration {
 	var soon time.Duration

@@ -3,6 +3,8 @@ package group
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,7 +52,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		For(c.Kind.New()).
-		Owns(&clusterv1.Machine{}, builder.WithPredicates(machineChanges())).
+		Owns(&clusterv1.Machine{}, builder.WithPredicates(machineChanges(kind.Kind))).
 		Owns(&clusterv1.MachineHealthCheck{}).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofWorker), builder.WithPredicates(ends())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofUncontrolled), builder.WithPredicates(ownerChanges())).
@@ -149,15 +152,25 @@ func ends() predicate.Predicate {
 	}
 }
 
-// machineChanges passes changes of a Machine that a decision or what is told may depend on. Cluster API writes a Machine's status some twenty times while it comes up.
-func machineChanges() predicate.Predicate {
+// machineChanges passes changes of a Machine of groups of a kind that a decision or what is told may depend on. Cluster API writes a Machine's status some
+// twenty times while it comes up.
+func machineChanges(kind string) predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
+			if !controlledBy(e.ObjectOld, kind) && !controlledBy(e.ObjectNew, kind) {
+				return false
+			}
 			before, ok1 := e.ObjectOld.(*clusterv1.Machine)
 			after, ok2 := e.ObjectNew.(*clusterv1.Machine)
 			return !ok1 || !ok2 || !equality.Semantic.DeepEqual(readOf(before), readOf(after))
 		},
 	}
+}
+
+// controlledBy reports whether an object of a kind controls another.
+func controlledBy(o client.Object, kind string) bool {
+	owner := metav1.GetControllerOfNoCopy(o)
+	return owner != nil && owner.Kind == kind
 }
 
 // readOf is a Machine without what nothing is read from: what only says that it was written, and what Nodes themselves tell sooner.
@@ -188,12 +201,17 @@ func ownerChanges() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld, e.ObjectNew
-			return metav1.GetControllerOf(after) == nil ||
-				!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) ||
-				!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+			return metav1.GetControllerOfNoCopy(after) == nil ||
+				!slices.EqualFunc(before.GetOwnerReferences(), after.GetOwnerReferences(), sameOwner) ||
+				!maps.Equal(before.GetLabels(), after.GetLabels()) ||
 				!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp())
 		},
 	}
+}
+
+// sameOwner reports whether two references to an owner say the same of whose something is.
+func sameOwner(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && a.Kind == b.Kind && a.Name == b.Name && a.APIVersion == b.APIVersion && ptr.Deref(a.Controller, false) == ptr.Deref(b.Controller, false)
 }
 
 // clusterChanges passes changes of a Cluster that a decision may depend on.

@@ -41,6 +41,9 @@ func TestMachineChanges(t *testing.T) {
 		"owners": {func(m *clusterv1.Machine) {
 			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{Name: "x"})
 		}, true, true},
+		"another controller": {func(m *clusterv1.Machine) {
+			m.OwnerReferences = []metav1.OwnerReference{{Kind: "Third", Name: "x", Controller: ptr.To(true)}}
+		}, true, true},
 		"no controller":      {func(m *clusterv1.Machine) { m.OwnerReferences = nil }, true, true},
 		"deletion":           {func(m *clusterv1.Machine) { m.DeletionTimestamp = ptr.To(metav1.Now()) }, true, true},
 		"spec":               {func(m *clusterv1.Machine) { m.Spec.ProviderID = "x" }, true, false},
@@ -59,13 +62,16 @@ func TestMachineChanges(t *testing.T) {
 		"why there is no data":        {condition(clusterv1.MachineBootstrapConfigReadyCondition, "because"), true, false},
 		"a condition that is unknown": {condition("x", ""), true, false},
 	} {
-		before := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{{Name: "cp", Controller: ptr.To(true)}}}}
+		before := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{{Kind: "Group", Name: "cp", Controller: ptr.To(true)}}}}
 		after := before.DeepCopy()
 		row.change(after)
 		kept := after.DeepCopy()
 		e := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
-		if got := machineChanges().Update(e); got != row.turn {
+		if got := machineChanges("Group").Update(e); got != row.turn {
 			t.Errorf("%s: brings about a turn: %t, want %t", name, got, row.turn)
+		}
+		if others := machineChanges("Other").Update(e); others {
+			t.Errorf("%s: brings about a turn of a group of another kind", name)
 		}
 		if got := ownerChanges().Update(e); got != row.other {
 			t.Errorf("%s: matters to other groups: %t, want %t", name, got, row.other)
@@ -77,7 +83,7 @@ func TestMachineChanges(t *testing.T) {
 	for name, p := range map[string]interface {
 		Create(event.CreateEvent) bool
 		Delete(event.DeleteEvent) bool
-	}{"machineChanges": machineChanges(), "ownerChanges": ownerChanges()} {
+	}{"machineChanges": machineChanges("Group"), "ownerChanges": ownerChanges()} {
 		if m := (&clusterv1.Machine{}); !p.Create(event.CreateEvent{Object: m}) || !p.Delete(event.DeleteEvent{Object: m}) {
 			t.Errorf("%s does not tell of beginning and end", name)
 		}

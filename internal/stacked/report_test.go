@@ -484,6 +484,10 @@ func TestMoves(t *testing.T) {
 	w.forgetEtcd()
 	w.turn()
 	crowd("a member is ill", 2)
+	early, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
+	if err != nil || early.RequeueAfter <= 0 || early.RequeueAfter > 50*time.Millisecond {
+		t.Errorf("just after a look, in a crowd: the next after %v, %v; want 50 ms at most", early.RequeueAfter, err)
+	}
 	w.members[1].Health = plan.Healthy
 	w.forgetEtcd()
 	w.turn()

@@ -276,6 +276,7 @@ func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) erro
 func (w *world) turn() ctrl.Result {
 	w.t.Helper()
 	for {
+		time.Sleep(w.r.Memories.Early(kcpKey, time.Now())) // as the queue lets it wait
 		result, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey})
 		if err != nil {
 			w.t.Fatalf("turn failed: %v", err)
