@@ -56,6 +56,8 @@ func (c *Cluster) member(t Target) (*member, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
 		grpc.WithDisableServiceConfig(),
+		// What is asked and answered is short; by default each connection keeps 64 KiB for it.
+		grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for etcd member %q: %w", t.Name, err)

@@ -29,12 +29,16 @@ const (
 	patience = 2 * time.Second
 	// listTimeout is how long one page of a list may take.
 	listTimeout = 10 * time.Second
+	// pingTimeout is how long the answer to a ping may take.
+	pingTimeout = 3 * time.Second
 )
 
 // api speaks with one API server, over connections of its own that end with it.
 type api struct {
 	readyz string
 	http   *http.Client
+	// config is for others who ask the server over the same connection.
+	config *rest.Config
 	core   typedcorev1.CoreV1Interface
 
 	mu     sync.Mutex
@@ -42,7 +46,7 @@ type api struct {
 	conns  []net.Conn
 }
 
-func newAPI(config *rest.Config) (*api, error) {
+func newAPI(config *rest.Config, silence time.Duration) (*api, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -67,13 +71,14 @@ func newAPI(config *rest.Config) (*api, error) {
 		TLSClientConfig:       security,
 		TLSHandshakeTimeout:   patience,
 		ForceAttemptHTTP2:     true,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 2 * time.Second},
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout},
 		ResponseHeaderTimeout: listTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the credentials in the kubeconfig: %w", err)
 	}
 	a.http = &http.Client{Transport: wrapped}
+	a.config = &rest.Config{Host: config.Host, APIPath: config.APIPath, Transport: wrapped}
 	a.core, err = typedcorev1.NewForConfigAndClient(config, a.http)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)

@@ -146,7 +146,7 @@ func BenchmarkWorkerChange(b *testing.B) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	api, err := newAPI(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	api, err := newAPI(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, time.Hour)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -47,7 +47,9 @@ type connection struct {
 	cancel context.CancelFunc
 	// config is what the newest session uses; nil before the first.
 	config *rest.Config
-	ways   ways
+	// open goes over the connection that is open; nil: none is.
+	open *rest.Config
+	ways ways
 
 	// The following belong to the loop.
 	data   []byte    // the kubeconfig that config was made of
@@ -121,7 +123,7 @@ func (c *connection) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server, err := newAPI(config)
+	server, err := newAPI(config, c.options.Silence)
 	if err != nil {
 		return err
 	}
@@ -136,6 +138,8 @@ func (c *connection) session(ctx context.Context) error {
 	if err := lists.Wait(); err != nil {
 		return c.suspect(err)
 	}
+	c.share(server.config)
+	defer c.share(nil)
 	if c.book.reach() {
 		log.FromContext(ctx).Info("the cluster is reachable", "endpoint", config.Host)
 	}
@@ -250,5 +254,22 @@ func (c *connection) renew(data []byte) (*rest.Config, error) {
 func (c *connection) kept() *rest.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.config
+}
+
+// share lets others ask over the connection that is open; nil: none is any more.
+func (c *connection) share(open *rest.Config) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = open
+}
+
+// shared is the way over the connection that is open, or else the newest config; nil before the first.
+func (c *connection) shared() *rest.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open != nil {
+		return c.open
+	}
 	return c.config
 }

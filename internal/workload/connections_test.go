@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
@@ -19,7 +22,7 @@ import (
 var demo = client.ObjectKey{Namespace: "ns", Name: "demo"}
 
 // quick are paces that let tests see in a second what takes a minute.
-var quick = Options{Busy: 100 * time.Millisecond, Rest: time.Hour, Recheck: 200 * time.Millisecond}
+var quick = Options{Busy: 100 * time.Millisecond, Rest: time.Hour, Silence: 2 * time.Second, Recheck: 200 * time.Millisecond}
 
 func kubeconfigSecret(data []byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-kubeconfig"}, Data: map[string][]byte{"value": data}}
@@ -51,6 +54,40 @@ func connect(t *testing.T, secrets client.Reader, o Options) *Connections {
 		}
 	})
 	return c
+}
+
+// TestOthersAskOverTheSameConnection: who asks for the way to a cluster opens no connection of its own, which client-go would keep for ever. Afterwards it has one that works all the same.
+func TestOthersAskOverTheSameConnection(t *testing.T) {
+	s := newServer(t)
+	s.more = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`)) // the client tells
+	}
+	ask := func(c *Connections) {
+		t.Helper()
+		config := rest.CopyConfig(c.Config(demo))
+		config.Timeout = 5 * time.Second
+		set, err := kubernetes.NewForConfig(config)
+		must(t, err)
+		_, err = set.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "a", metav1.GetOptions{})
+		must(t, err)
+	}
+	c := connect(t, fake.NewClientBuilder().WithObjects(kubeconfigSecret(s.kubeconfig(t, s.URL, "first"))).Build(), quick)
+	await(t, c, 5*time.Second, "reachable", reachable)
+	ask(c)
+	s.mu.Lock()
+	from := map[string]bool{}
+	for _, r := range s.requests {
+		from[r.from] = true
+	}
+	s.ready = "[-]etcd failed"
+	s.mu.Unlock()
+	if len(from) != 1 {
+		t.Errorf("%d connections, want 1", len(from))
+	}
+	c.Want(demo, true)
+	await(t, c, 5*time.Second, "out of reach", func(v View) bool { return !v.Reachable })
+	ask(c)
 }
 
 // await waits for a view, and says how long it took.

@@ -84,6 +84,7 @@ func ConfigOf(ctx context.Context, secrets client.Reader, key client.ObjectKey) 
 type ways struct {
 	// directFirst: addresses are always tried first, and alone for a moment only.
 	directFirst bool
+	tunnels     tunnels
 
 	mu     sync.Mutex
 	direct map[string]bool
@@ -94,7 +95,7 @@ func (w *ways) dial(ctx context.Context, config *rest.Config, node, nodeIP strin
 	var tried atomic.Bool // the address, and it answered or had its time
 	if config != nil {
 		first = func(ctx context.Context) (net.Conn, error) {
-			conn, err := forwardToNode(ctx, config, node, port)
+			conn, err := w.tunnels.forwardToNode(ctx, config, node, port)
 			return w.learn(conn, err, node, true)
 		}
 	}

@@ -196,7 +196,7 @@ func TestForward(t *testing.T) {
 	for _, f := range []*forwarder{{}, {spdyOnly: true}} {
 		t.Run(fmt.Sprintf("spdyOnly=%t", f.spdyOnly), func(t *testing.T) {
 			config, e := serveForwards(t, f), newEcho(t)
-			conn, err := forward(t.Context(), config, "etcd-n", e.port)
+			conn, err := new(tunnels).forward(t.Context(), config, "etcd-n", e.port)
 			must(t, err)
 			chat(t, conn)
 			if (f.websockets.Load() == 0) != f.spdyOnly {
@@ -218,15 +218,42 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// TestForwardRemembersSPDY: what a server does not know it is not asked each time, but again after a failure.
+func TestForwardRemembersSPDY(t *testing.T) {
+	f, e := &forwarder{spdyOnly: true}, newEcho(t)
+	config, tunnels := serveForwards(t, f), &tunnels{}
+	open := func() {
+		t.Helper()
+		conn, err := tunnels.forward(t.Context(), config, "etcd-n", e.port)
+		must(t, err)
+		chat(t, conn)
+		must(t, conn.Close())
+	}
+	for range 3 {
+		open()
+	}
+	if n := f.requests.Load(); n != 4 {
+		t.Errorf("%d requests for three port-forwards, want one more, for the first websocket", n)
+	}
+	if _, err := tunnels.forward(t.Context(), config, "etcd-other", 1); err == nil {
+		t.Error("a port of a pod that does not exist was opened")
+	}
+	f.spdyOnly = false
+	open()
+	if n := f.websockets.Load(); n != 1 {
+		t.Errorf("%d websockets after a failure, want 1", n)
+	}
+}
+
 func TestForwardSaysWhatTheKubeletSaid(t *testing.T) {
 	config := serveForwards(t, &forwarder{})
-	conn, err := forward(t.Context(), config, "etcd-n", unusedPort(t))
+	conn, err := new(tunnels).forward(t.Context(), config, "etcd-n", unusedPort(t))
 	must(t, err)
 	defer conn.Close()
 	if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "error forwarding port: ") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := forward(t.Context(), config, "etcd-other", 1); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := new(tunnels).forward(t.Context(), config, "etcd-other", 1); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("no such pod: %v", err)
 	}
 }
@@ -238,7 +265,7 @@ func TestForwardEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	if _, err := forward(ctx, config, "etcd-n", 1); err == nil || time.Since(begun) > time.Second {
+	if _, err := new(tunnels).forward(ctx, config, "etcd-n", 1); err == nil || time.Since(begun) > time.Second {
 		t.Errorf("%v after %s", err, time.Since(begun))
 	}
 }

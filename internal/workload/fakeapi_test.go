@@ -48,6 +48,8 @@ type server struct {
 
 type request struct {
 	path string
+	// from is the near end of the connection.
+	from string
 	at   time.Time
 }
 
@@ -69,7 +71,7 @@ func newServer(t *testing.T) *server {
 
 func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.requests = append(s.requests, request{r.URL.Path, time.Now()})
+	s.requests = append(s.requests, request{r.URL.Path, r.RemoteAddr, time.Now()})
 	allowed := r.Header.Get("Authorization") == "Bearer "+s.token
 	ready := s.ready
 	s.mu.Unlock()

@@ -42,17 +42,13 @@ const tunnelled = "SPDY/3.1+" + portforward.PortForwardProtocolV1Name
 
 // forward opens a connection to a port of a pod in kube-system, through the API server. That it opens does not
 // mean that anybody listens there.
-func forward(ctx context.Context, config *rest.Config, pod string, port int) (net.Conn, error) {
+func (s *tunnels) forward(ctx context.Context, config *rest.Config, pod string, port int) (net.Conn, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("forwarding a port: %w", err)
 	}
 	at := base.JoinPath("api/v1/namespaces/kube-system/pods", pod, "portforward")
-	conn, err := openWebsocket(ctx, config, at)
-	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
-		// Older API servers and some proxies know only SPDY.
-		conn, err = openSPDY(ctx, config, at)
-	}
+	conn, err := s.open(ctx, config, at)
 	if err != nil {
 		return nil, fmt.Errorf("forwarding a port through the API server: %w", err)
 	}
@@ -68,6 +64,25 @@ func forward(ctx context.Context, config *rest.Config, pod string, port int) (ne
 		return nil, fmt.Errorf("forwarding a port through the API server: %w", err)
 	}
 	return c, nil
+}
+
+// tunnels remembers what a cluster's API server knows. The zero value is ready for use.
+type tunnels struct {
+	// spdy: it knew no websockets the last time. Older API servers and some proxies know only SPDY.
+	spdy atomic.Bool
+}
+
+// open opens a tunnel to a pod. It is a websocket, or SPDY where that was refused, also the next time, until something fails.
+func (s *tunnels) open(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWriteCloser, error) {
+	if !s.spdy.Load() {
+		conn, err := openWebsocket(ctx, config, at)
+		if !httpstream.IsUpgradeFailure(err) && !httpstream.IsHTTPSProxyError(err) {
+			return conn, err
+		}
+	}
+	conn, err := openSPDY(ctx, config, at)
+	s.spdy.Store(err == nil)
+	return conn, err
 }
 
 func openWebsocket(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWriteCloser, error) {

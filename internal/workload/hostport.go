@@ -11,12 +11,12 @@ import (
 
 // forwardToNode opens a connection to a port of a control plane's Node, through one of its static pods: all of them are
 // in the Node's own network. Where etcd is external there is no etcd pod.
-func forwardToNode(ctx context.Context, config *rest.Config, node string, port int) (net.Conn, error) {
+func (s *tunnels) forwardToNode(ctx context.Context, config *rest.Config, node string, port int) (net.Conn, error) {
 	pod := EtcdPod(node)
-	conn, err := forward(ctx, config, pod, port)
+	conn, err := s.forward(ctx, config, pod, port)
 	// client-go keeps only the text of the API server's answer.
 	if err != nil && strings.Contains(err.Error(), fmt.Sprintf("pods %q not found", pod)) {
-		return forward(ctx, config, "kube-apiserver-"+node, port)
+		return s.forward(ctx, config, "kube-apiserver-"+node, port)
 	}
 	return conn, err
 }

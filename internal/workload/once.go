@@ -11,7 +11,7 @@ import (
 // Once reads a cluster once, without watches, over connections that are closed afterwards. A cluster that does not answer is
 // a view that is not Reachable; an error is a config that cannot be used.
 func Once(ctx context.Context, config *rest.Config) (View, error) {
-	server, err := newAPI(config)
+	server, err := newAPI(config, Options{}.withDefaults().Silence)
 	if err != nil {
 		return View{}, err
 	}

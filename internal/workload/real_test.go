@@ -131,7 +131,7 @@ func (s *realServer) kill() {
 // answers waits until the server is ready, and says since when.
 func (s *realServer) answers() time.Time {
 	s.t.Helper()
-	server, err := newAPI(s.config(s.t))
+	server, err := newAPI(s.config(s.t), time.Hour)
 	must(s.t, err)
 	defer server.close()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 90*time.Second)

@@ -43,9 +43,11 @@ type Options struct {
 	// Try is the least time between two tries to connect; 500 ms.
 	Try time.Duration
 	// Busy and Rest are how often a connection is probed while something is under way and
-	// otherwise; 2 s and 30 s. A connection that breaks is noticed at once, and one that turns silent
-	// within 7 s, at no cost in requests, and sooner by a probe while something is under way; probes find API servers that are up and not ready.
+	// otherwise; 2 s and 30 s. Probes find API servers that are up and not ready.
 	Busy, Rest time.Duration
+	// Silence is after how long without a word a connection is pinged, at no cost in requests; 15 s. One that breaks is noticed at once, and one that turns silent some
+	// seconds after that, or sooner by a probe while something is under way.
+	Silence time.Duration
 	// Recheck and RecheckAtRest are how often the kubeconfig is read again while it works, and something is under way or nothing is; 5 min
 	// and an hour. What begins after a long rest begins with reading it.
 	Recheck, RecheckAtRest time.Duration
@@ -55,7 +57,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	for value, otherwise := range map[*time.Duration]time.Duration{
-		&o.Try: 500 * time.Millisecond, &o.Busy: 2 * time.Second, &o.Rest: 30 * time.Second, &o.Recheck: 5 * time.Minute, &o.RecheckAtRest: time.Hour,
+		&o.Try: 500 * time.Millisecond, &o.Busy: 2 * time.Second, &o.Rest: 30 * time.Second, &o.Silence: 15 * time.Second, &o.Recheck: 5 * time.Minute, &o.RecheckAtRest: time.Hour,
 	} {
 		if *value <= 0 {
 			*value = otherwise
@@ -133,13 +135,14 @@ func (c *Connections) Own(key client.ObjectKey, mine Mine) {
 	}
 }
 
-// Config returns how the cluster is reached; nil before it was connected for the first time. It must not be changed.
+// Config returns how the cluster is reached: over the connection that is open, where one is. It is nil before the cluster was connected for the first time, and must not
+// be changed.
 func (c *Connections) Config(key client.ObjectKey) *rest.Config {
 	conn := c.get(key)
 	if conn == nil {
 		return nil
 	}
-	return conn.kept()
+	return conn.shared()
 }
 
 // Forget ends the connection to the cluster, and drops its view.
