@@ -107,6 +107,10 @@ func (s *settings) add(fs *pflag.FlagSet) {
 // maxHeadroom is the largest part of the memory limit, in percent, that may be left. With less memory than the rest Go does little but collect garbage.
 const maxHeadroom = 50
 
+// garbage is how much memory, in percent of what is in use, may be taken before garbage is collected, where the environment variable GOGC does not say it.
+// More than Go's own 100: collecting took a seventh of a manager's processor time, for less than half of its memory.
+const garbage = 150
+
 // memoryLimit returns the limit for Go, in bytes, where the container may use limit, of which headroom percent are left. math.MaxInt64 is no limit, and
 // stays none.
 func memoryLimit(limit int64, headroom int) int64 {
@@ -207,6 +211,9 @@ func run(ctx context.Context, s *settings) error {
 	ctrl.SetLogger(klog.Background())
 	build := buildinfo.Get()
 	klog.Background().Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	debug.SetMemoryLimit(memoryLimit(debug.SetMemoryLimit(-1), s.headroom))
 	s.manager.Webhooks = s.webhookPort != 0
 	if err := gauge.Register(metrics.Registry); err != nil {
