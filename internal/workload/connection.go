@@ -20,11 +20,13 @@ import (
 	"github.com/quorate/quorate/internal/kubeconfig"
 )
 
+// How long a kubeconfig is believed before the secret is read again: one whose credentials are refused, one that is missing or cannot be used, and one
+// that gives no connection. Each reading that finds nothing new doubles it, up to the longest: what does not come up for hours costs a request a minute.
 const (
-	// absentBelieved and wrongBelieved are how long a missing kubeconfig, and one that gives no connection, are
-	// believed before the secret is read again.
-	absentBelieved = 2 * time.Second
-	wrongBelieved  = 5 * time.Second
+	refusedBelieved = 500 * time.Millisecond
+	absentBelieved  = 2 * time.Second
+	wrongBelieved   = 5 * time.Second
+	longestBelieved = time.Minute
 )
 
 // errRenewed ends a session whose kubeconfig was replaced; nothing is wrong with the cluster.
@@ -53,8 +55,12 @@ type connection struct {
 
 	// The following belong to the loop.
 	data   []byte    // the kubeconfig that config was made of
+	tried  []byte    // the kubeconfig that was read last
 	err    error     // why there is no config
 	readAt time.Time // when data was read
+	// unchanged counts the readings in a row that found nothing new, refused says that credentials were refused, both while no connection came about.
+	unchanged int
+	refused   bool
 }
 
 func newConnection(key client.ObjectKey, c *Connections) *connection {
@@ -138,6 +144,7 @@ func (c *connection) session(ctx context.Context) error {
 	if err := lists.Wait(); err != nil {
 		return c.suspect(err)
 	}
+	c.unchanged, c.refused = 0, false
 	c.share(server.config)
 	defer c.share(nil)
 	if c.book.reach() {
@@ -150,11 +157,9 @@ func (c *connection) session(ctx context.Context) error {
 	return c.suspect(work.Wait())
 }
 
-// suspect makes the next session read the kubeconfig again, where the error says that it may be wrong.
+// suspect makes one of the next sessions read the kubeconfig again, where the error says that it may be wrong.
 func (c *connection) suspect(err error) error {
-	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || isCertificateError(err) {
-		c.readAt = time.Time{}
-	}
+	c.refused = apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || isCertificateError(err)
 	return err
 }
 
@@ -206,22 +211,34 @@ func (c *connection) recheck(ctx context.Context) error {
 
 // credentials returns how the cluster is reached. It reads the secret rarely.
 func (c *connection) credentials(ctx context.Context) (*rest.Config, error) {
-	believed := wrongBelieved
-	if c.err != nil {
-		believed = absentBelieved
-	}
-	if time.Since(c.readAt) < believed {
+	if time.Since(c.readAt) < c.believed() {
 		return c.kept(), c.err
 	}
 	return c.readSecret(ctx)
 }
 
+// believed is how long what was read last is.
+func (c *connection) believed() time.Duration {
+	first := wrongBelieved
+	switch {
+	case c.err != nil:
+		first = absentBelieved
+	case c.refused:
+		first = refusedBelieved
+	}
+	const most = 10 // doublings, which exceed the longest
+	return min(first<<min(c.unchanged, most), longestBelieved)
+}
+
 // readSecret returns how the cluster is reached by its secret, or still by what is kept when the secret cannot be read.
 func (c *connection) readSecret(ctx context.Context) (*rest.Config, error) {
 	data, err := capikubeconfig.FromSecret(ctx, c.secrets, c.key)
-	c.readAt = time.Now()
+	c.readAt, c.unchanged = time.Now(), c.unchanged+1
 	switch {
 	case apierrors.IsNotFound(err):
+		if c.err == nil {
+			c.unchanged = 0
+		}
 		c.err = fmt.Errorf("there is no kubeconfig: secret %s/%s does not exist", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig))
 		return nil, c.err
 	case err != nil && c.err == nil && c.kept() != nil:
@@ -238,6 +255,9 @@ func (c *connection) readSecret(ctx context.Context) (*rest.Config, error) {
 
 // renew keeps what a kubeconfig says, in the place of what is kept.
 func (c *connection) renew(data []byte) (*rest.Config, error) {
+	if !bytes.Equal(data, c.tried) {
+		c.tried, c.unchanged, c.refused = data, 0, false
+	}
 	config, err := kubeconfig.RESTConfig(data)
 	if err != nil {
 		c.err = fmt.Errorf("reading the kubeconfig in secret %s/%s: %w", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig), err)

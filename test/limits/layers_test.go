@@ -2,6 +2,7 @@ package limits
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,6 +94,22 @@ func upward(all []source) []string {
 		}
 	}
 	return found
+}
+
+// TestManagerIsLean: the program for management clusters consists of nothing that it does not run there. It would be larger, also in memory.
+func TestManagerIsLean(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "../../cmd/manager").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dependency := range strings.Lines(string(out)) {
+		dependency = strings.TrimSpace(dependency)
+		for _, other := range []string{ours + "manager/host", ours + "local", ours + "sandbox", ours + "artifacts", "sigs.k8s.io/cluster-api/core/setup", "sigs.k8s.io/cluster-api/core/reconcilers/machine", "sigs.k8s.io/cluster-api/controllers/clustercache"} {
+			if dependency == other || strings.HasPrefix(dependency, other+"/") {
+				t.Errorf("cmd/manager depends on %s", dependency)
+			}
+		}
+	}
 }
 
 // TestUpward: each of these is found.
