@@ -70,7 +70,8 @@ func (w *world) start(ctx context.Context, o options) error {
 	}
 	w.env = &envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{CRDs: definitions}}
 	w.env.ControlPlane.GetAPIServer().Configure().
-		Append("audit-policy-file", policy).Append("audit-log-path", w.audit).Append("audit-log-mode", "batch")
+		Append("audit-policy-file", policy).Append("audit-log-path", w.audit).Append("audit-log-mode", "batch").
+		Append("audit-log-maxsize", "1000000") // megabytes: the whole log is counted
 	if w.config, err = w.env.Start(); err != nil {
 		return fmt.Errorf("starting the management cluster: %w", err)
 	}
