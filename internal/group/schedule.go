@@ -52,7 +52,7 @@ const (
 	SoonMissing       = 5 * time.Second
 	SoonLongBusy      = 5 * time.Second
 	SoonAtRest        = 30 * time.Second
-	SoonSteady        = 2 * time.Minute
+	SoonSteady        = 5 * time.Minute
 	longWithoutNew    = 5 * time.Minute
 )
 
