@@ -196,8 +196,8 @@ func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
 
 // turn observes, decides, acts and reports.
 func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
-	c.keepOnly(object, cluster)
-	defer func(m *Memory) { m.ended = time.Now() }(c.Memories.Of(client.ObjectKeyFromObject(object)))
+	m := c.keepOnly(object, cluster)
+	defer func() { m.ended = time.Now() }()
 	t, unseen, err := c.Observe(ctx, object, cluster)
 	var d plan.Decision
 	var told controlplanev1.PlanStatus
@@ -317,8 +317,8 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 	return err
 }
 
-// keepOnly drops what is kept of an earlier group of the same name, or of one of an earlier Cluster: no turn may have come while there was none.
-func (c *Controller) keepOnly(object Object, cluster *clusterv1.Cluster) {
+// keepOnly returns what is kept of a group. It drops what is of an earlier one of the same name, or of one of an earlier Cluster: no turn may have come while there was none.
+func (c *Controller) keepOnly(object Object, cluster *clusterv1.Cluster) *Memory {
 	key, of := client.ObjectKeyFromObject(object), [2]types.UID{object.GetUID(), cluster.GetUID()}
 	m := c.Memories.Of(key)
 	if m.of != of && m.of != [2]types.UID{} {
@@ -326,6 +326,7 @@ func (c *Controller) keepOnly(object Object, cluster *clusterv1.Cluster) {
 		m = c.Memories.Of(key)
 	}
 	m.of = of
+	return m
 }
 
 // Forget drops all that is kept of a group and its cluster.

@@ -116,14 +116,14 @@ func (m *Memories) Crowd() time.Duration {
 // Early returns how long a group's next turn waits for more news: changes of its objects come in bursts. Where something goes on in few groups, and after
 // a step, it does not wait. The caller takes the turn.
 func (m *Memories) Early(key client.ObjectKey, now time.Time) time.Duration {
-	crowd := m.Crowd()
+	longest := gather * (m.Crowd() - 1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	kept := m.kept[key]
 	if kept == nil || kept.stepped {
 		return 0
 	}
-	return max(0, kept.ended.Add(gather*(crowd-1)).Sub(now))
+	return max(0, kept.ended.Add(longest).Sub(now))
 }
 
 // Of returns the memory of a group; an empty one when there is none.

@@ -32,7 +32,7 @@ type Options struct {
 	Webhooks bool
 	// Extension says where Quorate's Runtime Extension is served; with port 0 it is not.
 	Extension ExtensionOptions
-	// Providers are those of Quorate's providers whose controllers run; nil: all; NoProviders: none.
+	// Providers are those of Quorate's providers whose controllers run; nil: all; empty: none.
 	Providers []string
 	// Namespace limits the work to one namespace; empty: all.
 	Namespace string
@@ -70,9 +70,6 @@ const (
 
 // Providers are all of Quorate's providers that have controllers of their own.
 var Providers = []string{ControlPlaneProvider, BootstrapProvider}
-
-// NoProviders are none of Quorate's providers.
-var NoProviders = []string{}
 
 // contents are all of Quorate's controllers and webhooks there are, in the order in which they are set up.
 var contents = []part{

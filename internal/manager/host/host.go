@@ -52,26 +52,29 @@ type Embedded struct {
 // part is one line of the table of contents: a controller, or a few that are only useful together.
 type part struct {
 	name string
-	add  func(context.Context, *parts) error
+	// machines: it runs on the host that local machines are on, not with Cluster API's controllers.
+	machines bool
+	add      func(context.Context, *parts) error
 }
 
-// contents are all controllers and webhooks of Cluster API, in the order in which they are set up.
+// contents are all controllers and webhooks beside Quorate's own, in the order in which they are set up.
 //
 // Not among them, of upstream's: MachinePool, for which the local provider has no machines; the CRD migrator, as no object
 // here was ever stored in an older version. Creating a MachinePool is refused by upstream's webhooks.
 var contents = []part{
-	{"what they share", shared},
-	{"ExtensionConfig", addExtensionConfig},
-	{"Cluster", addCluster},
-	{"Machine", addMachine},
-	{"MachineSet", addMachineSet},
-	{"MachineDeployment", addMachineDeployment},
-	{"MachineHealthCheck", addMachineHealthCheck},
-	{"ClusterResourceSet", addClusterResourceSet},
-	{"ClusterClass", addClusterClass},
-	{"topology", addTopology},
-	{"KubeadmConfig", addKubeadmConfig},
-	{"webhooks of Cluster API", addWebhooks},
+	{name: "what they share", add: shared},
+	{name: "ExtensionConfig", add: addExtensionConfig},
+	{name: "Cluster", add: addCluster},
+	{name: "Machine", add: addMachine},
+	{name: "MachineSet", add: addMachineSet},
+	{name: "MachineDeployment", add: addMachineDeployment},
+	{name: "MachineHealthCheck", add: addMachineHealthCheck},
+	{name: "ClusterResourceSet", add: addClusterResourceSet},
+	{name: "ClusterClass", add: addClusterClass},
+	{name: "topology", add: addTopology},
+	{name: "KubeadmConfig", add: addKubeadmConfig},
+	{name: "webhooks of Cluster API", add: addWebhooks},
+	{name: "LocalCluster and LocalMachine", machines: true, add: addLocal},
 }
 
 // parts is what the parts of one manager share.
@@ -98,36 +101,44 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 
 // Setup adds all controllers and webhooks that the options ask for. In the embedded case the CRDs must be served by then.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	all, own := &parts{mgr: mgr, opts: o}, mgr
-	if o.Embedded != nil {
-		var err error
-		if own, err = all.embed(ctx); err != nil {
-			return err
-		}
+	own, err := ownManager(mgr, o)
+	if err != nil {
+		return err
 	}
-	if o.Local != nil {
-		if err := all.addLocal(ctx); err != nil {
-			return fmt.Errorf("setting up LocalCluster and LocalMachine: %w", err)
+	all := &parts{mgr: mgr, opts: o}
+	for _, p := range contents {
+		if !o.runs(p) {
+			continue
+		}
+		if err := p.add(ctx, all); err != nil {
+			return fmt.Errorf("setting up %s: %w", p.name, err)
 		}
 	}
 	o.Serving, o.Webhooks, o.LeaveLabelled = mgr, o.Webhooks || o.Embedded != nil, o.Embedded != nil
 	return manager.Setup(ctx, own, o.Options)
 }
 
-// embed chooses Cluster API's features, adds its controllers, and gives Quorate's own a manager of theirs where they have a user of theirs.
-func (p *parts) embed(ctx context.Context) (own ctrl.Manager, err error) {
-	if err := setGates(p.opts.Embedded.RuntimeExtensions); err != nil {
+// runs reports whether a part runs with these options.
+func (o *Options) runs(p part) bool {
+	if p.machines {
+		return o.Local != nil
+	}
+	return o.Embedded != nil
+}
+
+// ownManager chooses Cluster API's features, and returns the manager of Quorate's own controllers: one of theirs where they have a user of theirs.
+func ownManager(mgr ctrl.Manager, o Options) (ctrl.Manager, error) {
+	if o.Embedded == nil {
+		return mgr, nil
+	}
+	if err := setGates(o.Embedded.RuntimeExtensions); err != nil {
 		return nil, err
 	}
-	for _, part := range contents {
-		if err := part.add(ctx, p); err != nil {
-			return nil, fmt.Errorf("setting up %s: %w", part.name, err)
-		}
+	if o.Embedded.Own == nil {
+		return mgr, nil
 	}
-	if p.opts.Embedded.Own == nil {
-		return p.mgr, nil
-	}
-	if own, err = beside(p.mgr, p.opts); err != nil {
+	own, err := beside(mgr, o)
+	if err != nil {
 		return nil, fmt.Errorf("setting up the manager of Quorate's own controllers: %w", err)
 	}
 	return own, nil
@@ -153,7 +164,7 @@ func beside(mgr ctrl.Manager, o Options) (ctrl.Manager, error) {
 	return own, nil
 }
 
-func (p *parts) addLocal(ctx context.Context) error {
+func addLocal(ctx context.Context, p *parts) error {
 	o := *p.opts.Local
 	if p.clusters != nil {
 		o.Workload = p.clusters.GetUncachedClient

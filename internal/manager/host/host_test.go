@@ -1,13 +1,61 @@
 package host
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/feature"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/quorate/quorate/internal/local"
 )
+
+// TestContents: with Cluster API's controllers run all of them, with machines the local provider alone.
+func TestContents(t *testing.T) {
+	of := func(o Options) []string {
+		var names []string
+		for _, p := range contents {
+			if o.runs(p) {
+				if slices.Contains(names, p.name) {
+					t.Errorf("%s is listed twice", p.name)
+				}
+				names = append(names, p.name)
+			}
+		}
+		return names
+	}
+	const provider = "LocalCluster and LocalMachine"
+	if all := of(Options{Embedded: &Embedded{}, Local: &local.Options{}}); len(all) != len(contents) {
+		t.Errorf("on a single host only %q run", all)
+	}
+	if all := of(Options{Embedded: &Embedded{}}); len(all) != len(contents)-1 || slices.Contains(all, provider) {
+		t.Errorf("without machines %q run", all)
+	}
+	if all := of(Options{Local: &local.Options{}}); !slices.Equal(all, []string{provider}) {
+		t.Errorf("for machines alone %q run", all)
+	}
+}
+
+// TestCache: where upstream's controllers run, which mend managed fields that are missing, the cache has them.
+func TestCache(t *testing.T) {
+	for name, o := range map[string]Options{"upstream's": {Embedded: &Embedded{}}, "machines alone": {Local: &local.Options{}}} {
+		var got cache.Options
+		asked := errors.New("asked")
+		_, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{NewCache: func(_ *rest.Config, c cache.Options) (cache.Cache, error) {
+			got = c
+			return nil, asked
+		}}, o)
+		if !errors.Is(err, asked) || (got.DefaultTransform == nil) != (o.Embedded != nil) {
+			t.Errorf("%s: managed fields are dropped: %t, %v", name, got.DefaultTransform != nil, err)
+		}
+	}
+}
 
 func TestConnectable(t *testing.T) {
 	yes, no := true, false
