@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/quorate/quorate/internal/manager/groups"
 	"github.com/quorate/quorate/internal/manager/kinds"
 	"github.com/quorate/quorate/internal/manager/upgrades"
 )
@@ -88,9 +87,7 @@ type parts struct {
 	mgr ctrl.Manager
 	// serving serves webhooks and the Runtime Extension; it may be mgr.
 	serving ctrl.Manager
-	// client is the one of groups, whose lists of a cluster's objects do not cost more with each cluster.
-	client client.Client
-	opts   Options
+	opts    Options
 }
 
 // Scheme returns a new scheme with every kind that any of the controllers uses.
@@ -117,6 +114,7 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 		DisableFor:   []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}},
 		Unstructured: true,
 	}}
+	base.NewClient = newClient
 	if base.Controller.CacheSyncTimeout == 0 {
 		base.Controller.CacheSyncTimeout = 5 * time.Minute
 	}
@@ -129,7 +127,7 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 
 // Setup adds all controllers and webhooks that the options ask for. Where webhooks are served by another manager, the CRDs must be there by then.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	shared := &parts{mgr: mgr, serving: mgr, client: groups.Indexed(mgr.GetClient(), mgr.GetFieldIndexer()), opts: o}
+	shared := &parts{mgr: mgr, serving: mgr, opts: o}
 	if o.Serving != nil {
 		shared.serving = o.Serving
 	}

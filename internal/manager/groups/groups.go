@@ -41,8 +41,6 @@ func IsGroup(object any) bool { return types()[reflect.TypeOf(object)] }
 // Options are what the controllers have in common.
 type Options struct {
 	Controller controller.Options
-	// Client reads from the manager's cache and writes.
-	Client client.Client
 	// WatchFilter and LeaveLabelled are as in group.Controller.
 	WatchFilter   string
 	LeaveLabelled bool
@@ -58,13 +56,13 @@ func Add(ctx context.Context, mgr ctrl.Manager, kind string, o Options) error {
 	if err := mgr.Add(connections); err != nil {
 		return fmt.Errorf("adding the connections to workload clusters: %w", err)
 	}
-	return controllerOf(kind, mgr.GetAPIReader(), connections, o).SetupWithManager(ctx, mgr, o.Controller)
+	return controllerOf(kind, mgr.GetClient(), mgr.GetAPIReader(), connections, o).SetupWithManager(ctx, mgr, o.Controller)
 }
 
 // controllerOf is the controller of one kind.
-func controllerOf(kind string, api client.Reader, connections group.Workloads, o Options) *group.Controller {
+func controllerOf(kind string, c client.Client, api client.Reader, connections group.Workloads, o Options) *group.Controller {
 	return &group.Controller{
-		Client: o.Client, APIReader: api, Workload: connections, WatchFilter: o.WatchFilter,
+		Client: c, APIReader: api, Workload: connections, WatchFilter: o.WatchFilter,
 		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](), Slots: group.NewSlots(o.AtOnce),
 	}
 }

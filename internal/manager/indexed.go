@@ -1,8 +1,10 @@
-package groups
+package manager
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -23,6 +26,8 @@ const clusterField = "quorate/cluster"
 type indexed struct {
 	client.Client
 	indexer client.FieldIndexer
+	// direct are kinds that are not read from the cache.
+	direct []client.Object
 
 	mu   sync.Mutex
 	have map[kept]bool
@@ -34,9 +39,17 @@ type kept struct {
 	as reflect.Type
 }
 
-// Indexed returns a client that lists what is labelled with a Cluster's name by an index of the cache that it reads. A cache can have one.
-func Indexed(c client.Client, indexer client.FieldIndexer) client.Client {
-	return &indexed{Client: c, indexer: indexer, have: map[kept]bool{}}
+// newClient returns a client that lists what is labelled with a Cluster's name by an index of the cache that it reads.
+func newClient(cfg *rest.Config, o client.Options) (client.Client, error) {
+	c, err := client.New(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	indexer, is := o.Cache.Reader.(client.FieldIndexer)
+	if !is {
+		return nil, fmt.Errorf("%T cannot have indexes", o.Cache.Reader)
+	}
+	return &indexed{Client: c, indexer: indexer, direct: o.Cache.DisableFor, have: map[kept]bool{}}, nil
 }
 
 // List implements client.Client.
@@ -54,13 +67,16 @@ func (c *indexed) List(ctx context.Context, list client.ObjectList, options ...c
 	return c.Client.List(ctx, list, &o)
 }
 
-// has reports whether there is an index for what a list has, and makes one where that can be: of a kind that is not served there is none.
+// has reports whether there is an index for what a list has, and makes one where that can be: of a kind that is not served, or is read from the API server, there is none.
 func (c *indexed) has(ctx context.Context, list client.ObjectList) bool {
 	of, err := apiutil.GVKForObject(list, c.Scheme())
 	if err != nil {
 		return false
 	}
 	of.Kind = strings.TrimSuffix(of.Kind, "List")
+	if slices.ContainsFunc(c.direct, func(o client.Object) bool { kind, err := c.GroupVersionKindFor(o); return err == nil && kind == of }) {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := kept{of, reflect.TypeOf(list)}
