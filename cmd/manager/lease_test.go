@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,9 @@ func TestLeaseIsReleasedOnExit(t *testing.T) {
 	cancel()
 	if end := <-ended; end != nil || err != nil {
 		t.Fatalf("the lease has the holder %q: %v; the manager ended: %v", holder(), err, end)
+	}
+	if percent := debug.SetGCPercent(100); os.Getenv("GOGC") == "" && percent != garbage {
+		t.Errorf("garbage is collected at %d %%, want %d", percent, garbage)
 	}
 	if h := holder(); h != "" {
 		t.Errorf("the manager ended, and %q has the lease still", h)

@@ -55,7 +55,7 @@ type connection struct {
 
 	// The following belong to the loop.
 	data   []byte    // the kubeconfig that config was made of
-	tried  []byte    // the kubeconfig that was read last
+	found  []byte    // what was read last; nil: nothing
 	err    error     // why there is no config
 	readAt time.Time // when data was read
 	// unchanged counts the readings in a row that found nothing new, refused says that credentials were refused, both while no connection came about.
@@ -233,12 +233,13 @@ func (c *connection) believed() time.Duration {
 // readSecret returns how the cluster is reached by its secret, or still by what is kept when the secret cannot be read.
 func (c *connection) readSecret(ctx context.Context) (*rest.Config, error) {
 	data, err := capikubeconfig.FromSecret(ctx, c.secrets, c.key)
-	c.readAt, c.unchanged = time.Now(), c.unchanged+1
+	c.unchanged++
+	if c.readAt.IsZero() || !bytes.Equal(data, c.found) {
+		c.found, c.unchanged, c.refused = data, 0, false
+	}
+	c.readAt = time.Now()
 	switch {
 	case apierrors.IsNotFound(err):
-		if c.err == nil {
-			c.unchanged = 0
-		}
 		c.err = fmt.Errorf("there is no kubeconfig: secret %s/%s does not exist", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig))
 		return nil, c.err
 	case err != nil && c.err == nil && c.kept() != nil:
@@ -255,9 +256,6 @@ func (c *connection) readSecret(ctx context.Context) (*rest.Config, error) {
 
 // renew keeps what a kubeconfig says, in the place of what is kept.
 func (c *connection) renew(data []byte) (*rest.Config, error) {
-	if !bytes.Equal(data, c.tried) {
-		c.tried, c.unchanged, c.refused = data, 0, false
-	}
 	config, err := kubeconfig.RESTConfig(data)
 	if err != nil {
 		c.err = fmt.Errorf("reading the kubeconfig in secret %s/%s: %w", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig), err)
