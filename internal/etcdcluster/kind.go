@@ -67,6 +67,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			MaxParallel:     int(ptr.Deref(e.Spec.Joins.MaxParallel, 0)),
 			Learners:        true,
 			Surge:           surge(e),
+			Overlap:         ptr.Deref(e.Spec.Joins.Overlap, false),
 			MaxReplacements: group.MaxReplacements(e.Spec.Approval),
 			Repair:          group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(e.Spec.Remediation)),
 			EtcdOnly:        true,

@@ -73,6 +73,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		Policy: plan.Policy{
 			MaxParallel:     int(ptr.Deref(cp.Spec.Joins.MaxParallel, v1alpha1.DefaultMaxParallelJoins)),
 			Surge:           1,
+			Overlap:         ptr.Deref(cp.Spec.Joins.Overlap, false),
 			MaxReplacements: group.MaxReplacements(cp.Spec.Approval),
 			ShrinkHealthy:   true,
 			InPlace:         group.InPlace(cp.Spec.InPlace.Policy),

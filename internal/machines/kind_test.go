@@ -298,15 +298,15 @@ func TestManagement(t *testing.T) {
 	}
 }
 
-// TestSpecLimit: how many machines are replaced in a day is what the user says.
-func TestSpecLimit(t *testing.T) {
+// TestSpecRollout: how many machines are replaced in a day, and whether infrastructure that goes is waited for, is what the user says.
+func TestSpecRollout(t *testing.T) {
 	cp := testControlPlane()
-	if got := New().Spec(cp).Policy.MaxReplacements; got != 0 {
-		t.Errorf("nothing is said, and the limit is %d", got)
+	if got := New().Spec(cp).Policy; got.MaxReplacements != 0 || got.Overlap {
+		t.Errorf("nothing is said, and it is %+v", got)
 	}
-	cp.Spec.Approval.MaxReplacementsPerDay = ptr.To(int32(3))
-	if got := New().Spec(cp).Policy.MaxReplacements; got != 3 {
-		t.Errorf("the limit is %d, want 3", got)
+	cp.Spec.Approval.MaxReplacementsPerDay, cp.Spec.Joins.Overlap = ptr.To(int32(3)), ptr.To(true)
+	if got := New().Spec(cp).Policy; got.MaxReplacements != 3 || !got.Overlap {
+		t.Errorf("it is %+v, want at most 3 and overlaps", got)
 	}
 }
 

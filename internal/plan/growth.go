@@ -170,11 +170,11 @@ func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp
 // waitForDeletions waits for machines to go before they are replaced, but for those that cannot go
 // before, or not for long: one holds the last voter or the only healthy API server, another
 // is still drained, which may take an hour. With those there are never more than wanted. A third, but one alone, is held because it may
-// yet join.
+// yet join, or lingers.
 func (s *state) waitForDeletions() opinion {
 	going := s.with(leaving)
 	for _, m := range going {
-		if s.mayComeLate(m) && len(going) == 1 {
+		if len(going) == 1 && (s.mayComeLate(m) || s.lingers(m)) {
 			continue
 		}
 		last := m.HookDue && (m.member != nil && !m.member.Learner && len(s.voters) == 1 || s.servesAlone(m) != "")
@@ -326,13 +326,19 @@ func settle(s *state) opinion {
 }
 
 // leavingBeforeRollout are the machines that are being deleted and that all else waits for: a rollout does not wait for a single one
-// that may yet join, which never came up and may take half an hour.
+// that may yet join, which never came up and may take half an hour, nor for one that lingers.
 func (s *state) leavingBeforeRollout() []*machine {
 	going := s.with(leaving)
-	if len(s.outdated()) > 0 && len(going) == 1 && s.mayComeLate(going[0]) {
+	if len(s.outdated()) > 0 && len(going) == 1 && (s.mayComeLate(going[0]) || s.lingers(going[0])) {
 		return nil
 	}
 	return going
+}
+
+// lingers: of a machine that is being deleted nothing but the infrastructure is left, which the user need not wait for: nothing on it is or becomes a member of
+// etcd, and as many as wanted stay.
+func (s *state) lingers(m *machine) bool {
+	return s.Policy.Overlap && s.Policy.Surge > 0 && s.staying() >= s.Want.Replicas && m.isReleased() && m.member == nil && !m.mayAdd(s.Now)
 }
 
 // mayComeLate: a machine is held by nothing but its hook, because it may yet join.

@@ -117,6 +117,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"orphaning":  func() { o.Group.Orphaning = true },
 		"external":   func() { o.Etcd = Etcd{} },
 		"eager":      func() { o.Policy.Eager = true },
+		"overlap":    func() { o.Policy.Overlap = true },
 		"serial":     func() { o.Policy.Learners = false },
 		"max":        func() { o.Policy.MaxParallel = number },
 		"last":       func() { o.Group.LastMachine = number },

@@ -103,6 +103,8 @@ type Policy struct {
 	Learners bool `json:"learners,omitempty"`
 	// Surge is how many machines more than Want.Replicas a rollout may have: 1 or 0.
 	Surge int `json:"surge"`
+	// Overlap: with Surge, a rollout does not wait for the infrastructure of a machine that has left.
+	Overlap bool `json:"overlap,omitempty"`
 	// MaxReplacements is how many machines at most a rollout replaces, or changes in place, within 24 hours; 0: no limit. Broken machines are replaced, and
 	// replicas scaled, all the same.
 	MaxReplacements int `json:"maxReplacements,omitempty"`

@@ -208,7 +208,7 @@ var rules = []rule{
 	},
 	{
 		name: SettleRule,
-		says: "Whatever is under way ends before something else begins.",
+		says: "Whatever is under way ends before something else begins. With the policy overlap a rollout with surge does not wait for the infrastructure of one machine that has left.",
 		gives: []Reason{
 			{"MachineDeleting", Wait, "a machine is being deleted"},
 			{"Joining", Wait, "a machine is joining"},

@@ -109,7 +109,7 @@ func (w *World) Observe() plan.Observed {
 			Replicas: w.replicas, Domains: w.setup.Domains, NameFormat: "cp-%s",
 		},
 		Policy: plan.Policy{
-			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), ShrinkHealthy: w.setup.ShrinkHealthy,
+			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), Overlap: w.setup.Overlap, ShrinkHealthy: w.setup.ShrinkHealthy,
 			Repair: w.setup.Repair, InPlace: w.setup.InPlace,
 		},
 		Cluster: plan.Cluster{

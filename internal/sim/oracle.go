@@ -147,6 +147,7 @@ func (w *World) judgeJoin(s plan.Step) {
 		w.blame("%s, and a person must decide about the voter %s first", s, w.adrift())
 	default:
 		w.judgeCompany(s)
+		w.judgeOverlap(s, staying)
 	}
 }
 

@@ -30,6 +30,8 @@ type Setup struct {
 	Minors map[int]int
 	// Eager: machines are made while the first initialises the cluster, and held back.
 	Eager bool
+	// Overlap: a rollout with surge does not wait for the infrastructure of a machine that has left.
+	Overlap bool
 	// Serial: kubeadm joins etcd as a voter, as it did before v1.29.
 	Serial bool
 	// Lenient: etcd takes a new member while those voters that are connected stay a majority with
@@ -160,6 +162,7 @@ func Random(seed int64) Setup {
 	s.drawEtcdOnly(seed)
 	s.drawVersions(seed)
 	s.drawEager(seed)
+	s.drawOverlap(seed)
 	s.drawInPlace(seed)
 	s.drawExtension(seed)
 	s.drawApproval(seed)

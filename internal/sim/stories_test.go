@@ -92,6 +92,8 @@ var stories = []struct {
 		}}},
 	{"rollout-surge-1", "Another spec: one machine more than wanted, the leader's goes last.",
 		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
+	{"rollout-overlap", "The same beside the hosts of those that have left, which take up to half an hour to go: one may linger, and a second is waited for.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Overlap: true, Domains: abc, Places: true, Leave: 30 * time.Minute, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
 	{"rollout-surge-0", "The same without one more: one goes first.",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
 	{"bad-spec-corrected", "A spec of which the Node is never ready: the rollout stands, until the spec is corrected.",

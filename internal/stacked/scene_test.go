@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/etcd"
@@ -333,14 +334,14 @@ func TestNewestFact(t *testing.T) {
 func TestDomainsAndWants(t *testing.T) {
 	kcp := testKCP(5)
 	one := int32(1)
-	kcp.Spec.Joins.MaxParallel = &one
+	kcp.Spec.Joins.MaxParallel, kcp.Spec.Joins.Overlap = &one, ptr.To(true)
 	kcp.Annotations = map[string]string{"controlplane.cluster.x-k8s.io/quorate-last-machine": "7"}
 	o := begin(kcp, testCluster(), nil, []string{"w"}, time.Unix(1, 0)).Facts
 	if got := strings.Join(o.Want.Domains, " "); got != "a b c" {
 		t.Errorf("domains are %q, want those for control planes, sorted", got)
 	}
-	if o.Want.Replicas != 5 || o.Policy.MaxParallel != 1 || o.Group.LastMachine != 7 || o.Want.NameFormat != "demo-cp-%s" || !o.Policy.Learners || !o.Etcd.Ours() {
-		t.Errorf("wants are %+v, group %+v", o.Want, o.Group)
+	if o.Want.Replicas != 5 || o.Policy.MaxParallel != 1 || !o.Policy.Overlap || o.Group.LastMachine != 7 || o.Want.NameFormat != "demo-cp-%s" || !o.Policy.Learners || !o.Etcd.Ours() {
+		t.Errorf("wants are %+v, policy %+v, group %+v", o.Want, o.Policy, o.Group)
 	}
 	if o.Cluster.Endpoint != "172.30.0.10:6443" || !o.Cluster.Infrastructure || cmp.Or(o.Workers...) != "w" {
 		t.Errorf("cluster is %+v", o.Cluster)

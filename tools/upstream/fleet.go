@@ -71,7 +71,7 @@ func names(prefix string, count int) []string {
 func (f *fleet) create(ctx context.Context, o options, clusters []string, replicas int) (time.Duration, error) {
 	start := time.Now()
 	err := each(clusters, func(name string) error {
-		for _, object := range objects(name, replicas, o.delays) {
+		for _, object := range objects(name, replicas, o.delays, o.overlap && f.world.side == quorate) {
 			if err := f.client.Create(ctx, object); err != nil {
 				return fmt.Errorf("making %s %s: %w", object.GetKind(), object.GetName(), err)
 			}
@@ -171,10 +171,10 @@ func each(clusters []string, do func(string) error) error {
 // delays are how long a machine, and each of its Node, API server and etcd, takes to come up in memory.
 type delays struct{ Machine, Parts time.Duration }
 
-// objects are those of one cluster.
-func objects(name string, replicas int, d delays) []*unstructured.Unstructured {
+// objects are those of one cluster. overlap: its rollouts do not wait for infrastructure to go.
+func objects(name string, replicas int, d delays, overlap bool) []*unstructured.Unstructured {
 	var text bytes.Buffer
-	values := map[string]any{"Name": name, "Replicas": replicas, "Version": before, "Machine": d.Machine, "Parts": d.Parts}
+	values := map[string]any{"Name": name, "Replicas": replicas, "Version": before, "Machine": d.Machine, "Parts": d.Parts, "Overlap": overlap}
 	if err := manifests.Execute(&text, values); err != nil {
 		panic(err) // the template and its values are our own
 	}
@@ -225,6 +225,9 @@ spec:
   replicas: {{.Replicas}}
   version: {{.Version}}
   rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}
+{{- if .Overlap}}
+  joins: {overlap: true}
+{{- end}}
   machineTemplate:
     spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: {{.Name}}}

@@ -27,6 +27,7 @@ type options struct {
 	root, out, programs string
 	quick               bool
 	delays              delays
+	overlap             bool
 	patience            time.Duration
 	repeat              int
 	rest                time.Duration
@@ -99,6 +100,7 @@ func parse() (options, []scenario, error) {
 	flag.BoolVar(&o.quick, "quick", false, "take the waits of Cluster API's other controllers out: connections that failed are tried again after a second, reconcilers are not limited")
 	flag.DurationVar(&o.delays.Machine, "machine", 10*time.Millisecond, "how long a machine takes in memory")
 	flag.DurationVar(&o.delays.Parts, "parts", 10*time.Millisecond, "how long each of Node, API server and etcd takes")
+	flag.BoolVar(&o.overlap, "overlap", false, "let Quorate's rollouts go on beside the infrastructure of a machine that has left (spec.joins.overlap)")
 	flag.IntVar(&o.repeat, "repeat", 3, "how often what is short is repeated")
 	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long control planes are watched at rest")
 	flag.DurationVar(&o.patience, "patience", 30*time.Minute, "how long one step may take")

@@ -228,6 +228,11 @@ type JoinsSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxParallel *int32 `json:"maxParallel,omitempty"`
+	// overlap lets a rollout that makes a machine before it takes one away make the next machine once the one before has left etcd and its hook was taken
+	// away, while its infrastructure is still being deleted. For that time there may be two machines more than replicas. Left out: the next machine is
+	// made when the one before is gone, because infrastructure may have room for one more and none besides.
+	// +optional
+	Overlap *bool `json:"overlap,omitempty"`
 }
 
 // MachineNamingSpec says how machines are named.

@@ -103,6 +103,11 @@ type JoinsSpec struct {
 	// bootstrap data, as local machines are, is ready by then. Left out: machines are made when they may join.
 	// +optional
 	Eager *bool `json:"eager,omitempty"`
+	// overlap lets a rollout with maxSurge 1 make the next machine once the one before has left etcd and its hook was taken away, while its infrastructure
+	// is still being deleted. For that time there may be two machines more than replicas. Left out: the next machine is made when the one before is gone,
+	// because infrastructure may have room for one more and none besides.
+	// +optional
+	Overlap *bool `json:"overlap,omitempty"`
 }
 
 // KubeadmControlPlaneStatus is upstream's status and what Quorate decided.
