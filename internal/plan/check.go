@@ -222,6 +222,23 @@ func checkCreate(o Observed, s Step) error {
 	return checkNewJoin(o)
 }
 
+// checkLingering: a machine more than wanted comes when those are gone that have left, but for one where the user has room for it.
+func checkLingering(o Observed) error {
+	lingering, most := 0, 0
+	if o.Policy.Overlap {
+		most = 1
+	}
+	for _, m := range o.Machines {
+		if m.isReleased() {
+			lingering++
+		}
+	}
+	if lingering > most {
+		return fmt.Errorf("one more than wanted would come, and the infrastructure of %d that have left is still there: %d may be", lingering, most)
+	}
+	return nil
+}
+
 // checkNumber: no more machines stay than are wanted, and in a rollout with surge one more.
 func checkNumber(o Observed) error {
 	staying, surge := 0, 0
@@ -237,6 +254,9 @@ func checkNumber(o Observed) error {
 	case staying+1 > o.Want.Replicas+surge:
 		return fmt.Errorf("%d machines would be one more than wanted", staying+1)
 	case staying+1 > o.Want.Replicas:
+		if err := checkLingering(o); err != nil {
+			return err
+		}
 		if err := checkApproved(o, "one more than wanted would come"); err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (g *group) look(s *state) plan.Observed {
 		Want: plan.Want{
 			Replicas: g.replicas, NameFormat: "cp-%s",
 		},
-		Policy: plan.Policy{Learners: true, Eager: g.eager, Surge: g.surge, InPlace: g.inPlace, Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
+		Policy: plan.Policy{Learners: true, Eager: g.eager, Surge: g.surge, Overlap: g.overlap, InPlace: g.inPlace, Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
 		Cluster: plan.Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: g.reachable(s),
 		},

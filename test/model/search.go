@@ -16,6 +16,7 @@ type group struct {
 	external        bool
 	nodeOnly        bool // of the kind ControlPlane: of a machine only its Node is known, and one joins at a time
 	eager           bool // machines are made ahead, and held back
+	overlap         bool // a rollout does not wait for infrastructure to go
 	etcdOnly        bool // of the kind EtcdCluster: machines have no Nodes, and learners are promoted by a step alone
 	faults          int  // at most
 	stale           int  // moves that a look may be old
@@ -41,7 +42,7 @@ func (g *group) String() string {
 	for _, more := range []struct {
 		is   bool
 		text string
-	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}} {
+	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.overlap, "overlapping"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}} {
 		if more.is {
 			text += ", " + more.text
 		}

@@ -27,6 +27,15 @@ var limitGuards = []guard{
 			{"checkCounted", `case staying < o.Want.Replicas, staying == o.Want.Replicas && err == nil:`, `case false:`},
 			{"checkUpdateCounted", `o.Policy.MaxReplacements > 0 && !s.Counts`, `false && !s.Counts`},
 		}},
+	{says: "a machine more than wanted comes beside more that have left than there may be",
+		rules: []change{
+			{"lingers", `s.Policy.Overlap && s.Policy.Surge > 0`, `s.Policy.Surge > 0`},
+			{"leavingBeforeRollout", `len(going) == 1 && (`, `len(going) > 0 && (`},
+		},
+		check: []change{
+			{"checkLingering", `if o.Policy.Overlap {`, `if true || o.Policy.Overlap {`},
+			{"checkLingering", `if lingering > most {`, `if lingering > most+1 {`},
+		}},
 	{says: "what is noted of replacements counts as nothing where it cannot be read",
 		rules: []change{{"overLimit", `s.Group.ReplacementsUnreadable != "" || len`, `len`}},
 		check: []change{{"checkLimit", `if o.Group.ReplacementsUnreadable != "" {`, `if false && o.Group.ReplacementsUnreadable != "" {`}}},
