@@ -121,7 +121,6 @@ func groups(deep, quick bool, only int) []group {
 		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, overlap: true, strips: true, slow: true, whole: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, overlap: true, slow: true, whole: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, overlap: true, etcdOnly: true, whole: true},
-		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, overlap: true, reverts: true, whole: true, inPlace: plan.InPlacePreferred},
 		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, etcdOnly: true, strips: true, reverts: true, slow: true},
 		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, etcdOnly: true, strips: true, slow: true},
 		{replicas: 3, surge: 0, faults: 1, stale: 0, acts: 1, etcdOnly: true, reverts: true, slow: true, whole: true},
