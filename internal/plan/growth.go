@@ -173,10 +173,10 @@ func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp
 // yet join, or lingers.
 func (s *state) waitForDeletions() opinion {
 	going := s.with(leaving)
+	if s.holdsNobodyUp(going) {
+		return pass("%s, and nobody waits for it", s.departures(going))
+	}
 	for _, m := range going {
-		if len(going) == 1 && (s.mayComeLate(m) || s.lingers(m)) {
-			continue
-		}
 		last := m.HookDue && (m.member != nil && !m.member.Learner && len(s.voters) == 1 || s.servesAlone(m) != "")
 		drained := m.Hook && !m.HookDue && len(s.machines) < s.Want.Replicas
 		if !last && !drained && !s.holdsOperated(m) {
@@ -329,10 +329,15 @@ func settle(s *state) opinion {
 // that may yet join, which never came up and may take half an hour, nor for one that lingers.
 func (s *state) leavingBeforeRollout() []*machine {
 	going := s.with(leaving)
-	if len(s.outdated()) > 0 && len(going) == 1 && (s.mayComeLate(going[0]) || s.lingers(going[0])) {
+	if len(s.outdated()) > 0 && s.holdsNobodyUp(going) {
 		return nil
 	}
 	return going
+}
+
+// holdsNobodyUp: of machines that are being deleted there is one alone, which may yet join, or lingers.
+func (s *state) holdsNobodyUp(going []*machine) bool {
+	return len(going) == 1 && (s.mayComeLate(going[0]) || s.lingers(going[0]))
 }
 
 // lingers: of a machine that is being deleted nothing but the infrastructure is left, which the user need not wait for: nothing on it is or becomes a member of

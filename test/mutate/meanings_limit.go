@@ -30,7 +30,7 @@ var limitGuards = []guard{
 	{says: "a machine more than wanted comes beside more that have left than there may be",
 		rules: []change{
 			{"lingers", `s.Policy.Overlap && s.Policy.Surge > 0`, `s.Policy.Surge > 0`},
-			{"leavingBeforeRollout", `len(going) == 1 && (`, `len(going) > 0 && (`},
+			{"holdsNobodyUp", `len(going) == 1 && (`, `len(going) > 0 && (`},
 		},
 		check: []change{
 			{"checkLingering", `if o.Policy.Overlap {`, `if true || o.Policy.Overlap {`},
