@@ -7,12 +7,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // RetellTime is how long conditions that only say the same in other words may wait to be written: messages of machines that come up change every second, and
 // each write of ours makes others look, and write.
 const RetellTime = 10 * time.Second
+
+// restampTimes is how many times as long as that conditions may wait of which nothing is new but the generation that they were seen at: each Machine gets two
+// new ones while it comes up, when its bootstrap data and its host are known.
+const restampTimes = 6
 
 // Told is how the status of a group's own object, of which the name is empty, and of each of its Machines was told last.
 type Told map[string]telling
@@ -25,10 +30,16 @@ type telling struct {
 
 // mayWait reports whether a status need not be written yet, and has the next turn come when it must be.
 func (t *Turn) mayWait(name string, before, after Object) bool {
-	last := t.Memory.Told[name]
-	left := last.at.Add(t.RetellAfter).Sub(t.Facts.Now)
-	unneeded := last.step && passes(before) || onlyRetells(before, after)
-	if left <= 0 || !unneeded {
+	last, most := t.Memory.Told[name], t.RetellAfter
+	switch {
+	case differsIn(before, after, restamps):
+		most *= restampTimes
+	case last.step && passes(before) || differsIn(before, after, retells):
+	default:
+		return false
+	}
+	left := last.at.Add(most).Sub(t.Facts.Now)
+	if left <= 0 {
 		return false
 	}
 	if t.retell == 0 || left < t.retell {
@@ -64,11 +75,26 @@ func (t *Turn) forgetTold() {
 	})
 }
 
-// onlyRetells reports whether two states of an object differ in nothing but what the messages of its conditions say, and which generation they are of.
-func onlyRetells(before, after Object) bool {
+// retells reports whether a condition says the same as before, in other words perhaps, or of another generation. Whether machines are not ready, or not
+// yet known to be, changes with each of Cluster API's controllers that comes to look at a new one.
+func retells(was, is metav1.Condition) bool {
+	if is.Type == upstream.KubeadmControlPlaneMachinesReadyCondition && was.Status != metav1.ConditionTrue && is.Status != metav1.ConditionTrue {
+		return true
+	}
+	return was.Status == is.Status && was.Reason == is.Reason
+}
+
+// restamps reports whether nothing of a condition is new but the generation that it was seen at.
+func restamps(was, is metav1.Condition) bool {
+	was.ObservedGeneration = is.ObservedGeneration
+	return equality.Semantic.DeepEqual(was, is)
+}
+
+// differsIn reports whether two states of an object differ in nothing but conditions, and in these only so far.
+func differsIn(before, after Object, only func(was, is metav1.Condition) bool) bool {
 	was, is := before.GetConditions(), after.GetConditions()
 	other := func(c metav1.Condition) bool {
-		return !slices.ContainsFunc(was, func(o metav1.Condition) bool { return o.Type == c.Type && o.Status == c.Status && o.Reason == c.Reason })
+		return !slices.ContainsFunc(was, func(o metav1.Condition) bool { return o.Type == c.Type && only(o, c) })
 	}
 	if len(was) != len(is) || slices.ContainsFunc(is, other) {
 		return false

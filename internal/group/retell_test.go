@@ -23,6 +23,7 @@ func TestRetell(t *testing.T) {
 		m.Status.Conditions = []metav1.Condition{
 			{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "1 of 3", ObservedGeneration: 1},
 			{Type: "B", Status: metav1.ConditionTrue, Reason: "Runs"},
+			{Type: "MachinesReady", Status: metav1.ConditionUnknown, Reason: "ReadyUnknown", Message: "m1 is new"},
 		}
 		change(m)
 		return m
@@ -31,45 +32,52 @@ func TestRetell(t *testing.T) {
 		return func(m *clusterv1.Machine) { conditions.Set(m, c) }
 	}
 	before := machine(func(*clusterv1.Machine) {})
+	const base = 30 * time.Second
 	for _, test := range []struct {
 		what   string
 		change func(*clusterv1.Machine)
-		want   bool
+		waits  time.Duration
 	}{
-		{"another message", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "2 of 3"}), true},
-		{"another generation", func(m *clusterv1.Machine) { m.Status.Conditions[0].ObservedGeneration = 2 }, true},
-		{"another reason", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Fails", Message: "1 of 3"}), false},
-		{"another status", set(metav1.Condition{Type: "B", Status: metav1.ConditionFalse, Reason: "Runs"}), false},
-		{"one more", set(metav1.Condition{Type: "C", Status: metav1.ConditionFalse, Reason: "Waits"}), false},
-		{"one less", func(m *clusterv1.Machine) { conditions.Delete(m, "B") }, false},
-		{"one for another", func(m *clusterv1.Machine) { m.Status.Conditions[1].Type = "C" }, false},
-		{"more than conditions", func(m *clusterv1.Machine) { m.Status.Conditions[0].Message, m.Status.Phase = "2 of 3", "Failed" }, false},
+		{"another message", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "2 of 3", ObservedGeneration: 1}), base},
+		{"another generation", func(m *clusterv1.Machine) { m.Status.Conditions[0].ObservedGeneration = 2 }, 6 * base},
+		{"another message and generation", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "2 of 3", ObservedGeneration: 2}), base},
+		{"another reason", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Fails", Message: "1 of 3"}), 0},
+		{"another status", set(metav1.Condition{Type: "B", Status: metav1.ConditionFalse, Reason: "Runs"}), 0},
+		{"machines that are not ready, after they were not known to be", set(metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionFalse, Reason: "NotReady"}), base},
+		{"machines that are ready", set(metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: "Ready"}), 0},
+		{"one more", set(metav1.Condition{Type: "C", Status: metav1.ConditionFalse, Reason: "Waits"}), 0},
+		{"one less", func(m *clusterv1.Machine) { conditions.Delete(m, "B") }, 0},
+		{"one for another", func(m *clusterv1.Machine) { m.Status.Conditions[1].Type = "C" }, 0},
+		{"more than conditions", func(m *clusterv1.Machine) { m.Status.Conditions[0].Message, m.Status.Phase = "2 of 3", "Failed" }, 0},
+		{"more than generations", func(m *clusterv1.Machine) { m.Status.Conditions[0].ObservedGeneration, m.Status.Phase = 2, "Failed" }, 0},
 	} {
 		after := machine(test.change)
-		if got := onlyRetells(before, after); got != test.want {
-			t.Errorf("%s only retells: %v, want %v", test.what, got, test.want)
-		}
 		turn := testTurn(testObject())
 		turn.Memory = &Memory{}
 		if turn.mayWait("m1", before, after) {
 			t.Errorf("%s: told at once is nothing by default", test.what)
 		}
-		turn.RetellAfter = time.Minute
+		turn.RetellAfter = base
 		if turn.mayWait("m1", before, after) {
 			t.Errorf("%s: nothing was told yet, and it waits", test.what)
 		}
 		turn.noteTold("m1")
 		turn.Facts.Now = turn.Facts.Now.Add(20 * time.Second)
-		if turn.mayWait("m2", before, after) || turn.mayWait("m1", before, after) != test.want {
-			t.Errorf("%s waits: %v, want %v", test.what, !test.want, test.want)
+		if turn.mayWait("m2", before, after) || turn.mayWait("m1", before, after) != (test.waits > 0) {
+			t.Errorf("%s waits: %v", test.what, test.waits == 0)
 		}
-		if again := turn.Again(plan.Decision{Step: plan.Step{Verb: plan.Nothing}}); test.want && again != 40*time.Second {
+		if again := turn.Again(plan.Decision{Step: plan.Step{Verb: plan.Nothing}}); test.waits > 0 && again != test.waits-20*time.Second {
 			t.Errorf("%s: the next turn is after %s", test.what, again)
 		}
-		turn.Facts.Now = turn.Facts.Now.Add(40 * time.Second)
+		turn.Facts.Now = turn.Facts.Now.Add(test.waits - 20*time.Second)
 		if turn.mayWait("m1", before, after) {
-			t.Errorf("%s: it waits for longer than %s", test.what, turn.RetellAfter)
+			t.Errorf("%s: it waits for longer than %s", test.what, test.waits)
 		}
+	}
+	// What was ready is told at once to be so no more.
+	ready := machine(set(metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: "Ready"}))
+	if differsIn(ready, before, retells) {
+		t.Error("machines that are not ready any more are told of later")
 	}
 }
 

@@ -513,11 +513,15 @@ func TestRetold(t *testing.T) {
 		w.turn()
 		return conditions.Get(w.kcp(), clusterv1.MachinesReadyCondition).Message
 	}
+	ready(metav1.ConditionTrue, "Ready", "")
 	if said := ready(metav1.ConditionFalse, "NotReady", "the first word"); !strings.Contains(said, "the first word") {
 		t.Errorf("something else is not told at once: %q", said)
 	}
 	if said := ready(metav1.ConditionFalse, "NotReady", "the second word"); !strings.Contains(said, "the first word") {
 		t.Errorf("other words are told at once: %q", said)
+	}
+	if said := ready(metav1.ConditionUnknown, "Unknown", "the third word"); !strings.Contains(said, "the first word") {
+		t.Errorf("machines that are not ready, and then not known to be, are told of at once: %q", said)
 	}
 	w.r.RetellAfter = 0
 	if said := ready(metav1.ConditionFalse, "NotReady", "the second word"); !strings.Contains(said, "the second word") {
