@@ -58,6 +58,7 @@ func (t *Turn) startBootstrap(ctx context.Context, name string) error {
 	free := maps.Clone(config.GetAnnotations())
 	delete(free, clusterv1.PausedAnnotation)
 	config.SetAnnotations(free)
+	t.giveToken(ctx, config)
 	if err := t.Client.Patch(ctx, config, client.MergeFrom(held)); err != nil {
 		return fmt.Errorf("starting the bootstrap of Machine %s: %w", name, err)
 	}

@@ -93,8 +93,11 @@ func (t *Turn) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.B
 	if err != nil || config == nil {
 		return bootstrap, err
 	}
-	if step.Hold {
+	switch {
+	case step.Hold:
 		hold(config)
+	case !step.Init:
+		t.giveToken(ctx, config)
 	}
 	if err := t.make(ctx, config); err != nil {
 		return bootstrap, fmt.Errorf("creating %s %s: %w", bootstrap.ConfigRef.Kind, step.Machine, err)

@@ -26,6 +26,8 @@ type KubeadmFiles interface {
 	Behind(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error)
 	// Write brings those of a chore up to date.
 	Write(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted, chore string) error
+	// NewToken makes a bootstrap token for one machine.
+	NewToken(ctx context.Context, cluster *clusterv1.Cluster) (string, error)
 	// DropTokens removes the bootstrap tokens with these IDs, as far as they were made for one machine each.
 	DropTokens(ctx context.Context, cluster *clusterv1.Cluster, ids map[string]bool) error
 }
@@ -77,6 +79,15 @@ func (f clusterFiles) Write(ctx context.Context, cluster *clusterv1.Cluster, wan
 		return kubeadm.UpdateAddons(ctx, set, want)
 	}
 	return fmt.Errorf("the chore %s is not known", chore)
+}
+
+// NewToken implements KubeadmFiles.
+func (f clusterFiles) NewToken(ctx context.Context, cluster *clusterv1.Cluster) (string, error) {
+	set, err := f.client(ctx, cluster)
+	if err != nil {
+		return "", err
+	}
+	return kubeadm.NewToken(ctx, set)
 }
 
 // DropTokens implements KubeadmFiles.

@@ -13,6 +13,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// giveToken puts a bootstrap token into the bootstrap object of a machine that is to join, where the user gave no way to do so. Cluster API's bootstrap provider
+// makes one otherwise, once it has a connection of its own, which it tries again only half a minute after it failed to: it does when the cluster's first machine
+// is not up yet. Where none can be made it is left to the provider.
+func (t *Turn) giveToken(ctx context.Context, object client.Object) {
+	config, is := object.(*bootstrapv1.KubeadmConfig)
+	if !is || !t.Facts.Cluster.Reachable {
+		return
+	}
+	with := &config.Spec.JoinConfiguration.Discovery
+	if with.BootstrapToken.IsDefined() || with.File.IsDefined() || with.TLSBootstrapToken != "" {
+		return
+	}
+	var token string
+	var err error
+	Aside(ctx, func() { token, err = t.files().NewToken(ctx, t.Cluster) })
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "The bootstrap provider has to make a bootstrap token", "machine", config.Name)
+		return
+	}
+	with.BootstrapToken.Token = token
+}
+
 // TokensDropped is which machines of a group had joined when the bootstrap tokens of all were looked through, and when that was.
 type TokensDropped struct {
 	joined []string

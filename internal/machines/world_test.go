@@ -57,6 +57,11 @@ func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, 
 	return "", nil
 }
 
+// NewToken implements group.KubeadmFiles.
+func (w *world) NewToken(context.Context, *clusterv1.Cluster) (string, error) {
+	return "abcdef.0123456789abcdef", nil
+}
+
 // DropTokens implements group.KubeadmFiles.
 func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, _ map[string]bool) error {
 	return nil

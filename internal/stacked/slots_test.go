@@ -56,6 +56,11 @@ func (s *slotWatch) Write(ctx context.Context, c *clusterv1.Cluster, want kubead
 	return s.world.Write(ctx, c, want, chore)
 }
 
+func (s *slotWatch) NewToken(ctx context.Context, c *clusterv1.Cluster) (string, error) {
+	s.outside("NewToken")
+	return s.world.NewToken(ctx, c)
+}
+
 func (s *slotWatch) DropTokens(ctx context.Context, c *clusterv1.Cluster, ids map[string]bool) error {
 	s.outside("DropTokens")
 	return s.world.DropTokens(ctx, c, ids)

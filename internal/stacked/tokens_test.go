@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/group"
@@ -78,5 +80,86 @@ func TestTokensHoldUpNothing(t *testing.T) {
 	w.settle()
 	if len(w.dropped) != 2 {
 		t.Errorf("later they were not asked for again: %v", w.dropped)
+	}
+}
+
+// TestTokensAreGiven: a machine that joins has its token when it is made, and does not wait for the bootstrap provider to connect to the cluster.
+func TestTokensAreGiven(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(3))
+	watch := &slotWatch{w, map[string]int{}}
+	w.r.Slots, w.r.Kubeadm = group.NewSlots(1), watch
+	w.settle()
+	w.join("demo-cp-1")
+	w.init = true
+	w.settle()
+	for name, want := range map[string]string{"demo-cp-1": "", "demo-cp-2": "000001.0123456789abcdef", "demo-cp-3": "000002.0123456789abcdef"} {
+		if got := w.kubeadmConfigOf(name).Spec.JoinConfiguration.Discovery.BootstrapToken.Token; got != want {
+			t.Errorf("the token of %s is %q, want %q", name, got, want)
+		}
+	}
+	if watch.asked["NewToken"] != 2 {
+		t.Errorf("asked for tokens were %d", watch.asked["NewToken"])
+	}
+	w.join("demo-cp-2")
+	w.join("demo-cp-3")
+	w.forgetEtcd()
+	if p := w.settle(); p.Step != "Nothing" {
+		t.Errorf("machines with their own tokens are not as wanted: %+v", p)
+	}
+}
+
+// TestTokensAreGivenLater: a machine that was made ahead gets its token when it may join.
+func TestTokensAreGivenLater(t *testing.T) {
+	w := newWorld(t, testCluster(), eagerKCP(3))
+	w.settle()
+	if w.tokens > 0 {
+		t.Error("tokens were made before there was a cluster")
+	}
+	w.join("demo-cp-1")
+	w.init = true
+	w.settle()
+	for _, name := range []string{"demo-cp-2", "demo-cp-3"} {
+		if w.kubeadmConfigOf(name).Spec.JoinConfiguration.Discovery.BootstrapToken.Token == "" {
+			t.Errorf("%s has no token", name)
+		}
+	}
+	if w.tokens != 2 {
+		t.Errorf("%d tokens were made", w.tokens)
+	}
+}
+
+// TestTokensAreNotGiven: where no token can be made, or the user gave a way to join, it is left to the bootstrap provider, and holds up nothing.
+func TestTokensAreNotGiven(t *testing.T) {
+	for what, change := range map[string]func(*world, *bootstrapv1.Discovery){
+		"the cluster refuses": func(w *world, _ *bootstrapv1.Discovery) { w.failToken = errors.New("the API server refuses it") },
+		"a token is given":    func(_ *world, d *bootstrapv1.Discovery) { d.BootstrapToken.Token = "users1.0123456789abcdef" },
+		"an endpoint is given": func(_ *world, d *bootstrapv1.Discovery) {
+			d.BootstrapToken.APIServerEndpoint = "other.example.org:6443"
+		},
+		"a file is given":        func(_ *world, d *bootstrapv1.Discovery) { d.File.KubeConfigPath = "/etc/discovery" },
+		"another token is given": func(_ *world, d *bootstrapv1.Discovery) { d.TLSBootstrapToken = "users1.0123456789abcdef" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			kcp, want := testKCP(3), bootstrapv1.Discovery{}
+			w := newWorld(t, testCluster(), kcp)
+			change(w, &want)
+			kcp = w.kcp()
+			kcp.Spec.KubeadmConfigSpec.JoinConfiguration.Discovery = want
+			if err := w.client.Update(t.Context(), kcp); err != nil {
+				t.Fatal(err)
+			}
+			w.settle()
+			w.join("demo-cp-1")
+			w.init = true
+			w.settle()
+			for _, name := range []string{"demo-cp-2", "demo-cp-3"} {
+				if got := w.kubeadmConfigOf(name).Spec.JoinConfiguration.Discovery; !equality.Semantic.DeepEqual(got, want) {
+					t.Errorf("%s is to join by %+v, want %+v", name, got, want)
+				}
+			}
+			if w.tokens > 0 {
+				t.Errorf("%d tokens were made for nothing", w.tokens)
+			}
+		})
 	}
 }

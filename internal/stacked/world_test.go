@@ -45,6 +45,8 @@ import (
 // A world is a management cluster in memory, and one managed cluster that does
 // what the test lets it do.
 type world struct {
+	tokens         int      // bootstrap tokens that were made
+	failToken      error    // what making one ends with
 	dropped        []string // bootstrap tokens, by their IDs
 	failDrop       error    // what removing them ends with
 	wroteAddons    bool
@@ -199,6 +201,16 @@ func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, 
 		return "kubeadm init has not finished", nil
 	}
 	return "", nil
+}
+
+// NewToken implements group.KubeadmFiles.
+func (w *world) NewToken(context.Context, *clusterv1.Cluster) (string, error) {
+	defer w.locked()()
+	if w.failToken != nil {
+		return "", w.failToken
+	}
+	w.tokens++
+	return fmt.Sprintf("%06d.0123456789abcdef", w.tokens), nil
 }
 
 // DropTokens implements group.KubeadmFiles.

@@ -105,6 +105,9 @@ func (h *healthy) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (k
 func (h *healthy) Write(_ context.Context, _ *clusterv1.Cluster, _ kubeadm.Wanted, chore string) error {
 	return h.changed(chore)
 }
+func (h *healthy) NewToken(context.Context, *clusterv1.Cluster) (string, error) {
+	return "", h.changed("a bootstrap token is made")
+}
 func (h *healthy) DropTokens(context.Context, *clusterv1.Cluster, map[string]bool) error { return nil }
 
 // later is how long after it was recorded a cluster is looked at: a moment, so that no limit of time has passed.
