@@ -115,6 +115,9 @@ func (t *Turn) newMachine(step plan.Step) *clusterv1.Machine {
 			Labels:          carries.Metadata.Labels,
 			Annotations:     carries.Metadata.Annotations,
 			OwnerReferences: []metav1.OwnerReference{t.ControllerRef()},
+			// Cluster API's core puts it there in a reconcile of its own, a second before the first that makes something of the Machine. One that was deleted
+			// before would be gone without its hook, and what was made for it would stay.
+			Finalizers: []string{clusterv1.MachineFinalizer},
 		},
 		Spec: clusterv1.MachineSpec{
 			ClusterName:    t.Cluster.Name,

@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/etcd"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -65,6 +66,9 @@ func TestCreate(t *testing.T) {
 	}
 	if noted, err := time.Parse(time.RFC3339, m.Annotations[controlplanev1.CreatedAnnotation]); err != nil || time.Since(noted).Abs() > time.Minute {
 		t.Errorf("the Machine was created at %s, %v, want about now", noted, err)
+	}
+	if _, hooked := m.Annotations[machine.Hook]; !hooked || !slices.Equal(m.Finalizers, []string{"machine.cluster.x-k8s.io"}) {
+		t.Errorf("one that is deleted at once is gone at once: %v, finalizers %v", m.Annotations, m.Finalizers)
 	}
 	clone := &infrav1.LocalMachine{}
 	if err := w.client.Get(context.Background(), client.ObjectKeyFromObject(m), clone); err != nil {

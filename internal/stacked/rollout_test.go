@@ -389,7 +389,7 @@ func TestApproval(t *testing.T) {
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = before })
 	revision, _ = group.Revision(w.kcp())
 	approve(revision)
-	w.step()
+	w.live()
 	if got, there := w.kcp().Annotations[controlplanev1.ApprovedAnnotation]; there {
 		t.Errorf("all is as wanted, and %q is approved", got)
 	}
