@@ -7,10 +7,13 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 // giveToken puts a bootstrap token into the bootstrap object of a machine that is to join, where the user gave no way to do so. Cluster API's bootstrap provider
@@ -25,20 +28,63 @@ func (t *Turn) giveToken(ctx context.Context, object client.Object) {
 	if with.BootstrapToken.IsDefined() || with.File.IsDefined() || with.TLSBootstrapToken != "" {
 		return
 	}
+	if err := t.newToken(ctx, config); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "The bootstrap provider has to make a bootstrap token", "machine", config.Name)
+	}
+}
+
+// newToken puts a new bootstrap token into a machine's bootstrap object, and when that was made.
+func (t *Turn) newToken(ctx context.Context, config *bootstrapv1.KubeadmConfig) error {
 	var token string
 	var err error
 	Aside(ctx, func() { token, err = t.files().NewToken(ctx, t.Cluster) })
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "The bootstrap provider has to make a bootstrap token", "machine", config.Name)
-		return
+		return fmt.Errorf("giving %s a bootstrap token: %w", config.Name, err)
 	}
-	with.BootstrapToken.Token = token
+	config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = token
+	metav1.SetMetaDataAnnotation(&config.ObjectMeta, controlplanev1.TokenMadeAnnotation, t.Facts.Now.UTC().Format(time.RFC3339))
+	return nil
 }
 
-// TokensDropped is which machines of a group had joined when the bootstrap tokens of all were looked through, and when that was.
+// tokenAge is after how long a token that we made is replaced, unless there is bootstrap data with it: that may be made long before a machine comes up, and the
+// provider prolongs a token only once it is.
+const tokenAge = 5 * time.Minute
+
+// RenewTokens gives another bootstrap token to the machines whose bootstrap data has not been made for minutes, as while the bootstrap provider does not run: it
+// takes the one that is there, whether it has expired or not. A failure is logged and holds up nothing else.
+func (t *Turn) RenewTokens(ctx context.Context) {
+	if !t.Inspects() || t.Facts.Now.Sub(t.Memory.Tokens.renewed) < filesAge {
+		return
+	}
+	for _, m := range t.Machines {
+		config, is := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
+		if !is || m.Spec.Bootstrap.DataSecretName != nil || m.Facts.Deleting {
+			continue
+		}
+		made, err := time.Parse(time.RFC3339, config.Annotations[controlplanev1.TokenMadeAnnotation])
+		if err != nil || t.Facts.Now.Sub(made) < tokenAge {
+			continue
+		}
+		t.Memory.Tokens.renewed = t.Facts.Now
+		after := config.DeepCopy()
+		err = t.newToken(ctx, after)
+		if err == nil {
+			// Not when data has been made of it meanwhile.
+			err = t.Client.Patch(ctx, after, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{}))
+		}
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "A bootstrap token that may expire before it is used is not renewed", "machine", m.Name)
+			continue
+		}
+		m.Bootstrap = after
+	}
+}
+
+// TokensDropped is which machines of a group had joined when the bootstrap tokens of all were looked through, and when that was; and when some were renewed.
 type TokensDropped struct {
-	joined []string
-	at     time.Time
+	joined  []string
+	at      time.Time
+	renewed time.Time
 }
 
 // DropTokens removes the bootstrap tokens with which machines of the cluster, workers among them, have joined: they need none any
@@ -58,7 +104,7 @@ func (t *Turn) DropTokens(ctx context.Context) {
 	if slices.Equal(joined, last.joined) && o.Now.Sub(last.at) < SlowTime {
 		return
 	}
-	*last = TokensDropped{joined: joined, at: o.Now}
+	last.joined, last.at = joined, o.Now
 	if err := t.dropTokens(ctx); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Bootstrap tokens that were used may be left, and are looked for again", "after", SlowTime)
 	}

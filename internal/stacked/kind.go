@@ -195,6 +195,7 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 		return err
 	}
 	t.DropTokens(ctx)
+	t.RenewTokens(ctx)
 	return recordExpiries(ctx, t)
 }
 

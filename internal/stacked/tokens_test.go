@@ -5,11 +5,14 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/group"
 )
 
@@ -161,5 +164,63 @@ func TestTokensAreNotGiven(t *testing.T) {
 				t.Errorf("%d tokens were made for nothing", w.tokens)
 			}
 		})
+	}
+}
+
+// TestTokensAreRenewed: a token is replaced long before it expires, until there is bootstrap data with it, and whether it was there in between to be removed or not.
+func TestTokensAreRenewed(t *testing.T) {
+	w := newWorld(t, testCluster(), testKCP(3))
+	w.settle()
+	w.join("demo-cp-1")
+	w.init = true
+	w.settle()
+	made := func(name string, ago time.Duration) {
+		t.Helper()
+		config := w.kubeadmConfigOf(name)
+		config.Annotations[controlplanev1.TokenMadeAnnotation] = time.Now().Add(-ago).UTC().Format(time.RFC3339)
+		if err := w.client.Update(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token := func(name string) string {
+		t.Helper()
+		config := w.kubeadmConfigOf(name)
+		at, err := time.Parse(time.RFC3339, config.Annotations[controlplanev1.TokenMadeAnnotation])
+		if err != nil || time.Since(at) > 5*time.Minute {
+			t.Errorf("the token of %s was made at %s, %v", name, at, err)
+		}
+		return config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token
+	}
+	one, other := token("demo-cp-2"), token("demo-cp-3")
+	made("demo-cp-2", 4*time.Minute)
+	w.settle()
+	if got := token("demo-cp-2"); got != one {
+		t.Errorf("after four minutes the token is %q, want %q", got, one)
+	}
+	made("demo-cp-2", 6*time.Minute)
+	made("demo-cp-3", time.Hour)
+	data := w.machine("demo-cp-3")
+	data.Spec.Bootstrap.DataSecretName = ptr.To("demo-cp-3")
+	if err := w.client.Update(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+	w.failToken = errors.New("the API server refuses it")
+	if p := w.settle(); p.Reason != "Joining" {
+		t.Errorf("a token that cannot be made holds something up: %+v", p)
+	}
+	w.failToken = nil
+	w.r.Memories.Of(kcpKey).Tokens = group.TokensDropped{}
+	w.settle()
+	if got := token("demo-cp-2"); got == one || got == "" {
+		t.Errorf("after six minutes the token is %q still", got)
+	}
+	if got := w.kubeadmConfigOf("demo-cp-3").Spec.JoinConfiguration.Discovery.BootstrapToken.Token; got != other {
+		t.Errorf("the token of a machine that has its data is %q, want %q", got, other)
+	}
+	made("demo-cp-2", 6*time.Minute)
+	before := w.tokens
+	w.settle()
+	if w.tokens != before {
+		t.Errorf("tokens are asked for again and again: %d", w.tokens-before)
 	}
 }

@@ -24,6 +24,10 @@ const InitializingAnnotation = "controlplane.cluster.x-k8s.io/quorate-initializi
 // it has its time to join.
 const BootstrapStartedAnnotation = "controlplane.cluster.x-k8s.io/quorate-bootstrap-started"
 
+// TokenMadeAnnotation on the KubeadmConfig of a machine that joins is when Quorate made its bootstrap token, as RFC 3339 has it. Where the bootstrap provider
+// has made nothing of it after five minutes it gets another one, because a token is valid for a quarter of an hour.
+const TokenMadeAnnotation = "controlplane.cluster.x-k8s.io/quorate-token-made"
+
 // BootstrapHeld is the value of Cluster API's annotation paused on the bootstrap object of a machine that was made ahead.
 // Without it whoever makes bootstrap data might let that machine initialise the cluster, if the first one goes.
 const BootstrapHeld = "until-it-may-join"
