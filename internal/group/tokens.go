@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -58,7 +59,7 @@ func (t *Turn) RenewTokens(ctx context.Context) {
 	}
 	for _, m := range t.Machines {
 		config, is := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
-		if !is || m.Spec.Bootstrap.DataSecretName != nil || m.Facts.Deleting {
+		if !is || m.Facts.Deleting || hasData(m.Machine, config) {
 			continue
 		}
 		made, err := time.Parse(time.RFC3339, config.Annotations[controlplanev1.TokenMadeAnnotation])
@@ -78,6 +79,11 @@ func (t *Turn) RenewTokens(ctx context.Context) {
 		}
 		m.Bootstrap = after
 	}
+}
+
+// hasData reports whether bootstrap data was made for a machine. Its Machine names the data some time after the provider has said so, which a move forgets.
+func hasData(m *clusterv1.Machine, config *bootstrapv1.KubeadmConfig) bool {
+	return m.Spec.Bootstrap.DataSecretName != nil || ptr.Deref(config.Status.Initialization.DataSecretCreated, false)
 }
 
 // TokensDropped is which machines of a group had joined when the bootstrap tokens of all were looked through, and when that was; and when some were renewed.

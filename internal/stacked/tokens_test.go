@@ -223,4 +223,14 @@ func TestTokensAreRenewed(t *testing.T) {
 	if w.tokens != before {
 		t.Errorf("tokens are asked for again and again: %d", w.tokens-before)
 	}
+	w.r.Memories.Of(kcpKey).Tokens = group.TokensDropped{}
+	config := w.kubeadmConfigOf("demo-cp-2")
+	config.Status.Initialization.DataSecretCreated = ptr.To(true)
+	if err := w.client.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if w.tokens != before {
+		t.Error("another token is made where the provider has made data already, of which the Machine does not know yet")
+	}
 }
