@@ -52,14 +52,14 @@ func (t *Turn) newToken(ctx context.Context, config *bootstrapv1.KubeadmConfig) 
 const tokenAge = 5 * time.Minute
 
 // RenewTokens gives another bootstrap token to the machines whose bootstrap data has not been made for minutes, as while the bootstrap provider does not run: it
-// takes the one that is there, whether it has expired or not. A failure is logged and holds up nothing else.
+// takes the one that is there, whether it has expired or not. A machine that is up needs none. A failure is logged and holds up nothing else.
 func (t *Turn) RenewTokens(ctx context.Context) {
 	if !t.Inspects() || t.Facts.Now.Sub(t.Memory.Tokens.renewed) < filesAge {
 		return
 	}
 	for _, m := range t.Machines {
 		config, is := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
-		if !is || m.Facts.Deleting || hasData(m.Machine, config) {
+		if !is || m.Facts.Deleting || m.Facts.Host != "" || hasData(m.Machine, config) {
 			continue
 		}
 		made, err := time.Parse(time.RFC3339, config.Annotations[controlplanev1.TokenMadeAnnotation])
