@@ -59,7 +59,8 @@ func (t *Turn) startBootstrap(ctx context.Context, name string) error {
 	delete(free, clusterv1.PausedAnnotation)
 	config.SetAnnotations(free)
 	t.giveToken(ctx, config)
-	if err := t.Client.Patch(ctx, config, client.MergeFrom(held)); err != nil {
+	// Of this very version: who repeats the step on an old look would put another token over the one that data is made of.
+	if err := t.Client.Patch(ctx, config, client.MergeFromWithOptions(held, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("starting the bootstrap of Machine %s: %w", name, err)
 	}
 	return nil

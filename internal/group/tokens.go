@@ -22,7 +22,7 @@ import (
 // is not up yet. Where none can be made it is left to the provider.
 func (t *Turn) giveToken(ctx context.Context, object client.Object) {
 	config, is := object.(*bootstrapv1.KubeadmConfig)
-	if !is || !t.Facts.Cluster.Reachable {
+	if !is {
 		return
 	}
 	with := &config.Spec.JoinConfiguration.Discovery
@@ -58,10 +58,10 @@ func (t *Turn) RenewTokens(ctx context.Context) {
 		return
 	}
 	for _, m := range t.Machines {
-		config, is := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
-		if !is || m.Facts.Deleting || m.Facts.Host != "" || hasData(m.Machine, config) {
+		if m.Facts.Deleting || m.Facts.Host != "" || !AwaitsData(m) {
 			continue
 		}
+		config := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
 		made, err := time.Parse(time.RFC3339, config.Annotations[controlplanev1.TokenMadeAnnotation])
 		if err != nil || t.Facts.Now.Sub(made) < tokenAge {
 			continue
@@ -75,15 +75,16 @@ func (t *Turn) RenewTokens(ctx context.Context) {
 		}
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "A bootstrap token that may expire before it is used is not renewed", "machine", m.Name)
-			continue
 		}
-		m.Bootstrap = after
 	}
 }
 
-// hasData reports whether bootstrap data was made for a machine. Its Machine names the data some time after the provider has said so, which a move forgets.
-func hasData(m *clusterv1.Machine, config *bootstrapv1.KubeadmConfig) bool {
-	return m.Spec.Bootstrap.DataSecretName != nil || ptr.Deref(config.Status.Initialization.DataSecretCreated, false)
+// AwaitsData reports whether bootstrap data may still be made of a machine's KubeadmConfig. Its Machine names the data some time after the provider has said
+// that it is there, which a move forgets.
+func AwaitsData(m *Machine) bool {
+	config, is := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
+	return is && config != nil && config.DeletionTimestamp.IsZero() &&
+		m.Spec.Bootstrap.DataSecretName == nil && !ptr.Deref(config.Status.Initialization.DataSecretCreated, false)
 }
 
 // TokensDropped is which machines of a group had joined when the bootstrap tokens of all were looked through, and when that was; and when some were renewed.

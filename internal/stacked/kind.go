@@ -221,11 +221,6 @@ func (*Kind) Describe(t *group.Turn, object group.Object) {
 	describeDeprecated(kcp)
 }
 
-// awaitsData reports whether bootstrap data may still be made from a KubeadmConfig; nil: there is none.
-func awaitsData(config *bootstrapv1.KubeadmConfig) bool {
-	return config != nil && config.DeletionTimestamp.IsZero() && !ptr.Deref(config.Status.Initialization.DataSecretCreated, false)
-}
-
 // kubeadmConfig is the record of what a machine was made from; nil: not known.
 func kubeadmConfig(m *group.Machine) *bootstrapv1.KubeadmConfig {
 	config, _ := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
@@ -294,7 +289,7 @@ func checkConfigGone(ctx context.Context, t *group.Turn, m *group.Machine) error
 // still let the machine join, which could not be let go of before that is seen.
 func withdrawBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
 	config := kubeadmConfig(m)
-	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || !m.Facts.Hook || !t.Facts.Etcd.Ours() || !awaitsData(config) {
+	if m.DeletionTimestamp.IsZero() || !m.Facts.Hook || !t.Facts.Etcd.Ours() || !group.AwaitsData(m) {
 		return nil
 	}
 	// Of this very version: the data may have come meanwhile.

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // giveToken gives a machine the bootstrap token with which it joins.
@@ -86,17 +88,30 @@ func TestTokensHoldUpNothing(t *testing.T) {
 	}
 }
 
+// firstUp returns a world in which the first machine of a control plane has initialised the cluster, and the others may join.
+func firstUp(w *world) *world {
+	w.t.Helper()
+	w.settle()
+	w.join("demo-cp-1")
+	w.init = true
+	w.settle()
+	return w
+}
+
+// tokenOf is the bootstrap token in a machine's KubeadmConfig.
+func (w *world) tokenOf(name string) string {
+	w.t.Helper()
+	return w.kubeadmConfigOf(name).Spec.JoinConfiguration.Discovery.BootstrapToken.Token
+}
+
 // TestTokensAreGiven: a machine that joins has its token when it is made, and does not wait for the bootstrap provider to connect to the cluster.
 func TestTokensAreGiven(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(3))
 	watch := &slotWatch{w, map[string]int{}}
 	w.r.Slots, w.r.Kubeadm = group.NewSlots(1), watch
-	w.settle()
-	w.join("demo-cp-1")
-	w.init = true
-	w.settle()
+	firstUp(w)
 	for name, want := range map[string]string{"demo-cp-1": "", "demo-cp-2": "000001.0123456789abcdef", "demo-cp-3": "000002.0123456789abcdef"} {
-		if got := w.kubeadmConfigOf(name).Spec.JoinConfiguration.Discovery.BootstrapToken.Token; got != want {
+		if got := w.tokenOf(name); got != want {
 			t.Errorf("the token of %s is %q, want %q", name, got, want)
 		}
 	}
@@ -122,7 +137,7 @@ func TestTokensAreGivenLater(t *testing.T) {
 	w.init = true
 	w.settle()
 	for _, name := range []string{"demo-cp-2", "demo-cp-3"} {
-		if w.kubeadmConfigOf(name).Spec.JoinConfiguration.Discovery.BootstrapToken.Token == "" {
+		if w.tokenOf(name) == "" {
 			t.Errorf("%s has no token", name)
 		}
 	}
@@ -151,10 +166,7 @@ func TestTokensAreNotGiven(t *testing.T) {
 			if err := w.client.Update(t.Context(), kcp); err != nil {
 				t.Fatal(err)
 			}
-			w.settle()
-			w.join("demo-cp-1")
-			w.init = true
-			w.settle()
+			firstUp(w)
 			for _, name := range []string{"demo-cp-2", "demo-cp-3"} {
 				if got := w.kubeadmConfigOf(name).Spec.JoinConfiguration.Discovery; !equality.Semantic.DeepEqual(got, want) {
 					t.Errorf("%s is to join by %+v, want %+v", name, got, want)
@@ -167,13 +179,9 @@ func TestTokensAreNotGiven(t *testing.T) {
 	}
 }
 
-// TestTokensAreRenewed: a token is replaced long before it expires, until there is bootstrap data with it, and whether it was there in between to be removed or not.
+// TestTokensAreRenewed: a token is replaced long before it expires, until there is bootstrap data with it.
 func TestTokensAreRenewed(t *testing.T) {
-	w := newWorld(t, testCluster(), testKCP(3))
-	w.settle()
-	w.join("demo-cp-1")
-	w.init = true
-	w.settle()
+	w := firstUp(newWorld(t, testCluster(), testKCP(3)))
 	made := func(name string, ago time.Duration) {
 		t.Helper()
 		config := w.kubeadmConfigOf(name)
@@ -214,7 +222,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	if got := token("demo-cp-2"); got == one || got == "" {
 		t.Errorf("after six minutes the token is %q still", got)
 	}
-	if got := w.kubeadmConfigOf("demo-cp-3").Spec.JoinConfiguration.Discovery.BootstrapToken.Token; got != other {
+	if got := w.tokenOf("demo-cp-3"); got != other {
 		t.Errorf("the token of a machine that has its data is %q, want %q", got, other)
 	}
 	made("demo-cp-2", 6*time.Minute)
@@ -233,4 +241,45 @@ func TestTokensAreRenewed(t *testing.T) {
 	if w.tokens != before {
 		t.Error("another token is made where the provider has made data already, of which the Machine does not know yet")
 	}
+}
+
+// TestTokensAreKept: a token that data may have been made of meanwhile stays, also where a step is repeated on an old look.
+func TestTokensAreKept(t *testing.T) {
+	t.Run("renewed", func(t *testing.T) {
+		w := firstUp(newWorld(t, testCluster(), testKCP(3)))
+		w.onToken = func() {
+			config := w.kubeadmConfigOf("demo-cp-2")
+			config.Status.Initialization.DataSecretCreated = ptr.To(true)
+			if err := w.client.Update(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+		}
+		config, before := w.kubeadmConfigOf("demo-cp-2"), w.tokens
+		config.Annotations[controlplanev1.TokenMadeAnnotation] = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+		if err := w.client.Update(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if got, want := w.tokenOf("demo-cp-2"), config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token; got != want || w.tokens == before {
+			t.Errorf("the token is %q, want %q; %d were made", got, want, w.tokens-before)
+		}
+	})
+	t.Run("started again", func(t *testing.T) {
+		w := newWorld(t, testCluster(), eagerKCP(3))
+		w.settle()
+		w.join("demo-cp-1")
+		w.init = true
+		one, other := w.scene(), w.scene()
+		step := plan.Step{Verb: plan.StartBootstrap, Machine: "demo-cp-2"}
+		if err := one.Do(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+		want := w.tokenOf("demo-cp-2")
+		if err := other.Do(t.Context(), step); !apierrors.IsConflict(err) {
+			t.Errorf("repeated on an old look: %v", err)
+		}
+		if got := w.tokenOf("demo-cp-2"); got != want || want == "" {
+			t.Errorf("the token is %q, want %q", got, want)
+		}
+	})
 }

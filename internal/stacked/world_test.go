@@ -47,6 +47,7 @@ import (
 type world struct {
 	tokens         int      // bootstrap tokens that were made
 	failToken      error    // what making one ends with
+	onToken        func()   // what happens while one is made
 	dropped        []string // bootstrap tokens, by their IDs
 	failDrop       error    // what removing them ends with
 	wroteAddons    bool
@@ -205,6 +206,9 @@ func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, 
 
 // NewToken implements group.KubeadmFiles.
 func (w *world) NewToken(context.Context, *clusterv1.Cluster) (string, error) {
+	if w.onToken != nil {
+		w.onToken()
+	}
 	defer w.locked()()
 	if w.failToken != nil {
 		return "", w.failToken
