@@ -78,6 +78,9 @@ func validateSpec(before, after *controlplanev1alpha1.ControlPlaneSpec, of names
 			all = append(all, field.Invalid(spec.Child("machineNaming", "template"), naming, err.Error()))
 		}
 	}
+	if ref := after.ManagedExternalEtcdRef; before.ManagedExternalEtcdRef != ref {
+		all = append(all, checkManagedEtcd(ref, spec)...)
+	}
 	return append(all, validateMachineTemplate(before, after, spec.Child("machineTemplate"))...)
 }
 
@@ -87,6 +90,12 @@ func validateMachineTemplate(before, after *controlplanev1alpha1.ControlPlaneSpe
 	was, is := before.MachineTemplate, after.MachineTemplate
 	if !equality.Semantic.DeepEqual(was.ObjectMeta, is.ObjectMeta) {
 		all = append(all, is.ObjectMeta.Validate(template.Child("metadata"))...)
+	}
+	if ref := is.Spec.InfrastructureRef; was.Spec.InfrastructureRef != ref {
+		all = append(all, checkRef(machine.InfrastructureTemplateRef, ref, template.Child("spec", "infrastructureRef"))...)
+	}
+	if ref := is.Spec.Bootstrap.ConfigRef; was.Spec.Bootstrap.ConfigRef != ref {
+		all = append(all, checkRef(machine.BootstrapTemplateRef, ref, template.Child("spec", "bootstrap", "configRef"))...)
 	}
 	if !equality.Semantic.DeepEqual(was.Spec.Taints, is.Spec.Taints) {
 		all = append(all, validateTaints(is.Spec.Taints, template.Child("spec", "taints"))...)
@@ -100,6 +109,8 @@ func validateInline(value *runtime.RawExtension, path *field.Path) field.ErrorLi
 		return nil
 	}
 	var object struct {
+		metav1.TypeMeta `json:",inline"`
+
 		Metadata metav1.ObjectMeta `json:"metadata"`
 		Spec     struct {
 			ProviderID string `json:"providerID"`
@@ -109,7 +120,7 @@ func validateInline(value *runtime.RawExtension, path *field.Path) field.ErrorLi
 		return field.ErrorList{field.Invalid(path, string(value.Raw), fmt.Sprintf("an infrastructure machine is accepted: %v", err))}
 	}
 	meta := clusterv1.ObjectMeta{Labels: object.Metadata.Labels, Annotations: object.Metadata.Annotations}
-	all := meta.Validate(path.Child("metadata"))
+	all := append(checkKind(machine.InfrastructureRef, object.GroupVersionKind().GroupKind(), path.Child("kind")), meta.Validate(path.Child("metadata"))...)
 	rest := object.Metadata
 	// The schema refuses names.
 	rest.Labels, rest.Annotations, rest.Name, rest.GenerateName = nil, nil, "", ""

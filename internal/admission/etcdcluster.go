@@ -14,6 +14,7 @@ import (
 
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/etcdadm"
+	"github.com/quorate/quorate/internal/machine"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-etcdcluster-cluster-x-k8s-io-v1alpha1-etcdcluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,versions=v1alpha1,name=validation.etcdcluster.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -88,6 +89,7 @@ func (v *EtcdClusterTemplate) ValidateDelete(context.Context, *etcdclusterv1alph
 func validateEtcd(spec *etcdclusterv1alpha1.CommonSpec, at *field.Path) field.ErrorList {
 	config := at.Child("etcdadmConfigSpec")
 	all := etcdadm.Validate(&spec.EtcdadmConfigSpec, config)
+	all = append(all, checkRef(machine.InfrastructureTemplateRef, spec.InfrastructureTemplate, at.Child("infrastructureTemplate"))...)
 	if spec.Version != "" {
 		if wrong := etcdadm.WrongVersion(spec.Version); wrong != "" {
 			all = append(all, field.Invalid(at.Child("version"), spec.Version, wrong))

@@ -105,6 +105,7 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 			all = append(all, field.Invalid(field.NewPath("spec", "version"), after.Spec.Version, err.Error()))
 		}
 	}
+	all = append(all, checkReferences(before, after, field.NewPath("spec"))...)
 	naming := after.Spec.MachineNaming.Template
 	if before == nil || before.Spec.MachineNaming.Template != naming {
 		all = append(all, checkNaming(naming, after.Name, after.Labels[clusterv1.ClusterNameLabel], field.NewPath("spec"))...)
@@ -113,6 +114,21 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 		return nil
 	}
 	return apierrors.NewInvalid(controlplanev1.GroupVersion.WithKind("KubeadmControlPlane").GroupKind(), after.Name, all)
+}
+
+// checkReferences returns what is wrong with references that are new.
+func checkReferences(before, after *controlplanev1.KubeadmControlPlane, spec *field.Path) field.ErrorList {
+	var all field.ErrorList
+	if before == nil {
+		before = &controlplanev1.KubeadmControlPlane{}
+	}
+	if ref := after.Spec.MachineTemplate.Spec.InfrastructureRef; ref != before.Spec.MachineTemplate.Spec.InfrastructureRef {
+		all = checkRef(machine.InfrastructureTemplateRef, ref, spec.Child("machineTemplate", "spec", "infrastructureRef"))
+	}
+	if ref := after.Spec.ManagedExternalEtcdRef; ref != before.Spec.ManagedExternalEtcdRef {
+		all = append(all, checkManagedEtcd(ref, spec)...)
+	}
+	return all
 }
 
 // checkNaming refuses a template of machines' names that makes none.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // Sync implements group.Kind: the Cluster owns the etcd cluster, the certificates that control planes read are renewed, and when those of
@@ -85,7 +87,11 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	if !ref.IsDefined() || t.Facts.Now.Sub(m.lookedAt.Time) < group.SlowMissing {
 		return nil
 	}
-	infrastructure, err := t.Find(ctx, ref)
+	infrastructure, err := t.Find(ctx, machine.InfrastructureRef, ref)
+	if refused := machine.Refused(err); refused != nil {
+		t.Refuse(plan.Refusal{Reason: "ReferenceRefused", Message: "spec.infrastructureRef of Cluster " + t.Cluster.Name + ": " + refused.Error()})
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("looking for an endpoint for etcd: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -47,11 +48,15 @@ func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.Managed
 	ref := given.Of(t.Cluster.Name)
 	m, from := &t.Memory.ManagedEtcd, fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration())
 	if m.of != from || t.Facts.Now.Sub(m.Read) > SlowMissing {
-		found, err := t.Find(ctx, ref)
-		if err != nil {
+		found, err := t.Find(ctx, machine.EtcdRef, ref)
+		refused := machine.Refused(err)
+		if err != nil && refused == nil {
 			return err
 		}
 		*m = managedEtcdOf(found)
+		if refused != nil {
+			m.waits = "cannot be used: " + refused.Error()
+		}
 		m.of, m.Read = from, t.Facts.Now
 	}
 	switch told := fmt.Sprintf("spec.managedExternalEtcdRef: %s %s ", ref.Kind, ref.Name); {

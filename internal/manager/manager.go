@@ -114,7 +114,7 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 		DisableFor:   []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}},
 		Unstructured: true,
 	}}
-	base.NewClient = newClient
+	base.NewClient = newGuarded(o.Namespace)
 	if base.Controller.CacheSyncTimeout == 0 {
 		base.Controller.CacheSyncTimeout = 5 * time.Minute
 	}
@@ -160,12 +160,16 @@ const DefaultConcurrency = 5
 // workers is how many objects each controller takes up at once, beside those that --concurrency lets work: most of them wait for others.
 const workers = 100
 
+// longestTurn ends a reconcile that waits for something whose own deadline is missing. Every wait that is known has a shorter one.
+const longestTurn = 5 * time.Minute
+
 func (o *Options) atOnce() int { return cmp.Or(o.Concurrency, DefaultConcurrency) }
 
 // Controller is what each controller is started with.
 func (o *Options) Controller() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers + o.Concurrency,
+		ReconciliationTimeout:   longestTurn,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
 	}
 }

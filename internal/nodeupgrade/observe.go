@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -193,7 +192,10 @@ func (c *Controller) images(ctx context.Context, s *scope, w *look) (upgradepod.
 	if ref.Name == "" || conditions.IsTrue(s.upgrade, upgradev1.ImagesAvailable) {
 		return upgradepod.Obstacle{}, nil
 	}
-	infrastructure, err := external.GetObjectFromContractVersionedRef(ctx, c.Client, ref, s.machine.Namespace)
+	infrastructure, err := machine.InfrastructureRef.Find(ctx, c.Client, ref, s.machine.Namespace)
+	if refused := machine.Refused(err); refused != nil {
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForImages, Message: "spec.infrastructureRef of Machine " + s.machine.Name + ": " + refused.Error()}, nil
+	}
 	if err != nil {
 		return upgradepod.Obstacle{}, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}
