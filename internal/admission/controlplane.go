@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/feature"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
@@ -27,13 +28,19 @@ import (
 
 // ControlPlane validates what the schema of ControlPlanes cannot express. On an update it looks at what has changed: what is
 // stored already is not refused again.
-type ControlPlane struct{}
+type ControlPlane struct {
+	// Reader finds the etcd that a control plane refers to; nil: whose it is is left to the controller.
+	Reader client.Reader
+}
 
 var _ admission.Validator[*controlplanev1alpha1.ControlPlane] = &ControlPlane{}
 
 // ValidateCreate refuses what could not be carried out.
-func (v *ControlPlane) ValidateCreate(_ context.Context, cp *controlplanev1alpha1.ControlPlane) (admission.Warnings, error) {
-	return nil, v.validate(&controlplanev1alpha1.ControlPlaneSpec{}, cp)
+func (v *ControlPlane) ValidateCreate(ctx context.Context, cp *controlplanev1alpha1.ControlPlane) (admission.Warnings, error) {
+	if err := v.validate(&controlplanev1alpha1.ControlPlaneSpec{}, cp); err != nil {
+		return nil, err
+	}
+	return nil, checkOwnEtcd(ctx, v.Reader, cp, cp.Spec.ManagedExternalEtcdRef)
 }
 
 // ValidateUpdate refuses changes that could not be carried out.

@@ -10,6 +10,7 @@ import (
 	upstreamv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -25,6 +26,9 @@ import (
 // there, and counts on its defaults. Beyond that it refuses what Quorate could not carry out, so that nobody has to look
 // for the reason in the status. What Quorate adds needs no more than its schema.
 type KubeadmControlPlane struct {
+	// Reader finds the etcd that a control plane refers to; nil: whose it is is left to the controller.
+	Reader client.Reader
+
 	upstream upstream.KubeadmControlPlane
 }
 
@@ -46,6 +50,9 @@ func (v *KubeadmControlPlane) Default(ctx context.Context, kcp *controlplanev1.K
 // ValidateCreate refuses what upstream refuses, and what Quorate cannot carry out.
 func (v *KubeadmControlPlane) ValidateCreate(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
 	if err := refusal(nil, kcp); err != nil {
+		return nil, err
+	}
+	if err := checkOwnEtcd(ctx, v.Reader, kcp, kcp.Spec.ManagedExternalEtcdRef); err != nil {
 		return nil, err
 	}
 	return v.upstream.ValidateCreate(ctx, theirs(kcp))

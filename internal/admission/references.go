@@ -1,11 +1,18 @@
 package admission
 
 import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	"github.com/quorate/quorate/internal/etcdadm"
 	"github.com/quorate/quorate/internal/machine"
 )
 
@@ -31,4 +38,26 @@ func checkManagedEtcd(ref controlplanev1.ManagedEtcdReference, spec *field.Path)
 		return nil
 	}
 	return checkKind(machine.EtcdRef, schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, spec.Child("managedExternalEtcdRef"))
+}
+
+// checkOwnEtcd refuses the EtcdCluster of another Cluster. of is a new control plane; where its own Cluster is not known yet, and of the kinds of other
+// providers, the controller checks it.
+func checkOwnEtcd(ctx context.Context, reader client.Reader, of client.Object, ref controlplanev1.ManagedEtcdReference) error {
+	cluster := of.GetLabels()[clusterv1.ClusterNameLabel]
+	if reader == nil || cluster == "" || ref.APIGroup != etcdclusterv1alpha1.GroupVersion.Group || ref.Kind != "EtcdCluster" {
+		return nil
+	}
+	e := &etcdclusterv1alpha1.EtcdCluster{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: of.GetNamespace(), Name: ref.Of(cluster).Name}, e)
+	if client.IgnoreNotFound(err) != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reading EtcdCluster %s: %w", ref.Of(cluster).Name, err))
+	}
+	other := etcdadm.ClusterOf(e)
+	if other == "" || other == cluster {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: controlplanev1.GroupVersion.Group}, of.GetName(), field.ErrorList{
+		field.Invalid(field.NewPath("spec", "managedExternalEtcdRef", "name"), e.Name,
+			fmt.Sprintf("it belongs to Cluster %s, not to %s: a control plane can use only the etcd of its own Cluster", other, cluster)),
+	})
 }

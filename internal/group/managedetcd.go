@@ -54,6 +54,9 @@ func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.Managed
 			return err
 		}
 		*m = managedEtcdOf(found)
+		if other := otherCluster(found, t.Cluster.Name); other != "" {
+			m.waits = fmt.Sprintf("belongs to Cluster %s, not to %s: a control plane can use only the etcd of its own Cluster", other, t.Cluster.Name)
+		}
 		if refused != nil {
 			m.waits = "cannot be used: " + refused.Error()
 		}
@@ -86,6 +89,24 @@ func managedEtcdOf(found *unstructured.Unstructured) ManagedEtcd {
 	}
 	m.rolls = rollsOut(found)
 	return m
+}
+
+// otherCluster returns the Cluster that the object which keeps etcd belongs to, by its owner or else its label, if it is another than the
+// control plane's; empty: it is the same, or none is named.
+func otherCluster(found *unstructured.Unstructured, own string) string {
+	if found == nil {
+		return ""
+	}
+	name := found.GetLabels()[clusterv1.ClusterNameLabel]
+	for _, owner := range found.GetOwnerReferences() {
+		if group, _, _ := strings.Cut(owner.APIVersion, "/"); owner.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
+			name = owner.Name
+		}
+	}
+	if name == own {
+		return ""
+	}
+	return name
 }
 
 // notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted: a person holds it, or it refuses what

@@ -37,6 +37,7 @@ func rules() []rbacv1.PolicyRule {
 		{APIGroups: []string{infrastructure}, Resources: []string{"localclusters/status", "localmachines/status", "localclusters/finalizers", "localmachines/finalizers"}, Verbs: []string{"get", "update", "patch"}},
 		{APIGroups: []string{infrastructure}, Resources: []string{"localmachinetemplates", "localclustertemplates"}, Verbs: read},
 		{APIGroups: []string{core}, Resources: []string{"clusters", "machines"}, Verbs: read},
+		{APIGroups: []string{"etcdcluster.cluster.x-k8s.io"}, Resources: []string{"etcdclusters"}, Verbs: []string{"list", "watch"}},
 		{APIGroups: []string{upgrade}, Resources: []string{"nodeupgrades", "controlplaneupgrades", "machinedeploymentupgrades"}, Verbs: read},
 		{APIGroups: []string{upgrade}, Resources: []string{"nodeupgrades/status"}, Verbs: []string{"patch"}},
 		// Bootstrap data and kubeconfigs, one by one.
