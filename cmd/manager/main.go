@@ -33,6 +33,7 @@ import (
 	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
 	"github.com/quorate/quorate/internal/nodeupgrade"
 )
@@ -208,9 +209,11 @@ func run(ctx context.Context, s *settings) error {
 	if err := logsv1.ValidateAndApply(s.logs, nil); err != nil {
 		return fmt.Errorf("reading the flags of the log: %w", err)
 	}
-	ctrl.SetLogger(klog.Background())
+	log := outgoing.Logger(klog.Background())
+	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
+	ctrl.SetLogger(log)
 	build := buildinfo.Get()
-	klog.Background().Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
+	log.Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}

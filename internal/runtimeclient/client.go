@@ -16,6 +16,8 @@ import (
 	upstream "sigs.k8s.io/cluster-api/exp/runtime/client"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // Client is Cluster API's client of Runtime Extensions. It may be used by many at once.
@@ -93,7 +95,7 @@ func (c *Client) CallAllExtensions(ctx context.Context, hook runtimecatalog.Hook
 			return err
 		}
 		if one.GetMessage() != "" {
-			messages = append(messages, one.GetMessage())
+			messages = append(messages, plaintext.Quote(one.GetMessage(), largestQuote))
 		}
 		if after := retryAfter(one); after > 0 && (soonest == 0 || after < soonest) {
 			soonest = after
@@ -144,7 +146,7 @@ func (c *Client) CallExtension(ctx context.Context, hook runtimecatalog.Hook, fo
 		return nil
 	}
 	if response.GetStatus() != runtimehooksv1.ResponseStatusSuccess {
-		return fmt.Errorf("calling extension handler %s: it answered %q: %s", name, response.GetStatus(), response.GetMessage())
+		return fmt.Errorf("calling extension handler %s: it answered %q: %s", name, plaintext.Quote(string(response.GetStatus()), largestQuote), plaintext.Quote(response.GetMessage(), largestQuote))
 	}
 	if options.WithCaching {
 		options.Cache.Add(upstream.CallExtensionCacheEntry{CacheKey: key, Response: response})
