@@ -63,8 +63,12 @@ image-check: ## build the manager's image and a cached upgrader's twice, the sec
 	GO='$(GO)' VERSION='$(VERSION)' REVISION='$(REVISION)' DATE='$(DATE)' ARCHES='$(or $(ARCHES),$(shell $(GO) env GOARCH))' UPGRADERS='$(UPGRADERS)' ./hack/image-check.sh
 
 .PHONY: release
-release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, the Helm chart, checksums
+release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, the Helm chart, checksums; QUORATE_RELEASE_KEY names the file with the key that signs these
 	$(RELEASE) all
+
+.PHONY: release-verify
+release-verify: ## verify the signature and all checksums of a release in OUT=dist; QUORATE_RELEASE_PUBLIC_KEY names the file with the public key
+	$(GO) run ./hack/release -out '$(OUT)' verify
 
 .PHONY: packages
 packages: ## install the operating system's packages that machines need (Debian, Ubuntu; as root)

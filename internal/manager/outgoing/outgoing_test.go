@@ -45,8 +45,10 @@ func newClient(t *testing.T, o *v1alpha1.ControlPlane) client.Client {
 func TestStatus(t *testing.T) {
 	was := &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
 	for name, write := range map[string]func(client.Client, *v1alpha1.ControlPlane) error{
-		"update":      func(c client.Client, o *v1alpha1.ControlPlane) error { return c.Status().Update(t.Context(), o) },
-		"subresource": func(c client.Client, o *v1alpha1.ControlPlane) error { return c.SubResource("status").Update(t.Context(), o) },
+		"update": func(c client.Client, o *v1alpha1.ControlPlane) error { return c.Status().Update(t.Context(), o) },
+		"subresource": func(c client.Client, o *v1alpha1.ControlPlane) error {
+			return c.SubResource("status").Update(t.Context(), o)
+		},
 		"patch": func(c client.Client, o *v1alpha1.ControlPlane) error {
 			return c.Status().Patch(t.Context(), o, client.MergeFrom(was))
 		},
