@@ -40,8 +40,8 @@ func signedRelease(t *testing.T) (folder, public string) {
 	return folder, public
 }
 
-// TestVerify: whatever is changed in a signed release is found.
-func TestVerify(t *testing.T) {
+// TestVerifyRelease: whatever is changed in a signed release is found.
+func TestVerifyRelease(t *testing.T) {
 	write := func(name, text string) func(*testing.T, string) {
 		return func(t *testing.T, folder string) {
 			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {

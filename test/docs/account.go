@@ -43,6 +43,8 @@ var account = []accountRow{
 	{row(`README.md: git clone .*`), Runner{Makes, "from a folder of this host"}},
 	{row(`README.md: make demo`), Runner{Makes, ""}},
 	{row(`docs/plan.md: (make|go) .*`), Runner{Makes, ""}},
+	{row(`docs/release.md: (openssl|sha256sum) .*`), Runner{"TestOpenSSL", "with a release of the test's own"}},
+	{row(`docs/release.md: QUORATE_RELEASE_PUBLIC_KEY=.*`), Runner{"TestVerifyRelease", "by its function, with a release of the test's own"}},
 	{row(`docs/release.md: .*`), Runner{Makes, ""}},
 	{row(`docs/scale.md: make bench-upstream.*`), Runner{Measures, ""}},
 
