@@ -1,8 +1,8 @@
 #!/bin/bash
-# vulncheck.sh GOVULNCHECK [MODULE_DIR...]: looks for known vulnerabilities in modules, by default in all of this repository. In a module with
-# packages it reports those that its code reaches; of a module that only pins a tool, those in packages of which the tool consists. It exits with 3
-# where there are some, and with 2 where nothing was checked because no vulnerability database can be reached: GOVULNDB names another one, such as
-# a mirror or file:///FOLDER.
+# vulncheck.sh GOVULNCHECK [MODULE_DIR...]: looks for known vulnerabilities in modules, by default in all of this repository. In a module
+# with packages it reports those that its code reaches; of a module that only pins a tool, those in packages of which the tool consists. It
+# exits with 3 where there are some, and with 2 where nothing was checked because no vulnerability database can be reached: GOVULNDB names
+# another one, such as a mirror or file:///FOLDER.
 set -euo pipefail
 check=$1; shift
 [ $# -gt 0 ] || set -- . tools/*/

@@ -21,7 +21,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// TestDiagnosticsCertificate: the diagnostics endpoint shows the certificate of the webhooks, so that who scrapes it can verify whom its token goes to.
+// TestDiagnosticsCertificate: the diagnostics endpoint shows the certificate of the webhooks, so that who scrapes it can verify whom its
+// token goes to.
 func TestDiagnosticsCertificate(t *testing.T) {
 	const name = "quorate-webhook-service.quorate-system.svc"
 	folder := t.TempDir()
@@ -86,7 +87,8 @@ func writeCertificate(t *testing.T, folder, name string) *x509.CertPool {
 		t.Fatal(err)
 	}
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for file, data := range map[string][]byte{"tls.crt": certificate, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})} {
+	secret := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})
+	for file, data := range map[string][]byte{"tls.crt": certificate, "tls.key": secret} {
 		if err := os.WriteFile(filepath.Join(folder, file), data, 0o600); err != nil {
 			t.Fatal(fmt.Errorf("writing %s: %w", file, err))
 		}

@@ -31,8 +31,10 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.Version, "version", "", "Version that programs say. Empty: made of the revision.")
 	flag.StringVar(&o.Revision, "revision", "", "Commit of the sources.")
 	flag.StringVar(&o.Date, "date", "", "Date of the commit, such as 2026-11-23T04:05:06Z.")
-	flag.StringVar(&o.KeyFile, "key", os.Getenv("QUORATE_RELEASE_KEY"), "PEM file with the ed25519 private key that signs the checksums. Defaults to that of QUORATE_RELEASE_KEY. Empty: they are not signed.")
-	public := flag.String("public-key", os.Getenv("QUORATE_RELEASE_PUBLIC_KEY"), "PEM file with the ed25519 public key for verify. Defaults to that of QUORATE_RELEASE_PUBLIC_KEY.")
+	flag.StringVar(&o.KeyFile, "key", os.Getenv("QUORATE_RELEASE_KEY"),
+		"PEM file with the ed25519 private key that signs the checksums. Defaults to that of QUORATE_RELEASE_KEY. Empty: they are not signed.")
+	public := flag.String("public-key", os.Getenv("QUORATE_RELEASE_PUBLIC_KEY"),
+		"PEM file with the ed25519 public key for verify. Defaults to that of QUORATE_RELEASE_PUBLIC_KEY.")
 	architectures := flag.String("architectures", "", "What to build for, separated by blanks. Defaults to all.")
 	kubernetes := flag.String("kubernetes", "", "Versions of Kubernetes for which upgraders' images are made, separated by blanks, or none. Defaults to all that are pinned but the oldest, from which upgrades begin.")
 	flag.Parse()

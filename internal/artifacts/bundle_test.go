@@ -279,7 +279,8 @@ func TestUnverified(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said []string
-		_, err := ImportBundle(t.Context(), Options{Cache: t.TempDir()}, Bundle{From: file, KeyFile: test.public, Warn: func(text string) { said = append(said, text) }})
+		b := Bundle{From: file, KeyFile: test.public, Warn: func(text string) { said = append(said, text) }}
+		_, err := ImportBundle(t.Context(), Options{Cache: t.TempDir()}, b)
 		if err != nil {
 			t.Fatal(err)
 		}

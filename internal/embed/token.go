@@ -35,7 +35,8 @@ const (
 	tokenLimit = time.Minute
 )
 
-// token keeps the provider's token in a file, which client-go reads again and again. Each one ends by itself: who copies it has it for a day.
+// token keeps the provider's token in a file, which client-go reads again and again. Each one ends by itself: who copies it has it for a
+// day.
 type token struct {
 	file string
 	// own and admin reach the management cluster as the provider, without a token, and as the administrator.
@@ -64,8 +65,8 @@ func (t *token) config() *rest.Config {
 	return cfg
 }
 
-// renew writes a new token to the file, and returns until when it is valid. The provider may ask for its own tokens. Where it has none that is valid, because
-// the host was off for long, the administrator asks.
+// renew writes a new token to the file, and returns until when it is valid. The provider may ask for its own tokens. Where it has none that
+// is valid, because the host was off for long, the administrator asks.
 func (t *token) renew(ctx context.Context) (time.Time, error) {
 	ctx, end := context.WithTimeout(ctx, tokenLimit)
 	defer end()
@@ -137,8 +138,8 @@ func (t *token) dropEndless(ctx context.Context) error {
 	return nil
 }
 
-// untilRenewal is how long to wait before a token that is valid until expires is renewed: half of what is left, but not less than shortest, so
-// that a cluster whose tokens end soon is not asked all the time.
+// untilRenewal is how long to wait before a token that is valid until expires is renewed: half of what is left, but not less than shortest,
+// so that a cluster whose tokens end soon is not asked all the time.
 func untilRenewal(now, expires time.Time, shortest time.Duration) time.Duration {
 	return max(expires.Sub(now)/2, shortest)
 }

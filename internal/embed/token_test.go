@@ -38,7 +38,15 @@ func (s *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(v)
 	}
 	status := func(code int, reason metav1.StatusReason) {
-		answer(code, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code)})
+		answer(
+			code,
+			metav1.Status{
+				TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+				Status:   metav1.StatusFailure,
+				Reason:   reason,
+				Code:     int32(code),
+			},
+		)
 	}
 	as := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if as != "administrator" && as != s.valid {
@@ -56,7 +64,10 @@ func (s *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.made++
 		s.valid = fmt.Sprintf("token-%d", s.made)
 		s.asked, s.as = append(s.asked, request.Spec), append(s.as, as)
-		request.Status = authenticationv1.TokenRequestStatus{Token: s.valid, ExpirationTimestamp: metav1.NewTime(time.Date(2026, 1, s.made, 0, 0, 0, 0, time.UTC))}
+		request.Status = authenticationv1.TokenRequestStatus{
+			Token:               s.valid,
+			ExpirationTimestamp: metav1.NewTime(time.Date(2026, 1, s.made, 0, 0, 0, 0, time.UTC)),
+		}
 		request.TypeMeta = metav1.TypeMeta{Kind: "TokenRequest", APIVersion: "authentication.k8s.io/v1"}
 		answer(http.StatusCreated, request)
 	case secret:
@@ -67,14 +78,22 @@ func (s *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.endless = false
 			answer(http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
 		default:
-			answer(http.StatusOK, corev1.Secret{TypeMeta: metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{UID: "1"}, Type: corev1.SecretTypeServiceAccountToken})
+			answer(
+				http.StatusOK,
+				corev1.Secret{
+					TypeMeta:   metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"},
+					ObjectMeta: metav1.ObjectMeta{UID: "1"},
+					Type:       corev1.SecretTypeServiceAccountToken,
+				},
+			)
 		}
 	default:
 		status(http.StatusNotFound, metav1.StatusReasonNotFound)
 	}
 }
 
-// environment writes the files by which an environment reaches its management cluster, as of an earlier version: the provider's kubeconfig has a token.
+// environment writes the files by which an environment reaches its management cluster, as of an earlier version: the provider's kubeconfig
+// has a token.
 func environment(t *testing.T, s *httptest.Server) string {
 	t.Helper()
 	state := t.TempDir()
@@ -83,7 +102,10 @@ func environment(t *testing.T, s *httptest.Server) string {
 	}
 	for file, bearer := range map[string]string{clusterKubeconfig: "administrator", providerKubeconfig: "endless"} {
 		c := clientcmdapi.NewConfig()
-		c.Clusters["c"] = &clientcmdapi.Cluster{Server: s.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
+		c.Clusters["c"] = &clientcmdapi.Cluster{
+			Server:                   s.URL,
+			CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		}
 		c.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: bearer}
 		c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 		c.CurrentContext = "x"
@@ -98,7 +120,8 @@ func environment(t *testing.T, s *httptest.Server) string {
 	return state
 }
 
-// TestToken: each token ends, the provider renews its own, and where it has none that is valid the administrator asks for it. One that never ends is dropped.
+// TestToken: each token ends, the provider renews its own, and where it has none that is valid the administrator asks for it. One that
+// never ends is dropped.
 func TestToken(t *testing.T) {
 	cluster := &tokens{valid: "endless", endless: true}
 	server := httptest.NewTLSServer(cluster)

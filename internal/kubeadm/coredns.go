@@ -35,7 +35,8 @@ func dnsImage(image string, want Wanted) string {
 	}
 	// At its home, and nowhere else, it has a folder of its own since v1.8.0.
 	home := i.Repository == "registry.k8s.io" || i.Repository == "k8s.gcr.io"
-	if v, err := version.ParseTolerantImageTag(i.Tag); home && i.Name == dnsName && err == nil && (v.Major > 1 || v.Major == 1 && v.Minor >= 8) {
+	v, err := version.ParseTolerantImageTag(i.Tag)
+	if home && i.Name == dnsName && err == nil && (v.Major > 1 || v.Major == 1 && v.Minor >= 8) {
 		i.Name = dnsName + "/" + dnsName
 	}
 	return i.String()

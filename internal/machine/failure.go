@@ -87,7 +87,8 @@ func says(c *metav1.Condition) string { return Quote(cmp.Or(c.Message, c.Reason)
 // Clean returns a text for people, which may quote others, without secrets and control characters, and of at most so many bytes.
 func Clean(text string, most int) string { return plaintext.Quote(text, most) }
 
-// Quote returns the words of a provider, an operator or a cluster fit for a condition of ours: redacted, on one line, and of limited length.
+// Quote returns the words of a provider, an operator or a cluster fit for a condition of ours: redacted, on one line, and of limited
+// length.
 func Quote(text string) string {
 	return strings.ReplaceAll(plaintext.Quote(text, longestProviders), "\n", "; ")
 }

@@ -19,7 +19,8 @@ const hostile = "cannot join: --token abcdef.0123456789abcdef \x1b]0;pwned\x07\x
 
 // isClean reports whether nothing of hostile is left that must not be shown, and its words are.
 func isClean(text string) bool {
-	return !strings.Contains(text, "0123456789abcdef") && !strings.ContainsAny(text, "\x1b\x07\u202e") && strings.Contains(text, "cannot join: --token <secret>")
+	return !strings.Contains(text, "0123456789abcdef") && !strings.ContainsAny(text, "\x1b\x07\u202e") &&
+		strings.Contains(text, "cannot join: --token <secret>")
 }
 
 // fill puts text into each string below v, and an element into each empty list of structs.
@@ -88,14 +89,22 @@ func TestForeignPods(t *testing.T) {
 func TestForeignConditions(t *testing.T) {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{clusterv1.UpdateInProgressAnnotation: ""}}}
 	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineInfrastructureReadyCondition} {
-		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: hostile})
+		m.Status.Conditions = append(
+			m.Status.Conditions,
+			metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: hostile},
+		)
 	}
-	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: clusterv1.MachineUpdatingCondition, Status: metav1.ConditionTrue, Message: hostile})
+	m.Status.Conditions = append(
+		m.Status.Conditions,
+		metav1.Condition{Type: clusterv1.MachineUpdatingCondition, Status: metav1.ConditionTrue, Message: hostile},
+	)
 	infra := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
 		map[string]any{"type": bootstrapSucceeded, "status": "False", "reason": "BootstrapFailed", "message": hostile},
 	}}}}
 	old := &clusterv1.Machine{}
-	old.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To(hostile)}}
+	old.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{
+		V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To(hostile)},
+	}
 	for name, text := range map[string]string{
 		"marked": Marked(m), "updating": Updating(m), "its own failure": Failure(m, nil, true), "infrastructure": Failure(m, infra, true), "v1beta1": Failure(old, nil, false),
 	} {

@@ -115,7 +115,8 @@ func (k *Kind) operator(ctx context.Context, t *group.Turn) operatorSays {
 	case c == nil:
 		return operatorSays{text: fmt.Sprintf("%s has no condition %s", name, ref.ConditionType)}
 	case c.Status != metav1.ConditionTrue:
-		return operatorSays{text: fmt.Sprintf("%s: condition %s is %s: %s", name, ref.ConditionType, c.Status, machine.Quote(cmp.Or(c.Message, c.Reason)))}
+		said := machine.Quote(cmp.Or(c.Message, c.Reason))
+		return operatorSays{text: fmt.Sprintf("%s: condition %s is %s: %s", name, ref.ConditionType, c.Status, said)}
 	}
 	return operatorSays{healthy: true, text: machine.Quote(c.Message)}
 }

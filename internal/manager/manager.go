@@ -94,8 +94,8 @@ type parts struct {
 // Scheme returns a new scheme with every kind that any of the controllers uses.
 func Scheme() *runtime.Scheme { return kinds.Scheme() }
 
-// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, and everything else. What its client and its event recorders write for
-// people is clean: see package outgoing.
+// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, and everything else. What its client and its event
+// recorders write for people is clean: see package outgoing.
 // What has to do with serving (webhooks, metrics, probes, leader election) is the caller's, in base.
 func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	if err := listThenWatch(); err != nil {

@@ -105,7 +105,8 @@ func TestOpenSSL(t *testing.T) {
 	temporary := t.TempDir()
 	var script []string
 	for line := range strings.Lines(string(page)) {
-		if command, is := strings.CutPrefix(line, "    "); is && (strings.HasPrefix(command, "openssl ") || strings.HasPrefix(command, "sha256sum ")) {
+		if command, is := strings.CutPrefix(line, "    "); is &&
+			(strings.HasPrefix(command, "openssl ") || strings.HasPrefix(command, "sha256sum ")) {
 			script = append(script, strings.NewReplacer("/tmp/release.pub", public, "/tmp/", temporary+"/").Replace(command))
 		}
 	}

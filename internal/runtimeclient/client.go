@@ -117,6 +117,11 @@ func retryAfter(response runtimehooksv1.ResponseObject) int32 {
 	return 0
 }
 
+// refusal is an answer that is no success, as an error.
+func refusal(status runtimehooksv1.ResponseStatus, message string) error {
+	return fmt.Errorf("it answered %q: %s", plaintext.Quote(string(status), largestQuote), plaintext.Quote(message, largestQuote))
+}
+
 // CallExtension calls one handler and fills in its response. A response that is no success is an error. Where the extension cannot be reached,
 // or its answer cannot be read, and its failurePolicy is Ignore, the response is an empty success.
 func (c *Client) CallExtension(ctx context.Context, hook runtimecatalog.Hook, forObject client.Object, name string, request runtimehooksv1.RequestObject, response runtimehooksv1.ResponseObject, opts ...upstream.CallExtensionOption) error {
@@ -146,7 +151,7 @@ func (c *Client) CallExtension(ctx context.Context, hook runtimecatalog.Hook, fo
 		return nil
 	}
 	if response.GetStatus() != runtimehooksv1.ResponseStatusSuccess {
-		return fmt.Errorf("calling extension handler %s: it answered %q: %s", name, plaintext.Quote(string(response.GetStatus()), largestQuote), plaintext.Quote(response.GetMessage(), largestQuote))
+		return fmt.Errorf("calling extension handler %s: %w", name, refusal(response.GetStatus(), response.GetMessage()))
 	}
 	if options.WithCaching {
 		options.Cache.Add(upstream.CallExtensionCacheEntry{CacheKey: key, Response: response})

@@ -13,8 +13,6 @@ import (
 	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
-
-	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // discoveryTimeout is how long an extension may take to say what it serves, and longestTimeout how long a handler may ask for.
@@ -58,7 +56,7 @@ func (c *Client) discover(ctx context.Context, config *runtimev1.ExtensionConfig
 		return nil, err
 	}
 	if response.Status != runtimehooksv1.ResponseStatusSuccess {
-		return nil, fmt.Errorf("it answered %q: %s", plaintext.Quote(string(response.Status), largestQuote), plaintext.Quote(response.Message, largestQuote))
+		return nil, refusal(response.Status, response.Message)
 	}
 	return response, c.check(response.Handlers)
 }

@@ -38,11 +38,15 @@ func rules() []rbacv1.PolicyRule {
 // ownRules are what it does with its own ServiceAccount: ask for its next token, before the one that it has ends.
 func ownRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{embed.ProviderName}, Verbs: []string{"create"}},
+		{
+			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{embed.ProviderName},
+			Verbs: []string{"create"},
+		},
 	}
 }
 
-// grant gives the provider of machines its rights in the cluster, and returns its kubeconfig. That has no token: the daemon asks for one when it needs it.
+// grant gives the provider of machines its rights in the cluster, and returns its kubeconfig. That has no token: the daemon asks for one
+// when it needs it.
 func (r *run) grant(ctx context.Context, admin []byte) ([]byte, error) {
 	for _, o := range granted() {
 		//nolint:staticcheck // there are no apply configurations of client.Object

@@ -112,7 +112,8 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestGranted: nothing that the provider of machines is given in a cluster is a token that never ends; it may ask for tokens of its own alone.
+// TestGranted: nothing that the provider of machines is given in a cluster is a token that never ends; it may ask for tokens of its own
+// alone.
 func TestGranted(t *testing.T) {
 	for _, o := range granted() {
 		if _, is := o.(*corev1.Secret); is {

@@ -14,7 +14,8 @@ import (
 // longestKey is how many bytes a file with a key has at most.
 const longestKey = 64 << 10
 
-// ReadPrivateKey reads an ed25519 private key from a PEM file. A file that every user of the host may read or write is refused. Errors say nothing of the content.
+// ReadPrivateKey reads an ed25519 private key from a PEM file. A file that every user of the host may read or write is refused. Errors say
+// nothing of the content.
 func ReadPrivateKey(file string) (ed25519.PrivateKey, error) {
 	block, err := readPEM(file, "PRIVATE KEY", private)
 	if err != nil {
@@ -51,7 +52,9 @@ func private(file string, mode os.FileMode) error {
 func readPEM(file, kind string, check func(string, os.FileMode) error) (block []byte, err error) {
 	if strings.Contains(file, "-----BEGIN ") || strings.Contains(file, "\n") {
 		// An error must not quote it, and whoever lists processes has seen it.
-		return nil, errors.New("reading the key: the name of a file was expected, got its content; if it is a private key, do not use it any more")
+		return nil, errors.New(
+			"reading the key: the name of a file was expected, got its content; if it is a private key, do not use it any more",
+		)
 	}
 	opened, err := os.Open(file)
 	if err != nil {

@@ -68,7 +68,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestPrivateKeyFile: a key that every user of the host may have is refused; so is its content in place of a file's name, which no error quotes.
+// TestPrivateKeyFile: a key that every user of the host may have is refused; so is its content in place of a file's name, which no error
+// quotes.
 func TestPrivateKeyFile(t *testing.T) {
 	private, public := pair(t)
 	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o604: true, 0o644: true, 0o602: true, 0o777: true} {

@@ -14,7 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/manager"
 )
 
-// TestManagerWritesCleanText: whatever controllers quote, the client of their manager writes it to no status with a secret or a control character.
+// TestManagerWritesCleanText: whatever controllers quote, the client of their manager writes it to no status with a secret or a control
+// character.
 func TestManagerWritesCleanText(t *testing.T) {
 	needAssets(t)
 	env := &envtest.Environment{}
@@ -23,7 +24,10 @@ func TestManagerWritesCleanText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
 	if err := c.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}

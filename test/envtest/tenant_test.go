@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTenant: whoever has the role for tenants in a namespace, and the kubeconfig of one cluster there, has clusters there, and nothing elsewhere.
+// TestTenant: whoever has the role for tenants in a namespace, and the kubeconfig of one cluster there, has clusters there, and nothing
+// elsewhere.
 func TestTenant(t *testing.T) {
 	needAssets(t)
 	c := start(t, &envtest.Environment{})
@@ -29,11 +30,14 @@ func TestTenant(t *testing.T) {
 	}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "team-a"}}
 	inA := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team-a", Name: name} }
+	kubeconfig := rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"demo-kubeconfig"}, Verbs: []string{"get"},
+	}
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}, role,
-		&rbacv1.RoleBinding{ObjectMeta: inA("team-a"), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}},
-		&rbacv1.Role{ObjectMeta: inA("demo-kubeconfig"), Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"demo-kubeconfig"}, Verbs: []string{"get"}}}},
-		&rbacv1.RoleBinding{ObjectMeta: inA("demo-kubeconfig"), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "demo-kubeconfig"}},
+		&rbacv1.RoleBinding{ObjectMeta: inA("team-a"), Subjects: subjects, RoleRef: roleRef("ClusterRole", role.Name)},
+		&rbacv1.Role{ObjectMeta: inA("demo-kubeconfig"), Rules: []rbacv1.PolicyRule{kubeconfig}},
+		&rbacv1.RoleBinding{ObjectMeta: inA("demo-kubeconfig"), Subjects: subjects, RoleRef: roleRef("Role", "demo-kubeconfig")},
 	} {
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -75,6 +79,10 @@ func TestTenant(t *testing.T) {
 	}
 }
 
+func roleRef(kind, name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
+}
+
 // mayTenant asks the API server whether somebody of team-a may do something.
 func mayTenant(ctx context.Context, t *testing.T, c client.Client, what string) bool {
 	t.Helper()
@@ -84,7 +92,13 @@ func mayTenant(ctx context.Context, t *testing.T, c client.Client, what string) 
 	resource, sub, _ := strings.Cut(resource, "/")
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "somebody", Groups: []string{"team-a", "system:authenticated"},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: words[0], Group: group, Resource: resource, Subresource: sub},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace:   namespace,
+			Verb:        words[0],
+			Group:       group,
+			Resource:    resource,
+			Subresource: sub,
+		},
 	}}
 	if len(words) > 2 {
 		review.Spec.ResourceAttributes.Name = words[2]

@@ -33,7 +33,11 @@ func TestOneManager(t *testing.T) {
 			if allowed, listed := makers[name.Sel.Name]; listed {
 				found++
 				if filepath.Dir(s.path) != allowed {
-					t.Errorf("%s calls %s: what controllers write for people goes through the manager of manager.New", s.path, name.Sel.Name)
+					t.Errorf(
+						"%s calls %s: what controllers write for people goes through the manager of manager.New",
+						s.path,
+						name.Sel.Name,
+					)
 				}
 			}
 			return true

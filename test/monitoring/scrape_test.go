@@ -42,7 +42,8 @@ func part(in any, path ...any) any {
 	return in
 }
 
-// TestScrape: Prometheus sends its token only to whom it has verified, by the certificate that cert-manager makes for the manager. The page says the same.
+// TestScrape: Prometheus sends its token only to whom it has verified, by the certificate that cert-manager makes for the manager. The page
+// says the same.
 func TestScrape(t *testing.T) {
 	monitor := documents(t, "config/monitoring/scrape.yaml")["ServiceMonitor"]
 	tls := part(monitor, "spec", "endpoints", 0, "tlsConfig")
@@ -55,7 +56,8 @@ func TestScrape(t *testing.T) {
 	if !slices.Contains(names, any(server)) {
 		t.Errorf("scrape.yaml verifies the name %q, which the certificate lacks; it has %v", server, names)
 	}
-	if got, want := part(tls, "ca", "secret", "name"), part(certificate, "spec", "secretName"); got == nil || got != want || part(tls, "ca", "secret", "key") != "ca.crt" {
+	if got, want := part(tls, "ca", "secret", "name"), part(certificate, "spec", "secretName"); got == nil || got != want ||
+		part(tls, "ca", "secret", "key") != "ca.crt" {
 		t.Errorf("scrape.yaml takes the authority from %v, want ca.crt of secret %v", part(tls, "ca"), want)
 	}
 	page := read(t, "docs/metrics.md")

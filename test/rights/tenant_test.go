@@ -69,8 +69,8 @@ func kinds(t *testing.T) map[string]kind {
 // reads are the verbs that change nothing.
 var reads = []string{"get", "list", "watch"}
 
-// TestTenantRole: of each kind it is decided whether a tenant writes it, and a tenant has no more than that: nothing of all kinds, nothing that belongs to no
-// namespace, no status, no secret.
+// TestTenantRole: of each kind it is decided whether a tenant writes it, and a tenant has no more than that: nothing of all kinds, nothing
+// that belongs to no namespace, no status, no secret.
 func TestTenantRole(t *testing.T) {
 	role := roleFile(t, "../../config/tenant/role.yaml")
 	all := kinds(t)

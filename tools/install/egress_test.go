@@ -35,7 +35,8 @@ func reaches(t *testing.T, p *networkingv1.NetworkPolicy, address string, port i
 	for _, rule := range p.Spec.Egress {
 		open := len(rule.Ports) == 0
 		for _, one := range rule.Ports {
-			open = open || ptr.Deref(one.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP && (one.Port == nil || one.Port.IntValue() == port)
+			open = open ||
+				ptr.Deref(one.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP && (one.Port == nil || one.Port.IntValue() == port)
 		}
 		if !open {
 			continue
@@ -68,8 +69,8 @@ func within(t *testing.T, cidr string, address netip.Addr) bool {
 	return prefix.Contains(address)
 }
 
-// TestRestrictedEgress: config/restricted-egress is config/default but for the policy, which an API server accepts, and by which the manager reaches API servers and
-// etcd, and neither metadata services nor pods. The chart's values make the same of it.
+// TestRestrictedEgress: config/restricted-egress is config/default but for the policy, which an API server accepts, and by which the
+// manager reaches API servers and etcd, and neither metadata services nor pods. The chart's values make the same of it.
 func TestRestrictedEgress(t *testing.T) {
 	all, changed := objects(t, "default"), objects(t, "restricted-egress")
 	for name, o := range all {
@@ -85,7 +86,8 @@ func TestRestrictedEgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	policy := policyOf(t, changed[restricted])
-	if chart := policyOf(t, installed(t, load(t), string(values))[restricted]); !reflect.DeepEqual(chart.Spec.Egress, policy.Spec.Egress) || !reflect.DeepEqual(chart.Spec.Ingress, policy.Spec.Ingress) {
+	if chart := policyOf(t, installed(t, load(t), string(values))[restricted]); !reflect.DeepEqual(chart.Spec.Egress, policy.Spec.Egress) ||
+		!reflect.DeepEqual(chart.Spec.Ingress, policy.Spec.Ingress) {
 		t.Error("values.yaml and network.yaml differ")
 	}
 	for _, to := range []struct {

@@ -27,7 +27,8 @@ const hostile = "cannot join: --token abcdef.0123456789abcdef \x1b]0;pwned\x07\x
 // check reports what of hostile is left.
 func check(t *testing.T, where, text string) {
 	t.Helper()
-	if strings.Contains(text, "0123456789abcdef") || strings.ContainsAny(text, "\x1b\x07\u202e") || !strings.Contains(text, "cannot join: --token <secret>") {
+	if strings.Contains(text, "0123456789abcdef") || strings.ContainsAny(text, "\x1b\x07\u202e") ||
+		!strings.Contains(text, "cannot join: --token <secret>") {
 		t.Errorf("%s has %q", where, text)
 	}
 }
@@ -71,7 +72,9 @@ func TestStatus(t *testing.T) {
 			shared := ptr.To(hostile)
 			o.Status.FailureMessage = shared
 			o.Status.Plan.Message = hostile
-			o.Status.Conditions = []metav1.Condition{{Type: "Available", Status: metav1.ConditionFalse, Reason: "X", Message: hostile + strings.Repeat("x", 2*longestMessage)}}
+			o.Status.Conditions = []metav1.Condition{
+				{Type: "Available", Status: metav1.ConditionFalse, Reason: "X", Message: hostile + strings.Repeat("x", 2*longestMessage)},
+			}
 			if err := write(c, o); err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +97,17 @@ func TestStatus(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	inner := events.NewFakeRecorder(1)
-	recorder{inner}.Eventf(&v1alpha1.ControlPlane{}, nil, "Warning", "StepFailed", "Create", "%s", hostile+strings.Repeat("x", 2*longestNote))
+	recorder{
+		inner,
+	}.Eventf(
+		&v1alpha1.ControlPlane{},
+		nil,
+		"Warning",
+		"StepFailed",
+		"Create",
+		"%s",
+		hostile+strings.Repeat("x", 2*longestNote),
+	)
 	note := <-inner.Events
 	check(t, "the event", note)
 	if len(note) > longestNote+100 {
@@ -122,10 +135,39 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// others are the fields of statuses that hold no text for people: names, numbers, times, addresses, and reasons, whose form API servers check or that are Quorate's own.
-var others = sets.New("address", "component", "dataSecretName", "date", "endpoints", "expirationTime", "failedStep", "failureDomain", "failureReason", "host", "id",
-	"initMachineAddress", "lastTransitionTime", "machine", "members", "name", "podCIDR", "reason", "rule", "selector", "severity", "status", "step", "steps", "time",
-	"timestamp", "type", "version", "failureDomains.attributes")
+// others are the fields of statuses that hold no text for people: names, numbers, times, addresses, and reasons, whose form API servers
+// check or that are Quorate's own.
+var others = sets.New(
+	"address",
+	"component",
+	"dataSecretName",
+	"date",
+	"endpoints",
+	"expirationTime",
+	"failedStep",
+	"failureDomain",
+	"failureReason",
+	"host",
+	"id",
+	"initMachineAddress",
+	"lastTransitionTime",
+	"machine",
+	"members",
+	"name",
+	"podCIDR",
+	"reason",
+	"rule",
+	"selector",
+	"severity",
+	"status",
+	"step",
+	"steps",
+	"time",
+	"timestamp",
+	"type",
+	"version",
+	"failureDomains.attributes",
+)
 
 // TestTexts: each string in the status of each kind is cleaned, or known to hold no text for people. A new field needs its place.
 func TestTexts(t *testing.T) {
@@ -135,7 +177,11 @@ func TestTexts(t *testing.T) {
 		if schema["type"] == "string" {
 			found++
 			if texts[name] == others.Has(name) {
-				t.Errorf("%s: status has the field %q: add it to texts of package outgoing if it may hold text for people, otherwise to this test's list", kind, name)
+				t.Errorf(
+					"%s: status has the field %q: add it to texts of package outgoing if it may hold text for people, otherwise to this test's list",
+					kind,
+					name,
+				)
 			}
 		}
 		if below, is := schema["properties"].(map[string]any); is {
