@@ -33,6 +33,7 @@ import (
 	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
 	"github.com/quorate/quorate/internal/nodeupgrade"
 )
@@ -91,7 +92,8 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.profiling, "profiling", false, "Serve profiles at /debug/pprof/ of the diagnostics endpoint, for those who may read them there.")
 	fs.StringVar(&s.profiler, "profiler-address", "", "Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none.")
 	fs.IntVar(&s.webhookPort, "webhook-port", 0, "Port of the webhooks that validate and convert Quorate's kinds. 0: none, for a manager beside one that serves them.")
-	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder of the certificate and key of webhooks and Runtime Extension.")
+	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs",
+		"Folder of the certificate and key of webhooks, Runtime Extension and diagnostics endpoint.")
 	fs.StringVar(&s.webhookCertName, "webhook-cert-name", "tls.crt", "File of the certificate.")
 	fs.StringVar(&s.webhookKeyName, "webhook-key-name", "tls.key", "File of the key.")
 	fs.IntVar(&s.manager.Extension.Port, "runtime-extension-port", 0, "Port of the Runtime Extension by which Cluster API's own controllers update machines in place, "+
@@ -179,6 +181,9 @@ func (s *settings) options() (ctrl.Options, error) {
 	if !s.profiling {
 		maps.DeleteFunc(metrics.ExtraHandlers, func(path string, _ http.Handler) bool { return strings.HasPrefix(path, profiles) })
 	}
+	// The certificate of webhooks and Runtime Extension, so that who scrapes can verify it. Where its files are missing, the endpoint makes
+	// one itself.
+	metrics.CertDir, metrics.CertName, metrics.KeyName = s.webhookCert, s.webhookCertName, s.webhookKeyName
 	e := &s.manager.Extension
 	e.CertDir, e.CertName, e.KeyName, e.TLS = s.webhookCert, s.webhookCertName, s.webhookKeyName, tlsOptions
 	return ctrl.Options{
@@ -208,9 +213,11 @@ func run(ctx context.Context, s *settings) error {
 	if err := logsv1.ValidateAndApply(s.logs, nil); err != nil {
 		return fmt.Errorf("reading the flags of the log: %w", err)
 	}
-	ctrl.SetLogger(klog.Background())
+	log := outgoing.Logger(klog.Background())
+	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
+	ctrl.SetLogger(log)
 	build := buildinfo.Get()
-	klog.Background().Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
+	log.Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // patience is how long one try at one member may take. A member that is well answers in
@@ -147,8 +149,16 @@ func isEtcds(err error) bool {
 // ownPort is our end of a connection in an error: it is another with each try, and tells nobody anything.
 var ownPort = regexp.MustCompile(`\S+:\d+->`)
 
-// plain is an error in few words, without what gRPC wraps around it.
+// longestError is how many bytes of what a member answers are quoted at most.
+const longestError = 1024
+
+// plain is an error in few words, fit to be shown, without what gRPC wraps around it. A member of a cluster may answer with any text.
 func plain(err error) string {
+	return plaintext.Quote(words(err), longestError)
+}
+
+// words is an error without what gRPC wraps around it.
+func words(err error) string {
 	if unreached(err) {
 		return strings.ReplaceAll(err.Error(), context.DeadlineExceeded.Error(), "no answer in time")
 	}

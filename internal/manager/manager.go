@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/quorate/quorate/internal/manager/kinds"
+	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
 )
 
@@ -93,7 +94,8 @@ type parts struct {
 // Scheme returns a new scheme with every kind that any of the controllers uses.
 func Scheme() *runtime.Scheme { return kinds.Scheme() }
 
-// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, and everything else.
+// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, and everything else. What its client and its event
+// recorders write for people is clean: see package outgoing.
 // What has to do with serving (webhooks, metrics, probes, leader election) is the caller's, in base.
 func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	if err := listThenWatch(); err != nil {
@@ -122,7 +124,7 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	return mgr, nil
+	return outgoing.Manager(mgr), nil
 }
 
 // Setup adds all controllers and webhooks that the options ask for. Where webhooks are served by another manager, the CRDs must be there by then.
