@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // The fields that are taken, by their names in the file. Extensions are taken because nothing reads them.
@@ -48,6 +50,17 @@ func Load(data []byte) (*clientcmdapi.Config, error) {
 		}
 	}
 	return config, nil
+}
+
+// Managed is like RESTConfig for the kubeconfig of a managed cluster, whose administrator owns what its API server answers: whoever asks with it is given
+// what the default bounds admit, and no redirects.
+func Managed(data []byte) (*rest.Config, error) {
+	made, err := RESTConfig(data)
+	if err != nil {
+		return nil, err
+	}
+	made.WrapTransport = untrusted.Bounds{}.Wrap
+	return made, nil
 }
 
 // RESTConfig returns how the cluster of the current context is reached. What Load refuses, it refuses too.

@@ -20,14 +20,12 @@ import (
 	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
-	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 const (
 	// largestResponse is how many bytes of a response are read: more than any has that is meant well.
 	largestResponse = 20 << 20
-	// largestQuote is how much of an answer that is no response an error quotes.
-	largestQuote = 200
 )
 
 // unreachable is why there is no response of an extension. The failurePolicy of the handler is about these errors only.
@@ -122,7 +120,8 @@ func send(c *http.Client, post *http.Request, response runtime.Object) error {
 	case err != nil:
 		return &unreachable{fmt.Errorf("reading the response: %w", err)}
 	case answer.StatusCode != http.StatusOK:
-		return &unreachable{fmt.Errorf("it answered %s: %q", answer.Status, plaintext.Shown(string(body[:min(len(body), largestQuote)])))}
+		answer.Body = io.NopCloser(bytes.NewReader(body))
+		return &unreachable{untrusted.Refusal(answer)}
 	case len(body) > largestResponse:
 		return &unreachable{fmt.Errorf("its response has more than %d bytes", largestResponse)}
 	}

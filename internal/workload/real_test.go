@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // TestRealAPIServer goes through the life of a control plane's endpoint: not there yet, there, killed, back.
@@ -131,7 +132,7 @@ func (s *realServer) kill() {
 // answers waits until the server is ready, and says since when.
 func (s *realServer) answers() time.Time {
 	s.t.Helper()
-	server, err := newAPI(s.config(s.t), time.Hour)
+	server, err := newAPI(s.config(s.t), time.Hour, untrusted.Bounds{}.WithDefaults(), untrusted.NewMeter(untrusted.Bounds{}))
 	must(s.t, err)
 	defer server.close()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 90*time.Second)
