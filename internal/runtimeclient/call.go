@@ -20,6 +20,7 @@ import (
 	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
+	"github.com/quorate/quorate/internal/pki"
 	"github.com/quorate/quorate/internal/untrusted"
 )
 
@@ -44,6 +45,9 @@ func newHTTPClient(config runtimev1.ClientConfig) (*http.Client, error) {
 	server, err := address(config, runtimecatalog.GroupVersionHook{}, "", 0)
 	if err != nil {
 		return nil, err
+	}
+	if err := pki.Bounded(config.CABundle); err != nil {
+		return nil, fmt.Errorf("reading the caBundle: it %w", err)
 	}
 	tls, err := transport.TLSConfigFor(&transport.Config{TLS: transport.TLSConfig{CAData: config.CABundle, ServerName: server.Hostname()}})
 	if err != nil {

@@ -48,6 +48,42 @@ func TestManagedKubeconfigsAreBounded(t *testing.T) {
 	}
 }
 
+// parsers are what parses keys and certificates without a bound on their size.
+var parsers = map[string][]string{
+	"x509": {"ParseCertificate", "ParseCertificates", "ParsePKCS1PrivateKey", "ParsePKCS8PrivateKey", "ParseECPrivateKey", "ParsePKIXPublicKey", "ParsePKCS1PublicKey",
+		"ParseCertificateRequest"},
+	"tls": {"X509KeyPair", "LoadX509KeyPair"}, "capicerts": {"DecodeCertPEM", "DecodePrivateKeyPEM"},
+}
+
+// parseOwn are the files that parse what was made by themselves, or lies on the machine that they run on.
+var parseOwn = []string{
+	"internal/pki/size.go", "internal/artifacts/keys.go", "internal/embed/pki.go", "internal/upgrader/api.go", "internal/certs/etcdclient.go", "internal/certs/managedetcd.go",
+}
+
+// TestKeysAreParsedInOnePlace: a key of 262,144 bits takes 20 s to parse. Package pki bounds sizes before it parses what tenants give.
+func TestKeysAreParsedInOnePlace(t *testing.T) {
+	seen := false
+	for _, s := range read(t, "../..") {
+		if strings.HasPrefix(s.path, "internal/etcd/etcdtest/") || strings.HasPrefix(s.path, "tools/") {
+			continue
+		}
+		for pkg, names := range parsers {
+			for _, name := range names {
+				if !calls(t, s.path, pkg, name) {
+					continue
+				}
+				seen = true
+				if !slices.Contains(parseOwn, s.path) {
+					t.Errorf("%s uses %s.%s, which bounds no size: package pki does", s.path, pkg, name)
+				}
+			}
+		}
+	}
+	if !seen {
+		t.Error("nobody parses keys: this test looks at the wrong place")
+	}
+}
+
 // parsed is a file of the tree.
 func parsed(t *testing.T, path string) *ast.File {
 	t.Helper()
