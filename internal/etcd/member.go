@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // patience is how long one try at one member may take. A member that is well answers in
@@ -56,6 +58,7 @@ func (c *Cluster) member(t Target) (*member, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(mostAnswer)), grpc.WithMaxHeaderListSize(mostHeader),
 		// What is asked and answered is short; by default each connection keeps 64 KiB for it.
 		grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10),
 	)
@@ -147,8 +150,13 @@ func isEtcds(err error) bool {
 // ownPort is our end of a connection in an error: it is another with each try, and tells nobody anything.
 var ownPort = regexp.MustCompile(`\S+:\d+->`)
 
-// plain is an error in few words, without what gRPC wraps around it.
-func plain(err error) string {
+// plain is an error in few words, without what gRPC wraps around it. The member may have chosen some of them.
+func plain(err error) string { return untrusted.Shown(unwrapped(err)) }
+
+func unwrapped(err error) string {
+	if large := tooLarge(err); large != nil {
+		return large.Error()
+	}
 	if unreached(err) {
 		return strings.ReplaceAll(err.Error(), context.DeadlineExceeded.Error(), "no answer in time")
 	}

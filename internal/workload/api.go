@@ -173,7 +173,9 @@ func (a *api) nodes(b *book) *feed[*corev1.Node] {
 	return &feed[*corev1.Node]{
 		source: source[*corev1.Node]{"Node", nodeFields, func() *corev1.Node { return &corev1.Node{} }, a.bounds},
 		shelf:  b.nodes,
-		ask:    func(ctx context.Context, o metav1.ListOptions) (*http.Response, error) { return a.ask(ctx, "", "nodes", o) },
+		ask: func(ctx context.Context, o metav1.ListOptions) (*http.Response, error) {
+			return a.ask(ctx, "", "nodes", o)
+		},
 	}
 }
 

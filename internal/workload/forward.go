@@ -64,7 +64,9 @@ func (s *tunnels) forward(ctx context.Context, config *rest.Config, pod string, 
 }
 
 // forwarding is the error of a port-forward.
-func forwarding(err error) error { return fmt.Errorf("forwarding a port through the API server: %w", err) }
+func forwarding(err error) error {
+	return fmt.Errorf("forwarding a port through the API server: %w", err)
+}
 
 // tunnels remembers what a cluster's API server knows. The zero value is ready for use.
 type tunnels struct {

@@ -251,7 +251,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		if code == http.StatusNotModified {
 			continue
 		}
-		redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inside.URL+"/latest/meta-data", code) }
+		redirect := func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, inside.URL+"/latest/meta-data", code)
+		}
 		s := hostile(t, redirect)
 		want := fmt.Sprintf("the server answers with a redirect (%d), and redirects are not followed", code)
 		if v, err := Once(t.Context(), configOf(s)); err != nil || v.Reachable || !strings.HasSuffix(v.Why, want) {

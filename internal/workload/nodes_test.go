@@ -64,8 +64,16 @@ func TestWorkersBringNoEvents(t *testing.T) {
 		{"a worker goes", func() { b.nodes.remove(node("w-3", corev1.ConditionTrue)) }, 0, "cp-1"},
 		{"all is listed again", func() { must(t, b.nodes.replace(listOf(all))) }, 0, "cp-1"},
 		{"a heartbeat of a control plane", func() { must(t, b.nodes.put(controlPlaneNode("cp-1"))) }, 0, "cp-1"},
-		{"a control plane's annotation", func() { n := controlPlaneNode("cp-1"); n.Annotations = map[string]string{"a": "b"}; must(t, b.nodes.put(n)) }, 0, "cp-1"},
-		{"a control plane's Ready", func() { n := controlPlaneNode("cp-1"); n.Status.Conditions[0].Status = "False"; must(t, b.nodes.put(n)) }, 1, "cp-1"},
+		{"a control plane's annotation", func() {
+			n := controlPlaneNode("cp-1")
+			n.Annotations = map[string]string{"a": "b"}
+			must(t, b.nodes.put(n))
+		}, 0, "cp-1"},
+		{"a control plane's Ready", func() {
+			n := controlPlaneNode("cp-1")
+			n.Status.Conditions[0].Status = "False"
+			must(t, b.nodes.put(n))
+		}, 1, "cp-1"},
 		{"one that joins by its address, spelled otherwise", func() { b.nodes.own(Mine{Addresses: map[string]bool{NormalAddress("fd00:0::7"): true}}) }, 0, "cp-1 joins"},
 		{"by its provider ID", func() { b.nodes.own(Mine{ProviderIDs: map[string]bool{"x:///7": true}}) }, 0, "cp-1 joins"},
 		{"by its name", func() { b.nodes.own(Mine{Names: map[string]bool{"joins": true}}) }, 0, "cp-1 joins"},
