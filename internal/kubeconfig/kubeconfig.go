@@ -89,6 +89,7 @@ func Managed(data []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	made.ContentType = untrusted.JSON // of which the parts are counted
 	made.WrapTransport = untrusted.Bounds{}.Wrap
 	return made, nil
 }

@@ -16,12 +16,11 @@ import (
 type Bounds struct {
 	// Answer is how many bytes one page of a list may have, unpacked; 64 MiB. A page of Nodes is not kept as a whole.
 	Answer int64
-	// Object is how many bytes one object may have, unpacked, alone, in a list or in a watch, and any other answer; 3 MiB, which is the most that an API server
-	// stores.
+	// Object is how many bytes one object may have, unpacked, alone, in a list or in a watch, and any other answer; 2 MiB. etcd stores no more than 1.5 MiB.
 	Object int64
 	// Objects is how many objects a list may have on all its pages; 50,000.
 	Objects int64
-	// Kept is about how many bytes are kept of one cluster; 16 MiB.
+	// Kept is about how many bytes are kept of one cluster; 8 MiB.
 	Kept int64
 	// Minute is how many bytes one cluster may answer in a minute, unpacked, in lists and watches; 512 MiB.
 	Minute int64
@@ -45,11 +44,11 @@ const (
 var all = []bound{
 	{func(b *Bounds) *int64 { return &b.Answer }, "managed-cluster-answer-size", 64 * mib, mib,
 		"Largest page of a list that a managed cluster may answer, in bytes, unpacked. A cluster that answers more counts as unreachable."},
-	{func(b *Bounds) *int64 { return &b.Object }, "managed-cluster-object-size", 3 * mib, 64 * kib,
+	{func(b *Bounds) *int64 { return &b.Object }, "managed-cluster-object-size", 2 * mib, 64 * kib,
 		"Largest object, watch event or other answer of a managed cluster, in bytes, unpacked."},
 	{func(b *Bounds) *int64 { return &b.Objects }, "managed-cluster-objects", 50_000, 100,
 		"Most objects that a list of a managed cluster may have: its Nodes, for example."},
-	{func(b *Bounds) *int64 { return &b.Kept }, "managed-cluster-memory", 16 * mib, mib,
+	{func(b *Bounds) *int64 { return &b.Kept }, "managed-cluster-memory", 8 * mib, mib,
 		"Most memory for what is kept of one managed cluster, in bytes, estimated."},
 	{func(b *Bounds) *int64 { return &b.Minute }, "managed-cluster-bytes-per-minute", 512 * mib, mib,
 		"Most bytes of lists and watches that one managed cluster may answer in a minute, unpacked."},

@@ -21,8 +21,8 @@ func TestFlags(t *testing.T) {
 		want Bounds
 		err  string
 	}{
-		{nil, Bounds{Answer: 64 << 20, Object: 3 << 20, Objects: 50_000, Kept: 16 << 20, Minute: 512 << 20}, ""},
-		{[]string{"--managed-cluster-answer-size=1Gi", "--managed-cluster-objects=100k"}, Bounds{Answer: 1 << 30, Object: 3 << 20, Objects: 100_000, Kept: 16 << 20, Minute: 512 << 20}, ""},
+		{nil, Bounds{Answer: 64 << 20, Object: 2 << 20, Objects: 50_000, Kept: 8 << 20, Minute: 512 << 20}, ""},
+		{[]string{"--managed-cluster-answer-size=1Gi", "--managed-cluster-objects=100k"}, Bounds{Answer: 1 << 30, Object: 2 << 20, Objects: 100_000, Kept: 8 << 20, Minute: 512 << 20}, ""},
 		{[]string{"--managed-cluster-memory=0"}, Bounds{}, "must be a positive number"},
 		{[]string{"--managed-cluster-memory=much"}, Bounds{}, "must be a positive number"},
 		{[]string{"--managed-cluster-object-size=1Ki"}, Bounds{}, "--managed-cluster-object-size=1Ki: it must be at least 64Ki"},

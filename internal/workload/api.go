@@ -34,7 +34,7 @@ const (
 	// pingTimeout is how long the answer to a ping may take.
 	pingTimeout = 3 * time.Second
 	// streamBuffer is how many bytes of one answer may have come and wait to be read.
-	streamBuffer = 1 << 20
+	streamBuffer = 256 << 10
 )
 
 // api speaks with one API server, over connections of its own that end with it.
@@ -86,7 +86,7 @@ func newAPI(config *rest.Config, silence time.Duration, bounds untrusted.Bounds,
 		return nil, fmt.Errorf("reading the credentials in the kubeconfig: %w", err)
 	}
 	a.http = &http.Client{Transport: streams}
-	a.config = &rest.Config{Host: config.Host, APIPath: config.APIPath, Transport: answers}
+	a.config = &rest.Config{Host: config.Host, APIPath: config.APIPath, Transport: answers, ContentConfig: rest.ContentConfig{ContentType: untrusted.JSON}}
 	a.core, err = typedcorev1.NewForConfigAndClient(config, a.http)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)

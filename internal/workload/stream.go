@@ -84,15 +84,8 @@ func (s source[T]) events(response *http.Response) func() (watched[T], error) {
 			Type   string
 			Object json.RawMessage
 		}
-		var raw json.RawMessage
 		in.left = s.bounds.Object
-		if err := decoder.Decode(&raw); err != nil {
-			return watched[T]{}, notJSON(err)
-		}
-		if !untrusted.FewParts(raw) {
-			return watched[T]{}, untrusted.PartsExceeded()
-		}
-		if err := json.Unmarshal(raw, &e); err != nil {
+		if err := decoder.Decode(&e); err != nil {
 			return watched[T]{}, notJSON(err)
 		}
 		o, err := s.fromJSON(e.Object, true)
@@ -220,12 +213,18 @@ func (s source[T]) fromJSON(raw []byte, inWatch bool) (T, error) {
 	return o, nil
 }
 
+// longestKind is how many letters a kind may have to be quoted.
+const longestKind = 63
+
 // expect says that an object is of another kind.
 func (s source[T]) expect(got, want string) error {
 	if got == want {
 		return nil
 	}
-	return untrusted.Nonsense("the API server answered a %q where a %s was asked for", untrusted.Shown(got), want)
+	if len(got) > longestKind || strings.ContainsFunc(got, func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') }) {
+		return untrusted.Nonsense("the API server answered what has no kind where a %s was asked for", want)
+	}
+	return untrusted.Nonsense("the API server answered a %s where a %s was asked for", got, want)
 }
 
 // longestName is how long the names of Nodes and pods may be.
