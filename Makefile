@@ -136,6 +136,12 @@ mutate: ## sabotage every rule and comparison of the decision core, one at a tim
 meaning: ## sabotage what the rules mean: guards forgotten in one key or both, rules that change places; tells what sees it; ONLY=REGEXP chooses
 	$(GO) run ./test/mutate -kind meaning -v -only '$(ONLY)'
 
+.PHONY: hostile
+hostile: programs ## the manager against each attack of a hostile cluster, beside nine honest ones; ATTACKS=REGEXP chooses
+	./bin/quorate artifacts build
+	@$(WITH_ASSETS) \
+	$(GO) test ./test/hostile -count 1 -v -timeout 20m -args -hostile -attacks '$(ATTACKS)'
+
 .PHONY: alerts
 alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by promtool; not a part of `make test`: promtool is built first, for some minutes
 	$(PROMTOOL) check rules config/monitoring/alerts.yaml

@@ -81,6 +81,7 @@ func (s *settings) add(fs *pflag.FlagSet) {
 		"Work on objects only whose label "+clusterv1.WatchLabel+" has this value. Several managers with a value each share a large management cluster.")
 	fs.BoolVar(&s.manager.EtcdForwardOnly, "etcd-forward-only", false,
 		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose networks use the same addresses.")
+	s.manager.Bounds.AddFlags(fs)
 	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", upgrades.DefaultUpgraderImage,
 		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+nodeupgrade.ImagesConfigMap+" names one.")
 	fs.IntVar(&s.manager.Concurrency, "concurrency", manager.DefaultConcurrency, "How many control planes are worked on at the same time; those that wait for their own API server or etcd are not counted.")
@@ -145,7 +146,7 @@ func (s *settings) check() error {
 	case !s.electsInOrder():
 		return fmt.Errorf("--leader-elect-...: retry period %s, renew deadline %s and lease duration %s must be positive and grow in this order", s.retry, s.renew, s.lease)
 	}
-	return nil
+	return s.manager.Bounds.Check()
 }
 
 // checkProviders says which provider there is not, or that nothing is to be done.

@@ -185,7 +185,7 @@ func workload(ctx context.Context, c client.Reader, cluster client.ObjectKey) (c
 	if err := c.Get(ctx, name, found); err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster, err)
 	}
-	cfg, err := kubeconfig.RESTConfig(found.Data[secret.KubeconfigDataName])
+	cfg, err := kubeconfig.Managed(found.Data[secret.KubeconfigDataName])
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster, err)
 	}

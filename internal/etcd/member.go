@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // patience is how long one try at one member may take. A member that is well answers in
@@ -58,6 +58,7 @@ func (c *Cluster) member(t Target) (*member, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(mostAnswer)), grpc.WithMaxHeaderListSize(mostHeader),
 		// What is asked and answered is short; by default each connection keeps 64 KiB for it.
 		grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10),
 	)
@@ -149,16 +150,13 @@ func isEtcds(err error) bool {
 // ownPort is our end of a connection in an error: it is another with each try, and tells nobody anything.
 var ownPort = regexp.MustCompile(`\S+:\d+->`)
 
-// longestError is how many bytes of what a member answers are quoted at most.
-const longestError = 1024
+// plain is an error in few words, without what gRPC wraps around it. The member may have chosen some of them.
+func plain(err error) string { return untrusted.Shown(unwrapped(err)) }
 
-// plain is an error in few words, fit to be shown, without what gRPC wraps around it. A member of a cluster may answer with any text.
-func plain(err error) string {
-	return plaintext.Quote(words(err), longestError)
-}
-
-// words is an error without what gRPC wraps around it.
-func words(err error) string {
+func unwrapped(err error) string {
+	if large := tooLarge(err); large != nil {
+		return large.Error()
+	}
 	if unreached(err) {
 		return strings.ReplaceAll(err.Error(), context.DeadlineExceeded.Error(), "no answer in time")
 	}

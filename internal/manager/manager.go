@@ -24,6 +24,7 @@ import (
 	"github.com/quorate/quorate/internal/manager/kinds"
 	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // Options say which controllers to run, and over what.
@@ -40,6 +41,8 @@ type Options struct {
 	WatchFilter string
 	// EtcdForwardOnly reaches etcd's members by port-forwards through the clusters' API servers alone, never at their machines' addresses.
 	EtcdForwardOnly bool
+	// Bounds are what a managed cluster's API server may answer.
+	Bounds untrusted.Bounds
 	// Concurrency is how many groups of a kind are worked on at once, those not counted that wait for others than the management cluster; 0: DefaultConcurrency.
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.

@@ -18,6 +18,7 @@ import (
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/untrusted"
 	"github.com/quorate/quorate/internal/upgradepod"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -47,11 +48,12 @@ func fromSecrets(secrets client.Reader) Clusters {
 			proxy = config.Proxy
 		}
 		transport := &http.Transport{
-			Proxy:               proxy,
-			DialContext:         (&net.Dialer{Timeout: requestTimeout}).DialContext,
-			TLSClientConfig:     security,
-			TLSHandshakeTimeout: requestTimeout,
-			ForceAttemptHTTP2:   true,
+			Proxy:                  proxy,
+			DialContext:            (&net.Dialer{Timeout: requestTimeout}).DialContext,
+			TLSClientConfig:        security,
+			TLSHandshakeTimeout:    requestTimeout,
+			ForceAttemptHTTP2:      true,
+			MaxResponseHeaderBytes: untrusted.MostHeader,
 		}
 		wrapped, err := rest.HTTPWrappersForConfig(config, transport)
 		if err != nil {

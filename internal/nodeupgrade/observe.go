@@ -17,6 +17,7 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/untrusted"
 	"github.com/quorate/quorate/internal/upgradepod"
 )
 
@@ -69,9 +70,9 @@ func (c *Controller) obstacle(ctx context.Context, s *scope, w *look) upgradepod
 func brief(err error) string {
 	text := err.Error()
 	if at := strings.LastIndex(text, "dial tcp "); at >= 0 {
-		return text[at:]
+		text = text[at:]
 	}
-	return text
+	return untrusted.Shown(text)
 }
 
 // missing says what of the Machine is not there.

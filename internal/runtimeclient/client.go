@@ -20,6 +20,9 @@ import (
 	"github.com/quorate/quorate/internal/plaintext"
 )
 
+// largestQuote is how many bytes of what an extension says are quoted at most.
+const largestQuote = 200
+
 // Client is Cluster API's client of Runtime Extensions. It may be used by many at once.
 type Client struct {
 	reader  client.Reader

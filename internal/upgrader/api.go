@@ -72,7 +72,7 @@ func openAPI(path, server string) (*api, error) {
 	}
 	// Each request has a connection of its own: one to a server that was ended would be waited for.
 	transport := &http.Transport{TLSClientConfig: settings, DisableKeepAlives: true}
-	return &api{server: server, client: &http.Client{Transport: transport, Timeout: apiTimeout}}, nil
+	return &api{server: server, client: &http.Client{Transport: transport, Timeout: apiTimeout, CheckRedirect: stay}}, nil
 }
 
 // material is what a kubeconfig holds itself, or in a file.

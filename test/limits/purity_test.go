@@ -19,7 +19,7 @@ const ours = module + "internal/"
 var pure = map[string]string{
 	"internal/quorum":     "",
 	"internal/version":    "cmp fmt strconv strings",
-	"internal/pki":        "crypto crypto/ecdsa crypto/rsa crypto/x509 encoding/pem errors fmt path slices strings time",
+	"internal/pki":        "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "quorum " + ours + "version",
 	"internal/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "version",
 	"internal/forecast":   "fmt regexp slices strconv strings time " + ours + "plan " + ours + "quorum " + ours + "version",
