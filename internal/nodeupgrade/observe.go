@@ -2,6 +2,7 @@ package nodeupgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,9 +111,14 @@ func (c *Controller) alone(ctx context.Context, s *scope) error {
 		return err
 	}
 	if o.Reason != "" {
-		return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, fmt.Errorf("%s", o.Message))
+		return conflict(s, o.Message)
 	}
 	return nil
+}
+
+// conflict is an error that has the next turn decide anew.
+func conflict(s *scope, why string) error {
+	return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, errors.New(why))
 }
 
 // before lists the NodeUpgrades of the cluster, and says which control plane node comes before this one: one that has begun, else the oldest.
