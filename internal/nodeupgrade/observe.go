@@ -87,6 +87,8 @@ func (s *scope) missing() upgradepod.Obstacle {
 		return final("there is no Machine %s in namespace %s", name, u.Namespace)
 	case !s.machine.DeletionTimestamp.IsZero():
 		return final("Machine %s is being deleted", name)
+	case s.lies() != "":
+		return final("%s; delete the NodeUpgrade, and create another", s.lies())
 	case machine.IsControlPlane(s.machine) != (u.Spec.NodeType == upgradev1.ControlPlane):
 		return final("spec.nodeType is %s, and Machine %s is not", u.Spec.NodeType, name)
 	case s.cluster == nil:
