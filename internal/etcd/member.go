@@ -70,13 +70,13 @@ func (c *Cluster) member(t Target) (*member, error) {
 	return m, nil
 }
 
-// drop closes the client, so that the next question is asked over a new connection.
+// drop closes the client, so that the next question is asked over a new connection. No lock is held while it closes.
 func (c *Cluster) drop(m *member) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.members[m.name] == m {
 		delete(c.members, m.name)
 	}
+	c.mu.Unlock()
 	m.close()
 }
 
@@ -91,7 +91,7 @@ func (c *Cluster) keepOnly(targets []Target) {
 	defer c.mu.Unlock()
 	for name, m := range c.members {
 		if !wanted[name] {
-			m.close()
+			go m.close()
 			delete(c.members, name)
 		}
 	}
@@ -102,7 +102,8 @@ func (c *Cluster) keepOnly(targets []Target) {
 	}
 }
 
-// close never fails in a way that anybody could act on.
+// close ends the connection. gRPC says farewell first, for up to five seconds where the other end reads nothing: no lock may be held meanwhile. It never fails in
+// a way that anybody could act on.
 func (m *member) close() { _ = m.conn.Close() }
 
 // try makes one call, which must be safe to repeat. A connection that was good may have

@@ -2,6 +2,7 @@ package nodeupgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,6 +87,8 @@ func (s *scope) missing() upgradepod.Obstacle {
 		return final("there is no Machine %s in namespace %s", name, u.Namespace)
 	case !s.machine.DeletionTimestamp.IsZero():
 		return final("Machine %s is being deleted", name)
+	case s.lies() != "":
+		return final("%s; delete the NodeUpgrade, and create another", s.lies())
 	case machine.IsControlPlane(s.machine) != (u.Spec.NodeType == upgradev1.ControlPlane):
 		return final("spec.nodeType is %s, and Machine %s is not", u.Spec.NodeType, name)
 	case s.cluster == nil:
@@ -110,9 +113,14 @@ func (c *Controller) alone(ctx context.Context, s *scope) error {
 		return err
 	}
 	if o.Reason != "" {
-		return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, fmt.Errorf("%s", o.Message))
+		return conflict(s, o.Message)
 	}
 	return nil
+}
+
+// conflict is an error that has the next turn decide anew.
+func conflict(s *scope, why string) error {
+	return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, errors.New(why))
 }
 
 // before lists the NodeUpgrades of the cluster, and says which control plane node comes before this one: one that has begun, else the oldest.
