@@ -12,15 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/manager/gate"
+	"github.com/quorate/quorate/internal/manager/groups"
 )
 
 // clusterField is the index of objects by the Cluster that their label names.
@@ -64,17 +61,7 @@ func newGuarded(namespace string) client.NewClientFunc {
 		if err != nil {
 			return nil, err
 		}
-		informers, is := o.Cache.Reader.(cache.Informers)
-		if !is {
-			return nil, fmt.Errorf("%T has no informers", o.Cache.Reader)
-		}
-		reviews, err := authorizationv1.NewForConfigAndClient(cfg, o.HTTPClient)
-		if err != nil {
-			return nil, fmt.Errorf("preparing questions about the manager's rights: %w", err)
-		}
-		return gate.New(c, gate.Options{
-			Informers: informers, Direct: o.Cache.DisableFor, Namespace: namespace, Aside: group.Aside, Reviews: reviews.SelfSubjectAccessReviews(),
-		}), nil
+		return groups.Guarded(c, cfg, o, namespace)
 	}
 }
 
