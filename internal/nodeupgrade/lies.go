@@ -15,15 +15,16 @@ import (
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=controlplaneupgrades;machinedeploymentupgrades,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments,verbs=list;watch
 
-// lies returns which field of a NodeUpgrade contradicts its Machine, with the value and what is valid; empty: none does. Other controllers count a NodeUpgrade by its
-// label, and delete it with its owners.
+// lies returns which field of a NodeUpgrade contradicts its Machine, with the value and what is valid; empty: none does. Other controllers count
+// a NodeUpgrade by its label, and delete it with its owners.
 func (c *Controller) lies(ctx context.Context, s *scope) (string, error) {
 	u, m := s.upgrade, s.machine
 	if m == nil {
 		return "", nil
 	}
 	if named := u.Labels[clusterv1.ClusterNameLabel]; named != "" && named != m.Spec.ClusterName {
-		return fmt.Sprintf("label %s is %q: must be %q, the Cluster of Machine %s", clusterv1.ClusterNameLabel, named, m.Spec.ClusterName, m.Name), nil
+		return fmt.Sprintf("label %s is %q: must be %q, the Cluster of Machine %s",
+			clusterv1.ClusterNameLabel, named, m.Spec.ClusterName, m.Name), nil
 	}
 	for i, o := range u.OwnerReferences {
 		wrong, err := c.wrongOwner(ctx, s, o)
@@ -37,7 +38,8 @@ func (c *Controller) lies(ctx context.Context, s *scope) (string, error) {
 	return "", nil
 }
 
-// wrongOwner returns why an owner contradicts the Machine; empty: it does not. Kubernetes itself deletes the objects of owners that do not exist.
+// wrongOwner returns why an owner contradicts the Machine; empty: it does not. Kubernetes itself deletes the objects of owners that do not
+// exist.
 func (c *Controller) wrongOwner(ctx context.Context, s *scope, o metav1.OwnerReference) (string, error) {
 	m := s.machine
 	switch (schema.GroupKind{Group: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group, Kind: o.Kind}) {
@@ -97,7 +99,8 @@ func (s *scope) wrongLabel(o metav1.OwnerReference, owner client.Object) string 
 	if named == "" || named == s.machine.Spec.ClusterName {
 		return ""
 	}
-	return fmt.Sprintf("names %s %q, whose label %s is %q: must be %q", o.Kind, o.Name, clusterv1.ClusterNameLabel, named, s.machine.Spec.ClusterName)
+	return fmt.Sprintf("names %s %q, whose label %s is %q: must be %q",
+		o.Kind, o.Name, clusterv1.ClusterNameLabel, named, s.machine.Spec.ClusterName)
 }
 
 // owner reads an owner, and reports whether it exists with the UID of the reference.
@@ -106,8 +109,8 @@ func (c *Controller) owner(ctx context.Context, s *scope, o metav1.OwnerReferenc
 	return err == nil && into.GetUID() == o.UID, client.IgnoreNotFound(err)
 }
 
-// isOf reports whether the Machine of a NodeUpgrade belongs to the scope's Cluster. The label of a NodeUpgrade alone does not show it: anyone who may create
-// NodeUpgrades in the namespace can write it.
+// isOf reports whether the Machine of a NodeUpgrade belongs to the scope's Cluster. The label of a NodeUpgrade alone does not show it: anyone who
+// may create NodeUpgrades in the namespace can write it.
 func (c *Controller) isOf(ctx context.Context, s *scope, u *upgradev1.NodeUpgrade) (bool, error) {
 	m := &clusterv1.Machine{}
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: u.Spec.Machine.Name}, m)
