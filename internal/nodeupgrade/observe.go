@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,13 +18,6 @@ import (
 	"github.com/quorate/quorate/internal/steps"
 	"github.com/quorate/quorate/internal/untrusted"
 	"github.com/quorate/quorate/internal/upgradepod"
-)
-
-// ImagesConfigMap names the upgrader's images: its keys are Kubernetes versions. With bringsSuffix they say what the image has beside the programs of Kubernetes, as
-// steps.BringsFile in it does.
-const (
-	ImagesConfigMap = "quorate-upgrader-images"
-	bringsSuffix    = ".brings"
 )
 
 // observe reads all that a decision depends on. What keeps the upgrade from beginning is looked for only where there is no pod.
@@ -172,36 +164,14 @@ func (c *Controller) image(ctx context.Context, s *scope, w *look) (upgradepod.O
 	if w.env.Image = s.upgrade.Spec.UpgraderImage; w.env.Image != "" {
 		return upgradepod.Obstacle{}, nil
 	}
-	said, err := c.saidOfImages(ctx, s, version)
-	if err != nil {
+	var err error
+	if w.env.Image, err = c.Upgraders.Of(ctx, s.upgrade.Namespace, version); err != nil {
 		return upgradepod.Obstacle{}, err
 	}
-	if w.env.Image = said; said != "" {
-		return upgradepod.Obstacle{}, nil
+	if w.env.Image == "" {
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: c.Upgraders.Missing(s.upgrade.Namespace, version)}, nil
 	}
-	if c.UpgraderImage == "" {
-		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: fmt.Sprintf("ConfigMap %s has no key %s, and neither spec.upgraderImage nor the manager's flag names the upgrader's image", ImagesConfigMap, version)}, nil
-	}
-	w.env.Image = strings.ReplaceAll(c.UpgraderImage, "%s", version)
 	return upgradepod.Obstacle{}, nil
-}
-
-// saidOfImages is the value of a key of the ConfigMap, in the NodeUpgrade's namespace or in the manager's; empty: none has it.
-func (c *Controller) saidOfImages(ctx context.Context, s *scope, key string) (string, error) {
-	for _, namespace := range []string{s.upgrade.Namespace, c.Namespace} {
-		if namespace == "" {
-			continue
-		}
-		images := &corev1.ConfigMap{}
-		err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ImagesConfigMap}, images)
-		if client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, ImagesConfigMap, err)
-		}
-		if value := images.Data[key]; value != "" {
-			return value, nil
-		}
-	}
-	return "", nil
 }
 
 // brings finds out what the version's image has beside the programs of Kubernetes. Of an image that the NodeUpgrade itself names nothing is known.
@@ -209,13 +179,12 @@ func (c *Controller) brings(ctx context.Context, s *scope, w *look) (upgradepod.
 	if s.upgrade.Spec.UpgraderImage != "" {
 		return upgradepod.Obstacle{}, nil
 	}
-	key := s.upgrade.Spec.KubernetesVersion + bringsSuffix
-	said, err := c.saidOfImages(ctx, s, key)
+	said, source, err := c.Upgraders.Brings(ctx, s.upgrade.Namespace, s.upgrade.Spec.KubernetesVersion)
 	if err != nil {
 		return upgradepod.Obstacle{}, err
 	}
 	if w.env.Brings, err = steps.ParseBrings(said); err != nil {
-		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: fmt.Sprintf("ConfigMap %s, key %s: %v", ImagesConfigMap, key, err)}, nil
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: source + ": " + err.Error()}, nil
 	}
 	return upgradepod.Obstacle{}, nil
 }

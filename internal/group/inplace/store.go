@@ -21,6 +21,7 @@ import (
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/updates"
+	"github.com/quorate/quorate/internal/upgraders"
 )
 
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=list;watch;create;patch;delete
@@ -38,6 +39,8 @@ type (
 	Group = updates.Group
 	// Machine is how one machine of a control plane is.
 	Machine = updates.Machine
+	// Upgraders finds the images that upgrade nodes.
+	Upgraders = upgraders.Images
 	// NodeUpgrade is the upgrade of one machine.
 	NodeUpgrade = upgradev1.NodeUpgrade
 )
