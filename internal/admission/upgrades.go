@@ -184,7 +184,11 @@ func (all upgraded) read(ctx context.Context, reader client.Reader) (map[string]
 	machines := map[string]*clusterv1.Machine{}
 	if len(all.names) > fewMachines {
 		var list clusterv1.MachineList
-		if err := reader.List(ctx, &list, client.InNamespace(all.of.GetNamespace())); err != nil {
+		err := reader.List(ctx, &list, client.InNamespace(all.of.GetNamespace()))
+		if apierrors.IsForbidden(err) {
+			return machines, nil // a manager of another namespace: the controllers check it
+		}
+		if err != nil {
 			return nil, fmt.Errorf("listing the Machines of namespace %s: %w", all.of.GetNamespace(), err)
 		}
 		for i := range list.Items {
@@ -195,6 +199,9 @@ func (all upgraded) read(ctx context.Context, reader client.Reader) (map[string]
 	for _, ref := range all.names {
 		m := &clusterv1.Machine{}
 		err := reader.Get(ctx, client.ObjectKey{Namespace: all.of.GetNamespace(), Name: ref.Name}, m)
+		if apierrors.IsForbidden(err) {
+			return machines, nil // a manager of another namespace: the controllers check it
+		}
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading Machine %s: %w", ref.Name, err)
 		}
