@@ -173,7 +173,7 @@ var rules = []rule{
 	},
 	{
 		name: "enable downgrade",
-		says: "Before the first member of an older minor version of etcd joins, etcd lowers the version of its data: when all members answer, none comes or goes, and a machine could be made. If that member is lost, it begins anew.",
+		says: "Before the first member of an older minor version of etcd joins, etcd lowers the version of its data: when all members answer, none comes or goes, no outdated or leaving machine may still add a learner, and a machine could be made. etcd starts no member during a downgrade. If the first member of the older version is lost, it begins anew.",
 		gives: []Reason{
 			{"Downgrading", EnableDowngrade, "the members keep data that the older version cannot read"},
 		},

@@ -362,6 +362,9 @@ func (s *state) again() time.Duration {
 		}
 	}
 	s.repairMoments(consider)
+	if m := s.otherJoiner(); m != nil && len(s.tooNew()) > 0 {
+		consider(m.addsUntil())
+	}
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
 	}

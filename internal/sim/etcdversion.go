@@ -192,9 +192,17 @@ func (w *World) judgeVersion(s plan.Step, fresh bool) {
 		w.blame("%s would be of etcd 3.%d, and data are of 3.%d", s, want, w.newestData())
 	case s.Verb == plan.EnableDowngrade && (away || want != w.keeps-1):
 		w.blame("%s, while somebody is away or 3.%d is wanted and 3.%d there", s, want, w.keeps)
+	case s.Verb == plan.EnableDowngrade && slices.ContainsFunc(w.hosts, w.mayAddOther):
+		w.blame("%s, and a machine may add a learner that etcd does not start meanwhile", s)
 	case s.Verb == plan.CancelDowngrade && want == w.lowering && !waits:
 		w.blame("%s, and nobody would hold etcd there", s)
 	}
+}
+
+// mayAddOther: a host of another version than is wanted, or one that goes, may be about to add a learner.
+func (w *World) mayAddOther(h *host) bool {
+	other := h.deleting || w.setup.minor(h.spec) != w.setup.minor(w.spec)
+	return other && h.hidden.IsZero() && h.member == nil && w.mayYetVote(h)
 }
 
 // newestData is the newest version of the data that a voter keeps.

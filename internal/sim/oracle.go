@@ -388,8 +388,9 @@ func (w *World) judgeStuck(m *member, fresh bool) {
 	case m.running && !m.learner:
 		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
 	case m.host.broken():
-	case m.name == "":
+	case m.name == "" && w.mayStart(m.host):
 		w.blame("the member of %s is removed, which is about to start", m.host.name)
+	case m.name == "": // etcd does not let it start
 	case w.isNeverPromoted(m):
 	case m.running:
 		w.blame("the learner of %s is removed, which is about to vote", m.host.name)
