@@ -258,7 +258,7 @@ var rules = []rule{
 	},
 	{
 		name: "scale down",
-		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its member is well, or has been silent for less than five minutes, so that it may be whole again in a moment, and what replaces others is not fit itself. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
+		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its member is well, or has been silent for less than five minutes, so that it may be whole again in a moment, and what replaces others is not fit itself. While a member of etcd raises an alarm, no machine goes whose voter may answer, unless that voter's data is corrupt: the API server refuses the writes of a drain. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
 		gives: []Reason{
 			{"RolloutStopped", Wait, "too few would be left that are fit"},
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
@@ -266,6 +266,7 @@ var rules = []rule{
 			{"ScalingDown", Delete, "more machines than wanted"},
 			{"MachineUnknown", Wait, "what is not known to be broken is not deleted for it"},
 			{"MachineBroken", Wait, "the kind wants all machines healthy before one goes"},
+			{"EtcdAlarm", Wait, "a member raises an alarm, and the machine's voter may answer"},
 			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
 			{"MembersUnmatched", Wait, "a voter that answers belongs to no machine, and a person decides about it"},
 		},
@@ -273,7 +274,7 @@ var rules = []rule{
 	},
 	{
 		name: "maintain",
-		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing.",
+		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing. While a member of etcd raises an alarm, nothing is written in the cluster.",
 		gives: []Reason{
 			{ChoreReason, Write, "it is valid for less than 180 days, or not as wanted, and all machines are up to date"},
 		},

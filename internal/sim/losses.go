@@ -213,11 +213,18 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 	running := w.runningBut(m)
 	w.judgeVoterless(m, true, s.String())
 	switch {
+	case gone.marked == "" && w.mayAnswer(gone) && !m.corrupt && w.isAlarmed():
+		w.blame("%s, whose voter answers, and a member raises an alarm", s)
 	case w.lost():
 		w.blame("%s without quorum", s)
 	case m == w.leader && running > 0:
 		w.blame("%s would take the leader while another could lead", s)
 	}
+}
+
+// isAlarmed: a member raises an alarm, so that the cluster takes no writes.
+func (w *World) isAlarmed() bool {
+	return slices.ContainsFunc(w.members, func(m *member) bool { return len(w.alarms(m)) > 0 })
 }
 
 // judgeAddons: they are never newer than a machine that is there.

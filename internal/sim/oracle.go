@@ -85,7 +85,10 @@ func (w *World) judgeGoing(h *host, s plan.Step) {
 
 // judgeWrite judges what is written of the cluster.
 func (w *World) judgeWrite(s plan.Step, fresh bool) {
+	inside := writes(s, addons) || writes(s, kubeadmConfig) || writes(s, permissions)
 	switch {
+	case inside && fresh && !w.blinded && w.isSeen() && w.isAlarmed(): // else nobody can know
+		w.blame("%s, and a member raises an alarm: the cluster takes no writes", s)
 	case writes(s, certificates) && w.initialised:
 		w.blame("authorities were made again")
 	case writes(s, addons) && fresh:
