@@ -235,7 +235,7 @@ var rules = []rule{
 	},
 	{
 		name: "roll out",
-		says: "Outdated machines that are replaced, with the policy Preferred those that cannot be changed in place, are replaced one by one, the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another; a broken one even before all others are fit, as in scale down. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
+		says: "Outdated machines that are replaced, with the policy Preferred those that cannot be changed in place, are replaced one by one, the one that carries least first, as in scale down, and the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another; a broken one even before all others are fit, as in scale down. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{ChoreReason, Write, "machines need it as they join"},
@@ -258,7 +258,7 @@ var rules = []rule{
 	},
 	{
 		name: "scale down",
-		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its member is well, or has been silent for less than five minutes, so that it may be whole again in a moment, and what replaces others is not fit itself. While a member of etcd raises an alarm, no machine goes whose voter may answer, unless that voter's data is corrupt: the API server refuses the writes of a drain. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
+		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; of those the one that carries least (its voter, its API server, its Node, its gates), in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its member is well, or has been silent for less than five minutes, so that it may be whole again in a moment, and what replaces others is not fit itself. While a member of etcd raises an alarm, no machine goes whose voter may answer, unless that voter's data is corrupt: the API server refuses the writes of a drain. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
 		gives: []Reason{
 			{"RolloutStopped", Wait, "too few would be left that are fit"},
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},

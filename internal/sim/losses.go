@@ -100,6 +100,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	}
 	w.judgeLeft(gone, s)
 	w.judgeChoice(gone, s)
+	w.judgeLeast(gone, s)
 	w.judgeRepair(gone, s)
 	w.judgeVoter(gone, s)
 	w.judgeOperated(gone, s)
@@ -134,6 +135,24 @@ func (w *World) judgeChoice(gone *host, s plan.Step) {
 			w.blame("%s, which works, and %s does not", s, h.name)
 		}
 	}
+}
+
+// judgeLeast: of outdated hosts none goes that carries all beside one of which everybody can see that it does not: its Node is not ready.
+func (w *World) judgeLeast(gone *host, s plan.Step) {
+	if !w.isReplaced(gone) || gone.marked != "" || gone.chosen || w.limits.most > 0 || !w.isPlainlyReady(gone) {
+		return
+	}
+	for _, h := range w.hosts {
+		least := h != gone && w.isStaying(h) && w.isReplaced(h) && h.marked == "" && h.stage == up && !h.unready.IsZero() && h.reports()
+		if least {
+			w.blame("%s, and the node of %s is not ready, which is outdated as well", s, h.name)
+		}
+	}
+}
+
+// isPlainlyReady: everybody can see that a host does its work, and that its Node is ready and its gates are passed.
+func (w *World) isPlainlyReady(h *host) bool {
+	return w.isPlainlyFit(h) && h.unready.IsZero() && !h.gate
 }
 
 // isWanted: a host is as it should be by its spec, and nobody wants it gone.
