@@ -476,11 +476,28 @@ func (s *state) lostAt(m *Member) time.Time {
 	case owners == 0:
 		return m.Since.Add(memberStartTimeout)
 	case m.maybeAlive():
-		return m.Since.Add(promotionTimeout)
+		return m.Since.Add(s.promotionTime(m))
 	case owners > 1, !m.Learner: // others cannot join before it is gone
-		return m.Since.Add(learnerTurnTimeout)
+		return m.Since.Add(s.turnTime())
 	}
-	return m.Since.Add(kubeadmEtcdTimeout)
+	return m.Since.Add(s.etcdCall())
+}
+
+// etcdCall is how long kubeadm tries before it gives up.
+func (s *state) etcdCall() time.Duration { return cmp.Or(s.Policy.EtcdCall, kubeadmEtcdTimeout) }
+
+// turnTime is how long a learner that has not started is waited for while others wait for their turn: they give up in the time of etcdCall.
+func (s *state) turnTime() time.Duration {
+	return max(memberStartTimeout, min(learnerTurnTimeout, 3*s.etcdCall()/8))
+}
+
+// promotionTime is how long a learner that has started is waited for. kubeadm on its machine promotes it or gives up, in the time of etcdCall.
+// A learner that cannot be asked may be dead: others wait no longer for it than kubeadm tries.
+func (s *state) promotionTime(m *Member) time.Duration {
+	if m.Health == Healthy || !m.Learner || s.Policy.EtcdOnly {
+		return max(promotionTimeout, s.etcdCall())
+	}
+	return s.etcdCall()
 }
 
 // withoutHomeless returns voters with those as dead that can be on no machine that stays: their
@@ -542,13 +559,13 @@ func (s *state) lateAt(m *Member, on *machine) time.Time {
 	case on.standing == failed && (!m.maybeAlive() || !on.canJoin()), on.standing == leaving:
 		return m.Since.Add(memberStartTimeout)
 	case m.maybeAlive():
-		return m.Since.Add(promotionTimeout)
+		return m.Since.Add(s.promotionTime(m))
 	case on.UpSince.After(m.Since): // etcd starts before the Node, unless kubeadm is older than v1.31
 		return on.UpSince.Add(memberStartTimeout)
 	case len(s.mayOwn()) > 0:
-		return m.Since.Add(learnerTurnTimeout)
+		return m.Since.Add(s.turnTime())
 	}
-	return m.Since.Add(kubeadmEtcdTimeout)
+	return m.Since.Add(s.etcdCall())
 }
 
 // maybeAlive: it has started, and is not known to be dead.

@@ -20,8 +20,8 @@ const (
 	// host within half a minute; who is removed too early never joins any more, and
 	// those who wait too long give up, after kubeadmEtcdTimeout.
 	learnerTurnTimeout = 45 * time.Second
-	// kubeadmEtcdTimeout is kubeadm's own timeout for calls to etcd, after which nobody
-	// starts or promotes the learner any more.
+	// kubeadmEtcdTimeout is kubeadm's own timeout for calls to etcd where the spec sets none, after
+	// which kubeadm neither starts nor promotes the learner any more.
 	kubeadmEtcdTimeout = 2 * time.Minute
 	// promotionTimeout is what a healthy learner gets to be promoted: a large store
 	// takes its time to arrive.
