@@ -255,7 +255,7 @@ func (s *state) cannotGo(m *machine) string {
 		return "may hold the learner " + e.label() + ", for which no machine is known"
 	}
 	if m.mayAdd(s.Now) && !quorum.Has(s.lastingWith(m)) {
-		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: it is waited for until %s after its creation", memberAddTimeout)
+		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: waiting until %s after its %s", memberAddTimeout, m.addsAfter())
 	}
 	return ""
 }
@@ -272,7 +272,7 @@ func (s *state) cannotRelease(m *machine) string {
 	if s.Policy.EtcdOnly || m.member != nil || !m.mayAdd(s.Now) || quorum.Spare(s.lasting) <= 0 || quorum.Spare(s.lastingWith(m)) > 0 {
 		return ""
 	}
-	return fmt.Sprintf("may yet join, and without its voter none could fail any more: it is held until %s after its creation", memberAddTimeout)
+	return fmt.Sprintf("may yet join, and without its voter none could fail any more: waiting until %s after its %s", memberAddTimeout, m.addsAfter())
 }
 
 // heldLearner is a learner that may run on a machine for all that is known; nil: there is none.
@@ -527,11 +527,21 @@ func (s *state) placed() opinion {
 		switch {
 		case e.answersAndVotes():
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: a person gives its Machine back its labels, or removes the member", e.label())
+		case e.Since.IsZero() && s.Now.Before(e.answers()):
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer", e.label())
 		case s.Now.Before(e.answers()):
-			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: it is waited for until %s after it last did", e.label(), silentVoterTimeout)
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: waiting until %s after it last did", e.label(), s.awaited(e).Sub(e.Since))
 		}
 	}
 	return pass("every voter that answers has its machine")
+}
+
+// awaited is until when a voter of no known machine is waited for: until it is removed, if the others can spare it, or counts as one that does not answer.
+func (s *state) awaited(e *Member) time.Time {
+	if at := s.stuckAt(e); !at.IsZero() && at.Before(e.answers()) && s.cannotSpare(e) == "" {
+		return at
+	}
+	return e.answers()
 }
 
 // answersAndVotes: it serves the quorum, whatever is known of its machine.

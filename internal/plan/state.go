@@ -170,6 +170,14 @@ func (m *machine) mayAdd(now time.Time) bool {
 // addsUntil is when kubeadm on a machine has had its time to add a member.
 func (m *machine) addsUntil() time.Time { return latest(m.begun(), m.UpSince).Add(memberAddTimeout) }
 
+// addsAfter names what that time is counted from.
+func (m *machine) addsAfter() string {
+	if m.UpSince.After(m.begun()) {
+		return "node was registered"
+	}
+	return m.beginning()
+}
+
 // begun is since when a machine may come up: one that was made ahead was held back after its creation.
 func (m *machine) begun() time.Time { return latest(m.Created, m.Started) }
 
@@ -362,8 +370,13 @@ func (s *state) again() time.Duration {
 		}
 	}
 	s.repairMoments(consider)
-	if m := s.otherJoiner(); m != nil && len(s.tooNew()) > 0 {
-		consider(m.addsUntil())
+	for _, m := range s.machines {
+		if m.member == nil && m.mayAdd(s.Now) && (s.isReplaced(m) || len(s.tooNew()) > 0 && m.isOutdated()) {
+			consider(m.addsUntil()) // until then it cannot be discarded, or etcd be lowered
+		}
+		if e := m.member; e != nil && s.isReplaced(m) && !e.Since.IsZero() {
+			consider(e.Since.Add(silentVoterTimeout)) // until then it may recover, or answer
+		}
 	}
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
