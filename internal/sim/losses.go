@@ -80,7 +80,7 @@ func (w *World) whole(h *host) bool {
 
 // isOldAndReady: a host of another spec stays, and its Node is ready.
 func (w *World) isOldAndReady(h *host) bool {
-	return w.isReplaced(h) && !h.deleting && !h.node.IsZero() && h.unready.IsZero()
+	return w.isReplaced(h) && !h.deleting && h.hidden.IsZero() && !h.node.IsZero() && h.unready.IsZero()
 }
 
 // judgeDelete: as many as are wanted stay, but that one may be missing in a rollout

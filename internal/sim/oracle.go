@@ -369,7 +369,7 @@ func (w *World) judgeJoiners(m *member) {
 		w.blame("the voter of %s is removed while there is a learner", m.host.name)
 	}
 	for _, h := range w.hosts {
-		if h.needs(m) {
+		if h.hidden.IsZero() && h.needs(m) {
 			w.blame("%s joins and knows nobody but the member of %s", h.name, m.host.name)
 		}
 	}

@@ -211,7 +211,7 @@ func (w *World) judgeLivingMember(m *member, s plan.Step) {
 // judgeMemberless: there is no machine without a member that could go.
 func (w *World) judgeMemberless(s plan.Step) {
 	for _, h := range w.hosts {
-		if w.isDrained(h) && h.node.IsZero() && h.member != nil && h.member.removed {
+		if w.isDrained(h) && h.node.IsZero() && h.member != nil && h.member.removed && w.cannotJoin(h) != "" {
 			w.blame("%s, and %s could go, which has no member", s, h.name)
 		}
 	}
