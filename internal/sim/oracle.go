@@ -176,6 +176,8 @@ func (w *World) judgeCompany(s plan.Step) {
 	switch {
 	case w.setup.Serial && slices.ContainsFunc(w.hosts, w.isJoining):
 		w.blame("%s, while another joins as a voter", s)
+	case w.setup.MaxParallel > 0 && w.count(w.countsAsJoining) >= w.setup.MaxParallel:
+		w.blame("%s, while as many join as may at once: %d", s, w.setup.MaxParallel)
 	case slices.ContainsFunc(w.hosts, w.isBroken):
 		w.blame("%s, beside a machine that is broken and that nobody replaces", s)
 	case w.initialised && w.forbidden:
@@ -191,6 +193,11 @@ func (w *World) judgeCompany(s plan.Step) {
 func (w *World) isJoining(h *host) bool {
 	votes := h.member != nil && !h.member.learner && w.answer(h.member) == plan.Healthy
 	return !votes && !h.deleting && w.isOurs(h) && w.mayYetVote(h) && w.now.Sub(h.begun()) < 9*time.Minute
+}
+
+// countsAsJoining: a host is on its way, and another takes no place of it.
+func (w *World) countsAsJoining(h *host) bool {
+	return w.isJoining(h) && h.marked == "" && !w.isReplaced(h) && !w.lasts(Trouble, h.number)
 }
 
 // isBroken: a machine that stays came up long ago and is proven broken, and nobody wants another in its place.
