@@ -357,19 +357,37 @@ func (s *state) again() time.Duration {
 	for i := range s.Etcd.Members {
 		consider(s.stuckAt(&s.Etcd.Members[i]))
 	}
+	s.voterMoments(consider)
+	s.repairMoments(consider)
+	s.rolloutMoments(consider)
+	if s.waitForLimit().decided {
+		consider(s.nextReplacement())
+	}
+	for _, c := range s.chores {
+		consider(c.Expires.Add(-renewSoon))
+	}
+	return soonest
+}
+
+// voterMoments are when time alone lets a silent voter count as one that does not answer, or the quorum as lost.
+func (s *state) voterMoments(consider func(time.Time)) {
 	for _, e := range s.homeless() {
 		if e.Health == Unknown && !e.Since.IsZero() {
 			consider(e.answers())
 		}
 	}
-	if !s.hasQuorum() {
-		for _, m := range s.Etcd.Members {
-			if !m.Learner {
-				consider(m.Since.Add(quorumProofTimeout))
-			}
+	if s.hasQuorum() {
+		return
+	}
+	for _, m := range s.Etcd.Members {
+		if !m.Learner {
+			consider(m.Since.Add(quorumProofTimeout))
 		}
 	}
-	s.repairMoments(consider)
+}
+
+// rolloutMoments are when time alone may let an outdated machine go, or etcd be lowered.
+func (s *state) rolloutMoments(consider func(time.Time)) {
 	for _, m := range s.machines {
 		if m.member == nil && m.mayAdd(s.Now) && (s.isReplaced(m) || len(s.tooNew()) > 0 && m.isOutdated()) {
 			consider(m.addsUntil()) // until then it cannot be discarded, or etcd be lowered
@@ -378,13 +396,6 @@ func (s *state) again() time.Duration {
 			consider(e.Since.Add(silentVoterTimeout)) // until then it may recover, or answer
 		}
 	}
-	if s.waitForLimit().decided {
-		consider(s.nextReplacement())
-	}
-	for _, c := range s.chores {
-		consider(c.Expires.Add(-renewSoon))
-	}
-	return soonest
 }
 
 // repairMoments are when time alone may let a marked machine be replaced.

@@ -184,6 +184,7 @@ func (w *World) judgeVersion(s plan.Step, fresh bool) {
 	if w.setup.Minors == nil || !fresh {
 		return
 	}
+	w.judgeOtherJoiners(s)
 	want := w.setup.minor(w.spec)
 	away := slices.ContainsFunc(w.members, func(m *member) bool { return !m.running || m.learner })
 	waits := slices.ContainsFunc(w.members, func(m *member) bool { return m.name == "" || m.runs() < w.keeps+1 && m.runs() == w.lowering })
@@ -192,10 +193,15 @@ func (w *World) judgeVersion(s plan.Step, fresh bool) {
 		w.blame("%s would be of etcd 3.%d, and data are of 3.%d", s, want, w.newestData())
 	case s.Verb == plan.EnableDowngrade && (away || want != w.keeps-1):
 		w.blame("%s, while somebody is away or 3.%d is wanted and 3.%d there", s, want, w.keeps)
-	case s.Verb == plan.EnableDowngrade && slices.ContainsFunc(w.hosts, w.mayAddOther):
-		w.blame("%s, and a machine may add a learner that etcd does not start meanwhile", s)
 	case s.Verb == plan.CancelDowngrade && want == w.lowering && !waits:
 		w.blame("%s, and nobody would hold etcd there", s)
+	}
+}
+
+// judgeOtherJoiners: etcd is not lowered while a machine may add a learner that could not start then.
+func (w *World) judgeOtherJoiners(s plan.Step) {
+	if s.Verb == plan.EnableDowngrade && slices.ContainsFunc(w.hosts, w.mayAddOther) {
+		w.blame("%s, and a machine may add a learner that etcd does not start meanwhile", s)
 	}
 }
 

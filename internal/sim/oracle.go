@@ -85,16 +85,22 @@ func (w *World) judgeGoing(h *host, s plan.Step) {
 
 // judgeWrite judges what is written of the cluster.
 func (w *World) judgeWrite(s plan.Step, fresh bool) {
-	inside := writes(s, addons) || writes(s, kubeadmConfig) || writes(s, permissions)
+	w.judgeWriteInside(s, fresh)
 	switch {
-	case inside && fresh && !w.blinded && w.isSeen() && w.isAlarmed(): // else nobody can know
-		w.blame("%s, and a member raises an alarm: the cluster takes no writes", s)
 	case writes(s, certificates) && w.initialised:
 		w.blame("authorities were made again")
 	case writes(s, addons) && fresh:
 		w.judgeAddons()
 	case writes(s, kubeadmConfig) && (!w.initialised || fresh && w.kubeadm == w.spec):
 		w.blame("kubeadm's configuration is written, and there was nothing to write")
+	}
+}
+
+// judgeWriteInside: nothing is written in the cluster while everybody can see that a member raises an alarm.
+func (w *World) judgeWriteInside(s plan.Step, fresh bool) {
+	inside := writes(s, addons) || writes(s, kubeadmConfig) || writes(s, permissions)
+	if inside && fresh && !w.blinded && w.isSeen() && w.isAlarmed() {
+		w.blame("%s, and a member raises an alarm: the cluster takes no writes", s)
 	}
 }
 
