@@ -12,10 +12,12 @@ export CGO_ENABLED := 0
 LINT_PIN     := $(shell cat tools/lint/go.mod tools/lint/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum tools/generate/main.go 2>/dev/null | sha256sum | cut -c1-12)
 ALERTS_PIN   := $(shell cat tools/alerts/go.mod tools/alerts/go.sum 2>/dev/null | sha256sum | cut -c1-12)
+VULN_PIN     := $(shell cat tools/vuln/go.mod tools/vuln/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI     := $(TOOLS)/golangci-lint-$(LINT_PIN)
 CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
 CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 PROMTOOL := $(TOOLS)/promtool-$(ALERTS_PIN)
+GOVULNCHECK := $(TOOLS)/govulncheck-$(VULN_PIN)
 
 # What programs say of themselves. A tree without git names them itself: make image VERSION=v0.1.0 REVISION=... DATE=...
 VERSION  ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
@@ -63,8 +65,12 @@ image-check: ## build the manager's image and a cached upgrader's twice, the sec
 	GO='$(GO)' VERSION='$(VERSION)' REVISION='$(REVISION)' DATE='$(DATE)' ARCHES='$(or $(ARCHES),$(shell $(GO) env GOARCH))' UPGRADERS='$(UPGRADERS)' ./hack/image-check.sh
 
 .PHONY: release
-release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, the Helm chart, checksums
+release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, the Helm chart, checksums; QUORATE_RELEASE_KEY names the file with the key that signs these
 	$(RELEASE) all
+
+.PHONY: release-verify
+release-verify: ## verify the signature and all checksums of a release in OUT=dist; QUORATE_RELEASE_PUBLIC_KEY names the file with the public key
+	$(GO) run ./hack/release -out '$(OUT)' verify
 
 .PHONY: packages
 packages: ## install the operating system's packages that machines need (Debian, Ubuntu; as root)
@@ -87,6 +93,10 @@ test: ## everything: generated files, lint, unit, worlds, mutation, envtest and,
 lint: $(GOLANGCI) ## lint, and measure the tree against its limits
 	$(GOLANGCI) run ./...
 	$(GO) test ./test/limits -count 1
+
+.PHONY: vulncheck
+vulncheck: $(GOVULNCHECK) ## known vulnerabilities in all programs and tools; not a part of `make test`: it asks a database on the Internet, and says so where it cannot; GOVULNDB names another one
+	./hack/vulncheck.sh $(GOVULNCHECK)
 
 .PHONY: unit
 unit: programs ## unit tests, rows, stories, a million steps of random worlds, as many fresh ones as FRESH_STEPS, envtest
@@ -139,6 +149,12 @@ mutate: ## sabotage every rule and comparison of the decision core, one at a tim
 .PHONY: meaning
 meaning: ## sabotage what the rules mean: guards forgotten in one key or both, rules that change places; tells what sees it; ONLY=REGEXP chooses
 	$(GO) run ./test/mutate -kind meaning -v -only '$(ONLY)'
+
+.PHONY: hostile
+hostile: programs ## the manager against each attack of a hostile cluster, beside nine honest ones; ATTACKS=REGEXP chooses
+	./bin/quorate artifacts build
+	@$(WITH_ASSETS) \
+	$(GO) test ./test/hostile -count 1 -v -timeout 20m -args -hostile -attacks '$(ATTACKS)'
 
 .PHONY: alerts
 alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by promtool; not a part of `make test`: promtool is built first, for some minutes
@@ -206,6 +222,9 @@ $(CONTROLLERGEN):
 
 $(CRDGEN):
 	./hack/build-tool.sh tools/generate github.com/quorate/quorate/tools/generate $@
+
+$(GOVULNCHECK):
+	./hack/build-tool.sh tools/vuln golang.org/x/vuln/cmd/govulncheck $@
 
 $(PROMTOOL):
 	./hack/build-tool.sh tools/alerts github.com/prometheus/prometheus/cmd/promtool $@

@@ -18,6 +18,7 @@ if [ $e2e = yes ]; then ./bin/quorate artifacts build; fi
 step "generated files" make -s verify
 step "lint" make -s lint
 show "unit" make -s unit
+show "hostile clusters" make -s hostile
 show "model" make -s model
 show "mutation" make -s mutate
 # CI runs some lives on real machines: a birth, a repair, an adoption, a frozen machine beside a deleted one, a lost

@@ -33,6 +33,7 @@ import (
 	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
 	"github.com/quorate/quorate/internal/nodeupgrade"
 )
@@ -80,6 +81,7 @@ func (s *settings) add(fs *pflag.FlagSet) {
 		"Work on objects only whose label "+clusterv1.WatchLabel+" has this value. Several managers with a value each share a large management cluster.")
 	fs.BoolVar(&s.manager.EtcdForwardOnly, "etcd-forward-only", false,
 		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose networks use the same addresses.")
+	s.manager.Bounds.AddFlags(fs)
 	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", upgrades.DefaultUpgraderImage,
 		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+nodeupgrade.ImagesConfigMap+" names one.")
 	fs.IntVar(&s.manager.Concurrency, "concurrency", manager.DefaultConcurrency, "How many control planes are worked on at the same time; those that wait for their own API server or etcd are not counted.")
@@ -91,7 +93,8 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.profiling, "profiling", false, "Serve profiles at /debug/pprof/ of the diagnostics endpoint, for those who may read them there.")
 	fs.StringVar(&s.profiler, "profiler-address", "", "Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none.")
 	fs.IntVar(&s.webhookPort, "webhook-port", 0, "Port of the webhooks that validate and convert Quorate's kinds. 0: none, for a manager beside one that serves them.")
-	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Folder of the certificate and key of webhooks and Runtime Extension.")
+	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs",
+		"Folder of the certificate and key of webhooks, Runtime Extension and diagnostics endpoint.")
 	fs.StringVar(&s.webhookCertName, "webhook-cert-name", "tls.crt", "File of the certificate.")
 	fs.StringVar(&s.webhookKeyName, "webhook-key-name", "tls.key", "File of the key.")
 	fs.IntVar(&s.manager.Extension.Port, "runtime-extension-port", 0, "Port of the Runtime Extension by which Cluster API's own controllers update machines in place, "+
@@ -143,7 +146,7 @@ func (s *settings) check() error {
 	case !s.electsInOrder():
 		return fmt.Errorf("--leader-elect-...: retry period %s, renew deadline %s and lease duration %s must be positive and grow in this order", s.retry, s.renew, s.lease)
 	}
-	return nil
+	return s.manager.Bounds.Check()
 }
 
 // checkProviders says which provider there is not, or that nothing is to be done.
@@ -179,6 +182,9 @@ func (s *settings) options() (ctrl.Options, error) {
 	if !s.profiling {
 		maps.DeleteFunc(metrics.ExtraHandlers, func(path string, _ http.Handler) bool { return strings.HasPrefix(path, profiles) })
 	}
+	// The certificate of webhooks and Runtime Extension, so that who scrapes can verify it. Where its files are missing, the endpoint makes
+	// one itself.
+	metrics.CertDir, metrics.CertName, metrics.KeyName = s.webhookCert, s.webhookCertName, s.webhookKeyName
 	e := &s.manager.Extension
 	e.CertDir, e.CertName, e.KeyName, e.TLS = s.webhookCert, s.webhookCertName, s.webhookKeyName, tlsOptions
 	return ctrl.Options{
@@ -208,9 +214,11 @@ func run(ctx context.Context, s *settings) error {
 	if err := logsv1.ValidateAndApply(s.logs, nil); err != nil {
 		return fmt.Errorf("reading the flags of the log: %w", err)
 	}
-	ctrl.SetLogger(klog.Background())
+	log := outgoing.Logger(klog.Background())
+	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true))
+	ctrl.SetLogger(log)
 	build := buildinfo.Get()
-	klog.Background().Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
+	log.Info("starting "+program, "version", build.Version, "revision", build.Revision, "date", build.Date, "go", build.Go)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}

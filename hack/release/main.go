@@ -31,6 +31,10 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.Version, "version", "", "Version that programs say. Empty: made of the revision.")
 	flag.StringVar(&o.Revision, "revision", "", "Commit of the sources.")
 	flag.StringVar(&o.Date, "date", "", "Date of the commit, such as 2026-11-23T04:05:06Z.")
+	flag.StringVar(&o.KeyFile, "key", os.Getenv("QUORATE_RELEASE_KEY"),
+		"PEM file with the ed25519 private key that signs the checksums. Defaults to that of QUORATE_RELEASE_KEY. Empty: they are not signed.")
+	public := flag.String("public-key", os.Getenv("QUORATE_RELEASE_PUBLIC_KEY"),
+		"PEM file with the ed25519 public key for verify. Defaults to that of QUORATE_RELEASE_PUBLIC_KEY.")
 	architectures := flag.String("architectures", "", "What to build for, separated by blanks. Defaults to all.")
 	kubernetes := flag.String("kubernetes", "", "Versions of Kubernetes for which upgraders' images are made, separated by blanks, or none. Defaults to all that are pinned but the oldest, from which upgrades begin.")
 	flag.Parse()
@@ -42,11 +46,27 @@ func run(ctx context.Context) error {
 	default:
 		o.Kubernetes = strings.Fields(*kubernetes)
 	}
+	if strings.Join(flag.Args(), " ") == "verify" {
+		return verify(o.Out, *public)
+	}
 	r, err := release.New(ctx, o)
 	if err != nil {
 		return err
 	}
 	return do(ctx, r, strings.Join(flag.Args(), " "))
+}
+
+// verify verifies a release that was made before.
+func verify(folder, key string) error {
+	if key == "" {
+		return errors.New("verify: -public-key or QUORATE_RELEASE_PUBLIC_KEY must name a PEM file with an ed25519 public key")
+	}
+	files, err := release.Verify(folder, key)
+	if err != nil {
+		return fmt.Errorf("verifying %s: %w", folder, err)
+	}
+	fmt.Printf("%s: the signature is good, and so are %d files\n", folder, files)
+	return nil
 }
 
 // do makes one part of a release, or all of it.
@@ -72,6 +92,6 @@ func do(ctx context.Context, r *release.Release, what string) error {
 	case "all":
 		return r.All(ctx)
 	default:
-		return fmt.Errorf("%q: manager, upgrader, cached, images, chart or all would be accepted", what)
+		return fmt.Errorf("%q: must be manager, upgrader, cached, images, chart, all or verify", what)
 	}
 }

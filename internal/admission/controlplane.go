@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/feature"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
@@ -27,13 +28,19 @@ import (
 
 // ControlPlane validates what the schema of ControlPlanes cannot express. On an update it looks at what has changed: what is
 // stored already is not refused again.
-type ControlPlane struct{}
+type ControlPlane struct {
+	// Reader finds the etcd that a control plane refers to; nil: whose it is is left to the controller.
+	Reader client.Reader
+}
 
 var _ admission.Validator[*controlplanev1alpha1.ControlPlane] = &ControlPlane{}
 
 // ValidateCreate refuses what could not be carried out.
-func (v *ControlPlane) ValidateCreate(_ context.Context, cp *controlplanev1alpha1.ControlPlane) (admission.Warnings, error) {
-	return nil, v.validate(&controlplanev1alpha1.ControlPlaneSpec{}, cp)
+func (v *ControlPlane) ValidateCreate(ctx context.Context, cp *controlplanev1alpha1.ControlPlane) (admission.Warnings, error) {
+	if err := v.validate(&controlplanev1alpha1.ControlPlaneSpec{}, cp); err != nil {
+		return nil, err
+	}
+	return nil, checkOwnEtcd(ctx, v.Reader, cp, cp.Spec.ManagedExternalEtcdRef)
 }
 
 // ValidateUpdate refuses changes that could not be carried out.
@@ -78,6 +85,9 @@ func validateSpec(before, after *controlplanev1alpha1.ControlPlaneSpec, of names
 			all = append(all, field.Invalid(spec.Child("machineNaming", "template"), naming, err.Error()))
 		}
 	}
+	if ref := after.ManagedExternalEtcdRef; before.ManagedExternalEtcdRef != ref {
+		all = append(all, checkManagedEtcd(ref, spec)...)
+	}
 	return append(all, validateMachineTemplate(before, after, spec.Child("machineTemplate"))...)
 }
 
@@ -87,6 +97,12 @@ func validateMachineTemplate(before, after *controlplanev1alpha1.ControlPlaneSpe
 	was, is := before.MachineTemplate, after.MachineTemplate
 	if !equality.Semantic.DeepEqual(was.ObjectMeta, is.ObjectMeta) {
 		all = append(all, is.ObjectMeta.Validate(template.Child("metadata"))...)
+	}
+	if ref := is.Spec.InfrastructureRef; was.Spec.InfrastructureRef != ref {
+		all = append(all, checkRef(machine.InfrastructureTemplateRef, ref, template.Child("spec", "infrastructureRef"))...)
+	}
+	if ref := is.Spec.Bootstrap.ConfigRef; was.Spec.Bootstrap.ConfigRef != ref {
+		all = append(all, checkRef(machine.BootstrapTemplateRef, ref, template.Child("spec", "bootstrap", "configRef"))...)
 	}
 	if !equality.Semantic.DeepEqual(was.Spec.Taints, is.Spec.Taints) {
 		all = append(all, validateTaints(is.Spec.Taints, template.Child("spec", "taints"))...)
@@ -100,6 +116,8 @@ func validateInline(value *runtime.RawExtension, path *field.Path) field.ErrorLi
 		return nil
 	}
 	var object struct {
+		metav1.TypeMeta `json:",inline"`
+
 		Metadata metav1.ObjectMeta `json:"metadata"`
 		Spec     struct {
 			ProviderID string `json:"providerID"`
@@ -109,7 +127,7 @@ func validateInline(value *runtime.RawExtension, path *field.Path) field.ErrorLi
 		return field.ErrorList{field.Invalid(path, string(value.Raw), fmt.Sprintf("an infrastructure machine is accepted: %v", err))}
 	}
 	meta := clusterv1.ObjectMeta{Labels: object.Metadata.Labels, Annotations: object.Metadata.Annotations}
-	all := meta.Validate(path.Child("metadata"))
+	all := append(checkKind(machine.InfrastructureRef, object.GroupVersionKind().GroupKind(), path.Child("kind")), meta.Validate(path.Child("metadata"))...)
 	rest := object.Metadata
 	// The schema refuses names.
 	rest.Labels, rest.Annotations, rest.Name, rest.GenerateName = nil, nil, "", ""

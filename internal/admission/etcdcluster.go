@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 
@@ -9,23 +10,54 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/topology"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/etcdadm"
+	"github.com/quorate/quorate/internal/machine"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-etcdcluster-cluster-x-k8s-io-v1alpha1-etcdcluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,versions=v1alpha1,name=validation.etcdcluster.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-etcdcluster-cluster-x-k8s-io-v1alpha1-etcdclustertemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclustertemplates,versions=v1alpha1,name=validation.etcdclustertemplate.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // EtcdCluster validates what the schema of EtcdClusters cannot express. What is stored already is not refused again.
-type EtcdCluster struct{}
+type EtcdCluster struct {
+	// Reader finds the EtcdClusters that there are; nil: whether there is another one for the Cluster is left to the controller.
+	Reader client.Reader
+}
 
 var _ admission.Validator[*etcdclusterv1alpha1.EtcdCluster] = &EtcdCluster{}
 
-// ValidateCreate refuses what could not be carried out.
-func (v *EtcdCluster) ValidateCreate(_ context.Context, e *etcdclusterv1alpha1.EtcdCluster) (admission.Warnings, error) {
+// ValidateCreate refuses what could not be carried out, and a second EtcdCluster for a Cluster.
+func (v *EtcdCluster) ValidateCreate(ctx context.Context, e *etcdclusterv1alpha1.EtcdCluster) (admission.Warnings, error) {
+	if _, err := v.validate(e); err != nil {
+		return nil, err
+	}
+	return nil, v.checkOnly(ctx, e)
+}
+
+// checkOnly refuses an EtcdCluster whose Cluster has another one.
+func (v *EtcdCluster) checkOnly(ctx context.Context, e *etcdclusterv1alpha1.EtcdCluster) error {
+	cluster := etcdadm.ClusterOf(e)
+	if v.Reader == nil || cluster == "" {
+		return nil
+	}
+	var all etcdclusterv1alpha1.EtcdClusterList
+	if err := v.Reader.List(ctx, &all, client.InNamespace(e.Namespace)); err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("listing the EtcdClusters of namespace %s: %w", e.Namespace, err))
+	}
+	keeper := etcdadm.Keeper(all.Items, cluster)
+	if keeper == nil || keeper.Name == e.Name {
+		return nil
+	}
+	return invalidEtcd("EtcdCluster", e.Name, field.ErrorList{field.Forbidden(field.NewPath("metadata", "labels").Key(clusterv1.ClusterNameLabel),
+		fmt.Sprintf("EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one", keeper.Name, cluster))})
+}
+
+func (*EtcdCluster) validate(e *etcdclusterv1alpha1.EtcdCluster) (admission.Warnings, error) {
 	spec := field.NewPath("spec")
 	all := validateEtcd(&e.Spec.CommonSpec, spec)
 	all = append(all, validateEndpoint(e.Spec.Endpoint, spec.Child("endpoint"))...)
@@ -38,10 +70,15 @@ func (v *EtcdCluster) ValidateCreate(_ context.Context, e *etcdclusterv1alpha1.E
 
 // ValidateUpdate refuses changes that could not be carried out.
 func (v *EtcdCluster) ValidateUpdate(ctx context.Context, before, after *etcdclusterv1alpha1.EtcdCluster) (admission.Warnings, error) {
+	if etcdadm.ClusterOf(before) != etcdadm.ClusterOf(after) {
+		if err := v.checkOnly(ctx, after); err != nil {
+			return nil, err
+		}
+	}
 	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
-	return v.ValidateCreate(ctx, after)
+	return v.validate(after)
 }
 
 // ValidateDelete refuses nothing.
@@ -88,6 +125,7 @@ func (v *EtcdClusterTemplate) ValidateDelete(context.Context, *etcdclusterv1alph
 func validateEtcd(spec *etcdclusterv1alpha1.CommonSpec, at *field.Path) field.ErrorList {
 	config := at.Child("etcdadmConfigSpec")
 	all := etcdadm.Validate(&spec.EtcdadmConfigSpec, config)
+	all = append(all, checkRef(machine.InfrastructureTemplateRef, spec.InfrastructureTemplate, at.Child("infrastructureTemplate"))...)
 	if spec.Version != "" {
 		if wrong := etcdadm.WrongVersion(spec.Version); wrong != "" {
 			all = append(all, field.Invalid(at.Child("version"), spec.Version, wrong))

@@ -10,6 +10,7 @@ import (
 	upstreamv1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	upstream "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/admission"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -25,6 +26,9 @@ import (
 // there, and counts on its defaults. Beyond that it refuses what Quorate could not carry out, so that nobody has to look
 // for the reason in the status. What Quorate adds needs no more than its schema.
 type KubeadmControlPlane struct {
+	// Reader finds the etcd that a control plane refers to; nil: whose it is is left to the controller.
+	Reader client.Reader
+
 	upstream upstream.KubeadmControlPlane
 }
 
@@ -46,6 +50,9 @@ func (v *KubeadmControlPlane) Default(ctx context.Context, kcp *controlplanev1.K
 // ValidateCreate refuses what upstream refuses, and what Quorate cannot carry out.
 func (v *KubeadmControlPlane) ValidateCreate(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
 	if err := refusal(nil, kcp); err != nil {
+		return nil, err
+	}
+	if err := checkOwnEtcd(ctx, v.Reader, kcp, kcp.Spec.ManagedExternalEtcdRef); err != nil {
 		return nil, err
 	}
 	return v.upstream.ValidateCreate(ctx, theirs(kcp))
@@ -105,6 +112,7 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 			all = append(all, field.Invalid(field.NewPath("spec", "version"), after.Spec.Version, err.Error()))
 		}
 	}
+	all = append(all, checkReferences(before, after, field.NewPath("spec"))...)
 	naming := after.Spec.MachineNaming.Template
 	if before == nil || before.Spec.MachineNaming.Template != naming {
 		all = append(all, checkNaming(naming, after.Name, after.Labels[clusterv1.ClusterNameLabel], field.NewPath("spec"))...)
@@ -113,6 +121,21 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 		return nil
 	}
 	return apierrors.NewInvalid(controlplanev1.GroupVersion.WithKind("KubeadmControlPlane").GroupKind(), after.Name, all)
+}
+
+// checkReferences returns what is wrong with references that are new.
+func checkReferences(before, after *controlplanev1.KubeadmControlPlane, spec *field.Path) field.ErrorList {
+	var all field.ErrorList
+	if before == nil {
+		before = &controlplanev1.KubeadmControlPlane{}
+	}
+	if ref := after.Spec.MachineTemplate.Spec.InfrastructureRef; ref != before.Spec.MachineTemplate.Spec.InfrastructureRef {
+		all = checkRef(machine.InfrastructureTemplateRef, ref, spec.Child("machineTemplate", "spec", "infrastructureRef"))
+	}
+	if ref := after.Spec.ManagedExternalEtcdRef; ref != before.Spec.ManagedExternalEtcdRef {
+		all = append(all, checkManagedEtcd(ref, spec)...)
+	}
+	return all
 }
 
 // checkNaming refuses a template of machines' names that makes none.

@@ -29,8 +29,9 @@ var _ admission.Validator[*controlplanev1.KubeadmControlPlaneTemplate] = &Kubead
 // ValidateCreate refuses what upstream refuses, and names of machines that Quorate cannot make. Upstream's feature gate
 // ClusterTopology must be on.
 func (v *KubeadmControlPlaneTemplate) ValidateCreate(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
-	naming := t.Spec.Template.Spec.MachineNaming.Template
-	if wrong := checkNaming(naming, "control-plane", "", field.NewPath("spec", "template", "spec")); len(wrong) > 0 {
+	spec := field.NewPath("spec", "template", "spec")
+	wrong := checkNaming(t.Spec.Template.Spec.MachineNaming.Template, "control-plane", "", spec)
+	if wrong = append(wrong, checkManagedEtcd(t.Spec.Template.Spec.ManagedExternalEtcdRef, spec)...); len(wrong) > 0 {
 		return nil, invalidTemplate(t, wrong)
 	}
 	return v.upstream.ValidateCreate(ctx, conversion.PlainTemplate(t))

@@ -17,7 +17,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	return errors.Join(
 		ctrl.NewWebhookManagedBy(mgr, &controlplanev1.KubeadmControlPlane{}).
 			WithDefaulter(&KubeadmControlPlane{}).
-			WithValidator(&KubeadmControlPlane{}).
+			WithValidator(&KubeadmControlPlane{Reader: mgr.GetAPIReader()}).
 			WithConverter(conversion.ControlPlane).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &controlplanev1.KubeadmControlPlaneTemplate{}).
@@ -25,7 +25,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 			WithConverter(conversion.Template).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &controlplanev1alpha1.ControlPlane{}).
-			WithValidator(&ControlPlane{}).
+			WithValidator(&ControlPlane{Reader: mgr.GetAPIReader()}).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &controlplanev1alpha1.ControlPlaneTemplate{}).
 			WithValidator(&ControlPlaneTemplate{}).
@@ -37,7 +37,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 			WithValidator(&EtcdadmConfigTemplate{}).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &etcdclusterv1alpha1.EtcdCluster{}).
-			WithValidator(&EtcdCluster{}).
+			WithValidator(&EtcdCluster{Reader: mgr.GetAPIReader()}).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &etcdclusterv1alpha1.EtcdClusterTemplate{}).
 			WithValidator(&EtcdClusterTemplate{}).

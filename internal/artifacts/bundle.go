@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/quorate/quorate/internal/artifacts/cache"
+	"github.com/quorate/quorate/internal/signature"
 )
 
 // Export writes a bundle of all that `quorate artifacts build` makes for versions of Kubernetes, and of what EnsureProviders has made, and returns its size. To is a file, which is
@@ -21,7 +22,7 @@ func Export(ctx context.Context, o Options, versions []string, to, keyFile strin
 	}
 	export := cache.Export{Kubernetes: versions}
 	if keyFile != "" {
-		if export.Key, err = readPrivateKey(keyFile); err != nil {
+		if export.Key, err = signature.ReadPrivateKey(keyFile); err != nil {
 			return 0, err
 		}
 	}
@@ -102,10 +103,10 @@ func importable(ctx context.Context, c *cache.Cache) ([]cache.Product, error) {
 // of this program are accepted, for this host's platform; all is compared with checksums. The error may come with what was imported
 // before it.
 func ImportBundle(ctx context.Context, o Options, b Bundle) ([]string, error) {
-	accepted := cache.Import{}
+	accepted := cache.Import{Unverified: b.unverified}
 	if b.KeyFile != "" {
 		var err error
-		if accepted.Key, err = readPublicKey(b.KeyFile); err != nil {
+		if accepted.Key, err = signature.ReadPublicKey(b.KeyFile); err != nil {
 			return nil, err
 		}
 	}

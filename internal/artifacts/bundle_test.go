@@ -264,3 +264,28 @@ func TestStalledServer(t *testing.T) {
 		}
 	})
 }
+
+// TestUnverified: whoever takes a bundle for which nobody vouches is warned, and nobody else.
+func TestUnverified(t *testing.T) {
+	o := builtCache(t)
+	private, public := keys(t)
+	for _, test := range []struct{ key, public, want string }{
+		{"", "", "is not signed"},
+		{private, "", "its signature is not verified"},
+		{private, public, ""},
+	} {
+		file := filepath.Join(t.TempDir(), "bundle")
+		if _, err := Export(t.Context(), o, Versions()[:1], file, test.key); err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		b := Bundle{From: file, KeyFile: test.public, Warn: func(text string) { said = append(said, text) }}
+		_, err := ImportBundle(t.Context(), Options{Cache: t.TempDir()}, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(said, "\n"); (all != "") != (test.want != "") || !strings.Contains(all, test.want) || len(said) > 1 {
+			t.Errorf("signed: %t, a public key: %t: %q, want %q", test.key != "", test.public != "", all, test.want)
+		}
+	}
+}

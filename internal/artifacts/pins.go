@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/blang/semver/v4"
-
 	pins "github.com/quorate/quorate/artifacts"
 	"github.com/quorate/quorate/internal/artifacts/cache"
+	"github.com/quorate/quorate/internal/version"
 )
 
 const kubernetesPrefix = "kubernetes-"
@@ -27,12 +26,12 @@ func Versions() []string {
 		versions = append(versions, strings.TrimPrefix(folder, kubernetesPrefix))
 	}
 	slices.SortFunc(versions, func(a, b string) int {
-		newer, errA := semver.ParseTolerant(a)
-		older, errB := semver.ParseTolerant(b)
+		newer, errA := version.Parse(a)
+		older, errB := version.Parse(b)
 		if errA != nil || errB != nil {
 			return cmp.Compare(b, a)
 		}
-		return older.Compare(newer)
+		return version.Compare(older, newer)
 	})
 	return versions
 }

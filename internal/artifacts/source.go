@@ -30,6 +30,19 @@ type Bundle struct {
 	Input   io.Reader    // may be nil
 	KeyFile string       // with the public key of the required signature, in PEM; empty: none is required
 	Client  *http.Client // for URLs; nil means a default one
+	Warn    func(string) // is told of a bundle that is taken although nobody vouches for it; may be nil
+}
+
+// unverified warns of a bundle whose signature is not verified: its programs run as root.
+func (b Bundle) unverified(signed bool) {
+	if b.Warn == nil {
+		return
+	}
+	said := "is not signed"
+	if signed {
+		said = "is signed, and its signature is not verified without a public key (--public-key, QUORATE_BUNDLE_KEY)"
+	}
+	b.Warn(fmt.Sprintf("bundle %s %s: its programs, which run as root, are those of whoever made it", redacted(b.From), said))
 }
 
 // What bundles come from and go to, as it begins.

@@ -123,3 +123,23 @@ func TestNoReaderSeesAPart(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkIsReplaced: a link at the path is replaced, and the file that it leads to stays as it is.
+func TestLinkIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	victim, path := filepath.Join(dir, "victim"), filepath.Join(dir, "file")
+	if err := os.WriteFile(victim, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("new"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(victim)
+	info, failure := os.Lstat(path)
+	if err != nil || failure != nil || string(data) != "old" || !info.Mode().IsRegular() {
+		t.Errorf("%q, %v, %v, %v", data, info, err, failure)
+	}
+}

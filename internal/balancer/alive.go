@@ -30,7 +30,7 @@ func (p *pool) listenTo(ctx context.Context, m *member) {
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // see the package comment
 		MaxIdleConns:    1,
 	}
-	client := &http.Client{Transport: transport, Timeout: probeTimeout}
+	client := &http.Client{Transport: transport, Timeout: probeTimeout, CheckRedirect: stay}
 	defer transport.CloseIdleConnections()
 	pace := time.NewTicker(pingEvery)
 	defer pace.Stop()

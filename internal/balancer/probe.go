@@ -27,7 +27,7 @@ func (p *pool) watch(ctx context.Context, m *member) {
 		MaxIdleConns:      1,
 		DisableKeepAlives: false,
 	}
-	client := &http.Client{Transport: transport, Timeout: probeTimeout}
+	client := &http.Client{Transport: transport, Timeout: probeTimeout, CheckRedirect: stay}
 	defer transport.CloseIdleConnections()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -49,6 +49,9 @@ func (p *pool) watch(ctx context.Context, m *member) {
 		timer.Reset(p.interval(m))
 	}
 }
+
+// stay follows no redirect: a member is asked, and nobody to whom it points.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // ask returns nil when the server says at the URL that it is ready.
 func ask(ctx context.Context, client *http.Client, url string) error {

@@ -7,9 +7,10 @@ import (
 	"fmt"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	capicerts "sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/pki"
 )
 
 // authority is one that can sign, as long as it has a key.
@@ -30,11 +31,11 @@ func authorityOf(ctx context.Context, c client.Reader, cluster *clusterv1.Cluste
 		return nil, fmt.Errorf("secret %s does not exist", name)
 	}
 	a := &authority{pem: found.Data[secret.TLSCrtDataName]}
-	if a.cert, err = capicerts.DecodeCertPEM(a.pem); err != nil {
+	if a.cert, err = pki.Certificate(a.pem); err != nil {
 		return nil, fmt.Errorf("reading %s of secret %s: %w", secret.TLSCrtDataName, name, err)
 	}
 	if key := found.Data[secret.TLSKeyDataName]; len(key) > 0 {
-		if a.key, err = capicerts.DecodePrivateKeyPEM(key); err != nil {
+		if a.key, err = pki.PrivateKey(key); err != nil {
 			return nil, fmt.Errorf("reading %s of secret %s: %w", secret.TLSKeyDataName, name, err)
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/pki"
 )
 
 const (
@@ -110,9 +112,9 @@ func newEtcdClient(ctx context.Context, c client.Reader, cluster *clusterv1.Clus
 		return nil, err
 	}
 	made := &etcdClient{of: cluster.UID, ca: string(ca.pem), read: now}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca.pem) {
-		return nil, fmt.Errorf("secret %s/%s holds no certificate", cluster.Namespace, secret.Name(cluster.Name, purpose))
+	roots, err := pki.Pool(ca.pem)
+	if err != nil {
+		return nil, fmt.Errorf("secret %s/%s: tls.crt %w", cluster.Namespace, secret.Name(cluster.Name, purpose), err)
 	}
 	var pair tls.Certificate
 	if ca.key != nil {
@@ -181,7 +183,7 @@ func givenEtcdClient(ctx context.Context, c client.Reader, cluster *clusterv1.Cl
 		return tls.Certificate{}, "", fmt.Errorf("secret %s does not exist", name)
 	}
 	cert := found.Data[secret.TLSCrtDataName]
-	pair, err := tls.X509KeyPair(cert, found.Data[secret.TLSKeyDataName])
+	pair, err := pki.KeyPair(cert, found.Data[secret.TLSKeyDataName])
 	if err != nil {
 		return tls.Certificate{}, "", fmt.Errorf("reading secret %s: %w", name, err)
 	}

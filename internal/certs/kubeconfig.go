@@ -16,12 +16,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	capicerts "sigs.k8s.io/cluster-api/util/certs"
 	capikubeconfig "sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/kubeconfig"
+	"github.com/quorate/quorate/internal/pki"
 )
 
 // Kubeconfig is the state of the secret with which a cluster is reached.
@@ -67,7 +67,7 @@ func clientExpiry(data []byte) (time.Time, error) {
 		if len(user.ClientCertificateData) == 0 {
 			continue
 		}
-		cert, err := capicerts.DecodeCertPEM(user.ClientCertificateData)
+		cert, err := pki.Certificate(user.ClientCertificateData)
 		if err != nil {
 			return time.Time{}, fmt.Errorf("reading the client certificate in a kubeconfig: %w", err)
 		}

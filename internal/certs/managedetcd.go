@@ -5,9 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"math/big"
 	"time"
@@ -19,6 +19,8 @@ import (
 	capicerts "sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/pki"
 )
 
 // ManagedEtcd is the purpose of the secret with the authority, and its key, of an etcd cluster on machines of its own. The secrets
@@ -60,7 +62,10 @@ func ManagedEtcdAuthority(ctx context.Context, c client.Reader, cluster *cluster
 	}
 	a := &EtcdAuthority{keyPEM: found.Data[secret.TLSKeyDataName]}
 	a.pem = found.Data[secret.TLSCrtDataName]
-	pair, err := tls.X509KeyPair(a.pem, a.keyPEM)
+	pair, err := pki.KeyPair(a.pem, a.keyPEM)
+	if errors.As(err, new(*pki.SizeError)) {
+		return nil, flawed("tls.crt or tls.key " + err.Error())
+	}
 	if err != nil {
 		return nil, flawed("tls.crt and tls.key are no pair of a certificate and its key")
 	}
@@ -169,13 +174,13 @@ func controlledBy(s *corev1.Secret, owner metav1.OwnerReference) bool {
 // made reports whether a secret is one of these that lost its owner, or was taken by a control plane: upstream's takes all secrets of
 // the cluster that it reads.
 func (a *EtcdAuthority) made(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
-	leaf, err := capicerts.DecodeCertPEM(s.Data[secret.TLSCrtDataName])
+	leaf, err := pki.Certificate(s.Data[secret.TLSCrtDataName])
 	return isClusters(s, cluster) && err == nil && leaf != nil && leaf.Subject.CommonName == apiServerClient && leaf.CheckSignatureFrom(a.cert) == nil
 }
 
 // lasts reports whether a client certificate is this authority's and need not be renewed yet.
 func (a *EtcdAuthority) lasts(cert []byte) bool {
-	leaf, err := capicerts.DecodeCertPEM(cert)
+	leaf, err := pki.Certificate(cert)
 	return err == nil && leaf != nil && leaf.CheckSignatureFrom(a.cert) == nil && time.Until(leaf.NotAfter) > apiServerClientRenewal
 }
 

@@ -359,7 +359,7 @@ func setLog(o Options) (logr.Logger, error) {
 		}
 		out = file
 	}
-	log := logr.FromSlogHandler(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.Level(-o.Verbosity)}))
+	log := host.Logger(logr.FromSlogHandler(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.Level(-o.Verbosity)})))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	runnable "sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/quorate/quorate/internal/atomicfile"
@@ -108,10 +109,15 @@ func (d *daemon) follow(ctx context.Context, e Environment, o local.Options) err
 }
 
 func (d *daemon) followOnce(ctx context.Context, o local.Options) error {
-	cfg, err := restConfig(filepath.Join(d.state, "management", providerKubeconfig))
+	t, err := newToken(d.state)
 	if err != nil {
-		return fmt.Errorf("reading the kubeconfig of the management cluster: %w", err)
+		return err
 	}
+	expires, err := t.renew(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := t.config()
 	limit := followLimit
 	options := host.Options{Local: &o}
 	options.Providers = []string{} // Quorate's own controllers run in the cluster
@@ -128,6 +134,15 @@ func (d *daemon) followOnce(ctx context.Context, o local.Options) error {
 	}
 	if err := host.Setup(ctx, mgr, options); err != nil {
 		return err
+	}
+	err = mgr.Add(runnable.RunnableFunc(func(ctx context.Context) error {
+		t.keep(ctx, expires, func(err error) {
+			d.log.Error(err, "the token is not renewed yet; trying again", "after", again.String())
+		})
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("adding what renews the token: %w", err)
 	}
 	d.log.Info("machines are made for a management cluster", "server", cfg.Host)
 	return mgr.Start(ctx)
@@ -170,7 +185,7 @@ func workload(ctx context.Context, c client.Reader, cluster client.ObjectKey) (c
 	if err := c.Get(ctx, name, found); err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster, err)
 	}
-	cfg, err := kubeconfig.RESTConfig(found.Data[secret.KubeconfigDataName])
+	cfg, err := kubeconfig.Managed(found.Data[secret.KubeconfigDataName])
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", cluster, err)
 	}

@@ -105,7 +105,11 @@ func refusedForGood(err error) bool {
 func (c *Cluster) order(ctx context.Context, t Target, command func(context.Context, *grpc.ClientConn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return rpctypes.Error(c.try(ctx, t, command))
+	err := rpctypes.Error(c.try(ctx, t, command))
+	if err == nil || isEtcds(err) {
+		return err
+	}
+	return shownError{err}
 }
 
 // again repeats one try until it succeeds, is refused for good, or time is up. The

@@ -138,7 +138,7 @@ func (c *Cluster) Use(credentials *tls.Config) {
 	c.closeAll()
 }
 
-// Close closes all connections. A Cluster may be used again after it.
+// Close has all connections closed, and does not wait for that. A Cluster may be used again after it.
 func (c *Cluster) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,7 @@ func (c *Cluster) Close() {
 
 func (c *Cluster) closeAll() {
 	for name, m := range c.members {
-		m.close()
+		go m.close()
 		delete(c.members, name)
 	}
 	for name := range c.silences {

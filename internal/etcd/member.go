@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // patience is how long one try at one member may take. A member that is well answers in
@@ -56,6 +58,7 @@ func (c *Cluster) member(t Target) (*member, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: patience}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: patience}),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(mostAnswer)), grpc.WithMaxHeaderListSize(mostHeader),
 		// What is asked and answered is short; by default each connection keeps 64 KiB for it.
 		grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10),
 	)
@@ -67,13 +70,13 @@ func (c *Cluster) member(t Target) (*member, error) {
 	return m, nil
 }
 
-// drop closes the client, so that the next question is asked over a new connection.
+// drop closes the client, so that the next question is asked over a new connection. No lock is held while it closes.
 func (c *Cluster) drop(m *member) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.members[m.name] == m {
 		delete(c.members, m.name)
 	}
+	c.mu.Unlock()
 	m.close()
 }
 
@@ -88,7 +91,7 @@ func (c *Cluster) keepOnly(targets []Target) {
 	defer c.mu.Unlock()
 	for name, m := range c.members {
 		if !wanted[name] {
-			m.close()
+			go m.close()
 			delete(c.members, name)
 		}
 	}
@@ -99,7 +102,8 @@ func (c *Cluster) keepOnly(targets []Target) {
 	}
 }
 
-// close never fails in a way that anybody could act on.
+// close ends the connection. gRPC says farewell first, for up to five seconds where the other end reads nothing: no lock may be held meanwhile. It never fails in
+// a way that anybody could act on.
 func (m *member) close() { _ = m.conn.Close() }
 
 // try makes one call, which must be safe to repeat. A connection that was good may have
@@ -147,8 +151,13 @@ func isEtcds(err error) bool {
 // ownPort is our end of a connection in an error: it is another with each try, and tells nobody anything.
 var ownPort = regexp.MustCompile(`\S+:\d+->`)
 
-// plain is an error in few words, without what gRPC wraps around it.
-func plain(err error) string {
+// plain is an error in few words, without what gRPC wraps around it. The member may have chosen some of them.
+func plain(err error) string { return untrusted.Shown(unwrapped(err)) }
+
+func unwrapped(err error) string {
+	if large := tooLarge(err); large != nil {
+		return large.Error()
+	}
 	if unreached(err) {
 		return strings.ReplaceAll(err.Error(), context.DeadlineExceeded.Error(), "no answer in time")
 	}

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,4 +164,66 @@ func serve(t *testing.T, members ...*pipeMember) *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(cert)
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+}
+
+// stuckConn takes nothing any more once it is stuck, as a connection to a host that reads nothing.
+type stuckConn struct {
+	net.Conn
+	stuck *atomic.Bool
+	ended chan struct{}
+	end   sync.Once
+}
+
+func (c *stuckConn) Write(p []byte) (int, error) {
+	if c.stuck.Load() {
+		<-c.ended
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *stuckConn) Close() error {
+	c.end.Do(func() { close(c.ended) })
+	return c.Conn.Close()
+}
+
+// TestStuckMemberDelaysNobody: gRPC says farewell when it closes a connection, and waits for seconds where the other end reads nothing. No lock is held meanwhile, as
+// there are locks over the etcds of all clusters.
+func TestStuckMemberDelaysNobody(t *testing.T) {
+	for what, end := range map[string]func(c *Cluster, m *member){
+		"close":       func(c *Cluster, _ *member) { c.Close() },
+		"credentials": func(c *Cluster, _ *member) { c.Use(&tls.Config{MinVersion: tls.VersionTLS12}) },
+		"no target":   func(c *Cluster, _ *member) { c.keepOnly(nil) },
+		"given up": func(c *Cluster, m *member) {
+			go c.drop(m)
+			synctest.Wait()
+			c.Close()
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var stuck atomic.Bool
+				server := &pipeMember{name: "cp-1", id: 1}
+				c := Open(serve(t, server))
+				target := server.target()
+				dial := target.Dial
+				target.Dial = func(ctx context.Context) (net.Conn, error) {
+					conn, err := dial(ctx)
+					return &stuckConn{Conn: conn, stuck: &stuck, ended: make(chan struct{})}, err
+				}
+				if s := c.Survey(t.Context(), []Target{target}); s.Members[0].Health != plan.Healthy {
+					t.Fatalf("%+v", s)
+				}
+				stuck.Store(true)
+				begun := time.Now()
+				if end(c, c.members["cp-1"]); time.Since(begun) != 0 {
+					t.Errorf("it took %s", time.Since(begun))
+				}
+				if len(c.members) != 0 {
+					t.Error("it is kept")
+				}
+				time.Sleep(time.Minute) // for gRPC to give up
+			})
+		})
+	}
 }

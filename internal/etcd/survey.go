@@ -60,17 +60,30 @@ func (c *Cluster) question(ctx context.Context, t Target) answer {
 		a.status, err = pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
 		return err
 	})
-	if a.err != nil || a.status.IsLearner {
+	if a.err == nil {
+		a.err = checkStatus(a.status)
+	}
+	if a.err != nil {
+		a.status = nil
+		return a
+	}
+	if a.status.IsLearner {
 		return a
 	}
 	// The member's status stands without its list: the others' lists tell whether that matters.
-	_ = c.try(ctx, t, func(ctx context.Context, conn *grpc.ClientConn) error {
+	err := c.try(ctx, t, func(ctx context.Context, conn *grpc.ClientConn) error {
 		response, err := pb.NewClusterClient(conn).MemberList(ctx, &pb.MemberListRequest{Linearizable: false})
 		if err == nil {
 			a.list = response.Members
 		}
 		return err
 	})
+	if err = tooLarge(err); err == nil {
+		err = checkList(a.list)
+	}
+	if err != nil {
+		return answer{target: t, err: err}
+	}
 	a.identify()
 	return a
 }

@@ -511,3 +511,21 @@ func TestSpec(t *testing.T) {
 		t.Errorf("a surge of \"0\" became %d", got.Policy.Surge)
 	}
 }
+
+// TestSecondEtcd: an EtcdCluster beside one that keeps the Cluster's etcd begins nothing, and says which; when that is gone, it begins.
+func TestSecondEtcd(t *testing.T) {
+	first := testEtcd(1)
+	first.Name, first.UID, first.CreationTimestamp = "the-first", "first-uid", metav1.Unix(1, 0)
+	first.Finalizers = nil
+	w := newWorld(t, testEtcd(1), first)
+	if p := w.settle(); p.Reason != "AnotherEtcdCluster" || !strings.Contains(p.Message, "EtcdCluster the-first keeps the etcd of Cluster demo") || len(w.machines()) != 0 {
+		t.Fatalf("%+v, machines %s", p, w.names())
+	}
+	if err := w.client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	w.rest()
+	if len(w.machines()) != 1 {
+		t.Errorf("machines %s", w.names())
+	}
+}

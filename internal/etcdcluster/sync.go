@@ -13,8 +13,12 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/etcdadm"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
 )
 
 // Sync implements group.Kind: the Cluster owns the etcd cluster, the certificates that control planes read are renewed, and when those of
@@ -80,12 +84,19 @@ func offerKnown(t *group.Turn) bool {
 // Read implements group.Kind: the endpoint that the infrastructure offers. The secrets are the bootstrap provider's, which knows when
 // there is no member yet.
 func (*Kind) Read(ctx context.Context, t *group.Turn) error {
+	if err := refuseSecond(ctx, t); err != nil {
+		return err
+	}
 	m := memoryOf(t.Memory)
 	ref := t.Cluster.Spec.InfrastructureRef
 	if !ref.IsDefined() || t.Facts.Now.Sub(m.lookedAt.Time) < group.SlowMissing {
 		return nil
 	}
-	infrastructure, err := t.Find(ctx, ref)
+	infrastructure, err := t.Find(ctx, machine.InfrastructureRef, ref)
+	if refused := machine.Refused(err); refused != nil {
+		t.Refuse(plan.Refusal{Reason: "ReferenceRefused", Message: "spec.infrastructureRef of Cluster " + t.Cluster.Name + ": " + refused.Error()})
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("looking for an endpoint for etcd: %w", err)
 	}
@@ -98,6 +109,19 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	}
 	if t.Facts.Cluster.Infrastructure { // what it offers before it is provisioned is not all
 		m.lookedAt.Time = t.Facts.Now
+	}
+	return nil
+}
+
+// refuseSecond begins nothing where another EtcdCluster keeps the etcd of the Cluster.
+func refuseSecond(ctx context.Context, t *group.Turn) error {
+	var all v1alpha1.EtcdClusterList
+	if err := t.Client.List(ctx, &all, client.InNamespace(t.Object.GetNamespace())); err != nil {
+		return fmt.Errorf("listing the EtcdClusters of namespace %s: %w", t.Object.GetNamespace(), err)
+	}
+	if keeper := etcdadm.Keeper(all.Items, t.Cluster.Name); keeper != nil && keeper.UID != t.Object.GetUID() {
+		t.Refuse(plan.Refusal{Reason: "AnotherEtcdCluster", Message: fmt.Sprintf(
+			"EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one: delete EtcdCluster %s", keeper.Name, t.Cluster.Name, t.Object.GetName())})
 	}
 	return nil
 }

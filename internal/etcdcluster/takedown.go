@@ -23,8 +23,11 @@ func (*Kind) TakeDown(ctx context.Context, t *group.Turn) error {
 	if err != nil || remain {
 		return err
 	}
-	controlPlane, err := t.Find(ctx, t.Cluster.Spec.ControlPlaneRef)
+	ref := t.Cluster.Spec.ControlPlaneRef
+	controlPlane, err := t.Find(ctx, machine.ControlPlaneRef, ref)
 	switch {
+	case ref.IsDefined() && machine.ControlPlaneRef.Check(ref.GroupKind()) != nil:
+		return deleteOnce(ctx, t.Client, t.Object) // no control plane has ever used it
 	case err != nil:
 		return err
 	case controlPlane == nil:

@@ -20,6 +20,7 @@ import (
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/extension/inplace"
+	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/updates"
 	"github.com/quorate/quorate/internal/upgradepod"
 )
@@ -30,6 +31,9 @@ import (
 
 // retrySeconds is after how long Cluster API asks again how far an update is. A node takes 15 to 30 s.
 const retrySeconds = 2
+
+// longestAnswer is how many bytes the message of an answer has at most: Cluster API copies it to a condition of the Machine.
+const longestAnswer = 4096
 
 // UpdateMachine has a node become what its Machine says, and answers how far that is. It is asked again and again until it answers without a time to
 // retry; a failure is asked for again too, so that it goes on when a person has retried the NodeUpgrade.
@@ -42,11 +46,11 @@ func (e *Extension) UpdateMachine(ctx context.Context, request *runtimehooksv1.U
 		}
 		ctrl.LoggerFrom(ctx).Error(err, "Update in place failed")
 		response.SetStatus(runtimehooksv1.ResponseStatusFailure)
-		response.SetMessage(err.Error())
+		response.SetMessage(plaintext.Quote(err.Error(), longestAnswer))
 		return
 	}
 	response.SetStatus(runtimehooksv1.ResponseStatusSuccess)
-	response.SetMessage(decision.Message)
+	response.SetMessage(plaintext.Quote(decision.Message, longestAnswer))
 	if decision.Verb != inplace.Done {
 		response.SetRetryAfterSeconds(retrySeconds)
 	}

@@ -220,7 +220,7 @@ func (t *Turn) newInfrastructure(ctx context.Context, name string) (made, templa
 	if t.Spec.Inline != nil {
 		return t.newInline(name), nil, nil
 	}
-	template, err = external.GetObjectFromContractVersionedRef(ctx, t.Client, t.Spec.Infrastructure, t.Object.GetNamespace())
+	template, err = machine.InfrastructureTemplateRef.Find(ctx, t.Client, t.Spec.Infrastructure, t.Object.GetNamespace())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
 	}

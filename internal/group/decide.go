@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -63,18 +64,8 @@ func PlanStatus(d plan.Decision, failure error) controlplanev1.PlanStatus {
 	}
 }
 
-// Cut shortens a text to at most so many bytes.
-func Cut(text string, most int) string {
-	const more = "..."
-	if len(text) <= most {
-		return text
-	}
-	end := most - len(more)
-	for end > 0 && text[end]&0xC0 == 0x80 { // not in the middle of a character
-		end--
-	}
-	return text[:end] + more
-}
+// Cut returns a text, which may quote others, fit for a status or an event: redacted, and of at most so many bytes.
+func Cut(text string, most int) string { return machine.Clean(text, most) }
 
 // Announce tells of a decision once, when it is new, and of a failure when it is another one, by a log line and an
 // event on the group's object. told is what the status said before. expected: the event of a step that was just done told of the decision; it gets none.

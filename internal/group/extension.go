@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group/inplace"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -142,7 +143,7 @@ func (t *Turn) desiredInfrastructure(ctx context.Context, m *Machine, template *
 	if template == nil || t.Spec.Inline != nil || name == "" || name == template.GetName() || kind != template.GroupVersionKind().GroupKind() {
 		return m.Infrastructure, nil
 	}
-	was, err := t.Find(ctx, clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name})
+	was, err := t.Find(ctx, machine.InfrastructureTemplateRef, clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name})
 	switch {
 	case err != nil:
 		return nil, err

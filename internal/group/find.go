@@ -9,17 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/plan"
 )
 
-// Find returns the object in the group's namespace that a reference names, at the version of its contract; nil: nothing is named, or it
-// does not exist.
-func (t *Turn) Find(ctx context.Context, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+// Find returns the object in the group's namespace that a field refers to, at the version of its contract; nil: the field is empty, or the object
+// does not exist. A *machine.RefusedError is the error for a kind that the field may not name.
+func (t *Turn) Find(ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	if !ref.IsDefined() {
 		return nil, nil
 	}
-	found, err := external.GetObjectFromContractVersionedRef(ctx, t.Client, ref, t.Object.GetNamespace())
+	found, err := field.Find(ctx, t.Client, ref, t.Object.GetNamespace())
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -29,14 +31,27 @@ func (t *Turn) Find(ctx context.Context, ref clusterv1.ContractVersionedObjectRe
 	return found, nil
 }
 
-// FindTemplate returns the template that a field of the group's spec names, or what is wrong with it.
-func (t *Turn) FindTemplate(ctx context.Context, field string, ref clusterv1.ContractVersionedObjectReference) (found *unstructured.Unstructured, missing string) {
-	found, err := t.Find(ctx, ref)
+// FindPart is Find for an object of a machine, which at names. A reference that is not followed, or whose kind cannot be read, is no reason to leave what
+// must go: the object counts as unknown, and the group begins nothing meanwhile.
+func (t *Turn) FindPart(ctx context.Context, field machine.Ref, at string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+	found, err := t.Find(ctx, field, ref)
+	if refused := machine.Refused(err); refused != nil {
+		t.Refuse(plan.Refusal{Reason: "ReferenceRefused", Message: at + ": " + refused.Error(), Replaceable: true})
+		return nil, nil
+	}
+	return found, err
+}
+
+// FindTemplate returns the template that a field of the group's spec names, at being the path of the field, or what is wrong with it.
+func (t *Turn) FindTemplate(
+	ctx context.Context, field machine.Ref, at string, ref clusterv1.ContractVersionedObjectReference,
+) (found *unstructured.Unstructured, missing string) {
+	found, err := t.Find(ctx, field, ref)
 	switch {
 	case err != nil:
-		return nil, fmt.Sprintf("%s: %v", field, err)
+		return nil, fmt.Sprintf("%s: %v", at, err)
 	case found == nil && ref.IsDefined():
-		return nil, fmt.Sprintf("%s: there is no %s %q in namespace %s", field, ref.Kind, ref.Name, t.Object.GetNamespace())
+		return nil, fmt.Sprintf("%s: there is no %s %q in namespace %s", at, ref.Kind, ref.Name, t.Object.GetNamespace())
 	}
 	return found, ""
 }

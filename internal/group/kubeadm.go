@@ -238,7 +238,7 @@ func (t *Turn) ObserveInit(ctx context.Context, tokens bool) {
 	Aside(ctx, func() { missing, err = t.files().Initialised(ctx, t.Cluster, tokens) })
 	if err != nil {
 		// An API server that has just come up may fail yet; the next turn asks again.
-		missing = err.Error()
+		missing = workload.Explain(err)
 	}
 	o.Cluster.Initializing = missing
 	if missing == "" {

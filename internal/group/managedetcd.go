@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -47,11 +48,18 @@ func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.Managed
 	ref := given.Of(t.Cluster.Name)
 	m, from := &t.Memory.ManagedEtcd, fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration())
 	if m.of != from || t.Facts.Now.Sub(m.Read) > SlowMissing {
-		found, err := t.Find(ctx, ref)
-		if err != nil {
+		found, err := t.Find(ctx, machine.EtcdRef, ref)
+		refused := machine.Refused(err)
+		if err != nil && refused == nil {
 			return err
 		}
 		*m = managedEtcdOf(found)
+		if other := otherCluster(found, t.Cluster.Name); other != "" {
+			m.waits = fmt.Sprintf("belongs to Cluster %s, not to %s: a control plane can use only the etcd of its own Cluster", other, t.Cluster.Name)
+		}
+		if refused != nil {
+			m.waits = "cannot be used: " + refused.Error()
+		}
 		m.of, m.Read = from, t.Facts.Now
 	}
 	switch told := fmt.Sprintf("spec.managedExternalEtcdRef: %s %s ", ref.Kind, ref.Name); {
@@ -81,6 +89,24 @@ func managedEtcdOf(found *unstructured.Unstructured) ManagedEtcd {
 	}
 	m.rolls = rollsOut(found)
 	return m
+}
+
+// otherCluster returns the Cluster that the object which keeps etcd belongs to, by its owner or else its label, if it is another than the
+// control plane's; empty: it is the same, or none is named.
+func otherCluster(found *unstructured.Unstructured, own string) string {
+	if found == nil {
+		return ""
+	}
+	name := found.GetLabels()[clusterv1.ClusterNameLabel]
+	for _, owner := range found.GetOwnerReferences() {
+		if group, _, _ := strings.Cut(owner.APIVersion, "/"); owner.Kind == "Cluster" && group == clusterv1.GroupVersion.Group {
+			name = owner.Name
+		}
+	}
+	if name == own {
+		return ""
+	}
+	return name
 }
 
 // notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted: a person holds it, or it refuses what

@@ -247,10 +247,14 @@ func (t *Turn) addTemplate(ctx context.Context) {
 // readTemplate returns the machine template and the kind of machines that it makes, or what is wrong with it.
 func (t *Turn) readTemplate(ctx context.Context) Template {
 	if t.Spec.Inline != nil {
-		return Template{Kind: t.Spec.Inline.GroupVersionKind()}
+		gvk := t.Spec.Inline.GroupVersionKind()
+		if err := machine.InfrastructureRef.Check(gvk.GroupKind()); err != nil {
+			return Template{Missing: "spec.providerSpec.value: " + err.Error()}
+		}
+		return Template{Kind: gvk}
 	}
 	field := cmp.Or(t.Kind.Type().TemplateField, "spec.machineTemplate.spec.infrastructureRef")
-	found, missing := t.FindTemplate(ctx, field, t.Spec.Infrastructure)
+	found, missing := t.FindTemplate(ctx, machine.InfrastructureTemplateRef, field, t.Spec.Infrastructure)
 	if found == nil {
 		return Template{Missing: missing}
 	}
@@ -279,7 +283,7 @@ func (t *Turn) readBootstraps(ctx context.Context) error {
 // readInfrastructure reads the infrastructure machine of each machine.
 func (t *Turn) readInfrastructure(ctx context.Context) error {
 	for _, m := range t.Machines {
-		infrastructure, err := t.Find(ctx, m.Spec.InfrastructureRef)
+		infrastructure, err := t.FindPart(ctx, machine.InfrastructureRef, "spec.infrastructureRef of Machine "+m.Name, m.Spec.InfrastructureRef)
 		if err != nil {
 			return err
 		}
@@ -299,6 +303,10 @@ func (t *Turn) begun(ctx context.Context) (string, error) {
 		return "", err
 	}
 	clones, err := t.Made(ctx, t.Memory.Template.Kind)
+	if refused := machine.Refused(err); refused != nil {
+		t.Facts.Cluster.Template = cmp.Or(t.Facts.Cluster.Template, "machines cannot be made: "+refused.Error())
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}

@@ -74,11 +74,11 @@ const (
 func (r *Record) Add(d plan.Decision, at time.Time, lasted time.Duration, failure error) {
 	e := Entry{
 		Time: at.UTC(), Step: plaintext.Beginning(d.Step.String(), longestStep), Verb: d.Step.Verb, Machine: d.Step.Machine, Ahead: d.Step.Hold,
-		Rule: d.Rule, Reason: d.Reason, Message: plaintext.Beginning(d.Message, longestText), Outcome: Done, Duration: rounded(lasted),
+		Rule: d.Rule, Reason: d.Reason, Message: plaintext.Quote(d.Message, longestText), Outcome: Done, Duration: rounded(lasted),
 	}
 	switch {
 	case failure != nil:
-		e.Outcome, e.Error = Failed, plaintext.Beginning(failure.Error(), longestText)
+		e.Outcome, e.Error = Failed, plaintext.Quote(failure.Error(), longestText)
 		if r.countFailure(e) {
 			return
 		}

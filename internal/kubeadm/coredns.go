@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/blang/semver/v4"
 	"github.com/coredns/corefile-migration/migration"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +35,8 @@ func dnsImage(image string, want Wanted) string {
 	}
 	// At its home, and nowhere else, it has a folder of its own since v1.8.0.
 	home := i.Repository == "registry.k8s.io" || i.Repository == "k8s.gcr.io"
-	if v, err := version.ParseTolerantImageTag(i.Tag); home && i.Name == dnsName && err == nil && v.GTE(semver.MustParse("1.8.0")) {
+	v, err := version.ParseTolerantImageTag(i.Tag)
+	if home && i.Name == dnsName && err == nil && (v.Major > 1 || v.Major == 1 && v.Minor >= 8) {
 		i.Name = dnsName + "/" + dnsName
 	}
 	return i.String()

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/blang/semver/v4"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/quorate/quorate/internal/version"
 )
 
 // permission is a ClusterRoleBinding of kubeadm's.
@@ -60,9 +61,9 @@ func WritePermissions(ctx context.Context, c kubernetes.Interface, want Wanted) 
 }
 
 func missingPermissions(ctx context.Context, c kubernetes.Interface, want Wanted) ([]permission, error) {
-	v, err := semver.ParseTolerant(want.Version)
+	v, err := version.Parse(want.Version)
 	if err != nil {
-		return nil, fmt.Errorf("version %q: %w", want.Version, err)
+		return nil, err
 	}
 	if v.Major > 1 || v.Minor >= permissionsUntil {
 		return nil, nil

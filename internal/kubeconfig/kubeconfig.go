@@ -17,6 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/quorate/quorate/internal/pki"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // The fields that are taken, by their names in the file. Extensions are taken because nothing reads them.
@@ -47,7 +50,48 @@ func Load(data []byte) (*clientcmdapi.Config, error) {
 			return nil, refuse("user", name, field, "only "+strings.Join(userFields[:3], ", ")+" are accepted")
 		}
 	}
+	if err := checkSizes(config); err != nil {
+		return nil, err
+	}
 	return config, nil
+}
+
+// checkSizes refuses certificates and keys that would take long to parse.
+func checkSizes(config *clientcmdapi.Config) error {
+	for _, name := range slices.Sorted(maps.Keys(config.Clusters)) {
+		c := config.Clusters[name]
+		if c == nil {
+			continue
+		}
+		if err := pki.Bounded(c.CertificateAuthorityData); err != nil {
+			return refuse("cluster", name, "certificate-authority-data", "it "+err.Error())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.AuthInfos)) {
+		u := config.AuthInfos[name]
+		if u == nil {
+			continue
+		}
+		if err := pki.Bounded(u.ClientCertificateData); err != nil {
+			return refuse("user", name, "client-certificate-data", "it "+err.Error())
+		}
+		if err := pki.BoundedKey(u.ClientKeyData); err != nil {
+			return refuse("user", name, "client-key-data", "it "+err.Error())
+		}
+	}
+	return nil
+}
+
+// Managed is like RESTConfig for the kubeconfig of a managed cluster, whose administrator owns what its API server answers: whoever asks with it is given
+// what the default bounds admit, and no redirects.
+func Managed(data []byte) (*rest.Config, error) {
+	made, err := RESTConfig(data)
+	if err != nil {
+		return nil, err
+	}
+	made.ContentType = untrusted.JSON // of which the parts are counted
+	made.WrapTransport = untrusted.Bounds{}.Wrap
+	return made, nil
 }
 
 // RESTConfig returns how the cluster of the current context is reached. What Load refuses, it refuses too.

@@ -1,6 +1,8 @@
 package kubeconfig
 
 import (
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"os"
@@ -181,5 +183,19 @@ func TestReadsNoFile(t *testing.T) {
 	}
 	if config, err := RESTConfig(write(goodCluster, `tokenFile: "`+file+`"`)); err == nil {
 		t.Errorf("%v", config)
+	}
+}
+
+// TestLargeKeysAreRefused before anybody parses them, with their place.
+func TestLargeKeysAreRefused(t *testing.T) {
+	large := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: make([]byte, 150<<10)}))
+	for want, data := range map[string][]byte{
+		`user "u": field client-key-data is refused: it holds a key or certificate of 153600 bytes`: write(goodCluster, "client-certificate-data: Y2VydA==, client-key-data: "+large),
+		`user "u": field client-certificate-data is refused: it `:                                   write(goodCluster, "client-key-data: a2V5, client-certificate-data: "+large),
+		`cluster "c": field certificate-authority-data is refused: it `:                             write(`server: "https://a", certificate-authority-data: `+large, goodUser),
+	} {
+		if config, err := RESTConfig(data); err == nil || !strings.HasPrefix(err.Error(), want) || config != nil {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

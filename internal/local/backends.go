@@ -15,6 +15,7 @@ import (
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/balancer"
+	"github.com/quorate/quorate/internal/etcdadm"
 	"github.com/quorate/quorate/internal/sandbox"
 )
 
@@ -39,6 +40,10 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 	if err := r.client.List(ctx, &all, of...); err != nil {
 		return nil, fmt.Errorf("listing the LocalMachines of cluster %s: %w", cluster.Name, err)
 	}
+	keeper, err := r.etcdKeeper(ctx, cluster, owners)
+	if err != nil {
+		return nil, err
+	}
 	port := cmp.Or(cluster.Spec.ClusterNetwork.APIServerPort, defaultPort)
 	found, told := &backends{}, map[string]bool{}
 	for i := range all.Items {
@@ -47,6 +52,9 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 		told[m.Name] = owner != nil
 		if owner == nil || !hasEndpoint(owner) {
 			continue
+		}
+		if isEtcd(owner) && keeper != "" && owner.Labels[etcdclusterv1alpha1.MachineLabel] != keeper {
+			continue // a member of another etcd: API servers behind the same endpoint would write to both
 		}
 		found.hasEtcd = found.hasEtcd || isEtcd(owner)
 		address, ok, err := r.reachable(m.Name, sandboxCluster(cluster))
@@ -62,6 +70,28 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 	}
 	found.sort()
 	return found, nil
+}
+
+// etcdKeeper returns the name of the EtcdCluster to whose members the Cluster's endpoint for etcd leads, where there are Machines of several; empty: to all.
+// During a move the EtcdCluster may not be there yet.
+func (r *clusterReconciler) etcdKeeper(ctx context.Context, cluster *clusterv1.Cluster, owners map[string]*clusterv1.Machine) (string, error) {
+	names := map[string]bool{}
+	for _, m := range owners {
+		if isEtcd(m) {
+			names[m.Labels[etcdclusterv1alpha1.MachineLabel]] = true
+		}
+	}
+	if len(names) < 2 {
+		return "", nil
+	}
+	var all etcdclusterv1alpha1.EtcdClusterList
+	if err := r.client.List(ctx, &all, client.InNamespace(cluster.Namespace)); err != nil {
+		return "", fmt.Errorf("listing the EtcdClusters of namespace %s: %w", cluster.Namespace, err)
+	}
+	if keeper := etcdadm.Keeper(all.Items, cluster.Name); keeper != nil {
+		return keeper.Name, nil
+	}
+	return "", nil
 }
 
 // keepUntold keeps those that the endpoint of the API leads to and that run, although nobody has told of their LocalMachines and Machines: after a move that may

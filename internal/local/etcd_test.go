@@ -2,6 +2,7 @@ package local
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,5 +112,46 @@ func TestTheAPIHasEtcdsPort(t *testing.T) {
 	s := newScene(t, provisioned(c), lc, m, lm)
 	if got := s.cluster("demo"); got.Status.EtcdEndpoint.Host != "" || len(s.balancers.serving) != 1 {
 		t.Errorf("%+v, %+v", got.Status, s.balancers.serving)
+	}
+}
+
+// TestOneEtcdBehindAnEndpoint: where two EtcdClusters name one Cluster, the endpoint leads to members of the one that keeps its etcd; while none is there, as
+// during a move, it leads where it did.
+func TestOneEtcdBehindAnEndpoint(t *testing.T) {
+	c, lc := aCluster("demo")
+	one, oneLocal := anEtcdMachine("e-1", "demo")
+	two, twoLocal := anEtcdMachine("x-1", "demo")
+	two.Labels[etcdclusterv1alpha1.MachineLabel] = "another"
+	s := newScene(t, provisioned(c), lc, one, oneLocal, two, twoLocal)
+	s.built[etcdBuild] = &artifacts.Set{Etcd: "/cache/etcd"}
+	s.restart()
+	s.cluster("demo")
+	behind := func() string {
+		s.cluster("demo")
+		var names []string
+		for _, b := range s.balancers.serving[ofEtcd(keyOf("demo"))].Backends {
+			names = append(names, b.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	s.machine("e-1")
+	s.machine("x-1")
+	for _, name := range []string{"e-1", "x-1"} {
+		s.host.set(name, func(m *sandbox.Status) { m.Ready = true })
+		s.machine(name)
+	}
+	if got := behind(); got != "e-1 x-1" {
+		t.Errorf("without an EtcdCluster it leads to %q", got)
+	}
+	for i, name := range []string{"demo-etcd", "another"} {
+		e := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, CreationTimestamp: metav1.Unix(int64(1000+i), 0),
+		}}
+		if err := s.client.Create(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := behind(); got != "e-1" {
+		t.Errorf("beside a second EtcdCluster it leads to %q", got)
 	}
 }

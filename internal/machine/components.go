@@ -50,7 +50,7 @@ func component(name string, pod *corev1.Pod) plan.Component {
 		c.Why = "the pod is being deleted"
 	case ready.Status == corev1.ConditionUnknown || pod.Status.Phase == corev1.PodUnknown:
 		// Nobody has heard from the kubelet for a while.
-		c.Health, c.Why = plan.Unknown, cmp.Or(ready.Message, "the kubelet does not report")
+		c.Health, c.Why = plan.Unknown, cmp.Or(plaintext.Quote(ready.Message, longestWords), "the kubelet does not report")
 	case pod.Status.Phase == corev1.PodRunning && ready.Status == corev1.ConditionTrue:
 		c.Health = plan.Healthy
 	default:
@@ -147,11 +147,17 @@ func containerAilments(s corev1.ContainerStatus) []string {
 	return parts
 }
 
-// sentence joins a word and what explains it, cut to what a condition's message can hold.
+// Most bytes of what others say of a container or a machine, and of their word for it.
+const (
+	longestWords = 300
+	longestWord  = 100
+)
+
+// sentence joins a word and what explains it, both of a container or of its kubelet, cut to what a condition's message can hold.
 func sentence(word, explanation string) string {
-	const longest = 300
+	word = plaintext.Quote(word, longestWord)
 	// The end of a container's last words tells most.
-	explanation = plaintext.End(strings.TrimSpace(explanation), longest)
+	explanation = plaintext.QuoteEnd(explanation, longestWords)
 	if explanation == "" {
 		return word
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/quorate/quorate/internal/joinfailure"
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // bootstrapSucceeded is the condition by which infrastructure machines tell how their bootstrap
@@ -26,11 +27,11 @@ const bootstrapSucceeded = "BootstrapSucceeded"
 // Any other trouble of the infrastructure may pass.
 func Failure(m *clusterv1.Machine, infra *unstructured.Unstructured, joined bool) string {
 	if c := ended(infra); c != nil {
-		return cmp.Or(c.Message, c.Reason)
+		return says(c)
 	}
 	for _, c := range []*metav1.Condition{of(infra, clusterv1.ReadyCondition), conditions.Get(m, clusterv1.MachineInfrastructureReadyCondition)} {
 		if c != nil && isFinal(c) && strings.HasPrefix(c.Reason, "Bootstrap") {
-			return cmp.Or(c.Message, c.Reason)
+			return says(c)
 		}
 	}
 	if joined {
@@ -46,9 +47,9 @@ func terminalFailure(m *clusterv1.Machine) string {
 	case old == nil || old.V1Beta1 == nil:
 		return ""
 	case old.V1Beta1.FailureMessage != nil:
-		return *old.V1Beta1.FailureMessage
+		return plaintext.Quote(*old.V1Beta1.FailureMessage, longestProviders)
 	case old.V1Beta1.FailureReason != nil:
-		return string(*old.V1Beta1.FailureReason)
+		return plaintext.Quote(string(*old.V1Beta1.FailureReason), longestWord)
 	}
 	return ""
 }
@@ -75,6 +76,21 @@ func of(infra *unstructured.Unstructured, kind string) *metav1.Condition {
 		return nil
 	}
 	return c
+}
+
+// longestProviders is how many bytes of a provider's words are quoted at most.
+const longestProviders = 2048
+
+// says is what somebody else's condition says.
+func says(c *metav1.Condition) string { return Quote(cmp.Or(c.Message, c.Reason)) }
+
+// Clean returns a text for people, which may quote others, without secrets and control characters, and of at most so many bytes.
+func Clean(text string, most int) string { return plaintext.Quote(text, most) }
+
+// Quote returns the words of a provider, an operator or a cluster fit for a condition of ours: redacted, on one line, and of limited
+// length.
+func Quote(text string) string {
+	return strings.ReplaceAll(plaintext.Quote(text, longestProviders), "\n", "; ")
 }
 
 func isFinal(c *metav1.Condition) bool {

@@ -22,7 +22,7 @@ func Updating(m *clusterv1.Machine) string {
 		return ""
 	}
 	if c := conditions.Get(m, clusterv1.MachineUpdatingCondition); c != nil && conditions.IsTrue(m, c.Type) && c.Message != "" {
-		return strings.ReplaceAll(c.Message, "\n", "; ")
+		return says(c)
 	}
 	return "an in-place update is in progress"
 }
@@ -36,11 +36,7 @@ func Marked(m *clusterv1.Machine) string {
 	if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) || !conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
 		return ""
 	}
-	verdict := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
-	if verdict.Message == "" {
-		return verdict.Reason
-	}
-	return strings.ReplaceAll(verdict.Message, "\n", "; ")
+	return says(conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition))
 }
 
 // ShutGate names the first of the user's readiness gates that a Machine does not pass; empty: it passes all.

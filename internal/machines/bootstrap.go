@@ -75,7 +75,7 @@ func filesWanted(t *group.Turn, config *bootstrapv1.ClusterConfiguration) kubead
 // Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.
 func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	m := memoryOf(t.Memory)
-	found, missing := t.FindTemplate(ctx, "spec.machineTemplate.spec.bootstrap.configRef", of(t).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef)
+	found, missing := t.FindTemplate(ctx, machine.BootstrapTemplateRef, "spec.machineTemplate.spec.bootstrap.configRef", of(t).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef)
 	if missing != "" {
 		t.Facts.Cluster.Template = missing
 	}
@@ -131,7 +131,7 @@ func exists(ctx context.Context, t *group.Turn, purpose secret.Purpose) (bool, e
 
 // ReadBootstrap implements group.Kind.
 func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
-	found, err := t.Find(ctx, m.Spec.Bootstrap.ConfigRef)
+	found, err := t.FindPart(ctx, machine.BootstrapRef, "spec.bootstrap.configRef of Machine "+m.Name, m.Spec.Bootstrap.ConfigRef)
 	if found != nil {
 		m.Bootstrap = found
 	}
@@ -179,7 +179,7 @@ func (*Kind) Unadoptable(_ context.Context, t *group.Turn, m *clusterv1.Machine)
 // KubeadmConfig controls become the control plane's own.
 func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
-	found, err := t.Find(ctx, ref)
+	found, err := t.FindPart(ctx, machine.BootstrapRef, "spec.bootstrap.configRef of Machine "+m.Name, ref)
 	if err != nil || found == nil {
 		return err
 	}

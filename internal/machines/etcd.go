@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -110,13 +111,14 @@ func (k *Kind) operator(ctx context.Context, t *group.Turn) operatorSays {
 	group.Aside(ctx, func() { c, err = from.Condition(ctx, config, ref) })
 	switch {
 	case err != nil:
-		return operatorSays{text: fmt.Sprintf("%s could not be read: %v", name, err)}
+		return operatorSays{text: fmt.Sprintf("%s could not be read: %s", name, machine.Quote(err.Error()))}
 	case c == nil:
 		return operatorSays{text: fmt.Sprintf("%s has no condition %s", name, ref.ConditionType)}
 	case c.Status != metav1.ConditionTrue:
-		return operatorSays{text: fmt.Sprintf("%s: condition %s is %s: %s", name, ref.ConditionType, c.Status, cmp.Or(c.Message, c.Reason))}
+		said := machine.Quote(cmp.Or(c.Message, c.Reason))
+		return operatorSays{text: fmt.Sprintf("%s: condition %s is %s: %s", name, ref.ConditionType, c.Status, said)}
 	}
-	return operatorSays{healthy: true, text: c.Message}
+	return operatorSays{healthy: true, text: machine.Quote(c.Message)}
 }
 
 // clusters are the managed clusters themselves.

@@ -16,6 +16,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/quorate/quorate/internal/manager/groups"
 )
 
 // clusterField is the index of objects by the Cluster that their label names.
@@ -50,6 +52,17 @@ func newClient(cfg *rest.Config, o client.Options) (client.Client, error) {
 		return nil, fmt.Errorf("%T cannot have indexes", o.Cache.Reader)
 	}
 	return &indexed{Client: c, indexer: indexer, direct: o.Cache.DisableFor, have: map[kept]bool{}}, nil
+}
+
+// newGuarded returns the manager's client, which follows references only where package gate lets it, and reads by the index.
+func newGuarded(namespace string) client.NewClientFunc {
+	return func(cfg *rest.Config, o client.Options) (client.Client, error) {
+		c, err := newClient(cfg, o)
+		if err != nil {
+			return nil, err
+		}
+		return groups.Guarded(c, cfg, o, namespace)
+	}
 }
 
 // List implements client.Client.

@@ -22,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/quorate/quorate/internal/manager/kinds"
+	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // Options say which controllers to run, and over what.
@@ -39,6 +41,8 @@ type Options struct {
 	WatchFilter string
 	// EtcdForwardOnly reaches etcd's members by port-forwards through the clusters' API servers alone, never at their machines' addresses.
 	EtcdForwardOnly bool
+	// Bounds are what a managed cluster's API server may answer.
+	Bounds untrusted.Bounds
 	// Concurrency is how many groups of a kind are worked on at once, those not counted that wait for others than the management cluster; 0: DefaultConcurrency.
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
@@ -93,7 +97,8 @@ type parts struct {
 // Scheme returns a new scheme with every kind that any of the controllers uses.
 func Scheme() *runtime.Scheme { return kinds.Scheme() }
 
-// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, and everything else.
+// New returns a manager that is fit for Setup: its cache holds secrets of clusters only, and everything else. What its client and its event
+// recorders write for people is clean: see package outgoing.
 // What has to do with serving (webhooks, metrics, probes, leader election) is the caller's, in base.
 func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	if err := listThenWatch(); err != nil {
@@ -114,7 +119,7 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 		DisableFor:   []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}},
 		Unstructured: true,
 	}}
-	base.NewClient = newClient
+	base.NewClient = newGuarded(o.Namespace)
 	if base.Controller.CacheSyncTimeout == 0 {
 		base.Controller.CacheSyncTimeout = 5 * time.Minute
 	}
@@ -122,7 +127,7 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	return mgr, nil
+	return outgoing.Manager(mgr), nil
 }
 
 // Setup adds all controllers and webhooks that the options ask for. Where webhooks are served by another manager, the CRDs must be there by then.
@@ -160,12 +165,16 @@ const DefaultConcurrency = 5
 // workers is how many objects each controller takes up at once, beside those that --concurrency lets work: most of them wait for others.
 const workers = 100
 
+// longestTurn ends a reconcile that waits for something whose own deadline is missing. Every wait that is known has a shorter one.
+const longestTurn = 5 * time.Minute
+
 func (o *Options) atOnce() int { return cmp.Or(o.Concurrency, DefaultConcurrency) }
 
 // Controller is what each controller is started with.
 func (o *Options) Controller() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers + o.Concurrency,
+		ReconciliationTimeout:   longestTurn,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestRetry, longestRetry),
 	}
 }

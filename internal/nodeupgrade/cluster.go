@@ -18,6 +18,7 @@ import (
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/untrusted"
 	"github.com/quorate/quorate/internal/upgradepod"
 	"github.com/quorate/quorate/internal/workload"
 )
@@ -47,11 +48,12 @@ func fromSecrets(secrets client.Reader) Clusters {
 			proxy = config.Proxy
 		}
 		transport := &http.Transport{
-			Proxy:               proxy,
-			DialContext:         (&net.Dialer{Timeout: requestTimeout}).DialContext,
-			TLSClientConfig:     security,
-			TLSHandshakeTimeout: requestTimeout,
-			ForceAttemptHTTP2:   true,
+			Proxy:                  proxy,
+			DialContext:            (&net.Dialer{Timeout: requestTimeout}).DialContext,
+			TLSClientConfig:        security,
+			TLSHandshakeTimeout:    requestTimeout,
+			ForceAttemptHTTP2:      true,
+			MaxResponseHeaderBytes: untrusted.MostHeader,
 		}
 		wrapped, err := rest.HTTPWrappersForConfig(config, transport)
 		if err != nil {
@@ -134,22 +136,15 @@ func (w *look) environment(ctx context.Context, name string) error {
 	return nil
 }
 
-// makePod makes the next pod, and before it what it may do.
+// makePod makes the next pod.
 func (c *Controller) makePod(ctx context.Context, s *scope, w *look) error {
 	u := s.upgrade
 	pod, err := upgradepod.Pod(u, w.wanted, w.list, w.env.Image)
 	if err != nil {
 		return err
 	}
-	if account, role, binding := upgradepod.Rights(u, w.list); account != nil {
-		_, err1 := w.set.CoreV1().ServiceAccounts(account.Namespace).Create(ctx, account, metav1.CreateOptions{})
-		_, err2 := w.set.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
-		_, err3 := w.set.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-		for _, err := range []error{err1, err2, err3} {
-			if err != nil && !apierrors.IsAlreadyExists(err) {
-				return fmt.Errorf("making what pod %s may do: %w", pod.Name, err)
-			}
-		}
+	if err := w.dropRights(ctx, u); err != nil {
+		return err
 	}
 	if err := w.makeFiles(ctx, u); err != nil {
 		return err
@@ -204,10 +199,23 @@ func (w *look) cleanUp(ctx context.Context, u *upgradev1.NodeUpgrade) error {
 	if err := w.deletePod(ctx, u); err != nil {
 		return err
 	}
+	if err := w.dropRights(ctx, u); err != nil {
+		return err
+	}
+	if err := w.set.CoreV1().Secrets(upgradepod.Namespace).Delete(ctx, upgradepod.Name(u), metav1.DeleteOptions{}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting secret %s: %w", upgradepod.Name(u), err)
+	}
+	return nil
+}
+
+// dropRights removes the ServiceAccount and the role that the pods of an upgrade had before Quorate drained with the node's own credentials: they allow to evict any pod.
+func (w *look) dropRights(ctx context.Context, u *upgradev1.NodeUpgrade) error {
 	name, options := upgradepod.Name(u), metav1.DeleteOptions{}
 	err1 := w.set.CoreV1().ServiceAccounts(upgradepod.Namespace).Delete(ctx, name, options)
 	err2 := w.set.RbacV1().ClusterRoleBindings().Delete(ctx, name, options)
 	err3 := w.set.RbacV1().ClusterRoles().Delete(ctx, name, options)
-	err4 := w.set.CoreV1().Secrets(upgradepod.Namespace).Delete(ctx, name, options)
-	return errors.Join(client.IgnoreNotFound(err1), client.IgnoreNotFound(err2), client.IgnoreNotFound(err3), client.IgnoreNotFound(err4))
+	if err := errors.Join(client.IgnoreNotFound(err1), client.IgnoreNotFound(err2), client.IgnoreNotFound(err3)); err != nil {
+		return fmt.Errorf("removing what pod %s was allowed to do: %w", name, err)
+	}
+	return nil
 }

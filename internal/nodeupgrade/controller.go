@@ -3,7 +3,6 @@ package nodeupgrade
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,8 +48,10 @@ type Controller struct {
 	// Namespace is the manager's own, where the ConfigMap for all namespaces is; empty: there is none.
 	Namespace string
 
-	// begin is held while an upgrade begins: two must not each find that no other has begun.
-	begin sync.Mutex
+	// beginning are the clusters in which the upgrade of a control plane node begins: two must not each find that no other has begun.
+	beginning underway[client.ObjectKey]
+	// turns counts the turns of the NodeUpgrades of each namespace.
+	turns underway[string]
 }
 
 // scope is one NodeUpgrade, and whose node it is about.
@@ -63,6 +64,10 @@ type scope struct {
 
 // clusterTimeout is how long one look into a managed cluster, or one write there, may take in all.
 const clusterTimeout = 8 * time.Second
+
+// turnsPerNamespace is how many NodeUpgrades of a namespace have a turn at once. A turn waits for a managed cluster, at most for clusterTimeout: clusters of one
+// namespace that do not answer leave most of the controller's workers to others.
+const turnsPerNamespace = 20
 
 // Reconcile looks at one NodeUpgrade once.
 func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -77,6 +82,10 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := c.read(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
+	if !c.turns.begin(request.Namespace, turnsPerNamespace) {
+		return ctrl.Result{RequeueAfter: upgradepod.SoonRunning}, nil
+	}
+	defer c.turns.end(request.Namespace)
 	result, err := c.turn(ctx, s)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: upgradepod.SoonRunning}, nil // it was decided on what is no longer true
@@ -135,15 +144,33 @@ func (c *Controller) turn(ctx context.Context, s *scope) (ctrl.Result, error) {
 
 // carryOut reports what was decided, and does it. The report comes first: what is begun in the managed cluster is on record here.
 func (c *Controller) carryOut(ctx context.Context, s *scope, w *look, o upgradepod.Outcome) error {
-	before := upgradepod.StateOf(s.upgrade)
+	record := c.record
+	if o.Action == upgradepod.MakePod && upgradepod.StateOf(s.upgrade) != upgradepod.Active && s.upgrade.Spec.NodeType == upgradev1.ControlPlane {
+		record = c.recordAlone
+	}
+	if err := record(ctx, s, o); err != nil {
+		return err
+	}
+	return c.do(ctx, s, w, o.Action)
+}
+
+// recordAlone records that the upgrade of a control plane node begins, unless another one of the cluster has begun or begins now: that is a conflict. From the
+// record on others see it.
+func (c *Controller) recordAlone(ctx context.Context, s *scope, o upgradepod.Outcome) error {
+	key := client.ObjectKeyFromObject(s.cluster)
+	if !c.beginning.begin(key, 1) {
+		return conflict(s, "the upgrade of another node of the control plane begins now")
+	}
+	defer c.beginning.end(key)
+	if err := c.alone(ctx, s); err != nil {
+		return err
+	}
+	return c.record(ctx, s, o)
+}
+
+// record writes what was decided into the management cluster.
+func (c *Controller) record(ctx context.Context, s *scope, o upgradepod.Outcome) error {
 	if o.Action == upgradepod.MakePod {
-		if before != upgradepod.Active {
-			c.begin.Lock()
-			defer c.begin.Unlock()
-			if err := c.alone(ctx, s); err != nil {
-				return err
-			}
-		}
 		if err := c.holdMachine(ctx, s); err != nil {
 			return err
 		}
@@ -151,10 +178,7 @@ func (c *Controller) carryOut(ctx context.Context, s *scope, w *look, o upgradep
 			return err
 		}
 	}
-	if err := c.report(ctx, s, o); err != nil {
-		return err
-	}
-	return c.do(ctx, s, w, o.Action)
+	return c.report(ctx, s, o)
 }
 
 // do does what was decided and reported. Once the upgrade has failed its Machine is not held any more.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -236,26 +237,33 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestWorker: what a worker's pod may do is made with it, and gone with it.
-func TestWorker(t *testing.T) {
+// TestRightsOfBefore: a worker's pod gets no rights, and those that an earlier release gave to it are gone before the next pod is made, and at the end.
+func TestRightsOfBefore(t *testing.T) {
 	s := newScene(t)
 	u := s.upgrade("worker")
-	s.begun(u)
-	name := upgradepod.Name(u)
-	role, err := s.managed.RbacV1().ClusterRoles().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil || len(role.Rules) == 0 {
-		t.Fatalf("%+v, %v", role, err)
+	meta := metav1.ObjectMeta{Name: upgradepod.Name(u)}
+	give := func() {
+		_, err1 := s.managed.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta}, metav1.CreateOptions{})
+		_, err2 := s.managed.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta}, metav1.CreateOptions{})
+		_, err3 := s.managed.CoreV1().ServiceAccounts("kube-system").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+		s.must(errors.Join(err1, err2, err3))
 	}
-	s.end(u, steps.Done)
-	s.look(u)
-	_, err1 := s.managed.RbacV1().ClusterRoles().Get(t.Context(), name, metav1.GetOptions{})
-	_, err2 := s.managed.RbacV1().ClusterRoleBindings().Get(t.Context(), name, metav1.GetOptions{})
-	_, err3 := s.managed.CoreV1().ServiceAccounts("kube-system").Get(t.Context(), name, metav1.GetOptions{})
-	for _, err := range []error{err1, err2, err3} {
-		if !apierrors.IsNotFound(err) {
-			t.Errorf("something of it is left: %v", err)
+	none := func(when string) {
+		roles, err1 := s.managed.RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{})
+		bindings, err2 := s.managed.RbacV1().ClusterRoleBindings().List(t.Context(), metav1.ListOptions{})
+		accounts, err3 := s.managed.CoreV1().ServiceAccounts("kube-system").List(t.Context(), metav1.ListOptions{})
+		s.must(errors.Join(err1, err2, err3))
+		if n := len(roles.Items) + len(bindings.Items) + len(accounts.Items); n != 0 {
+			t.Errorf("%s: %d of %v, %v and %v", when, n, roles.Items, bindings.Items, accounts.Items)
 		}
 	}
+	give()
+	s.begun(u)
+	none("with the pod")
+	give()
+	s.end(u, steps.Done)
+	s.look(u)
+	none("when it is done")
 }
 
 // TestInterrupted: a pod that was cut off is followed by another, a few times; then a person has to look, and a deleted pod is the word to go on.

@@ -2,6 +2,7 @@ package nodeupgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,13 +12,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/untrusted"
 	"github.com/quorate/quorate/internal/upgradepod"
 )
 
@@ -70,9 +71,9 @@ func (c *Controller) obstacle(ctx context.Context, s *scope, w *look) upgradepod
 func brief(err error) string {
 	text := err.Error()
 	if at := strings.LastIndex(text, "dial tcp "); at >= 0 {
-		return text[at:]
+		text = text[at:]
 	}
-	return text
+	return untrusted.Shown(text)
 }
 
 // missing says what of the Machine is not there.
@@ -86,6 +87,8 @@ func (s *scope) missing() upgradepod.Obstacle {
 		return final("there is no Machine %s in namespace %s", name, u.Namespace)
 	case !s.machine.DeletionTimestamp.IsZero():
 		return final("Machine %s is being deleted", name)
+	case s.lies() != "":
+		return final("%s; delete the NodeUpgrade, and create another", s.lies())
 	case machine.IsControlPlane(s.machine) != (u.Spec.NodeType == upgradev1.ControlPlane):
 		return final("spec.nodeType is %s, and Machine %s is not", u.Spec.NodeType, name)
 	case s.cluster == nil:
@@ -110,9 +113,14 @@ func (c *Controller) alone(ctx context.Context, s *scope) error {
 		return err
 	}
 	if o.Reason != "" {
-		return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, fmt.Errorf("%s", o.Message))
+		return conflict(s, o.Message)
 	}
 	return nil
+}
+
+// conflict is an error that has the next turn decide anew.
+func conflict(s *scope, why string) error {
+	return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, errors.New(why))
 }
 
 // before lists the NodeUpgrades of the cluster, and says which control plane node comes before this one: one that has begun, else the oldest.
@@ -193,7 +201,10 @@ func (c *Controller) images(ctx context.Context, s *scope, w *look) (upgradepod.
 	if ref.Name == "" || conditions.IsTrue(s.upgrade, upgradev1.ImagesAvailable) {
 		return upgradepod.Obstacle{}, nil
 	}
-	infrastructure, err := external.GetObjectFromContractVersionedRef(ctx, c.Client, ref, s.machine.Namespace)
+	infrastructure, err := machine.InfrastructureRef.Find(ctx, c.Client, ref, s.machine.Namespace)
+	if refused := machine.Refused(err); refused != nil {
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForImages, Message: "spec.infrastructureRef of Machine " + s.machine.Name + ": " + refused.Error()}, nil
+	}
 	if err != nil {
 		return upgradepod.Obstacle{}, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}

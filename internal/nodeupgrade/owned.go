@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +21,21 @@ func (s *scope) owned() bool {
 	if !controllerutil.ContainsFinalizer(u, upgradev1.Finalizer) {
 		return false
 	}
-	return s.machine == nil || u.Labels[clusterv1.ClusterNameLabel] == s.machine.Spec.ClusterName && len(u.OwnerReferences) > 0
+	return s.machine == nil || u.Labels[clusterv1.ClusterNameLabel] != "" && len(u.OwnerReferences) > 0
+}
+
+// lies says what a NodeUpgrade says of whose node it is about that is not so; empty: nothing. Its label and its owners have others count it, hold it and delete it.
+func (s *scope) lies() string {
+	u, m := s.upgrade, s.machine
+	if named := u.Labels[clusterv1.ClusterNameLabel]; named != "" && named != m.Spec.ClusterName {
+		return fmt.Sprintf("label %s is %q: must be %q, the Cluster of Machine %s", clusterv1.ClusterNameLabel, named, m.Spec.ClusterName, m.Name)
+	}
+	for _, o := range u.OwnerReferences {
+		if o.Kind == "Machine" && schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == clusterv1.GroupVersion.Group && o.Name != m.Name {
+			return fmt.Sprintf("metadata.ownerReferences names Machine %q: must be %q, which spec.machine names", o.Name, m.Name)
+		}
+	}
+	return ""
 }
 
 // own makes it so. A NodeUpgrade that a person made belongs to its Machine.
@@ -31,7 +46,9 @@ func (c *Controller) own(ctx context.Context, s *scope) error {
 		if after.Labels == nil {
 			after.Labels = map[string]string{}
 		}
-		after.Labels[clusterv1.ClusterNameLabel] = s.machine.Spec.ClusterName
+		if after.Labels[clusterv1.ClusterNameLabel] == "" { // another one is refused
+			after.Labels[clusterv1.ClusterNameLabel] = s.machine.Spec.ClusterName
+		}
 		if len(after.OwnerReferences) == 0 {
 			after.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: s.machine.Name, UID: s.machine.UID}}
 		}

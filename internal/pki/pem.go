@@ -6,8 +6,9 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"slices"
-	"strings"
 )
 
 // publicKey is what all public keys of the standard library are.
@@ -27,15 +28,24 @@ func isFor(cert *x509.Certificate, usage x509.ExtKeyUsage) bool {
 	return named == 0 || slices.Contains(cert.ExtKeyUsage, usage) || slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
+// small says that a datum is too large to be parsed, and reports whether it is not.
+func (c *check) small(d Datum, bounded func([]byte) error) bool {
+	err := bounded(d.PEM)
+	if err != nil {
+		c.say(d.Where, fmt.Sprintf("a certificate or key of at most %d bits", MostBits), "%s", err)
+	}
+	return err == nil
+}
+
 // readCerts reads certificates, the first at the beginning of the text: the bootstrap provider looks no further.
 func (c *check) readCerts(d Datum) []*x509.Certificate {
-	if len(d.PEM) == 0 {
+	if len(d.PEM) == 0 || !c.small(d, Bounded) {
 		return nil
 	}
 	var certs []*x509.Certificate
 	for block, rest := pem.Decode(d.PEM); block != nil; block, rest = pem.Decode(rest) {
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if block.Type != "CERTIFICATE" || err != nil {
+		cert, err := parseCert(block.Bytes)
+		if block.Type != certificateType || err != nil {
 			break
 		}
 		certs = append(certs, cert)
@@ -49,18 +59,23 @@ func (c *check) readCerts(d Datum) []*x509.Certificate {
 // readKey reads a private key and returns its public half; nil: there is none. Whatever is allowed before it: nothing
 // for an authority, as the bootstrap provider looks no further.
 func (c *check) readKey(d Datum, anywhere bool) publicKey {
-	if len(d.PEM) == 0 {
+	if len(d.PEM) == 0 || !c.small(d, BoundedKey) {
 		return nil
 	}
 	block, rest := pem.Decode(d.PEM)
-	for anywhere && block != nil && !strings.HasSuffix(block.Type, "PRIVATE KEY") {
+	for anywhere && block != nil && !isPrivate(block) {
 		block, rest = pem.Decode(rest)
 	}
 	if block == nil {
 		c.say(d.Where, "a private key in PEM", "holds no private key")
 		return nil
 	}
-	switch key := privateKey(block.Bytes).(type) {
+	key, err := parseKey(block.Bytes)
+	if errors.As(err, new(*SizeError)) {
+		c.say(d.Where, fmt.Sprintf("a key of at most %d bits", MostBits), "%s", err)
+		return nil
+	}
+	switch key := key.(type) {
 	case *rsa.PrivateKey:
 		return &key.PublicKey
 	case *ecdsa.PrivateKey:
@@ -70,29 +85,15 @@ func (c *check) readKey(d Datum, anywhere bool) publicKey {
 	return nil
 }
 
-// privateKey reads a private key of whatever form; nil: it is none.
-func privateKey(der []byte) any {
-	if key, err := x509.ParsePKCS1PrivateKey(der); err == nil {
-		return key
-	}
-	if key, err := x509.ParseECPrivateKey(der); err == nil {
-		return key
-	}
-	key, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return nil
-	}
-	return key
-}
-
 // readPublic reads public keys, each alone or within a certificate.
 func (c *check) readPublic(d Datum) []publicKey {
-	if len(d.PEM) == 0 {
+	if len(d.PEM) == 0 || !c.small(d, Bounded) {
 		return nil
 	}
 	var keys []publicKey
 	for block, rest := pem.Decode(d.PEM); block != nil; block, rest = pem.Decode(rest) {
-		if key, ok := public(block.Bytes).(publicKey); ok {
+		found, err := parsePublic(block.Bytes)
+		if key, ok := found.(publicKey); ok && err == nil {
 			keys = append(keys, key)
 		}
 	}
@@ -100,18 +101,4 @@ func (c *check) readPublic(d Datum) []publicKey {
 		c.say(d.Where, "a public key in PEM", "holds no public key")
 	}
 	return keys
-}
-
-// public reads a public key; nil: it is none.
-func public(der []byte) any {
-	if key, err := x509.ParsePKIXPublicKey(der); err == nil {
-		return key
-	}
-	if key, err := x509.ParsePKCS1PublicKey(der); err == nil {
-		return key
-	}
-	if cert, err := x509.ParseCertificate(der); err == nil {
-		return cert.PublicKey
-	}
-	return nil
 }

@@ -15,6 +15,9 @@ var sequences = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b[\
 
 // Strip is text without escape sequences and control characters, but for line breaks and tabs, as valid UTF-8.
 func Strip(text string) string {
+	if strings.IndexFunc(text, acts) < 0 && utf8.ValidString(text) {
+		return text // as nearly all is
+	}
 	text = sequences.ReplaceAllString(strings.ToValidUTF8(text, ""), "")
 	return strings.Map(func(r rune) rune {
 		if acts(r) {

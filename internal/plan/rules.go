@@ -159,6 +159,8 @@ var rules = []rule{
 			{"EtcdRollingOut", Wait, "etcd runs on machines of its own, and these are being replaced: of two rollouts that are asked for at once etcd's goes first"},
 			{"EndpointsNotFollowed", Wait, "a machine of the control plane knows one member of etcd only, and that is to go: the control plane replaces its machine first"},
 			{"EtcdNotHealthy", Wait, "an operator keeps etcd, and says that it is not healthy, or nothing"},
+			{"AnotherEtcdCluster", Wait, "another EtcdCluster keeps the etcd of the Cluster, which can have only one"},
+			{"ReferenceRefused", Wait, "a Machine or the Cluster refers to a kind that the field may not name, or that the manager may not read"},
 		},
 		decide: refuse,
 	},

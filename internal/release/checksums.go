@@ -1,6 +1,7 @@
 package release
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,24 +15,10 @@ import (
 // sumsFile is what `sha256sum --check` reads.
 const sumsFile = "SHA256SUMS"
 
-// Checksums writes the SHA-256 of every file below a folder to SHA256SUMS there, sorted by their paths.
+// Checksums writes the SHA-256 of every file below a folder to SHA256SUMS there, sorted by their paths. A signature of earlier ones goes.
 func Checksums(folder string) error {
 	var lines []string
-	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		inside, err := filepath.Rel(folder, file)
-		if err != nil || inside == sumsFile {
-			return err
-		}
-		digest, err := cache.SumFile(file)
-		if err != nil {
-			return err
-		}
-		lines = append(lines, string(digest)+"  "+filepath.ToSlash(inside)+"\n")
-		return nil
-	})
+	err := eachFile(folder, func(inside string, digest cache.Digest) { lines = append(lines, string(digest)+"  "+inside+"\n") })
 	if err != nil {
 		return fmt.Errorf("computing checksums of %s: %w", folder, err)
 	}
@@ -39,5 +26,27 @@ func Checksums(folder string) error {
 	if err := os.WriteFile(filepath.Join(folder, sumsFile), []byte(strings.Join(lines, "")), 0o644); err != nil {
 		return fmt.Errorf("writing checksums: %w", err)
 	}
+	if err := os.Remove(filepath.Join(folder, signatureFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the signature of earlier checksums: %w", err)
+	}
 	return nil
+}
+
+// eachFile calls do for each file below a folder, but for the checksums and their signature, with its path there and its checksum.
+func eachFile(folder string, do func(inside string, digest cache.Digest)) error {
+	return filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		inside, err := filepath.Rel(folder, file)
+		if err != nil || inside == sumsFile || inside == signatureFile {
+			return err
+		}
+		digest, err := cache.SumFile(file)
+		if err != nil {
+			return err
+		}
+		do(filepath.ToSlash(inside), digest)
+		return nil
+	})
 }

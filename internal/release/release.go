@@ -6,6 +6,7 @@ package release
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/signature"
 )
 
 // Architectures are those of Linux that a release is made for.
@@ -30,6 +32,7 @@ type Options struct {
 	Version, Revision, Date string
 	Architectures           []string // empty: Architectures
 	Kubernetes              []string // versions for which there are upgraders' images; nil: all that are pinned but the oldest, which no test upgrades to
+	KeyFile                 string   // PEM file with the ed25519 private key that signs the checksums; empty: they are not signed
 	Artifacts               artifacts.Options
 	Report                  func(format string, values ...any) // tells what is being done, for people
 }
@@ -134,6 +137,13 @@ func (r *Release) Cached(ctx context.Context) ([]string, error) {
 
 // All writes images, programs, manifests, the chart and checksums.
 func (r *Release) All(ctx context.Context) error {
+	var key ed25519.PrivateKey
+	if r.KeyFile != "" {
+		var err error
+		if key, err = signature.ReadPrivateKey(r.KeyFile); err != nil {
+			return err // before anything is built
+		}
+	}
 	if err := r.Images(ctx); err != nil {
 		return err
 	}
@@ -146,7 +156,14 @@ func (r *Release) All(ctx context.Context) error {
 	if err := r.Chart(); err != nil {
 		return err
 	}
-	return Checksums(r.Out)
+	if err := Checksums(r.Out); err != nil {
+		return err
+	}
+	if key == nil {
+		r.Report("not signed: no file with a key was named")
+		return nil
+	}
+	return sign(r.Out, key)
 }
 
 // within does something with a folder for what is needed meanwhile.

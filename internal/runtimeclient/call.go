@@ -20,14 +20,13 @@ import (
 	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
-	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/pki"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 const (
 	// largestResponse is how many bytes of a response are read: more than any has that is meant well.
 	largestResponse = 20 << 20
-	// largestQuote is how much of an answer that is no response an error quotes.
-	largestQuote = 200
 )
 
 // unreachable is why there is no response of an extension. The failurePolicy of the handler is about these errors only.
@@ -46,6 +45,9 @@ func newHTTPClient(config runtimev1.ClientConfig) (*http.Client, error) {
 	server, err := address(config, runtimecatalog.GroupVersionHook{}, "", 0)
 	if err != nil {
 		return nil, err
+	}
+	if err := pki.Bounded(config.CABundle); err != nil {
+		return nil, fmt.Errorf("reading the caBundle: it %w", err)
 	}
 	tls, err := transport.TLSConfigFor(&transport.Config{TLS: transport.TLSConfig{CAData: config.CABundle, ServerName: server.Hostname()}})
 	if err != nil {
@@ -122,7 +124,8 @@ func send(c *http.Client, post *http.Request, response runtime.Object) error {
 	case err != nil:
 		return &unreachable{fmt.Errorf("reading the response: %w", err)}
 	case answer.StatusCode != http.StatusOK:
-		return &unreachable{fmt.Errorf("it answered %s: %q", answer.Status, plaintext.Shown(string(body[:min(len(body), largestQuote)])))}
+		answer.Body = io.NopCloser(bytes.NewReader(body))
+		return &unreachable{untrusted.Refusal(answer)}
 	case len(body) > largestResponse:
 		return &unreachable{fmt.Errorf("its response has more than %d bytes", largestResponse)}
 	}

@@ -16,7 +16,12 @@ import (
 	upstream "sigs.k8s.io/cluster-api/exp/runtime/client"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
+
+// largestQuote is how many bytes of what an extension says are quoted at most.
+const largestQuote = 200
 
 // Client is Cluster API's client of Runtime Extensions. It may be used by many at once.
 type Client struct {
@@ -93,7 +98,7 @@ func (c *Client) CallAllExtensions(ctx context.Context, hook runtimecatalog.Hook
 			return err
 		}
 		if one.GetMessage() != "" {
-			messages = append(messages, one.GetMessage())
+			messages = append(messages, plaintext.Quote(one.GetMessage(), largestQuote))
 		}
 		if after := retryAfter(one); after > 0 && (soonest == 0 || after < soonest) {
 			soonest = after
@@ -113,6 +118,11 @@ func retryAfter(response runtimehooksv1.ResponseObject) int32 {
 		return r.GetRetryAfterSeconds()
 	}
 	return 0
+}
+
+// refusal is an answer that is no success, as an error.
+func refusal(status runtimehooksv1.ResponseStatus, message string) error {
+	return fmt.Errorf("it answered %q: %s", plaintext.Quote(string(status), largestQuote), plaintext.Quote(message, largestQuote))
 }
 
 // CallExtension calls one handler and fills in its response. A response that is no success is an error. Where the extension cannot be reached,
@@ -144,7 +154,7 @@ func (c *Client) CallExtension(ctx context.Context, hook runtimecatalog.Hook, fo
 		return nil
 	}
 	if response.GetStatus() != runtimehooksv1.ResponseStatusSuccess {
-		return fmt.Errorf("calling extension handler %s: it answered %q: %s", name, response.GetStatus(), response.GetMessage())
+		return fmt.Errorf("calling extension handler %s: %w", name, refusal(response.GetStatus(), response.GetMessage()))
 	}
 	if options.WithCaching {
 		options.Cache.Add(upstream.CallExtensionCacheEntry{CacheKey: key, Response: response})

@@ -56,7 +56,7 @@ func (c *Client) discover(ctx context.Context, config *runtimev1.ExtensionConfig
 		return nil, err
 	}
 	if response.Status != runtimehooksv1.ResponseStatusSuccess {
-		return nil, fmt.Errorf("it answered %q: %s", response.Status, response.Message)
+		return nil, refusal(response.Status, response.Message)
 	}
 	return response, c.check(response.Handlers)
 }

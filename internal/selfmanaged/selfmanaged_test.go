@@ -3,9 +3,11 @@ package selfmanaged
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -80,7 +82,7 @@ func TestProviderKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := withToken(data, "token")
+	made, err := providerKubeconfig(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func TestProviderKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Host != "https://192.0.2.1:6443" || string(config.CAData) != "authority" || config.BearerToken != "token" || config.KeyData != nil || config.CertData != nil {
+	if config.Host != "https://192.0.2.1:6443" || string(config.CAData) != "authority" || config.BearerToken != "" || config.KeyData != nil || config.CertData != nil {
 		t.Errorf("%s, %q, a token: %t, a key: %t", config.Host, config.CAData, config.BearerToken != "", config.KeyData != nil)
 	}
 }
@@ -106,6 +108,21 @@ func TestKeeper(t *testing.T) {
 		got, is := Keeper(state)
 		if is != (kept != nil) || is && got.String() != "default/home" {
 			t.Errorf("%v, %t", got, is)
+		}
+	}
+}
+
+// TestGranted: nothing that the provider of machines is given in a cluster is a token that never ends; it may ask for tokens of its own
+// alone.
+func TestGranted(t *testing.T) {
+	for _, o := range granted() {
+		if _, is := o.(*corev1.Secret); is {
+			t.Errorf("secret %s/%s is made: a token in it never ends", o.GetNamespace(), o.GetName())
+		}
+	}
+	for _, rule := range slices.Concat(rules(), ownRules()) {
+		if slices.Contains(rule.Resources, "serviceaccounts/token") && !slices.Equal(rule.ResourceNames, []string{embed.ProviderName}) {
+			t.Errorf("tokens of other ServiceAccounts may be asked for: %+v", rule)
 		}
 	}
 }

@@ -289,3 +289,31 @@ func TestUsersSpecStays(t *testing.T) {
 		t.Error("a control plane with etcd on its machines became another")
 	}
 }
+
+// TestEtcdOfAnotherCluster: a control plane uses only the etcd of its own Cluster, however ready another one is.
+func TestEtcdOfAnotherCluster(t *testing.T) {
+	w := newWorld(t, testCluster(), onEtcd(1), crd("givenetcds.etcd.example"))
+	w.etcdSays(map[string]any{"ready": true, "endpoints": "https://10.0.0.1:2379"})
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "etcd.example/v1alpha1", "kind": "GivenEtcd", "metadata": map[string]any{"namespace": "default", "name": "data"}}}
+	w.giveEtcdCertificates()
+	for about, change := range map[string]func(){
+		"label": func() { o.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "another"}) },
+		"owner": func() {
+			o.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "demo"})
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "another", UID: "x"}})
+		},
+	} {
+		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+		o.SetOwnerReferences(nil)
+		change()
+		if err := w.client.Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		w.lookAgain()
+		if p := w.settle(); p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "belongs to Cluster another") {
+			t.Errorf("%s: %+v", about, p)
+		}
+	}
+}

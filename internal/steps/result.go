@@ -97,20 +97,3 @@ const (
 	PodLabel      = "app.kubernetes.io/name"
 	PodLabelValue = "quorate-upgrader"
 )
-
-// Permission is what the pod's ServiceAccount must be allowed to do in the cluster, beside what the node itself may.
-type Permission struct{ Group, Resource, Verb string }
-
-// Permissions are those that the steps of the list need; none: they need no ServiceAccount.
-func Permissions(list []Step) []Permission {
-	for _, s := range list {
-		if s.Needs&Token != 0 {
-			return []Permission{
-				{"", "nodes", "get"}, {"", "nodes", "patch"},
-				{"", "pods", "get"}, {"", "pods", "list"}, {"", "pods/eviction", "create"},
-				{"apps", "daemonsets", "get"},
-			}
-		}
-	}
-	return nil
-}

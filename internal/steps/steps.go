@@ -227,8 +227,6 @@ type Needs uint8
 const (
 	// API is the cluster's API, of whatever node.
 	API Needs = 1 << iota
-	// Token is the credential of the pod's ServiceAccount.
-	Token
 	// Member is a serving member of etcd on this node.
 	Member
 )
@@ -271,11 +269,11 @@ var all = []Step{
 	{Name: Images, Stage: Preparation, Does: "has the images of the new version on the node", Checks: "that the runtime knows each image", Undo: NothingToUndo},
 	{Name: Render, Stage: Preparation, Does: "writes the new version's manifests to a folder of their own", Needs: API, Checks: "that there is one for each component", Undo: NothingToUndo},
 	{Name: Backup, Stage: Preparation, Does: "keeps what will be replaced, and a snapshot of etcd", Checks: "the snapshot's hash, and that it can be opened", Undo: NothingToUndo},
-	{Name: Drain, Stage: Leaving, Does: "evicts the node's pods", Needs: API | Token, Checks: "that no pod is left that could leave", Undo: UndoUncordon, Interrupts: Pods},
+	{Name: Drain, Stage: Leaving, Does: "evicts the node's pods", Needs: API, Checks: "that no pod is left that could leave", Undo: UndoUncordon, Interrupts: Pods},
 	{Name: Handover, Stage: Exchange, Does: "moves the leadership of etcd to another member", Needs: Member, Checks: "that another member leads", Undo: NothingToUndo},
 	{Name: Swap, Stage: Exchange, Does: "makes sure that the other voters of etcd have the quorum, and replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
 	{Name: Finish, Stage: Conclusion, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoRestore, Interrupts: Kubelet},
-	{Name: Uncordon, Stage: Conclusion, Does: "lets pods be scheduled to the node again", Needs: API | Token, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
+	{Name: Uncordon, Stage: Conclusion, Does: "lets pods be scheduled to the node again", Needs: API, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
 	{Name: Verify, Stage: Conclusion, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, their probes, member of etcd", Undo: UndoRestore},
 }
 
@@ -309,13 +307,16 @@ func (w Wanted) applies(node Node, name Name) bool {
 	case Render:
 		return w.Type == ControlPlane
 	case Drain, Uncordon:
-		return !w.SingleNode && w.Drain != "" && w.Drain != DrainNever
+		return w.Drains()
 	case Handover:
 		return w.HasPeers()
 	default:
 		return true
 	}
 }
+
+// Drains reports whether pods leave the node before.
+func (w Wanted) Drains() bool { return !w.SingleNode && w.Drain != "" && w.Drain != DrainNever }
 
 // HasPeers reports whether the node has a member of etcd that others can do without.
 func (w Wanted) HasPeers() bool { return w.Type == ControlPlane && w.StackedEtcd && !w.SingleNode }

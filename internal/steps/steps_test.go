@@ -140,7 +140,7 @@ func TestStages(t *testing.T) {
 		for _, stage := range Stages(list) {
 			got += string(stage[0].Stage) + ": " + names(stage) + "; "
 			for _, s := range stage {
-				if s.Stage == Preparation && (s.Interrupts != 0 || s.Needs&Token != 0 || s.Undo != NothingToUndo) {
+				if s.Stage == Preparation && (s.Interrupts != 0 || s.Undo != NothingToUndo) {
 					t.Errorf("%s: %s does more than to prepare: %+v", name, s.Name, s)
 				}
 			}
@@ -196,18 +196,5 @@ func TestStates(t *testing.T) {
 		if state.ExitCode() != want.code || state.Succeeded() != want.succeeded {
 			t.Errorf("%q: exit code %d, succeeded %t", state, state.ExitCode(), state.Succeeded())
 		}
-	}
-}
-
-// TestPermissions: only who drains may do anything beside what the node itself may.
-func TestPermissions(t *testing.T) {
-	wanted := Wanted{Type: Worker, KubernetesVersion: "v1.36.3"}
-	list, err := List(Node{}, wanted)
-	if got := Permissions(list); err != nil || len(got) != 0 {
-		t.Errorf("without a drain: %v, %v", got, err)
-	}
-	wanted.Drain = DrainRequired
-	if list, err = List(Node{}, wanted); err != nil || len(Permissions(list)) == 0 {
-		t.Errorf("with a drain: %v, %v", Permissions(list), err)
 	}
 }

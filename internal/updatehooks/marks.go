@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/plaintext"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -110,13 +111,16 @@ func Fact(m *clusterv1.Machine) (plan.Update, bool) {
 	return plan.Update{State: plan.UpdateDone, Message: "the Runtime Extension has finished"}, true
 }
 
+// longestProgress is how many bytes of an extension's words are quoted at most.
+const longestProgress = 2048
+
 // progress says how far Cluster API has come with an update.
 func progress(m *clusterv1.Machine) string {
 	c := conditions.Get(m, clusterv1.MachineUpdatingCondition)
 	if c == nil || !conditions.IsTrue(m, c.Type) {
 		return "Cluster API has not called the Runtime Extension yet, which it does with the feature gate InPlaceUpdates"
 	}
-	text := strings.ReplaceAll(c.Message, "\n", "; ")
+	text := strings.ReplaceAll(plaintext.Quote(c.Message, longestProgress), "\n", "; ")
 	if c.Reason == clusterv1.MachineInPlaceUpdateFailedReason {
 		return "the Runtime Extension failed, and Cluster API asks it again: " + text
 	}

@@ -244,7 +244,7 @@ func (d *decision) look() Outcome {
 	case !d.Pod.DeletionTimestamp.IsZero():
 		return d.silent("the pod is being deleted")
 	case p.ended:
-		return d.another(p.at, cmp.Or(p.why, plaintext.End(p.result.Message, longestMessage), "it was cut off"))
+		return d.another(p.at, cmp.Or(p.why, plaintext.QuoteEnd(p.result.Message, longestMessage), "it was cut off"))
 	}
 	if limit := p.limit(d.Upgrade); d.Now.Sub(p.since(d.Pod)) > limit {
 		return d.late(p, limit)
@@ -268,7 +268,7 @@ func begunIn(p progress) bool {
 
 // ended says how a step ended, and what can be done.
 func ended(p progress) string {
-	text := fmt.Sprintf("%s ended after %.1f s: %s", p.failed(), p.result.Seconds, cmp.Or(plaintext.End(p.result.Message, longestMessage), "it said nothing"))
+	text := fmt.Sprintf("%s ended after %.1f s: %s", p.failed(), p.result.Seconds, cmp.Or(plaintext.QuoteEnd(p.result.Message, longestMessage), "it said nothing"))
 	if p.result.Advice != "" {
 		text += "; " + p.result.Advice
 	}

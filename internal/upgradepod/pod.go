@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -139,15 +138,13 @@ func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image
 		TerminationGracePeriodSeconds: ptr.To(int64(5)),
 		ActiveDeadlineSeconds:         ptr.To(deadline + waits),
 		EnableServiceLinks:            ptr.To(false),
-		AutomountServiceAccountToken:  ptr.To(false),
+		// The steps have the node's own credentials, which the API server binds to the node.
+		AutomountServiceAccountToken: ptr.To(false),
 	}}
 	if len(wanted.Files) > 0 {
 		mountFiles(u, pod)
 	}
 	pod.Labels[AttemptLabel] = strconv.Itoa(int(wanted.Attempt))
-	if len(steps.Permissions(list)) > 0 {
-		pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = Name(u), ptr.To(true)
-	}
 	return pod, nil
 }
 
@@ -178,24 +175,4 @@ func Files(u *upgradev1.NodeUpgrade, contents [][]byte) *corev1.Secret {
 		held.Data[steps.FileKey(i)] = content
 	}
 	return held
-}
-
-// Rights are the ServiceAccount of a pod, and what it may do: what the steps need beside what the node itself may. Nil: they need nothing.
-func Rights(u *upgradev1.NodeUpgrade, list []steps.Step) (*corev1.ServiceAccount, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding) {
-	needed := steps.Permissions(list)
-	if len(needed) == 0 {
-		return nil, nil, nil
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: meta(u)}
-	role := &rbacv1.ClusterRole{ObjectMeta: meta(u)}
-	role.Namespace = ""
-	for _, p := range needed {
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{p.Group}, Resources: []string{p.Resource}, Verbs: []string{p.Verb}})
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: *role.ObjectMeta.DeepCopy(),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: Namespace, Name: account.Name}},
-	}
-	return account, role, binding
 }

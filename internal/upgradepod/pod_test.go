@@ -64,33 +64,38 @@ func TestPod(t *testing.T) {
 	if attemptOf(pod) != 3 {
 		t.Errorf("attempt %d", attemptOf(pod))
 	}
-	if account, role, binding := Rights(u, list); account != nil || role != nil || binding != nil {
-		t.Error("who does not drain needs no rights")
-	}
 	if _, err := Pod(u, wanted, nil, ""); err == nil {
 		t.Error("a pod without steps is no pod")
 	}
 }
 
-// TestRights: who drains has a ServiceAccount that may do what steps say, and nothing else.
-func TestRights(t *testing.T) {
+// TestNoCredentials: no container of a pod has a credential for the API, whatever the upgrade does: not one that drains either.
+func TestNoCredentials(t *testing.T) {
+	for _, kind := range []upgradev1.NodeType{upgradev1.ControlPlane, upgradev1.Worker} {
+		u := upgradeOf("", 0)
+		u.Spec.NodeType, u.Spec.Drain.Policy = kind, upgradev1.DrainRequired
+		wanted := Wanted(u, Environment{Node: "n1", Files: []steps.File{{Path: "/a"}}}, 1)
+		list, err := steps.List(steps.Node{}, wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, err := Pod(u, wanted, list, "i")
+		if err != nil || !wanted.Drains() {
+			t.Fatalf("%+v, %v", wanted, err)
+		}
+		if pod.Spec.ServiceAccountName != "" || *pod.Spec.AutomountServiceAccountToken {
+			t.Errorf("%s: %+v", kind, pod.Spec)
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.Secret == nil || v.Secret.SecretName != Name(u) {
+				t.Errorf("%s: %+v", kind, v)
+			}
+		}
+	}
 	u := upgradeOf("", 0)
 	u.Spec.NodeType = upgradev1.Worker
-	wanted := Wanted(u, Environment{Node: "n1"}, 1)
-	if wanted.Drain != steps.DrainBestEffort {
+	if wanted := Wanted(u, Environment{Node: "n1"}, 1); wanted.Drain != steps.DrainBestEffort {
 		t.Errorf("a worker is drained by default: %q", wanted.Drain)
-	}
-	list, err := steps.List(steps.Node{}, wanted)
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, role, binding := Rights(u, list)
-	pod, err := Pod(u, wanted, list, "i")
-	if err != nil || pod.Spec.ServiceAccountName != account.Name || !*pod.Spec.AutomountServiceAccountToken || account.Namespace != pod.Namespace {
-		t.Fatalf("%+v, %v", pod, err)
-	}
-	if len(role.Rules) != len(steps.Permissions(list)) || role.Namespace != "" || binding.RoleRef.Name != role.Name || binding.Subjects[0].Name != account.Name || binding.Subjects[0].Namespace != account.Namespace {
-		t.Errorf("%+v %+v", role, binding)
 	}
 }
 

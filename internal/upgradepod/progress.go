@@ -40,7 +40,7 @@ type progress struct {
 // observe reads a pod's status.
 func observe(pod *corev1.Pod) progress {
 	p := progress{ended: pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded}
-	p.why = strings.TrimSpace(pod.Status.Reason + " " + pod.Status.Message)
+	p.why = plaintext.Quote(pod.Status.Reason+" "+pod.Status.Message, longestMessage)
 	statuses := map[string]corev1.ContainerStatus{}
 	for _, s := range append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
 		statuses[s.Name] = s
@@ -118,7 +118,7 @@ func waiting(state corev1.ContainerState) string {
 	if w == nil || w.Reason == "" || w.Reason == "PodInitializing" {
 		return ""
 	}
-	return strings.TrimSpace(w.Reason + ": " + w.Message)
+	return plaintext.Quote(w.Reason+": "+w.Message, longestMessage)
 }
 
 // outside is what is said of a container that was cut off, or could not begin, by others than its steps.
@@ -129,7 +129,7 @@ func outside(message string) string {
 			lines = append(lines, line)
 		}
 	}
-	return plaintext.Redact(strings.TrimSpace(strings.Join(lines, "\n")))
+	return plaintext.QuoteEnd(strings.Join(lines, "\n"), longestMessage)
 }
 
 // stepCondition tells how a step is, of which and of whose container this is known. What was cut off may have begun, and so may what runs.
@@ -156,11 +156,11 @@ func stepCondition(step steps.Step, state corev1.ContainerState, result steps.Re
 		c.Status, c.Reason = metav1.ConditionFalse, upgradev1.RolledBack
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, upgradev1.Interrupted
-		c.Message = fmt.Sprintf("%s; it was cut off with exit code %d %s", step.Does, ended.ExitCode, ended.Reason)
+		c.Message = fmt.Sprintf("%s; it was cut off with exit code %d %s", step.Does, ended.ExitCode, plaintext.Quote(ended.Reason, longestMessage))
 		result.Message = outside(ended.Message) // of a container that could not even begin, the runtime's words
 	}
 	if result.Message != "" {
-		c.Message += ":\n" + plaintext.End(result.Message, longestMessage)
+		c.Message += ":\n" + plaintext.QuoteEnd(result.Message, longestMessage)
 	}
 	return c
 }

@@ -72,7 +72,7 @@ func openAPI(path, server string) (*api, error) {
 	}
 	// Each request has a connection of its own: one to a server that was ended would be waited for.
 	transport := &http.Transport{TLSClientConfig: settings, DisableKeepAlives: true}
-	return &api{server: server, client: &http.Client{Transport: transport, Timeout: apiTimeout}}, nil
+	return &api{server: server, client: &http.Client{Transport: transport, Timeout: apiTimeout, CheckRedirect: stay}}, nil
 }
 
 // material is what a kubeconfig holds itself, or in a file.
@@ -102,6 +102,12 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.code, tail(e.text)) }
+
+// hasStatus reports whether an error is an answer with a status code.
+func hasStatus(err error, code int) bool {
+	answer, ok := errors.AsType[*statusError](err)
+	return ok && answer.code == code
+}
 
 // get reads a path; into may be nil, and is given JSON otherwise.
 func (a *api) get(ctx context.Context, path string, into any) error {
@@ -134,7 +140,11 @@ func (a *api) request(ctx context.Context, method, path string, content io.Reade
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Content-Type", "application/json")
+	kind := "application/json"
+	if method == http.MethodPatch {
+		kind = "application/merge-patch+json"
+	}
+	request.Header.Set("Content-Type", kind)
 	request.Header.Set("Accept", "application/json")
 	response, err := a.client.Do(request)
 	if err != nil {

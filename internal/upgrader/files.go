@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quorate/quorate/internal/atomicfile"
 )
 
@@ -27,43 +29,58 @@ func copyFile(source, target string) error { return copyTo(source, target, false
 func copyOwned(source, target string) error { return copyTo(source, target, true) }
 
 func copyTo(source, target string, owned bool) error {
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return fmt.Errorf("copying %s: %w", source, err)
+	open := os.Open
+	if owned {
+		open = openFile
 	}
-	in, err := os.Open(source)
+	in, err := open(source)
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", source, err)
 	}
 	defer func() { _ = in.Close() }()
-	info, err := in.Stat()
+	err = within(target, true, func(f folder, name string) error {
+		out, part, err := f.make(partPrefix(target))
+		if err != nil {
+			return err
+		}
+		if err = errors.Join(fill(out, in, owned), out.Close()); err == nil {
+			err = f.rename(part, name)
+		}
+		if err != nil {
+			err = errors.Join(err, f.remove(part))
+		}
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("copying %s: %w", source, err)
-	}
-	part := beside(target) + ".part"
-	out, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", source, err)
-	}
-	_, err = io.Copy(out, in)
-	if err == nil && owned {
-		err = out.Chown(owners(info))
-	}
-	if err == nil {
-		err = out.Chmod(info.Mode().Perm())
-	}
-	if err == nil {
-		err = out.Sync()
-	}
-	if err = errors.Join(err, out.Close()); err == nil {
-		err = os.Rename(part, target)
-	}
-	if err != nil {
-		return fmt.Errorf("copying %s to %s: %w", source, target, errors.Join(err, os.Remove(part)))
+		return fmt.Errorf("copying %s to %s: %w", source, target, err)
 	}
 	return nil
 }
 
-// same reports whether two files have the same content. A file that is not there is like none.
+// partPrefix is how the name of a file begins that is written, and not whole yet.
+func partPrefix(target string) string { return filepath.Base(beside(target)) + "." }
+
+// fill makes a new file a copy of another one, and makes sure that it outlives a crash of the node.
+func fill(out, in *os.File, owned bool) error {
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	if owned {
+		if err := out.Chown(owners(info)); err != nil {
+			return err
+		}
+	}
+	if err := out.Chmod(info.Mode().Perm()); err != nil {
+		return err
+	}
+	return out.Sync()
+}
+
+// same reports whether two files have the same content. What is not there, or is no file, is like none.
 func same(a, b string) (bool, error) {
 	first, errA := os.Stat(a)
 	second, errB := os.Stat(b)
@@ -73,7 +90,7 @@ func same(a, b string) (bool, error) {
 	if err := errors.Join(errA, errB); err != nil {
 		return false, fmt.Errorf("comparing files: %w", err)
 	}
-	if first.Size() != second.Size() {
+	if first.Size() != second.Size() || !first.Mode().IsRegular() || !second.Mode().IsRegular() {
 		return false, nil
 	}
 	sumA, errA := checksum(a)
@@ -82,11 +99,15 @@ func same(a, b string) (bool, error) {
 }
 
 func checksum(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	// What is no file may never end, or have the opening wait.
+	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("computing a checksum: %w", err)
 	}
 	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("computing the checksum of %s: it is no file", path), err)
+	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return nil, fmt.Errorf("computing the checksum of %s: %w", path, err)
@@ -129,10 +150,18 @@ func (l layout) prepare() error {
 
 // linkOrCopy gives a file a second name, or copies it where that lies on another file system. Nothing writes into either afterwards.
 func linkOrCopy(source, target string) error {
-	if err := removeFile(target); err != nil {
+	linked := false
+	err := within(target, true, func(f folder, name string) error {
+		if err := f.remove(name); err != nil {
+			return err
+		}
+		linked = f.link(source, name) == nil
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("placing %s: %w", target, err)
 	}
-	if os.Link(source, target) == nil {
+	if linked {
 		return nil
 	}
 	return copyOwned(source, target)
@@ -140,10 +169,11 @@ func linkOrCopy(source, target string) error {
 
 // removeFile removes a file, if it is there.
 func removeFile(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err := within(path, false, folder.remove)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // discard takes away what waits beside other files.
@@ -153,10 +183,27 @@ func (l layout) discard() error {
 		return err
 	}
 	for _, target := range files {
-		for _, file := range []string{beside(target), beside(beside(target)) + ".part"} {
-			if err := removeFile(file); err != nil {
-				return fmt.Errorf("removing %s: %w", file, err)
-			}
+		err := within(target, false, func(f folder, name string) error { return f.discard(target) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !isOthers(err) {
+			return fmt.Errorf("removing what waits beside %s: %w", target, err)
+		}
+	}
+	return nil
+}
+
+// discard takes away what waits beside a file of the folder, and what was to become either and was cut off. Another user's folder of such a name stays.
+func (f folder) discard(target string) error {
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	waits := filepath.Base(beside(target))
+	for _, name := range names {
+		if name != waits && !strings.HasPrefix(name, partPrefix(target)) && !strings.HasPrefix(name, partPrefix(beside(target))) {
+			continue
+		}
+		if err := f.remove(name); err != nil && !errors.Is(err, unix.EISDIR) {
+			return err
 		}
 	}
 	return nil
@@ -169,7 +216,7 @@ func (l layout) replace() error {
 		return err
 	}
 	for _, target := range files {
-		err := os.Rename(beside(target), target)
+		err := within(target, false, func(f folder, name string) error { return f.rename(filepath.Base(beside(target)), name) })
 		if errors.Is(err, fs.ErrNotExist) {
 			err = l.install(filepath.Join(l.stage(), target), target)
 		}
@@ -205,7 +252,8 @@ func (l layout) install(source, target string) error {
 	return copyOwned(source, target)
 }
 
-// restore puts the backup back, and takes away what there was not before. Files that are to stay have their new content again.
+// restore puts the backup back, and takes away what there was not before. Files that are to stay have their new content again. What another user of the node has
+// put in the place of a file, or of its folder, stays: the way back must not end there.
 func (l layout) restore(stay ...string) error {
 	staged, err := mirrored(l.stage())
 	if err != nil {
@@ -220,7 +268,7 @@ func (l layout) restore(stay ...string) error {
 		if slices.Contains(stay, target) && slices.Contains(staged, target) {
 			source = filepath.Join(l.stage(), target)
 		}
-		if err := l.install(source, target); err != nil {
+		if err := l.install(source, target); err != nil && !isOthers(err) {
 			return fmt.Errorf("putting back %s: %w", target, err)
 		}
 	}
@@ -230,7 +278,7 @@ func (l layout) restore(stay ...string) error {
 	}
 	added := slices.DeleteFunc(append(staged, absent...), func(target string) bool { return slices.Contains(kept, target) })
 	for _, target := range added {
-		if err := removeFile(target); err != nil {
+		if err := removeFile(target); err != nil && !isOthers(err) {
 			return fmt.Errorf("putting back %s: %w", target, err)
 		}
 	}
@@ -249,7 +297,10 @@ func syncFolders(files []string) error {
 			continue
 		}
 		done[dir] = true
-		f, err := os.Open(dir)
+		f, err := openFolder(dir, false)
+		if isOthers(err) {
+			continue // nothing was written there
+		}
 		if err != nil {
 			return fmt.Errorf("syncing %s: %w", dir, err)
 		}

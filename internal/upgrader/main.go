@@ -137,28 +137,20 @@ func terminate(lines string) error {
 	return errors.Join(err, f.Close())
 }
 
-// outside is the pod's part of a step. All but what needs the pod's own credentials is done inside the node.
+// outside is the pod's part of a step: all is done inside the node, with the node's own credentials. The pod has none.
 func outside(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.Writer) steps.Result {
 	began, limit := time.Now(), wanted.Limit(name)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var r steps.Result
-	switch name {
-	case steps.Drain:
-		r = result(pod{out}.drain(ctx, wanted))
-	case steps.Uncordon:
-		r = result(pod{out}.uncordon(ctx, wanted))
-	default:
-		r = enter(ctx, name, wanted, out)
-	}
+	r := enter(ctx, name, wanted, out)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !r.State.Succeeded() {
 		fmt.Fprintf(out, "%s did not end within %s\n", name, limit)
 		return steps.Result{}
 	}
 	if r.State == steps.RolledBack || name == steps.Swap && r.State == steps.Failed {
 		// The node serves as before: pods may come back to it.
-		if _, err := (pod{out}).uncordon(ctx, wanted); err != nil {
-			fmt.Fprintf(out, "%v\n", err)
+		if back := enter(ctx, steps.Uncordon, wanted, out); !back.State.Succeeded() {
+			fmt.Fprintf(out, "%s\n", back.Message)
 		}
 	}
 	r.Seconds = float64(time.Since(began).Milliseconds()/10) / 100
@@ -226,11 +218,14 @@ func (n *node) takeJournal(name steps.Name) error {
 
 // step carries out one step.
 func (n *node) step(ctx context.Context, name steps.Name) steps.Result {
+	if name == steps.Uncordon { // whatever the journal says
+		return result(n.uncordon(ctx))
+	}
 	if err := n.takeJournal(name); err != nil {
 		return result("", err)
 	}
 	do := map[steps.Name]func(context.Context) (string, error){
-		steps.Copy: n.copy, steps.Containerd: n.runtime, steps.CNI: n.plugins, steps.Images: n.images, steps.Render: n.render, steps.Backup: n.backup, steps.Handover: n.handover,
+		steps.Copy: n.copy, steps.Containerd: n.runtime, steps.CNI: n.plugins, steps.Images: n.images, steps.Render: n.render, steps.Backup: n.backup, steps.Drain: n.drain, steps.Handover: n.handover,
 	}
 	if before, ok := do[name]; ok {
 		if n.journal.Begun() {

@@ -97,12 +97,16 @@ func portOf(c corev1.Container, port intstr.IntOrString) int {
 // probeClient asks as the kubelet's probes do. They do not verify certificates: the controller manager and the scheduler sign their own, and nothing
 // is sent to them or believed but the status.
 var probeClient = &http.Client{
-	Timeout: 2 * time.Second,
+	Timeout:       2 * time.Second,
+	CheckRedirect: stay,
 	Transport: &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 	},
 }
+
+// stay follows no redirect: whoever is asked answers for itself.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // answers returns an error unless a probe's URL answers with success.
 func answers(ctx context.Context, url string) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -71,23 +72,20 @@ func (n *node) stageFile(f steps.File, source string) (bool, error) {
 	return true, nil
 }
 
-// targetOf is the file that a path leads to: links are followed, as whoever wrote the file at the first boot did. One that an upgrade leaves to others is refused.
+// targetOf is the file that a path leads to: links are followed, as whoever wrote the file at the first boot did, but not those that other users of the node may
+// have made. A file that an upgrade leaves to others is refused.
 func targetOf(path string, held func(string) string) (string, error) {
 	if held == nil {
 		held = steps.HeldFile
 	}
-	target, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	target, err := resolve(path)
+	if err != nil {
+		return "", err
+	}
+	if _, gone := os.Lstat(target); errors.Is(gone, fs.ErrNotExist) {
 		if _, dangling := os.Readlink(path); dangling == nil {
 			return "", fmt.Errorf("file %s is not written: it is a link to nothing", path)
 		}
-		target, err = path, nil
-		if folder, failure := filepath.EvalSymlinks(filepath.Dir(path)); failure == nil {
-			target = filepath.Join(folder, filepath.Base(path))
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("finding file %s: %w", path, err)
 	}
 	for _, name := range []string{path, target} {
 		if why := held(name); why != "" {
@@ -113,8 +111,12 @@ func isFile(path string, content []byte, mode os.FileMode, uid, gid int) (bool, 
 	if info.Mode().Perm() != mode || hasUID != uid || hasGID != gid || info.Size() != int64(len(content)) {
 		return false, nil
 	}
-	has, err := os.ReadFile(path)
+	f, err := openFile(path)
 	if err != nil {
+		return false, err
+	}
+	has, err := io.ReadAll(io.LimitReader(f, int64(len(content))+1))
+	if err = errors.Join(err, f.Close()); err != nil {
 		return false, fmt.Errorf("reading file %s: %w", path, err)
 	}
 	return bytes.Equal(has, content), nil

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machinedeployment/mdutil"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -231,7 +230,10 @@ func (c *Controller) controlPlaneFirst(ctx context.Context, s *scope) (string, e
 	if !ref.IsDefined() {
 		return "", nil
 	}
-	found, err := external.GetObjectFromContractVersionedRef(ctx, c.Client, ref, s.cluster.Namespace)
+	found, err := machine.ControlPlaneRef.Find(ctx, c.Client, ref, s.cluster.Namespace)
+	if refused := machine.Refused(err); refused != nil {
+		return "spec.controlPlaneRef of Cluster " + s.cluster.Name + ": " + refused.Error(), nil
+	}
 	if apierrors.IsNotFound(err) {
 		return fmt.Sprintf("%s %s does not exist", ref.Kind, ref.Name), nil
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,10 +19,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 const (
@@ -31,6 +33,8 @@ const (
 	listTimeout = 10 * time.Second
 	// pingTimeout is how long the answer to a ping may take.
 	pingTimeout = 3 * time.Second
+	// streamBuffer is how many bytes of one answer may have come and wait to be read.
+	streamBuffer = 256 << 10
 )
 
 // api speaks with one API server, over connections of its own that end with it.
@@ -40,16 +44,16 @@ type api struct {
 	// config is for others who ask the server over the same connection.
 	config *rest.Config
 	core   typedcorev1.CoreV1Interface
+	bounds untrusted.Bounds
 
 	mu     sync.Mutex
 	closed bool
 	conns  []net.Conn
 }
 
-func newAPI(config *rest.Config, silence time.Duration) (*api, error) {
+// newAPI returns an api whose answers have at most what the bounds and the meter admit.
+func newAPI(config *rest.Config, silence time.Duration, bounds untrusted.Bounds, meter *untrusted.Meter) (*api, error) {
 	config = rest.CopyConfig(config)
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.UserAgent = "quorate"
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -59,26 +63,30 @@ func newAPI(config *rest.Config, silence time.Duration) (*api, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the credentials in the kubeconfig: %w", err)
 	}
-	a := &api{readyz: base.JoinPath("/readyz").String()}
-	proxy := http.ProxyFromEnvironment
-	if config.Proxy != nil {
-		proxy = config.Proxy
-	}
+	a := &api{readyz: base.JoinPath("/readyz").String(), bounds: bounds}
 	// client-go's own transport would notice a silent connection after 45 s.
-	wrapped, err := rest.HTTPWrappersForConfig(config, &http.Transport{
-		Proxy:                 proxy,
-		DialContext:           a.dial,
-		TLSClientConfig:       security,
-		TLSHandshakeTimeout:   patience,
-		ForceAttemptHTTP2:     true,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout},
-		ResponseHeaderTimeout: listTimeout,
-	})
+	transport := &http.Transport{
+		Proxy:                  proxyOf(config),
+		DialContext:            a.dial,
+		TLSClientConfig:        security,
+		TLSHandshakeTimeout:    patience,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout, MaxReceiveBufferPerStream: streamBuffer},
+		ResponseHeaderTimeout:  listTimeout,
+		MaxResponseHeaderBytes: untrusted.MostHeader,
+	}
+	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return bounds.WrapStreams(next, meter) }
+	streams, err := rest.HTTPWrappersForConfig(config, transport)
 	if err != nil {
 		return nil, fmt.Errorf("reading the credentials in the kubeconfig: %w", err)
 	}
-	a.http = &http.Client{Transport: wrapped}
-	a.config = &rest.Config{Host: config.Host, APIPath: config.APIPath, Transport: wrapped}
+	config.WrapTransport = bounds.Wrap
+	answers, err := rest.HTTPWrappersForConfig(config, transport)
+	if err != nil {
+		return nil, fmt.Errorf("reading the credentials in the kubeconfig: %w", err)
+	}
+	a.http = &http.Client{Transport: streams}
+	a.config = &rest.Config{Host: config.Host, APIPath: config.APIPath, Transport: answers, ContentConfig: rest.ContentConfig{ContentType: untrusted.JSON}}
 	a.core, err = typedcorev1.NewForConfigAndClient(config, a.http)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
@@ -138,34 +146,35 @@ func (a *api) ready(ctx context.Context) error {
 	return errors.New("not ready: " + failedChecks(string(body), response.Status))
 }
 
-// failedChecks are the lines of a readyz answer that begin with [-], in short.
+// mostChecks is how many failed checks are named.
+const mostChecks = 3
+
+// check is the line of a readyz answer about a check that failed. Whatever else it says may be anything.
+var check = regexp.MustCompile(`(?m)^\[-\]([a-zA-Z0-9/._-]{1,100}) failed`)
+
+// failedChecks are the names of the checks that failed by a readyz answer, in short.
 func failedChecks(body, otherwise string) string {
 	var failed []string
-	for line := range strings.Lines(body) {
-		if name, is := strings.CutPrefix(line, "[-]"); is {
-			name, _, _ = strings.Cut(strings.TrimSpace(name), " failed")
-			failed = append(failed, name)
-		}
+	for _, found := range check.FindAllStringSubmatch(body, -1) {
+		failed = append(failed, found[1])
 	}
 	if len(failed) == 0 {
 		return otherwise
 	}
-	return strings.Join(failed, ", ")
+	text := strings.Join(failed[:min(len(failed), mostChecks)], ", ")
+	if more := len(failed) - mostChecks; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // nodes follows all Nodes, not only labelled ones: one that has just registered has no label yet.
 func (a *api) nodes(b *book) *feed[*corev1.Node] {
 	return &feed[*corev1.Node]{
-		shelf: b.nodes,
-		read: func(ctx context.Context, o metav1.ListOptions) (page[*corev1.Node], error) {
-			list := &corev1.NodeList{}
-			if err := a.get("", "nodes", o).Do(ctx).Into(list); err != nil {
-				return page[*corev1.Node]{}, fmt.Errorf("listing Nodes: %w", err)
-			}
-			return page[*corev1.Node]{pointers(list.Items), list.ResourceVersion, list.Continue}, nil
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return a.get("", "nodes", o).Watch(ctx)
+		source: source[*corev1.Node]{"Node", nodeFields, func() *corev1.Node { return &corev1.Node{} }, a.bounds},
+		shelf:  b.nodes,
+		ask: func(ctx context.Context, o metav1.ListOptions) (*http.Response, error) {
+			return a.ask(ctx, "", "nodes", o)
 		},
 	}
 }
@@ -173,66 +182,56 @@ func (a *api) nodes(b *book) *feed[*corev1.Node] {
 // pods follows the static pods of control planes.
 func (a *api) pods(b *book) *feed[*corev1.Pod] {
 	return &feed[*corev1.Pod]{
+		source:   source[*corev1.Pod]{"Pod", podFields, func() *corev1.Pod { return &corev1.Pod{} }, a.bounds},
 		selector: "tier=control-plane",
 		shelf:    b.pods,
-		read: func(ctx context.Context, o metav1.ListOptions) (page[*corev1.Pod], error) {
-			list := &corev1.PodList{}
-			if err := a.get(metav1.NamespaceSystem, "pods", o).Do(ctx).Into(list); err != nil {
-				return page[*corev1.Pod]{}, fmt.Errorf("listing the static pods of control planes: %w", err)
-			}
-			return page[*corev1.Pod]{pointers(list.Items), list.ResourceVersion, list.Continue}, nil
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return a.get(metav1.NamespaceSystem, "pods", o).Watch(ctx)
+		ask: func(ctx context.Context, o metav1.ListOptions) (*http.Response, error) {
+			return a.ask(ctx, metav1.NamespaceSystem, "pods", o)
 		},
 	}
 }
 
-// get begins a list or watch. It is not repeated when it fails: client-go would
-// wait several seconds before it tells, and we have something better to do.
-func (a *api) get(namespace, resource string, o metav1.ListOptions) *rest.Request {
+// ask sends a list or watch. It is not repeated when it fails.
+func (a *api) ask(ctx context.Context, namespace, resource string, o metav1.ListOptions) (*http.Response, error) {
 	o.Watch = o.TimeoutSeconds != nil
-	return a.core.RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).
-		VersionedParams(&o, scheme.ParameterCodec).MaxRetries(0)
-}
-
-func pointers[T any](items []T) []*T {
-	out := make([]*T, 0, len(items))
-	for i := range items {
-		out = append(out, &items[i])
+	at := a.core.RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&o, scheme.ParameterCodec).URL()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	request.Header.Set("Accept", untrusted.Protobuf+","+untrusted.JSON)
+	response, err := a.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		defer func() { _ = response.Body.Close() }()
+		return nil, untrusted.Refusal(response)
+	}
+	return response, nil
 }
 
-// explain is an error in few words, the same ones each time: without port numbers of our own end.
-func explain(err error) string {
+// Explain is an error of an API server in few words, fit to be shown, the same ones each time: without port numbers of our own end. The server may have chosen some of them: a certificate's
+// names, for example.
+func Explain(err error) string {
 	var of *url.Error
 	var number syscall.Errno
 	var status apierrors.APIStatus
+	text := err.Error()
 	switch {
+	case untrusted.IsMisbehaviour(err) && errors.As(err, &of):
+		text = of.Err.Error()
+	case untrusted.IsMisbehaviour(err):
 	case isTimeout(err):
-		return address(err) + "no answer in time"
+		text = address(err) + "no answer in time"
 	case errors.As(err, &number):
-		return address(err) + number.Error()
+		text = address(err) + number.Error()
 	case errors.As(err, &of):
-		return address(err) + of.Err.Error()
+		text = address(err) + of.Err.Error()
 	case errors.As(err, &status):
-		return statusMessage(status.Status())
-	default:
-		return err.Error()
+		text = status.Status().Message
 	}
-}
-
-// statusMessage is what the API server said, or what ended a watch, for which client-go makes a status of its own.
-func statusMessage(status metav1.Status) string {
-	if status.Details != nil {
-		for _, cause := range status.Details.Causes {
-			if why, is := strings.CutPrefix(cause.Message, "unable to decode an event from the watch stream: "); is {
-				return "a watch broke: " + why
-			}
-		}
-	}
-	return status.Message
+	return untrusted.Shown(text)
 }
 
 // address is the server that the error came from, and a colon; empty where that is not known.

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 const largeCluster = 5000
@@ -78,22 +80,16 @@ func BenchmarkLargeClusterAtRest(b *testing.B) {
 	var kept uint64
 	for b.Loop() {
 		before := liveHeap()
-		book := newBook(func() {})
+		book := newBook(untrusted.Bounds{}.WithDefaults(), func() {})
 		book.nodes.own(Mine{Names: map[string]bool{"a": true}})
-		pages := func(yield func([]*corev1.Node, error) bool) {
-			for from := 0; from < largeCluster; from += pageSize {
-				items := make([]corev1.Node, pageSize) // as a decoded list has them
-				var page []*corev1.Node
-				for i := range items {
-					largeNode(from + i).DeepCopyInto(&items[i])
-					page = append(page, &items[i])
-				}
-				if !yield(page, nil) {
+		nodes := func(yield func(*corev1.Node, error) bool) {
+			for i := range largeCluster {
+				if !yield(largeNode(i), nil) {
 					return
 				}
 			}
 		}
-		if err := book.nodes.replace(pages); err != nil {
+		if err := book.nodes.replace(nodes); err != nil {
 			b.Fatal(err)
 		}
 		v := book.read()
@@ -146,17 +142,17 @@ func BenchmarkWorkerChange(b *testing.B) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	api, err := newAPI(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, time.Hour)
+	api, err := newAPI(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, time.Hour, untrusted.Bounds{Minute: 1 << 50}.WithDefaults(), untrusted.NewMeter(untrusted.Bounds{Minute: 1 << 50}))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer api.close()
 	told := 0
-	book := newBook(func() { told++ })
+	book := newBook(untrusted.Bounds{}.WithDefaults(), func() { told++ })
 	book.nodes.own(Mine{Names: map[string]bool{"a": true}})
 	feed := api.nodes(book)
 	seconds := int64(600)
-	stream, err := feed.watch(context.Background(), metav1.ListOptions{ResourceVersion: "1", TimeoutSeconds: &seconds})
+	stream, err := feed.ask(context.Background(), metav1.ListOptions{ResourceVersion: "1", TimeoutSeconds: &seconds})
 	if err != nil {
 		b.Fatal(err)
 	}

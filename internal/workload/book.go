@@ -11,12 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // book holds what is known of one cluster.
 type book struct {
 	// changed is called after each change, without any lock held.
 	changed func()
+	bounds  untrusted.Bounds
 
 	mu    sync.Mutex
 	view  View
@@ -25,8 +28,8 @@ type book struct {
 	pods  *shelf[*corev1.Pod]
 }
 
-func newBook(changed func()) *book {
-	b := &book{changed: changed, view: View{Why: "not connected yet", Since: time.Now()}}
+func newBook(bounds untrusted.Bounds, changed func()) *book {
+	b := &book{changed: changed, bounds: bounds, view: View{Why: "not connected yet", Since: time.Now()}}
 	b.nodes = newNodeShelf(b)
 	b.pods = &shelf[*corev1.Pod]{book: b, trim: trimPod, items: map[string]*corev1.Pod{}}
 	return b
@@ -72,28 +75,56 @@ func (b *book) unlock(news bool) {
 	}
 }
 
+// fits says that more is to be kept of the cluster than may be. bytes are those of one shelf, and others those of the other. The book is locked.
+func (b *book) fits(bytes, others int64) error {
+	if bytes+others > b.bounds.Kept {
+		return b.bounds.KeptExceeded()
+	}
+	return nil
+}
+
+// overhead is about how many bytes of memory an object takes besides those that it has in protobuf.
+const overhead = 1 << 10
+
+// sized is an object that knows how many bytes it has in protobuf.
+type sized interface {
+	object
+	Size() int
+}
+
+// weight is about how many bytes of memory an object takes.
+func weight[T sized](o T) int64 { return int64(o.Size()) + overhead }
+
 // shelf holds all objects of one kind by name. It shares its book's lock.
-type shelf[T metav1.Object] struct {
+type shelf[T sized] struct {
 	book *book
 	// trim takes away what nobody looks at, so that what is left changes only when it matters.
 	trim  func(T)
 	items map[string]T
+	// bytes is about how much memory the items take.
+	bytes int64
 }
 
-// replace makes the objects of all pages all that there are.
-func (s *shelf[T]) replace(pages iter.Seq2[[]T, error]) error {
-	fresh := map[string]T{}
-	for objects, err := range pages {
+// replace makes the objects of a list all that there are.
+func (s *shelf[T]) replace(objects iter.Seq2[T, error]) error {
+	fresh, bytes := map[string]T{}, int64(0)
+	for o, err := range objects {
 		if err != nil {
 			return err
 		}
-		for _, o := range objects {
-			s.trim(o)
-			fresh[o.GetName()] = o
+		s.trim(o)
+		if bytes += weight(o); bytes > s.book.bounds.Kept {
+			return s.book.bounds.KeptExceeded()
 		}
+		fresh[o.GetName()] = o
 	}
 	s.book.mu.Lock()
+	if err := s.book.fits(bytes, s.book.nodes.bytes); err != nil {
+		s.book.unlock(false)
+		return err
+	}
 	news := !maps.EqualFunc(s.items, fresh, same[T])
+	s.bytes = bytes
 	if news {
 		s.items, s.book.stale = fresh, true
 	}
@@ -101,21 +132,31 @@ func (s *shelf[T]) replace(pages iter.Seq2[[]T, error]) error {
 	return nil
 }
 
-func (s *shelf[T]) put(o T) {
+func (s *shelf[T]) put(o T) error {
 	s.trim(o)
 	s.book.mu.Lock()
 	old, known := s.items[o.GetName()]
+	bytes := s.bytes + weight(o)
+	if known {
+		bytes -= weight(old)
+	}
+	if err := s.book.fits(bytes, s.book.nodes.bytes); err != nil {
+		s.book.unlock(false)
+		return err
+	}
 	news := !known || !same(old, o)
 	if news {
-		s.items[o.GetName()], s.book.stale = o, true
+		s.items[o.GetName()], s.bytes, s.book.stale = o, bytes, true
 	}
 	s.book.unlock(news)
+	return nil
 }
 
 func (s *shelf[T]) remove(o T) {
 	s.book.mu.Lock()
-	_, known := s.items[o.GetName()]
+	old, known := s.items[o.GetName()]
 	if known {
+		s.bytes -= weight(old)
 		delete(s.items, o.GetName())
 		s.book.stale = true
 	}
@@ -137,13 +178,23 @@ func values[T any, P interface {
 	return out
 }
 
+// trimPod leaves of a pod what podFields names, without what changes and does not matter, and without what a terminal would act on.
 func trimPod(p *corev1.Pod) {
-	p.TypeMeta, p.ManagedFields, p.ResourceVersion = metav1.TypeMeta{}, nil, ""
+	m, said := p.ObjectMeta, p.Status
+	p.TypeMeta = metav1.TypeMeta{}
+	p.ObjectMeta = metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+		Labels: m.Labels, OwnerReferences: m.OwnerReferences,
+	}
 	spec := corev1.PodSpec{NodeName: p.Spec.NodeName}
 	for _, c := range p.Spec.Containers {
 		spec.Containers = append(spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
 	}
 	p.Spec = spec
+	p.Status = corev1.PodStatus{
+		Phase: said.Phase, Conditions: said.Conditions, Message: said.Message, Reason: said.Reason,
+		ContainerStatuses: said.ContainerStatuses, InitContainerStatuses: said.InitContainerStatuses,
+	}
 	for i := range p.Status.Conditions {
 		p.Status.Conditions[i].LastProbeTime = metav1.Time{}
 	}

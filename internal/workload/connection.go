@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/quorate/quorate/internal/kubeconfig"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // How long a kubeconfig is believed before the secret is read again: one whose credentials are refused, one that is missing or cannot be used, and one
@@ -39,6 +40,7 @@ type connection struct {
 	secrets client.Reader
 	options Options
 	book    *book
+	meter   *untrusted.Meter
 
 	busy atomic.Bool
 	// wake is signalled when the connection becomes busy.
@@ -61,11 +63,13 @@ type connection struct {
 	// unchanged counts the readings in a row that found nothing new, refused says that credentials were refused, both while no connection came about.
 	unchanged int
 	refused   bool
+	// misbehaved counts the sessions in a row that ended because the server misbehaved.
+	misbehaved int
 }
 
 func newConnection(key client.ObjectKey, c *Connections) *connection {
-	conn := &connection{key: key, secrets: c.secrets, options: c.options, wake: make(chan struct{}, 1)}
-	conn.book = newBook(func() { c.note(key) })
+	conn := &connection{key: key, secrets: c.secrets, options: c.options, meter: untrusted.NewMeter(c.options.Bounds), wake: make(chan struct{}, 1)}
+	conn.book = newBook(c.options.Bounds, func() { c.note(key) })
 	return conn
 }
 
@@ -106,14 +110,14 @@ func (c *connection) stop() {
 
 func (c *connection) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		next := time.NewTimer(c.options.Try)
+		begun := time.Now()
 		err := c.session(ctx)
 		if ctx.Err() != nil {
-			next.Stop()
 			return
 		}
-		if !errors.Is(err, errRenewed) && c.book.lose(explain(err)) {
-			log.FromContext(ctx).Info("the cluster is not reachable any more", "why", explain(err))
+		next := time.NewTimer(time.Until(begun.Add(c.pause(err))))
+		if !errors.Is(err, errRenewed) && c.book.lose(Explain(err)) {
+			log.FromContext(ctx).Info("the cluster is not reachable any more", "why", Explain(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -123,13 +127,27 @@ func (c *connection) run(ctx context.Context) {
 	}
 }
 
+// longestPause is how long a server that misbehaves is left alone at most: to try it again costs what it likes, up to the bounds.
+const longestPause = time.Minute
+
+// pause is how long after the beginning of a session that ended with an error the next one begins.
+func (c *connection) pause(err error) time.Duration {
+	if !untrusted.IsMisbehaviour(err) {
+		c.misbehaved = 0
+		return c.options.Try
+	}
+	const most = 10 // doublings, which exceed the longest
+	c.misbehaved++
+	return min(max(c.options.Try, refusedBelieved)<<min(c.misbehaved, most), longestPause)
+}
+
 // session connects and keeps the book until something is wrong, and says what.
 func (c *connection) session(ctx context.Context) error {
 	config, err := c.credentials(ctx)
 	if err != nil {
 		return err
 	}
-	server, err := newAPI(config, c.options.Silence)
+	server, err := newAPI(config, c.options.Silence, c.options.Bounds, c.meter)
 	if err != nil {
 		return err
 	}
@@ -256,11 +274,12 @@ func (c *connection) readSecret(ctx context.Context) (*rest.Config, error) {
 
 // renew keeps what a kubeconfig says, in the place of what is kept.
 func (c *connection) renew(data []byte) (*rest.Config, error) {
-	config, err := kubeconfig.RESTConfig(data)
+	config, err := kubeconfig.Managed(data)
 	if err != nil {
 		c.err = fmt.Errorf("reading the kubeconfig in secret %s/%s: %w", c.key.Namespace, secret.Name(c.key.Name, secret.Kubeconfig), err)
 		return nil, c.err
 	}
+	config.WrapTransport = c.options.Bounds.Wrap
 	c.data, c.err = data, nil
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -67,13 +67,14 @@ func DialDirect(config *rest.Config, node, nodeIP string, port int) func(context
 	return func(ctx context.Context) (net.Conn, error) { return w.dial(ctx, config, node, nodeIP, port) }
 }
 
-// ConfigOf reads how a cluster is reached from the secret with its kubeconfig, for one who has no connection to it.
+// ConfigOf reads how a cluster is reached from the secret with its kubeconfig, for one who has no connection to it. Whoever asks with it is given what
+// the default bounds admit, and no redirects.
 func ConfigOf(ctx context.Context, secrets client.Reader, key client.ObjectKey) (*rest.Config, error) {
 	data, err := capikubeconfig.FromSecret(ctx, secrets, key)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key.Name, err)
 	}
-	config, err := kubeconfig.RESTConfig(data)
+	config, err := kubeconfig.Managed(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key.Name, err)
 	}

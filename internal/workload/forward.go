@@ -1,9 +1,7 @@
 package workload
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,13 +16,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"
 	streamspdy "k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // wayError is a failure of who stands between us and a port, the API server, the kubelet or the network: it proves nothing
@@ -50,7 +47,7 @@ func (s *tunnels) forward(ctx context.Context, config *rest.Config, pod string, 
 	at := base.JoinPath("api/v1/namespaces/kube-system/pods", pod, "portforward")
 	conn, err := s.open(ctx, config, at)
 	if err != nil {
-		return nil, fmt.Errorf("forwarding a port through the API server: %w", err)
+		return nil, forwarding(err)
 	}
 	c := &forwarded{port: port, spdy: newSPDY(conn, portforward.PingPeriod), ended: make(chan struct{})}
 	// Streams know no context.
@@ -61,9 +58,14 @@ func (s *tunnels) forward(ctx context.Context, config *rest.Config, pod string, 
 	}
 	if err != nil {
 		_ = c.end() // what went wrong before is what counts
-		return nil, fmt.Errorf("forwarding a port through the API server: %w", err)
+		return nil, forwarding(err)
 	}
 	return c, nil
+}
+
+// forwarding is the error of a port-forward.
+func forwarding(err error) error {
+	return fmt.Errorf("forwarding a port through the API server: %w", err)
 }
 
 // tunnels remembers what a cluster's API server knows. The zero value is ready for use.
@@ -86,7 +88,8 @@ func (s *tunnels) open(ctx context.Context, config *rest.Config, at *url.URL) (i
 }
 
 func openWebsocket(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWriteCloser, error) {
-	transport, holder, err := websocket.RoundTripperFor(config)
+	opener := &websocket{config: config}
+	transport, err := rest.HTTPWrappersForConfig(config, opener)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +97,12 @@ func openWebsocket(ctx context.Context, config *rest.Config, at *url.URL) (io.Re
 	if err != nil {
 		return nil, err
 	}
-	conn, err := websocket.Negotiate(transport, holder, request, tunnelled)
+	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
-	return portforward.NewTunnelingConnection("etcd", conn), nil
+	_ = response.Body.Close() // it is empty: the connection is gorilla's
+	return portforward.NewTunnelingConnection("etcd", opener.conn), nil
 }
 
 func openSPDY(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWriteCloser, error) {
@@ -106,13 +110,9 @@ func openSPDY(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWri
 	if err != nil {
 		return nil, err
 	}
-	proxy := http.ProxyFromEnvironment
-	if config.Proxy != nil {
-		proxy = config.Proxy
-	}
 	// HTTP/1.1, as its connections alone can change to another protocol, and each for one request.
 	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{
-		Proxy: proxy, TLSClientConfig: tlsConfig, DialContext: config.Dial, DisableKeepAlives: true,
+		Proxy: proxyOf(config), TLSClientConfig: tlsConfig, DialContext: config.Dial, DisableKeepAlives: true, MaxResponseHeaderBytes: untrusted.MostHeader,
 	})
 	if err != nil {
 		return nil, err
@@ -131,22 +131,9 @@ func openSPDY(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWri
 	conn, is := response.Body.(io.ReadWriteCloser)
 	if response.StatusCode != http.StatusSwitchingProtocols || !is {
 		defer func() { _ = response.Body.Close() }()
-		return nil, refusal(response)
+		return nil, untrusted.Refusal(response)
 	}
 	return conn, nil
-}
-
-// refusal is the error of an API server, or of who stands before it, that does not open what was asked for.
-func refusal(response *http.Response) error {
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxReason))
-	if err != nil {
-		return fmt.Errorf("the answer is %s, and reading why: %w", response.Status, err)
-	}
-	var status metav1.Status
-	if json.Unmarshal(text, &status) == nil && status.Kind == "Status" {
-		return &apierrors.StatusError{ErrStatus: status}
-	}
-	return fmt.Errorf("the answer is %s: %s", response.Status, bytes.TrimSpace(text))
 }
 
 // The two streams that one forwarded connection consists of.
@@ -310,6 +297,7 @@ func (c *forwarded) broke(err error) error {
 // that refused the connection, which runtimes tell with the address: "dial tcp4 127.0.0.1:2379: connect: connection
 // refused" (containerd, CRI-O), "connect(5, AF=2 127.0.0.1:2379, 16): Connection refused" (socat).
 func kubeletsReason(text string, port int) error {
+	text = untrusted.Shown(text)
 	refused := regexp.MustCompile(fmt.Sprintf(`(?i):%d\b.*connection refused`, port))
 	if refused.MatchString(text) {
 		return errors.New(text)

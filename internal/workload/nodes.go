@@ -71,19 +71,62 @@ func (b bystander) node() *corev1.Node {
 	return n
 }
 
+// weight is about how many bytes of memory it takes.
+func (b bystander) weight() int64 {
+	const strings = 256 // the structure, twice, and its place in a map
+	return int64(2*len(b.name)+len(b.providerID)+len(b.address)+len(b.ready)) + strings
+}
+
 // nodeShelf holds the Nodes. A large cluster has thousands that no decision depends on, and
 // one of them changes every few milliseconds: of these only a line is kept, and nobody is told.
 type nodeShelf struct {
 	book *book
 	// mine says whose Nodes count; nil: nobody has said it, and all do.
-	mine   *Mine
-	items  map[string]*corev1.Node
-	others map[string]bystander
+	mine *Mine
+	shelved
 }
 
-func newNodeShelf(b *book) *nodeShelf {
-	return &nodeShelf{book: b, items: map[string]*corev1.Node{}, others: map[string]bystander{}}
+// shelved are Nodes by their names, those that count and the others.
+type shelved struct {
+	items  map[string]*corev1.Node
+	others map[string]bystander
+	// bytes is about how much memory all take.
+	bytes int64
 }
+
+func newShelved() shelved {
+	return shelved{items: map[string]*corev1.Node{}, others: map[string]bystander{}}
+}
+
+// drop takes a Node away, and reports whether it counted.
+func (s *shelved) drop(name string) bool {
+	n, kept := s.items[name]
+	if kept {
+		s.bytes -= weight(n)
+		delete(s.items, name)
+	}
+	if b, is := s.others[name]; is {
+		s.bytes -= b.weight()
+		delete(s.others, name)
+	}
+	return kept
+}
+
+// keep puts a Node among those that count.
+func (s *shelved) keep(n *corev1.Node) {
+	s.drop(n.Name)
+	s.items[n.Name] = n
+	s.bytes += weight(n)
+}
+
+// note puts a Node among the others.
+func (s *shelved) note(b bystander) {
+	s.drop(b.name)
+	s.others[b.name] = b
+	s.bytes += b.weight()
+}
+
+func newNodeShelf(b *book) *nodeShelf { return &nodeShelf{book: b, shelved: newShelved()} }
 
 // counts reports whether a Node is kept whole.
 func (s *nodeShelf) counts(n *corev1.Node, b bystander) bool {
@@ -95,58 +138,59 @@ func (s *nodeShelf) counts(n *corev1.Node, b bystander) bool {
 	return s.mine == nil || s.mine.matches(b)
 }
 
-// replace makes the Nodes of all pages all that there are.
-func (s *nodeShelf) replace(pages iter.Seq2[[]*corev1.Node, error]) error {
-	items, others := map[string]*corev1.Node{}, map[string]bystander{}
-	for nodes, err := range pages {
+// replace makes the Nodes of a list all that there are.
+func (s *nodeShelf) replace(nodes iter.Seq2[*corev1.Node, error]) error {
+	fresh := newShelved()
+	for n, err := range nodes {
 		if err != nil {
 			return err
 		}
 		s.book.mu.Lock()
-		for _, n := range nodes {
-			if b := bystanderOf(n); s.counts(n, b) {
-				items[n.Name] = trimmedNode(n)
-			} else {
-				others[n.Name] = b
-			}
+		if b := bystanderOf(n); s.counts(n, b) {
+			fresh.keep(trimmedNode(n))
+		} else {
+			fresh.note(b)
 		}
+		err := s.book.fits(fresh.bytes, s.book.pods.bytes)
 		s.book.mu.Unlock()
+		if err != nil {
+			return err
+		}
 	}
 	s.book.mu.Lock()
-	news := !maps.EqualFunc(s.items, items, same[*corev1.Node])
-	s.others = others
-	if news {
-		s.items, s.book.stale = items, true
+	news := !maps.EqualFunc(s.items, fresh.items, same[*corev1.Node])
+	if !news {
+		fresh.items = s.items
 	}
+	s.shelved, s.book.stale = fresh, s.book.stale || news
 	s.sort() // whose Nodes count may have changed since the first page
 	s.book.unlock(news)
 	return nil
 }
 
-func (s *nodeShelf) put(n *corev1.Node) {
+func (s *nodeShelf) put(n *corev1.Node) error {
 	b := bystanderOf(n)
 	s.book.mu.Lock()
 	old, kept := s.items[n.Name]
 	news := false
 	if s.counts(n, b) {
 		n = trimmedNode(n)
-		delete(s.others, n.Name)
 		if news = !kept || !same(old, n); news {
-			s.items[n.Name] = n
+			s.keep(n)
 		}
 	} else {
-		delete(s.items, n.Name)
-		s.others[n.Name], news = b, kept
+		s.note(b)
+		news = kept
 	}
 	s.book.stale = s.book.stale || news
+	err := s.book.fits(s.bytes, s.book.pods.bytes)
 	s.book.unlock(news)
+	return err
 }
 
 func (s *nodeShelf) remove(n *corev1.Node) {
 	s.book.mu.Lock()
-	_, kept := s.items[n.Name]
-	delete(s.items, n.Name)
-	delete(s.others, n.Name)
+	kept := s.drop(n.Name)
 	s.book.stale = s.book.stale || kept
 	s.book.unlock(kept)
 }
@@ -164,19 +208,19 @@ func (s *nodeShelf) own(mine Mine) {
 
 // sort puts each Node where it belongs. The book is locked.
 func (s *nodeShelf) sort() {
-	for name, n := range s.items {
+	for _, n := range s.items {
 		if b := bystanderOf(n); !s.counts(n, b) {
-			delete(s.items, name)
-			s.others[name], s.book.stale = b, true
+			s.note(b)
+			s.book.stale = true
 		}
 	}
 	if s.mine == nil {
 		return
 	}
-	for name, b := range s.others {
+	for _, b := range s.others {
 		if s.mine.matches(b) {
-			delete(s.others, name)
-			s.items[name], s.book.stale = b.node(), true
+			s.keep(b.node())
+			s.book.stale = true
 		}
 	}
 }

@@ -10,17 +10,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
-// pagesOf are pages of that many objects each.
-func pagesOf[T any](objects []T, size int) iter.Seq2[[]T, error] {
-	return func(yield func([]T, error) bool) {
-		for len(objects) > 0 {
-			n := min(size, len(objects))
-			if !yield(objects[:n], nil) {
+// listOf is a list of these objects.
+func listOf[T any](objects []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, o := range objects {
+			if !yield(o, nil) {
 				return
 			}
-			objects = objects[n:]
 		}
 	}
 }
@@ -40,12 +40,12 @@ func addressed(n *corev1.Node, address, providerID string) *corev1.Node {
 // TestWorkersBringNoEvents: only Nodes that may belong to the control plane are in the view, and only their changes are told.
 func TestWorkersBringNoEvents(t *testing.T) {
 	told := 0
-	b := newBook(func() { told++ })
+	b := newBook(untrusted.Bounds{}.WithDefaults(), func() { told++ })
 	all := []*corev1.Node{
 		controlPlaneNode("cp-1"), addressed(node("joins", corev1.ConditionFalse), "fd00::7", "x:///7"),
 		addressed(node("w-1", corev1.ConditionTrue), "10.0.0.8", "x:///8"), addressed(node("w-2", corev1.ConditionTrue), "10.0.0.9", ""),
 	}
-	must(t, b.nodes.replace(pagesOf(all, 3)))
+	must(t, b.nodes.replace(listOf(all)))
 	if v := b.read(); names(v) != "cp-1 joins w-1 w-2" || told != 1 {
 		t.Errorf("before anybody says whose Nodes count: %s, told %d times", names(v), told)
 	}
@@ -59,21 +59,29 @@ func TestWorkersBringNoEvents(t *testing.T) {
 		told int
 		want string
 	}{
-		{"a worker changes", func() { b.nodes.put(addressed(node("w-1", corev1.ConditionFalse), "10.0.0.8", "x:///8")) }, 0, "cp-1"},
-		{"a worker comes", func() { b.nodes.put(node("w-3", corev1.ConditionTrue)) }, 0, "cp-1"},
+		{"a worker changes", func() { must(t, b.nodes.put(addressed(node("w-1", corev1.ConditionFalse), "10.0.0.8", "x:///8"))) }, 0, "cp-1"},
+		{"a worker comes", func() { must(t, b.nodes.put(node("w-3", corev1.ConditionTrue))) }, 0, "cp-1"},
 		{"a worker goes", func() { b.nodes.remove(node("w-3", corev1.ConditionTrue)) }, 0, "cp-1"},
-		{"all is listed again", func() { must(t, b.nodes.replace(pagesOf(all, 1))) }, 0, "cp-1"},
-		{"a heartbeat of a control plane", func() { b.nodes.put(controlPlaneNode("cp-1")) }, 0, "cp-1"},
-		{"a control plane's annotation", func() { n := controlPlaneNode("cp-1"); n.Annotations = map[string]string{"a": "b"}; b.nodes.put(n) }, 0, "cp-1"},
-		{"a control plane's Ready", func() { n := controlPlaneNode("cp-1"); n.Status.Conditions[0].Status = "False"; b.nodes.put(n) }, 1, "cp-1"},
+		{"all is listed again", func() { must(t, b.nodes.replace(listOf(all))) }, 0, "cp-1"},
+		{"a heartbeat of a control plane", func() { must(t, b.nodes.put(controlPlaneNode("cp-1"))) }, 0, "cp-1"},
+		{"a control plane's annotation", func() {
+			n := controlPlaneNode("cp-1")
+			n.Annotations = map[string]string{"a": "b"}
+			must(t, b.nodes.put(n))
+		}, 0, "cp-1"},
+		{"a control plane's Ready", func() {
+			n := controlPlaneNode("cp-1")
+			n.Status.Conditions[0].Status = "False"
+			must(t, b.nodes.put(n))
+		}, 1, "cp-1"},
 		{"one that joins by its address, spelled otherwise", func() { b.nodes.own(Mine{Addresses: map[string]bool{NormalAddress("fd00:0::7"): true}}) }, 0, "cp-1 joins"},
 		{"by its provider ID", func() { b.nodes.own(Mine{ProviderIDs: map[string]bool{"x:///7": true}}) }, 0, "cp-1 joins"},
 		{"by its name", func() { b.nodes.own(Mine{Names: map[string]bool{"joins": true}}) }, 0, "cp-1 joins"},
-		{"which changes", func() { b.nodes.put(addressed(node("joins", corev1.ConditionTrue), "fd00::7", "x:///7")) }, 1, "cp-1 joins"},
-		{"and is labelled", func() { n := controlPlaneNode("joins"); b.nodes.put(n) }, 1, "cp-1 joins"},
+		{"which changes", func() { must(t, b.nodes.put(addressed(node("joins", corev1.ConditionTrue), "fd00::7", "x:///7"))) }, 1, "cp-1 joins"},
+		{"and is labelled", func() { n := controlPlaneNode("joins"); must(t, b.nodes.put(n)) }, 1, "cp-1 joins"},
 		{"and counts for that alone", func() { b.nodes.own(Mine{}) }, 0, "cp-1 joins"},
-		{"a label is taken away", func() { b.nodes.put(node("cp-1", corev1.ConditionTrue)) }, 1, "joins"},
-		{"and given back", func() { b.nodes.put(controlPlaneNode("cp-1")) }, 1, "cp-1 joins"},
+		{"a label is taken away", func() { must(t, b.nodes.put(node("cp-1", corev1.ConditionTrue))) }, 1, "joins"},
+		{"and given back", func() { must(t, b.nodes.put(controlPlaneNode("cp-1"))) }, 1, "cp-1 joins"},
 		{"a control plane goes", func() { b.nodes.remove(controlPlaneNode("joins")) }, 1, "cp-1"},
 	}
 	for _, c := range changes {
@@ -87,12 +95,12 @@ func TestWorkersBringNoEvents(t *testing.T) {
 
 // TestBystanderIsEnough: what is kept of a Node that does not count tells all that finding its machine needs.
 func TestBystanderIsEnough(t *testing.T) {
-	b := newBook(func() {})
+	b := newBook(untrusted.Bounds{}.WithDefaults(), func() {})
 	b.nodes.own(Mine{})
 	n := addressed(node("n", corev1.ConditionUnknown), "10.0.0.7", "x:///7")
 	n.CreationTimestamp = metav1.Unix(1700000000, 0)
 	n.Status.Conditions[0].LastTransitionTime = metav1.Unix(1700000100, 0)
-	b.nodes.put(n)
+	must(t, b.nodes.put(n))
 	b.nodes.own(Mine{Names: map[string]bool{"n": true}})
 	got := b.read().Nodes
 	if len(got) != 1 {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // TestRealAPIServer goes through the life of a control plane's endpoint: not there yet, there, killed, back.
@@ -131,7 +133,7 @@ func (s *realServer) kill() {
 // answers waits until the server is ready, and says since when.
 func (s *realServer) answers() time.Time {
 	s.t.Helper()
-	server, err := newAPI(s.config(s.t), time.Hour)
+	server, err := newAPI(s.config(s.t), time.Hour, untrusted.Bounds{}.WithDefaults(), untrusted.NewMeter(untrusted.Bounds{}))
 	must(s.t, err)
 	defer server.close()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 90*time.Second)
@@ -203,4 +205,33 @@ func (s *realServer) writeServingPair() {
 	must(s.t, err)
 	s.write("server.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	s.write("server.key", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+}
+
+// TestRealAPIServerAnswersOthers: whoever shares the connection, or has a config of its own, is understood by a real API server, and understands it.
+func TestRealAPIServerAnswersOthers(t *testing.T) {
+	server, secrets := newRealServer(t)
+	server.start()
+	server.answers()
+	c := connect(t, secrets, quick)
+	await(t, c, 30*time.Second, "reachable", reachable)
+	alone, err := ConfigOf(t.Context(), secrets, demo)
+	must(t, err)
+	for name, config := range map[string]*rest.Config{"shared": c.Config(demo), "alone": alone} {
+		set, err := kubernetes.NewForConfig(config)
+		must(t, err)
+		made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"a": "b"}}
+		if _, err := set.CoreV1().ConfigMaps("default").Create(t.Context(), made, metav1.CreateOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, err := set.CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || got.Data["a"] != "b" {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		if _, err := set.CoreV1().ConfigMaps("default").Get(t.Context(), "none", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := set.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{FieldSelector: "type=x"}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

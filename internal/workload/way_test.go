@@ -75,7 +75,7 @@ func TestKubeletsReason(t *testing.T) {
 		{"error creating forwarding stream for port 2379", true},
 		{"", true},
 	} {
-		if err := kubeletsReason(test.text, 2379); wayFailed(err) != test.way || err.Error() != test.text {
+		if err := kubeletsReason(test.text, 2379); wayFailed(err) != test.way || err.Error() != strings.TrimSpace(test.text) {
 			t.Errorf("the way failed %t, want %t: %v", wayFailed(err), test.way, err)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/quorate/quorate/internal/untrusted"
 )
 
 // View is what is known of a managed cluster. What it holds is shared by all who look: it must not be changed.
@@ -53,6 +55,8 @@ type Options struct {
 	Recheck, RecheckAtRest time.Duration
 	// ForwardOnly: ports on machines are reached through the API server alone. Their addresses may be unknown here, or belong to others.
 	ForwardOnly bool
+	// Bounds are what a cluster may answer.
+	Bounds untrusted.Bounds
 }
 
 func (o Options) withDefaults() Options {
@@ -63,6 +67,7 @@ func (o Options) withDefaults() Options {
 			*value = otherwise
 		}
 	}
+	o.Bounds = o.Bounds.WithDefaults()
 	return o
 }
 

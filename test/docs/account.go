@@ -43,6 +43,8 @@ var account = []accountRow{
 	{row(`README.md: git clone .*`), Runner{Makes, "from a folder of this host"}},
 	{row(`README.md: make demo`), Runner{Makes, ""}},
 	{row(`docs/plan.md: (make|go) .*`), Runner{Makes, ""}},
+	{row(`docs/release.md: (openssl|sha256sum) .*`), Runner{"TestOpenSSL", "with a release of the test's own"}},
+	{row(`docs/release.md: QUORATE_RELEASE_PUBLIC_KEY=.*`), Runner{"TestVerifyRelease", "by its function, with a release of the test's own"}},
 	{row(`docs/release.md: .*`), Runner{Makes, ""}},
 	{row(`docs/scale.md: make bench-upstream.*`), Runner{Measures, ""}},
 
@@ -68,6 +70,9 @@ var account = []accountRow{
 	{row(`docs/self-managed.md: quorate up.*`), Runner{"RUN=self-managed", "with another cluster's name"}},
 	{row(`docs/install.md: clusterctl init .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},
 	{row(`docs/install.md: kubectl apply -k config/default`), Runner{"TestDefault", "against an API server of the test's own"}},
+	{row(`docs/install.md: kubectl apply --server-side -k config/restricted-egress`), Runner{"TestRestrictedEgress", "against an API server of the test's own"}},
+	{row(`docs/install.md: helm upgrade --install .*`), Runner{"TestRestrictedEgress", "by Helm's library"}},
+	{row(`docs/install.md: kubectl (apply -k config/tenant|create (role|rolebinding) .*)`), Runner{"TestTenant", "against an API server of the test's own, without kubectl"}},
 	{row(`docs/install.md: helm install .*`), Runner{"RUN=helm", "with the chart's path"}},
 	{row(`docs/migrate.md: kubectl .*(\$N|--server-side|get crd ).*`), Runner{"TestMigrate", "against an API server of the test's own, without pods"}},
 	{row(`docs/migrate.md: .*`), Runner{"RUN=upgrade-provider", ""}},

@@ -3,7 +3,6 @@ package envtest
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,11 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,7 +128,7 @@ func planFleet(b *testing.B) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	err = labelContracts(b.Context(), c)
+	err = releases.LabelContracts(b.Context(), c)
 	all, ctx := errgroup.WithContext(b.Context())
 	all.SetLimit(planAtOnce)
 	all.Go(func() error { return makePlanned(ctx, c, grown(b, recorded), "seven") })
@@ -144,26 +139,6 @@ func planFleet(b *testing.B) string {
 		b.Fatal(err)
 	}
 	return administrator(b, env)
-}
-
-// labelContracts gives the definitions the label that Cluster API's installation adds: which version follows its contract.
-func labelContracts(ctx context.Context, c client.Client) error {
-	var all apiextensionsv1.CustomResourceDefinitionList
-	if err := c.List(ctx, &all); err != nil {
-		return err
-	}
-	for _, d := range all.Items {
-		for _, v := range d.Spec.Versions {
-			if !v.Storage {
-				continue
-			}
-			label := fmt.Sprintf(`{"metadata":{"labels":{"cluster.x-k8s.io/v1beta2":%q}}}`, v.Name)
-			if err := c.Patch(ctx, &d, client.RawPatch(types.MergePatchType, []byte(label))); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // grown is a recording of a control plane with copies of its last machine.
@@ -178,7 +153,7 @@ func grown(b *testing.B, r *releases.Recording) []*unstructured.Unstructured {
 		}
 		all = append(all, o)
 		for i := 4; i <= planLarge && o.GetName() == "demo-cp-3"; i++ {
-			copied, err := renamed(o, "demo-cp-3", fmt.Sprintf("demo-cp-%d", i))
+			copied, err := releases.Renamed(o, "demo-cp-3", fmt.Sprintf("demo-cp-%d", i))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -188,50 +163,14 @@ func grown(b *testing.B, r *releases.Recording) []*unstructured.Unstructured {
 	return all
 }
 
-// renamed is a copy of an object in whose texts one word stands for another.
-func renamed(o *unstructured.Unstructured, pairs ...string) (*unstructured.Unstructured, error) {
-	raw, err := json.Marshal(o.Object)
-	if err != nil {
-		return nil, err
-	}
-	other := &unstructured.Unstructured{}
-	return other, other.UnmarshalJSON([]byte(strings.NewReplacer(pairs...).Replace(string(raw))))
-}
-
-// makePlanned makes a control plane's objects under another name, in a namespace of that name. Owners have the UIDs that the API server gave them.
+// makePlanned makes a control plane's objects under another name, in a namespace of that name.
 func makePlanned(ctx context.Context, c client.Client, objects []*unstructured.Unstructured, name string) error {
-	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-		return err
-	}
-	uids := map[types.UID]types.UID{}
-	for _, o := range objects {
-		o, err := renamed(o, "demo", name, `"namespace":"default"`, `"namespace":"`+name+`"`)
-		if err != nil {
-			return err
-		}
-		owners, old, status := o.GetOwnerReferences(), o.GetUID(), o.Object["status"]
-		for i := range owners {
-			owners[i].UID = uids[owners[i].UID]
-		}
-		o.SetOwnerReferences(owners)
+	return releases.Make(ctx, c, objects, name, func(o *unstructured.Unstructured) error {
 		if o.GetName() == name+"-kubeconfig" {
 			o.Object["stringData"] = map[string]any{"value": refusing}
 		}
-		if err := c.Create(ctx, o); err != nil {
-			return fmt.Errorf("making %s %s: %w", o.GetKind(), o.GetName(), err)
-		}
-		if uids[old] == "" {
-			uids[old] = o.GetUID()
-		}
-		if status == nil {
-			continue
-		}
-		o.Object["status"] = status
-		if err := c.Status().Update(ctx, o); err != nil {
-			return fmt.Errorf("writing the status of %s %s: %w", o.GetKind(), o.GetName(), err)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // refusing is the kubeconfig of a managed cluster that refuses connections.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/test/releases"
 )
 
 // TestPlanOfBirth plans the cluster of an example, of which an API server has nothing, and tells what is missing of incomplete ones.
@@ -24,7 +25,7 @@ func TestPlanOfBirth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := labelContracts(t.Context(), c); err != nil {
+	if err := releases.LabelContracts(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	program, kubeconfig := build(t, "quorate"), administrator(t, env)

@@ -14,9 +14,9 @@ import (
 // reach whom, however far below that is, stands with roles.
 var layers = [][]string{
 	{"api", "artifacts", "config"},
-	{"internal/quorum", "internal/version", "internal/pki", "internal/process", "internal/atomicfile", "internal/buildinfo"},
-	{"internal/steps"},
-	{"internal/conversion", "internal/artifacts", "internal/plaintext", "internal/kubeconfig"},
+	{"internal/quorum", "internal/version", "internal/pki", "internal/process", "internal/atomicfile", "internal/buildinfo", "internal/signature", "internal/plaintext"},
+	{"internal/steps", "internal/untrusted"},
+	{"internal/conversion", "internal/artifacts", "internal/kubeconfig"},
 	{"internal/plan", "internal/cloudinit", "internal/joinfailure", "internal/hostcheck", "internal/release"},
 	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer", "internal/upgradepod", "internal/upgrader", "internal/workerplan", "internal/runtimeclient"},
 	{"internal/updates", "internal/updatehooks", "internal/forecast", "internal/history"},

@@ -19,13 +19,13 @@ const ours = module + "internal/"
 var pure = map[string]string{
 	"internal/quorum":     "",
 	"internal/version":    "cmp fmt strconv strings",
-	"internal/pki":        "crypto crypto/ecdsa crypto/rsa crypto/x509 encoding/pem errors fmt path slices strings time",
+	"internal/pki":        "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "quorum " + ours + "version",
 	"internal/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "version",
 	"internal/forecast":   "fmt regexp slices strconv strings time " + ours + "plan " + ours + "quorum " + ours + "version",
 	"internal/workerplan": "fmt slices strings time " + ours + "plan",
 	"internal/upgradepod": `cmp crypto/sha256 encoding/json fmt slices strconv strings time
-		k8s.io/api/core/v1 k8s.io/api/rbac/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
+		k8s.io/api/core/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/util/conditions
 		` + module + "api/upgrade/v1alpha1 " + ours + "plaintext " + ours + "steps",
 	"internal/updates": `cmp slices time k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr

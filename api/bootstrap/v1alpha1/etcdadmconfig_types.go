@@ -45,6 +45,10 @@ const (
 	SpecInvalidReason = "SpecInvalid"
 	// SecretMissingReason: a secret that a file or a user of the configuration refers to does not exist, or lacks the key.
 	SecretMissingReason = "SecretMissing"
+	// AnotherEtcdClusterReason: another EtcdCluster keeps the etcd of the Cluster, which can have only one.
+	AnotherEtcdClusterReason = "AnotherEtcdCluster"
+	// ReferenceRefusedReason: the Cluster's infrastructureRef names a kind that may not be referenced, or that the manager may not read.
+	ReferenceRefusedReason = "ReferenceRefused"
 )
 
 // ServerNamesAnnotation on an EtcdadmConfig holds the names and addresses, separated by commas, that its member's serving certificate

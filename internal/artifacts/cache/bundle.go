@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	signed "github.com/quorate/quorate/internal/signature"
 )
 
 // ErrBundle is wrapped by errors about a bundle that must not be imported: another platform, release or key, or damage.
@@ -47,23 +48,17 @@ func header(name string, size int64) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size, Format: tar.FormatUSTAR}
 }
 
-func sign(key ed25519.PrivateKey, text []byte) []byte {
-	sum := sha256.Sum256(text)
-	return []byte(base64.StdEncoding.EncodeToString(ed25519.Sign(key, sum[:])) + "\n")
-}
-
 // checkSignature returns an error unless a text is signed with the private key of a public one.
 func checkSignature(key ed25519.PublicKey, text, signature []byte) error {
 	if signature == nil {
 		return fmt.Errorf("%w: it has no signature, and one by the given key is required", ErrBundle)
 	}
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(signature)))
-	if err != nil {
-		return fmt.Errorf("%w: reading its signature: %w", ErrBundle, err)
-	}
-	sum := sha256.Sum256(text)
-	if !ed25519.Verify(key, sum[:], raw) {
+	err := signed.Verify(key, text, signature)
+	switch {
+	case errors.Is(err, signed.ErrOther):
 		return fmt.Errorf("%w: its signature is not of the given key, or %s was changed", ErrBundle, bundleFile)
+	case err != nil:
+		return fmt.Errorf("%w: reading its signature: %w", ErrBundle, err)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/quorate/quorate/internal/signature"
 )
 
 // Export says what a bundle is to hold.
@@ -51,7 +53,7 @@ func (c *Cache) Export(ctx context.Context, to io.Writer, e Export) error {
 	w := &exporter{cache: c, tar: tar.NewWriter(compressed), written: map[Digest]bool{}}
 	err = w.text(bundleFile, text)
 	if err == nil && e.Key != nil {
-		err = w.text(signatureFile, sign(e.Key, text))
+		err = w.text(signatureFile, signature.Sign(e.Key, text))
 	}
 	for i, p := range e.Products {
 		if err == nil {

@@ -21,6 +21,8 @@ import (
 type Import struct {
 	Known []Product         // a bundle with any other is refused; made on any host
 	Key   ed25519.PublicKey // of the required signature; nil: none is
+	// Unverified is called before a bundle is taken whose signature was not verified, with whether it has one; may be nil.
+	Unverified func(signed bool)
 }
 
 // Import takes from a bundle the products that are not there, and returns the names of their folders. A product becomes visible when all of
@@ -84,7 +86,11 @@ func (c *contents) open(o Import) (bundle, error) {
 			return bundle{}, err
 		}
 	}
-	return parseBundle(text, o.Known)
+	b, err := parseBundle(text, o.Known)
+	if err == nil && o.Key == nil && o.Unverified != nil {
+		o.Unverified(signature != nil)
+	}
+	return b, err
 }
 
 // text reads the next file if it has a name; nil if it has another.

@@ -34,7 +34,8 @@ TO is a file or a tag in a registry, for which the credentials of 'docker login'
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "file that is written, or replaced when all is there; or oci://REGISTRY/REPOSITORY:TAG")
-	cmd.Flags().StringVar(&key, "key", "", "PEM file with the ed25519 private key that signs it")
+	cmd.Flags().StringVar(&key, "key", "",
+		"PEM file with the ed25519 private key that signs it; must not be readable by every user of the host")
 	return cmd
 }
 
@@ -84,7 +85,9 @@ func (a *app) importArtifacts(cmd *cobra.Command, from, key string) error {
 		ticker := command.NewTicker(s)
 		defer ticker.Stop()
 		options := artifacts.Options{Progress: ticker.Product}
-		imported, err := artifacts.ImportBundle(cmd.Context(), options, artifacts.Bundle{From: from, Input: cmd.InOrStdin(), KeyFile: key})
+		imported, err := artifacts.ImportBundle(cmd.Context(), options, artifacts.Bundle{
+			From: from, Input: cmd.InOrStdin(), KeyFile: key, Warn: a.Warn,
+		})
 		if err != nil {
 			return "", err
 		}

@@ -34,7 +34,12 @@ func (a *Invocation) Bundle() *artifacts.Bundle {
 	if from == "" {
 		return nil
 	}
-	return &artifacts.Bundle{From: from, KeyFile: a.Environment("QUORATE_BUNDLE_KEY")}
+	return &artifacts.Bundle{From: from, KeyFile: a.Environment("QUORATE_BUNDLE_KEY"), Warn: a.Warn}
+}
+
+// Warn writes a warning to standard error.
+func (a *Invocation) Warn(text string) {
+	_, _ = fmt.Fprintf(a.Err, "warning: %s\n", text)
 }
 
 // LoadEnvironment reads the environment of --state.

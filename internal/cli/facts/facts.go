@@ -191,7 +191,7 @@ func Look(ctx context.Context, c client.Reader, key client.ObjectKey) (workload.
 	if err != nil {
 		return workload.View{}, err
 	}
-	config, err := kubeconfig.RESTConfig(raw)
+	config, err := kubeconfig.RESTConfig(raw) // which Once bounds
 	if err != nil {
 		return workload.View{}, fmt.Errorf("reading the kubeconfig of cluster %s: %w", key, err)
 	}

@@ -60,6 +60,15 @@ func (a *Authority) sign(name string, from time.Time) (cert, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
 }
 
+// Server makes credentials for a member that a test plays itself.
+func (a *Authority) Server(name string) *tls.Config {
+	a.tb.Helper()
+	cert, key := a.sign(name, time.Now().Add(-time.Hour))
+	pair, err := tls.X509KeyPair(cert, key)
+	Must(a.tb, err)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+}
+
 // Client makes credentials as a controller would have them.
 func (a *Authority) Client() *tls.Config {
 	a.tb.Helper()

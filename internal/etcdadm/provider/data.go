@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/certs"
 	"github.com/quorate/quorate/internal/etcdadm"
+	"github.com/quorate/quorate/internal/machine"
 )
 
 // clientLife is how long a machine's own client certificate is good: as long as those that etcdadm makes there.
@@ -152,6 +152,11 @@ func (r *Controller) secret(ctx context.Context, config *bootstrapv1alpha1.Etcda
 // the certificates of all members, so that a control plane can go from one to the other.
 func (r *Controller) addSANs(ctx context.Context, s *scope, m *etcdadm.Member) (*obstacle, error) {
 	offered, err := r.offered(ctx, s.cluster)
+	if refused := machine.Refused(err); refused != nil {
+		o := waits(bootstrapv1alpha1.ReferenceRefusedReason, "spec.infrastructureRef of Cluster %s: %s", s.cluster.Name, refused.Error())
+		o.unwatched = true
+		return o, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +178,7 @@ func (r *Controller) offered(ctx context.Context, cluster *clusterv1.Cluster) (s
 	if !ref.IsDefined() {
 		return "", nil
 	}
-	infrastructure, err := external.GetObjectFromContractVersionedRef(ctx, r.Client, ref, cluster.Namespace)
+	infrastructure, err := machine.InfrastructureRef.Find(ctx, r.Client, ref, cluster.Namespace)
 	if err != nil {
 		return "", fmt.Errorf("reading %s %s, which may offer an endpoint for etcd: %w", ref.Kind, ref.Name, err)
 	}

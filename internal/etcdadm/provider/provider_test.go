@@ -281,3 +281,33 @@ func TestAfterMove(t *testing.T) {
 		t.Error("the data were written anew")
 	}
 }
+
+// TestSecondEtcd: of two EtcdClusters for one Cluster the first one's machine begins, and no machine of the other, whatever its status lost.
+func TestSecondEtcd(t *testing.T) {
+	s := newScene(t)
+	s.etcd(func(e *etcdclusterv1alpha1.EtcdCluster) {
+		e.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
+	})
+	first := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "the-first", UID: "first-uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, CreationTimestamp: metav1.Unix(1, 0),
+	}}
+	s.etcd(func(e *etcdclusterv1alpha1.EtcdCluster) { e.CreationTimestamp = metav1.Unix(2, 0) })
+	s.create(first)
+	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{})
+	s.waits("e-1", bootstrapv1alpha1.AnotherEtcdClusterReason, "EtcdCluster the-first keeps the etcd of Cluster demo")
+	if err := s.client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	// It left a machine that may be a member.
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "old-1", UID: "old-1", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: etcdclusterv1alpha1.GroupVersion.String(), Kind: "EtcdCluster", Name: "the-first", UID: "first-uid"}},
+	}}
+	m.Spec.ClusterName, m.Spec.Bootstrap.DataSecretName = "demo", ptr.To("old-1")
+	s.create(m)
+	s.waits("e-1", bootstrapv1alpha1.WaitingForFirstMemberReason, "Machine old-1")
+	if err := s.client.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.data("e-1"), "ROLE='init'")
+}

@@ -1,10 +1,8 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/etcdadm"
 )
@@ -29,7 +26,7 @@ func (r *Controller) addRole(ctx context.Context, s *scope, m *etcdadm.Member) (
 	if now.UID != s.etcd.UID {
 		return waits(bootstrapv1alpha1.WaitingForEtcdClusterReason, "EtcdCluster %s was made anew", s.etcd.Name), nil
 	}
-	if initialized(now) {
+	if etcdadm.Initialized(now) {
 		return r.join(ctx, now, m)
 	}
 	return r.begin(ctx, s, now, m)
@@ -37,7 +34,7 @@ func (r *Controller) addRole(ctx context.Context, s *scope, m *etcdadm.Member) (
 
 // join has the machine join through the members that there are.
 func (r *Controller) join(ctx context.Context, now *etcdclusterv1alpha1.EtcdCluster, m *etcdadm.Member) (*obstacle, error) {
-	m.Role, m.Endpoints = etcdadm.Join, endpointsOf(now)
+	m.Role, m.Endpoints = etcdadm.Join, etcdadm.EndpointsOf(now)
 	if len(m.Endpoints) == 0 {
 		return waits(bootstrapv1alpha1.WaitingForEndpointsReason, "EtcdCluster %s names no member that answers", now.Name), nil
 	}
@@ -47,6 +44,9 @@ func (r *Controller) join(ctx context.Context, now *etcdclusterv1alpha1.EtcdClus
 // begin has the machine begin the etcd cluster, unless another one may have.
 func (r *Controller) begin(ctx context.Context, s *scope, now *etcdclusterv1alpha1.EtcdCluster, m *etcdadm.Member) (*obstacle, error) {
 	m.Role = etcdadm.Init
+	if o, err := r.otherKeeper(ctx, s, now); o != nil || err != nil {
+		return o, err
+	}
 	other, err := r.begun(ctx, s)
 	if err == nil && other == "" {
 		other, err = r.lock(ctx, now, s.machine)
@@ -57,19 +57,23 @@ func (r *Controller) begin(ctx context.Context, s *scope, now *etcdclusterv1alph
 	return nil, err
 }
 
-// initialized reports whether there was ever a member, by whatever still tells. The status may be lost in a move or a restore.
-func initialized(e *etcdclusterv1alpha1.EtcdCluster) bool {
-	_, noted := e.Annotations[controlplanev1.InitializedAnnotation]
-	return noted || ptr.Deref(e.Status.Initialized, false) || len(endpointsOf(e)) > 0
+// otherKeeper returns an obstacle where another EtcdCluster keeps the etcd of the Cluster.
+func (r *Controller) otherKeeper(ctx context.Context, s *scope, now *etcdclusterv1alpha1.EtcdCluster) (*obstacle, error) {
+	var all etcdclusterv1alpha1.EtcdClusterList
+	if err := r.APIReader.List(ctx, &all, client.InNamespace(now.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the EtcdClusters of namespace %s: %w", now.Namespace, err)
+	}
+	keeper := etcdadm.Keeper(all.Items, s.cluster.Name)
+	if keeper == nil || keeper.UID == now.UID {
+		return nil, nil
+	}
+	o := waits(bootstrapv1alpha1.AnotherEtcdClusterReason, "EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one", keeper.Name, s.cluster.Name)
+	o.unwatched = true
+	return o, nil
 }
 
-// endpointsOf are the URLs that new members join through: those of the members, or else what control planes use.
-func endpointsOf(e *etcdclusterv1alpha1.EtcdCluster) []string {
-	return strings.FieldsFunc(cmp.Or(e.Status.Members, e.Status.Endpoints), func(c rune) bool { return c == ',' || c == ' ' })
-}
-
-// begun is the name of another Machine of the etcd cluster that has bootstrap data: whatever it was told, it may be a member. Empty:
-// there is none.
+// begun returns the name of another Machine of the Cluster's etcd that has bootstrap data: whatever it was told, it may be a member of
+// this EtcdCluster, or of one that was there before it. Empty: there is none.
 func (r *Controller) begun(ctx context.Context, s *scope) (string, error) {
 	var all clusterv1.MachineList
 	if err := r.APIReader.List(ctx, &all, client.InNamespace(s.config.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
@@ -77,7 +81,7 @@ func (r *Controller) begun(ctx context.Context, s *scope) (string, error) {
 	}
 	for i := range all.Items {
 		m := &all.Items[i]
-		if m.UID != s.machine.UID && etcdClusterOf(m) == s.etcd.Name && m.Spec.Bootstrap.DataSecretName != nil {
+		if m.UID != s.machine.UID && etcdClusterOf(m) != "" && m.Spec.Bootstrap.DataSecretName != nil {
 			return m.Name, nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/machines"
 	"github.com/quorate/quorate/internal/stacked"
+	"github.com/quorate/quorate/internal/untrusted"
 	"github.com/quorate/quorate/internal/workload"
 )
 
@@ -48,11 +49,13 @@ type Options struct {
 	AtOnce int
 	// ForwardOnly: ports on machines are reached through the clusters' API servers alone.
 	ForwardOnly bool
+	// Bounds are what a managed cluster may answer.
+	Bounds untrusted.Bounds
 }
 
 // Add adds the controller of one kind, with connections of its own: each cluster's control plane is of one kind.
 func Add(ctx context.Context, mgr ctrl.Manager, kind string, o Options) error {
-	connections := workload.New(mgr.GetAPIReader(), workload.Options{ForwardOnly: o.ForwardOnly})
+	connections := workload.New(mgr.GetAPIReader(), workload.Options{ForwardOnly: o.ForwardOnly, Bounds: o.Bounds})
 	if err := mgr.Add(connections); err != nil {
 		return fmt.Errorf("adding the connections to workload clusters: %w", err)
 	}

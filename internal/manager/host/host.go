@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/quorate/quorate/internal/local"
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/runtimeclient"
 )
 
@@ -171,3 +173,6 @@ func addLocal(ctx context.Context, p *parts) error {
 	}
 	return local.Setup(ctx, p.mgr, o, p.opts.Controller())
 }
+
+// Logger returns a logger like l whose lines have no secrets and nothing that a terminal would act on: see package outgoing.
+func Logger(l logr.Logger) logr.Logger { return outgoing.Logger(l) }

@@ -105,7 +105,9 @@ func (c contact) endpoint() (*endpoint, error) {
 		return nil, fmt.Errorf("reading %s: certificate-authority-data is no certificate", c.asks)
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
-	return &endpoint{cluster.Server, u.Hostname(), &http.Client{Transport: transport, Timeout: askTimeout}}, nil
+	// Whoever answers for the API server must not send this elsewhere.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &endpoint{cluster.Server, u.Hostname(), &http.Client{Transport: transport, Timeout: askTimeout, CheckRedirect: stay}}, nil
 }
 
 // ready asks the API server whether it is.
