@@ -130,7 +130,8 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 		return "member " + s.learners[0].label() + " is a learner"
 	}
 	if m := s.otherJoiner(); m != nil {
-		return fmt.Sprintf("%s may still add a learner, which cannot start while etcd is lowered; waiting until %s after its %s", m.Name, memberAddTimeout, m.beginning())
+		return fmt.Sprintf("%s may still add a learner, which cannot start while etcd is lowered; waiting until %s after its %s",
+			m.Name, memberAddTimeout, m.addsAfter())
 	}
 	if s.uneven() {
 		return "an odd number of replicas must be wanted first"

@@ -429,8 +429,9 @@ func (s *state) placed() opinion {
 }
 
 // awaited is until when a voter of no known machine is waited for: until it is removed, if the others can spare it, or counts as one that does not answer.
+// It is removed before it counts as that: a voter that may live is no stray while a machine may have it, and any other is one in less time.
 func (s *state) awaited(e *Member) time.Time {
-	if at := s.stuckAt(e); !at.IsZero() && at.Before(e.answers()) && s.cannotSpare(e) == "" {
+	if at := s.stuckAt(e); !at.IsZero() && s.cannotSpare(e) == "" {
 		return at
 	}
 	return e.answers()

@@ -389,10 +389,10 @@ func (s *state) voterMoments(consider func(time.Time)) {
 // rolloutMoments are when time alone may let an outdated machine go, or etcd be lowered.
 func (s *state) rolloutMoments(consider func(time.Time)) {
 	for _, m := range s.machines {
-		if m.member == nil && m.mayAdd(s.Now) && (s.isReplaced(m) || len(s.tooNew()) > 0 && m.isOutdated()) {
+		if m.member == nil && m.canJoin() && (s.isReplaced(m) || len(s.tooNew()) > 0 && m.isOutdated()) {
 			consider(m.addsUntil()) // until then it cannot be discarded, or etcd be lowered
 		}
-		if e := m.member; e != nil && s.isReplaced(m) && !e.Since.IsZero() {
+		if e := m.member; e != nil && s.isReplaced(m) {
 			consider(e.Since.Add(silentVoterTimeout)) // until then it may recover, or answer
 		}
 	}
