@@ -34,8 +34,7 @@ import (
 	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/manager/outgoing"
-	"github.com/quorate/quorate/internal/manager/upgrades"
-	"github.com/quorate/quorate/internal/nodeupgrade"
+	"github.com/quorate/quorate/internal/upgraders"
 )
 
 // program is the name of this program.
@@ -82,8 +81,9 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.manager.EtcdForwardOnly, "etcd-forward-only", false,
 		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose networks use the same addresses.")
 	s.manager.Bounds.AddFlags(fs)
-	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", upgrades.DefaultUpgraderImage,
-		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+nodeupgrade.ImagesConfigMap+" names one.")
+	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", "",
+		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+upgraders.ConfigMap+" names one. "+
+			"Empty: nothing is upgraded in place to versions without one.")
 	fs.IntVar(&s.manager.Concurrency, "concurrency", manager.DefaultConcurrency, "How many control planes are worked on at the same time; those that wait for their own API server or etcd are not counted.")
 	fs.DurationVar(&s.manager.SyncPeriod, "sync-period", 10*time.Minute, "After how long every object is looked at again although nothing was reported.")
 	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")

@@ -46,7 +46,11 @@ func (v *EtcdCluster) checkOnly(ctx context.Context, e *etcdclusterv1alpha1.Etcd
 		return nil
 	}
 	var all etcdclusterv1alpha1.EtcdClusterList
-	if err := v.Reader.List(ctx, &all, client.InNamespace(e.Namespace)); err != nil {
+	err := v.Reader.List(ctx, &all, client.InNamespace(e.Namespace))
+	if apierrors.IsForbidden(err) {
+		return nil // a manager of another namespace: whether there is another one is left to the controller
+	}
+	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("listing the EtcdClusters of namespace %s: %w", e.Namespace, err))
 	}
 	keeper := etcdadm.Keeper(all.Items, cluster)

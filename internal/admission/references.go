@@ -49,6 +49,9 @@ func checkOwnEtcd(ctx context.Context, reader client.Reader, of client.Object, r
 	}
 	e := &etcdclusterv1alpha1.EtcdCluster{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: of.GetNamespace(), Name: ref.Of(cluster).Name}, e)
+	if apierrors.IsForbidden(err) {
+		return nil // a manager of another namespace: the controller checks it
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading EtcdCluster %s: %w", ref.Of(cluster).Name, err))
 	}

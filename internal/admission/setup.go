@@ -9,6 +9,7 @@ import (
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/conversion"
 )
 
@@ -41,6 +42,15 @@ func SetupWithManager(mgr ctrl.Manager) error {
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &etcdclusterv1alpha1.EtcdClusterTemplate{}).
 			WithValidator(&EtcdClusterTemplate{}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &upgradev1.NodeUpgrade{}).
+			WithValidator(&NodeUpgrade{Reader: mgr.GetAPIReader()}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &upgradev1.ControlPlaneUpgrade{}).
+			WithValidator(&ControlPlaneUpgrade{Reader: mgr.GetAPIReader()}).
+			Complete(),
+		ctrl.NewWebhookManagedBy(mgr, &upgradev1.MachineDeploymentUpgrade{}).
+			WithValidator(&MachineDeploymentUpgrade{Reader: mgr.GetAPIReader()}).
 			Complete(),
 	)
 }

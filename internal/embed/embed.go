@@ -239,7 +239,7 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 	if err != nil {
 		return nil, host.Options{}, err
 	}
-	o := host.Options{Embedded: &host.Embedded{Own: own, RuntimeExtensions: e.RuntimeExtensions}}
+	o := options(e, own)
 	o.Extension = extensionOptions(e, plane)
 	// As a management cluster does that reaches machines through their API servers alone.
 	o.EtcdForwardOnly = os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"
@@ -251,6 +251,13 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 		return mgr, o, err
 	}
 	return mgr, o, mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error { return d.follow(ctx, e, *machines) }))
+}
+
+// options are those of an environment's controllers. Local machines import their upgrader's image from the host, under the name that it has there.
+func options(e Environment, own *rest.Config) host.Options {
+	o := host.Options{Embedded: &host.Embedded{Own: own, RuntimeExtensions: e.RuntimeExtensions}}
+	o.UpgraderImage = artifacts.UpgraderImage + ":%s"
+	return o
 }
 
 // user returns how one of the daemon's users reaches the API server, once that has taken notice of the user's rights.

@@ -119,20 +119,20 @@ func (d *daemon) followOnce(ctx context.Context, o local.Options) error {
 	}
 	cfg := t.config()
 	limit := followLimit
-	options := host.Options{Local: &o}
-	options.Providers = []string{} // Quorate's own controllers run in the cluster
+	settings := host.Options{Local: &o}
+	settings.Providers = []string{} // Quorate's own controllers run in the cluster
 	mgr, err := host.New(cfg, ctrl.Options{
 		Logger: d.log, Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: &limit,
 		// They are started again in the same process, under the same names.
 		Controller: config.Controller{SkipNameValidation: new(true)},
-	}, options)
+	}, settings)
 	if err != nil {
 		return err
 	}
 	o.Workload = func(ctx context.Context, cluster client.ObjectKey) (client.Client, error) {
 		return workload(ctx, mgr.GetAPIReader(), cluster)
 	}
-	if err := host.Setup(ctx, mgr, options); err != nil {
+	if err := host.Setup(ctx, mgr, settings); err != nil {
 		return err
 	}
 	err = mgr.Add(runnable.RunnableFunc(func(ctx context.Context) error {

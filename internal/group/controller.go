@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group/inplace"
 	"github.com/quorate/quorate/internal/plan"
 )
 
@@ -61,6 +62,8 @@ type Controller struct {
 	// Keys limits the turns that make keys at the same time, Slots all turns.
 	Keys  KeyMakers
 	Slots Slots
+	// Upgraders finds the images that upgrade nodes in place. Nil: nothing is looked up.
+	Upgraders *inplace.Upgraders
 	// Once: it looks once, writes nothing, and waits for what it asks.
 	Once bool
 	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.

@@ -57,6 +57,8 @@ type Memory struct {
 	// begun is the name of a machine whose number was taken, and of which something,
 	// or nothing, could be made; empty: none. Without it each failure would cost a number.
 	begun string
+	// upgrader is what was last found of the image that upgrades nodes in place.
+	upgrader upgraderSeen
 	// waits is what the group waits for.
 	waits Waiting
 	// rollout and repair are what goes on, for the metrics.

@@ -80,6 +80,9 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 		t.Workload.Own(t.ClusterKey(), Mine(slices.Concat(machines.Ours, machines.Others)...))
 		t.See(t.Workload.View(t.ClusterKey()))
 		t.addAnswers(ctx)
+		if err := t.addUpgrader(ctx); err != nil {
+			return nil, 0, err
+		}
 	}
 	if err := t.Kind.Look(ctx, t); err != nil {
 		return nil, 0, err

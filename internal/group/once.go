@@ -215,6 +215,7 @@ func (t *Turn) lookOnce(ctx context.Context, from <-chan inside) error {
 	defer cancel()
 	err := t.Kind.Look(short, t)
 	t.addAnswers(ctx)
+	t.addReportedUpgrader()
 	switch {
 	case asked:
 		t.addSurveyOnce(<-survey)

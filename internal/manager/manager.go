@@ -47,7 +47,8 @@ type Options struct {
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
 	SyncPeriod time.Duration
-	// UpgraderImage is the image that upgrades nodes in place, with %s for the Kubernetes version, where nothing else names one; empty: upgrades.DefaultUpgraderImage.
+	// UpgraderImage is the image that upgrades nodes in place, with %s for the Kubernetes version, where nothing else names one.
+	// Empty: without another source no node is upgraded in place.
 	UpgraderImage string
 	// LeaveLabelled, without a WatchFilter, leaves groups that have that label to the managers that look for it.
 	LeaveLabelled bool

@@ -43,15 +43,20 @@ type Controller struct {
 	Recorder events.EventRecorder
 	// WatchFilter is the value of Cluster API's watch-filter label that objects must have to be looked at; empty: all are.
 	WatchFilter string
-	// UpgraderImage is the image of the upgrader, with %s for the Kubernetes version, where neither a NodeUpgrade nor a ConfigMap names one.
-	UpgraderImage string
-	// Namespace is the manager's own, where the ConfigMap for all namespaces is; empty: there is none.
-	Namespace string
+	// Upgraders finds the upgrader's image if the NodeUpgrade names none: upgraders.Images does.
+	Upgraders Upgraders
 
 	// beginning are the clusters in which the upgrade of a control plane node begins: two must not each find that no other has begun.
 	beginning underway[client.ObjectKey]
 	// turns counts the turns of the NodeUpgrades of each namespace.
 	turns underway[string]
+}
+
+// Upgraders finds upgrader images for versions of Kubernetes. Package upgraders describes the methods.
+type Upgraders interface {
+	Of(ctx context.Context, namespace, version string) (string, error)
+	Brings(ctx context.Context, namespace, version string) (value, source string, err error)
+	Missing(namespace, version string) string
 }
 
 // scope is one NodeUpgrade, and whose node it is about.

@@ -31,6 +31,7 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/steps"
 	"github.com/quorate/quorate/internal/upgradepod"
+	"github.com/quorate/quorate/internal/upgraders"
 )
 
 // scene is a management cluster with a Cluster of three control plane machines and a worker, and its managed cluster.
@@ -75,7 +76,7 @@ func newScene(t *testing.T) *scene {
 	}
 	s.management = managementfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&upgradev1.NodeUpgrade{}, &clusterv1.Machine{}).Build()
 	s.controller = &Controller{
-		Client: s.management, APIReader: s.management, Recorder: events.NewFakeRecorder(100), UpgraderImage: "quorate.io/upgrader:%s", Namespace: "quorate-system",
+		Client: s.management, APIReader: s.management, Recorder: events.NewFakeRecorder(100), Upgraders: upgraders.Images{Reader: s.management, Namespace: "quorate-system", Default: "quorate.io/upgrader:%s"},
 		Clusters: func(context.Context, client.ObjectKey) (kubernetes.Interface, func(), error) {
 			return s.managed, func() {}, s.away
 		},
@@ -451,7 +452,7 @@ func TestSkipRemediationOfOthers(t *testing.T) {
 // TestImage: where the upgrader's image comes from, the nearest first.
 func TestImage(t *testing.T) {
 	config := func(namespace string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ImagesConfigMap, Namespace: namespace}, Data: map[string]string{"v1.36.3": namespace + "/image"}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: upgraders.ConfigMap, Namespace: namespace}, Data: map[string]string{"v1.36.3": namespace + "/image"}}
 	}
 	for name, test := range map[string]struct {
 		spec    string
@@ -467,7 +468,7 @@ func TestImage(t *testing.T) {
 		"nothing says anything": {"", nil, "", ""},
 	} {
 		s := newScene(t)
-		s.controller.UpgraderImage = test.flag
+		s.controller.Upgraders = upgraders.Images{Reader: s.management, Namespace: "quorate-system", Default: test.flag}
 		for _, namespace := range test.configs {
 			if err := s.management.Create(t.Context(), config(namespace)); err != nil {
 				t.Fatal(err)
@@ -479,6 +480,10 @@ func TestImage(t *testing.T) {
 		o, err := s.controller.image(t.Context(), &scope{upgrade: u}, w)
 		if err != nil || w.env.Image != test.want || (o.Reason == "") != (test.want != "") {
 			t.Errorf("%s: %s, %+v, %v", name, w.env.Image, o, err)
+		}
+		const missing = "no upgrader image for v1.36.3: set key v1.36.3 of ConfigMap quorate-upgrader-images in namespace default or quorate-system"
+		if test.want == "" && (o.Reason != upgradev1.WaitingForUpgrader || !strings.HasPrefix(o.Message, missing)) {
+			t.Errorf("%s: %+v", name, o)
 		}
 	}
 }
@@ -498,7 +503,7 @@ func TestBrings(t *testing.T) {
 	} {
 		s := newScene(t)
 		if err := s.management.Create(t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: ImagesConfigMap, Namespace: "default"}, Data: map[string]string{"v1.36.3.brings": test.said, "v1.35.4.brings": "other"},
+			ObjectMeta: metav1.ObjectMeta{Name: upgraders.ConfigMap, Namespace: "default"}, Data: map[string]string{"v1.36.3.brings": test.said, "v1.35.4.brings": "other"},
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -22,19 +20,18 @@ import (
 	"github.com/quorate/quorate/internal/upgradepod"
 )
 
-// ImagesConfigMap names the upgrader's images: its keys are Kubernetes versions. With bringsSuffix they say what the image has beside the programs of Kubernetes, as
-// steps.BringsFile in it does.
-const (
-	ImagesConfigMap = "quorate-upgrader-images"
-	bringsSuffix    = ".brings"
-)
-
 // observe reads all that a decision depends on. What keeps the upgrade from beginning is looked for only where there is no pod.
 func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *look) {
 	f := upgradepod.Facts{Now: time.Now(), Upgrade: s.upgrade, Paused: s.paused()}
 	_, f.Retry = s.upgrade.Annotations[upgradev1.RetryAnnotation]
 	completed := upgradepod.StateOf(s.upgrade) == upgradepod.Complete
-	if f.Obstacle = s.missing(); f.Obstacle.Final && !completed {
+	f.Obstacle = s.missing()
+	lie := c.lie(ctx, s)
+	// A pod shows that the upgrade had begun before someone changed the label or the owners: it is finished.
+	if lie.Reason != "" && !f.Obstacle.Final && upgradepod.StateOf(s.upgrade) != upgradepod.Active {
+		f.Obstacle = lie
+	}
+	if f.Obstacle.Final && !completed {
 		return f, &look{}
 	}
 	unreachable, w := c.open(ctx, s)
@@ -47,10 +44,25 @@ func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *
 		f.Unreachable = brief(err)
 		return f, w
 	}
+	if f.Pod == nil && lie.Reason != "" {
+		f.Obstacle = lie
+	}
 	if f.Pod == nil && f.Obstacle.Reason == "" {
 		f.Obstacle = c.obstacle(ctx, s, w)
 	}
 	return f, w
+}
+
+// lie is the obstacle of a NodeUpgrade that contradicts its Machine.
+func (c *Controller) lie(ctx context.Context, s *scope) upgradepod.Obstacle {
+	lie, err := c.lies(ctx, s)
+	switch {
+	case err != nil:
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: brief(err)}
+	case lie != "":
+		return failed("%s; delete the NodeUpgrade and create another one", lie)
+	}
+	return upgradepod.Obstacle{}
 }
 
 // obstacle says what keeps the upgrade from beginning: the first that is found.
@@ -87,8 +99,6 @@ func (s *scope) missing() upgradepod.Obstacle {
 		return final("there is no Machine %s in namespace %s", name, u.Namespace)
 	case !s.machine.DeletionTimestamp.IsZero():
 		return final("Machine %s is being deleted", name)
-	case s.lies() != "":
-		return final("%s; delete the NodeUpgrade, and create another", s.lies())
 	case machine.IsControlPlane(s.machine) != (u.Spec.NodeType == upgradev1.ControlPlane):
 		return final("spec.nodeType is %s, and Machine %s is not", u.Spec.NodeType, name)
 	case s.cluster == nil:
@@ -103,12 +113,12 @@ func (s *scope) missing() upgradepod.Obstacle {
 
 // others says which other node of the control plane is upgraded before this one.
 func (c *Controller) others(ctx context.Context, s *scope, _ *look) (upgradepod.Obstacle, error) {
-	return before(ctx, c.Client, s)
+	return c.before(ctx, c.Client, s)
 }
 
 // alone makes sure of the same when the upgrade begins, whatever a cache shows. It is a conflict if it is not so.
 func (c *Controller) alone(ctx context.Context, s *scope) error {
-	o, err := before(ctx, c.APIReader, s)
+	o, err := c.before(ctx, c.APIReader, s)
 	if err != nil {
 		return err
 	}
@@ -124,7 +134,7 @@ func conflict(s *scope, why string) error {
 }
 
 // before lists the NodeUpgrades of the cluster, and says which control plane node comes before this one: one that has begun, else the oldest.
-func before(ctx context.Context, reader client.Reader, s *scope) (upgradepod.Obstacle, error) {
+func (c *Controller) before(ctx context.Context, reader client.Reader, s *scope) (upgradepod.Obstacle, error) {
 	u := s.upgrade
 	if u.Spec.NodeType != upgradev1.ControlPlane {
 		return upgradepod.Obstacle{}, nil
@@ -133,12 +143,19 @@ func before(ctx context.Context, reader client.Reader, s *scope) (upgradepod.Obs
 	if err := reader.List(ctx, list, client.InNamespace(u.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return upgradepod.Obstacle{}, fmt.Errorf("listing the NodeUpgrades of cluster %s: %w", s.cluster.Name, err)
 	}
-	i := slices.IndexFunc(list.Items, func(o upgradev1.NodeUpgrade) bool { return o.Name != u.Name && upgradepod.Precedes(&o, u) })
-	if i < 0 {
-		return upgradepod.Obstacle{}, nil
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Name == u.Name || !upgradepod.Precedes(other, u) {
+			continue
+		}
+		if counts, err := c.isOf(ctx, s, other); err != nil {
+			return upgradepod.Obstacle{}, err
+		} else if counts {
+			return upgradepod.Obstacle{Reason: upgradev1.WaitingForNode,
+				Message: fmt.Sprintf("the node of Machine %s comes first: NodeUpgrade %s", other.Spec.Machine.Name, other.Name)}, nil
+		}
 	}
-	other := &list.Items[i]
-	return upgradepod.Obstacle{Reason: upgradev1.WaitingForNode, Message: fmt.Sprintf("the node of Machine %s comes first: NodeUpgrade %s", other.Spec.Machine.Name, other.Name)}, nil
+	return upgradepod.Obstacle{}, nil
 }
 
 // image finds the upgrader's image: the NodeUpgrade names it, or a ConfigMap for the version, or the manager's flag.
@@ -147,36 +164,14 @@ func (c *Controller) image(ctx context.Context, s *scope, w *look) (upgradepod.O
 	if w.env.Image = s.upgrade.Spec.UpgraderImage; w.env.Image != "" {
 		return upgradepod.Obstacle{}, nil
 	}
-	said, err := c.saidOfImages(ctx, s, version)
-	if err != nil {
+	var err error
+	if w.env.Image, err = c.Upgraders.Of(ctx, s.upgrade.Namespace, version); err != nil {
 		return upgradepod.Obstacle{}, err
 	}
-	if w.env.Image = said; said != "" {
-		return upgradepod.Obstacle{}, nil
+	if w.env.Image == "" {
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: c.Upgraders.Missing(s.upgrade.Namespace, version)}, nil
 	}
-	if c.UpgraderImage == "" {
-		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: fmt.Sprintf("ConfigMap %s has no key %s, and neither spec.upgraderImage nor the manager's flag names the upgrader's image", ImagesConfigMap, version)}, nil
-	}
-	w.env.Image = strings.ReplaceAll(c.UpgraderImage, "%s", version)
 	return upgradepod.Obstacle{}, nil
-}
-
-// saidOfImages is the value of a key of the ConfigMap, in the NodeUpgrade's namespace or in the manager's; empty: none has it.
-func (c *Controller) saidOfImages(ctx context.Context, s *scope, key string) (string, error) {
-	for _, namespace := range []string{s.upgrade.Namespace, c.Namespace} {
-		if namespace == "" {
-			continue
-		}
-		images := &corev1.ConfigMap{}
-		err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ImagesConfigMap}, images)
-		if client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, ImagesConfigMap, err)
-		}
-		if value := images.Data[key]; value != "" {
-			return value, nil
-		}
-	}
-	return "", nil
 }
 
 // brings finds out what the version's image has beside the programs of Kubernetes. Of an image that the NodeUpgrade itself names nothing is known.
@@ -184,13 +179,12 @@ func (c *Controller) brings(ctx context.Context, s *scope, w *look) (upgradepod.
 	if s.upgrade.Spec.UpgraderImage != "" {
 		return upgradepod.Obstacle{}, nil
 	}
-	key := s.upgrade.Spec.KubernetesVersion + bringsSuffix
-	said, err := c.saidOfImages(ctx, s, key)
+	said, source, err := c.Upgraders.Brings(ctx, s.upgrade.Namespace, s.upgrade.Spec.KubernetesVersion)
 	if err != nil {
 		return upgradepod.Obstacle{}, err
 	}
 	if w.env.Brings, err = steps.ParseBrings(said); err != nil {
-		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: fmt.Sprintf("ConfigMap %s, key %s: %v", ImagesConfigMap, key, err)}, nil
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForUpgrader, Message: source + ": " + err.Error()}, nil
 	}
 	return upgradepod.Obstacle{}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,20 +21,6 @@ func (s *scope) owned() bool {
 		return false
 	}
 	return s.machine == nil || u.Labels[clusterv1.ClusterNameLabel] != "" && len(u.OwnerReferences) > 0
-}
-
-// lies says what a NodeUpgrade says of whose node it is about that is not so; empty: nothing. Its label and its owners have others count it, hold it and delete it.
-func (s *scope) lies() string {
-	u, m := s.upgrade, s.machine
-	if named := u.Labels[clusterv1.ClusterNameLabel]; named != "" && named != m.Spec.ClusterName {
-		return fmt.Sprintf("label %s is %q: must be %q, the Cluster of Machine %s", clusterv1.ClusterNameLabel, named, m.Spec.ClusterName, m.Name)
-	}
-	for _, o := range u.OwnerReferences {
-		if o.Kind == "Machine" && schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == clusterv1.GroupVersion.Group && o.Name != m.Name {
-			return fmt.Sprintf("metadata.ownerReferences names Machine %q: must be %q, which spec.machine names", o.Name, m.Name)
-		}
-	}
-	return ""
 }
 
 // own makes it so. A NodeUpgrade that a person made belongs to its Machine.

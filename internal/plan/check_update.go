@@ -71,6 +71,8 @@ func checkChangeable(o Observed, m Machine) error {
 		return errors.New("the group is being deleted: no machine is updated")
 	case o.Group.UpdatesPaused:
 		return errors.New("a person holds updates in place")
+	case o.Group.NoUpgrader != "":
+		return errors.New(o.Group.NoUpgrader)
 	case !o.Policy.InPlace.Ours():
 		return fmt.Errorf("the policy %q updates no machine in place", o.Policy.InPlace)
 	case o.Policy.EtcdOnly || o.Etcd.Operated():

@@ -104,6 +104,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		},
 		"paused":     func() { o.Group.Paused = true },
 		"held":       func() { o.Group.UpdatesPaused = true },
+		"imageless":  func() { o.Group.NoUpgrader = "no upgrader image for v1.36.3: set it" },
 		"unapproved": func() { o.Group.Unapproved = "r2" },
 		"limit":      func() { o.Policy.MaxReplacements = number },
 		"replaced":   func() { o.Group.Replacements = parseReplaced(value) },

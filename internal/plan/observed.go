@@ -36,6 +36,8 @@ type Group struct {
 	Paused bool `json:"paused,omitempty"`
 	// UpdatesPaused: a person holds updates in place between two machines; all else goes on.
 	UpdatesPaused bool `json:"updatesPaused,omitempty"`
+	// NoUpgrader says which image is missing to update machines in place, and how to set it. Empty: none is missing. All else goes on.
+	NoUpgrader string `json:"noUpgrader,omitempty"`
 	// Unapproved is the revision of the spec that a person must approve, and has not, before machines are replaced or changed in place; empty: nothing of
 	// that is waited for. What is missing or broken waits for nobody.
 	Unapproved string `json:"unapproved,omitempty"`

@@ -289,6 +289,7 @@ var rules = []rule{
 			{"UpdateFailed", Wait, "the update of a machine failed; the message says in which step, and what to do"},
 			{"ApprovalRequired", Wait, "machines are to be replaced or changed in place, and a person must approve that first"},
 			{"UpdatesPaused", Wait, "machines are to be changed in place, and a person holds that between two of them"},
+			{"NoUpgraderImage", Wait, "machines are to be changed in place, and no upgrader image is set for the version"},
 			{"CannotUpdateInPlace", Wait, "the policy is Only, and what is outdated cannot be changed in place"},
 			{"UpdaterUnanswered", Wait, "whoever updates machines in place has not said whether it can, and nothing is replaced before"},
 			{"UpdatedElsewhere", Wait, "the policy is External, and machines are outdated"},

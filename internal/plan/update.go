@@ -88,6 +88,8 @@ func updateInPlace(s *state) opinion {
 		return pass("%s to be changed in place, and more than wanted are there", count(len(todo), "machine"))
 	case s.Group.UpdatesPaused:
 		return pass("%s to be changed in place, and a person holds that", count(len(todo), "machine"))
+	case s.Group.NoUpgrader != "":
+		return pass("%s to be changed in place, and there is %s", count(len(todo), "machine"), s.Group.NoUpgrader)
 	case s.isUnapproved():
 		return pass("%s to be changed in place, and nobody has approved that", count(len(todo), "machine"))
 	case len(s.allowed(todo)) == 0:
@@ -254,8 +256,13 @@ func (s *state) onlyByPerson() string {
 
 // waitForUpdates names updates that a person, or somebody else, must see to.
 func (s *state) waitForUpdates() opinion {
-	if todo := s.those(s.isChangedInPlace); s.Group.UpdatesPaused && len(todo) > 0 {
-		return wait("UpdatesPaused", "%s to be changed in place, and a person holds that", count(len(todo), "machine"))
+	if todo := s.those(s.isChangedInPlace); len(todo) > 0 {
+		switch {
+		case s.Group.UpdatesPaused:
+			return wait("UpdatesPaused", "%s to be changed in place, and a person holds that", count(len(todo), "machine"))
+		case s.Group.NoUpgrader != "":
+			return wait("NoUpgraderImage", "cannot update %s in place: %s", count(len(todo), "machine"), s.Group.NoUpgrader)
+		}
 	}
 	var cannot, unanswered, elsewhere []string
 	for _, m := range s.behind() {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/config"
+	"github.com/quorate/quorate/internal/artifacts"
 )
 
 // isNoKind reports whether a kind is not served.
@@ -146,7 +147,7 @@ func only(folder, file string) (string, error) {
 	return "file://" + found[0], nil
 }
 
-// writeSources writes Quorate's manifests with the name of the image that was made here, and returns their version.
+// writeSources writes Quorate's manifests with the images that were made here, of the manager and of the upgrader, and returns their version.
 func (r *run) writeSources(folder string) (version string, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("making a folder for clusterctl: %w", err)
@@ -167,7 +168,20 @@ func (r *run) writeSources(folder string) (version string, err error) {
 	name, tag, _ := strings.Cut(r.image, ":")
 	data = bytes.ReplaceAll(data, []byte("newName: "+was.NewName), []byte("newName: "+name))
 	data = bytes.ReplaceAll(data, []byte("newTag: "+was.NewTag), []byte("newTag: "+tag))
-	return was.NewTag, write(file, data)
+	return was.NewTag, errors.Join(write(file, data), writeUpgrader(filepath.Join(folder, "clusterctl", "control-plane", "arguments.yaml")))
+}
+
+// writeUpgrader adds the image that upgrades local machines in place to the manager's arguments.
+func writeUpgrader(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("reading Quorate's manifests: %w", err)
+	}
+	const argument = "        - --providers=control-plane\n"
+	if n := bytes.Count(data, []byte(argument)); n != 1 {
+		return fmt.Errorf("%s has the argument --providers=control-plane %d times: must be once", file, n)
+	}
+	return write(file, bytes.ReplaceAll(data, []byte(argument), []byte(argument+"        - --upgrader-image="+artifacts.UpgraderImage+":%s\n")))
 }
 
 // kustomize renders a folder.

@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/internal/kubeconfig"
 )
 
-// TestSources: Quorate's manifests name the image that was made here, and all that clusterctl installs is among them.
+// TestSources: Quorate's manifests name the images that were made here, and all that clusterctl installs is among them.
 func TestSources(t *testing.T) {
 	r := &run{image: artifacts.ManagerImage + ":0123456789ab"}
 	folder := filepath.Join(t.TempDir(), "config")
@@ -38,6 +38,10 @@ func TestSources(t *testing.T) {
 	}
 	if got := names.Images[0]; got.NewName+":"+got.NewTag != r.image {
 		t.Errorf("the manager's image is %+v, want %s", got, r.image)
+	}
+	arguments, err := os.ReadFile(filepath.Join(folder, "clusterctl", "control-plane", "arguments.yaml"))
+	if err != nil || !strings.Contains(string(arguments), "\n        - --upgrader-image=quorate.io/upgrader:%s\n") {
+		t.Errorf("%v: the manager gets no upgrader image:\n%s", err, arguments)
 	}
 	for _, w := range wanted {
 		if w.source == "" {

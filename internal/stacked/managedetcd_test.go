@@ -259,12 +259,12 @@ func TestEtcdReadRarely(t *testing.T) {
 	}
 }
 
-// TestEtcdUnreadable: a kind that is not installed is an error that names the object.
+// TestEtcdUnreadable: a kind that is not installed is a wait that names the field and the kind.
 func TestEtcdUnreadable(t *testing.T) {
 	w := newWorld(t, testCluster(), onEtcd(1))
-	_, _, err := w.r.Observe(t.Context(), w.kcp(), testCluster())
-	if err == nil || !strings.Contains(err.Error(), "reading GivenEtcd data") {
-		t.Errorf("the error is %v", err)
+	p := w.settle()
+	if p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "spec.managedExternalEtcdRef") || !strings.Contains(p.Message, `there is no CustomResourceDefinition`) {
+		t.Errorf("%+v", p)
 	}
 }
 

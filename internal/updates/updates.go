@@ -288,7 +288,10 @@ func describe(next *upgradev1.ControlPlaneUpgrade, underway string, paused bool)
 	conditions.Set(next, completed)
 }
 
-// HasOpen reports whether a NodeUpgrade that belongs to a ControlPlaneUpgrade is not recorded yet.
+// HasOpen reports whether a NodeUpgrade that belongs to a ControlPlaneUpgrade is not recorded yet. One of a Machine that the ControlPlaneUpgrade
+// does not name only claims to belong to it.
 func (s Seen) HasOpen(of *upgradev1.ControlPlaneUpgrade) bool {
-	return slices.ContainsFunc(s.Nodes, func(u upgradev1.NodeUpgrade) bool { return metav1.IsControlledBy(&u, of) && !IsRecorded(&u) })
+	return slices.ContainsFunc(s.Nodes, func(u upgradev1.NodeUpgrade) bool {
+		return metav1.IsControlledBy(&u, of) && !IsRecorded(&u) && slices.Contains(of.Spec.MachinesRequireUpgrade, u.Spec.Machine)
+	})
 }

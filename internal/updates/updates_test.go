@@ -228,6 +228,11 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s: the time changes though nothing did", name)
 		}
 	}
+	foreign := nodeOf("m1", upgradev1.Failed)
+	foreign.Spec.Machine.Name = "of-another-cluster"
+	if (Seen{Nodes: []upgradev1.NodeUpgrade{foreign}}).HasOpen(parent()) {
+		t.Error("a NodeUpgrade of a machine that the ControlPlaneUpgrade does not name holds it")
+	}
 	if p := parent(); (Seen{Nodes: []upgradev1.NodeUpgrade{nodeOf("m1", upgradev1.Failed)}}).HasOpen(p) != true || (Seen{}).HasOpen(p) {
 		t.Error("whether work of an upgrade is left is not told")
 	}

@@ -39,6 +39,8 @@ func checkAllowed(o Observed, step Step, m Machine) error {
 		return fmt.Errorf("%s of %s: its machines are changed by others", step.Verb, m.Name)
 	case o.Held != "" || o.ControlPlane != "":
 		return fmt.Errorf("%s of %s: no machine may be changed now", step.Verb, m.Name)
+	case step.Verb == UpdateInPlace && o.NoUpgrader != "":
+		return fmt.Errorf("%s of %s: %s", step.Verb, m.Name, o.NoUpgrader)
 	case m.Deleting || m.Update != NoUpdate:
 		return fmt.Errorf("%s of %s: it is being deleted or upgraded", step.Verb, m.Name)
 	case step.Verb == Replace && o.Policy == plan.InPlaceOnly:

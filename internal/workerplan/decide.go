@@ -46,7 +46,7 @@ type Decision struct {
 // Next returns the one step to take now.
 func Next(o Observed) Decision {
 	for _, rule := range []func(Observed) (Decision, bool){
-		leave, hold, record, drop, elsewhere, waitForStrategy, waitForControlPlane, waitForFailed, begin, waitForPerson, followSet,
+		leave, hold, record, drop, elsewhere, waitForStrategy, waitForControlPlane, waitForFailed, begin, waitForUpgrader, waitForPerson, followSet,
 	} {
 		if d, decided := rule(o); decided {
 			return d
@@ -148,6 +148,9 @@ func begin(o Observed) (Decision, bool) {
 		if why != "" {
 			return do(Step{Verb: Replace, Machine: m.Name}, "Replacing", "%s cannot be changed in place: %s", m.Name, why)
 		}
+		if o.NoUpgrader != "" {
+			continue
+		}
 		if m.Unavailable != "" {
 			continue // an upgrade needs a node that works; who mends it is not known here
 		}
@@ -157,6 +160,15 @@ func begin(o Observed) (Decision, bool) {
 		return wait("UpdatingInPlace", "%s", strings.Join(away, "; "))
 	}
 	return Decision{}, false
+}
+
+// waitForUpgrader names the machines that no image can upgrade.
+func waitForUpgrader(o Observed) (Decision, bool) {
+	waiting := o.Upgradable()
+	if o.NoUpgrader == "" || len(waiting) == 0 {
+		return Decision{}, false
+	}
+	return wait("NoUpgraderImage", "cannot update %s in place: %s", names(waiting), o.NoUpgrader)
 }
 
 // waitForPerson names what the policy Only leaves to a person.
@@ -207,6 +219,11 @@ func (o Observed) Behind() []Machine {
 		}
 	}
 	return found
+}
+
+// Upgradable returns the machines that are behind, can be changed in place, and have not begun.
+func (o Observed) Upgradable() []Machine {
+	return slices.DeleteFunc(o.Behind(), func(m Machine) bool { return m.Update != NoUpdate || m.Deleting || o.cannotChange(m) != "" })
 }
 
 // cannotChange says what of a machine that is behind cannot be changed in place; empty: all can.

@@ -45,6 +45,8 @@ func TestNext(t *testing.T) {
 		{"one failed for another version", func(o *Observed) { o.Machines[0].Update, o.Machines[0].Obsolete = Failed, true }, "DropUpdate w1", ""},
 		{"one failed, reverted", func(o *Observed) { o.Machines[0].Update, o.Version = Failed, "v1.35.4" }, "DropUpdate w1", ""},
 		{"another template", func(o *Observed) { o.Sets[0].Differs = "bootstrap template a, wanted b" }, "Replace w1", "bootstrap template a, wanted b"},
+		{"no image", func(o *Observed) { o.NoUpgrader = "no upgrader image for v1.36.3: set it" }, "Wait NoUpgraderImage", "in place: no upgrader image for v1.36.3: set it"},
+		{"no image, another template", func(o *Observed) { o.NoUpgrader, o.Sets[0].Differs = "no upgrader image", "template a" }, "Replace w1", "template a"},
 		{"another template, only", func(o *Observed) { o.Policy, o.Sets[0].Differs = plan.InPlaceOnly, "bootstrap template a, wanted b" }, "Wait CannotUpdateInPlace", "w1: bootstrap template a"},
 		{"one cannot, only", func(o *Observed) { o.Policy, o.Machines[0].Unfit = plan.InPlaceOnly, "four minor versions" }, "UpdateInPlace w2", ""},
 		{"all done", func(o *Observed) { done(o, 0, 1, 2) }, "FollowSet old", "v1.35.4"},

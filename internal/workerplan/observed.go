@@ -20,6 +20,8 @@ type Observed struct {
 	MaxUnavailable int
 	// ControlPlane says why the control plane goes first; empty: it is there.
 	ControlPlane string
+	// NoUpgrader says which image is missing to update machines in place, and how to set it. Empty: none is missing.
+	NoUpgrader string
 	// Sets are the MachineSets that have machines, sorted by name.
 	Sets []Set
 	// Machines are the MachineDeployment's, the oldest first, then by name.

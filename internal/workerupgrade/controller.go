@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/upgraders"
 	"github.com/quorate/quorate/internal/workerplan"
 )
 
@@ -41,6 +42,8 @@ type Controller struct {
 	Recorder events.EventRecorder
 	// WatchFilter is the value of Cluster API's watch-filter label that objects must have to be looked at; empty: all are.
 	WatchFilter string
+	// Upgraders finds the images that upgrade nodes. Nil: nothing is looked up.
+	Upgraders *upgraders.Images
 }
 
 // SetupWithManager adds the controller to the manager.

@@ -35,7 +35,7 @@ type world struct {
 func newWorld(t *testing.T, annotations map[string]string) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, upgradev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, upgradev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -231,6 +231,15 @@ func TestBegunOnce(t *testing.T) {
 	if err := w.c.update(t.Context(), s, "w1"); err != nil {
 		t.Errorf("repeated: %v", err)
 	}
+	foreign := u.DeepCopy()
+	foreign.Spec.Machine.Name = "of-another"
+	if err := w.client.Update(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.c.update(t.Context(), s, "w1"); err == nil || !strings.Contains(err.Error(), `spec.machine is "of-another": must be "w1"`) {
+		t.Errorf("of another Machine: %v", err)
+	}
+	u.ResourceVersion = foreign.ResourceVersion
 	u.Finalizers = []string{"theirs"}
 	if err := w.client.Update(t.Context(), &u); err != nil {
 		t.Fatal(err)

@@ -80,6 +80,9 @@ func (c *Controller) makeRoom(ctx context.Context, wanted *upgradev1.NodeUpgrade
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
 		return fmt.Errorf("reading NodeUpgrade %s: %w", wanted.Name, err)
 	}
+	if named, name := there.Spec.Machine.Name, wanted.Spec.Machine.Name; named != name {
+		return fmt.Errorf("creating NodeUpgrade %s: the name is taken by one whose spec.machine is %q: must be %q; delete it", there.Name, named, name)
+	}
 	if !updates.IsRecorded(there) && there.DeletionTimestamp.IsZero() {
 		return nil
 	}

@@ -154,7 +154,19 @@ func (c *Controller) observe(ctx context.Context, s *scope) (workerplan.Observed
 			o.Sets = append(o.Sets, workerplan.Set{Name: ms.Name, Version: ms.Spec.Template.Spec.Version, Differs: differs(ms, md)})
 		}
 	}
-	return o, nil
+	return o, c.addUpgrader(ctx, s, &o)
+}
+
+// addUpgrader adds that no image can upgrade nodes to the wanted version, before a machine is touched.
+func (c *Controller) addUpgrader(ctx context.Context, s *scope, o *workerplan.Observed) error {
+	if c.Upgraders == nil || !o.Policy.Ours() || o.Held != "" || o.ControlPlane != "" || len(o.Upgradable()) == 0 {
+		return nil
+	}
+	image, err := c.Upgraders.Of(ctx, s.deployment.Namespace, o.Version)
+	if err == nil && image == "" {
+		o.NoUpgrader = c.Upgraders.Missing(s.deployment.Namespace, o.Version)
+	}
+	return err
 }
 
 // held says who holds the upgrade; empty: nobody does.

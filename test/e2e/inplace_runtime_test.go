@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quorate/quorate/artifacts"
-	"github.com/quorate/quorate/internal/nodeupgrade"
 	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/upgraders"
 )
 
 // olderRuntime is a version of containerd that is behind the pinned one. Local machines have their CNI plugins in pluginFolder, and do without unusedPlugin.
@@ -165,7 +165,7 @@ func (e *environment) useImage(t *testing.T, brings steps.Brings) {
 	}
 	ctx, c := context.Background(), e.management(t)
 	images := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: nodeupgrade.ImagesConfigMap},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: upgraders.ConfigMap},
 		Data:       map[string]string{newer: publishedUpgrader, newer + ".brings": string(told)},
 	}
 	if err := c.Create(ctx, images); err != nil {

@@ -86,7 +86,7 @@ const (
 	WaitingForImages = "WaitingForImages"
 	// WaitingForNode: another node of the same control plane is being upgraded.
 	WaitingForNode = "WaitingForNode"
-	// WaitingForUpgrader: it is not known which image upgrades a node to the version.
+	// WaitingForUpgrader: no image is set that upgrades a node to the version.
 	WaitingForUpgrader = "WaitingForUpgrader"
 	// WaitingForFiles: a secret that a file of the control plane refers to is not there.
 	WaitingForFiles = "WaitingForFiles"

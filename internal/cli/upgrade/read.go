@@ -29,6 +29,9 @@ func read(ctx context.Context, c client.Reader, key client.ObjectKey) ([]report.
 			return nil, fmt.Errorf("listing the upgrades of cluster %s: %w", key, err)
 		}
 	}
+	if err := dropForeign(ctx, c, key, &nodes); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(nodes.Items, func(a, b upgradev1.NodeUpgrade) int {
 		if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {
 			return n
@@ -54,6 +57,23 @@ func read(ctx context.Context, c client.Reader, key client.ObjectKey) ([]report.
 		}
 	}
 	return out, nil
+}
+
+// dropForeign drops the NodeUpgrades whose Machine belongs to another Cluster than their label names: the controller refuses them.
+func dropForeign(ctx context.Context, c client.Reader, key client.ObjectKey, nodes *upgradev1.NodeUpgradeList) error {
+	kept := nodes.Items[:0]
+	for _, u := range nodes.Items {
+		m := &clusterv1.Machine{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: u.Spec.Machine.Name}, m)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading Machine %s of NodeUpgrade %s: %w", u.Spec.Machine.Name, u.Name, err)
+		}
+		if err != nil || m.Spec.ClusterName == key.Name {
+			kept = append(kept, u)
+		}
+	}
+	nodes.Items = kept
+	return nil
 }
 
 // standsAlone reports whether a node's upgrade belongs to no control plane's or MachineDeployment's: a person made it, or the Runtime Extension for

@@ -34,8 +34,8 @@ func named(name string, owner client.Object) metav1.ObjectMeta {
 	return m
 }
 
-// objects are the upgrade of two machines of three, one of which failed, one that a person made, one that Cluster API's controllers follow, and that of
-// another cluster.
+// objects are the upgrade of two machines of three, one of which failed, one that a person made, one that Cluster API's controllers follow, and those of
+// another cluster, one of which has the label of this one.
 func objects() []client.Object {
 	all := &upgradev1.ControlPlaneUpgrade{ObjectMeta: named("demo-cp-1a2b", nil), Spec: upgradev1.ControlPlaneUpgradeSpec{
 		ControlPlane:           clusterv1.ContractVersionedObjectReference{Kind: "KubeadmControlPlane", Name: "demo-cp"},
@@ -54,6 +54,7 @@ func objects() []client.Object {
 	followed.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&clusterv1.Machine{ObjectMeta: named("demo-worker-2", nil)}, clusterv1.GroupVersion.WithKind("Machine"))}
 	other := node("other-cp-1", nil, upgradev1.NodeUpgradeStatus{FailedStep: "copy"})
 	other.Labels[clusterv1.ClusterNameLabel] = "other"
+	foreign := node("foreign-cp-1", nil, upgradev1.NodeUpgradeStatus{FailedStep: "Copy"}) // its label claims that it is of demo
 	return []client.Object{
 		all,
 		node("demo-cp-1", all, upgradev1.NodeUpgradeStatus{Completed: ptr.To(true), Conditions: []metav1.Condition{
@@ -66,7 +67,8 @@ func objects() []client.Object {
 		}}),
 		node("demo-worker-1", nil, upgradev1.NodeUpgradeStatus{}),
 		followed,
-		other,
+		other, foreign,
+		&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foreign-cp-1"}, Spec: clusterv1.MachineSpec{ClusterName: "other"}},
 	}
 }
 
@@ -140,7 +142,7 @@ func TestVerbs(t *testing.T) {
 // TestRollBack: what no machine has yet is given up, and nothing else.
 func TestRollBack(t *testing.T) {
 	machine := func(name, version string) client.Object {
-		return &clusterv1.Machine{ObjectMeta: named(name, nil), Spec: clusterv1.MachineSpec{Version: version}}
+		return &clusterv1.Machine{ObjectMeta: named(name, nil), Spec: clusterv1.MachineSpec{ClusterName: "demo", Version: version}}
 	}
 	both := []client.Object{machine("demo-cp-1", "v1.35.4"), machine("demo-cp-2", "v1.35.4")}
 	failed := upgradev1.NodeUpgradeStatus{FailedStep: "Swap", Conditions: []metav1.Condition{

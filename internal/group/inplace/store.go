@@ -21,6 +21,7 @@ import (
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/plan"
 	"github.com/quorate/quorate/internal/updates"
+	"github.com/quorate/quorate/internal/upgraders"
 )
 
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=list;watch;create;patch;delete
@@ -38,6 +39,8 @@ type (
 	Group = updates.Group
 	// Machine is how one machine of a control plane is.
 	Machine = updates.Machine
+	// Upgraders finds the images that upgrade nodes.
+	Upgraders = upgraders.Images
 	// NodeUpgrade is the upgrade of one machine.
 	NodeUpgrade = upgradev1.NodeUpgrade
 )
@@ -103,7 +106,7 @@ func (s Store) Begin(ctx context.Context, g Group, all, behind []string, machine
 	}
 	made := g.NodeUpgrade(parent, machine, first)
 	if i := slices.IndexFunc(nodes, func(u NodeUpgrade) bool { return u.Name == made.Name }); i >= 0 {
-		return s.reuse(ctx, &nodes[i])
+		return s.reuse(ctx, &nodes[i], machine)
 	}
 	err = s.Client.Create(ctx, made)
 	if apierrors.IsAlreadyExists(err) {
@@ -169,7 +172,10 @@ func isOpenFor(u *upgradev1.ControlPlaneUpgrade, machine string) bool {
 }
 
 // reuse takes a NodeUpgrade of the same name for the one that was to be made, unless its work was recorded before: then it makes room.
-func (s Store) reuse(ctx context.Context, there *NodeUpgrade) error {
+func (s Store) reuse(ctx context.Context, there *NodeUpgrade, machine string) error {
+	if named := there.Spec.Machine.Name; named != machine {
+		return fmt.Errorf("creating NodeUpgrade %s: the name is taken by one whose spec.machine is %q: must be %q; delete it", there.Name, named, machine)
+	}
 	if !updates.IsRecorded(there) && there.DeletionTimestamp.IsZero() {
 		return nil
 	}

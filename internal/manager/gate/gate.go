@@ -117,12 +117,24 @@ func (c *Client) DeleteAllOf(ctx context.Context, o client.Object, options ...cl
 	return c.Client.DeleteAllOf(ctx, o, options...)
 }
 
-// Apply implements client.Client. No configurations of untyped objects are applied.
+// Apply implements client.Client.
 func (c *Client) Apply(ctx context.Context, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-	if _, is := o.(runtime.Unstructured); is {
-		return fmt.Errorf("applying a %T: only configurations of a known type can be applied", o)
+	if err := c.mayApply(ctx, o); err != nil {
+		return err
 	}
 	return c.Client.Apply(ctx, o, options...)
+}
+
+// mayApply returns an error if a configuration cannot be applied.
+func (c *Client) mayApply(ctx context.Context, o runtime.ApplyConfiguration) error {
+	if _, is := o.(runtime.Unstructured); !is {
+		return nil
+	}
+	of, is := o.(client.Object)
+	if !is {
+		return fmt.Errorf("applying a %T: it names no object", o)
+	}
+	return c.mayWrite(ctx, of)
 }
 
 // Status implements client.Client.

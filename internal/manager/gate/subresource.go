@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,8 +39,8 @@ func (s *subResource) Patch(ctx context.Context, o client.Object, patch client.P
 
 // Apply implements client.SubResourceClient.
 func (s *subResource) Apply(ctx context.Context, o runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
-	if _, is := o.(runtime.Unstructured); is {
-		return fmt.Errorf("applying a %T: only configurations of a known type can be applied", o)
+	if err := s.of.mayApply(ctx, o); err != nil {
+		return err
 	}
 	return s.SubResourceClient.Apply(ctx, o, options...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/quorate/quorate/internal/machines"
 	"github.com/quorate/quorate/internal/stacked"
 	"github.com/quorate/quorate/internal/untrusted"
+	"github.com/quorate/quorate/internal/upgraders"
 	"github.com/quorate/quorate/internal/workload"
 )
 
@@ -51,6 +52,8 @@ type Options struct {
 	ForwardOnly bool
 	// Bounds are what a managed cluster may answer.
 	Bounds untrusted.Bounds
+	// Upgraders finds the images that upgrade nodes in place.
+	Upgraders upgraders.Images
 }
 
 // Add adds the controller of one kind, with connections of its own: each cluster's control plane is of one kind.
@@ -66,6 +69,6 @@ func Add(ctx context.Context, mgr ctrl.Manager, kind string, o Options) error {
 func controllerOf(kind string, c client.Client, api client.Reader, connections group.Workloads, o Options) *group.Controller {
 	return &group.Controller{
 		Client: c, APIReader: api, Workload: connections, WatchFilter: o.WatchFilter,
-		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](), Slots: group.NewSlots(o.AtOnce),
+		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](), Slots: group.NewSlots(o.AtOnce), Upgraders: &o.Upgraders,
 	}
 }

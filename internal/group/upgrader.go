@@ -1,0 +1,65 @@
+package group
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// noUpgrader is the reason of a plan that waits for an upgrader image.
+const noUpgrader = "NoUpgraderImage"
+
+// upgraderSeen is what was found of the upgrader image for a version.
+type upgraderSeen struct {
+	version, missing string
+	read             time.Time
+}
+
+// addUpgrader adds that no image can upgrade nodes in place to the wanted version. It looks before the first machine is touched: an update that has begun
+// has an image, or reports by itself that it has none.
+func (t *Turn) addUpgrader(ctx context.Context) error {
+	if t.Upgraders == nil || !t.needsUpgrader() {
+		return nil
+	}
+	version := t.Kind.Goal(t).Version
+	seen, believed := &t.Memory.upgrader, SlowTime
+	if seen.missing != "" {
+		believed = SlowMissing
+	}
+	if seen.version != version || !t.Facts.Now.Before(seen.read.Add(believed)) {
+		image, err := t.Upgraders.Of(ctx, t.Object.GetNamespace(), version)
+		if err != nil {
+			return err
+		}
+		*seen = upgraderSeen{version: version, read: t.Facts.Now}
+		if image == "" {
+			seen.missing = t.Upgraders.Missing(t.Object.GetNamespace(), version)
+		}
+	}
+	t.Facts.Group.NoUpgrader = seen.missing
+	return nil
+}
+
+// addReportedUpgrader adds what the manager reported of a missing image for the wanted version. The command line does not see the manager's flag.
+func (t *Turn) addReportedUpgrader() {
+	p := t.Kind.Status(t.Object).Plan
+	if p.Reason != noUpgrader || !t.needsUpgrader() {
+		return
+	}
+	if at := strings.Index(p.Message, "no upgrader image for "+t.Kind.Goal(t).Version+":"); at >= 0 {
+		t.Facts.Group.NoUpgrader = p.Message[at:]
+	}
+}
+
+// needsUpgrader reports whether Quorate's own upgrader is to update a machine in place that it has not begun with.
+func (t *Turn) needsUpgrader() bool {
+	if !t.Facts.Policy.InPlace.Ours() || t.byExtension() || t.Facts.Group.Deleting || t.Facts.Group.Paused {
+		return false
+	}
+	for _, m := range t.Machines {
+		if t.isAsked(m) && m.Facts.NeedsReplacement == "" {
+			return true
+		}
+	}
+	return false
+}
