@@ -99,12 +99,26 @@ vulncheck: $(GOVULNCHECK) ## known vulnerabilities in all programs and tools; no
 	./hack/vulncheck.sh $(GOVULNCHECK)
 
 .PHONY: unit
-unit: programs ## unit tests, rows, stories, a million steps of random worlds, envtest
+unit: programs ## unit tests, rows, stories, a million steps of random worlds, as many fresh ones as FRESH_STEPS, envtest
 	./bin/quorate artifacts build
 	$(WITH_ASSETS) \
 	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
 	$(WITH_ASSETS) \
 	$(GO) -C tools/install test ./...
+	$(MAKE) fresh-worlds
+
+# Seeds that no run before has tried: those of the commit, far above the fixed ones. FRESH=N repeats a range, FRESH_STEPS bounds its time.
+FRESH       ?= $(shell printf '%d' "0x$$(git rev-parse --short=8 HEAD 2>/dev/null | cut -c1-8 || echo 0)" | awk '{printf "%.0f", 1e12 + $$1 * 1e5}')
+FRESH_STEPS ?= 500000
+
+.PHONY: fresh-worlds
+fresh-worlds: ## random worlds of seeds that follow from the commit; FRESH=SEED FRESH_STEPS=N repeat them
+	@echo 'worlds of the seeds from $(FRESH), $(FRESH_STEPS) steps; to repeat: make fresh-worlds FRESH=$(FRESH) FRESH_STEPS=$(FRESH_STEPS)'
+	$(GO) test ./internal/sim -run '^Test(Uncommon)?Worlds$$' -count 1 -args -from=$(FRESH) -steps=$(FRESH_STEPS)
+
+.PHONY: nightly
+nightly: ## ten times as many fresh worlds as `make unit` draws
+	$(MAKE) fresh-worlds FRESH=$(FRESH) FRESH_STEPS=$$(( 10 * $(FRESH_STEPS) ))
 
 .PHONY: worlds
 worlds: ## many random worlds; SEED=N replays one and tells its story

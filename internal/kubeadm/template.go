@@ -2,9 +2,11 @@ package kubeadm
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 )
 
@@ -18,4 +20,9 @@ func TemplateConfiguration(template *unstructured.Unstructured) (*bootstrapv1.Ku
 		return nil, fmt.Errorf("reading KubeadmConfigTemplate %s: %w", template.GetName(), err)
 	}
 	return &typed.Spec.Template.Spec, nil
+}
+
+// EtcdCall is how long kubeadm on a machine that joins tries to reach etcd before it gives up; 0: the spec leaves it to kubeadm.
+func EtcdCall(config *bootstrapv1.KubeadmConfigSpec) time.Duration {
+	return time.Duration(ptr.Deref(config.JoinConfiguration.Timeouts.EtcdAPICallSeconds, 0)) * time.Second
 }

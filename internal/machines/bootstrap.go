@@ -90,6 +90,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	if err != nil {
 		return err
 	}
+	t.Facts.Policy.EtcdCall = kubeadm.EtcdCall(config)
 	if config.ClusterConfiguration.Etcd.External.IsDefined() && t.Facts.Etcd.Ours() {
 		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() + ", and spec.etcd.management is Members: None would be accepted"})
 	}

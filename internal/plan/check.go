@@ -414,6 +414,9 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkNobodyLost(o); err != nil && !gone.isMarked() {
 		return err // only what is to be replaced goes beside a voter that a person decides about
 	}
+	if err := checkAlarmEnded(o, gone); err != nil {
+		return err
+	}
 	return checkMembersGo(o, gone)
 }
 

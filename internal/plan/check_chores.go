@@ -16,11 +16,21 @@ func checkWrite(o Observed, s Step) error {
 			return checkFirst(o)
 		}
 		if c.Inside {
-			return checkReachable(o)
+			return checkInside(o)
 		}
 		return nil
 	}
 	return fmt.Errorf("%s is as it should be, or for somebody else to write", s.Chore)
+}
+
+// checkInside: the cluster answers, and takes writes.
+func checkInside(o Observed) error {
+	for _, e := range o.Etcd.Members {
+		if len(e.Alarms) > 0 {
+			return fmt.Errorf("member %s raises %v: the cluster takes no writes", e.ID, e.Alarms)
+		}
+	}
+	return checkReachable(o)
 }
 
 // checkFirst: what machines are made with is made before the first of them.

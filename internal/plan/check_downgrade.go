@@ -7,7 +7,8 @@ import (
 	"github.com/quorate/quorate/internal/version"
 )
 
-// checkEnableDowngrade allows etcd to be lowered by one minor version, to that which is wanted, while all members answer, none joins, and another could.
+// checkEnableDowngrade allows etcd to be lowered by one minor version, to that which is wanted, while all members answer,
+// none joins or may but one of that version, and another could.
 func checkEnableDowngrade(o Observed, s Step) error {
 	if err := checkLowered(o); err == nil {
 		return errors.New("no member keeps data that would have to be lowered")
@@ -31,6 +32,11 @@ func checkEnableDowngrade(o Observed, s Step) error {
 		}
 		if data := dataOf(m); version.CompareMinor(data, version.Version{Major: want.Major, Minor: want.Minor + 1}) != 0 {
 			return fmt.Errorf("member %s keeps data of %s: one minor version at a time", m.ID, data)
+		}
+	}
+	for _, m := range o.Machines {
+		if (m.Outdated != "" || m.Deleting) && mayStillAdd(o, m) {
+			return fmt.Errorf("%s may still add a learner that is not of %s, or that goes with it: etcd starts none while it is lowered", m.Name, s.Version)
 		}
 	}
 	if err := checkSurroundings(o); err != nil {

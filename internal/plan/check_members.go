@@ -226,6 +226,23 @@ func checkNobodyLost(o Observed) error {
 	return nil
 }
 
+// checkAlarmEnded: while a member raises an alarm, a machine whose voter may answer goes only where it is marked, or has that voter's data corrupt.
+func checkAlarmEnded(o Observed, gone Machine) error {
+	if gone.isMarked() || isSilent(o, gone) {
+		return nil
+	}
+	var raised error
+	for _, e := range o.Etcd.Members {
+		switch {
+		case e.Machine == gone.Name && isCorrupt(e):
+			return nil
+		case len(e.Alarms) > 0:
+			raised = fmt.Errorf("member %s raises %v: %s cannot be drained before that has ended", e.ID, e.Alarms, gone.Name)
+		}
+	}
+	return raised
+}
+
 // checkNobodyLeaves: no voter is about to leave with its machine.
 func checkNobodyLeaves(o Observed) error {
 	for _, m := range o.Machines {

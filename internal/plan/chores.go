@@ -125,12 +125,15 @@ func (s *state) prepareJoin() opinion {
 	return pass("nothing is missing that a machine needs to join")
 }
 
-// maintain does what can wait.
+// maintain does what can wait. It leaves what is inside the cluster while a member raises an alarm.
 func maintain(s *state) opinion {
 	outdated, later := len(s.behind()) > 0, "nothing that is kept is missing or outdated"
+	alarm := s.alarm()
 	for _, c := range s.chores {
 		switch {
 		case c.Due == DueFirst, c.FromSpec && outdated:
+		case c.Inside && alarm.decided: // the API server refuses to write it
+			later += "; " + c.Message + ", and " + alarm.decision.Message
 		case s.isDue(c, renewSoon):
 			return s.write(c)
 		default:

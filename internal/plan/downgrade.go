@@ -129,6 +129,10 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 	if len(s.learners) > 0 {
 		return "member " + s.learners[0].label() + " is a learner"
 	}
+	if m := s.otherJoiner(); m != nil {
+		return fmt.Sprintf("%s may still add a learner, which cannot start while etcd is lowered; waiting until %s after its %s",
+			m.Name, memberAddTimeout, m.addsAfter())
+	}
 	if s.uneven() {
 		return "an odd number of replicas must be wanted first"
 	}
@@ -138,6 +142,19 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 		}
 	}
 	return s.ailing()
+}
+
+// otherJoiner returns the machine that may longest add a learner of another version, or one that goes with its machine; nil: there is none.
+// etcd starts no member while a downgrade is on, and such a learner does not end it. One on a machine that is wanted and stays does.
+func (s *state) otherJoiner() *machine {
+	var last *machine
+	for _, m := range s.machines {
+		other := m.isOutdated() || m.standing == leaving
+		if other && m.member == nil && m.mayAdd(s.Now) && (last == nil || m.addsUntil().After(last.addsUntil())) {
+			last = m
+		}
+	}
+	return last
 }
 
 // waitForDowngrade waits until etcd's data are of a version that a new member can read.

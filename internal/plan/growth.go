@@ -222,8 +222,8 @@ func (s *state) waitForHealthy() opinion {
 	return pass("all that is there is healthy")
 }
 
-// alarm waits while a member raises an alarm: with NOSPACE etcd takes no writes, those of machines
-// that join among them.
+// alarm waits while a member raises an alarm: with NOSPACE etcd takes no writes that add data, among them those of machines
+// that join, of drains and of chores; with CORRUPT it takes none.
 func (s *state) alarm() opinion {
 	for i := range s.Etcd.Members {
 		if m := &s.Etcd.Members[i]; len(m.Alarms) > 0 {
@@ -231,6 +231,17 @@ func (s *state) alarm() opinion {
 		}
 	}
 	return pass("no member of etcd raises an alarm")
+}
+
+// keptByAlarm says why a machine stays while a member raises an alarm; empty: it may go. Until a person has ended the alarm, the API server
+// refuses the writes of a drain, and a voter that answers may be needed. A machine that is marked or whose data is corrupt is replaced all the same.
+func (s *state) keptByAlarm(m *machine) string {
+	v := s.alarm()
+	isCorrupt := m.member != nil && slices.Contains(m.member.Alarms, corrupt)
+	if !v.decided || m.isMarked() || isCorrupt || !s.mayAnswer(m) {
+		return ""
+	}
+	return "stays until a person has ended the alarm: " + v.decision.Message
 }
 
 // create is the step that makes the next machine, or finishes the one that was begun.

@@ -255,7 +255,7 @@ func (s *state) cannotGo(m *machine) string {
 		return "may hold the learner " + e.label() + ", for which no machine is known"
 	}
 	if m.mayAdd(s.Now) && !quorum.Has(s.lastingWith(m)) {
-		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: it is waited for until %s after its creation", memberAddTimeout)
+		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: waiting until %s after its %s", memberAddTimeout, m.addsAfter())
 	}
 	return ""
 }
@@ -272,7 +272,7 @@ func (s *state) cannotRelease(m *machine) string {
 	if s.Policy.EtcdOnly || m.member != nil || !m.mayAdd(s.Now) || quorum.Spare(s.lasting) <= 0 || quorum.Spare(s.lastingWith(m)) > 0 {
 		return ""
 	}
-	return fmt.Sprintf("may yet join, and without its voter none could fail any more: it is held until %s after its creation", memberAddTimeout)
+	return fmt.Sprintf("may yet join, and without its voter none could fail any more: waiting until %s after its %s", memberAddTimeout, m.addsAfter())
 }
 
 // heldLearner is a learner that may run on a machine for all that is known; nil: there is none.
@@ -392,97 +392,6 @@ func (s *state) successor(m *Member) *Member {
 	return best
 }
 
-// removeStrays removes members that nobody will ever start or keep.
-func removeStrays(s *state) opinion {
-	if !s.Etcd.Ours() {
-		return pass("etcd is not on these machines")
-	}
-	var later []string
-	for _, m := range s.strays() {
-		at := s.stuckAt(m)
-		if s.Now.Before(at) {
-			later = append(later, fmt.Sprintf("%s %s, and is given time for it", m.label(), m.progress()))
-			continue
-		}
-		if why := s.cannotSpare(m); why != "" {
-			later = append(later, m.label()+" "+why)
-			continue
-		}
-		if m.Machine == "" {
-			return s.takeOut(m, "StrayMember", "no machine is known for etcd member "+m.label()+", for "+s.age(m.Since))
-		}
-		return s.takeOut(m, "StuckMember", "etcd member "+m.label()+" "+m.progress()+" for "+s.age(m.Since))
-	}
-	for _, m := range s.orphans() {
-		if m.answersAndVotes() {
-			later = append(later, m.label()+" answers and votes, and is left alone though no machine is known for it")
-		}
-	}
-	if len(later) > 0 {
-		return pass("%s", strings.Join(later, "; "))
-	}
-	return pass("%s, each on a machine that it may stay on", count(len(s.Etcd.Members), "etcd member"))
-}
-
-// progress says what a member that joins has not done.
-func (m *Member) progress() string {
-	switch {
-	case m.Name == "":
-		return "has not started"
-	case !m.Learner:
-		return "has no machine"
-	case m.Health == Unhealthy:
-		return "is a learner and does not answer"
-	}
-	return "is a learner and was not promoted"
-}
-
-// strays are the members that may have to go, those that cost the quorum least first.
-func (s *state) strays() []*Member {
-	var found []*Member
-	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; !s.stuckAt(m).IsZero() {
-			found = append(found, m)
-		}
-	}
-	slices.SortStableFunc(found, func(a, b *Member) int { return cmp.Compare(a.loss(), b.loss()) })
-	return found
-}
-
-// stuckAt is when a member, staying as it is, is no longer waited for; zero if never.
-func (s *state) stuckAt(m *Member) time.Time {
-	on := s.on(m.Machine)
-	switch {
-	case m.Since.IsZero():
-		return time.Time{} // it was seen just now
-	case on == nil:
-		return s.lostAt(m)
-	case !m.Learner && m.Name != "":
-		return time.Time{} // a voter on a machine: whoever deletes the machine removes it
-	}
-	return s.lateAt(m, on)
-}
-
-// lostAt is when a member is given up that no machine is known for.
-func (s *state) lostAt(m *Member) time.Time {
-	owners := len(s.mayOwn())
-	switch {
-	case m.answersAndVotes():
-		return time.Time{} // its machine may only have lost its labels: a person decides
-	case m.Learner && s.isOfReleased(m):
-		return m.Since
-	case m.maybeAlive() && !m.Learner && len(s.those(func(o *machine) bool { return o.member == nil })) > 0:
-		return time.Time{} // a voter that lives is nobody's stray for its name or address alone
-	case owners == 0:
-		return m.Since.Add(memberStartTimeout)
-	case m.maybeAlive():
-		return m.Since.Add(promotionTimeout)
-	case owners > 1, !m.Learner: // others cannot join before it is gone
-		return m.Since.Add(learnerTurnTimeout)
-	}
-	return m.Since.Add(kubeadmEtcdTimeout)
-}
-
 // withoutHomeless returns voters with those as dead that can be on no machine that stays: their
 // host may be one that nobody keeps any more, and go at any moment.
 func (s *state) withoutHomeless(voters []quorum.Voter) []quorum.Voter {
@@ -510,11 +419,22 @@ func (s *state) placed() opinion {
 		switch {
 		case e.answersAndVotes():
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: a person gives its Machine back its labels, or removes the member", e.label())
+		case e.Since.IsZero() && s.Now.Before(e.answers()):
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer", e.label())
 		case s.Now.Before(e.answers()):
-			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: it is waited for until %s after it last did", e.label(), silentVoterTimeout)
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: waiting until %s after it last did", e.label(), s.awaited(e).Sub(e.Since))
 		}
 	}
 	return pass("every voter that answers has its machine")
+}
+
+// awaited is until when a voter of no known machine is waited for: until it is removed, if the others can spare it, or counts as one that does not answer.
+// It is removed before it counts as that: a voter that may live is no stray while a machine may have it, and any other is one in less time.
+func (s *state) awaited(e *Member) time.Time {
+	if at := s.stuckAt(e); !at.IsZero() && s.cannotSpare(e) == "" {
+		return at
+	}
+	return e.answers()
 }
 
 // answersAndVotes: it serves the quorum, whatever is known of its machine.
@@ -534,21 +454,6 @@ func (s *state) isOfReleased(e *Member) bool {
 		found = true
 	}
 	return found
-}
-
-// lateAt is when a member is given up that joins on a machine.
-func (s *state) lateAt(m *Member, on *machine) time.Time {
-	switch {
-	case on.standing == failed && (!m.maybeAlive() || !on.canJoin()), on.standing == leaving:
-		return m.Since.Add(memberStartTimeout)
-	case m.maybeAlive():
-		return m.Since.Add(promotionTimeout)
-	case on.UpSince.After(m.Since): // etcd starts before the Node, unless kubeadm is older than v1.31
-		return on.UpSince.Add(memberStartTimeout)
-	case len(s.mayOwn()) > 0:
-		return m.Since.Add(learnerTurnTimeout)
-	}
-	return m.Since.Add(kubeadmEtcdTimeout)
 }
 
 // maybeAlive: it has started, and is not known to be dead.

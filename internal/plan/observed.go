@@ -103,6 +103,8 @@ type Policy struct {
 	Eager bool `json:"eager,omitempty"`
 	// Learners: what is wanted joins etcd as learner; kubeadm does from v1.29 on.
 	Learners bool `json:"learners,omitempty"`
+	// EtcdCall is how long kubeadm on a machine tries to reach etcd, or to have its learner promoted, before it gives up. Defaults to 2 min.
+	EtcdCall time.Duration `json:"etcdCall,omitempty"`
 	// Surge is how many machines more than Want.Replicas a rollout may have: 1 or 0.
 	Surge int `json:"surge"`
 	// Overlap: with Surge, a rollout does not wait for the infrastructure of a machine that has left.

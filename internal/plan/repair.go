@@ -33,10 +33,12 @@ func remediate(s *state) opinion {
 }
 
 // marked returns the machines to be replaced: those without a member first, then those that
-// do not vote, the dead, the living; the oldest of them.
+// do not vote, the dead, the living; of them the one that serves least, the oldest.
 func (s *state) marked() []*machine {
 	marked := s.those(func(m *machine) bool { return m.isMarked() })
-	slices.SortStableFunc(marked, func(a, b *machine) int { return cmp.Compare(a.member.loss(), b.member.loss()) })
+	slices.SortStableFunc(marked, func(a, b *machine) int {
+		return cmp.Or(cmp.Compare(a.member.loss(), b.member.loss()), compareService(a, b))
+	})
 	return marked
 }
 

@@ -48,6 +48,8 @@ func (s *state) cannotDiscard(m *machine) string {
 		return ""
 	case unplaced.decided && !m.isMarked() && !m.isHeld():
 		return "stays: " + unplaced.decision.Message
+	case s.keptByAlarm(m) != "":
+		return s.keptByAlarm(m)
 	case s.mayVote(m) && s.staying() < s.Want.Replicas:
 		return "votes, and goes when another is there"
 	case m.isUp() && s.fitWithout(m) < s.least():
@@ -166,6 +168,9 @@ func (s *state) takeAway(m *machine, reason, why string) opinion {
 	if !s.isNew() && !m.isHeld() {
 		if v := s.placed(); v.decided && !m.isMarked() {
 			return v
+		}
+		if text := s.keptByAlarm(m); text != "" {
+			return wait("EtcdAlarm", "%s, but %s %s", why, m.Name, text)
 		}
 		if not := s.cannotDelete(m); not != "" {
 			return wait("CannotSpare", "%s, but %s %s", why, m.Name, not)

@@ -175,7 +175,7 @@ var rules = []rule{
 	},
 	{
 		name: "enable downgrade",
-		says: "Before the first member of an older minor version of etcd joins, etcd lowers the version of its data: when all members answer, none comes or goes, and a machine could be made. If that member is lost, it begins anew.",
+		says: "Before the first member of an older minor version of etcd joins, etcd lowers the version of its data: when all members answer, none comes or goes, no outdated or leaving machine may still add a learner, and a machine could be made. etcd starts no member during a downgrade. If the first member of the older version is lost, it begins anew.",
 		gives: []Reason{
 			{"Downgrading", EnableDowngrade, "the members keep data that the older version cannot read"},
 		},
@@ -237,7 +237,7 @@ var rules = []rule{
 	},
 	{
 		name: "roll out",
-		says: "Outdated machines that are replaced, with the policy Preferred those that cannot be changed in place, are replaced one by one, the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another; a broken one even before all others are fit, as in scale down. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
+		says: "Outdated machines that are replaced, with the policy Preferred those that cannot be changed in place, are replaced one by one, the one that carries least first, as in scale down, and the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another; a broken one even before all others are fit, as in scale down. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{ChoreReason, Write, "machines need it as they join"},
@@ -260,7 +260,7 @@ var rules = []rule{
 	},
 	{
 		name: "scale down",
-		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its member is well, or has been silent for less than five minutes, so that it may be whole again in a moment, and what replaces others is not fit itself. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
+		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; of those the one that carries least (its voter, its API server, its Node, its gates), in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its member is well, or has been silent for less than five minutes, so that it may be whole again in a moment, and what replaces others is not fit itself. While a member of etcd raises an alarm, no machine goes whose voter may answer, unless that voter's data is corrupt: the API server refuses the writes of a drain. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
 		gives: []Reason{
 			{"RolloutStopped", Wait, "too few would be left that are fit"},
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
@@ -268,6 +268,7 @@ var rules = []rule{
 			{"ScalingDown", Delete, "more machines than wanted"},
 			{"MachineUnknown", Wait, "what is not known to be broken is not deleted for it"},
 			{"MachineBroken", Wait, "the kind wants all machines healthy before one goes"},
+			{"EtcdAlarm", Wait, "a member raises an alarm, and the machine's voter may answer"},
 			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
 			{"MembersUnmatched", Wait, "a voter that answers belongs to no machine, and a person decides about it"},
 		},
@@ -275,7 +276,7 @@ var rules = []rule{
 	},
 	{
 		name: "maintain",
-		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing.",
+		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing. While a member of etcd raises an alarm, nothing is written in the cluster.",
 		gives: []Reason{
 			{ChoreReason, Write, "it is valid for less than 180 days, or not as wanted, and all machines are up to date"},
 		},

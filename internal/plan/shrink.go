@@ -68,18 +68,40 @@ func (s *state) fitWithout(but *machine) int {
 }
 
 // leastNeeded is the machine to delete of some, of which there is one at least: by
-// need, in the failure domain with the most machines, the oldest. Of those that are
+// need, the one that carries least, in the failure domain with the most machines, the oldest. Of those that are
 // replaced the leader's comes last, so that a rollout moves the leadership once.
 func (s *state) leastNeeded(of []*machine) *machine {
 	return slices.MinFunc(of, func(a, b *machine) int {
 		return cmp.Or(
 			cmp.Compare(a.turn(s.isReplaced(a)), b.turn(s.isReplaced(b))),
 			cmp.Compare(a.isCurrent(), b.isCurrent()),
+			cmp.Compare(s.memberOrOrphan(a).loss(), s.memberOrOrphan(b).loss()),
+			compareService(a, b),
 			cmp.Compare(s.outside(b), s.outside(a)),
 			cmp.Compare(a.lead(), b.lead()),
 			-cmp.Compare(s.inDomain(a.Domain), s.inDomain(b.Domain)),
 		)
 	})
+}
+
+// compareService compares what two machines do for the cluster beside their voters, the one that does less first: its API server, its Node, its gates.
+func compareService(a, b *machine) int {
+	return cmp.Or(cmp.Compare(a.apiServer().rank(), b.apiServer().rank()), cmp.Compare(a.readiness(), b.readiness()))
+}
+
+// rank orders what is known of a component: broken, not known, healthy.
+func (h Health) rank() int { return slices.Index([]Health{Unhealthy, Unknown, Healthy}, h) }
+
+// readiness counts what a machine says of itself: its Node is ready, and all gates are passed.
+func (m *machine) readiness() int {
+	n := 0
+	if m.Ready {
+		n++
+	}
+	if m.Gate == "" {
+		n++
+	}
+	return n
 }
 
 // isCurrent is 1 for a machine that is not outdated: before it goes one that is, also where it would be updated in place.
@@ -214,6 +236,10 @@ func (m *machine) because(s *state) string {
 		return m.Name + " is outdated: " + s.whyReplaced(m)
 	case m.standing != complete:
 		return m.Name + ": " + m.why
+	case m.Gate != "":
+		return m.Name + ": readiness gate " + m.Gate + " is not passed"
+	case !m.Ready:
+		return m.Name + ": its node is not ready"
 	}
 	if m.Domain == "" {
 		return m.Name + " is the oldest"

@@ -20,8 +20,8 @@ const (
 	// host within half a minute; who is removed too early never joins any more, and
 	// those who wait too long give up, after kubeadmEtcdTimeout.
 	learnerTurnTimeout = 45 * time.Second
-	// kubeadmEtcdTimeout is kubeadm's own timeout for calls to etcd, after which nobody
-	// starts or promotes the learner any more.
+	// kubeadmEtcdTimeout is kubeadm's own timeout for calls to etcd where the spec sets none, after
+	// which kubeadm neither starts nor promotes the learner any more.
 	kubeadmEtcdTimeout = 2 * time.Minute
 	// promotionTimeout is what a healthy learner gets to be promoted: a large store
 	// takes its time to arrive.
@@ -169,6 +169,14 @@ func (m *machine) mayAdd(now time.Time) bool {
 
 // addsUntil is when kubeadm on a machine has had its time to add a member.
 func (m *machine) addsUntil() time.Time { return latest(m.begun(), m.UpSince).Add(memberAddTimeout) }
+
+// addsAfter names what that time is counted from.
+func (m *machine) addsAfter() string {
+	if m.UpSince.After(m.begun()) {
+		return "node was registered"
+	}
+	return m.beginning()
+}
 
 // begun is since when a machine may come up: one that was made ahead was held back after its creation.
 func (m *machine) begun() time.Time { return latest(m.Created, m.Started) }
@@ -349,19 +357,9 @@ func (s *state) again() time.Duration {
 	for i := range s.Etcd.Members {
 		consider(s.stuckAt(&s.Etcd.Members[i]))
 	}
-	for _, e := range s.homeless() {
-		if e.Health == Unknown && !e.Since.IsZero() {
-			consider(e.answers())
-		}
-	}
-	if !s.hasQuorum() {
-		for _, m := range s.Etcd.Members {
-			if !m.Learner {
-				consider(m.Since.Add(quorumProofTimeout))
-			}
-		}
-	}
+	s.voterMoments(consider)
 	s.repairMoments(consider)
+	s.rolloutMoments(consider)
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
 	}
@@ -369,6 +367,35 @@ func (s *state) again() time.Duration {
 		consider(c.Expires.Add(-renewSoon))
 	}
 	return soonest
+}
+
+// voterMoments are when time alone lets a silent voter count as one that does not answer, or the quorum as lost.
+func (s *state) voterMoments(consider func(time.Time)) {
+	for _, e := range s.homeless() {
+		if e.Health == Unknown && !e.Since.IsZero() {
+			consider(e.answers())
+		}
+	}
+	if s.hasQuorum() {
+		return
+	}
+	for _, m := range s.Etcd.Members {
+		if !m.Learner {
+			consider(m.Since.Add(quorumProofTimeout))
+		}
+	}
+}
+
+// rolloutMoments are when time alone may let an outdated machine go, or etcd be lowered.
+func (s *state) rolloutMoments(consider func(time.Time)) {
+	for _, m := range s.machines {
+		if m.member == nil && m.canJoin() && (s.isReplaced(m) || len(s.tooNew()) > 0 && m.isOutdated()) {
+			consider(m.addsUntil()) // until then it cannot be discarded, or etcd be lowered
+		}
+		if e := m.member; e != nil && s.isReplaced(m) {
+			consider(e.Since.Add(silentVoterTimeout)) // until then it may recover, or answer
+		}
+	}
 }
 
 // repairMoments are when time alone may let a marked machine be replaced.

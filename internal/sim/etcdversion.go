@@ -184,6 +184,7 @@ func (w *World) judgeVersion(s plan.Step, fresh bool) {
 	if w.setup.Minors == nil || !fresh {
 		return
 	}
+	w.judgeOtherJoiners(s)
 	want := w.setup.minor(w.spec)
 	away := slices.ContainsFunc(w.members, func(m *member) bool { return !m.running || m.learner })
 	waits := slices.ContainsFunc(w.members, func(m *member) bool { return m.name == "" || m.runs() < w.keeps+1 && m.runs() == w.lowering })
@@ -195,6 +196,19 @@ func (w *World) judgeVersion(s plan.Step, fresh bool) {
 	case s.Verb == plan.CancelDowngrade && want == w.lowering && !waits:
 		w.blame("%s, and nobody would hold etcd there", s)
 	}
+}
+
+// judgeOtherJoiners: etcd is not lowered while a machine may add a learner that could not start then.
+func (w *World) judgeOtherJoiners(s plan.Step) {
+	if s.Verb == plan.EnableDowngrade && slices.ContainsFunc(w.hosts, w.mayAddOther) {
+		w.blame("%s, and a machine may add a learner that etcd does not start meanwhile", s)
+	}
+}
+
+// mayAddOther: a host of another version than is wanted, or one that goes, may be about to add a learner.
+func (w *World) mayAddOther(h *host) bool {
+	other := h.deleting || w.setup.minor(h.spec) != w.setup.minor(w.spec)
+	return other && h.hidden.IsZero() && h.member == nil && w.mayYetVote(h)
 }
 
 // newestData is the newest version of the data that a voter keeps.

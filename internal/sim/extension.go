@@ -185,7 +185,7 @@ func (w *World) judgeWhole(h *host, s plan.Step, fresh bool) {
 	case !fresh:
 	case w.deleting || h.deleting:
 		w.blame("%s, and it is leaving", s)
-	case w.setup.External || len(w.hosts) == 1 || h.member == nil || h.member.learner:
+	case w.setup.External || w.inSight() == 1 || h.member == nil || h.member.learner:
 	default:
 		if staying, all := w.ballot(h.member); 2*staying <= all+1 {
 			w.blame("%s, which was begun, and %d of %d voters would answer", s, staying, all+1)

@@ -53,7 +53,7 @@ func (w *World) judgeUpdate(h *host, s plan.Step, fresh bool) {
 		w.blame("%s, which has an update that nobody has seen to", s)
 	case s.First && slices.ContainsFunc(w.hosts, func(o *host) bool { return w.isStaying(o) && o.spec == w.spec }):
 		w.blame("%s, and another is of spec %d already", s, w.spec)
-	case len(w.hosts) > 1:
+	case w.inSight() > 1:
 		w.judgeUpdateCompany(h, s)
 	}
 }
@@ -74,11 +74,19 @@ func (w *World) judgeUpdateAround(s plan.Step) {
 	}
 }
 
+// isOutOfSight: a host cannot be seen, and no member in the list tells of it.
+func (h *host) isOutOfSight() bool {
+	return !h.hidden.IsZero() && (h.member == nil || h.member.removed)
+}
+
+// inSight counts the hosts of which something tells.
+func (w *World) inSight() int { return w.count(func(h *host) bool { return !h.isOutOfSight() }) }
+
 // judgeUpdateCompany: none comes, goes or ails, and the quorum is the others'.
 func (w *World) judgeUpdateCompany(h *host, s plan.Step) {
 	seen := 0
 	for _, o := range w.hosts {
-		if !o.hidden.IsZero() && o.member == nil {
+		if o.isOutOfSight() {
 			continue
 		}
 		seen++

@@ -80,7 +80,7 @@ func (w *World) whole(h *host) bool {
 
 // isOldAndReady: a host of another spec stays, and its Node is ready.
 func (w *World) isOldAndReady(h *host) bool {
-	return w.isReplaced(h) && !h.deleting && !h.node.IsZero() && h.unready.IsZero()
+	return w.isReplaced(h) && !h.deleting && h.hidden.IsZero() && !h.node.IsZero() && h.unready.IsZero()
 }
 
 // judgeDelete: as many as are wanted stay, but that one may be missing in a rollout
@@ -100,6 +100,7 @@ func (w *World) judgeDelete(gone *host, s plan.Step) {
 	}
 	w.judgeLeft(gone, s)
 	w.judgeChoice(gone, s)
+	w.judgeLeast(gone, s)
 	w.judgeRepair(gone, s)
 	w.judgeVoter(gone, s)
 	w.judgeOperated(gone, s)
@@ -134,6 +135,24 @@ func (w *World) judgeChoice(gone *host, s plan.Step) {
 			w.blame("%s, which works, and %s does not", s, h.name)
 		}
 	}
+}
+
+// judgeLeast: of outdated hosts none goes that carries all beside one of which everybody can see that it does not: its Node is not ready.
+func (w *World) judgeLeast(gone *host, s plan.Step) {
+	if !w.isReplaced(gone) || gone.marked != "" || gone.chosen || w.limits.most > 0 || !w.isPlainlyReady(gone) {
+		return
+	}
+	for _, h := range w.hosts {
+		least := h != gone && w.isStaying(h) && w.isReplaced(h) && h.marked == "" && h.stage == up && !h.unready.IsZero() && h.reports()
+		if least {
+			w.blame("%s, and the node of %s is not ready, which is outdated as well", s, h.name)
+		}
+	}
+}
+
+// isPlainlyReady: everybody can see that a host does its work, and that its Node is ready and its gates are passed.
+func (w *World) isPlainlyReady(h *host) bool {
+	return w.isPlainlyFit(h) && h.unready.IsZero() && !h.gate
 }
 
 // isWanted: a host is as it should be by its spec, and nobody wants it gone.
@@ -213,11 +232,18 @@ func (w *World) judgeVoter(gone *host, s plan.Step) {
 	running := w.runningBut(m)
 	w.judgeVoterless(m, true, s.String())
 	switch {
+	case gone.marked == "" && w.mayAnswer(gone) && !m.corrupt && w.isAlarmed():
+		w.blame("%s, whose voter answers, and a member raises an alarm", s)
 	case w.lost():
 		w.blame("%s without quorum", s)
 	case m == w.leader && running > 0:
 		w.blame("%s would take the leader while another could lead", s)
 	}
+}
+
+// isAlarmed: a member raises an alarm, so that the cluster takes no writes.
+func (w *World) isAlarmed() bool {
+	return slices.ContainsFunc(w.members, func(m *member) bool { return len(w.alarms(m)) > 0 })
 }
 
 // judgeAddons: they are never newer than a machine that is there.

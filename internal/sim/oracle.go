@@ -85,6 +85,7 @@ func (w *World) judgeGoing(h *host, s plan.Step) {
 
 // judgeWrite judges what is written of the cluster.
 func (w *World) judgeWrite(s plan.Step, fresh bool) {
+	w.judgeWriteInside(s, fresh)
 	switch {
 	case writes(s, certificates) && w.initialised:
 		w.blame("authorities were made again")
@@ -92,6 +93,14 @@ func (w *World) judgeWrite(s plan.Step, fresh bool) {
 		w.judgeAddons()
 	case writes(s, kubeadmConfig) && (!w.initialised || fresh && w.kubeadm == w.spec):
 		w.blame("kubeadm's configuration is written, and there was nothing to write")
+	}
+}
+
+// judgeWriteInside: nothing is written in the cluster while everybody can see that a member raises an alarm.
+func (w *World) judgeWriteInside(s plan.Step, fresh bool) {
+	inside := writes(s, addons) || writes(s, kubeadmConfig) || writes(s, permissions)
+	if inside && fresh && !w.blinded && w.isSeen() && w.isAlarmed() {
+		w.blame("%s, and a member raises an alarm: the cluster takes no writes", s)
 	}
 }
 
@@ -173,6 +182,8 @@ func (w *World) judgeCompany(s plan.Step) {
 	switch {
 	case w.setup.Serial && slices.ContainsFunc(w.hosts, w.isJoining):
 		w.blame("%s, while another joins as a voter", s)
+	case w.setup.MaxParallel > 0 && w.count(w.countsAsJoining) >= w.setup.MaxParallel:
+		w.blame("%s, while as many join as may at once: %d", s, w.setup.MaxParallel)
 	case slices.ContainsFunc(w.hosts, w.isBroken):
 		w.blame("%s, beside a machine that is broken and that nobody replaces", s)
 	case w.initialised && w.forbidden:
@@ -188,6 +199,11 @@ func (w *World) judgeCompany(s plan.Step) {
 func (w *World) isJoining(h *host) bool {
 	votes := h.member != nil && !h.member.learner && w.answer(h.member) == plan.Healthy
 	return !votes && !h.deleting && w.isOurs(h) && w.mayYetVote(h) && w.now.Sub(h.begun()) < 9*time.Minute
+}
+
+// countsAsJoining: a host is on its way, and another takes no place of it.
+func (w *World) countsAsJoining(h *host) bool {
+	return w.isJoining(h) && h.marked == "" && !w.isReplaced(h) && !w.lasts(Trouble, h.number)
 }
 
 // isBroken: a machine that stays came up long ago and is proven broken, and nobody wants another in its place.
@@ -366,7 +382,7 @@ func (w *World) judgeJoiners(m *member) {
 		w.blame("the voter of %s is removed while there is a learner", m.host.name)
 	}
 	for _, h := range w.hosts {
-		if h.needs(m) {
+		if h.hidden.IsZero() && h.needs(m) {
 			w.blame("%s joins and knows nobody but the member of %s", h.name, m.host.name)
 		}
 	}
@@ -388,8 +404,9 @@ func (w *World) judgeStuck(m *member, fresh bool) {
 	case m.running && !m.learner:
 		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
 	case m.host.broken():
-	case m.name == "":
+	case m.name == "" && w.mayStart(m.host):
 		w.blame("the member of %s is removed, which is about to start", m.host.name)
+	case m.name == "": // etcd does not let it start
 	case w.isNeverPromoted(m):
 	case m.running:
 		w.blame("the learner of %s is removed, which is about to vote", m.host.name)

@@ -211,7 +211,7 @@ func (w *World) judgeLivingMember(m *member, s plan.Step) {
 // judgeMemberless: there is no machine without a member that could go.
 func (w *World) judgeMemberless(s plan.Step) {
 	for _, h := range w.hosts {
-		if w.isDrained(h) && h.node.IsZero() && h.member != nil && h.member.removed {
+		if w.isDrained(h) && h.node.IsZero() && h.member != nil && h.member.removed && w.cannotJoin(h) != "" {
 			w.blame("%s, and %s could go, which has no member", s, h.name)
 		}
 	}
@@ -525,7 +525,7 @@ func (w *World) isStray(m *member) bool {
 // dueToTend: something in the cluster is behind, and no machine is on the way or goes, whatever is broken.
 func (w *World) dueToTend() bool {
 	behind := w.forbidden || w.kubeadm != w.spec || w.addons != w.spec
-	if !behind || w.lasts(Invalid, 0) || len(w.hosts) != w.replicas || len(w.members) != w.replicas {
+	if !behind || w.isAlarmed() || w.lasts(Invalid, 0) || len(w.hosts) != w.replicas || len(w.members) != w.replicas {
 		return false
 	}
 	return !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isSettled(h) })

@@ -218,6 +218,18 @@ func TestDowngradeAtEveryMoment(t *testing.T) {
 	}
 }
 
+// TestDowngradeOfJoiners: an older minor version of etcd is wanted at every moment at which a group comes up, and moments later the only voter is to go.
+func TestDowngradeOfJoiners(t *testing.T) {
+	for at := 5 * time.Second; at < 4*time.Minute; at += 2 * time.Second {
+		for _, after := range []time.Duration{0, 6 * time.Second, time.Minute} {
+			s := Setup{Seed: int64(at / time.Second), Replicas: 3, Surge: 1, Domains: abc, Checks: true, Repair: always, Minors: map[int]int{1: 6, 2: 5}}
+			s.makeEtcdOnly()
+			s.Script = []Event{{At: at, Kind: Change, N: 2}, {At: at + after, Kind: DeleteMachine, N: 1}}
+			live(t, s)
+		}
+	}
+}
+
 // TestUpdateAtEveryMoment: machines are updated in place, and at every moment of it a machine dies, is away, cordoned, marked or deleted, another or the
 // same spec is wanted, the policy changes, or the controller starts anew; with an update that hangs or fails now and then.
 func TestUpdateAtEveryMoment(t *testing.T) {

@@ -141,6 +141,7 @@ func (*Kind) Want(t *group.Turn) {
 	}
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
 	t.Facts.Policy.Learners = v.Learners() && (gate || !said)
+	t.Facts.Policy.EtcdCall = kubeadm.EtcdCall(&kcp.Spec.KubeadmConfigSpec)
 }
 
 // Read implements group.Kind.

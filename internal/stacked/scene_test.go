@@ -360,6 +360,13 @@ func TestDomainsAndWants(t *testing.T) {
 	if begin(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts.Policy.Learners {
 		t.Error("learners, although the user turned them off")
 	}
+	if o.Policy.EtcdCall != 0 {
+		t.Errorf("kubeadm's limit for etcd is %s, and the spec sets none", o.Policy.EtcdCall)
+	}
+	kcp.Spec.KubeadmConfigSpec.JoinConfiguration.Timeouts.EtcdAPICallSeconds = ptr.To[int32](300)
+	if limit := begin(kcp, cluster, nil, nil, time.Unix(1, 0)).Facts.Policy.EtcdCall; limit != 5*time.Minute {
+		t.Errorf("kubeadm's limit for etcd is %s, the spec says 300 s", limit)
+	}
 }
 
 func TestHolds(t *testing.T) {

@@ -37,13 +37,13 @@ type guard struct {
 // meanings are all sabotages of meaning, but for the order of the rules.
 func meanings() []meaning {
 	var all []meaning
-	for _, g := range slices.Concat(guards, updateGuards, approvalGuards, limitGuards) {
+	for _, g := range slices.Concat(guards, updateGuards, approvalGuards, limitGuards, narrowGuards) {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},
 			meaning{says: g.says + ", in Check", edits: g.check, excuse: checkAlone},
 			meaning{says: g.says + ", in both keys", edits: append(append([]change(nil), g.rules...), g.check...), excuse: g.both})
 	}
-	return slices.Concat(all, alone, updatesAlone, limitAlone)
+	return slices.Concat(all, alone, updatesAlone, limitAlone, narrowAlone)
 }
 
 // guards are what both keys hold to, each in its own words.
@@ -202,6 +202,15 @@ var guards = []guard{
 	{says: "of two members on one machine the first is its own",
 		rules: []change{{"newState", `s.displace()`, ``}},
 		check: []change{{"checkOneEach", `other != ""`, `other != "" && false`}, {"livesOn", `e.Health == Healthy`, `false && (e.Health == Healthy)`}}},
+	{says: "etcd is lowered while a machine may still add a learner of another version",
+		rules: []change{{"otherJoiner", `m.member == nil && m.mayAdd(s.Now)`, `false && m.member == nil`}},
+		check: []change{{"checkEnableDowngrade", `(m.Outdated != "" || m.Deleting) && mayStillAdd(o, m)`, `false && mayStillAdd(o, m)`}}},
+	{says: "a machine whose voter answers goes while a member raises an alarm",
+		rules: []change{{"keptByAlarm", `!v.decided ||`, `true || !v.decided ||`}},
+		check: []change{{"checkAlarmEnded", `if gone.isMarked() ||`, `if true || gone.isMarked() ||`}}},
+	{says: "what is inside the cluster is written while a member raises an alarm",
+		rules: []change{{"maintain", `case c.Inside && alarm.decided:`, `case false:`}},
+		check: []change{{"checkInside", `len(e.Alarms) > 0`, `false`}}},
 	{says: "a refused spec is begun",
 		rules: []change{{"refuse", `case !s.Want.isRefused():`, `case true:`}, {"prepared", `s.Want.isRefused() && !s.Want.Refused.Replaceable`, `false && (s.Want.isRefused() && !s.Want.Refused.Replaceable)`},
 			{"cannotDiscard", `s.Want.isRefused()`, `false && (s.Want.isRefused())`}, {"bootstrapSecrets", `s.Want.isRefused() && s.isNew()`, `false && s.isNew()`}},
@@ -334,9 +343,9 @@ var alone = []meaning{
 	{says: "a voter that never came up is cleared although others are missing", edits: []change{{"cannotDiscard", `s.mayVote(m) && s.staying() < s.Want.Replicas`, `false && (s.mayVote(m) && s.staying() < s.Want.Replicas)`}}},
 	{says: "a machine about to serve is cleared", edits: []change{{"cannotDiscard", `m.isUp() && s.fitWithout(m) < s.least()`, `false && (m.isUp() && s.fitWithout(m) < s.least())`}}},
 	{says: "settle waits for nobody", edits: []change{{"settle", `len(going) > 0`, `false && (len(going) > 0)`}, {"settle", `len(on) > 0`, `false && (len(on) > 0)`}}},
-	{says: "a member that may yet start is removed as soon as others wait", edits: []change{{"lateAt", `return m.Since.Add(learnerTurnTimeout)`, `return m.Since.Add(memberStartTimeout)`}}},
-	{says: "a healthy learner is removed like one that is dead", edits: []change{{"lateAt", `return m.Since.Add(promotionTimeout)`, `return m.Since.Add(memberStartTimeout)`}}},
-	{says: "learners that do not start are never removed", edits: []change{{"lateAt", `return m.Since.Add(kubeadmEtcdTimeout)`, `return time.Time{}`}, {"lateAt", `return m.Since.Add(learnerTurnTimeout)`, `return time.Time{}`}}},
+	{says: "a member that may yet start is removed as soon as others wait", edits: []change{{"lateAt", `return m.Since.Add(s.turnTime())`, `return m.Since.Add(memberStartTimeout)`}}},
+	{says: "a healthy learner is removed like one that is dead", edits: []change{{"lateAt", `return m.Since.Add(s.promotionTime(m))`, `return m.Since.Add(memberStartTimeout)`}}},
+	{says: "learners that do not start are never removed", edits: []change{{"lateAt", `return m.Since.Add(s.etcdCall())`, `return time.Time{}`}, {"lateAt", `return m.Since.Add(s.turnTime())`, `return time.Time{}`}}},
 	{says: "who has a member is not known to leave with the leader", edits: []change{{"leaderOn", `e.Leader`, `e.Leader && e.Machine == m.Name`}}},
 	{says: "the leader's machine is the first of a rollout", edits: []change{{"lead", `return leads`, `return follows - 1`}}},
 	{says: "the failure domain with the most machines gets the next", edits: []change{{"emptiest", `cmp.Compare(lasting(a), lasting(b)), cmp.Compare(s.inDomain(a), s.inDomain(b))`, `cmp.Compare(lasting(b), lasting(a)), cmp.Compare(s.inDomain(b), s.inDomain(a))`}}},
