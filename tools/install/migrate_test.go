@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -72,6 +74,10 @@ func (m *migration) install(name string, o clusterctl.InitOptions) {
 		m.Fatal(err)
 	}
 	m.unanswered()
+	// clusterctl takes the namespace in which it tries cert-manager for one that is there while it is being deleted, and then waits for objects in a namespace that is gone.
+	eventually(m.T, "deleting the namespace in which clusterctl tried cert-manager", func(ctx context.Context) bool {
+		return apierrors.IsNotFound(m.client.Get(ctx, client.ObjectKey{Name: "cert-manager-test"}, &corev1.Namespace{}))
+	})
 }
 
 // remove removes a control plane provider.
