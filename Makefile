@@ -209,6 +209,10 @@ generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/
 	$(GO) generate ./internal/...
 	$(GO) run ./hack/docs
 
+.PHONY: pictures
+pictures: ## the pictures of README.md, from what `quorate status` printed (docs/pictures/status.txt) and a golden story of internal/sim
+	$(GO) run ./hack/pictures
+
 .PHONY: components
 components: ## what clusterctl installs, into OUT=dist/components, laid out as its local repository; VERSION and IMAGE (without tag) are those of a release
 	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/components,$(OUT)))' -version '$(VERSION)' -image '$(IMAGE)'
