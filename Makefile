@@ -101,7 +101,7 @@ test-all: ## what `make test` leaves out, for hours: sabotages of meaning, write
 
 .PHONY: lint
 lint: $(GOLANGCI) $(ACTIONLINT) ## lint the code and the workflows, and measure the tree against its limits
-	$(GOLANGCI) run ./...
+	$(GOLANGCI) run --allow-parallel-runners ./...
 	$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml
 	$(GO) test ./test/limits -count 1
 

@@ -23,7 +23,7 @@ changed() {
   git ls-files --others --exclude-standard
 }
 
-# packages prints the folders of the main module's packages that have a changed Go file. A package with nothing but build-tagged files is none.
+# packages prints the folders of the main module's packages that have a changed Go file. A folder with build-tagged files only is none.
 packages() {
   printf '%s\n' "$files" | grep '\.go$' | grep -v '^tools/\|/testdata/' | xargs -r -n 1 dirname | sort -u |
     while read -r dir; do $go list -e -find -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}./'"$dir"'{{end}}' "./$dir"; done | grep .
@@ -43,7 +43,7 @@ else
   step vet hide "no Go file differs from $(base | cut -c1-12)" true
 fi
 if [ -n "$linted" ]; then
-  lint() { make -s "$GOLANGCI" && "$GOLANGCI" run $linted; }
+  lint() { make -s "$GOLANGCI" && "$GOLANGCI" run --allow-parallel-runners $linted; }
   step lint hide "$(echo $linted)" lint
 else
   step lint hide "no package differs from $(base | cut -c1-12)" true

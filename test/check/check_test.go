@@ -51,7 +51,7 @@ step 3 of 4  three: the third
 why
   FAILED: three, after N s: sh -c echo\ why\;\ exit\ 3 
 `
-	if passed || regexp.MustCompile(`\b\d+ s;|\b\d+ s:`).ReplaceAllStringFunc(out, func(found string) string { return "N s" + found[len(found)-1:] }) != want {
+	if passed || regexp.MustCompile(`\b\d+ s([;:])`).ReplaceAllString(out, "N s$1") != want {
 		t.Errorf("passed: %v\n%s", passed, out)
 	}
 }
@@ -95,7 +95,8 @@ func TestChangedPackagesAreLinted(t *testing.T) {
 	git("commit", "-qm", "one")
 	git("checkout", "-qb", "change")
 	environment := []string{"GO=" + filepath.Join(root, "bin/go"), "GOLANGCI=" + filepath.Join(root, "bin/linter"), "GOFLAGS="}
-	if out, ok := run(t, root, environment, filepath.Join(root, "hack/check.sh")); !ok || !strings.Contains(out, "vet: no Go file differs") || !strings.Contains(out, "lint: no package differs") {
+	out, ok := run(t, root, environment, filepath.Join(root, "hack/check.sh"))
+	if !ok || !strings.Contains(out, "vet: no Go file differs") || !strings.Contains(out, "lint: no package differs") {
 		t.Errorf("nothing differs: %s", out)
 	}
 	write(t, root, "committed/a.go", "package a\n\nvar A int\n")
@@ -132,7 +133,8 @@ func TestChangedPackagesAreLinted(t *testing.T) {
 	if got := linted("BASE=change"); !strings.HasPrefix(got, "./uncommitted ./untracked\n") {
 		t.Errorf("BASE=change: %s", got)
 	}
-	if out, ok := run(t, root, []string{"BASE=none", "GO=go"}, filepath.Join(root, "hack/check.sh")); ok || out != "invalid BASE=\"none\": must be a branch or a commit\n" {
+	out, ok = run(t, root, []string{"BASE=none", "GO=go"}, filepath.Join(root, "hack/check.sh"))
+	if ok || out != "invalid BASE=\"none\": must be a branch or a commit\n" {
 		t.Errorf("BASE=none: %s", out)
 	}
 	write(t, root, ".golangci.yaml", "version: 2\n")
@@ -141,15 +143,58 @@ func TestChangedPackagesAreLinted(t *testing.T) {
 	}
 }
 
-// TestCIListIsFixed: what `make test` runs depends on the variables of no caller.
-func TestCIListIsFixed(t *testing.T) {
-	text, err := os.ReadFile("../../hack/test.sh")
-	if err != nil {
-		t.Fatal(err)
+// TestSameForEverybody: what `make test` runs does not depend on the variables of its caller. `make test-all` repeats none of it but the
+// lives on machines.
+func TestSameForEverybody(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"test.sh", "steps.sh"} {
+		text, err := os.ReadFile("../../hack/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, root, "hack/"+name, string(text))
 	}
-	for _, name := range []string{"$CI", "${CI", "QUORATE_E2E"} {
-		if strings.Contains(string(text), name) {
-			t.Errorf("hack/test.sh reads %s", name)
+	for _, name := range []string{"bin/quorate", "path/make"} {
+		write(t, root, name, "#!/bin/sh\necho \"$(basename \"$0\") $*\" >>"+root+"/calls\n")
+	}
+	calls := func(user string, environment []string, args ...string) string {
+		t.Helper()
+		_ = os.Remove(filepath.Join(root, "calls"))
+		write(t, root, "path/id", "#!/bin/sh\necho "+user+"\n")
+		environment = append(environment, "PATH="+filepath.Join(root, "path")+":"+os.Getenv("PATH"))
+		if out, ok := run(t, root, environment, filepath.Join(root, "hack/test.sh"), args...); !ok {
+			t.Fatal(out)
+		}
+		text, err := os.ReadFile(filepath.Join(root, "calls"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	ci := calls("0", []string{"CI=true"})
+	want := `make -s packages
+make -s build
+quorate artifacts build
+make -s verify
+make -s lint
+make -s unit
+make -s hostile
+make -s model
+make -s mutate
+make -s e2e RUN=(create|repair|adopt|freeze-delete|status-lost|etcd-create)
+`
+	if ci != want {
+		t.Errorf("CI runs\n%swant\n%s", ci, want)
+	}
+	if got := calls("0", []string{"CI=", "QUORATE_E2E=worker"}); got != ci {
+		t.Errorf("outside CI:\n%sin CI:\n%s", got, ci)
+	}
+	if got := calls("1000", nil); regexp.MustCompile("e2e|quorate|packages").MatchString(got) || !strings.Contains(got, "mutate") {
+		t.Errorf("without root:\n%s", got)
+	}
+	for line := range strings.Lines(calls("0", nil, "rest")) {
+		if strings.Contains(ci, line) {
+			t.Errorf("make test-all repeats %s", line)
 		}
 	}
 }
