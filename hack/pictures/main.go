@@ -1,5 +1,5 @@
-// Command pictures draws the pictures of README.md: docs/pictures/status.svg from what `quorate status` printed (docs/pictures/status.txt), and
-// docs/pictures/rollout.svg from the life of a control plane in the worlds of internal/sim, as its golden file tells it.
+// Command pictures draws the pictures of README.md: docs/pictures/status.svg from what `quorate status` printed
+// (docs/pictures/status.txt), and docs/pictures/rollout.svg from a golden file of internal/sim, a simulated life.
 package main
 
 import (

@@ -26,7 +26,8 @@ func TestPictures(t *testing.T) {
 
 // TestParseStory: spans follow one another without gaps, and what cannot be read is named.
 func TestParseStory(t *testing.T) {
-	const text = "About.\n\n 5m0s [1a^] * machines of spec 2 are wanted\n 5m1s [1a*^] Create cp-2 in b (RollingOut: x)\n 5m9s [1a*^ 2b~-] Wait (Joining: x)\n6m0s [2b^] Nothing (AsWanted: x)\n"
+	const text = "About.\n\n 5m0s [1a^] * machines of spec 2 are wanted\n 5m1s [1a*^] Create cp-2 in b (RollingOut: x)\n" +
+		" 5m9s [1a*^ 2b~-] Wait (Joining: x)\n6m0s [2b^] Nothing (AsWanted: x)\n"
 	s, err := parseStory(text)
 	if err != nil || len(s.machines) != 2 || len(s.steps) != 1 || len(s.spans["cp-1"]) != 2 {
 		t.Fatalf("%+v, %v", s, err)

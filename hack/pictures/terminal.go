@@ -31,7 +31,8 @@ var words = []struct {
 }{
 	{regexp.MustCompile(`^\$ .*`), busy},
 	{regexp.MustCompile(`^[├└│─ ]+`), faint},
-	{regexp.MustCompile(`^(?:Provisioned|\d of \d ready|ready, \d of \d components healthy|healthy|quorum \d of \d, can stand \d failures?)`), good},
+	{regexp.MustCompile(`^(?:Provisioned|\d of \d ready|ready, \d of \d components healthy|healthy)`), good},
+	{regexp.MustCompile(`^quorum \d of \d, can stand \d failures?`), good},
 	{regexp.MustCompile(`^(?:https://\S+|\d+\.\d+\.\d+\.\d+|[0-9a-f]{16}|nothing to do: .*|the first expires .*)`), faint},
 	{regexp.MustCompile(`^(?:\S+|\s+)`), plain},
 }
@@ -44,7 +45,8 @@ func drawTerminal(text string) string {
 		longest = max(longest, len([]rune(line)))
 	}
 	var b strings.Builder
-	begin(&b, int(float64(longest)*characterWidth)+2*margin, len(lines)*lineHeight+2*margin, "quorate status of a control plane of three machines")
+	width, height := int(float64(longest)*characterWidth)+2*margin, len(lines)*lineHeight+2*margin
+	begin(&b, width, height, "quorate status of a control plane of three machines")
 	for i, line := range lines {
 		fmt.Fprintf(&b, `<text x="%d" y="%d" xml:space="preserve">`, margin, margin+14+i*lineHeight)
 		for line != "" {
@@ -64,7 +66,8 @@ func drawTerminal(text string) string {
 
 // begin writes the head of a picture.
 func begin(b *strings.Builder, width, height int, title string) {
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="ui-monospace,Menlo,Consolas,monospace" font-size="14">
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"
+ font-family="ui-monospace,Menlo,Consolas,monospace" font-size="14">
 <!-- Drawn by make pictures. -->
 <title>%s</title>
 <rect width="100%%" height="100%%" rx="8" fill="%s"/>

@@ -32,10 +32,10 @@ func drawTimeline(s story) string {
 	var b strings.Builder
 	height := top + len(s.machines)*rowHeight + 76
 	begin(&b, timelineWidth, height, "a rollout of three machines, one more than wanted at a time")
-	fmt.Fprintf(&b, `<text x="%d" y="24" fill="%s" font-size="13">A rollout of three machines with maxSurge 1, in a simulated world of internal/sim</text>`+"\n", margin, plain)
+	label(&b, margin, 24, 13, plain, "A rollout of three machines with maxSurge 1, in a simulated world of internal/sim")
 	for i, name := range s.machines {
 		y := top + i*rowHeight
-		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s" font-size="12">%s</text>`+"\n", margin, y+barHeight+5, plain, name)
+		label(&b, margin, y+barHeight+5, 12, plain, name)
 		for _, one := range s.spans[name] {
 			if one.to < 0 {
 				one.to = to
@@ -43,15 +43,15 @@ func drawTimeline(s story) string {
 			if one.to <= from {
 				continue
 			}
-			fmt.Fprintf(&b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", x(one.from), y+8, x(one.to)-x(one.from), barHeight, colours[one.phase])
+			bar(&b, x(one.from), y+8, x(one.to)-x(one.from), barHeight, colours[one.phase])
 			if one.leads {
-				fmt.Fprintf(&b, `<rect x="%.1f" y="%d" width="%.1f" height="4" fill="%s"/>`+"\n", x(one.from), y+14, x(one.to)-x(one.from), plain)
+				bar(&b, x(one.from), y+14, x(one.to)-x(one.from), 4, plain)
 			}
 		}
 	}
 	for _, one := range s.steps {
 		if text := short[one.text]; text != "" && one.at >= from {
-			fmt.Fprintf(&b, `<text x="%.1f" y="%d" fill="%s" font-size="10">%s</text>`+"\n", x(one.at), top+rowOf(s, one.machine)*rowHeight+6, plain, text)
+			label(&b, x(one.at), top+rowOf(s, one.machine)*rowHeight+6, 10, plain, text)
 		}
 	}
 	drawAxis(&b, s, x, to)
@@ -78,11 +78,21 @@ func drawAxis(b *strings.Builder, s story, x func(time.Duration) float64, to tim
 	}
 	left := float64(margin)
 	for _, one := range []phase{behind, joins, serves, leaving} {
-		fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="12" height="12" fill="%s"/><text x="%.1f" y="%d" fill="%s" font-size="12">%s</text>`+"\n",
-			left, bottom+32, colours[one], left+18, bottom+42, plain, one)
+		bar(b, left, bottom+32, 12, 12, colours[one])
+		label(b, left+18, bottom+42, 12, plain, string(one))
 		left += 34 + 7.4*float64(len(one))
 	}
-	fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="18" height="4" fill="%s"/><text x="%.1f" y="%d" fill="%s" font-size="12">leads etcd</text>`+"\n",
-		left, bottom+36, plain, left+24, bottom+42, plain)
-	fmt.Fprintf(b, `<text x="%d" y="%d" fill="%s" font-size="12" text-anchor="end">minutes since the change</text>`+"\n", timelineWidth-margin, bottom+42, faint)
+	bar(b, left, bottom+36, 18, 4, plain)
+	label(b, left+24, bottom+42, 12, plain, "leads etcd")
+	label(b, timelineWidth-190, bottom+42, 12, faint, "minutes since the change")
+}
+
+// bar draws a rectangle.
+func bar(b *strings.Builder, x float64, y int, width float64, height int, colour string) {
+	fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", x, y, width, height, colour)
+}
+
+// label writes text that begins at x.
+func label(b *strings.Builder, x float64, y, size int, colour, text string) {
+	fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="%s" font-size="%d">%s</text>`+"\n", x, y, colour, size, escape(text))
 }

@@ -53,7 +53,7 @@ func TestWorkflowsCallWhatExists(t *testing.T) {
 			}
 		}
 		for name := range targets {
-			if !regexp.MustCompile(`(?m)^`+name+`:`).Match(makefile) {
+			if !regexp.MustCompile(`(?m)^` + name + `:`).Match(makefile) {
 				t.Errorf("%s: there is no target %s", file, name)
 			}
 		}
@@ -71,7 +71,7 @@ func TestWorkflowsCallWhatExists(t *testing.T) {
 	}
 }
 
-// TestNightlyRunsAllLives: each life of test/e2e is run by CI or by exactly one job of the nightly workflow, except those that only measure or release.
+// TestNightlyRunsAllLives: each life of test/e2e is run by CI or by one job of the nightly workflow, except those that measure or release.
 func TestNightlyRunsAllLives(t *testing.T) {
 	text, err := os.ReadFile("../e2e/e2e_test.go")
 	if err != nil {
