@@ -88,7 +88,7 @@ demo: packages fetch programs ## from nothing to a highly available control plan
 	./bin/quorate up
 
 .PHONY: check
-check: ## the first loop of a change, in less than a minute, offline, without root: limits, documents, rows, stories, vet, lint of what differs from the merge base; BASE=BRANCH names another
+check: ## the first loop of a change, in less than a minute, offline, without root; BASE=BRANCH chooses what it compares with
 	@GO='$(GO)' GOLANGCI='$(GOLANGCI)' BASE='$(BASE)' ./hack/check.sh
 
 .PHONY: test
@@ -96,7 +96,7 @@ test: ## what CI runs: generated files, lint, unit, worlds, model, mutation, env
 	@./hack/test.sh
 
 .PHONY: test-all
-test-all: ## what `make test` leaves out, for hours: sabotages of meaning, write points, fresh worlds, fuzz, alerts, images and, as root, all of e2e
+test-all: ## what `make test` leaves out, for hours: meaning, write points, worlds, fuzz, alerts, images and, as root, all of e2e
 	@./hack/test.sh rest
 
 .PHONY: lint

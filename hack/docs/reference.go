@@ -56,8 +56,10 @@ Made from the code. [conditions.md](conditions.md) has conditions and events, [m
 func kindPage(k apiextensionsv1.CustomResourceDefinition, upstream map[string]bool) string {
 	var b strings.Builder
 	names := k.Spec.Names
-	fmt.Fprintf(&b, "%s# %s\n\nThis page lets you look up each field of %s, with its default and what it accepts.\n\n", generated, names.Kind, names.Kind)
-	fmt.Fprintf(&b, "`%s.%s`, %s. `kubectl explain %s` says the same.\n", names.Plural, k.Spec.Group, strings.ToLower(string(k.Spec.Scope)), names.Singular)
+	fmt.Fprintf(&b, "%s# %s\n\nThis page lets you look up each field of %s, with its default and what it accepts.\n\n",
+		generated, names.Kind, names.Kind)
+	fmt.Fprintf(&b, "`%s.%s`, %s. `kubectl explain %s` says the same.\n",
+		names.Plural, k.Spec.Group, strings.ToLower(string(k.Spec.Scope)), names.Singular)
 	stored := func(v apiextensionsv1.CustomResourceDefinitionVersion) int {
 		if v.Storage {
 			return 0
@@ -114,7 +116,9 @@ var events = map[string]string{
 // conditionsPage has all conditions and events.
 func conditionsPage(root string) (string, error) {
 	var b strings.Builder
-	b.WriteString(generated + "# Conditions and events\n\nThis page lets you look up each condition and event, and the objects that have it.\n\n[troubleshooting.md](../troubleshooting.md) has their reasons. Those that Cluster API has a name for are written\nor read on these objects.\n\n| condition | on | what it is |\n| --- | --- | --- |\n")
+	b.WriteString(generated + "# Conditions and events\n\nThis page lets you look up each condition and event, and the objects that have it.\n\n")
+	b.WriteString("[troubleshooting.md](../troubleshooting.md) has their reasons. Those that Cluster API has a name for are written\nor read on these objects.\n\n" +
+		"| condition | on | what it is |\n| --- | --- | --- |\n")
 	own, err := ownConditions(root)
 	if err != nil {
 		return "", err

@@ -53,8 +53,8 @@ func TestPackEtcd(t *testing.T) {
 	}
 }
 
-// TestEtcdVersions: the pinned versions are the newest first and one minor version apart, so that members of each can be replaced by those of the
-// next in one roll. From 3.5 that is possible since 3.5.26. etcd and etcdctl of a pin have the same version.
+// TestEtcdVersions: the pinned versions are the newest first and one minor version apart, so that members of each can be
+// replaced by those of the next in one roll. From 3.5 that is possible since 3.5.26. etcd and etcdctl of a pin have the same version.
 func TestEtcdVersions(t *testing.T) {
 	texts, err := EtcdVersions()
 	if err != nil || len(texts) < 2 {
