@@ -14,11 +14,13 @@ GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum tools/ge
 ALERTS_PIN   := $(shell cat tools/alerts/go.mod tools/alerts/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 VULN_PIN     := $(shell cat tools/vuln/go.mod tools/vuln/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 WORKFLOWS_PIN := $(shell cat tools/workflows/go.mod tools/workflows/go.sum 2>/dev/null | sha256sum | cut -c1-12)
+PROSE_PIN    := $(shell cat tools/prose/go.mod tools/prose/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI     := $(TOOLS)/golangci-lint-$(LINT_PIN)
 CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
 CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 PROMTOOL := $(TOOLS)/promtool-$(ALERTS_PIN)
 ACTIONLINT := $(TOOLS)/actionlint-$(WORKFLOWS_PIN)
+VALE := $(TOOLS)/vale-$(PROSE_PIN)
 GOVULNCHECK := $(TOOLS)/govulncheck-$(VULN_PIN)
 
 # What programs say of themselves. A tree without git names them itself: make image VERSION=v0.1.0 REVISION=... DATE=...
@@ -104,6 +106,14 @@ lint: $(GOLANGCI) $(ACTIONLINT) ## lint the code and the workflows, and measure 
 	$(GOLANGCI) run --allow-parallel-runners ./...
 	$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml
 	$(GO) test ./test/limits -count 1
+
+# The pages that keep the language of CONTRIBUTING.md. A page that `make prose PAGES=docs/NAME.md` finds nothing in belongs here.
+PAGES ?= README.md CONTRIBUTING.md CODE_OF_CONDUCT.md GOVERNANCE.md \
+	$(addprefix docs/,index.md concepts.md glossary.md cli.md figures.md control-plane-of-machines.md)
+
+.PHONY: prose
+prose: $(VALE) ## check the language of documents with vale, whose build needs a C compiler; PAGES names some
+	$(VALE) --output=line $(PAGES)
 
 .PHONY: vulncheck
 vulncheck: $(GOVULNCHECK) ## known vulnerabilities in all programs and tools; not a part of `make test`: it asks a database on the Internet, and says so where it cannot; GOVULNDB names another one
@@ -239,6 +249,9 @@ $(CRDGEN):
 
 $(ACTIONLINT):
 	./hack/build-tool.sh tools/workflows github.com/rhysd/actionlint/cmd/actionlint $@
+
+$(VALE):
+	CGO_ENABLED=1 ./hack/build-tool.sh tools/prose github.com/vale-cli/vale/v3/cmd/vale $@
 
 $(GOVULNCHECK):
 	./hack/build-tool.sh tools/vuln golang.org/x/vuln/cmd/govulncheck $@
