@@ -99,12 +99,13 @@ vulncheck: $(GOVULNCHECK) ## known vulnerabilities in all programs and tools; no
 	./hack/vulncheck.sh $(GOVULNCHECK)
 
 .PHONY: unit
-unit: programs ## unit tests, rows, stories, a million steps of random worlds, envtest
+unit: programs ## unit tests, rows, stories, a million steps of random worlds, as many fresh ones as FRESH_STEPS, envtest
 	./bin/quorate artifacts build
 	$(WITH_ASSETS) \
 	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
 	$(WITH_ASSETS) \
 	$(GO) -C tools/install test ./...
+	$(MAKE) fresh-worlds
 
 # Seeds that no run before has tried: those of the commit, far above the fixed ones. FRESH=N repeats a range, FRESH_STEPS bounds its time.
 FRESH       ?= $(shell printf '%d' "0x$$(git rev-parse --short=8 HEAD 2>/dev/null | cut -c1-8 || echo 0)" | awk '{printf "%.0f", 1e12 + $$1 * 1e5}')

@@ -525,6 +525,18 @@ func neverCame(o Observed, m Machine) bool {
 	return m.isOutdated() && !m.isUp() && !mayVote(o, m)
 }
 
+// hasCome reports whether a machine may have been whole before: it votes or may vote, or, where its members are not ours to ask, the cluster knows it.
+// What it lacks beside that, it may have had a moment ago.
+func hasCome(o Observed, m Machine) bool {
+	switch {
+	case o.Group.New:
+		return false
+	case o.Etcd.Ours():
+		return mayVote(o, m)
+	}
+	return m.isUp()
+}
+
 // isWhole: all components, the voter among them, are proven healthy.
 func isWhole(o Observed, m Machine) bool {
 	for _, c := range m.Components {

@@ -166,7 +166,7 @@ var rules = []rule{
 	},
 	{
 		name: "discard failed",
-		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before. With the in-place policies Only and External it stays.",
+		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before. An outdated machine that came up, and in its first five minutes is not healthy, or that failed and is broken, is taken away too, when enough others are fit. If it has a voter, or a Node where etcd is elsewhere, it may have served: then it counts as a replacement of the rollout, and waits for the same approval and limit. With the in-place policies Only and External it stays.",
 		gives: []Reason{
 			{"Outdated", MoveLeader, "a leader hands over before it leaves"},
 			{"Outdated", Delete, "nobody will want it when it comes up"},

@@ -113,10 +113,10 @@ func (w *World) staysWell(h *host) bool {
 	return w.isStaying(h) && h.stage == up && !h.hasFailedUpdate() && h.marked == "" && !h.gate && h.unready.IsZero() && w.works(h)
 }
 
-// judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives.
+// judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives. The update of a host that has lost its labels cannot be seen.
 func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 	updated := w.carriedOut()
-	if updated == nil {
+	if updated == nil || !updated.hidden.IsZero() {
 		return
 	}
 	m := w.memberByID(s.Member)

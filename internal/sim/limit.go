@@ -143,8 +143,6 @@ func (w *World) isReplacement(s plan.Step, h *host) bool {
 		return h.update == nil
 	case s.Verb != plan.Delete || h.marked != "" || !w.isReplaced(h) || !w.works(h):
 		return false
-	case !s.Counts && w.now.Sub(h.node) < 5*time.Minute:
-		return false // for all that may have been seen it has never come up
 	}
 	return staying <= w.replicas || staying == w.replicas+1 && w.limits.surged
 }
