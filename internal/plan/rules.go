@@ -85,7 +85,7 @@ var rules = []rule{
 	},
 	{
 		name: "follow update",
-		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it: its member and its API server count as down, and it comes back or is rolled back in time. A beginning that was cut off is made whole. What is being deleted has gone on above. A machine that is updated and marked is replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
+		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it: its member and its API server count as down, and it comes back or is rolled back in time. A beginning that was cut off is made whole, unless the machine is being deleted. What is being deleted has gone on above. A machine that is updated and marked is replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
 		gives: []Reason{
 			{"UpdatingInPlace", UpdateInPlace, "the beginning of an update was cut off, and is made whole"},
 			{"UpdatingInPlace", Wait, "a machine is updated in place"},

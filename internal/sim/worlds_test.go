@@ -34,6 +34,8 @@ var failed = map[int64]string{
 	7700046898:      "the same, of a machine that is being deleted",
 	7700062186:      "the same, of a machine that never came up",
 	7700044934:      "the judge of choices blamed the rules for a look in which a member gave no answer",
+	1003000005298:   "an update that was begun in part was waited for on a machine that a person then deleted, for ever",
+	1003000007949:   "the judge counted an update of a machine that has lost its labels",
 	378617824000744: "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
 }
 
