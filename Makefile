@@ -200,8 +200,8 @@ generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/
 	$(GO) run ./hack/docs
 
 .PHONY: components
-components: ## what clusterctl installs, into OUT=dist/components, laid out as its local repository; VERSION and IMAGE (without tag) are those of a release
-	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/components,$(OUT)))' -version '$(VERSION)' -image '$(IMAGE)'
+components: ## what clusterctl installs, into OUT=dist/components, laid out as its local repository; VERSION, IMAGE (without tag) and UPGRADER_IMAGES (its file upgrader-images.yaml) are those of a release
+	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/components,$(OUT)))' -version '$(VERSION)' -image '$(IMAGE)' -upgrader-images '$(abspath $(UPGRADER_IMAGES))'
 
 .PHONY: verify
 verify: generate ## fail when generated files or go.mod differ from what is committed

@@ -69,6 +69,28 @@ func (i Images) Brings(ctx context.Context, namespace, version string) (value, s
 	return value, source, err
 }
 
+// Entry is what a ConfigMap has of one version of Kubernetes.
+type Entry struct {
+	// Version is that of Kubernetes, such as v1.36.3.
+	Version string
+	// Image upgrades nodes to the version.
+	Image string
+	// Brings is what the image brings beside Kubernetes, as JSON. Empty: nothing.
+	Brings string
+}
+
+// Data returns the data of a ConfigMap from which Images reads these entries.
+func Data(entries []Entry) map[string]string {
+	data := map[string]string{}
+	for _, e := range entries {
+		data[e.Version] = e.Image
+		if e.Brings != "" {
+			data[e.Version+bringsSuffix] = e.Brings
+		}
+	}
+	return data
+}
+
 // Missing reports that no source has an image for a version, and which settings add one.
 func (i Images) Missing(namespace, version string) string {
 	return fmt.Sprintf("no upgrader image for %s: set key %s of ConfigMap %s in namespace %s, or the manager's flag --upgrader-image",

@@ -38,6 +38,21 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestData: what is written for a ConfigMap is what is read from it.
+func TestData(t *testing.T) {
+	written := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: ConfigMap}, Data: Data([]Entry{
+		{Version: "v1.36.3", Image: "a@sha256:b", Brings: `{"cni":"v1.9.1"}`}, {Version: "v1.35.4", Image: "a@sha256:c"},
+	})}
+	i := Images{Reader: fake.NewClientBuilder().WithObjects(written).Build()}
+	for version, want := range map[string][2]string{"v1.36.3": {"a@sha256:b", `{"cni":"v1.9.1"}`}, "v1.35.4": {"a@sha256:c", ""}, "v1.34.0": {}} {
+		image, err := i.Of(t.Context(), "team", version)
+		brings, _, errOfBrings := i.Brings(t.Context(), "team", version)
+		if image != want[0] || brings != want[1] || err != nil || errOfBrings != nil {
+			t.Errorf("%s: %q brings %q, %v, %v", version, image, brings, err, errOfBrings)
+		}
+	}
+}
+
 // TestUnreadable: a ConfigMap that cannot be read is an error, so that the manager's flag does not win over it.
 func TestUnreadable(t *testing.T) {
 	refuse := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,13 +58,15 @@ type Store struct {
 	APIReader client.Reader
 	// Namespace and Cluster are those of the Cluster.
 	Namespace, Cluster string
+	// Owner is the UID of the control plane.
+	Owner types.UID
 }
 
 func (s Store) selected() []client.ListOption {
 	return []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.Cluster}}
 }
 
-// Read reads the upgrades.
+// Read reads the upgrades that the control plane believes.
 func (s Store) Read(ctx context.Context) (Seen, error) {
 	nodes, err := s.nodes(ctx, s.Client)
 	if err != nil {
@@ -73,7 +76,7 @@ func (s Store) Read(ctx context.Context) (Seen, error) {
 	if err := s.Client.List(ctx, &groups, s.selected()...); err != nil {
 		return Seen{}, fmt.Errorf("listing the ControlPlaneUpgrades of cluster %s: %w", s.Cluster, err)
 	}
-	return Seen{Nodes: nodes, Groups: groups.Items}, nil
+	return Seen{Nodes: nodes, Groups: updates.Owned(groups.Items, s.Owner)}, nil
 }
 
 func (s Store) nodes(ctx context.Context, reader client.Reader) ([]NodeUpgrade, error) {
@@ -156,7 +159,7 @@ func (s Store) ensureGroup(ctx context.Context, g Group, behind []string, machin
 		return nil, fmt.Errorf("reading ControlPlaneUpgrade %s: %w", wanted.Name, err)
 	}
 	owner := metav1.GetControllerOf(there)
-	if owner == nil || owner.UID != g.Owner.UID {
+	if owner == nil || owner.UID != s.Owner {
 		return nil, fmt.Errorf("creating ControlPlaneUpgrade %s: the name is taken by one that does not belong to %s %s", wanted.Name, g.Ref.Kind, g.Name)
 	}
 	if !isOpenFor(there, machine) {
@@ -210,12 +213,11 @@ func (s Store) MarkRecorded(ctx context.Context, u *NodeUpgrade, now time.Time) 
 	return after, nil
 }
 
-// Sync keeps the status of the group's ControlPlaneUpgrades. What was wanted before and is done, or was never begun, is deleted.
+// Sync keeps the status of the ControlPlaneUpgrades that Read returned. What was wanted before and is done, or was never begun, is deleted.
 func (s Store) Sync(ctx context.Context, seen Seen, g Group, machines []Machine, paused bool) error {
 	for i := range seen.Groups {
 		of := &seen.Groups[i]
-		owner := metav1.GetControllerOf(of)
-		if owner == nil || owner.UID != g.Owner.UID || !of.DeletionTimestamp.IsZero() {
+		if !of.DeletionTimestamp.IsZero() {
 			continue
 		}
 		var err error
