@@ -349,7 +349,7 @@ func possible(node Node, wanted Wanted) error {
 	if err != nil {
 		return fmt.Errorf("upgrading node %s: its kubelet: %w", wanted.Node, err)
 	}
-	if version.Compare(from, to) > 0 {
+	if version.Compare(from.Release(), to.Release()) > 0 {
 		return fmt.Errorf("upgrading node %s: it runs %s, and kubeadm does not go back to %s", wanted.Node, from, to)
 	}
 	// kubeadm goes one minor version at a time; a worker's kubelet may be three behind.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -35,6 +36,30 @@ func TestOf(t *testing.T) {
 		if got, err := i.Of(t.Context(), "team", "v1.36.3"); got != test.want || err != nil {
 			t.Errorf("%s: %q, %v, want %q", name, got, err, test.want)
 		}
+	}
+}
+
+// TestBuildMetadata: a version with a plus sign has its image under a name that a ConfigMap and an image's tag can have.
+func TestBuildMetadata(t *testing.T) {
+	const version, key = "v1.36.3+k3s1", "v1.36.3_k3s1"
+	if wrong := validation.IsConfigMapKey(Key(version)); len(wrong) > 0 {
+		t.Errorf("%s: %v", Key(version), wrong)
+	}
+	data := map[string]string{key: "a", key + ".brings": "b"}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: ConfigMap}, Data: data}
+	i := Images{Reader: fake.NewClientBuilder().WithObjects(config).Build()}
+	if got, err := i.Of(t.Context(), "team", version); got != "a" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, source, err := i.Brings(t.Context(), "team", version); got != "b" || !strings.Contains(source, key+".brings") || err != nil {
+		t.Errorf("%q, %s, %v", got, source, err)
+	}
+	if got := i.Missing("team", version); !strings.Contains(got, "set key "+key+" of") {
+		t.Errorf("%s", got)
+	}
+	i = Images{Reader: fake.NewClientBuilder().Build(), Default: "c:%s"}
+	if got, err := i.Of(t.Context(), "team", version); got != "c:"+key || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
