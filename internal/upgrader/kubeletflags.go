@@ -122,6 +122,14 @@ func (f kubeletFlag) name() string {
 	return plainName(name)
 }
 
+// value is the value of a flag; empty: it has none.
+func (f kubeletFlag) value() string {
+	if at := strings.IndexAny(f.text, "= "); at >= 0 {
+		return f.text[at+1:]
+	}
+	return ""
+}
+
 // withFlags is kubeadm's file with other flags in its value. Each stands there as it did.
 func withFlags(file string, flags []kubeletFlag) string {
 	raw := make([]string, len(flags))

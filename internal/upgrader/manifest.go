@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,14 +49,20 @@ func manifestOf(dir, component string) (*corev1.Pod, error) {
 	return &p, nil
 }
 
-// flagOf is the value of a flag of a manifest's command; empty: it is not given.
+// flagOf is the value of a flag of a manifest's command, of one that is given more than once the last; empty: it is not given.
 func flagOf(p *corev1.Pod, name string) string {
-	for _, argument := range append(p.Spec.Containers[0].Command, p.Spec.Containers[0].Args...) {
-		if value, found := strings.CutPrefix(argument, "--"+name+"="); found {
-			return value
+	last, next := "", false
+	for _, argument := range slices.Concat(p.Spec.Containers[0].Command, p.Spec.Containers[0].Args) {
+		value, found := strings.CutPrefix(argument, "--"+name+"=")
+		switch {
+		case found:
+			last = value
+		case next && !strings.HasPrefix(argument, "-"):
+			last = argument
 		}
+		next = argument == "--"+name
 	}
-	return ""
+	return last
 }
 
 // serverOf is the address of the node's own API server.
@@ -67,8 +74,9 @@ func serverOf(p *corev1.Pod) (string, error) {
 	return "https://" + net.JoinHostPort(address, port), nil
 }
 
-// probe is the URL that tells whether a component serves: that of its readiness probe, or else of its liveness probe.
-func probe(p *corev1.Pod) (string, error) {
+// probe is the URL that tells whether a component serves: that of its readiness probe, or else of its liveness probe. As for the kubelet, a probe without a host is for
+// the address of the pod, which is the node's.
+func probe(p *corev1.Pod, address string) (string, error) {
 	c := p.Spec.Containers[0]
 	for _, candidate := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
 		if candidate == nil || candidate.HTTPGet == nil {
@@ -79,7 +87,7 @@ func probe(p *corev1.Pod) (string, error) {
 		if port == 0 {
 			return "", fmt.Errorf("reading the manifest of %s: its probe has no port", p.Name)
 		}
-		return strings.ToLower(string(get.Scheme)) + "://" + net.JoinHostPort(cmp.Or(get.Host, "127.0.0.1"), strconv.Itoa(port)) + get.Path, nil
+		return strings.ToLower(string(get.Scheme)) + "://" + net.JoinHostPort(cmp.Or(get.Host, address), strconv.Itoa(port)) + get.Path, nil
 	}
 	return "", fmt.Errorf("reading the manifest of %s: it has no probe over HTTP", p.Name)
 }

@@ -93,7 +93,7 @@ spec:
   - name: etcd
     image: registry.k8s.io/etcd:3.6.8-0
     command: [etcd, --name=m1, "--initial-advertise-peer-urls=https://10.0.0.1:2380"]
-    args: [--data-dir=/var/lib/etcd]
+    args: [--data-dir=/var/lib/etcd, --twice=1, --twice=2, --word, w, --bare, --other]
     ports: [{name: probe-port, containerPort: 2381}]
     readinessProbe: {httpGet: {host: 127.0.0.1, path: /readyz, port: probe-port, scheme: HTTP}}
     livenessProbe: {httpGet: {path: /livez, port: 1}}
@@ -115,23 +115,23 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for flag, want := range map[string]string{"name": "m1", "initial-advertise-peer-urls": "https://10.0.0.1:2380", "data-dir": "/var/lib/etcd", "data": ""} {
+	for flag, want := range map[string]string{"name": "m1", "initial-advertise-peer-urls": "https://10.0.0.1:2380", "data-dir": "/var/lib/etcd", "data": "", "twice": "2", "word": "w", "bare": ""} {
 		if got := flagOf(p, flag); got != want {
 			t.Errorf("--%s: %q, want %q", flag, got, want)
 		}
 	}
-	if url, err := probe(p); url != "http://127.0.0.1:2381/readyz" || err != nil {
+	if url, err := probe(p, "10.0.0.1"); url != "http://127.0.0.1:2381/readyz" || err != nil {
 		t.Errorf("%s, %v", url, err)
 	}
 	write(strings.Replace(etcdText, "port: probe-port, scheme: HTTP", "port: 6443, scheme: HTTPS", 1))
 	if p, err = manifestOf(dir, "etcd"); err != nil {
 		t.Fatal(err)
 	}
-	if url, err := probe(p); url != "https://127.0.0.1:6443/readyz" || err != nil {
+	if url, err := probe(p, "10.0.0.1"); url != "https://127.0.0.1:6443/readyz" || err != nil {
 		t.Errorf("%s, %v", url, err)
 	}
 	p.Spec.Containers[0].ReadinessProbe, p.Spec.Containers[0].LivenessProbe = nil, nil
-	if url, err := probe(p); err == nil {
+	if url, err := probe(p, "10.0.0.1"); err == nil {
 		t.Errorf("no probe: %s", url)
 	}
 	for _, text := range []string{"{", "kind: Pod"} {
