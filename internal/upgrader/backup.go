@@ -97,10 +97,10 @@ func (l layout) etcdctl(ctx context.Context, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if f.etcd.url == "" {
+	if f.etcd.URL == "" {
 		return "", fmt.Errorf("asking etcd: no manifest in %s says by --listen-client-urls where it listens", manifestDir)
 	}
-	return l.etcdctlTo(ctx, []string{f.etcd.url}, args...)
+	return l.etcdctlTo(ctx, []string{f.etcd.URL}, args...)
 }
 
 // etcdctlTo asks the members that have these URLs.
@@ -114,7 +114,7 @@ func (l layout) etcdctlTo(ctx context.Context, urls []string, args ...string) (s
 		return "", err
 	}
 	env := []string{
-		"ETCDCTL_ENDPOINTS=" + strings.Join(urls, ","), "ETCDCTL_CACERT=" + f.etcd.ca, "ETCDCTL_CERT=" + f.etcd.cert, "ETCDCTL_KEY=" + f.etcd.key,
+		"ETCDCTL_ENDPOINTS=" + strings.Join(urls, ","), "ETCDCTL_CACERT=" + f.etcd.CA, "ETCDCTL_CERT=" + f.etcd.Cert, "ETCDCTL_KEY=" + f.etcd.Key,
 	}
 	return run(ctx, env, append([]string{program}, args...)...)
 }

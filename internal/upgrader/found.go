@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/internal/envfile"
+	"github.com/quorate/quorate/internal/staticpod"
 )
 
 // found is a node as it was found: where its components are and have their things, as its own manifests and the kubelet's configuration have it. kubeadm lets a
@@ -25,25 +24,10 @@ type found struct {
 	// address is the one at which the node's API server is advertised; empty: it has no API server.
 	address string
 	// etcd is the node's member; zero: it has none.
-	etcd etcdFound
+	etcd staticpod.Member
 	// criSocket is the endpoint of the runtime, with its scheme; empty: nothing is known of it.
 	criSocket string
 }
-
-// etcdFound is how the node's member of etcd is asked, and where its data are.
-type etcdFound struct {
-	url, ca, cert, key string
-	dataDir            string
-}
-
-// defaultCertificates is kubeadm's folder of certificates where a manifest does not name another one.
-const defaultCertificates = kubernetesDir + "/pki"
-
-// Volumes of kubeadm's manifests whose paths on the node tell where certificates are. Their names do not depend on any configuration.
-const (
-	certificatesVolume     = "k8s-certs"
-	etcdCertificatesVolume = "etcd-certs"
-)
 
 // look returns the node as it is now.
 func (l layout) look() (found, error) {
@@ -55,12 +39,12 @@ func (l layout) look() (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	f := found{certificates: certificatesOf(server, member)}
+	f := found{certificates: staticpod.Certificates(server, member)}
 	if server != nil {
-		f.address = flagOf(server, "advertise-address")
+		f.address = staticpod.Flag(server, "advertise-address")
 	}
 	if member != nil {
-		f.etcd = etcdOf(member, f.certificates)
+		f.etcd = staticpod.MemberOf(member, f.certificates)
 	}
 	f.criSocket, err = l.criSocket()
 	return f, err
@@ -72,72 +56,6 @@ func (l layout) onNode(path string) string { return filepath.Join(cmp.Or(l.root,
 // manifest reads the manifest of a component of the node; nil: the node does not have it.
 func (l layout) manifest(component string) (*corev1.Pod, error) {
 	return manifestOf(l.onNode(manifestDir), component)
-}
-
-// certificatesOf is the folder of kubeadm's certificates, as the manifests of the API server and of etcd say. Either may be nil.
-func certificatesOf(server, member *corev1.Pod) string {
-	if dir := hostPath(server, certificatesVolume); dir != "" {
-		return dir
-	}
-	if dir := hostPath(member, etcdCertificatesVolume); filepath.Base(dir) == etcdName {
-		return filepath.Dir(dir)
-	}
-	return defaultCertificates
-}
-
-// hostPath is the path on the node of a pod's volume; empty: it has no such volume, or there is no pod.
-func hostPath(p *corev1.Pod, volume string) string {
-	if p == nil {
-		return ""
-	}
-	for _, v := range p.Spec.Volumes {
-		if v.Name == volume && v.HostPath != nil {
-			return v.HostPath.Path
-		}
-	}
-	return ""
-}
-
-// etcdOf is what the manifest of etcd says of the node's member.
-func etcdOf(p *corev1.Pod, certificates string) etcdFound {
-	dir := cmp.Or(hostPath(p, etcdCertificatesVolume), filepath.Join(certificates, "etcd"))
-	return etcdFound{
-		url:     cmp.Or(nearest(flagOf(p, "listen-client-urls")), nearest(flagOf(p, "advertise-client-urls"))),
-		ca:      cmp.Or(flagOf(p, "trusted-ca-file"), filepath.Join(dir, "ca.crt")),
-		cert:    filepath.Join(dir, "healthcheck-client.crt"),
-		key:     filepath.Join(dir, "healthcheck-client.key"),
-		dataDir: flagOf(p, "data-dir"),
-	}
-}
-
-// nearest is the URL by which a program is asked from its own machine, of a list with commas of those on which it listens: the first on a loopback address, or else the first. One that
-// stands for all addresses becomes that of its family's loopback. Empty: the list has none.
-func nearest(urls string) string {
-	first := ""
-	for text := range strings.SplitSeq(urls, ",") {
-		u, err := url.Parse(strings.TrimSpace(text))
-		if err != nil || u.Host == "" {
-			continue
-		}
-		address, err := netip.ParseAddr(u.Hostname())
-		switch {
-		case err == nil && address.IsUnspecified():
-			u.Host = strings.Replace(u.Host, u.Hostname(), loopback(address), 1)
-			return u.String()
-		case err == nil && address.IsLoopback() || u.Hostname() == "localhost":
-			return u.String()
-		}
-		first = cmp.Or(first, u.String())
-	}
-	return first
-}
-
-// loopback is the loopback address of the family of another one.
-func loopback(of netip.Addr) string {
-	if of.Is6() {
-		return netip.IPv6Loopback().String()
-	}
-	return netip.AddrFrom4([4]byte{127, 0, 0, 1}).String()
 }
 
 // flagFiles are the files with the kubelet's flags in packages of Kubernetes, and their variables. The later ones come later on its command line, where the last of a flag counts.

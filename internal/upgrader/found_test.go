@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/internal/staticpod"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -24,8 +25,8 @@ func (s *scene) kubeadmNode(name string) {
 
 // TestLook: where a node's components are is read from the manifests that kubeadm wrote for it.
 func TestLook(t *testing.T) {
-	member := func(url, certificates, data string) etcdFound {
-		return etcdFound{url: url, ca: certificates + "/ca.crt", cert: certificates + "/healthcheck-client.crt", key: certificates + "/healthcheck-client.key", dataDir: data}
+	member := func(url, certificates, data string) staticpod.Member {
+		return staticpod.Member{URL: url, CA: certificates + "/ca.crt", Cert: certificates + "/healthcheck-client.crt", Key: certificates + "/healthcheck-client.key", DataDir: data}
 	}
 	const pki, data = "/etc/kubernetes/pki", "/var/lib/etcd"
 	s := newScene(t)
@@ -35,7 +36,7 @@ func TestLook(t *testing.T) {
 		"dual":         {pki, "fd00::11", member("https://[::1]:2379", pki+"/etcd", data), ""},
 		"certificates": {"/etc/kubernetes/ssl", "10.0.0.11", member("https://127.0.0.1:2379", "/etc/kubernetes/ssl/etcd", "/data/etcd"), ""},
 		"listens":      {pki, "10.0.0.11", member("https://127.0.0.1:2379", pki+"/etcd", data), ""},
-		"external":     {pki, "10.0.0.11", etcdFound{}, ""},
+		"external":     {pki, "10.0.0.11", staticpod.Member{}, ""},
 	} {
 		s.kubeadmNode(name)
 		if got, err := s.at.look(); got != want || err != nil {
@@ -128,24 +129,6 @@ func TestStageRenewed(t *testing.T) {
 	staged, err := mirrored(s.at.stage())
 	if err != nil || !slices.Equal(staged, []string{file}) {
 		t.Errorf("staged %q, %v, want %s", staged, err, file)
-	}
-}
-
-func TestNearest(t *testing.T) {
-	for urls, want := range map[string]string{
-		"": "",
-		"https://10.0.0.1:2379,https://127.0.0.1:2379":  "https://127.0.0.1:2379",
-		"https://[fd00::1]:2379,https://[::1]:2379":     "https://[::1]:2379",
-		"https://10.0.0.1:2379,https://[fd00::1]:2379":  "https://10.0.0.1:2379",
-		"https://[::]:2379":                             "https://[::1]:2379",
-		"https://0.0.0.0:12379":                         "https://127.0.0.1:12379",
-		"https://10.0.0.1:2379, http://localhost:2379":  "http://localhost:2379",
-		"https://etcd.example.com:2379":                 "https://etcd.example.com:2379",
-		"unix:///run/etcd.sock,https://127.0.0.1:2379,": "https://127.0.0.1:2379",
-	} {
-		if got := nearest(urls); got != want {
-			t.Errorf("%q: %s, want %s", urls, got, want)
-		}
 	}
 }
 

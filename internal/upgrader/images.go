@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/internal/atomicfile"
+	"github.com/quorate/quorate/internal/staticpod"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -297,7 +298,7 @@ func (n *node) initConfiguration() (map[string]any, error) {
 	if _, err := serverOf(p); err != nil {
 		return nil, err
 	}
-	c["localAPIEndpoint"] = map[string]any{"advertiseAddress": f.address, "bindPort": port(flagOf(p, "secure-port"))}
+	c["localAPIEndpoint"] = map[string]any{"advertiseAddress": f.address, "bindPort": port(staticpod.Flag(p, "secure-port"))}
 	if n.wanted.Patches != "" {
 		c["patches"] = map[string]any{"directory": n.wanted.Patches}
 	}

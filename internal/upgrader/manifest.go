@@ -11,14 +11,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
+
+	"github.com/quorate/quorate/internal/staticpod"
 )
 
 // The components of a control plane, as their static pods are called. etcd comes last: the others end while it still serves.
@@ -39,35 +39,16 @@ func manifestOf(dir, component string) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a manifest: %w", err)
 	}
-	var p corev1.Pod
-	if err := yaml.Unmarshal(data, &p); err != nil {
+	p, err := staticpod.Parse(data)
+	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	if len(p.Spec.Containers) == 0 {
-		return nil, fmt.Errorf("reading %s: it has no container", path)
-	}
-	return &p, nil
-}
-
-// flagOf is the value of a flag of a manifest's command, of one that is given more than once the last; empty: it is not given.
-func flagOf(p *corev1.Pod, name string) string {
-	last, next := "", false
-	for _, argument := range slices.Concat(p.Spec.Containers[0].Command, p.Spec.Containers[0].Args) {
-		value, found := strings.CutPrefix(argument, "--"+name+"=")
-		switch {
-		case found:
-			last = value
-		case next && !strings.HasPrefix(argument, "-"):
-			last = argument
-		}
-		next = argument == "--"+name
-	}
-	return last
+	return p, nil
 }
 
 // serverOf is the address of the node's own API server.
 func serverOf(p *corev1.Pod) (string, error) {
-	address, port := flagOf(p, "advertise-address"), flagOf(p, "secure-port")
+	address, port := staticpod.Flag(p, "advertise-address"), staticpod.Flag(p, "secure-port")
 	if address == "" || port == "" {
 		return "", errors.New("reading the manifest of the API server: --advertise-address or --secure-port is missing")
 	}

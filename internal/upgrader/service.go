@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/quorate/quorate/internal/staticpod"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -332,7 +333,7 @@ func (l layout) readMember() (localMember, error) {
 	if p == nil {
 		return localMember{}, errors.New("there is no manifest of etcd")
 	}
-	m := localMember{dataDir: flagOf(p, "data-dir"), name: flagOf(p, "name"), peerURL: flagOf(p, "initial-advertise-peer-urls")}
+	m := localMember{dataDir: staticpod.Flag(p, "data-dir"), name: staticpod.Flag(p, "name"), peerURL: staticpod.Flag(p, "initial-advertise-peer-urls")}
 	if u, err := url.Parse(m.peerURL); m.dataDir == "" || m.name == "" || err != nil || net.ParseIP(u.Hostname()) == nil {
 		return localMember{}, fmt.Errorf("its manifest has data-dir %q, name %q, peer address %q", m.dataDir, m.name, m.peerURL)
 	}

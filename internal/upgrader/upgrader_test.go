@@ -15,6 +15,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/quorate/quorate/internal/staticpod"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -116,7 +117,7 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flag, want := range map[string]string{"name": "m1", "initial-advertise-peer-urls": "https://10.0.0.1:2380", "data-dir": "/var/lib/etcd", "data": "", "twice": "2", "word": "w", "bare": ""} {
-		if got := flagOf(p, flag); got != want {
+		if got := staticpod.Flag(p, flag); got != want {
 			t.Errorf("--%s: %q, want %q", flag, got, want)
 		}
 	}

@@ -91,7 +91,7 @@ func (n *node) holds() (func(path string) string, error) {
 			return steps.HeldFile(path)
 		case steps.Below(path, f.certificates):
 			return "certificates are renewed there"
-		case f.etcd.dataDir != "" && steps.Below(path, f.etcd.dataDir):
+		case f.etcd.DataDir != "" && steps.Below(path, f.etcd.DataDir):
 			return "it is etcd's"
 		}
 		return ""
