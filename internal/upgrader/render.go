@@ -21,6 +21,9 @@ func port(text string) int {
 
 // render stages the new version's manifests, and renewed certificates. Nothing of it is used before the swap.
 func (n *node) render(ctx context.Context) (string, error) {
+	if err := n.noSecondManifests(); err != nil {
+		return "", err
+	}
 	if err := eventually(ctx, patienceWithAPI, n.permitAPIServer); err != nil {
 		return "", err
 	}
