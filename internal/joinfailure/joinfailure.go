@@ -98,8 +98,9 @@ const (
 	bootstrap   = `(?:failed to get config map|cannot create certificate signing request): `
 )
 
-// relayed matches what the API server says about something that it called itself, and what a proxy did.
-var relayed = regexp.MustCompile(`webhook|Internal error occurred|proxyconnect`)
+// relayed matches what the API server says about something that it called itself, what a proxy did, and the wait for the API server that the machine
+// itself runs, which is not yet the cluster.
+var relayed = regexp.MustCompile(`webhook|Internal error occurred|proxyconnect|wait-control-plane`)
 
 // lasting are signs of what does not pass by itself, whoever logs them.
 var lasting = []sign{
