@@ -238,6 +238,21 @@ func TestObstacles(t *testing.T) {
 	contains(t, s.data("e-1"), "content: treasure", "passwd: treasure")
 
 	s = newScene(t)
+	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{
+		Files: []bootstrapv1.File{{Path: "/x", ContentFrom: from}},
+		Users: []bootstrapv1.User{{Name: "anna", PasswdFrom: bootstrapv1.PasswdSource{Secret: bootstrapv1.SecretPasswdSource{Name: "word", Key: "k"}}}},
+	})
+	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "given"}, Data: map[string][]byte{"k": []byte("caf\xe9")}})
+	word := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "word"}, Data: map[string][]byte{"k": []byte("caf\xe9")}}
+	s.create(word)
+	s.waits("e-1", bootstrapv1alpha1.SpecInvalidReason, "spec.users[0]: key k of secret word must be the hash of a password, and is not UTF-8 text")
+	word.Data["k"] = []byte("hash")
+	if err := s.client.Update(t.Context(), word); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.data("e-1"), "content: Y2Fm6Q==", "encoding: base64", "passwd: hash")
+
+	s = newScene(t)
 	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{})
 	s.etcd(func(e *etcdclusterv1alpha1.EtcdCluster) { e.Status.Members = "https://10.0.0.1:2379" })
 	s.waits("e-1", bootstrapv1alpha1.AuthorityMissingReason, "restore it")
