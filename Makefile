@@ -85,9 +85,17 @@ fetch:
 demo: packages fetch programs ## from nothing to a highly available control plane on this host (as root); QUORATE_BUNDLE names a bundle that spares the builds
 	./bin/quorate up
 
+.PHONY: check
+check: ## the first loop of a change, in less than a minute, offline, without root: limits, documents, rows, stories, vet, lint of what differs from the merge base; BASE=BRANCH names another
+	@GO='$(GO)' GOLANGCI='$(GOLANGCI)' BASE='$(BASE)' ./hack/check.sh
+
 .PHONY: test
-test: ## everything: generated files, lint, unit, worlds, mutation, envtest and, as root, e2e
-	./hack/test.sh
+test: ## what CI runs: generated files, lint, unit, worlds, model, mutation, envtest and, as root, six lives of e2e
+	@./hack/test.sh
+
+.PHONY: test-all
+test-all: ## what `make test` leaves out, for hours: sabotages of meaning, write points, fresh worlds, fuzz, alerts, images and, as root, all of e2e
+	@./hack/test.sh rest
 
 .PHONY: lint
 lint: $(GOLANGCI) ## lint, and measure the tree against its limits

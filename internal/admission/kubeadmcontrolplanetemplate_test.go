@@ -82,9 +82,16 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// TestDelete: a template that may not be created can be deleted, such as one that an older version accepted.
 func TestDelete(t *testing.T) {
-	_, err := (&KubeadmControlPlaneTemplate{}).ValidateDelete(t.Context(), template())
-	want(t, "delete", err, "")
+	invalid := template()
+	invalid.Spec.Template.Spec.MachineNaming.Template = "x"
+	_, err := (&KubeadmControlPlaneTemplate{}).ValidateCreate(t.Context(), invalid)
+	want(t, "create", err, "machineNaming")
+	for _, made := range []*controlplanev1.KubeadmControlPlaneTemplate{template(), invalid} {
+		_, err := (&KubeadmControlPlaneTemplate{}).ValidateDelete(t.Context(), made)
+		want(t, "delete", err, "")
+	}
 }
 
 func want(t *testing.T, name string, err error, refusal string) {

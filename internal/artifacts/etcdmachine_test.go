@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/quorate/quorate/internal/version"
 )
 
 // TestPackEtcd: etcdadm strips one folder off the names in an archive that it finds under this path.
@@ -51,10 +53,34 @@ func TestPackEtcd(t *testing.T) {
 	}
 }
 
-// TestEtcdVersions: from 3.5.26 on members of 3.5 can be replaced by those of 3.6 in one roll.
+// TestEtcdVersions: the pinned versions are the newest first and one minor version apart, so that members of each can be replaced by those of the
+// next in one roll. From 3.5 that is possible since 3.5.26. etcd and etcdctl of a pin have the same version.
 func TestEtcdVersions(t *testing.T) {
-	got, err := EtcdVersions()
-	if want := []string{"3.6.16", "3.5.35"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("versions %v, %v; want %v", got, err, want)
+	texts, err := EtcdVersions()
+	if err != nil || len(texts) < 2 {
+		t.Fatalf("versions %v, %v: at least two are needed", texts, err)
+	}
+	var pinned []version.Version
+	for i, text := range texts {
+		v, err := version.Parse("v" + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Major == 3 && v.Minor == 5 && v.Patch < 26 {
+			t.Errorf("%s cannot be beside 3.6: at least 3.5.26 is needed", text)
+		}
+		p, err := readPin(etcdReleases[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ctl, err := p.version("go.etcd.io/etcd/etcdctl/v3"); err != nil || ctl != "v"+text {
+			t.Errorf("etcdctl is %s, %v, and etcd %s", ctl, err, text)
+		}
+		pinned = append(pinned, v)
+	}
+	for i, newer := range pinned[:len(pinned)-1] {
+		if older := pinned[i+1]; newer.Major != older.Major || newer.Minor != older.Minor+1 {
+			t.Errorf("%s comes before %s: must be the minor version after it", texts[i], texts[i+1])
+		}
 	}
 }

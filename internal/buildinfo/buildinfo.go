@@ -29,11 +29,15 @@ type Info struct {
 
 // Get returns what this program was built from.
 func Get() Info {
-	i := Info{Version: version, Revision: revision, Date: date, Go: runtime.Version()}
 	recorded, ok := debug.ReadBuildInfo()
 	if !ok {
 		recorded = &debug.BuildInfo{}
 	}
+	return Info{Version: version, Revision: revision, Date: date, Go: runtime.Version()}.or(recorded)
+}
+
+// or returns i with what Go recorded where the linker set nothing.
+func (i Info) or(recorded *debug.BuildInfo) Info {
 	i.Version = cmp.Or(i.Version, recorded.Main.Version, Unknown)
 	for _, s := range recorded.Settings {
 		if s.Key == "vcs.revision" {

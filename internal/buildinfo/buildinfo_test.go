@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -19,9 +20,28 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestUnset: a program that make did not build says so, and does not print an empty version.
+// TestUnset: a program that make did not build has what Go recorded, and never an empty version.
 func TestUnset(t *testing.T) {
-	if i := Get(); i.Version != Unknown || i.Go != runtime.Version() {
+	installed := &debug.BuildInfo{Main: debug.Module{Version: "v0.2.0"}}
+	cloned := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "def"}}}
+	linked := Info{Version: "v0.1.0", Revision: "abc", Date: "2026-11-23T04:05:06Z"}
+	for name, test := range map[string]struct {
+		set      Info
+		recorded *debug.BuildInfo
+		want     Info
+	}{
+		"nothing":              {Info{}, &debug.BuildInfo{}, Info{Version: Unknown}},
+		"go install":           {Info{}, installed, Info{Version: "v0.2.0"}},
+		"go build in a clone":  {Info{}, cloned, Info{Version: Unknown, Revision: "def"}},
+		"make, in a clone":     {linked, cloned, linked},
+		"make, as a module":    {linked, installed, linked},
+		"make without a clone": {Info{Version: "v0.1.0"}, &debug.BuildInfo{}, Info{Version: "v0.1.0"}},
+	} {
+		if got := test.set.or(test.recorded); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+	if i := Get(); i.Version == "" || i.Go != runtime.Version() {
 		t.Errorf("%+v", i)
 	}
 }

@@ -144,15 +144,6 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestScript: every shell reads it.
-func TestScript(t *testing.T) {
-	cmd := exec.Command("/bin/sh", "-n")
-	cmd.Stdin = strings.NewReader(script)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-}
-
 func TestValidate(t *testing.T) {
 	from := func(name string) bootstrapv1.FileSource {
 		return bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: name, Key: "k"}}

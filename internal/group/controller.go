@@ -170,7 +170,7 @@ func (c *Controller) reportNoCluster(ctx context.Context, object Object) (ctrl.R
 	return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
 }
 
-// reportUnmanaged says why nothing at all is done, not even observed.
+// reportUnmanaged writes to the status why Quorate does not manage a group: another manager does, or no Cluster owns it. The group is not observed.
 func (c *Controller) reportUnmanaged(ctx context.Context, object Object, reason, message string) error {
 	d := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: reason, Message: message}
 	after := object.DeepCopyObject().(Object)

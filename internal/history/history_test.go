@@ -20,7 +20,7 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
 func step(verb plan.Verb, machine string) plan.Decision {
-	return plan.Decision{Step: plan.Step{Verb: verb, Machine: machine}, Rule: "grow", Reason: "MachineMissing", Message: "1 of 3 machines"}
+	return plan.Decision{Step: plan.Step{Verb: verb, Machine: machine}, Rule: "grow", Reason: "ScalingUp", Message: "1 of 3 machines"}
 }
 
 // complete is a machine that lacks nothing.
@@ -71,7 +71,7 @@ func TestAdd(t *testing.T) {
 	r.Add(step(plan.Create, "cp-1"), at(1), 20*time.Millisecond, nil)
 	want(t, r, "0s WriteKubeconfig done  write 40ms took 40ms", "1s Create cp-1 done  write 20ms took 0s")
 	e := r.Entries[1]
-	if e.Verb != plan.Create || e.Machine != "cp-1" || e.Rule != "grow" || e.Reason != "MachineMissing" || e.Message != "1 of 3 machines" {
+	if e.Verb != plan.Create || e.Machine != "cp-1" || e.Rule != "grow" || e.Reason != "ScalingUp" || e.Message != "1 of 3 machines" {
 		t.Errorf("recorded is %+v", e)
 	}
 }

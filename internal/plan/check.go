@@ -10,8 +10,8 @@ import (
 // An error says which one the step would break: it is a defect of the rules, and
 // the step must not be taken.
 //
-// It shares nothing with the rules but the types, so that one mistake is not made
-// twice: it counts for itself.
+// It counts and compares by itself, so that one mistake is not made twice. It shares with
+// the rules the types and short predicates about one machine, such as isReleased.
 func Check(o Observed, d Decision) error {
 	if err := checkForm(d); err != nil {
 		return err

@@ -35,8 +35,8 @@
 //
 // Check knows nothing of the rules. It holds every decision against the
 // invariants: what must never happen, whatever the reason. A rule that is wrong
-// is stopped by it; it is written without the rules' helpers, so that one
-// mistake is not made twice.
+// is stopped by it. It uses of the rules' helpers only short predicates about one
+// machine, such as isReleased and canJoin, so that other mistakes are not made twice.
 //
 // # Names of things
 //

@@ -372,7 +372,10 @@ func TestSecretsThatWereNotWrittenAreReadAnew(t *testing.T) {
 }
 
 func TestUnknownStep(t *testing.T) {
-	if err := fine().Do(context.Background(), plan.Step{Verb: "Dance"}); err == nil {
-		t.Error("no error for a step that nobody knows")
+	for _, step := range []plan.Step{{Verb: "Dance", Machine: "m1"}, {}} {
+		err := fine().Do(context.Background(), step)
+		if want := "the step " + step.String() + " is not known"; err == nil || err.Error() != want {
+			t.Errorf("%+v: error %v, want %q", step, err, want)
+		}
 	}
 }

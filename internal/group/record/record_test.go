@@ -72,7 +72,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 
 // step lets a step be tried.
 func (s *scene) step(machine string, failure error) {
-	s.keeper.Step(plan.Decision{Step: plan.Step{Verb: plan.Create, Machine: machine}, Rule: "grow", Reason: "MachineMissing"}, s.now, failure)
+	s.keeper.Step(plan.Decision{Step: plan.Step{Verb: plan.Create, Machine: machine}, Rule: "grow", Reason: "ScalingUp"}, s.now, failure)
 }
 
 // keep is the end of a turn, and returns the requests that it made.
