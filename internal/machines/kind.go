@@ -213,7 +213,7 @@ func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
 	if step.Chore == group.ChoreCertificates {
 		return t.GenerateSecrets(ctx, config)
 	}
-	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t, &config.ClusterConfiguration))
+	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t, config))
 }
 
 // TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
