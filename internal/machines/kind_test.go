@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
+	"github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
@@ -241,6 +242,23 @@ func TestInactive(t *testing.T) {
 	w = newWorld(t, idle)
 	if p := w.settle(); p.Reason != "Inactive" || len(w.machines()) > 0 {
 		t.Errorf("it is inactive, and made %v: %+v", w.machines(), p)
+	}
+}
+
+// TestLabelledMachine: a control plane that has acted goes on when somebody labels a Machine that nobody controls, also after all its machines are gone.
+func TestLabelledMachine(t *testing.T) {
+	w := grown(t)
+	if err := w.client.Create(t.Context(), uncontrolled("foreign", map[string]string{clusterv1.MachineControlPlaneLabel: ""})); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.settle(); p.Reason == "Inactive" {
+		t.Errorf("it has three machines, and is inactive: %+v", p)
+	}
+	cp := testControlPlane()
+	cp.Annotations = map[string]string{v1beta2.LastMachineAnnotation: "1"}
+	w = newWorld(t, cp, uncontrolled("foreign", map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
+	if p := w.settle(); p.Reason == "Inactive" {
+		t.Errorf("it has made a machine, and is inactive: %+v", p)
 	}
 }
 
