@@ -215,6 +215,7 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 			Storage: m.Storage,
 		})
 	}
+	o.buryMembers()
 	slices.SortFunc(facts.Members, func(a, b plan.Member) int { return cmp.Compare(a.ID, b.ID) })
 	if survey.Known {
 		since.Stamp(facts.Members, now)
@@ -226,6 +227,19 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 		m.Facts.CannotJoin = o.cannotJoin(m)
 	}
 }
+
+// buryMembers: a member that does not answer is dead where nothing is left of its machine.
+func (o *Observation) buryMembers() {
+	for i := range o.Facts.Etcd.Members {
+		m := &o.Facts.Etcd.Members[i]
+		if on := o.Machine(m.Machine); on != nil && m.Health == plan.Unknown && machine.Vanished(on.Infrastructure) {
+			m.Health, m.Why = plan.Unhealthy, gone
+		}
+	}
+}
+
+// gone says of a machine that its infrastructure knows that it is no more.
+const gone = "nothing is left of its machine on the host"
 
 // NewestFact returns when the newest of the facts of a group's object that decisions wait for became
 // true, as far as that is on record. Kubernetes records most times in full seconds.
@@ -285,6 +299,8 @@ func (o *Observation) cannotJoin(m *Machine) string {
 		return "its etcd member " + m.Annotations[controlplanev1.MemberRemovedAnnotation] + " was removed"
 	case m.Withdrawn:
 		return "it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"
+	case machine.Vanished(m.Infrastructure):
+		return gone
 	case machine.BootstrapEnded(m.Infrastructure):
 		return "its bootstrap ended with an error, and is not tried again"
 	}

@@ -77,7 +77,7 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 	if t.Nodeless {
 		t.seeNodeless()
 	} else {
-		t.Workload.Own(t.ClusterKey(), Mine(slices.Concat(machines.Ours, machines.Others)...))
+		t.Workload.Own(t.ClusterKey(), t.mine())
 		t.See(t.Workload.View(t.ClusterKey()))
 		t.addAnswers(ctx)
 		if err := t.addUpgrader(ctx); err != nil {
@@ -314,6 +314,7 @@ func (t *Turn) begun(ctx context.Context) (string, error) {
 		return "", err
 	}
 	found = append(found, clones...)
+	t.addNamesOf(found)
 	return firstOrphan(found, t.Object, t.Objects()), nil
 }
 
@@ -356,6 +357,7 @@ func unclaimed(owners []metav1.OwnerReference, object client.Object) bool {
 // See adds what is known from the workload cluster: Nodes and static pods, and what is wanted beside it.
 func (t *Turn) See(view workload.View) {
 	t.AddWorkload(view, t.Spec.Components)
+	t.addNames()
 	t.addMachinesWanted()
 }
 

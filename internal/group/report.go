@@ -29,6 +29,9 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 		if err := t.recordInitialized(ctx); err != nil {
 			return err
 		}
+		if err := t.recordNumber(ctx); err != nil {
+			return err
+		}
 		if err := t.endRepair(ctx, d); err != nil {
 			return err
 		}

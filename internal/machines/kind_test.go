@@ -3,6 +3,7 @@ package machines
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -417,5 +418,18 @@ func TestOperator(t *testing.T) {
 		if grew := len(w.machines()) > 3; grew != (test.want == "") || healthy != grew || !strings.Contains(p.Message, test.want) {
 			t.Errorf("%s: machines are %v, healthy %t, told %+v", test.name, w.machines(), healthy, p)
 		}
+	}
+}
+
+// TestNamesAreNewToTheCluster: after a backup of the management cluster was restored, only the cluster knows of the machines that came later.
+func TestNamesAreNewToTheCluster(t *testing.T) {
+	w := grown(t)
+	w.join("cp-7")
+	w.members = w.members[:3]
+	w.settle()
+	w.change(func(cp *v1alpha1.ControlPlane) { cp.Spec.Replicas = ptr.To[int32](5) })
+	w.settle()
+	if got := w.machines(); !slices.Contains(got, "cp-8") {
+		t.Errorf("there are %v, want cp-8 among them", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, held (updates in place are), inactive, deleting, orphaning,
 // external (etcd), etcdonly (machines run etcd and nothing else), etcd=5 (the same, with
-// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N, begun=NAME, workers=A,B,
+// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N, begun=NAME, workers=A,B, nodes=A,B (on no known machine),
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
@@ -124,6 +124,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"max":        func() { o.Policy.MaxParallel = number },
 		"last":       func() { o.Group.LastMachine = number },
 		"begun":      func() { o.Group.PartialCreate = value },
+		"nodes":      func() { o.Cluster.Names = strings.Split(value, ",") },
 		"format":     func() { o.Want.NameFormat = value },
 		"workers":    func() { o.Workers = strings.Split(value, ",") },
 		"api+":       func() { o.Cluster.Reachable = true },

@@ -182,6 +182,9 @@ type Cluster struct {
 	Reachable bool `json:"reachable"`
 	// Unreachable says why it does not; empty when Reachable.
 	Unreachable string `json:"unreachable,omitempty"`
+	// Names are those that Nodes of the cluster have, formed as Want.NameFormat says, and that no machine of the group has, sorted. Where there are many,
+	// they are those with the highest numbers. A new machine gets none of them.
+	Names []string `json:"names,omitempty"`
 	// Initializing says what a reachable cluster still lacks to be initialized; empty: nothing, or it is not known.
 	Initializing string `json:"initializing,omitempty"`
 }
