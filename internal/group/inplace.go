@@ -19,7 +19,7 @@ import (
 
 // upgrades reaches the objects of the cluster's upgrades in place.
 func (t *Turn) upgrades() inplace.Store {
-	return inplace.Store{Client: t.Client, APIReader: t.APIReader, Namespace: t.Object.GetNamespace(), Cluster: t.Cluster.Name, Owner: t.Object.GetUID()}
+	return inplace.Store{Client: t.Client, APIReader: t.APIReader, Namespace: t.Object.GetNamespace(), Cluster: t.Cluster.Name, Owner: t.Object}
 }
 
 // updateGroup is what the upgrades of the group's machines have in common.

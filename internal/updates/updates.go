@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -31,13 +30,10 @@ type Seen struct {
 	Groups []upgradev1.ControlPlaneUpgrade
 }
 
-// Owned returns those of some ControlPlaneUpgrades whose controller has a UID. A label and a name in a spec prove nothing: whoever may create a ControlPlaneUpgrade
+// Owned returns those of some ControlPlaneUpgrades that an object controls, by its UID. A label and a name in a spec prove nothing: whoever may create a ControlPlaneUpgrade
 // writes them, and must neither pause a control plane's upgrade with another object than its own, nor name what its machines were brought to.
-func Owned(groups []upgradev1.ControlPlaneUpgrade, by types.UID) []upgradev1.ControlPlaneUpgrade {
-	return slices.DeleteFunc(groups, func(u upgradev1.ControlPlaneUpgrade) bool {
-		owner := metav1.GetControllerOf(&u)
-		return owner == nil || owner.UID != by
-	})
+func Owned(groups []upgradev1.ControlPlaneUpgrade, by metav1.Object) []upgradev1.ControlPlaneUpgrade {
+	return slices.DeleteFunc(groups, func(u upgradev1.ControlPlaneUpgrade) bool { return !metav1.IsControlledBy(&u, by) })
 }
 
 // importance orders NodeUpgrades of one machine: what may happen on the node at any moment comes first, and what only waits for a person last.

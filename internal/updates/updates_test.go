@@ -206,7 +206,7 @@ func TestOwned(t *testing.T) {
 	}{
 		"its own": {paused(own), true}, "by hand": {byHand, false}, "another control plane's": {paused(another), false}, "no controller": {paused(plain), false},
 	} {
-		s := Seen{Groups: Owned([]upgradev1.ControlPlaneUpgrade{test.u}, own.UID)}
+		s := Seen{Groups: Owned([]upgradev1.ControlPlaneUpgrade{test.u}, &metav1.ObjectMeta{UID: own.UID})}
 		if s.IsPaused() != test.want {
 			t.Errorf("%s pauses: %t", name, s.IsPaused())
 		}

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,8 +57,8 @@ type Store struct {
 	APIReader client.Reader
 	// Namespace and Cluster are those of the Cluster.
 	Namespace, Cluster string
-	// Owner is the UID of the control plane.
-	Owner types.UID
+	// Owner is the control plane.
+	Owner metav1.Object
 }
 
 func (s Store) selected() []client.ListOption {
@@ -158,8 +157,7 @@ func (s Store) ensureGroup(ctx context.Context, g Group, behind []string, machin
 	if err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
 		return nil, fmt.Errorf("reading ControlPlaneUpgrade %s: %w", wanted.Name, err)
 	}
-	owner := metav1.GetControllerOf(there)
-	if owner == nil || owner.UID != s.Owner {
+	if !metav1.IsControlledBy(there, s.Owner) {
 		return nil, fmt.Errorf("creating ControlPlaneUpgrade %s: the name is taken by one that does not belong to %s %s", wanted.Name, g.Ref.Kind, g.Name)
 	}
 	if !isOpenFor(there, machine) {
