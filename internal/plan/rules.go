@@ -183,7 +183,7 @@ var rules = []rule{
 	},
 	{
 		name: "grow",
-		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy.",
+		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy. The replacement of a machine that was given up waits for the members only, and for machines that never came up.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},

@@ -563,6 +563,7 @@ func (w *World) isRisen() bool {
 			return false
 		case w.isSteady(h):
 			whole++
+		case w.replacesBroken() && w.isBroken(h) && w.isOwn(h):
 		case !w.isComing(h):
 			return false
 		}
