@@ -203,7 +203,12 @@ func (w *World) isJoining(h *host) bool {
 
 // countsAsJoining: a host is on its way, and another takes no place of it.
 func (w *World) countsAsJoining(h *host) bool {
-	return w.isJoining(h) && h.marked == "" && !w.isReplaced(h) && !w.lasts(Trouble, h.number)
+	return (w.isJoining(h) || w.joinsOutside(h)) && h.marked == "" && !w.isReplaced(h) && !w.lasts(Trouble, h.number)
+}
+
+// joinsOutside: a host that stays is on its way, and not late, and etcd is elsewhere.
+func (w *World) joinsOutside(h *host) bool {
+	return w.setup.External && w.initialised && w.isStaying(h) && !h.held && h.node.IsZero() && !h.broken() && w.now.Sub(h.begun()) < 9*time.Minute
 }
 
 // isBroken: a machine that stays came up long ago and is proven broken, and nobody wants another in its place.
