@@ -370,7 +370,7 @@ func (t *Turn) addMachinesWanted() {
 		facts, found := m.Facts, t.Kind.Drift(t, m)
 		m.Drift = &found
 		facts.Outdated = Cut(found.String(), longestDrift)
-		facts.Marked = machine.Marked(m.Machine)
+		facts.Marked, facts.MarkedByPerson = machine.Marked(m.Machine), machine.MarkedByPerson(m.Machine)
 		facts.Held, facts.Started = IsHeld(m), bootstrapStarted(m.Machine)
 		t.addUpdate(m)
 		facts.Gate = machine.ShutGate(m.Machine, t.Spec.ReadinessGates)

@@ -213,12 +213,18 @@ func (s *state) waitForHealthy() opinion {
 		return v
 	}
 	// Who is replaced, or marked, is about to go, broken or not.
-	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return s.isReplaced(m) || m.isMarked() && s.keepsMachine() == "" })
+	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool {
+		return s.isReplaced(m) || m.isMarked() && s.keepsMachine() == "" || m.isUp() && s.replacesBroken()
+	})
 	if len(broken) > 0 {
 		return wait("MachineBroken", "%s%s", troubles(broken), s.onlyByPerson())
 	}
 	return pass("all that is there is healthy")
 }
+
+// replacesBroken reports whether the next machine takes the place of one that was given up. It does not wait for another that came up and is broken: fewer serve
+// without it, and nobody may ever mark the other. One that never came up shows what may become of the next, and is waited for.
+func (s *state) replacesBroken() bool { return s.Group.Repairing && s.staying() < s.Want.Replicas }
 
 // alarm waits while a member raises an alarm: with NOSPACE etcd takes no writes that add data, among them those of machines
 // that join, of drains and of chores; with CORRUPT it takes none.

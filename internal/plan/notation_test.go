@@ -26,7 +26,7 @@ import (
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
 // ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
 // x a component is not healthy, X two   ? one is not known     - none are known
-// o is outdated   M is marked   C was chosen   N its Node is not ready   G a gate is not passed
+// o is outdated   M is marked   Y the same, by a person   C was chosen   N its Node is not ready   G a gate is not passed
 // =30m it replaced another 30 min ago   #2 which was the third in a row
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   U somebody changes it in place
@@ -41,7 +41,7 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGHRSTLQ-]|W[wbdf]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQ-]|W[wbdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
 )
@@ -264,6 +264,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Outdated = "version v1.35.4, v1.36.3 wanted"
 		case 'M':
 			m.Marked = "Node does not report"
+		case 'Y':
+			m.Marked, m.MarkedByPerson = "a person asks for it", true
 		case 'C':
 			m.DeletePreferred = true
 		case 'N':

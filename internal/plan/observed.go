@@ -240,6 +240,8 @@ type Machine struct {
 	Gate string `json:"gate,omitempty"`
 	// Marked says why a health check, or a person, wants it replaced; empty: nobody does.
 	Marked string `json:"marked,omitempty"`
+	// MarkedByPerson: a person marked it, by an annotation, and not, or not only, a health check.
+	MarkedByPerson bool `json:"markedByPerson,omitempty"`
 	// DeletePreferred: a person marked it as the one to go when one must.
 	DeletePreferred bool `json:"deletePreferred,omitempty"`
 	// Replaced is when the machine that this one took the place of was given up, and

@@ -136,7 +136,7 @@ var rules = []rule{
 	},
 	{
 		name: "remediate",
-		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile, the most broken first; one whose replacements break as well only as often as the limits allow. With the in-place policy Only no machine is replaced before a person deletes it.",
+		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile: first those whose voter is dead or missing, then those that a person marked by the annotation, then the most broken; one whose replacements break as well only as often as the limits allow. With the in-place policy Only no machine is replaced before a person deletes it.",
 		gives: []Reason{
 			{"Remediating", MoveLeader, "a leader hands over before it leaves"},
 			{"Remediating", Delete, "it is marked, and the others can live without it"},
@@ -183,7 +183,7 @@ var rules = []rule{
 	},
 	{
 		name: "grow",
-		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy.",
+		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy. The replacement of a machine that was given up waits for the members only, and for machines that never came up.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
