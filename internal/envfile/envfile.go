@@ -1,5 +1,5 @@
-// Package envfile reads and writes files of variables as systemd does: those of EnvironmentFile=, and the words into which a command line splits the value of a
-// variable. kubeadm keeps the kubelet's flags in such a file. It knows no files of the node and no names of flags.
+// Package envfile reads and writes files of variables as systemd does: those of EnvironmentFile=, and the words into which a command line
+// splits the value of a variable. kubeadm keeps the kubelet's flags in such a file. It knows no files of the node and no names of flags.
 package envfile
 
 import "strings"
@@ -117,7 +117,8 @@ func (r *reader) name() (string, bool) {
 	return "", false
 }
 
-// value reads a value, and stops before the end of its line. Parts in quotes may follow each other; a part without quotes reaches to the end of the line.
+// value reads a value, and stops before the end of its line. Parts in quotes may follow each other; a part without quotes reaches to the
+// end of the line.
 func (r *reader) value() string {
 	value := ""
 	for !r.over() {
@@ -151,7 +152,8 @@ func (r *reader) single() string {
 	return r.text[begin:]
 }
 
-// double reads up to the next double quote. Of what a backslash can stand before, only what a shell escapes loses it; a line that ends in one goes on.
+// double reads up to the next double quote. Of what a backslash can stand before, only what a shell escapes loses it; a line that ends in
+// one goes on.
 func (r *reader) double() string {
 	var b strings.Builder
 	for !r.over() {
@@ -173,7 +175,8 @@ func (r *reader) double() string {
 	return b.String()
 }
 
-// plain reads to the end of the line without blanks at its end. What follows a backslash is taken as it is; a line that ends in one goes on.
+// plain reads to the end of the line without blanks at its end. What follows a backslash is taken as it is; a line that ends in one goes
+// on.
 func (r *reader) plain() string {
 	var b strings.Builder
 	kept := 0
@@ -203,8 +206,8 @@ type Word struct {
 	Text string
 }
 
-// Words returns the words into which systemd splits the value of a variable that is one word of a command line, such as $KUBELET_KUBEADM_ARGS. Quotes may stand
-// anywhere in a word, and a backslash takes the meaning from what follows it.
+// Words returns the words into which systemd splits the value of a variable that is one word of a command line, such as
+// $KUBELET_KUBEADM_ARGS. Quotes may stand anywhere in a word, and a backslash takes the meaning from what follows it.
 func Words(value string) []Word {
 	var words []Word
 	r := &reader{text: value}

@@ -145,7 +145,8 @@ join() {
 command -v etcdadm >/dev/null || die "there is no etcdadm in $PATH: the machine's image must have it, or etcdadmInstallCommands install it"
 # own has the address of a family from which the machine reaches others.
 own() { ip "$1" -o route get "$2" 2>/dev/null | sed -n 's/.* src \([0-9a-f.:]*\).*/\1/p'; }
-# etcdadm takes the address of IPv4 for the member's, where there is one. Of one of IPv6 it makes URLs without brackets, which etcd does not read.
+# etcdadm takes the address of IPv4 for the member's, where there is one. Of one of IPv6 it makes URLs without brackets, which etcd does
+# not read.
 address=$(own -4 192.0.2.1)
 if [ -z "$address" ]; then
 	address=$(own -6 2001:db8::1)

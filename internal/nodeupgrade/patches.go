@@ -15,8 +15,8 @@ import (
 
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=get
 
-// kubeadm finds out what of kubeadm the node has that is not its default: where its patches are, as the KubeadmConfig says that its machine was made from, and which phases
-// are left to others. Manifests that are written without patches would lose what a user wants of them.
+// kubeadm finds out what of kubeadm the node has that is not its default: where its patches are, as the KubeadmConfig says that its machine
+// was made from, and which phases are left to others. Manifests that are written without patches would lose what a user wants of them.
 func (c *Controller) kubeadm(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
 	ref := s.machine.Spec.Bootstrap.ConfigRef
 	config := &bootstrapv1.KubeadmConfig{}

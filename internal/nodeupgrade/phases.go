@@ -19,8 +19,8 @@ import (
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=controlplanes,verbs=get
 
-// phases finds out which phases of kubeadm are left to others, as the control plane says by annotations and by what kubeadm init leaves out: whoever made the NodeUpgrade,
-// kubeadm must not do again what others have done since. made is what the machine was made from.
+// phases finds out which phases of kubeadm are left to others, as the control plane says by annotations and by what kubeadm init leaves
+// out: whoever made the NodeUpgrade, kubeadm must not do again what others have done since. made is what the machine was made from.
 func (c *Controller) phases(ctx context.Context, s *scope, w *look, made bootstrapv1.KubeadmConfigSpec) (upgradepod.Obstacle, error) {
 	w.env.SkipPhases = nil
 	if s.upgrade.Spec.NodeType != upgradev1.ControlPlane {
@@ -44,7 +44,8 @@ func (c *Controller) phases(ctx context.Context, s *scope, w *look, made bootstr
 	return upgradepod.Obstacle{}, nil
 }
 
-// controlPlane reads the control plane that controls a Machine: a KubeadmControlPlane, of whichever controller, or the metadata of a ControlPlane. Nil: it is another kind, or none does.
+// controlPlane reads the control plane that controls a Machine: a KubeadmControlPlane, of whichever controller, or the metadata of a
+// ControlPlane. Nil: it is another kind, or none does.
 func (c *Controller) controlPlane(ctx context.Context, m *clusterv1.Machine) (client.Object, error) {
 	ref := metav1.GetControllerOf(m)
 	if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group != controlplanev1.GroupVersion.Group {

@@ -18,8 +18,8 @@ import (
 	"github.com/quorate/quorate/internal/steps"
 )
 
-// TestPhases: what a control plane of whichever controller leaves to others is not done by kubeadm on its nodes, whoever made the NodeUpgrade, and an upgrader that
-// would do it all the same does not begin.
+// TestPhases: what a control plane of whichever controller leaves to others is not done by kubeadm on its nodes, whoever made the
+// NodeUpgrade, and an upgrader that would do it all the same does not begin.
 func TestPhases(t *testing.T) {
 	skipping := func(annotations ...string) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{Name: "demo-cp", Namespace: "default", Annotations: map[string]string{}}

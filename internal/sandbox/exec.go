@@ -113,7 +113,8 @@ func (c *cgroups) entrances(name string) []string {
 // etcdSetting is a variable by which etcdctl asks the machine's own member, and the flag in whose place it stands.
 type etcdSetting struct{ variable, flag, value string }
 
-// etcdSettings are those of the machine's member, as the client that kubeadm makes for health checks, as the manifest of etcd says; none: the machine has no member.
+// etcdSettings are those of the machine's member, as the client that kubeadm makes for health checks, as the manifest of etcd says; none:
+// the machine has no member.
 func (f folder) etcdSettings() []etcdSetting {
 	manifest := func(component string) *corev1.Pod {
 		// What the machine itself wrote there may be no manifest.
@@ -138,7 +139,10 @@ func (f folder) etcdSettings() []etcdSetting {
 		}
 	}
 	return []etcdSetting{
-		{"ETCDCTL_CACERT", "--cacert", m.CA}, {"ETCDCTL_CERT", "--cert", m.Cert}, {"ETCDCTL_KEY", "--key", m.Key}, {"ETCDCTL_ENDPOINTS", "--endpoints", m.URL},
+		{"ETCDCTL_CACERT", "--cacert", m.CA},
+		{"ETCDCTL_CERT", "--cert", m.Cert},
+		{"ETCDCTL_KEY", "--key", m.Key},
+		{"ETCDCTL_ENDPOINTS", "--endpoints", m.URL},
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package staticpod knows what the manifests of a control plane's static pods say of a node: flags, folders, and where etcd is asked. It reads no files: a manifest
-// is handed to it. kubeadm lets a user choose all of this, so that none of it is a constant.
+// Package staticpod knows what the manifests of a control plane's static pods say of a node: flags, folders, and where etcd is asked. It
+// reads no files: a manifest is handed to it. kubeadm lets a user choose all of this, so that none of it is a constant.
 package staticpod
 
 import (
@@ -62,7 +62,8 @@ const (
 	etcdCertificatesVolume = "etcd-certs"
 )
 
-// Certificates returns the folder of kubeadm's certificates on the node, as the manifests of the API server and of etcd say. Either may be nil.
+// Certificates returns the folder of kubeadm's certificates on the node, as the manifests of the API server and of etcd say. Either may be
+// nil.
 func Certificates(server, member *corev1.Pod) string {
 	if dir := hostPath(server, certificatesVolume); dir != "" {
 		return dir
@@ -98,8 +99,8 @@ func MemberOf(p *corev1.Pod, certificates string) Member {
 	}
 }
 
-// nearest is the URL by which a program is asked from its own machine, of a list with commas of those on which it listens: the first on a loopback address, or else the first. One that
-// stands for all addresses becomes that of its family's loopback. Empty: the list has none.
+// nearest is the URL by which a program is asked from its own machine, of a list with commas of those on which it listens: the first on a
+// loopback address, or else the first. One that stands for all addresses becomes that of its family's loopback. Empty: the list has none.
 func nearest(urls string) string {
 	first := ""
 	for text := range strings.SplitSeq(urls, ",") {

@@ -11,8 +11,8 @@ const (
 	tokenPhase = "bootstrap-token"
 )
 
-// LeftToOthers returns those of kubeadm's phases which others do the work of, sorted: of those that kubeadm init leaves out the ones that an upgrade has too, and those
-// of add-ons that the control plane leaves to others.
+// LeftToOthers returns those of kubeadm's phases which others do the work of, sorted: of those that kubeadm init leaves out the ones that
+// an upgrade has too, and those of add-ons that the control plane leaves to others.
 func LeftToOthers(skippedAtInit []string, proxy, dns bool) []string {
 	var left []string
 	for _, phase := range skippedAtInit {
@@ -36,8 +36,8 @@ func OfOneNode(phase string) bool { return phase != tokenPhase }
 // requiresPhases is the requirement of an upgrade that leaves phases out.
 const requiresPhases = "skip-phases"
 
-// Requires are the names of what an upgrader must know for an upgrade. An upgrader ignores fields that it does not know: one of an earlier release would do what it was told
-// to leave out.
+// Requires are the names of what an upgrader must know for an upgrade. An upgrader ignores fields that it does not know: one of an earlier
+// release would do what it was told to leave out.
 func (w Wanted) Requires() []string {
 	if len(w.SkipPhases) > 0 {
 		return []string{requiresPhases}

@@ -37,7 +37,11 @@ func (n *node) finish(ctx context.Context) (string, error) {
 		return "", err
 	}
 	var skip []string
-	if err := eventually(ctx, patienceWithAPI, func(ctx context.Context) (err error) { skip, err = n.leftToOthers(ctx); return err }); err != nil {
+	err = eventually(ctx, patienceWithAPI, func(ctx context.Context) (err error) {
+		skip, err = n.leftToOthers(ctx)
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	argv := append([]string{kubeadm}, finishArgs(n.wanted, skip)...)
@@ -95,8 +99,9 @@ func (l layout) forgetKubelet() error {
 	return nil
 }
 
-// leftToOthers are the phases of kubeadm that are left out: those of which the upgrade is told, and those of add-ons that the cluster does not have. Cilium does
-// kube-proxy's work, or something else DNS. kubeadm before v1.32, which could leave out no phases, judged by what it does not find as well.
+// leftToOthers are the phases of kubeadm that are left out: those of which the upgrade is told, and those of add-ons that the cluster does
+// not have. Cilium does kube-proxy's work, or something else DNS. kubeadm before v1.32, which could leave out no phases, judged by what it
+// does not find as well.
 func (n *node) leftToOthers(ctx context.Context) ([]string, error) {
 	if n.wanted.Type != steps.ControlPlane {
 		return nil, nil

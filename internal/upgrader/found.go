@@ -16,8 +16,8 @@ import (
 	"github.com/quorate/quorate/internal/staticpod"
 )
 
-// found is a node as it was found: where its components are and have their things, as its own manifests and the kubelet's configuration have it. kubeadm lets a
-// user choose all of it, so that none of it is a constant.
+// found is a node as it was found: where its components are and have their things, as its own manifests and the kubelet's configuration
+// have it. kubeadm lets a user choose all of it, so that none of it is a constant.
 type found struct {
 	// certificates is the folder of kubeadm's certificates.
 	certificates string
@@ -58,7 +58,8 @@ func (l layout) manifest(component string) (*corev1.Pod, error) {
 	return manifestOf(l.onNode(manifestDir), component)
 }
 
-// flagFiles are the files with the kubelet's flags in packages of Kubernetes, and their variables. The later ones come later on its command line, where the last of a flag counts.
+// flagFiles are the files with the kubelet's flags in packages of Kubernetes, and their variables. The later ones come later on its command
+// line, where the last of a flag counts.
 var flagFiles = []struct{ file, variable string }{
 	{kubeletFlags, flagsVariable},
 	{"/etc/default/kubelet", "KUBELET_EXTRA_ARGS"},
@@ -68,8 +69,8 @@ var flagFiles = []struct{ file, variable string }{
 // defaultSocket is the endpoint of a kubelet that is told of none.
 const defaultSocket = "/run/containerd/containerd.sock"
 
-// criSocket is the endpoint of the runtime that the kubelet works with: its flag, or else its configuration, which kubeadm made for this node, or else its default. Empty:
-// nothing is known of it.
+// criSocket is the endpoint of the runtime that the kubelet works with: its flag, or else its configuration, which kubeadm made for this
+// node, or else its default. Empty: nothing is known of it.
 func (l layout) criSocket() (string, error) {
 	socket := ""
 	for _, source := range flagFiles {

@@ -101,8 +101,8 @@ func (a *arrival) over(now time.Time, missing int, required bool) bool {
 	return now.Sub(a.changed) > patienceForOthers
 }
 
-// hasRequired returns an error, with that of the pull if there is one, unless the runtime knows the images without which the node cannot serve. Others are pulled when a
-// pod needs them.
+// hasRequired returns an error, with that of the pull if there is one, unless the runtime knows the images without which the node cannot
+// serve. Others are pulled when a pod needs them.
 func (n *node) hasRequired(ctx context.Context, wanted []string, pulled error) error {
 	missing, err := n.missingImages(ctx, wanted)
 	if err != nil {
@@ -152,7 +152,8 @@ func (n *node) missingImages(ctx context.Context, names []string) ([]string, err
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, wholeName(name)) }), nil
 }
 
-// wholeName is the name by which the runtime knows an image: with the registry that is meant where none is named, and without the tag where there is a digest.
+// wholeName is the name by which the runtime knows an image: with the registry that is meant where none is named, and without the tag where
+// there is a digest.
 func wholeName(name string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

@@ -86,7 +86,8 @@ func TestWholeName(t *testing.T) {
 	}
 }
 
-// TestShortRepository: images of a repository without a registry are there when the runtime has them, and a pull that failed says why they are not.
+// TestShortRepository: images of a repository without a registry are there when the runtime has them, and a pull that failed says why they
+// are not.
 func TestShortRepository(t *testing.T) {
 	s := newScene(t)
 	s.program(s.at.programs()+"/ctr", "docker.io/mycompany/kube-apiserver:v1.36.3")

@@ -162,7 +162,8 @@ func withArgs(file string, wanted steps.KubeletArguments, earlier []string) (str
 		gone[plainName(argument.Name)] = true
 		text := "--" + argument.Name + "=" + argument.Value
 		if strings.ContainsAny(text, "\"'\\ \t\r\n") {
-			return "", fmt.Errorf("changing the kubelet's arguments: the value of --%s has spaces, quotes or backslashes, which kubeadm writes into %s without quotes", argument.Name, kubeletFlags)
+			return "", fmt.Errorf("changing the kubelet's arguments: the value of --%s has spaces, quotes or backslashes, "+
+				"which kubeadm writes into %s without quotes", argument.Name, kubeletFlags)
 		}
 		extra = append(extra, kubeletFlag{raw: text, text: text})
 	}
@@ -180,7 +181,8 @@ func byText(a, b kubeletFlag) int { return strings.Compare(a.text, b.text) }
 
 // sameFlags reports whether the kubelet gets the same flags, in whatever order and however they are quoted.
 func sameFlags(a, b []kubeletFlag) bool {
-	return slices.EqualFunc(slices.SortedFunc(slices.Values(a), byText), slices.SortedFunc(slices.Values(b), byText), func(a, b kubeletFlag) bool { return a.text == b.text })
+	first, second := slices.SortedFunc(slices.Values(a), byText), slices.SortedFunc(slices.Values(b), byText)
+	return slices.EqualFunc(first, second, func(a, b kubeletFlag) bool { return a.text == b.text })
 }
 
 // knownFlags returns kubeadm's file without the flags that are not known, and these.

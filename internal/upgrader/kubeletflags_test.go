@@ -58,7 +58,8 @@ func TestKubeletFile(t *testing.T) {
 	}
 }
 
-// TestKubeletFileQuoted: arguments that somebody quoted, as kubeadm escapes them and systemd reads them, reach the kubelet as before, whatever comes and goes beside them.
+// TestKubeletFileQuoted: arguments that somebody quoted, as kubeadm escapes them and systemd reads them, reach the kubelet as before,
+// whatever comes and goes beside them.
 func TestKubeletFileQuoted(t *testing.T) {
 	const help = kubeletHelp + "      --eviction-hard x   e\n      --node-ip x   f\n"
 	const quoted, other = `--eviction-hard="imagefs.available<5%,memory.available<1Gi"`, `--node-ip='10.0.0.1'`

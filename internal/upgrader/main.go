@@ -88,7 +88,8 @@ func parse(args []string, out io.Writer) (wanted steps.Wanted, inside string, er
 	}
 	names := strings.FieldsFunc(*required, func(r rune) bool { return r == ',' })
 	if unknown := steps.Unknown(names); len(unknown) > 0 {
-		return wanted, "", fmt.Errorf("this upgrader does not know %s: use the upgrader image of the manager's release", strings.Join(unknown, ", "))
+		return wanted, "", fmt.Errorf("this upgrader does not know %s: use the upgrader image of the manager's release",
+			strings.Join(unknown, ", "))
 	}
 	if err := json.Unmarshal([]byte(*spec), &wanted); err != nil {
 		return wanted, "", fmt.Errorf("reading --spec: %w", err)

@@ -187,7 +187,8 @@ func credentialFiles(certificates string) ([]string, error) {
 	return files, nil
 }
 
-// filesBelow are the files in a folder and below it. A link to a file, or to a folder in it, counts as what it leads to; what leads nowhere is left out.
+// filesBelow are the files in a folder and below it. A link to a file, or to a folder in it, counts as what it leads to; what leads nowhere
+// is left out.
 func filesBelow(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

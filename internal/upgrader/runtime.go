@@ -285,8 +285,8 @@ func (s service) restartRuntime(ctx context.Context) error {
 // criPlugin is the plugin of containerd by which it serves the kubelet, of all its versions.
 const criPlugin = "io.containerd.grpc.v1"
 
-// servesCRI returns an error if containerd, which answers, does not serve the kubelet: its configuration may disable that, or have become invalid with a newer version. It has
-// loaded its plugins before it answers, so that nothing is waited for.
+// servesCRI returns an error if containerd, which answers, does not serve the kubelet: its configuration may disable that, or have become
+// invalid with a newer version. It has loaded its plugins before it answers, so that nothing is waited for.
 func (l layout) servesCRI(ctx context.Context) error {
 	plugins, err := l.ctr("plugins", "ls")
 	if err != nil {
@@ -300,9 +300,11 @@ func (l layout) servesCRI(ctx context.Context) error {
 	case "ok":
 		return nil
 	case "":
-		return fmt.Errorf("containerd serves without its CRI plugin, which the kubelet needs: remove cri from disabled_plugins in %s", runtimeConfig)
+		return fmt.Errorf("containerd serves without its CRI plugin, which the kubelet needs: remove cri from disabled_plugins in %s",
+			runtimeConfig)
 	default:
-		return fmt.Errorf("the CRI plugin of containerd, which the kubelet needs, has status %s: must be ok; the log of containerd has the cause", status)
+		return fmt.Errorf("the CRI plugin of containerd, which the kubelet needs, has status %s: must be ok; the log of containerd has the cause",
+			status)
 	}
 }
 

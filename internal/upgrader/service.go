@@ -333,7 +333,9 @@ func (l layout) readMember() (localMember, error) {
 	if p == nil {
 		return localMember{}, errors.New("there is no manifest of etcd")
 	}
-	m := localMember{dataDir: staticpod.Flag(p, "data-dir"), name: staticpod.Flag(p, "name"), peerURL: staticpod.Flag(p, "initial-advertise-peer-urls")}
+	m := localMember{
+		dataDir: staticpod.Flag(p, "data-dir"), name: staticpod.Flag(p, "name"), peerURL: staticpod.Flag(p, "initial-advertise-peer-urls"),
+	}
 	if u, err := url.Parse(m.peerURL); m.dataDir == "" || m.name == "" || err != nil || net.ParseIP(u.Hostname()) == nil {
 		return localMember{}, fmt.Errorf("its manifest has data-dir %q, name %q, peer address %q", m.dataDir, m.name, m.peerURL)
 	}

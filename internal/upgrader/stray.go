@@ -14,8 +14,9 @@ import (
 	"github.com/quorate/quorate/internal/staticpod"
 )
 
-// noSecondManifests returns an error if the kubelet's folder has a second manifest of a component, such as a copy that somebody kept beside the first. The kubelet reads
-// each file whose name does not begin with a dot, whatever it ends in, and runs either: the new version might never come up, or go with the kubelet's next restart.
+// noSecondManifests returns an error if the kubelet's folder has a second manifest of a component, such as a copy that somebody kept beside
+// the first. The kubelet reads each file whose name does not begin with a dot, whatever it ends in, and runs either: the new version might
+// never come up, or go with the kubelet's next restart.
 func (n *node) noSecondManifests() error {
 	entries, err := os.ReadDir(n.onNode(manifestDir))
 	if err != nil {
@@ -29,7 +30,8 @@ func (n *node) noSecondManifests() error {
 		}
 		if component != "" {
 			path := filepath.Join(manifestDir, e.Name())
-			failures = append(failures, fmt.Errorf("%s is a second manifest of %s, which the kubelet runs as well: move it out of %s", path, component, manifestDir))
+			failures = append(failures, fmt.Errorf("%s is a second manifest of %s, which the kubelet runs as well: move it out of %s",
+				path, component, manifestDir))
 		}
 	}
 	return errors.Join(failures...)

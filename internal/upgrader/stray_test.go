@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestNoSecondManifests: a copy of a component's manifest in the kubelet's folder is named before anything is begun; a user's own static pod is none, whatever its file is called.
+// TestNoSecondManifests: a copy of a component's manifest in the kubelet's folder is named before anything is begun; a user's own static
+// pod is none, whatever its file is called.
 func TestNoSecondManifests(t *testing.T) {
 	const own = "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME, namespace: kube-system}\nspec: {containers: [{name: a, image: b}]}\n"
 	s := newScene(t)

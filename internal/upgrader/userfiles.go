@@ -76,7 +76,8 @@ func (n *node) stageFile(f steps.File, source string) (bool, error) {
 	return true, nil
 }
 
-// holds returns what says why a file of the user's is not written: it lies where something of the node's own is, wherever that is on this node.
+// holds returns what says why a file of the user's is not written: it lies where something of the node's own is, wherever that is on this
+// node.
 func (n *node) holds() (func(path string) string, error) {
 	if n.held != nil {
 		return n.held, nil

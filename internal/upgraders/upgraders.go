@@ -47,8 +47,8 @@ func (i Images) Of(ctx context.Context, namespace, version string) (string, erro
 	return strings.ReplaceAll(i.Default, "%s", Key(version)), nil
 }
 
-// Key returns the name under which a version has its image, in a ConfigMap and in an image's tag. Neither can have a plus sign: as in the tags of kubeadm's images an
-// underscore stands for it.
+// Key returns the name under which a version has its image, in a ConfigMap and in an image's tag. Neither can have a plus sign: as in the
+// tags of kubeadm's images an underscore stands for it.
 func Key(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
 // value returns the value of a key of the ConfigMap, from the cluster's namespace or else from the manager's. It returns "" if neither has the key.
