@@ -128,7 +128,7 @@ func (o *Observation) AddWorkload(view workload.View, components []string) {
 		m.Node = nodes[m.Facts.Name]
 		*m.Facts = MachineFacts(m.Machine, m.Node, view, components)
 		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Host != "")
-		m.Facts.CannotJoin = o.cannotJoin(m)
+		m.Facts.CannotJoin, m.Facts.Gone = o.cannotJoin(m), machine.Vanished(m.Infrastructure)
 	}
 }
 
@@ -224,7 +224,7 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 		o.Facts.AddMembersAsHosts()
 	}
 	for _, m := range o.Machines {
-		m.Facts.CannotJoin = o.cannotJoin(m)
+		m.Facts.CannotJoin, m.Facts.Gone = o.cannotJoin(m), machine.Vanished(m.Infrastructure)
 	}
 }
 
@@ -239,7 +239,7 @@ func (o *Observation) buryMembers() {
 }
 
 // gone says of a machine that its infrastructure knows that it is no more.
-const gone = "nothing is left of its machine on the host"
+const gone = "nothing is left of it on its host"
 
 // NewestFact returns when the newest of the facts of a group's object that decisions wait for became
 // true, as far as that is on record. Kubernetes records most times in full seconds.
@@ -293,14 +293,14 @@ func changeOf(of conditions.Getter, kind string) time.Time {
 // for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
 func (o *Observation) cannotJoin(m *Machine) string {
 	switch {
+	case machine.Vanished(m.Infrastructure):
+		return gone
 	case o.ranEtcd(m.Node):
 		return "its etcd was started: there is pod etcd-" + m.Node.Name
 	case o.memberRemoved(m):
 		return "its etcd member " + m.Annotations[controlplanev1.MemberRemovedAnnotation] + " was removed"
 	case m.Withdrawn:
 		return "it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"
-	case machine.Vanished(m.Infrastructure):
-		return gone
 	case machine.BootstrapEnded(m.Infrastructure):
 		return "its bootstrap ended with an error, and is not tried again"
 	}

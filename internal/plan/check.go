@@ -536,8 +536,11 @@ func isSilent(o Observed, m Machine) bool {
 	return true
 }
 
-// ails: a component of it is proven not to be healthy.
+// ails: a component of it is proven not to be healthy, or nothing is left of it.
 func ails(m Machine) bool {
+	if m.Gone {
+		return true
+	}
 	for _, c := range m.Components {
 		if c.Health == Unhealthy {
 			return true

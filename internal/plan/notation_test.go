@@ -32,7 +32,7 @@ import (
 // member any more   U somebody changes it in place
 // H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
 // R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in part, Wd is done, Wf failed, S is for another spec, T has left the node changed
-// F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
+// V nothing is left of it on its host   F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), x not healthy, ? not known, * its machine is not known,
@@ -41,7 +41,7 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQ-]|W[wbdf]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQV-]|W[wbdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
 )
@@ -282,6 +282,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Failed = "the provider is out of order"
 		case 'J':
 			m.CannotJoin = "its etcd member was removed"
+		case 'V':
+			m.Gone, m.CannotJoin = true, "nothing is left of it on its host"
 		case 'H':
 			m.Held = true
 		case 'B':

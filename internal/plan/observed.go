@@ -220,6 +220,8 @@ type Machine struct {
 	// began to: its member was removed, its etcd runs or ran, it has no bootstrap data.
 	// Empty: it may, for all that is known.
 	CannotJoin string `json:"cannotJoin,omitempty"`
+	// Gone: its infrastructure says that nothing is left of it on its host. Nothing runs there, or ever will, and CannotJoin says so.
+	Gone bool `json:"gone,omitempty"`
 	// Held: it was made ahead, and its bootstrap is held back until a step starts it. It neither initialises nor joins before.
 	Held bool `json:"held,omitempty"`
 	// Started is when the bootstrap of a machine was started that was made ahead; zero: it was not.

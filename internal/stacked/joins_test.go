@@ -72,7 +72,7 @@ func TestCannotJoin(t *testing.T) {
 		{"nothing is left of it", func(s *group.Turn) {
 			s.View.Pods = nil
 			s.Machines[0].Infrastructure = conditioned("Ready", "False", "Vanished")
-		}, "nothing is left of its machine on the host"},
+		}, "nothing is left of it on its host"},
 		{"it died, and may be started again", func(s *group.Turn) {
 			s.View.Pods = nil
 			s.Machines[0].Infrastructure = conditioned("Ready", "False", "Died")
