@@ -13,10 +13,12 @@ LINT_PIN     := $(shell cat tools/lint/go.mod tools/lint/go.sum 2>/dev/null | sh
 GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum tools/generate/main.go 2>/dev/null | sha256sum | cut -c1-12)
 ALERTS_PIN   := $(shell cat tools/alerts/go.mod tools/alerts/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 VULN_PIN     := $(shell cat tools/vuln/go.mod tools/vuln/go.sum 2>/dev/null | sha256sum | cut -c1-12)
+WORKFLOWS_PIN := $(shell cat tools/workflows/go.mod tools/workflows/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI     := $(TOOLS)/golangci-lint-$(LINT_PIN)
 CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
 CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 PROMTOOL := $(TOOLS)/promtool-$(ALERTS_PIN)
+ACTIONLINT := $(TOOLS)/actionlint-$(WORKFLOWS_PIN)
 GOVULNCHECK := $(TOOLS)/govulncheck-$(VULN_PIN)
 
 # What programs say of themselves. A tree without git names them itself: make image VERSION=v0.1.0 REVISION=... DATE=...
@@ -98,8 +100,9 @@ test-all: ## what `make test` leaves out, for hours: sabotages of meaning, write
 	@./hack/test.sh rest
 
 .PHONY: lint
-lint: $(GOLANGCI) ## lint, and measure the tree against its limits
+lint: $(GOLANGCI) $(ACTIONLINT) ## lint the code and the workflows, and measure the tree against its limits
 	$(GOLANGCI) run ./...
+	$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml
 	$(GO) test ./test/limits -count 1
 
 .PHONY: vulncheck
@@ -207,6 +210,10 @@ generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/
 	$(GO) generate ./internal/...
 	$(GO) run ./hack/docs
 
+.PHONY: pictures
+pictures: ## the pictures of README.md, from what `quorate status` printed (docs/pictures/status.txt) and a golden story of internal/sim
+	$(GO) run ./hack/pictures
+
 .PHONY: components
 components: ## what clusterctl installs, into OUT=dist/components, laid out as its local repository; VERSION, IMAGE (without tag) and UPGRADER_IMAGES (its file upgrader-images.yaml) are those of a release
 	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/components,$(OUT)))' -version '$(VERSION)' -image '$(IMAGE)' -upgrader-images '$(abspath $(UPGRADER_IMAGES))'
@@ -230,6 +237,9 @@ $(CONTROLLERGEN):
 
 $(CRDGEN):
 	./hack/build-tool.sh tools/generate github.com/quorate/quorate/tools/generate $@
+
+$(ACTIONLINT):
+	./hack/build-tool.sh tools/workflows github.com/rhysd/actionlint/cmd/actionlint $@
 
 $(GOVULNCHECK):
 	./hack/build-tool.sh tools/vuln golang.org/x/vuln/cmd/govulncheck $@

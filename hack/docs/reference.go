@@ -32,6 +32,8 @@ func reference(root string) ([]page, error) {
 	all := []page{{"docs/reference/conditions.md", told}}
 	index := generated + `# Reference
 
+This page lets you find the page of each kind, with all its fields.
+
 Made from the code. [conditions.md](conditions.md) has conditions and events, [metrics.md](../metrics.md) metrics, [rules.md](../rules.md) the rules,
 [troubleshooting.md](../troubleshooting.md) all reasons.
 
@@ -53,8 +55,9 @@ Made from the code. [conditions.md](conditions.md) has conditions and events, [m
 // kindPage is the page of one kind.
 func kindPage(k apiextensionsv1.CustomResourceDefinition, upstream map[string]bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s# %s\n\n`%s.%s`, %s. `kubectl explain %s` says the same.\n", generated, k.Spec.Names.Kind, k.Spec.Names.Plural, k.Spec.Group,
-		strings.ToLower(string(k.Spec.Scope)), k.Spec.Names.Singular)
+	names := k.Spec.Names
+	fmt.Fprintf(&b, "%s# %s\n\nThis page lets you look up each field of %s, with its default and what it accepts.\n\n", generated, names.Kind, names.Kind)
+	fmt.Fprintf(&b, "`%s.%s`, %s. `kubectl explain %s` says the same.\n", names.Plural, k.Spec.Group, strings.ToLower(string(k.Spec.Scope)), names.Singular)
 	stored := func(v apiextensionsv1.CustomResourceDefinitionVersion) int {
 		if v.Storage {
 			return 0
@@ -111,7 +114,7 @@ var events = map[string]string{
 // conditionsPage has all conditions and events.
 func conditionsPage(root string) (string, error) {
 	var b strings.Builder
-	b.WriteString(generated + "# Conditions and events\n\n[troubleshooting.md](../troubleshooting.md) has their reasons. Those that Cluster API has a name for are written\nor read on these objects.\n\n| condition | on | what it is |\n| --- | --- | --- |\n")
+	b.WriteString(generated + "# Conditions and events\n\nThis page lets you look up each condition and event, and the objects that have it.\n\n[troubleshooting.md](../troubleshooting.md) has their reasons. Those that Cluster API has a name for are written\nor read on these objects.\n\n| condition | on | what it is |\n| --- | --- | --- |\n")
 	own, err := ownConditions(root)
 	if err != nil {
 		return "", err

@@ -71,6 +71,8 @@ func troubleshooting(sections []section, all advices) string {
 
 # What a reason means, and what to do
 
+This page lets you look up why Quorate waits, and what ends that.
+
 Whatever Quorate waits for has a reason: one word, the same in conditions, events, metrics and ` + "`quorate explain`" + `. Read first the message beside
 it, which has names and numbers:
 

@@ -12,6 +12,8 @@ func Document() string {
 
 # The rules
 
+This page lets you look up in which order Quorate decides, and what each rule may answer.
+
 Before every step Quorate observes everything once and asks these rules, from the
 top; the first that has something to say decides. Waiting is a decision: a rule
 that waits stops all below it. ` + "`quorate explain`" + ` shows what each of them says of

@@ -39,6 +39,9 @@ type accountRow struct {
 
 // account has a row for each command in a block of a document: a pattern of the document and the command, and who runs it. The first row that matches counts.
 var account = []accountRow{
+	{row(`README.md: kubectl apply -k config/default`), Runner{"TestDefault", "against an API server of the test's own"}},
+	{row(`README.md: kubectl apply -f cluster\.yaml`), Runner{"RUN=self-managed", "by quorate up, which applies the same manifests"}},
+	{row(`README.md: make image .*`), Runner{Makes, ""}},
 	{row(`README.md: make test|docs/self-managed.md: make build`), Runner{CI, ""}},
 	{row(`README.md: git clone .*`), Runner{Makes, "from a folder of this host"}},
 	{row(`README.md: make demo`), Runner{Makes, ""}},
