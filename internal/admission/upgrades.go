@@ -35,20 +35,31 @@ type upgradeValidator[T client.Object] struct {
 	spec func(T) any
 	// check returns what is wrong with the fields themselves.
 	check func(T) field.ErrorList
+	// made returns why an upgrade that Quorate did not create may not be created; nil: anybody may create one.
+	made func(T) field.ErrorList
 	// machines returns the Machines that the upgrade names.
 	machines func(T) upgraded
 }
 
-// ValidateCreate refuses fields that cannot be, and Machines of another Cluster or owner.
+// ValidateCreate refuses fields that cannot be, Machines of another Cluster or owner, and upgrades that only Quorate creates.
 func (v *upgradeValidator[T]) ValidateCreate(ctx context.Context, u T) (admission.Warnings, error) {
+	if v.made != nil {
+		if wrong := v.made(u); len(wrong) > 0 {
+			return nil, v.machines(u).refuse(ctx, v.reader, v.kind, wrong)
+		}
+	}
+	return v.validate(ctx, u)
+}
+
+func (v *upgradeValidator[T]) validate(ctx context.Context, u T) (admission.Warnings, error) {
 	return nil, v.machines(u).refuse(ctx, v.reader, v.kind, v.check(u))
 }
 
-// ValidateUpdate refuses a new spec or a new label that ValidateCreate refuses.
+// ValidateUpdate refuses a new spec or a new label that ValidateCreate refuses, whoever created the upgrade.
 func (v *upgradeValidator[T]) ValidateUpdate(ctx context.Context, before, after T) (admission.Warnings, error) {
 	switch {
 	case !equality.Semantic.DeepEqual(v.spec(before), v.spec(after)):
-		return v.ValidateCreate(ctx, after)
+		return v.validate(ctx, after)
 	case isRelabelled(before, after):
 		return nil, v.machines(after).refuse(ctx, v.reader, v.kind, nil)
 	}
@@ -85,6 +96,9 @@ func controlPlaneUpgrades(reader client.Reader) *upgradeValidator[*upgradev1.Con
 			wrong := append(checkRef(machine.ControlPlaneRef, u.Spec.ControlPlane, at), checkName(u.Spec.ControlPlane.Name, at.Child("name"))...)
 			return append(wrong, checkMachineNames(u.Spec.MachinesRequireUpgrade)...)
 		},
+		made: func(u *upgradev1.ControlPlaneUpgrade) field.ErrorList {
+			return checkMade(u, u.Spec.ControlPlane.GroupKind(), u.Spec.ControlPlane.Name, "set its spec.version and spec.inPlace.policy")
+		},
 		machines: func(u *upgradev1.ControlPlaneUpgrade) upgraded {
 			return upgraded{of: u, names: u.Spec.MachinesRequireUpgrade, at: atMachine, foreign: func(m *clusterv1.Machine) string {
 				ref, owner := u.Spec.ControlPlane, metav1.GetControllerOf(m)
@@ -108,6 +122,10 @@ func machineDeploymentUpgrades(reader client.Reader) *upgradeValidator[*upgradev
 		check: func(u *upgradev1.MachineDeploymentUpgrade) field.ErrorList {
 			wrong := checkName(u.Spec.MachineDeployment.Name, field.NewPath("spec", "machineDeployment", "name"))
 			return append(wrong, checkMachineNames(u.Spec.MachinesRequireUpgrade)...)
+		},
+		made: func(u *upgradev1.MachineDeploymentUpgrade) field.ErrorList {
+			return checkMade(u, clusterv1.GroupVersion.WithKind("MachineDeployment").GroupKind(), u.Spec.MachineDeployment.Name,
+				"set its spec.template.spec.version and the annotation "+upgradev1.PolicyAnnotation)
 		},
 		machines: func(u *upgradev1.MachineDeploymentUpgrade) upgraded {
 			return upgraded{of: u, names: u.Spec.MachinesRequireUpgrade, at: atMachine, foreign: func(m *clusterv1.Machine) string {
