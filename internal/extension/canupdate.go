@@ -96,7 +96,8 @@ func (e *Extension) judge(ctx context.Context, q question) (inplace.Verdict, err
 	return verdict, nil
 }
 
-// withUpgrader returns a verdict by which machines are updated in place and not replaced, unless no image upgrades their nodes. That is an error, as for Quorate's own
+// withUpgrader returns a verdict by which machines are updated in place and not replaced, unless no image upgrades their nodes. That is
+// an error, as for Quorate's own
 // control planes: nothing begins, and no machine is replaced instead.
 func (e *Extension) withUpgrader(ctx context.Context, q question, verdict inplace.Verdict) (inplace.Verdict, error) {
 	if e.Upgraders == nil || verdict.Machine == nil && verdict.Bootstrap == nil {

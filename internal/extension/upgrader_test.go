@@ -17,7 +17,8 @@ import (
 	"github.com/quorate/quorate/internal/upgraders"
 )
 
-// TestNoUpgraderImage: an update in place is accepted only if an image upgrades nodes to the version. Without one it is refused with the settings that add it,
+// TestNoUpgraderImage: an update in place is accepted only if an image upgrades nodes to the version. Without one it is refused with the
+// settings that add it,
 // and nothing is replaced instead. Where machines are replaced anyway, or nothing changes on a node, no image is asked for.
 func TestNoUpgraderImage(t *testing.T) {
 	const missing = " in place: no upgrader image for v1.36.3: set key v1.36.3 of ConfigMap quorate-upgrader-images in namespace team or quorate-system, " +

@@ -47,7 +47,8 @@ func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.O
 type Beside struct {
 	// Following names the machines whose metadata follow the group without a step.
 	Following []string
-	// UnseenUpgrader is the version for which the manager may have an upgrader image or not: its flag and its own namespace are not seen. Empty: it is known, or none is needed.
+	// UnseenUpgrader is the version for which the manager may have an upgrader image or not: its flag and its own namespace are not seen.
+	// Empty: it is known, or none is needed.
 	UnseenUpgrader string
 }
 

@@ -56,7 +56,8 @@ func (t *Turn) addReportedUpgrader() {
 	}
 }
 
-// unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen tells whether it has one: neither a report of the
+// unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen tells whether it has
+// one: neither a report of the
 // manager, nor an upgrade that it began, nor the ConfigMap in the cluster's namespace, which some users may not read.
 func (t *Turn) unseenUpgrader(ctx context.Context, from client.Reader) string {
 	if t.Facts.Group.NoUpgrader != "" || !t.needsUpgrader() {

@@ -63,7 +63,8 @@ func (r *Release) manager(ctx context.Context) (published.Image, error) {
 	})
 }
 
-// upgrader is root: it changes files of the node that belong to root, in a privileged pod. Its tag names the release too: another release has another image for
+// upgrader is root: it changes files of the node that belong to root, in a privileged pod. Its tag names the release too: another release
+// has another image for
 // the same version of Kubernetes, and must not take the tag from this one.
 func (r *Release) upgrader(ctx context.Context, kubernetes string) (published.Image, error) {
 	var brings []byte

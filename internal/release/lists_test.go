@@ -55,7 +55,8 @@ func writtenImages(t *testing.T, r *Release) {
 	}
 }
 
-// TestLists: the list for mirrors has each image with the digest of its layout. From the ConfigMap the manager reads the upgrader images by their digests, and what
+// TestLists: the list for mirrors has each image with the digest of its layout. From the ConfigMap the manager reads the upgrader images
+// by their digests, and what
 // they bring.
 func TestLists(t *testing.T) {
 	r := release(t, options(t))

@@ -94,7 +94,8 @@ func New(ctx context.Context, o Options) (*Release, error) {
 	return r, err
 }
 
-// Images writes the images of the manager and of the upgraders, as OCI image layouts, what is in each beside it, and the lists of their digests.
+// Images writes the images of the manager and of the upgraders, as OCI image layouts, what is in each beside it, and the lists of their
+// digests.
 func (r *Release) Images(ctx context.Context) error {
 	return r.within(func() error {
 		written, err := r.manager(ctx)

@@ -528,7 +528,8 @@ func TestChangedNode(t *testing.T) {
 	}
 }
 
-// TestPausedByStranger: a ControlPlaneUpgrade that a person created for the control plane neither pauses its upgrade, nor is changed or deleted by it.
+// TestPausedByStranger: a ControlPlaneUpgrade that a person created for the control plane neither pauses its upgrade, nor is changed or
+// deleted by it.
 func TestPausedByStranger(t *testing.T) {
 	w := grown(t, 3)
 	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))

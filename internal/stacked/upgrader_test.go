@@ -71,7 +71,8 @@ func (w *world) noUpgrader(version string) string {
 	return o.Group.NoUpgrader
 }
 
-// TestUnseenUpgrader: one who looks once, as quorate plan does, knows of an upgrader image from the cluster's namespace or from an upgrade that has begun, and else
+// TestUnseenUpgrader: one who looks once, as quorate plan does, knows of an upgrader image from the cluster's namespace or from an
+// upgrade that has begun, and else
 // that it does not know.
 func TestUnseenUpgrader(t *testing.T) {
 	forbidden := func(_ context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {

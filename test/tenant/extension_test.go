@@ -20,7 +20,8 @@ import (
 	"github.com/quorate/quorate/internal/runtimeclient"
 )
 
-// TestRuntimeExtensionRole: the manager of clusterctl's Runtime Extension provider answers all its hooks with the rights that it is shipped with: it finds upgrader images,
+// TestRuntimeExtensionRole: the manager of clusterctl's Runtime Extension provider answers all its hooks with the rights that it is
+// shipped with: it finds upgrader images,
 // creates a NodeUpgrade, and deletes it when another version is wanted.
 func TestRuntimeExtensionRole(t *testing.T) {
 	w := newWorld(t, roleIn(t, "../../config/clusterctl/runtime-extension/role.yaml"))

@@ -20,7 +20,8 @@ type upgraderImages struct {
 	Data map[string]string `json:"data"`
 }
 
-// readUpgraders reads the ConfigMap with upgrader images, and has its repository be clusterctl's variable. Without a file there are no images.
+// readUpgraders reads the ConfigMap with upgrader images, and has its repository be clusterctl's variable. Without a file there are no
+// images.
 func (o *options) readUpgraders() (upgraderImages, error) {
 	var images upgraderImages
 	if o.upgraders == "" {
@@ -57,7 +58,8 @@ func (u upgraderImages) useVariable() error {
 	return nil
 }
 
-// upgraders returns the ConfigMap with upgrader images for the provider's components, as one more YAML document. It returns nil if the provider needs none, or
+// upgraders returns the ConfigMap with upgrader images for the provider's components, as one more YAML document. It returns nil if the
+// provider needs none, or
 // there are none.
 func (p provider) upgraders(images upgraderImages) ([]byte, error) {
 	if len(images.Data) == 0 || p.Upgraders == "" {

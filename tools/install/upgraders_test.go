@@ -44,7 +44,8 @@ func listed(t *testing.T) string {
 	return folder
 }
 
-// TestUpgraderImages: whichever way Quorate of a release is installed, the manager finds the upgrader images of the release by digest, and those of a mirror where
+// TestUpgraderImages: whichever way Quorate of a release is installed, the manager finds the upgrader images of the release by digest,
+// and those of a mirror where
 // that is set as docs/install.md says.
 func TestUpgraderImages(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -38,7 +38,8 @@ func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following 
 	return p
 }
 
-// NoteUpgrader notes that it cannot be seen whether the manager has an upgrader image for a version, if machines are to be changed in place by it; empty: it can.
+// NoteUpgrader notes that it cannot be seen whether the manager has an upgrader image for a version, if machines are to be changed in
+// place by it; empty: it can.
 func (p *Plan) NoteUpgrader(version string) {
 	if version != "" && slices.ContainsFunc(p.Machines, func(m forecast.Machine) bool { return m.Fate == forecast.Update }) {
 		p.NotKnown = fmt.Sprintf("whether the manager has an upgrader image for %s: neither its flag --upgrader-image nor its own ConfigMap quorate-upgrader-images "+

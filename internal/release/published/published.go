@@ -1,4 +1,5 @@
-// Package published lists the images of a release, by digest: for mirrors, and for the manager, which finds upgrader images in a ConfigMap. It does not know how
+// Package published lists the images of a release, by digest: for mirrors, and for the manager, which finds upgrader images in a
+// ConfigMap. It does not know how
 // images are built.
 package published
 
@@ -31,11 +32,13 @@ const managerNamespace = "quorate-system"
 type Image struct {
 	// Name is its name with the tag.
 	Name string
-	// Digest is that of its index, which has an image for each architecture, such as sha256:0123... A copy in another registry has the same.
+	// Digest is that of its index, which has an image for each architecture, such as sha256:0123... A copy in another registry has the
+	// same.
 	Digest string
 	// Folder is that of its layout, below the folder of the release.
 	Folder string
-	// Kubernetes is the version that an upgrader's image upgrades nodes to, and Brings what it brings beside Kubernetes, as JSON. Empty for other images.
+	// Kubernetes is the version that an upgrader's image upgrades nodes to, and Brings what it brings beside Kubernetes, as JSON. Empty
+	// for other images.
 	Kubernetes, Brings string
 }
 
@@ -55,7 +58,8 @@ func entries(images []Image) []upgraders.Entry {
 	return of
 }
 
-// Write writes the lists of the images of a release to its folder: one for mirrors, with all images, and the ConfigMap of the upgrader images. Without
+// Write writes the lists of the images of a release to its folder: one for mirrors, with all images, and the ConfigMap of the upgrader
+// images. Without
 // upgrader images there is no ConfigMap, and that of an earlier release is removed.
 func Write(folder string, images []Image) error {
 	var lines strings.Builder
