@@ -120,12 +120,13 @@ vulncheck: $(GOVULNCHECK) ## known vulnerabilities in all programs and tools; no
 	./hack/vulncheck.sh $(GOVULNCHECK)
 
 .PHONY: unit
-unit: programs ## unit tests, rows, stories, a million steps of random worlds, envtest
+unit: programs ## unit tests, rows, stories, a million steps of random worlds, as many fresh ones as FRESH_STEPS, envtest
 	./bin/quorate artifacts build
 	$(WITH_ASSETS) \
 	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
 	$(WITH_ASSETS) \
 	$(GO) -C tools/install test ./...
+	$(MAKE) fresh-worlds
 
 # Seeds that no run before has tried: those of the commit, far above the fixed ones. FRESH=N repeats a range, FRESH_STEPS bounds its time.
 FRESH       ?= $(shell printf '%d' "0x$$(git rev-parse --short=8 HEAD 2>/dev/null | cut -c1-8 || echo 0)" | awk '{printf "%.0f", 1e12 + $$1 * 1e5}')
@@ -224,8 +225,8 @@ pictures: ## the pictures of README.md, from what `quorate status` printed (docs
 	$(GO) run ./hack/pictures
 
 .PHONY: components
-components: ## what clusterctl installs, into OUT=dist/components, laid out as its local repository; VERSION and IMAGE (without tag) are those of a release
-	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/components,$(OUT)))' -version '$(VERSION)' -image '$(IMAGE)'
+components: ## what clusterctl installs, into OUT=dist/components, laid out as its local repository; VERSION, IMAGE (without tag) and UPGRADER_IMAGES (its file upgrader-images.yaml) are those of a release
+	$(GO) -C tools/install run . -root '$(CURDIR)' -out '$(abspath $(if $(filter file,$(origin OUT)),$(OUT)/components,$(OUT)))' -version '$(VERSION)' -image '$(IMAGE)' -upgrader-images '$(abspath $(UPGRADER_IMAGES))'
 
 .PHONY: verify
 verify: generate ## fail when generated files or go.mod differ from what is committed

@@ -13,7 +13,7 @@ import (
 func ownConditions(root string) ([][3]string, error) {
 	var all [][3]string
 	for _, of := range []struct{ dir, on string }{
-		{"api/infrastructure/v1alpha1", "LocalMachine"}, {"api/bootstrap/v1alpha1", "EtcdadmConfig"}, {"api/upgrade/v1alpha1", "NodeUpgrade, ControlPlaneUpgrade, MachineDeploymentUpgrade"},
+		{"api/controlplane/v1beta2", "KubeadmControlPlane, ControlPlane"}, {"api/infrastructure/v1alpha1", "LocalMachine"}, {"api/bootstrap/v1alpha1", "EtcdadmConfig"}, {"api/upgrade/v1alpha1", "NodeUpgrade, ControlPlaneUpgrade, MachineDeploymentUpgrade"},
 	} {
 		files, err := parse(filepath.Join(root, of.dir))
 		if err != nil {

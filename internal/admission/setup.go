@@ -44,13 +44,13 @@ func SetupWithManager(mgr ctrl.Manager) error {
 			WithValidator(&EtcdClusterTemplate{}).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &upgradev1.NodeUpgrade{}).
-			WithValidator(&NodeUpgrade{Reader: mgr.GetAPIReader()}).
+			WithValidator(nodeUpgrades(mgr.GetAPIReader())).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &upgradev1.ControlPlaneUpgrade{}).
-			WithValidator(&ControlPlaneUpgrade{Reader: mgr.GetAPIReader()}).
+			WithValidator(controlPlaneUpgrades(mgr.GetAPIReader())).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &upgradev1.MachineDeploymentUpgrade{}).
-			WithValidator(&MachineDeploymentUpgrade{Reader: mgr.GetAPIReader()}).
+			WithValidator(machineDeploymentUpgrades(mgr.GetAPIReader())).
 			Complete(),
 	)
 }

@@ -26,128 +26,116 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-upgrade-cluster-x-k8s-io-v1alpha1-machinedeploymentupgrade,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=upgrade.cluster.x-k8s.io,resources=machinedeploymentupgrades,versions=v1alpha1,name=validation.machinedeploymentupgrade.upgrade.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list
 
-// NodeUpgrade validates what the schema of NodeUpgrades cannot express.
-type NodeUpgrade struct {
-	// Reader reads Machines; nil: only the object itself is checked.
-	Reader client.Reader
+// upgradeValidator validates what the schema of one kind of upgrade cannot express.
+type upgradeValidator[T client.Object] struct {
+	kind string
+	// reader reads Machines; nil: only the object itself is checked.
+	reader client.Reader
+	// spec returns the spec.
+	spec func(T) any
+	// check returns what is wrong with the fields themselves.
+	check func(T) field.ErrorList
+	// made returns why an upgrade that Quorate did not create may not be created; nil: anybody may create one.
+	made func(T) field.ErrorList
+	// machines returns the Machines that the upgrade names.
+	machines func(T) upgraded
 }
 
-var _ admission.Validator[*upgradev1.NodeUpgrade] = &NodeUpgrade{}
-
-// ValidateCreate refuses names and images that cannot exist, and the Machine of another Cluster.
-func (v *NodeUpgrade) ValidateCreate(ctx context.Context, u *upgradev1.NodeUpgrade) (admission.Warnings, error) {
-	spec := field.NewPath("spec")
-	wrong := checkName(u.Spec.Machine.Name, spec.Child("machine", "name"))
-	wrong = append(wrong, checkImage(u.Spec.UpgraderImage, spec.Child("upgraderImage"))...)
-	return nil, v.refuse(ctx, u, wrong)
-}
-
-// ValidateUpdate refuses a new spec or a new label that ValidateCreate refuses.
-func (v *NodeUpgrade) ValidateUpdate(ctx context.Context, before, after *upgradev1.NodeUpgrade) (admission.Warnings, error) {
-	switch {
-	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
-		return v.ValidateCreate(ctx, after)
-	case isRelabelled(before, after):
-		return nil, v.refuse(ctx, after, nil)
-	}
-	return nil, nil
-}
-
-// ValidateDelete refuses nothing.
-func (v *NodeUpgrade) ValidateDelete(context.Context, *upgradev1.NodeUpgrade) (admission.Warnings, error) {
-	return nil, nil
-}
-
-// refuse returns the refusal of a NodeUpgrade with what is wrong already, or with a Machine of another Cluster; nil: it is accepted.
-func (v *NodeUpgrade) refuse(ctx context.Context, u *upgradev1.NodeUpgrade, wrong field.ErrorList) error {
-	all := upgraded{of: u, names: []upgradev1.MachineReference{u.Spec.Machine}}
-	all.at = func(int) *field.Path { return field.NewPath("spec", "machine", "name") }
-	return all.refuse(ctx, v.Reader, "NodeUpgrade", wrong)
-}
-
-// ControlPlaneUpgrade validates what the schema of ControlPlaneUpgrades cannot express.
-type ControlPlaneUpgrade struct {
-	// Reader reads Machines; nil: only the object itself is checked.
-	Reader client.Reader
-}
-
-var _ admission.Validator[*upgradev1.ControlPlaneUpgrade] = &ControlPlaneUpgrade{}
-
-// ValidateCreate refuses names that cannot exist, kinds that are no control planes, and Machines of another Cluster or control plane.
-func (v *ControlPlaneUpgrade) ValidateCreate(ctx context.Context, u *upgradev1.ControlPlaneUpgrade) (admission.Warnings, error) {
-	at := field.NewPath("spec", "controlPlane")
-	wrong := append(checkRef(machine.ControlPlaneRef, u.Spec.ControlPlane, at), checkName(u.Spec.ControlPlane.Name, at.Child("name"))...)
-	return nil, v.refuse(ctx, u, append(wrong, checkMachineNames(u.Spec.MachinesRequireUpgrade)...))
-}
-
-// ValidateUpdate refuses a new spec or a new label that ValidateCreate refuses.
-func (v *ControlPlaneUpgrade) ValidateUpdate(ctx context.Context, before, after *upgradev1.ControlPlaneUpgrade) (admission.Warnings, error) {
-	switch {
-	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
-		return v.ValidateCreate(ctx, after)
-	case isRelabelled(before, after):
-		return nil, v.refuse(ctx, after, nil)
-	}
-	return nil, nil
-}
-
-// ValidateDelete refuses nothing.
-func (v *ControlPlaneUpgrade) ValidateDelete(context.Context, *upgradev1.ControlPlaneUpgrade) (admission.Warnings, error) {
-	return nil, nil
-}
-
-func (v *ControlPlaneUpgrade) refuse(ctx context.Context, u *upgradev1.ControlPlaneUpgrade, wrong field.ErrorList) error {
-	all := upgraded{of: u, names: u.Spec.MachinesRequireUpgrade, at: atMachine, foreign: func(m *clusterv1.Machine) string {
-		ref, owner := u.Spec.ControlPlane, metav1.GetControllerOf(m)
-		switch {
-		case !machine.IsControlPlane(m):
-			return "the Machine belongs to no control plane"
-		case owner != nil && (owner.Name != ref.Name || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != ref.GroupKind()):
-			return fmt.Sprintf("the Machine belongs to %s %s: must be one of %s %s", owner.Kind, owner.Name, ref.Kind, ref.Name)
+// ValidateCreate refuses fields that cannot be, Machines of another Cluster or owner, and upgrades that only Quorate creates.
+func (v *upgradeValidator[T]) ValidateCreate(ctx context.Context, u T) (admission.Warnings, error) {
+	if v.made != nil {
+		if wrong := v.made(u); len(wrong) > 0 {
+			return nil, v.machines(u).refuse(ctx, v.reader, v.kind, wrong)
 		}
-		return ""
-	}}
-	return all.refuse(ctx, v.Reader, "ControlPlaneUpgrade", wrong)
+	}
+	return v.validate(ctx, u)
 }
 
-// MachineDeploymentUpgrade validates what the schema of MachineDeploymentUpgrades cannot express.
-type MachineDeploymentUpgrade struct {
-	// Reader reads Machines; nil: only the object itself is checked.
-	Reader client.Reader
+func (v *upgradeValidator[T]) validate(ctx context.Context, u T) (admission.Warnings, error) {
+	return nil, v.machines(u).refuse(ctx, v.reader, v.kind, v.check(u))
 }
 
-var _ admission.Validator[*upgradev1.MachineDeploymentUpgrade] = &MachineDeploymentUpgrade{}
-
-// ValidateCreate refuses names that cannot exist, and Machines of another Cluster or MachineDeployment.
-func (v *MachineDeploymentUpgrade) ValidateCreate(ctx context.Context, u *upgradev1.MachineDeploymentUpgrade) (admission.Warnings, error) {
-	wrong := checkName(u.Spec.MachineDeployment.Name, field.NewPath("spec", "machineDeployment", "name"))
-	return nil, v.refuse(ctx, u, append(wrong, checkMachineNames(u.Spec.MachinesRequireUpgrade)...))
-}
-
-// ValidateUpdate refuses a new spec or a new label that ValidateCreate refuses.
-func (v *MachineDeploymentUpgrade) ValidateUpdate(ctx context.Context, before, after *upgradev1.MachineDeploymentUpgrade) (admission.Warnings, error) {
+// ValidateUpdate refuses a new spec or a new label that ValidateCreate refuses, whoever created the upgrade.
+func (v *upgradeValidator[T]) ValidateUpdate(ctx context.Context, before, after T) (admission.Warnings, error) {
 	switch {
-	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
-		return v.ValidateCreate(ctx, after)
+	case !equality.Semantic.DeepEqual(v.spec(before), v.spec(after)):
+		return v.validate(ctx, after)
 	case isRelabelled(before, after):
-		return nil, v.refuse(ctx, after, nil)
+		return nil, v.machines(after).refuse(ctx, v.reader, v.kind, nil)
 	}
 	return nil, nil
 }
 
 // ValidateDelete refuses nothing.
-func (v *MachineDeploymentUpgrade) ValidateDelete(context.Context, *upgradev1.MachineDeploymentUpgrade) (admission.Warnings, error) {
+func (*upgradeValidator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {
 	return nil, nil
 }
 
-func (v *MachineDeploymentUpgrade) refuse(ctx context.Context, u *upgradev1.MachineDeploymentUpgrade, wrong field.ErrorList) error {
-	all := upgraded{of: u, names: u.Spec.MachinesRequireUpgrade, at: atMachine, foreign: func(m *clusterv1.Machine) string {
-		if of := m.Labels[clusterv1.MachineDeploymentNameLabel]; of != u.Spec.MachineDeployment.Name {
-			return fmt.Sprintf("the Machine belongs to MachineDeployment %q: must be one of %q", of, u.Spec.MachineDeployment.Name)
-		}
-		return ""
-	}}
-	return all.refuse(ctx, v.Reader, "MachineDeploymentUpgrade", wrong)
+// nodeUpgrades validates NodeUpgrades: names and images that can exist.
+func nodeUpgrades(reader client.Reader) *upgradeValidator[*upgradev1.NodeUpgrade] {
+	at := field.NewPath("spec", "machine", "name")
+	return &upgradeValidator[*upgradev1.NodeUpgrade]{
+		kind: "NodeUpgrade", reader: reader,
+		spec: func(u *upgradev1.NodeUpgrade) any { return u.Spec },
+		check: func(u *upgradev1.NodeUpgrade) field.ErrorList {
+			return append(checkName(u.Spec.Machine.Name, at), checkImage(u.Spec.UpgraderImage, field.NewPath("spec", "upgraderImage"))...)
+		},
+		machines: func(u *upgradev1.NodeUpgrade) upgraded {
+			return upgraded{of: u, names: []upgradev1.MachineReference{u.Spec.Machine}, at: func(int) *field.Path { return at }}
+		},
+	}
+}
+
+// controlPlaneUpgrades validates ControlPlaneUpgrades: a control plane of a known kind, and Machines of it.
+func controlPlaneUpgrades(reader client.Reader) *upgradeValidator[*upgradev1.ControlPlaneUpgrade] {
+	return &upgradeValidator[*upgradev1.ControlPlaneUpgrade]{
+		kind: "ControlPlaneUpgrade", reader: reader,
+		spec: func(u *upgradev1.ControlPlaneUpgrade) any { return u.Spec },
+		check: func(u *upgradev1.ControlPlaneUpgrade) field.ErrorList {
+			at := field.NewPath("spec", "controlPlane")
+			wrong := append(checkRef(machine.ControlPlaneRef, u.Spec.ControlPlane, at), checkName(u.Spec.ControlPlane.Name, at.Child("name"))...)
+			return append(wrong, checkMachineNames(u.Spec.MachinesRequireUpgrade)...)
+		},
+		made: func(u *upgradev1.ControlPlaneUpgrade) field.ErrorList {
+			return checkMade(u, u.Spec.ControlPlane.GroupKind(), u.Spec.ControlPlane.Name, "set its spec.version and spec.inPlace.policy")
+		},
+		machines: func(u *upgradev1.ControlPlaneUpgrade) upgraded {
+			return upgraded{of: u, names: u.Spec.MachinesRequireUpgrade, at: atMachine, foreign: func(m *clusterv1.Machine) string {
+				ref, owner := u.Spec.ControlPlane, metav1.GetControllerOf(m)
+				switch {
+				case !machine.IsControlPlane(m):
+					return "the Machine belongs to no control plane"
+				case owner != nil && (owner.Name != ref.Name || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != ref.GroupKind()):
+					return fmt.Sprintf("the Machine belongs to %s %s: must be one of %s %s", owner.Kind, owner.Name, ref.Kind, ref.Name)
+				}
+				return ""
+			}}
+		},
+	}
+}
+
+// machineDeploymentUpgrades validates MachineDeploymentUpgrades: Machines of the MachineDeployment.
+func machineDeploymentUpgrades(reader client.Reader) *upgradeValidator[*upgradev1.MachineDeploymentUpgrade] {
+	return &upgradeValidator[*upgradev1.MachineDeploymentUpgrade]{
+		kind: "MachineDeploymentUpgrade", reader: reader,
+		spec: func(u *upgradev1.MachineDeploymentUpgrade) any { return u.Spec },
+		check: func(u *upgradev1.MachineDeploymentUpgrade) field.ErrorList {
+			wrong := checkName(u.Spec.MachineDeployment.Name, field.NewPath("spec", "machineDeployment", "name"))
+			return append(wrong, checkMachineNames(u.Spec.MachinesRequireUpgrade)...)
+		},
+		made: func(u *upgradev1.MachineDeploymentUpgrade) field.ErrorList {
+			return checkMade(u, clusterv1.GroupVersion.WithKind("MachineDeployment").GroupKind(), u.Spec.MachineDeployment.Name,
+				"set its spec.template.spec.version and the annotation "+upgradev1.PolicyAnnotation)
+		},
+		machines: func(u *upgradev1.MachineDeploymentUpgrade) upgraded {
+			return upgraded{of: u, names: u.Spec.MachinesRequireUpgrade, at: atMachine, foreign: func(m *clusterv1.Machine) string {
+				if of := m.Labels[clusterv1.MachineDeploymentNameLabel]; of != u.Spec.MachineDeployment.Name {
+					return fmt.Sprintf("the Machine belongs to MachineDeployment %q: must be one of %q", of, u.Spec.MachineDeployment.Name)
+				}
+				return ""
+			}}
+		},
+	}
 }
 
 // upgraded are the Machines that an upgrade names.

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -70,7 +71,7 @@ func TestNodeUpgrade(t *testing.T) {
 		{"empty part", "demo", "demo-cp-1", "example.com//upgrader:v1", "spec.upgraderImage: Invalid value"},
 		{"parent", "demo", "demo-cp-1", "example.com/../upgrader:v1", "spec.upgraderImage: Invalid value"},
 	} {
-		v := &NodeUpgrade{Reader: machinesOf(t)}
+		v := nodeUpgrades(machinesOf(t))
 		u := &upgradev1.NodeUpgrade{ObjectMeta: metaOf(test.label), Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: test.machine}, UpgraderImage: test.image}}
 		_, err := v.ValidateCreate(t.Context(), u)
 		check(t, test.name, err, test.want)
@@ -84,9 +85,9 @@ func TestNodeUpgrade(t *testing.T) {
 	stored := &upgradev1.NodeUpgrade{ObjectMeta: metaOf("demo"), Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: "demo-cp-1"}}}
 	relabelled := stored.DeepCopy()
 	relabelled.ObjectMeta = metaOf("other")
-	_, err := (&NodeUpgrade{Reader: machinesOf(t)}).ValidateUpdate(t.Context(), stored, relabelled)
+	_, err := nodeUpgrades(machinesOf(t)).ValidateUpdate(t.Context(), stored, relabelled)
 	check(t, "relabelled", err, "spec.machine.name: Invalid value")
-	if _, err := (&NodeUpgrade{}).ValidateCreate(t.Context(), relabelled); err != nil {
+	if _, err := nodeUpgrades(nil).ValidateCreate(t.Context(), relabelled); err != nil {
 		t.Errorf("without a reader: %v", err)
 	}
 }
@@ -129,11 +130,12 @@ func TestControlPlaneUpgrade(t *testing.T) {
 		{"path", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "../demo-cp", references("demo-cp-1"), "spec.controlPlane.name: Invalid value"},
 		{"slash", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("victim/prize"), "spec.machinesRequireUpgrade[0].name: Invalid value"},
 	} {
-		v := &ControlPlaneUpgrade{Reader: machinesOf(t)}
+		v := controlPlaneUpgrades(machinesOf(t))
 		u := &upgradev1.ControlPlaneUpgrade{ObjectMeta: metaOf(test.label), Spec: upgradev1.ControlPlaneUpgradeSpec{
 			ControlPlane:           clusterv1.ContractVersionedObjectReference{APIGroup: test.group, Kind: test.kind, Name: test.of},
 			MachinesRequireUpgrade: test.machines,
 		}}
+		u.OwnerReferences = controlledBy(schema.GroupVersionKind{Group: test.group, Version: "v1beta2", Kind: test.kind}, test.of)
 		_, err := v.ValidateCreate(t.Context(), u)
 		check(t, test.name, err, test.want)
 		if _, err := v.ValidateUpdate(t.Context(), u, u.DeepCopy()); err != nil {
@@ -162,10 +164,11 @@ func TestMachineDeploymentUpgrade(t *testing.T) {
 		{"slash", "victim/demo-md", references("demo-w-1"), "spec.machineDeployment.name: Invalid value"},
 		{"slash in a Machine", "demo-md", references("victim/prize"), "spec.machinesRequireUpgrade[0].name: Invalid value"},
 	} {
-		v := &MachineDeploymentUpgrade{Reader: machinesOf(t)}
+		v := machineDeploymentUpgrades(machinesOf(t))
 		u := &upgradev1.MachineDeploymentUpgrade{ObjectMeta: metaOf("demo"), Spec: upgradev1.MachineDeploymentUpgradeSpec{
 			MachineDeployment: upgradev1.MachineReference{Name: test.of}, MachinesRequireUpgrade: test.machines,
 		}}
+		u.OwnerReferences = controlledBy(clusterv1.GroupVersion.WithKind("MachineDeployment"), test.of)
 		_, err := v.ValidateCreate(t.Context(), u)
 		check(t, test.name, err, test.want)
 		if _, err := v.ValidateUpdate(t.Context(), u, u.DeepCopy()); err != nil {

@@ -1,6 +1,7 @@
 package cloudinit
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 
@@ -92,8 +93,16 @@ func (n named) text() (string, error) {
 	if n.value.Kind != yaml.ScalarNode {
 		return "", n.wrong("is %s, must be text", describeNode(n.value))
 	}
-	if n.value.Tag == "!!null" {
+	switch n.value.Tag {
+	case "!!null":
 		return "", nil
+	case "!!binary":
+		// YAML's own form for bytes: base64, broken into lines.
+		decoded, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(n.value.Value), ""))
+		if err != nil {
+			return "", n.wrong("is tagged !!binary and must be base64")
+		}
+		return string(decoded), nil
 	}
 	return n.value.Value, nil
 }

@@ -55,7 +55,7 @@ func document(data []byte, meta Meta) (string, error) {
 		return "", &UnsupportedError{Directive: "compressed user data", Line: 1, Why: "it must be plain cloud-config"}
 	}
 	if !utf8.Valid(data) {
-		return "", &SyntaxError{Reason: "the data is not UTF-8 text"}
+		return "", &SyntaxError{Line: firstBadLine(data), Reason: "the data is not UTF-8 text: a file with other bytes needs an encoding, such as base64"}
 	}
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	first, _, _ := strings.Cut(text, "\n")
@@ -77,6 +77,18 @@ func document(data []byte, meta Meta) (string, error) {
 		line = 2
 	}
 	return "", &UnsupportedError{Directive: kind(first), Line: line, Why: "the data must begin with " + header}
+}
+
+// firstBadLine returns the number of the first line that is not UTF-8 text, counted from 1.
+func firstBadLine(data []byte) int {
+	number := 1
+	for line := range bytes.Lines(data) {
+		if !utf8.Valid(line) {
+			break
+		}
+		number++
+	}
+	return number
 }
 
 // kind names user data that is no cloud-config, without showing what is in it.

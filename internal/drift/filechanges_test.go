@@ -44,6 +44,7 @@ func TestFiles(t *testing.T) {
 		"kubeadm's":                 {nil, list(file("/etc/kubernetes/pki/ca.crt", "a")), "certificates are renewed there", ""},
 		"in a folder with patches":  {nil, list(file("/patches/etcd.yaml", "a")), "kubeadm used it", ""},
 		"in another certificateDir": {nil, list(file("/my/pki/ca.crt", "a")), "kubeadm used it", ""},
+		"among etcd's data":         {nil, list(file("/my/etcd/member/a", "a")), "it is etcd's", ""},
 		"one of two cannot be":      {nil, list(file("/a", "a"), file("/run/a", "a")), "files[/run/a]", "/a"},
 		"that stays as it was":      {list(with(file("/a", "{{ a }}"), appended), file("/run/b", "b"), file("/c", "c")), list(with(file("/a", "{{ a }}"), appended), file("/run/b", "b"), file("/c", "d")), "", "/c"},
 	} {
@@ -51,7 +52,7 @@ func TestFiles(t *testing.T) {
 			at := fmt.Sprintf("%s, made by init %t", name, byInit)
 			kcp := controlPlane()
 			spec := &kcp.Spec.KubeadmConfigSpec
-			spec.ClusterConfiguration.CertificatesDir = "/my/pki"
+			spec.ClusterConfiguration.CertificatesDir, spec.ClusterConfiguration.Etcd.Local.DataDir = "/my/pki", "/my/etcd"
 			spec.InitConfiguration.Patches.Directory, spec.JoinConfiguration.Patches.Directory = "/patches", "/patches"
 			spec.Files = test.was
 			m := made(kcp, byInit)

@@ -61,6 +61,9 @@ func fixedFile(was, want []bootstrapv1.File, config *bootstrapv1.KubeadmConfigSp
 			return "kubeadm used it when it made the node"
 		}
 	}
+	if folder := config.ClusterConfiguration.Etcd.Local.DataDir; folder != "" && steps.Below(f.Path, folder) {
+		return "it is etcd's"
+	}
 	appends := func(f bootstrapv1.File) bool { return f.Append != nil && *f.Append }
 	if appends(f) || slices.ContainsFunc(was, appends) {
 		return "it is appended to what is not known"

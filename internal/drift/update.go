@@ -49,7 +49,7 @@ func upgrade(d Difference) string {
 	switch {
 	case err1 != nil || err2 != nil:
 		return "the versions cannot be compared"
-	case version.Compare(was, want) > 0:
+	case version.Compare(was.Release(), want.Release()) > 0:
 		return "kubeadm does not go back to an older version"
 	case was.Major != want.Major || want.Minor-was.Minor > 1:
 		return "kubeadm goes up by one minor version at a time"

@@ -24,6 +24,8 @@ func TestReplacing(t *testing.T) {
 		"another build":             {diff("spec.version", "v1.36.3+a", "v1.36.3+b"), false, "", true},
 		"two minor versions":        {diff("spec.version", "v1.34.4", "v1.36.3"), false, "spec.version: v1.34.4, wanted v1.36.3 (kubeadm goes up by one", true},
 		"another major version":     {diff("spec.version", "v1.36.4", "v2.36.4"), false, "kubeadm goes up by one", true},
+		"a distribution's build":    {diff("spec.version", "v1.36.3-eks-1-36-9", "v1.36.3-eks-1-36-10"), false, "", true},
+		"to a distribution":         {diff("spec.version", "v1.36.3", "v1.36.3-eks-1-36-10"), false, "", true},
 		"back":                      {diff("spec.version", "v1.36.3", "v1.36.2"), false, "does not go back", true},
 		"no version":                {diff("spec.version", "", "v1.36.2"), false, "cannot be compared", true},
 		"an argument":               {diff(config+"apiServer.extraArgs[v]", "1", "2"), false, "", true},

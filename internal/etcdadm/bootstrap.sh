@@ -21,6 +21,7 @@ ctl() {
 	"$TOOLS/etcdctl" --cacert $PKI/ca.crt --cert $PKI/etcdctl-etcd-client.crt --key $PKI/etcdctl-etcd-client.key \
 		--command-timeout=3s --dial-timeout=2s "$@"
 }
+# etcdadm has etcd listen there on every machine.
 loopback() { ctl --endpoints https://127.0.0.1:2379 "$@"; }
 
 # A learner answers this too.
@@ -142,8 +143,16 @@ join() {
 }
 
 command -v etcdadm >/dev/null || die "there is no etcdadm in $PATH: the machine's image must have it, or etcdadmInstallCommands install it"
-address=$(ip -4 -o route get 192.0.2.1 2>/dev/null | sed -n 's/.* src \([0-9.]*\).*/\1/p')
-[ -n "$address" ] || die "there is no default route, from which etcdadm takes the member's address"
+# own has the address of a family from which the machine reaches others.
+own() { ip "$1" -o route get "$2" 2>/dev/null | sed -n 's/.* src \([0-9a-f.:]*\).*/\1/p'; }
+# etcdadm takes the address of IPv4 for the member's, where there is one. Of one of IPv6 it makes URLs without brackets, which etcd does
+# not read.
+address=$(own -4 192.0.2.1)
+if [ -z "$address" ]; then
+	address=$(own -6 2001:db8::1)
+	[ -z "$address" ] || die "the only address is $address: etcdadm needs one of IPv4 too, as it writes URLs of IPv6 that etcd does not read"
+	die "there is no default route, from which etcdadm takes the member's address"
+fi
 peer=https://$address:2380
 fetch
 metrics

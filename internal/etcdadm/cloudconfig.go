@@ -2,8 +2,11 @@ package etcdadm
 
 import (
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/yaml"
@@ -140,11 +143,34 @@ func (m Member) files() []file {
 func given(files []bootstrapv1.File) []file {
 	var all []file
 	for _, f := range files {
+		content, encoding := encoded(f)
 		all = append(all, file{
-			Path: f.Path, Owner: f.Owner, Permissions: f.Permissions, Encoding: string(f.Encoding), Append: f.Append != nil && *f.Append, Content: f.Content,
+			Path: f.Path, Owner: f.Owner, Permissions: f.Permissions, Encoding: encoding, Append: f.Append != nil && *f.Append, Content: content,
 		})
 	}
 	return all
+}
+
+// encoded returns a file's content and its encoding as cloud-config, which is text, can hold them: a secret may hold any bytes.
+func encoded(f bootstrapv1.File) (content, encoding string) {
+	if plain(f.Content) {
+		return f.Content, string(f.Encoding)
+	}
+	packed := base64.StdEncoding.EncodeToString([]byte(f.Content))
+	switch f.Encoding {
+	case "":
+		return packed, string(bootstrapv1.Base64)
+	case bootstrapv1.Gzip:
+		return packed, string(bootstrapv1.GzipBase64)
+	default:
+		// Base64 is plain. This is not, and the machine reports it.
+		return f.Content, string(f.Encoding)
+	}
+}
+
+// plain reports whether YAML keeps a text as it is. It takes some characters that are not printed for the end of a line.
+func plain(content string) bool {
+	return utf8.ValidString(content) && !strings.ContainsFunc(content, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' })
 }
 
 // settings are what the script is told. Everything that a user wrote is quoted for the shell.

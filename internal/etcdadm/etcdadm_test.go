@@ -1,6 +1,9 @@
 package etcdadm
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,6 +108,39 @@ func TestSettings(t *testing.T) {
 		"join etcd-2 3.5.35 https://10.0.0.1:2379 https://10.0.0.2:2379\n"
 	if string(out) != want {
 		t.Errorf("called\n%swant\n%s", out, want)
+	}
+}
+
+// TestBytes: a file from a secret may hold any bytes, and arrives as it is.
+func TestBytes(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write([]byte("hello\n"))
+	_ = w.Close()
+	for name, test := range map[string]struct {
+		file bootstrapv1.File
+		want string
+	}{
+		"Latin-1":         {bootstrapv1.File{Content: "Caf\xe9\n"}, "Caf\xe9\n"},
+		"UTF-8":           {bootstrapv1.File{Content: "Café\r\n\x00\u0085"}, "Café\r\n\x00\u0085"},
+		"gzip":            {bootstrapv1.File{Content: packed.String(), Encoding: bootstrapv1.Gzip}, "hello\n"},
+		"not encoded":     {bootstrapv1.File{Content: packed.String()}, packed.String()},
+		"base64":          {bootstrapv1.File{Content: "aGk=", Encoding: bootstrapv1.Base64}, "hi"},
+		"gzip and base64": {bootstrapv1.File{Content: base64.StdEncoding.EncodeToString(packed.Bytes()), Encoding: bootstrapv1.GzipBase64}, "hello\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.file.Path = "/etc/motd"
+			c := read(t, joiner(bootstrapv1alpha1.EtcdadmConfigSpec{Files: []bootstrapv1.File{test.file}}))
+			got := "no file"
+			for _, f := range c.Files {
+				if f.Path == test.file.Path {
+					got = string(f.Content)
+				}
+			}
+			if got != test.want {
+				t.Errorf("the machine gets %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 

@@ -21,7 +21,10 @@ type host struct {
 
 // programs stand for those of a machine. etcdctl comes out of the archive.
 var programs = map[string]string{
-	"ip":    `[ -e DIR/no-route ] || echo "192.0.2.1 via 10.0.0.254 dev eth0 src 10.0.0.5 uid 0"`,
+	"ip": `case $1 in
+-4) [ -e DIR/no-route ] || echo "192.0.2.1 via 10.0.0.254 dev eth0 src 10.0.0.5 uid 0" ;;
+-6) [ ! -e DIR/ipv6 ] || echo "2001:db8::1 from :: via fd00::1 dev eth0 proto static src fd00::5 metric 1024 pref medium" ;;
+esac`,
 	"sleep": `echo "sleep $1" >>DIR/slept; [ ! -e DIR/after ] || . DIR/after`,
 	"curl": `echo "curl $*" | sed 's/curl.*https/curl https/' >>DIR/asked
 case $* in */version) cat DIR/version ;; */v3/maintenance/status) cat DIR/downgrade ;; esac`,
@@ -195,6 +198,8 @@ func TestBootstrapScript(t *testing.T) {
 		{"beside an older etcd", func(h *host) {
 			h.write("status", "https://10.0.0.1:2379, 8e9e05c52164694d, 3.5.35, 20 kB, true, false, 2, 4, 4, \n")
 		}, Join, []string{one}, 0, "added as learner", add + "; " + join},
+		{"IPv6 alone", func(h *host) { h.write("no-route", ""); h.write("ipv6", "") }, Join, []string{one}, 1, "the only address is fd00::5: etcdadm needs one of IPv4 too", ""},
+		{"two families", func(h *host) { h.write("ipv6", "") }, Join, []string{one}, 0, "added as learner through " + one, add + "; " + join},
 		{"no route", func(h *host) { h.write("no-route", "") }, Join, []string{one}, 1, "there is no default route", ""},
 		{"no etcdadm", func(h *host) {
 			if err := os.Remove(filepath.Join(h.dir, "bin/etcdadm")); err != nil {

@@ -335,3 +335,19 @@ func TestNoTemplate(t *testing.T) {
 		t.Errorf("told is %+v", p)
 	}
 }
+
+// TestNamesAreNewToTheMembers: after a backup of the management cluster was restored, only etcd knows of the members that came later. No
+// machine gets the name of one of these, not even when that is gone meanwhile.
+func TestNamesAreNewToTheMembers(t *testing.T) {
+	w := grown(t, 3)
+	other := w.members[2]
+	other.ID, other.Name = 99, "demo-etcd-7"
+	w.members = append(w.members, other)
+	w.settle()
+	w.members = w.members[:3]
+	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Replicas = ptr.To[int32](5) })
+	w.rest()
+	if got, want := w.names(), "demo-etcd-1 demo-etcd-2 demo-etcd-3 demo-etcd-8 demo-etcd-9"; got != want {
+		t.Errorf("there are %s, want %s", got, want)
+	}
+}

@@ -28,9 +28,9 @@ const (
 )
 
 // CanUpdateMachine answers which changes of a control plane machine can be made in place.
-func (*Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv1.CanUpdateMachineRequest, response *runtimehooksv1.CanUpdateMachineResponse) {
-	verdict, err := judge(ctx, question{
-		name: "Machine " + request.Desired.Machine.Name, annotations: request.Desired.Machine.Annotations, settings: request.Settings, path: ofMachine,
+func (e *Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv1.CanUpdateMachineRequest, response *runtimehooksv1.CanUpdateMachineResponse) {
+	verdict, err := e.judge(ctx, question{
+		name: "Machine " + request.Desired.Machine.Name, namespace: request.Desired.Machine.Namespace, annotations: request.Desired.Machine.Annotations, settings: request.Settings, path: ofMachine,
 		current: parts{&request.Current.Machine.Spec, request.Current.BootstrapConfig, request.Current.InfrastructureMachine},
 		desired: parts{&request.Desired.Machine.Spec, request.Desired.BootstrapConfig, request.Desired.InfrastructureMachine},
 	})
@@ -40,10 +40,10 @@ func (*Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv1.
 }
 
 // CanUpdateMachineSet answers which changes of a MachineSet's machines can be made in place.
-func (*Extension) CanUpdateMachineSet(ctx context.Context, request *runtimehooksv1.CanUpdateMachineSetRequest, response *runtimehooksv1.CanUpdateMachineSetResponse) {
+func (e *Extension) CanUpdateMachineSet(ctx context.Context, request *runtimehooksv1.CanUpdateMachineSetRequest, response *runtimehooksv1.CanUpdateMachineSetResponse) {
 	current, desired := &request.Current.MachineSet, &request.Desired.MachineSet
-	verdict, err := judge(ctx, question{
-		name: "MachineSet " + desired.Name, annotations: desired.Annotations, settings: request.Settings, path: ofTemplate,
+	verdict, err := e.judge(ctx, question{
+		name: "MachineSet " + desired.Name, namespace: desired.Namespace, annotations: desired.Annotations, settings: request.Settings, path: ofTemplate,
 		current: parts{&current.Spec.Template.Spec, request.Current.BootstrapConfigTemplate, request.Current.InfrastructureMachineTemplate},
 		desired: parts{&desired.Spec.Template.Spec, request.Desired.BootstrapConfigTemplate, request.Desired.InfrastructureMachineTemplate},
 	})
@@ -60,14 +60,14 @@ type parts struct {
 
 // question is whether machines can be updated in place.
 type question struct {
-	name                  string
+	name, namespace       string
 	annotations, settings map[string]string
 	path                  string // of the specs in what the parts refer to
 	current, desired      parts
 }
 
 // judge compares the objects as the policy wants it. An error stops the update; machines are replaced neither.
-func judge(ctx context.Context, q question) (inplace.Verdict, error) {
+func (e *Extension) judge(ctx context.Context, q question) (inplace.Verdict, error) {
 	policy, err := policyOf(q.annotations, q.settings)
 	if err != nil {
 		return inplace.Verdict{}, fmt.Errorf("updating %s in place: %w", q.name, err)
@@ -85,7 +85,7 @@ func judge(ctx context.Context, q question) (inplace.Verdict, error) {
 	}
 	verdict := inplace.CanUpdate(current, desired)
 	if len(verdict.Replacing) == 0 {
-		return verdict, nil
+		return e.withUpgrader(ctx, q, verdict)
 	}
 	reasons := strings.Join(verdict.Replacing, "; ")
 	if policy == controlplanev1.InPlaceOnly {
@@ -93,6 +93,23 @@ func judge(ctx context.Context, q question) (inplace.Verdict, error) {
 			q.name, reasons, upgradev1.PolicyAnnotation)
 	}
 	ctrl.LoggerFrom(ctx).Info("Not all that is wanted can be changed in place", "of", q.name, "reasons", reasons)
+	return verdict, nil
+}
+
+// withUpgrader returns a verdict by which machines are updated in place and not replaced, unless no image upgrades their nodes. That is
+// an error, as for Quorate's own
+// control planes: nothing begins, and no machine is replaced instead.
+func (e *Extension) withUpgrader(ctx context.Context, q question, verdict inplace.Verdict) (inplace.Verdict, error) {
+	if e.Upgraders == nil || verdict.Machine == nil && verdict.Bootstrap == nil {
+		return verdict, nil
+	}
+	image, err := e.Upgraders.Of(ctx, q.namespace, q.desired.machine.Version)
+	if err != nil {
+		return inplace.Verdict{}, fmt.Errorf("finding the image that updates %s in place: %w", q.name, err)
+	}
+	if image == "" {
+		return inplace.Verdict{}, fmt.Errorf("cannot update %s in place: %s", q.name, e.Upgraders.Missing(q.namespace, q.desired.machine.Version))
+	}
 	return verdict, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"sigs.k8s.io/cluster-api/exp/runtime/server"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/upgraders"
 )
 
 // Options say where the extension is served.
@@ -32,6 +34,8 @@ type Extension struct {
 	Client client.Client
 	// APIReader reads what must not be out of date: what a node is to become.
 	APIReader client.Reader
+	// Upgraders finds the images that upgrade nodes. Nil: nothing is looked up.
+	Upgraders *upgraders.Images
 }
 
 // SetupWithManager serves the extension with the manager's start, on all of its replicas.

@@ -100,7 +100,7 @@ func (t *Turn) Conditions(d plan.Decision, failure error) []metav1.Condition {
 	all = append(all, t.Kind.Conditions(t)...)
 	remote := []metav1.Condition{t.available()}
 	if !t.Nodeless {
-		remote = append(remote, t.components())
+		remote = append(append(remote, t.components()), t.addonsCondition()...)
 	}
 	if t.Facts.Etcd.Ours() {
 		remote = append(remote, t.etcdHealthy())

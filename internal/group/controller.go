@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -272,7 +271,7 @@ func (t *Turn) prepare(d plan.Decision) {
 	if len(t.Machines) > 0 && !t.Nodeless && (t.Kubeconfig.Exists || t.Facts.Group.Deleting) {
 		key := t.ClusterKey()
 		t.Workload.Want(key, t.Busy())
-		t.Workload.Own(key, Mine(slices.Concat(t.Objects(), t.Others)...)) // also where the connection is new
+		t.Workload.Own(key, t.mine()) // also where the connection is new
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // upgrades reaches the objects of the cluster's upgrades in place.
 func (t *Turn) upgrades() inplace.Store {
-	return inplace.Store{Client: t.Client, APIReader: t.APIReader, Namespace: t.Object.GetNamespace(), Cluster: t.Cluster.Name}
+	return inplace.Store{Client: t.Client, APIReader: t.APIReader, Namespace: t.Object.GetNamespace(), Cluster: t.Cluster.Name, Owner: t.Object}
 }
 
 // updateGroup is what the upgrades of the group's machines have in common.
@@ -39,7 +39,7 @@ func (t *Turn) readUpdates(ctx context.Context) error {
 	}
 	var err error
 	t.Updates, err = t.upgrades().Read(ctx)
-	t.Facts.Group.UpdatesPaused = t.Updates.IsPaused(t.Object.GetName())
+	t.Facts.Group.UpdatesPaused = t.Updates.IsPaused()
 	return err
 }
 

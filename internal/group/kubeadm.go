@@ -134,7 +134,7 @@ func (f FilesSeen) age(t *Turn, moving bool) time.Duration {
 	switch {
 	case moving, b.Config != "", b.Addons != "", b.Permissions != "":
 		return filesAge
-	case b != kubeadm.Behind{}, t.Facts.Etcd.Ours() && !t.Memory.Surveys.Last.Known:
+	case !b.Current(), t.Memory.Addons.fail(), t.Facts.Etcd.Ours() && !t.Memory.Surveys.Last.Known:
 		return SurveyAgeAtRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
 	}
 	return SlowTime
@@ -169,6 +169,7 @@ func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
 		}
 		if err == nil {
 			*m = FilesSeen{behind: behind, of: from, Read: o.Now}
+			t.Memory.Addons = AddonsSeen{Read: o.Now, health: map[string]kubeadm.AddonHealth{"kube-proxy": behind.Proxy, "coredns": behind.DNS}}
 		}
 	}
 	t.addFiles(m.behind)

@@ -38,6 +38,8 @@ type Memory struct {
 	ManagedEtcd ManagedEtcd
 	// Files are kubeadm's in the managed cluster.
 	Files FilesSeen
+	// Addons are whether kubeadm's add-ons work.
+	Addons AddonsSeen
 	// Tokens are what is known of bootstrap tokens that were used.
 	Tokens TokensDropped
 	// Answers are what Runtime Extensions of others said of the machines.

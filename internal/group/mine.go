@@ -1,10 +1,19 @@
 package group
 
 import (
+	"slices"
+
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/workload"
 )
+
+// mine returns which Nodes may belong to the group's machines, or have a name that one of them could get.
+func (t *Turn) mine() workload.Mine {
+	mine := Mine(slices.Concat(t.Objects(), t.Others)...)
+	mine.Format = t.Facts.Want.NameFormat
+	return mine
+}
 
 // Mine returns which Nodes may belong to machines: at least those that machine.Nodes finds for them.
 func Mine(machines ...*clusterv1.Machine) workload.Mine {

@@ -128,7 +128,7 @@ func (o *Observation) AddWorkload(view workload.View, components []string) {
 		m.Node = nodes[m.Facts.Name]
 		*m.Facts = MachineFacts(m.Machine, m.Node, view, components)
 		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Host != "")
-		m.Facts.CannotJoin = o.cannotJoin(m)
+		m.Facts.CannotJoin, m.Facts.Gone = o.cannotJoin(m), machine.Vanished(m.Infrastructure)
 	}
 }
 
@@ -215,6 +215,7 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 			Storage: m.Storage,
 		})
 	}
+	o.buryMembers()
 	slices.SortFunc(facts.Members, func(a, b plan.Member) int { return cmp.Compare(a.ID, b.ID) })
 	if survey.Known {
 		since.Stamp(facts.Members, now)
@@ -223,9 +224,22 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 		o.Facts.AddMembersAsHosts()
 	}
 	for _, m := range o.Machines {
-		m.Facts.CannotJoin = o.cannotJoin(m)
+		m.Facts.CannotJoin, m.Facts.Gone = o.cannotJoin(m), machine.Vanished(m.Infrastructure)
 	}
 }
+
+// buryMembers: a member that does not answer is dead where nothing is left of its machine.
+func (o *Observation) buryMembers() {
+	for i := range o.Facts.Etcd.Members {
+		m := &o.Facts.Etcd.Members[i]
+		if on := o.Machine(m.Machine); on != nil && m.Health == plan.Unknown && machine.Vanished(on.Infrastructure) {
+			m.Health, m.Why = plan.Unhealthy, gone
+		}
+	}
+}
+
+// gone says of a machine that its infrastructure knows that it is no more.
+const gone = "nothing is left of it on its host"
 
 // NewestFact returns when the newest of the facts of a group's object that decisions wait for became
 // true, as far as that is on record. Kubernetes records most times in full seconds.
@@ -279,6 +293,8 @@ func changeOf(of conditions.Getter, kind string) time.Time {
 // for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
 func (o *Observation) cannotJoin(m *Machine) string {
 	switch {
+	case machine.Vanished(m.Infrastructure):
+		return gone
 	case o.ranEtcd(m.Node):
 		return "its etcd was started: there is pod etcd-" + m.Node.Name
 	case o.memberRemoved(m):

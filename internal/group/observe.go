@@ -77,7 +77,7 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 	if t.Nodeless {
 		t.seeNodeless()
 	} else {
-		t.Workload.Own(t.ClusterKey(), Mine(slices.Concat(machines.Ours, machines.Others)...))
+		t.Workload.Own(t.ClusterKey(), t.mine())
 		t.See(t.Workload.View(t.ClusterKey()))
 		t.addAnswers(ctx)
 		if err := t.addUpgrader(ctx); err != nil {
@@ -314,6 +314,7 @@ func (t *Turn) begun(ctx context.Context) (string, error) {
 		return "", err
 	}
 	found = append(found, clones...)
+	t.addNamesOf(found)
 	return firstOrphan(found, t.Object, t.Objects()), nil
 }
 
@@ -356,6 +357,7 @@ func unclaimed(owners []metav1.OwnerReference, object client.Object) bool {
 // See adds what is known from the workload cluster: Nodes and static pods, and what is wanted beside it.
 func (t *Turn) See(view workload.View) {
 	t.AddWorkload(view, t.Spec.Components)
+	t.addNames()
 	t.addMachinesWanted()
 }
 
@@ -368,7 +370,7 @@ func (t *Turn) addMachinesWanted() {
 		facts, found := m.Facts, t.Kind.Drift(t, m)
 		m.Drift = &found
 		facts.Outdated = Cut(found.String(), longestDrift)
-		facts.Marked = machine.Marked(m.Machine)
+		facts.Marked, facts.MarkedByPerson = machine.Marked(m.Machine), machine.MarkedByPerson(m.Machine)
 		facts.Held, facts.Started = IsHeld(m), bootstrapStarted(m.Machine)
 		t.addUpdate(m)
 		facts.Gate = machine.ShutGate(m.Machine, t.Spec.ReadinessGates)

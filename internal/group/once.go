@@ -34,13 +34,22 @@ func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.
 	return t.Facts, nil
 }
 
-// ObserveAll is ObserveOnce, and names the machines whose labels, annotations, timeouts, taints or gates follow the group without a step.
-func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, []string, error) {
+// ObserveAll is ObserveOnce, with what is found beside the facts.
+func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, Beside, error) {
 	t, err := turnOnce(ctx, from, kind, key)
 	if err != nil {
-		return plan.Observed{}, nil, err
+		return plan.Observed{}, Beside{}, err
 	}
-	return t.Facts, t.Following(), nil
+	return t.Facts, Beside{Following: t.Following(), UnseenUpgrader: t.unseenUpgrader(ctx, from)}, nil
+}
+
+// Beside is what one who looks once finds beside the facts that decide.
+type Beside struct {
+	// Following names the machines whose metadata follow the group without a step.
+	Following []string
+	// UnseenUpgrader is the version for which the manager may have an upgrader image or not: its flag and its own namespace are not seen.
+	// Empty: it is known, or none is needed.
+	UnseenUpgrader string
 }
 
 // Following names the machines whose labels, annotations, timeouts, taints or gates follow the group without a step.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -26,6 +27,9 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 	var kept error
 	if !t.Facts.Group.Paused {
 		if err := t.recordInitialized(ctx); err != nil {
+			return err
+		}
+		if err := t.recordNumber(ctx); err != nil {
 			return err
 		}
 		if err := t.endRepair(ctx, d); err != nil {
@@ -161,6 +165,9 @@ func (t *Turn) describe(object Object, d plan.Decision, failure error) {
 	}
 	for _, c := range t.Conditions(d, failure) {
 		conditions.Set(object, c)
+	}
+	if t.addonsLeft() {
+		conditions.Delete(object, controlplanev1.AddonsHealthyCondition)
 	}
 	*status.ObservedGeneration = object.GetGeneration()
 	*status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: machine.Labels(t.Cluster.Name)})

@@ -74,6 +74,8 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 		soon = SoonAfterAct
 	case t.Facts.Group.Paused:
 		return 0
+	case t.steady(d) && t.Memory.Addons.fail():
+		soon = SoonAtRest // no watch reports that they work again
 	case t.steady(d):
 		soon = SoonSteady
 	default:

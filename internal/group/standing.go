@@ -22,6 +22,8 @@ type Standing struct {
 	Etcd *EtcdStanding
 	// CertificateEnd is when the first certificate expires; zero: not known.
 	CertificateEnd time.Time
+	// Addons are whether add-ons work, by their names, without those of which it is not known or not reported.
+	Addons map[string]bool
 	// Waits is what the group waits for; the zero value: it does not wait.
 	Waits Waiting
 }
@@ -73,7 +75,7 @@ func (s *standings) forget(of groupKey) {
 
 // Describe implements prometheus.Collector.
 func (s *standings) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{quorumSpare, etcdMembers, etcdAlarms, etcdSize, etcdQuota, reachable, certificateExpiry, waitingSince} {
+	for _, d := range []*prometheus.Desc{quorumSpare, etcdMembers, etcdAlarms, etcdSize, etcdQuota, reachable, addonHealthy, certificateExpiry, waitingSince} {
 		to <- d
 	}
 }
@@ -106,6 +108,8 @@ var (
 		"Bytes that the data of an etcd member may take before etcd refuses writes; absent while the member does not answer, and of etcd 3.5.", "machine")
 	reachable = ofGroup("quorate_cluster_reachable",
 		"1 while the API server of the managed cluster answers, 0 while it does not; absent before there is one, while it is deleted, and of an EtcdCluster.")
+	addonHealthy = ofGroup("quorate_addon_healthy",
+		"1 while an add-on of kubeadm's works by the status of its DaemonSet or Deployment, 0 while it does not; absent while that is not known, and of an add-on that others keep.", "addon")
 	certificateExpiry = ofGroup("quorate_certificate_expiry_timestamp_seconds",
 		"When the first of the serving certificates of a group's API servers and etcd members expires, in seconds since 1970; absent while none is known.")
 	waitingSince = ofGroup("quorate_waiting_since_timestamp_seconds",
@@ -123,14 +127,21 @@ func (g gauges) set(desc *prometheus.Desc, value float64, labels ...string) {
 	g.to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 }
 
+// zeroOrOne is the figure of what is true or not.
+func zeroOrOne(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // collect tells the gauges of one group.
 func (s Standing) collect(g gauges) {
 	if s.Reachable != nil {
-		value := 0.0
-		if *s.Reachable {
-			value = 1
-		}
-		g.set(reachable, value)
+		g.set(reachable, zeroOrOne(*s.Reachable))
+	}
+	for addon, works := range s.Addons {
+		g.set(addonHealthy, zeroOrOne(works), addon)
 	}
 	if s.Etcd != nil {
 		s.Etcd.collect(g)
@@ -162,7 +173,7 @@ func (e *EtcdStanding) collect(g gauges) {
 func (t *Turn) stands(d plan.Decision, end time.Time) Standing {
 	o, s := t.Facts, Standing{CertificateEnd: end}
 	if !t.Nodeless && o.Group.Initialized && !o.Group.Deleting {
-		s.Reachable = ptr.To(o.Cluster.Reachable)
+		s.Reachable, s.Addons = ptr.To(o.Cluster.Reachable), t.addonsWork()
 	}
 	if o.Etcd.Ours() && o.Etcd.Known {
 		s.Etcd = t.etcdStands()

@@ -2,8 +2,13 @@ package group
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/group/inplace"
 )
 
 // noUpgrader is the reason of a plan that waits for an upgrader image.
@@ -49,6 +54,24 @@ func (t *Turn) addReportedUpgrader() {
 	if at := strings.Index(p.Message, "no upgrader image for "+t.Kind.Goal(t).Version+":"); at >= 0 {
 		t.Facts.Group.NoUpgrader = p.Message[at:]
 	}
+}
+
+// unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen tells whether it has
+// one: neither a report of the
+// manager, nor an upgrade that it began, nor the ConfigMap in the cluster's namespace, which some users may not read.
+func (t *Turn) unseenUpgrader(ctx context.Context, from client.Reader) string {
+	if t.Facts.Group.NoUpgrader != "" || !t.needsUpgrader() {
+		return ""
+	}
+	version := t.Kind.Goal(t).Version
+	if slices.ContainsFunc(t.Updates.Nodes, func(u inplace.NodeUpgrade) bool { return u.Spec.KubernetesVersion == version }) {
+		return ""
+	}
+	images := inplace.Upgraders{Reader: from}
+	if image, err := images.Of(ctx, t.Object.GetNamespace(), version); err == nil && image != "" {
+		return ""
+	}
+	return version
 }
 
 // needsUpgrader reports whether Quorate's own upgrader is to update a machine in place that it has not begun with.

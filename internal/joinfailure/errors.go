@@ -2,6 +2,7 @@ package joinfailure
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -11,20 +12,27 @@ const mostErrors = 4 << 10
 // told is a line of klog that tells of no error.
 var told = regexp.MustCompile(`^[IW]\d{4} `)
 
-// Errors are the last lines of a kubelet's log that tell of errors, or that are not the kubelet's own: whoever runs it says there how
-// it ended. They have secrets as the log has.
+// header matches what klog writes before a message: severity, time, process.
+var header = regexp.MustCompile(`^[EF]\d{4} [0-9:.]+ +\d+ `)
+
+// Errors returns the last lines of a kubelet's log that report errors, or that are not the kubelet's own, such as how it ended. Of messages
+// that repeat it keeps the last: a kubelet logs some ten times a second, and they would leave no room for others. The lines have secrets
+// as the log has.
 func Errors(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	var kept []string
-	size := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		if told.MatchString(lines[i]) {
+	size, seen := 0, map[string]bool{}
+	for _, line := range slices.Backward(lines) {
+		message := header.ReplaceAllString(line, "")
+		if told.MatchString(line) || seen[message] {
 			continue
 		}
-		if size += len(lines[i]) + 1; size > mostErrors {
+		seen[message] = true
+		if size += len(line) + 1; size > mostErrors {
 			break
 		}
-		kept = append([]string{lines[i]}, kept...)
+		kept = append(kept, line)
 	}
+	slices.Reverse(kept)
 	return strings.Join(kept, "\n")
 }

@@ -36,11 +36,14 @@ const (
 	CertificateExpired Reason = "CertificateExpired"
 	// CgroupDriverMismatch: the container runtime or the kubelet uses a cgroup driver that does not fit the machine, or one another.
 	CgroupDriverMismatch Reason = "CgroupDriverMismatch"
+	// ImageUnavailable: a registry does not deliver an image that the machine needs; the message names the registry and why.
+	ImageUnavailable Reason = "ImageUnavailable"
 )
 
 // all are the known causes.
 var all = []Reason{
 	TokenUnknown, TokenExpired, CAHashMismatch, VersionSkew, EndpointUnreachable, DiskFull, ClockSkew, CertificateExpired, CgroupDriverMismatch,
+	ImageUnavailable,
 }
 
 // IsReason reports whether the reason of a condition is one of the causes.
@@ -80,31 +83,46 @@ type Failure struct {
 	Line string
 }
 
-// sign is a text by which a cause is known.
+// sign is a text by which a cause is known. Its pattern also matches what the line is about: a registry, a webhook or a proxy fails in the
+// same words as the cluster's endpoint.
 type sign struct {
 	reason  Reason
 	pattern *regexp.Regexp
+	// but matches lines with these words that are about something else; nil: there are none.
+	but *regexp.Regexp
 }
+
+// A request to the API server, from which what follows is told. Each sentence of a request ends before the next quoted text.
+const (
+	clusterCall = `(?:"https://[^"/]*/apis?/[^"]*"|failed to request the cluster-info ConfigMap): [^"]*`
+	bootstrap   = `(?:failed to get config map|cannot create certificate signing request): `
+)
+
+// relayed matches what the API server says about something that it called itself, what a proxy did, and the wait for the API server that the machine
+// itself runs, which is not yet the cluster.
+var relayed = regexp.MustCompile(`webhook|Internal error occurred|proxyconnect|wait-control-plane`)
 
 // lasting are signs of what does not pass by itself, whoever logs them.
 var lasting = []sign{
-	{DiskFull, regexp.MustCompile(`[Nn]o space left on device|[Dd]isk quota exceeded`)},
+	// Linux also reports a limit on watches, on control groups or on BPF programs as a lack of space.
+	{DiskFull, regexp.MustCompile(`[Nn]o space left on device|[Dd]isk quota exceeded`),
+		regexp.MustCompile(`webhook|Internal error occurred|i?notify|/sys/|/proc/|/dev/mqueue|bpf`)},
 	{CgroupDriverMismatch, regexp.MustCompile(`cannot use systemd cgroups manager|expected cgroupsPath to be of format "slice:prefix:name"|` +
-		`cgroup driver: .* is different from`)},
+		`cgroup driver: .* is different from`), nil},
 }
 
-// signs are in the order of how surely they tell: of two in one text the first counts. Requests that fail come last, since each of
-// the others may make them fail.
-var signs = append(slices.Clone(lasting), []sign{
-	{ClockSkew, regexp.MustCompile(`certificate has expired or is not yet valid`)},
-	{CAHashMismatch, regexp.MustCompile(`none of the public keys .* are pinned|certificate signed by unknown authority`)},
+// certain are signs in the order of how surely they tell: of two in one text the first counts.
+var certain = append(slices.Clone(lasting), []sign{
+	{ClockSkew, regexp.MustCompile(clusterCall + `certificate has expired or is not yet valid`), relayed},
+	{CAHashMismatch, regexp.MustCompile(`none of the public keys .* are pinned|` + clusterCall + `certificate signed by unknown authority`), relayed},
 	{VersionSkew, regexp.MustCompile(`this version of kubeadm only supports deploying clusters|is lower than kubeadm can support|` +
-		`kubelet version is higher than the control plane version|configuration file uses an? \w+ API spec|is registered for version "kube(?:adm|let)\.`)},
+		`kubelet version is higher than the control plane version|configuration file uses an? \w+ API spec|is registered for version "kube(?:adm|let)\.`), nil},
 	{TokenUnknown, regexp.MustCompile(`could not find a JWS signature in the cluster-info ConfigMap|failed to verify JWS signature|` +
-		`token id "[^"]*" is invalid for this cluster|\bUnauthorized\b`)},
-	// Requests to the API server only: images may be out of reach too, and the kubelet's own port.
-	{EndpointUnreachable, regexp.MustCompile(`"https://[^"]*/apis?/[^"]*": .*(?:dial tcp|deadline exceeded|[Tt]imeout|connection reset|EOF)`)},
+		`token id "[^"]*" is invalid for this cluster|` + bootstrap + `Unauthorized\b`), relayed},
 }...)
+
+// unreachable is a sign of requests to the API server that fail. It comes last, since each other cause may make them fail.
+var unreachable = sign{EndpointUnreachable, regexp.MustCompile(clusterCall + `(?:dial tcp|deadline exceeded|[Tt]imeout|connection reset|EOF)`), relayed}
 
 // Of tells why a machine could not join. What kubeadm said last counts most, then what the kubelet logged, then the disks.
 func Of(f Facts) Failure {
@@ -112,7 +130,7 @@ func Of(f Facts) Failure {
 	if f.isKubeadm() {
 		words = lastWords(f.Log)
 	}
-	found, ok := find(words, signs)
+	found, ok := inWords(words)
 	if !ok {
 		found, ok = f.beside(words)
 	}
@@ -126,30 +144,63 @@ func Of(f Facts) Failure {
 	}
 }
 
+// inWords returns the cause that kubeadm's last words tell.
+func inWords(words string) (Failure, bool) {
+	if found, ok := find(words, certain); ok {
+		return found, true
+	}
+	if found, ok := findImage(words, imageLine); ok {
+		return found, true
+	}
+	return find(words, []sign{unreachable})
+}
+
 // isKubeadm reports whether it is kubeadm that failed: what else prints the same words means something else by them.
 func (f Facts) isKubeadm() bool { return strings.Contains(f.Command, "kubeadm") }
 
 // beside looks for a cause beside kubeadm's last words. A kubelet logs requests that fail now and then while all is well: these tell only
-// where it is the kubelet that kubeadm waited for, or that failed.
+// where it is the kubelet that kubeadm waited for, or that failed. Its failed pulls tell only where kubeadm waited for what they keep from
+// starting: no kubelet ends because of one.
 func (f Facts) beside(words string) (Failure, bool) {
+	ofKubelet := strings.Contains(words, "kubelet") || strings.Contains(words, "TLS bootstrap")
 	switch {
 	case f.Command != "" && !f.isKubeadm():
 		return find(f.Log, lasting)
-	case words == "", strings.Contains(words, "kubelet"), strings.Contains(words, "TLS bootstrap"):
-		return find(f.Kubelet, signs)
-	default:
-		return find(f.Kubelet, lasting)
+	case words == "", ofKubelet:
+		return find(f.Kubelet, append(slices.Clone(certain), unreachable))
 	}
+	found, ok := find(f.Kubelet, lasting)
+	if !ok && strings.Contains(words, "wait-control-plane") {
+		return findImage(f.Kubelet, controlPlaneImage)
+	}
+	return found, ok
 }
 
-// find returns the surest sign in a text, in the last line that has it.
+// find returns the surest sign in a text, in the last line that has it. A line about an image tells only of the machine, and not of the cluster.
 func find(text string, signs []sign) (Failure, bool) {
 	lines := strings.Split(text, "\n")
 	for _, s := range signs {
 		for _, line := range slices.Backward(lines) {
-			if s.pattern.MatchString(line) {
+			if s.matches(line) {
 				return Failure{Reason: s.reason, Line: line}, true
 			}
+		}
+	}
+	return Failure{}, false
+}
+
+func (s sign) matches(line string) bool {
+	if s.but != nil && s.but.MatchString(line) || !s.pattern.MatchString(line) {
+		return false
+	}
+	return s.reason == DiskFull || s.reason == CgroupDriverMismatch || !imageLine.MatchString(line)
+}
+
+// findImage returns the last line about an image that a registry does not deliver, of those that match which.
+func findImage(text string, which *regexp.Regexp) (Failure, bool) {
+	for _, line := range slices.Backward(strings.Split(text, "\n")) {
+		if which.MatchString(line) && unavailable(line) != "" {
+			return Failure{Reason: ImageUnavailable, Line: line}, true
 		}
 	}
 	return Failure{}, false

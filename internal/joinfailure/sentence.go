@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/quorate/quorate/internal/plaintext"
 )
 
 // smallSkew is how far two clocks may differ that are both right: kubeadm may have tried for minutes before it gave up.
@@ -19,6 +21,9 @@ func (f Facts) conclude(found Failure) Failure {
 		found.Reason, found.Message = f.clock(found.Line)
 	case DiskFull:
 		found.Message = f.disk()
+	case ImageUnavailable:
+		found.Line = firstPull(found.Line)
+		found.Message = plaintext.Shown(unavailable(found.Line))
 	default:
 		found.Message = sentences[found.Reason]
 	}

@@ -23,6 +23,11 @@ const (
 // in nothing, or there are none. One that cannot be brought to it is not behind, but a Refusal beside those that are.
 func AddonsBehind(ctx context.Context, c kubernetes.Interface, want Wanted) (string, error) {
 	all, err := addons(ctx, c, want)
+	return addonsBehind(all, err)
+}
+
+// addonsBehind says in what add-ons differ from what is wanted. err is why not all could be read.
+func addonsBehind(all []addon, err error) (string, error) {
 	var behind []string
 	failures := []error{err}
 	for _, a := range all {
@@ -62,7 +67,9 @@ type addon struct {
 	unfinished string
 	// refused says why it stays as it is; empty: nothing speaks against it.
 	refused string
-	write   func(context.Context) error
+	// health is what the status of its object says.
+	health AddonHealth
+	write  func(context.Context) error
 }
 
 // outdated reports whether something is to be written.
@@ -143,6 +150,9 @@ func proxy(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, err
 	}
 	main := find(set.Spec.Template.Spec.Containers, proxyName)
 	a := addon{name: proxyName, now: main.Image, then: moved(main.Image, want.Configuration.ImageRepository, want.Version)}
+	if !want.ProxyOfOthers {
+		a.health = proxyHealth(set)
+	}
 	a.write = func(ctx context.Context) error {
 		main.Image = a.then
 		_, err := sets.Update(ctx, set, metav1.UpdateOptions{})

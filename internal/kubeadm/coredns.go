@@ -79,6 +79,9 @@ func coreDNS(ctx context.Context, c kubernetes.Interface, want Wanted) (addon, e
 func dnsAddon(c kubernetes.Interface, deployment *appsv1.Deployment, want Wanted) (addon, dnsMove) {
 	main := find(deployment.Spec.Template.Spec.Containers, dnsName)
 	a := addon{name: dnsName, now: main.Image, then: dnsImage(main.Image, want)}
+	if !want.DNSOfOthers {
+		a.health = dnsHealth(deployment)
+	}
 	move := dnsMove{client: c, deployment: deployment, image: a.then}
 	// A move that was interrupted, and is no longer wanted, leaves pods that read the backup.
 	if a.now == a.then && move.reads(backupKey) {

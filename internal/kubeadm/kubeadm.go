@@ -31,6 +31,8 @@ type Wanted struct {
 	Configuration bootstrapv1.ClusterConfiguration
 	// SkipProxy and SkipDNS: somebody else keeps kube-proxy, CoreDNS.
 	SkipProxy, SkipDNS bool
+	// ProxyOfOthers and DNSOfOthers: kubeadm init leaves them out, and whether they work is not reported.
+	ProxyOfOthers, DNSOfOthers bool
 	// Cluster is what Cluster API adds to the configuration of a first machine: where the cluster has lost all of its configuration, it is
 	// written anew. The zero value: that is for a person.
 	Cluster ClusterData

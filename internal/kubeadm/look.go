@@ -17,6 +17,14 @@ type Behind struct {
 	Permissions, Config, Addons string
 	// ConfigUnusable and AddonsRefused are what only a person can mend.
 	ConfigUnusable, AddonsRefused string
+	// Proxy and DNS are whether kube-proxy and CoreDNS work. No decision depends on it.
+	Proxy, DNS AddonHealth
+}
+
+// Current reports whether nothing is to be brought up to date, by Quorate or by a person.
+func (b Behind) Current() bool {
+	b.Proxy, b.DNS = AddonHealth{}, AddonHealth{}
+	return b == Behind{}
 }
 
 // Look asks a cluster in what kubeadm's files are behind what is wanted, of all of them at the same time.
@@ -33,7 +41,16 @@ func Look(ctx context.Context, set kubernetes.Interface, want Wanted) (Behind, e
 		return failure(err)
 	})
 	all.Go(func() (err error) {
-		b.Addons, err = AddonsBehind(ctx, set, want)
+		found, err := addons(ctx, set, want)
+		for _, a := range found {
+			switch a.name {
+			case proxyName:
+				b.Proxy = a.health
+			case dnsName:
+				b.DNS = a.health
+			}
+		}
+		b.Addons, err = addonsBehind(found, err)
 		b.AddonsRefused = refusal(err)
 		return failure(err)
 	})

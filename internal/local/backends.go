@@ -57,12 +57,12 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 			continue // a member of another etcd: API servers behind the same endpoint would write to both
 		}
 		found.hasEtcd = found.hasEtcd || isEtcd(owner)
-		address, ok, err := r.reachable(m.Name, sandboxCluster(cluster))
+		s, ok, err := r.reachable(m.Name, sandboxCluster(cluster))
 		if err != nil {
 			return nil, err
 		}
-		if ok {
-			found.add(m.Name, owner, address, port, !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero())
+		if ok && owns(m, s) {
+			found.add(m.Name, owner, s.Address, port, !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero())
 		}
 	}
 	if err := r.keepUntold(found, told, client.ObjectKeyFromObject(lc), sandboxCluster(cluster)); err != nil {
@@ -154,16 +154,16 @@ func (r *clusterReconciler) byInfrastructure(ctx context.Context, of ...client.L
 	return machines, nil
 }
 
-// reachable returns the address of a machine; false unless the machine is of the cluster, runs and has its link.
-func (r *clusterReconciler) reachable(name, cluster string) (netip.Addr, bool, error) {
+// reachable returns a machine; false unless the machine is of the cluster, runs and has its link.
+func (r *clusterReconciler) reachable(name, cluster string) (*sandbox.Status, bool, error) {
 	s, err := r.machines.Get(name)
 	if errors.Is(err, sandbox.ErrNotFound) {
-		return netip.Addr{}, false, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return netip.Addr{}, false, fmt.Errorf("looking at machine %s: %w", name, err)
+		return nil, false, fmt.Errorf("looking at machine %s: %w", name, err)
 	}
-	return s.Address, s.Cluster == cluster && s.State == sandbox.Running && !s.Partitioned, nil
+	return &s, s.Cluster == cluster && s.State == sandbox.Running && !s.Partitioned, nil
 }
 
 // sandboxCluster is what machines on this host carry as their cluster's name: names of machines are unique among all

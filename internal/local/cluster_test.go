@@ -203,6 +203,7 @@ func TestBackends(t *testing.T) {
 		{"dead", func(_ *clusterv1.Machine, _ *infrav1.LocalMachine, s *sandbox.Status) { s.State = sandbox.Dead }, ""},
 		{"partitioned", func(_ *clusterv1.Machine, _ *infrav1.LocalMachine, s *sandbox.Status) { s.Partitioned = true }, ""},
 		{"of another cluster", func(_ *clusterv1.Machine, _ *infrav1.LocalMachine, s *sandbox.Status) { s.Cluster = "team/alpha" }, ""},
+		{"made for another LocalMachine", func(_ *clusterv1.Machine, _ *infrav1.LocalMachine, s *sandbox.Status) { s.Owner = "uid-y" }, ""},
 		{"not made yet", func(_ *clusterv1.Machine, _ *infrav1.LocalMachine, s *sandbox.Status) { s.Name = "" }, ""},
 		{"its Machine goes", func(m *clusterv1.Machine, _ *infrav1.LocalMachine, _ *sandbox.Status) {
 			m.DeletionTimestamp, m.Finalizers = &now, []string{"x"}
@@ -214,7 +215,7 @@ func TestBackends(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c, lc := aCluster("alpha")
 			m, lm := aMachine("one", "alpha")
-			status := sandbox.Status{Spec: sandbox.Spec{Name: "one", Cluster: "default/alpha", Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running, Ready: true}
+			status := sandbox.Status{Spec: sandbox.Spec{Name: "one", Owner: "uid-x", Cluster: "default/alpha", Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running, Ready: true}
 			test.change(m, lm, &status)
 			s := newScene(t, c, lc, m, lm)
 			if status.Name != "" {
@@ -259,7 +260,7 @@ func TestBackendsStayUntilTheirMachinesAreTold(t *testing.T) {
 			c, lc := aCluster("alpha")
 			m, lm := aMachine("one", "alpha")
 			s := newScene(t, append(test.told(m, lm), c, lc)...)
-			status := &sandbox.Status{Spec: sandbox.Spec{Name: "one", Cluster: "default/alpha", Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running}
+			status := &sandbox.Status{Spec: sandbox.Spec{Name: "one", Owner: "uid-x", Cluster: "default/alpha", Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running}
 			test.change(status)
 			s.host.all["one"] = status
 			s.balancers.serving[keyOf("alpha")] = balancer.Config{Backends: []balancer.Backend{one}}
@@ -276,7 +277,7 @@ func TestBackendsListenWhereTheClusterSays(t *testing.T) {
 	edit(s, "alpha", func(c *clusterv1.Cluster) { c.Spec.ClusterNetwork.APIServerPort = 7000 })
 	for i, name := range []string{"two", "one", "three"} {
 		address, _ := at(network, firstMachine+i)
-		s.host.all[name] = &sandbox.Status{Spec: sandbox.Spec{Name: name, Cluster: "default/alpha", Address: address}, State: sandbox.Running}
+		s.host.all[name] = &sandbox.Status{Spec: sandbox.Spec{Name: name, Owner: "uid-x", Cluster: "default/alpha", Address: address}, State: sandbox.Running}
 	}
 	s.cluster("alpha")
 	want := []balancer.Backend{{Name: "one", Address: "172.30.1.2:7000"}, {Name: "three", Address: "172.30.1.3:7000"}, {Name: "two", Address: "172.30.1.1:7000"}}

@@ -161,6 +161,9 @@ func (r *machineReconciler) normal(ctx context.Context, lm *infrav1.LocalMachine
 		annotations.AddAnnotations(lm, map[string]string{upgradev1.PrepareAnnotation: "true"})
 	}
 	lm.Spec.ProviderID = providerID(lm.Name)
+	if s.Owner != "" {
+		annotations.AddAnnotations(lm, map[string]string{infrav1.OwnerAnnotation: s.Owner})
+	}
 	lm.Status.Addresses = []clusterv1.MachineAddress{
 		{Type: clusterv1.MachineHostName, Address: lm.Name},
 		{Type: clusterv1.MachineInternalIP, Address: s.Address.String()},

@@ -55,7 +55,7 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	lm := s.machine("one")
 	spec := s.host.all["one"].Spec
 	if want := (sandbox.Spec{
-		Name: "one", Cluster: "default/alpha", FailureDomain: "a", Address: netip.MustParseAddr("172.30.1.1"),
+		Name: "one", Owner: "uid-x", Cluster: "default/alpha", FailureDomain: "a", Address: netip.MustParseAddr("172.30.1.1"),
 		PodCIDR: netip.MustParsePrefix("10.244.0.0/24"), Artifacts: artifacts.Set{Kubernetes: "v1.36.3"},
 	}); fmt.Sprint(spec) != fmt.Sprint(want) {
 		t.Errorf("the machine is %+v, want %+v", spec, want)

@@ -36,11 +36,12 @@ func (r *machineReconciler) ensure(ctx context.Context, lm *infrav1.LocalMachine
 		return r.create(ctx, lm, of)
 	case err != nil:
 		return nil, ctrl.Result{}, nil, fmt.Errorf("looking at machine %s: %w", lm.Name, err)
-	case s.Cluster != sandboxCluster(of.cluster):
-		return nil, ctrl.Result{RequeueAfter: askAgain}, &problem{infrav1.NameInUseReason, fmt.Sprintf(
-			"a machine of cluster %s is called %s; names of machines are unique on a host", s.Cluster, lm.Name)}, nil
+	case s.Cluster != sandboxCluster(of.cluster) || !owns(lm, &s):
+		return nil, ctrl.Result{RequeueAfter: askAgain}, othersProblem(lm, of, &s), nil
 	case s.State == sandbox.Dead && r.shouldStart(lm):
-		return r.start(ctx, lm, s.Spec)
+		return r.start(ctx, lm, ownedBy(lm, s.Spec))
+	case s.State != sandbox.Dead && s.Owner == "":
+		return r.start(ctx, lm, ownedBy(lm, s.Spec)) // it runs, or was stopped on purpose: this only records the owner
 	default:
 		return &s, ctrl.Result{}, nil, nil
 	}
@@ -78,7 +79,7 @@ func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine
 		return nil, ctrl.Result{RequeueAfter: askAgain}, problem, err
 	}
 	return r.start(ctx, lm, sandbox.Spec{
-		Name: lm.Name, Cluster: mine.cluster, FailureDomain: of.machine.Spec.FailureDomain,
+		Name: lm.Name, Owner: string(lm.UID), Cluster: mine.cluster, FailureDomain: of.machine.Spec.FailureDomain,
 		Address: mine.address, PodCIDR: mine.pods, Artifacts: *set, Resources: limitsOf(lm),
 	})
 }
@@ -237,7 +238,7 @@ func (r *machineReconciler) beforeDeletion(lm *infrav1.LocalMachine, of owner) (
 	if err != nil {
 		return false, false, fmt.Errorf("looking at machine %s: %w", lm.Name, err)
 	}
-	if s.Cluster != of.sandboxCluster(lm) {
+	if s.Cluster != of.sandboxCluster(lm) || !owns(lm, &s) {
 		return false, false, nil
 	}
 	if of.cluster == nil || s.State != sandbox.Running || time.Since(removal(lm)) > drainLimit {

@@ -101,6 +101,10 @@ func (h *host) Ensure(_ context.Context, spec sandbox.Spec) error {
 		return h.refusing
 	}
 	if s, ok := h.all[spec.Name]; ok {
+		if s.Owner != "" && s.Owner != spec.Owner {
+			return fmt.Errorf("machine %s: was made for %s", spec.Name, s.Owner)
+		}
+		s.Owner = spec.Owner
 		if s.State == sandbox.Dead {
 			s.State = sandbox.Running
 		}

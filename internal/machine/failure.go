@@ -58,6 +58,15 @@ func terminalFailure(m *clusterv1.Machine) string {
 // with an error and is not tried again, so that no kubeadm runs there any more. infra may be nil.
 func BootstrapEnded(infra *unstructured.Unstructured) bool { return ended(infra) != nil }
 
+// vanished is how a provider says that nothing is left of a machine on its host, and nothing is made anew.
+const vanished = "Vanished"
+
+// Vanished reports whether a machine's infrastructure says that nothing is left of it on its host: nothing runs there, or ever will. infra may be nil.
+func Vanished(infra *unstructured.Unstructured) bool {
+	c := of(infra, clusterv1.ReadyCondition)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == vanished
+}
+
 // ended returns the condition that says that the bootstrap ended with an error; nil: none does.
 func ended(infra *unstructured.Unstructured) *metav1.Condition {
 	if c := of(infra, bootstrapSucceeded); c != nil && isFinal(c) {

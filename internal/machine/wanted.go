@@ -30,13 +30,19 @@ func Updating(m *clusterv1.Machine) string {
 // Marked says why a Machine is to be replaced: a health check found it broken and left
 // it to its owner, or a person asks for it. Empty: it is not.
 func Marked(m *clusterv1.Machine) string {
-	if _, asked := m.Annotations[clusterv1.RemediateMachineAnnotation]; asked {
+	if MarkedByPerson(m) {
 		return "the annotation " + clusterv1.RemediateMachineAnnotation + " asks for it"
 	}
 	if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) || !conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
 		return ""
 	}
 	return says(conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition))
+}
+
+// MarkedByPerson reports whether a person asks for a Machine to be replaced, by Cluster API's annotation.
+func MarkedByPerson(m *clusterv1.Machine) bool {
+	_, asked := m.Annotations[clusterv1.RemediateMachineAnnotation]
+	return asked
 }
 
 // ShutGate names the first of the user's readiness gates that a Machine does not pass; empty: it passes all.

@@ -61,15 +61,19 @@ func observeFiles(ctx context.Context, t *group.Turn) error {
 	if err != nil {
 		return err
 	}
-	return t.ObserveKubeadm(ctx, filesWanted(t, &config.ClusterConfiguration))
+	return t.ObserveKubeadm(ctx, filesWanted(t, config))
 }
 
 // filesWanted is what kubeadm's files in the cluster shall say.
-func filesWanted(t *group.Turn, config *bootstrapv1.ClusterConfiguration) kubeadm.Wanted {
+func filesWanted(t *group.Turn, config *bootstrapv1.KubeadmConfigSpec) kubeadm.Wanted {
 	annotations := t.Object.GetAnnotations()
 	_, skipProxy := annotations[upstream.SkipKubeProxyAnnotation]
 	_, skipDNS := annotations[upstream.SkipCoreDNSAnnotation]
-	return kubeadm.Wanted{Version: t.BuildVersion(), Configuration: *config, SkipProxy: skipProxy, SkipDNS: skipDNS}
+	proxyOfOthers, dnsOfOthers := kubeadm.AddonsOfOthers(config)
+	return kubeadm.Wanted{
+		Version: t.BuildVersion(), Configuration: config.ClusterConfiguration,
+		SkipProxy: skipProxy, SkipDNS: skipDNS, ProxyOfOthers: proxyOfOthers, DNSOfOthers: dnsOfOthers,
+	}
 }
 
 // Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.

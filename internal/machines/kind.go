@@ -145,8 +145,12 @@ func (*Kind) Want(t *group.Turn) {
 		}
 		t.Facts.Policy.Learners = v.Learners() && usesKubeadm(cp)
 	}
-	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t)
+	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t) && !wasActive(t)
 }
+
+// wasActive reports whether the control plane has acted before: it controls machines, or has made one. Owner references and
+// annotations survive a restart and a move. Such a control plane goes on when somebody labels a Machine that nobody controls.
+func wasActive(t *group.Turn) bool { return len(t.Machines) > 0 || t.Facts.Group.LastMachine > 0 }
 
 // wouldAdopt reports whether there are machines that nobody controls.
 func wouldAdopt(t *group.Turn) bool {
@@ -209,7 +213,7 @@ func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
 	if step.Chore == group.ChoreCertificates {
 		return t.GenerateSecrets(ctx, config)
 	}
-	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t, &config.ClusterConfiguration))
+	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t, config))
 }
 
 // TakeDown implements group.Kind: Cluster API sees to the end of a control plane.

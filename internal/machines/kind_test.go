@@ -3,6 +3,7 @@ package machines
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
+	"github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/drift"
 	"github.com/quorate/quorate/internal/group"
@@ -244,6 +246,23 @@ func TestInactive(t *testing.T) {
 	}
 }
 
+// TestLabelledMachine: a control plane that has acted goes on when somebody labels a Machine that nobody controls, also after all its machines are gone.
+func TestLabelledMachine(t *testing.T) {
+	w := grown(t)
+	if err := w.client.Create(t.Context(), uncontrolled("foreign", map[string]string{clusterv1.MachineControlPlaneLabel: ""})); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.settle(); p.Reason == "Inactive" {
+		t.Errorf("it has three machines, and is inactive: %+v", p)
+	}
+	cp := testControlPlane()
+	cp.Annotations = map[string]string{v1beta2.LastMachineAnnotation: "1"}
+	w = newWorld(t, cp, uncontrolled("foreign", map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
+	if p := w.settle(); p.Reason == "Inactive" {
+		t.Errorf("it has made a machine, and is inactive: %+v", p)
+	}
+}
+
 // TestSelector: a selector says which machines are adopted, and the label of control planes is put on them.
 func TestSelector(t *testing.T) {
 	cp := testControlPlane()
@@ -399,5 +418,18 @@ func TestOperator(t *testing.T) {
 		if grew := len(w.machines()) > 3; grew != (test.want == "") || healthy != grew || !strings.Contains(p.Message, test.want) {
 			t.Errorf("%s: machines are %v, healthy %t, told %+v", test.name, w.machines(), healthy, p)
 		}
+	}
+}
+
+// TestNamesAreNewToTheCluster: after a backup of the management cluster was restored, only the cluster knows of the machines that came later.
+func TestNamesAreNewToTheCluster(t *testing.T) {
+	w := grown(t)
+	w.join("cp-7")
+	w.members = w.members[:3]
+	w.settle()
+	w.change(func(cp *v1alpha1.ControlPlane) { cp.Spec.Replicas = ptr.To[int32](5) })
+	w.settle()
+	if got := w.machines(); !slices.Contains(got, "cp-8") {
+		t.Errorf("there are %v, want cp-8 among them", got)
 	}
 }

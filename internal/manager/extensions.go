@@ -5,6 +5,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/extension"
+	"github.com/quorate/quorate/internal/manager/upgrades"
 )
 
 // ExtensionOptions say where Quorate's Runtime Extension is served.
@@ -20,5 +21,6 @@ func addExtension(_ context.Context, p *parts) error {
 	if p.opts.Extension.Port == 0 {
 		return nil
 	}
-	return (&extension.Extension{Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader()}).SetupWithManager(p.serving, p.opts.Extension)
+	images := upgrades.Images(p.mgr, p.opts.UpgraderImage)
+	return (&extension.Extension{Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), Upgraders: &images}).SetupWithManager(p.serving, p.opts.Extension)
 }

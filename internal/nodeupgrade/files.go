@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,15 +59,11 @@ func failed(format string, args ...any) upgradepod.Obstacle {
 
 // wantedFiles are the files of the control plane that a Machine belongs to; none: it belongs to none that has files.
 func (c *Controller) wantedFiles(ctx context.Context, s *scope) ([]bootstrapv1.File, error) {
-	owner := metav1.GetControllerOf(s.machine)
-	if owner == nil || owner.Kind != "KubeadmControlPlane" || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group != controlplanev1.GroupVersion.Group {
-		return nil, nil
+	owner, err := c.controlPlane(ctx, s.machine)
+	if kcp, ok := owner.(*controlplanev1.KubeadmControlPlane); ok && err == nil {
+		return kcp.Spec.KubeadmConfigSpec.Files, nil
 	}
-	kcp := &controlplanev1.KubeadmControlPlane{}
-	if err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: owner.Name}, kcp); err != nil {
-		return nil, fmt.Errorf("reading KubeadmControlPlane %s: %w", owner.Name, err)
-	}
-	return kcp.Spec.KubeadmConfigSpec.Files, nil
+	return nil, err
 }
 
 // content is what a file is to hold, decoded, or why that is not known.

@@ -67,7 +67,10 @@ func (c *Controller) lie(ctx context.Context, s *scope) upgradepod.Obstacle {
 
 // obstacle says what keeps the upgrade from beginning: the first that is found.
 func (c *Controller) obstacle(ctx context.Context, s *scope, w *look) upgradepod.Obstacle {
-	for _, find := range []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){c.others, c.image, c.brings, c.images, c.files, c.patches, c.environment} {
+	finders := []func(context.Context, *scope, *look) (upgradepod.Obstacle, error){
+		c.others, c.image, c.brings, c.images, c.files, c.kubeadm, c.environment,
+	}
+	for _, find := range finders {
 		o, err := find(ctx, s, w)
 		if err != nil {
 			return upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: brief(err)}

@@ -15,14 +15,14 @@ import (
 
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=get
 
-// patches finds out where the node has patches of kubeadm's, as the KubeadmConfig says that its machine was made from: manifests that are written without them would
-// lose what a user wants of them.
-func (c *Controller) patches(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
+// kubeadm finds out what of kubeadm the node has that is not its default: where its patches are, as the KubeadmConfig says that its machine
+// was made from, and which phases are left to others. Manifests that are written without patches would lose what a user wants of them.
+func (c *Controller) kubeadm(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
 	ref := s.machine.Spec.Bootstrap.ConfigRef
-	if ref.APIGroup != bootstrapv1.GroupVersion.Group || ref.Kind != "KubeadmConfig" {
-		return upgradepod.Obstacle{}, nil
-	}
 	config := &bootstrapv1.KubeadmConfig{}
+	if ref.APIGroup != bootstrapv1.GroupVersion.Group || ref.Kind != "KubeadmConfig" {
+		return c.phases(ctx, s, w, config.Spec)
+	}
 	err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: ref.Name}, config)
 	if apierrors.IsNotFound(err) {
 		message := fmt.Sprintf("there is no KubeadmConfig %s, which Machine %s was made from: it is not known which patches of kubeadm's its node has", ref.Name, s.machine.Name)
@@ -32,5 +32,5 @@ func (c *Controller) patches(ctx context.Context, s *scope, w *look) (upgradepod
 		return upgradepod.Obstacle{}, fmt.Errorf("reading KubeadmConfig %s: %w", ref.Name, err)
 	}
 	w.env.Patches = drift.Patches(config.Spec)
-	return upgradepod.Obstacle{}, nil
+	return c.phases(ctx, s, w, config.Spec)
 }

@@ -29,9 +29,9 @@ func checkApproved(o Observed, what string) error {
 	return fmt.Errorf("%s, and nobody has approved revision %s of the spec", what, o.Group.Unapproved)
 }
 
-// checkStays: while nobody has approved a rollout, a machine that works and that nobody marked goes only where others are enough.
+// checkStays: while nobody has approved a rollout, a machine that may have served, and that nobody marked, goes only where others are enough.
 func checkStays(o Observed, gone Machine, staying int) error {
-	if staying >= o.Want.Replicas || gone.isMarked() || !isWhole(o, gone) {
+	if staying >= o.Want.Replicas || gone.isMarked() || !hasCome(o, gone) {
 		return nil
 	}
 	return checkApproved(o, gone.Name+" would be replaced")

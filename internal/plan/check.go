@@ -204,6 +204,9 @@ func checkCreate(o Observed, s Step) error {
 	if _, err := machineNamed(o, s.Machine); err == nil {
 		return fmt.Errorf("%s exists", s.Machine)
 	}
+	if err := checkName(o, s.Machine); err != nil {
+		return err
+	}
 	if o.Group.Deleting {
 		return errors.New("the group is being deleted")
 	}
@@ -220,6 +223,33 @@ func checkCreate(o Observed, s Step) error {
 		return err
 	}
 	return checkNewJoin(o)
+}
+
+// checkName: a new machine has no name that anything in the cluster has.
+func checkName(o Observed, name string) error {
+	for _, m := range o.Machines {
+		if m.Host == name {
+			return fmt.Errorf("%s is the name of the node on %s", name, m.Name)
+		}
+	}
+	for _, m := range o.Etcd.Members {
+		if m.Name == name {
+			return fmt.Errorf("%s is the name of etcd member %s", name, m.ID)
+		}
+	}
+	for _, m := range o.Uncontrolled {
+		if m.Name == name {
+			return fmt.Errorf("%s is the name of a machine of others", name)
+		}
+	}
+	for _, list := range [][]string{o.Cluster.Names, o.Workers} {
+		for _, used := range list {
+			if used == name {
+				return fmt.Errorf("%s is the name of another machine of the cluster", name)
+			}
+		}
+	}
+	return nil
 }
 
 // checkLingering: a machine more than wanted comes when those are gone that have left, but for one where the user has room for it.
@@ -506,8 +536,11 @@ func isSilent(o Observed, m Machine) bool {
 	return true
 }
 
-// ails: a component of it is proven not to be healthy.
+// ails: a component of it is proven not to be healthy, or nothing is left of it.
 func ails(m Machine) bool {
+	if m.Gone {
+		return true
+	}
 	for _, c := range m.Components {
 		if c.Health == Unhealthy {
 			return true
@@ -523,6 +556,18 @@ func neverCame(o Observed, m Machine) bool {
 		return false
 	}
 	return m.isOutdated() && !m.isUp() && !mayVote(o, m)
+}
+
+// hasCome reports whether a machine may have been whole before: it votes or may vote, or, where its members are not ours to ask, the cluster knows it.
+// What it lacks beside that, it may have had a moment ago.
+func hasCome(o Observed, m Machine) bool {
+	switch {
+	case o.Group.New:
+		return false
+	case o.Etcd.Ours():
+		return mayVote(o, m)
+	}
+	return m.isUp()
 }
 
 // isWhole: all components, the voter among them, are proven healthy.

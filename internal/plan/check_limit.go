@@ -43,14 +43,14 @@ func checkLimitLeft(o Observed, what string) error {
 	return err
 }
 
-// checkCounted: what replaces a machine that works is within the limit, and counts.
+// checkCounted: what replaces a machine that works, or may have, is within the limit, and counts.
 func checkCounted(o Observed, s Step, gone Machine) error {
 	what := gone.Name + " would be replaced"
 	err := checkLimit(o, gone.Name, what)
 	if s.Counts {
 		return err
 	}
-	if o.Policy.MaxReplacements == 0 || gone.isMarked() || !gone.isOutdated() || !mayReplace(o, gone) || !isWhole(o, gone) {
+	if o.Policy.MaxReplacements == 0 || gone.isMarked() || !gone.isOutdated() || !mayReplace(o, gone) || !hasCome(o, gone) {
 		return nil
 	}
 	staying, _, _ := without(o, gone)

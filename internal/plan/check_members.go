@@ -40,7 +40,7 @@ func mayVote(o Observed, m Machine) bool {
 // mayBeOn: the member is a voter that nobody has placed, and this may be its place. One
 // that has started is named after its Node.
 func mayBeOn(o Observed, e Member, m Machine) bool {
-	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || m.isHeld() {
+	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || m.isHeld() || m.Gone {
 		return false
 	}
 	for _, on := range o.Etcd.Members {
@@ -65,7 +65,7 @@ func mayBeCalled(o Observed, e Member, m Machine) bool {
 // learnerMayBeOn: the member is a learner that nobody has placed, and this may be its place.
 func learnerMayBeOn(o Observed, e Member, m Machine) bool {
 	switch {
-	case !e.Learner, m.isHeld():
+	case !e.Learner, m.isHeld(), m.Gone:
 		return false
 	case e.Name == "":
 		return m.canJoin()
@@ -117,7 +117,7 @@ func checkRoom(o Observed) error {
 // servesAPI: its API server may answer, as far as it has come. That it is not ready does not prove
 // that it does not; where etcd beside it is gone, or does not answer, it cannot.
 func servesAPI(o Observed, m Machine) bool {
-	if !m.isUp() || o.Policy.EtcdOnly {
+	if !m.isUp() || o.Policy.EtcdOnly || m.Gone {
 		return false
 	}
 	for _, c := range m.Components {

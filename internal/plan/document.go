@@ -52,5 +52,8 @@ func patience() string {
 | a machine without a Node, before it is called late | %s |
 | a machine without a member, from its creation or its Node's registration, while kubeadm may still add one and its voter would be missed | %s |
 | a machine with a Node whose components are not all healthy, before it is called broken | %s |
+
+A learner that has started and cannot be asked keeps kubeadm's whole limit, also while other machines wait for their turn: a healthy learner cannot be asked either before the Node of
+its machine is known, and one that is removed never joins. Random worlds in which it was removed after the turn of 45s lost learners that were about to vote.
 `, memberStartTimeout, learnerTurnTimeout, quorumProofTimeout, kubeadmEtcdTimeout, promotionTimeout, silentVoterTimeout, joinTimeout, memberAddTimeout, componentsTimeout)
 }

@@ -2,10 +2,8 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"hash/fnv"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -215,12 +213,18 @@ func (s *state) waitForHealthy() opinion {
 		return v
 	}
 	// Who is replaced, or marked, is about to go, broken or not.
-	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool { return s.isReplaced(m) || m.isMarked() && s.keepsMachine() == "" })
+	broken := slices.DeleteFunc(s.with(failed, late, unhealthy, unknown), func(m *machine) bool {
+		return s.isReplaced(m) || m.isMarked() && s.keepsMachine() == "" || m.isUp() && s.replacesBroken()
+	})
 	if len(broken) > 0 {
 		return wait("MachineBroken", "%s%s", troubles(broken), s.onlyByPerson())
 	}
 	return pass("all that is there is healthy")
 }
+
+// replacesBroken reports whether the next machine takes the place of one that was given up. It does not wait for another that came up and is broken: fewer serve
+// without it, and nobody may ever mark the other. One that never came up shows what may become of the next, and is waited for.
+func (s *state) replacesBroken() bool { return s.Group.Repairing && s.staying() < s.Want.Replicas }
 
 // alarm waits while a member raises an alarm: with NOSPACE etcd takes no writes that add data, among them those of machines
 // that join, of drains and of chores; with CORRUPT it takes none.
@@ -242,45 +246,6 @@ func (s *state) keptByAlarm(m *machine) string {
 		return ""
 	}
 	return "stays until a person has ended the alarm: " + v.decision.Message
-}
-
-// create is the step that makes the next machine, or finishes the one that was begun.
-func (s *state) create() Step {
-	n := 1 + s.highest()
-	name := fmt.Sprintf(s.Want.NameFormat, strconv.Itoa(n))
-	if s.Group.PartialCreate != "" && !s.has(s.Group.PartialCreate) {
-		name = s.Group.PartialCreate
-		n = Number(s.Want.NameFormat, name)
-	}
-	return Step{Verb: Create, Machine: name, Number: n, Domain: s.emptiest()}
-}
-
-// longestNumber is the highest number in a name that is taken for one of ours: others
-// end their machines' names in dates, or at random.
-const longestNumber = 99999
-
-// highest is the highest number that any machine has or had.
-func (s *state) highest() int {
-	highest := s.Group.LastMachine
-	for _, m := range s.machines {
-		if n := Number(s.Want.NameFormat, m.Name); n <= longestNumber {
-			highest = max(highest, n)
-		}
-	}
-	return highest
-}
-
-// Number reads the number in the name of a machine that is named by format, such as
-// "demo-%s"; 0, which no machine has, where there is none.
-func Number(format, name string) int {
-	before, after, _ := strings.Cut(format, "%s")
-	middle, starts := strings.CutPrefix(name, before)
-	middle, ends := strings.CutSuffix(middle, after)
-	if !starts || !ends {
-		return 0
-	}
-	n, _ := strconv.Atoi(middle) // 0 for what is no number
-	return n
 }
 
 // emptiest is the failure domain with the fewest machines that are not about to be

@@ -177,7 +177,7 @@ func (s *state) due() []*machine {
 // servesAlone says that a machine's API server is the only one known to be healthy, while others
 // could serve in its place; empty: it is not, or there is no other machine, nor one of others.
 func (s *state) servesAlone(m *machine) string {
-	if s.Policy.EtcdOnly || m.isReleased() || !m.isUp() || s.cannotServe(m) || len(s.machines)+len(s.Uncontrolled) == 1 {
+	if s.Policy.EtcdOnly || m.Gone || m.isReleased() || !m.isUp() || s.cannotServe(m) || len(s.machines)+len(s.Uncontrolled) == 1 {
 		return ""
 	}
 	for _, o := range s.machines {
@@ -289,7 +289,7 @@ func (s *state) heldLearner(m *machine) *Member {
 // named after its Node, as soon as it has started, and where there are no Nodes after its machine.
 func (s *state) mayHold(m *machine, e *Member) bool {
 	switch {
-	case m.isHeld():
+	case m.isHeld(), m.Gone:
 		return false
 	case s.Policy.EtcdOnly:
 		return e.Name == "" || e.Name == m.Name
@@ -481,7 +481,7 @@ func (s *state) on(name string) *machine {
 func (s *state) mayOwn() []*machine {
 	var found []*machine
 	for _, m := range s.with(joining, late, failed) {
-		if m.member == nil && !m.isHeld() {
+		if m.member == nil && !m.isHeld() && !m.Gone {
 			found = append(found, m)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, held (updates in place are), inactive, deleting, orphaning,
 // external (etcd), etcdonly (machines run etcd and nothing else), etcd=5 (the same, with
-// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N, begun=NAME, workers=A,B,
+// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N, begun=NAME, workers=A,B, nodes=A,B (on no known machine),
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
@@ -26,13 +26,13 @@ import (
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
 // ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
 // x a component is not healthy, X two   ? one is not known     - none are known
-// o is outdated   M is marked   C was chosen   N its Node is not ready   G a gate is not passed
+// o is outdated   M is marked   Y the same, by a person   C was chosen   N its Node is not ready   G a gate is not passed
 // =30m it replaced another 30 min ago   #2 which was the third in a row
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   U somebody changes it in place
 // H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
 // R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in part, Wd is done, Wf failed, S is for another spec, T has left the node changed
-// F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
+// V nothing is left of it on its host   F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), x not healthy, ? not known, * its machine is not known,
@@ -41,7 +41,7 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMCNGHRSTLQ-]|W[wbdf]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQV-]|W[wbdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
 )
@@ -124,6 +124,7 @@ func parseWanted(o *Observed, i int, word string) error {
 		"max":        func() { o.Policy.MaxParallel = number },
 		"last":       func() { o.Group.LastMachine = number },
 		"begun":      func() { o.Group.PartialCreate = value },
+		"nodes":      func() { o.Cluster.Names = strings.Split(value, ",") },
 		"format":     func() { o.Want.NameFormat = value },
 		"workers":    func() { o.Workers = strings.Split(value, ",") },
 		"api+":       func() { o.Cluster.Reachable = true },
@@ -263,6 +264,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Outdated = "version v1.35.4, v1.36.3 wanted"
 		case 'M':
 			m.Marked = "Node does not report"
+		case 'Y':
+			m.Marked, m.MarkedByPerson = "a person asks for it", true
 		case 'C':
 			m.DeletePreferred = true
 		case 'N':
@@ -279,6 +282,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Failed = "the provider is out of order"
 		case 'J':
 			m.CannotJoin = "its etcd member was removed"
+		case 'V':
+			m.Gone, m.CannotJoin = true, "nothing is left of it on its host"
 		case 'H':
 			m.Held = true
 		case 'B':

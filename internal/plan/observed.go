@@ -182,6 +182,9 @@ type Cluster struct {
 	Reachable bool `json:"reachable"`
 	// Unreachable says why it does not; empty when Reachable.
 	Unreachable string `json:"unreachable,omitempty"`
+	// Names are those that Nodes of the cluster have, formed as Want.NameFormat says, and that no machine of the group has, sorted. Where there are many,
+	// they are those with the highest numbers. A new machine gets none of them.
+	Names []string `json:"names,omitempty"`
 	// Initializing says what a reachable cluster still lacks to be initialized; empty: nothing, or it is not known.
 	Initializing string `json:"initializing,omitempty"`
 }
@@ -217,6 +220,8 @@ type Machine struct {
 	// began to: its member was removed, its etcd runs or ran, it has no bootstrap data.
 	// Empty: it may, for all that is known.
 	CannotJoin string `json:"cannotJoin,omitempty"`
+	// Gone: its infrastructure says that nothing is left of it on its host. Nothing runs there, or ever will, and CannotJoin says so.
+	Gone bool `json:"gone,omitempty"`
 	// Held: it was made ahead, and its bootstrap is held back until a step starts it. It neither initialises nor joins before.
 	Held bool `json:"held,omitempty"`
 	// Started is when the bootstrap of a machine was started that was made ahead; zero: it was not.
@@ -237,6 +242,8 @@ type Machine struct {
 	Gate string `json:"gate,omitempty"`
 	// Marked says why a health check, or a person, wants it replaced; empty: nobody does.
 	Marked string `json:"marked,omitempty"`
+	// MarkedByPerson: a person marked it, by an annotation, and not, or not only, a health check.
+	MarkedByPerson bool `json:"markedByPerson,omitempty"`
 	// DeletePreferred: a person marked it as the one to go when one must.
 	DeletePreferred bool `json:"deletePreferred,omitempty"`
 	// Replaced is when the machine that this one took the place of was given up, and

@@ -66,6 +66,7 @@ func TestOrderDecidesNothing(t *testing.T) {
 				shuffle(random, o.Etcd.Members)
 				shuffle(random, o.Want.Domains)
 				shuffle(random, o.Workers)
+				shuffle(random, o.Cluster.Names)
 				shuffle(random, o.Uncontrolled)
 				before := text(o)
 				if got := Next(o); got != want {

@@ -32,14 +32,29 @@ func remediate(s *state) opinion {
 	return pass("%s", strings.Join(later, "; "))
 }
 
-// marked returns the machines to be replaced: those without a member first, then those that
-// do not vote, the dead, the living; of them the one that serves least, the oldest.
+// marked returns the machines to be replaced: those first whose voter does not answer, or that have none, because the quorum loses nothing with them. Of these, and
+// of the others, those that a person marked come first; then those without a member, those that do not vote, the dead, the living; of them the one that serves
+// least, the oldest.
 func (s *state) marked() []*machine {
 	marked := s.those(func(m *machine) bool { return m.isMarked() })
 	slices.SortStableFunc(marked, func(a, b *machine) int {
-		return cmp.Or(cmp.Compare(a.member.loss(), b.member.loss()), compareService(a, b))
+		return cmp.Or(
+			cmp.Compare(a.member.loss()/losesVoter, b.member.loss()/losesVoter),
+			-cmp.Compare(a.byPerson(), b.byPerson()),
+			cmp.Compare(a.member.loss(), b.member.loss()),
+			compareService(a, b),
+			cmp.Compare(a.health.rank(), b.health.rank()),
+		)
 	})
 	return marked
+}
+
+// byPerson is 1 for a machine that a person marked.
+func (m *machine) byPerson() int {
+	if m.MarkedByPerson {
+		return 1
+	}
+	return 0
 }
 
 // cannotReplace says why a marked machine stays for now; empty if it can go.

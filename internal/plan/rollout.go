@@ -19,7 +19,7 @@ func discardFailed(s *state) opinion {
 		}
 		why := s.cannotDiscard(m)
 		if why == "" {
-			return s.takeAway(m, "Outdated", m.Name+" never came up, and is outdated: "+m.Outdated)
+			return s.discard(m)
 		}
 		later = append(later, m.Name+" "+why)
 	}
@@ -29,9 +29,47 @@ func discardFailed(s *state) opinion {
 	return pass("no outdated machine that never came up is to be replaced")
 }
 
-// isStillborn: a machine is outdated and never came up, and another takes its place.
+// discard takes an outdated machine away before it is complete. One that may have served is replaced by it, and counts.
+func (s *state) discard(m *machine) opinion {
+	if !s.mayHaveServed(m) {
+		return s.takeAway(m, "Outdated", m.Name+" never came up, and is outdated: "+m.Outdated)
+	}
+	v := s.takeAway(m, "Outdated", m.Name+" is outdated: "+m.Outdated+"; "+m.why)
+	if s.staying() <= s.Want.Replicas+1 {
+		return s.asReplacement(v)
+	}
+	return v
+}
+
+// isStillborn: a machine is outdated and not complete since it was created, for all that can be seen now, and another takes its place.
 func (s *state) isStillborn(m *machine) bool {
 	return s.isReplaced(m) && (m.standing == failed || m.standing == late || m.standing == joining)
+}
+
+// mayHaveServed reports whether a machine may have been complete before now. No fact records that it was. What it lacks now, it may lack for a moment only:
+// a component or a member restarts or cannot be asked, or its Node was deleted. A machine that never came up has no voter, and, where its members are not
+// ours to ask, no Node.
+func (s *state) mayHaveServed(m *machine) bool {
+	switch {
+	case s.isNew():
+		return false
+	case s.Etcd.Ours():
+		return s.mayVote(m)
+	}
+	return m.isUp()
+}
+
+// heldRollout says what holds the replacement of a machine that may serve; empty: nothing does.
+func (s *state) heldRollout(m *machine) string {
+	switch {
+	case s.isUnapproved():
+		return "nobody has approved that another takes its place"
+	case s.overLimit(m.Name):
+		return "the limit lets none be replaced now"
+	case len(s.failedUpdates()) > 0:
+		return "none is replaced beside a failed update"
+	}
+	return ""
 }
 
 // cannotDiscard says why a machine that never came up stays for now; empty if it can go.
@@ -50,6 +88,8 @@ func (s *state) cannotDiscard(m *machine) string {
 		return "stays: " + unplaced.decision.Message
 	case s.keptByAlarm(m) != "":
 		return s.keptByAlarm(m)
+	case s.mayHaveServed(m) && s.staying() <= s.Want.Replicas && s.heldRollout(m) != "":
+		return "may have served, and " + s.heldRollout(m)
 	case s.mayVote(m) && s.staying() < s.Want.Replicas:
 		return "votes, and goes when another is there"
 	case m.isUp() && s.fitWithout(m) < s.least():

@@ -85,7 +85,7 @@ var rules = []rule{
 	},
 	{
 		name: "follow update",
-		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it: its member and its API server count as down, and it comes back or is rolled back in time. A beginning that was cut off is made whole. What is being deleted has gone on above. A machine that is updated and marked is replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
+		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it: its member and its API server count as down, and it comes back or is rolled back in time. A beginning that was cut off is made whole, unless the machine is being deleted. What is being deleted has gone on above. A machine that is updated and marked is replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
 		gives: []Reason{
 			{"UpdatingInPlace", UpdateInPlace, "the beginning of an update was cut off, and is made whole"},
 			{"UpdatingInPlace", Wait, "a machine is updated in place"},
@@ -136,7 +136,7 @@ var rules = []rule{
 	},
 	{
 		name: "remediate",
-		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile, the most broken first; one whose replacements break as well only as often as the limits allow. With the in-place policy Only no machine is replaced before a person deletes it.",
+		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile: first those whose voter is dead or missing, then those that a person marked by the annotation, then the most broken; one whose replacements break as well only as often as the limits allow. With the in-place policy Only no machine is replaced before a person deletes it.",
 		gives: []Reason{
 			{"Remediating", MoveLeader, "a leader hands over before it leaves"},
 			{"Remediating", Delete, "it is marked, and the others can live without it"},
@@ -166,7 +166,7 @@ var rules = []rule{
 	},
 	{
 		name: "discard failed",
-		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before. With the in-place policies Only and External it stays.",
+		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before. An outdated machine that came up, and in its first five minutes is not healthy, or that failed and is broken, is taken away too, when enough others are fit. If it has a voter, or a Node where etcd is elsewhere, it may have served: then it counts as a replacement of the rollout, and waits for the same approval and limit. With the in-place policies Only and External it stays.",
 		gives: []Reason{
 			{"Outdated", MoveLeader, "a leader hands over before it leaves"},
 			{"Outdated", Delete, "nobody will want it when it comes up"},
@@ -183,7 +183,7 @@ var rules = []rule{
 	},
 	{
 		name: "grow",
-		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy.",
+		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy. The replacement of a machine that was given up waits for the members only, and for machines that never came up.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},

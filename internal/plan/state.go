@@ -209,6 +209,8 @@ func (s *state) judge(given Machine) *machine {
 		m.standing, m.why = joining, "was made ahead, and its bootstrap is held back"
 	case m.lostMember(s.Policy) && m.member == nil:
 		m.standing, m.why = unhealthy, "has no etcd member, and gets none: "+m.CannotJoin
+	case m.Gone && !m.isUp():
+		m.standing, m.why = failed, m.CannotJoin
 	case !m.isUp():
 		m.until = m.begun().Add(joinTimeout)
 		m.standing, m.why = s.onTheWay(m)
@@ -254,6 +256,9 @@ func (s *state) onTheWay(m *machine) (Standing, string) {
 func (s *state) health(m *machine) (Health, string) {
 	worst := Healthy
 	var why []string
+	if m.Gone {
+		return Unhealthy, m.CannotJoin
+	}
 	blame := func(h Health, what string) {
 		if worst != Unhealthy {
 			worst = h

@@ -39,7 +39,7 @@ func followUpdate(s *state) opinion {
 		case !m.isUpdating():
 		case m.isMarked() && !m.Deleting && s.cannotReplace(m) == "":
 			return pass("%s is updated in place, and is to be replaced all the same: %s", m.Name, m.Marked)
-		case m.Update.Unfinished && !m.Deleting:
+		case m.Update.Unfinished:
 			if why := s.cannotFinish(m); why != "" {
 				// It serves as long as nobody carries the update out, so that what is broken can be repaired meanwhile.
 				return pass("the update of %s was begun, and not in full, and waits: %s", m.Name, why)
@@ -68,6 +68,8 @@ func (s *state) carriedOut() *machine {
 // cannotFinish says why an update that was begun in part must not be carried out now; empty: it can be. Machines may have broken since it was begun.
 func (s *state) cannotFinish(m *machine) string {
 	switch {
+	case m.Deleting:
+		return m.Name + " is being deleted"
 	case !s.Cluster.Reachable:
 		return "the API server does not answer: " + s.Cluster.Unreachable
 	case s.Etcd.Ours() && (!s.Etcd.Known || !s.Etcd.Agreed):

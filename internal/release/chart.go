@@ -13,16 +13,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 const (
 	chartName   = "quorate"
 	chartFile   = "Chart.yaml"
 	chartIgnore = ".helmignore"
+	chartValues = "values.yaml"
 )
 
 // Chart writes the Helm chart as quorate-VERSION.tgz, where VERSION has no leading v, and removes archives of other versions. The chart has this version; its
-// appVersion is the tag of the manager's image.
+// appVersion is the tag of the manager's image. Its values have the digests of the upgrader images that Images wrote.
 func (r *Release) Chart() error {
 	version := strings.TrimPrefix(r.Version, "v")
 	r.Report("packing the chart %s %s", chartName, version)
@@ -34,6 +37,9 @@ func (r *Release) Chart() error {
 		if files[chartFile], err = setKey(files[chartFile], key, value); err != nil {
 			return fmt.Errorf("setting the version of the chart in %s: %w", chartFile, err)
 		}
+	}
+	if err := r.setUpgraders(files); err != nil {
+		return fmt.Errorf("setting the upgrader images of the chart in %s: %w", chartValues, err)
 	}
 	packed, err := r.pack(chartName, files)
 	if err != nil {
@@ -55,6 +61,32 @@ func (r *Release) Chart() error {
 		return fmt.Errorf("writing the archive of the chart: %w", err)
 	}
 	return nil
+}
+
+// setUpgraders sets the value upgrader.images among the files of the chart.
+func (r *Release) setUpgraders(files map[string][]byte) error {
+	type image struct {
+		Digest string `json:"digest"`
+		Brings string `json:"brings,omitempty"`
+	}
+	images := map[string]image{}
+	for _, p := range r.images {
+		if p.Kubernetes != "" {
+			images[p.Kubernetes] = image{p.Digest, p.Brings}
+		}
+	}
+	if len(images) == 0 {
+		r.Report("the chart has no upgrader images: none were made")
+		return nil
+	}
+	value, err := yaml.Marshal(images)
+	if err != nil {
+		return err
+	}
+	const key, indent = "  images", "\n    "
+	text := indent + strings.ReplaceAll(strings.TrimSpace(string(value)), "\n", indent)
+	files[chartValues], err = setKey(files[chartValues], key, text)
+	return err
 }
 
 // chartFiles returns the files of a chart by their paths in it, without those that .helmignore names. Links are followed, as Helm follows them.
@@ -113,7 +145,7 @@ func ignorePatterns(file string) ([]string, error) {
 	return patterns, nil
 }
 
-// setKey replaces the value of a key at the top of a YAML document, which must be there once.
+// setKey replaces the value of a key of a YAML document, with its indent. It must be there once, with its value in the same line.
 func setKey(document []byte, key, value string) ([]byte, error) {
 	line := regexp.MustCompile(`(?m)^` + key + `: .*$`)
 	if n := len(line.FindAll(document, -1)); n != 1 {

@@ -13,13 +13,14 @@ import (
 	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/artifacts/image"
 	"github.com/quorate/quorate/internal/release/contents"
+	"github.com/quorate/quorate/internal/release/published"
 	"github.com/quorate/quorate/internal/steps"
 )
 
 // The names of images, without a tag.
 const (
 	ManagerImage  = "ghcr.io/quorate/quorate-manager"
-	UpgraderImage = artifacts.UpgraderImage
+	UpgraderImage = "ghcr.io/quorate/quorate-upgrader"
 )
 
 // What an image may take at most, compressed, in bytes.
@@ -50,7 +51,7 @@ type recipe struct {
 	programs func(arch string) (programs, texts map[string]string, err error)
 }
 
-func (r *Release) manager(ctx context.Context) error {
+func (r *Release) manager(ctx context.Context) (published.Image, error) {
 	return r.write(recipe{
 		name: ManagerImage + ":" + r.Version, folder: "quorate-manager", title: "quorate-manager",
 		description: "Quorate's controllers for a management cluster of Cluster API",
@@ -62,10 +63,13 @@ func (r *Release) manager(ctx context.Context) error {
 	})
 }
 
-// upgrader is root: it changes files of the node that belong to root, in a privileged pod.
-func (r *Release) upgrader(ctx context.Context, kubernetes string) error {
-	return r.write(recipe{
-		name: UpgraderImage + ":" + kubernetes, folder: "upgrader-" + kubernetes, title: "quorate-upgrader",
+// upgrader is root: it changes files of the node that belong to root, in a privileged pod. Its tag names the release too: another release
+// has another image for
+// the same version of Kubernetes, and must not take the tag from this one.
+func (r *Release) upgrader(ctx context.Context, kubernetes string) (published.Image, error) {
+	var brings []byte
+	written, err := r.write(recipe{
+		name: UpgraderImage + ":" + r.Version + "-" + kubernetes, folder: "upgrader-" + kubernetes, title: "quorate-upgrader",
 		description: "Brings a node to Kubernetes " + kubernetes + " without replacing its machine",
 		entrypoint:  "/upgrader", most: mostUpgrader,
 		programs: func(arch string) (programs, texts map[string]string, err error) {
@@ -79,23 +83,24 @@ func (r *Release) upgrader(ctx context.Context, kubernetes string) error {
 				return nil, nil, err
 			}
 			u.Programs["/upgrader"] = own
-			brings, err := json.Marshal(u.Brings)
-			if err != nil {
+			// The same for all architectures: components are pinned once.
+			if brings, err = json.Marshal(u.Brings); err != nil {
 				return nil, nil, fmt.Errorf("writing what the upgrader's image brings: %w", err)
 			}
-			r.Report("  it brings %s: the value of %s.brings in the ConfigMap of the images", brings, kubernetes)
 			return u.Programs, map[string]string{steps.BringsFile: string(brings)}, nil
 		},
 	})
+	written.Kubernetes, written.Brings = kubernetes, string(brings)
+	return written, err
 }
 
 // write writes an image's layout, and lists what is in it beside it.
-func (r *Release) write(of recipe) error {
+func (r *Release) write(of recipe) (published.Image, error) {
 	var images []image.Image
 	for _, arch := range r.Architectures {
 		i, err := r.compose(of, arch)
 		if err != nil {
-			return err
+			return published.Image{}, err
 		}
 		images = append(images, i)
 	}
@@ -104,22 +109,22 @@ func (r *Release) write(of recipe) error {
 	r.Report("writing %s", of.name)
 	written, err := image.WriteLayout(fresh, r.work, images)
 	if err != nil {
-		return err
+		return published.Image{}, err
 	}
 	for _, s := range written.Sizes {
 		r.Report("  %s: %.1f MB compressed, %.1f MB unpacked", s.Architecture, float64(s.Compressed)/1e6, float64(s.Unpacked)/1e6)
 		if s.Compressed > of.most {
-			return fmt.Errorf("%s for %s takes %.1f MB, at most %.0f are allowed", of.name, s.Architecture, float64(s.Compressed)/1e6, float64(of.most)/1e6)
+			return published.Image{}, fmt.Errorf("%s for %s takes %.1f MB, at most %.0f are allowed", of.name, s.Architecture, float64(s.Compressed)/1e6, float64(of.most)/1e6)
 		}
 	}
 	r.Report("  %s", written.Digest)
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(filepath.Dir(folder), 0o755)); err != nil {
-		return fmt.Errorf("making room for %s: %w", of.name, err)
+		return published.Image{}, fmt.Errorf("making room for %s: %w", of.name, err)
 	}
 	if err := os.Rename(fresh, folder); err != nil {
-		return fmt.Errorf("placing %s: %w", of.name, err)
+		return published.Image{}, fmt.Errorf("placing %s: %w", of.name, err)
 	}
-	return nil
+	return published.Image{Name: of.name, Digest: written.Digest.String(), Folder: path.Join("images", of.folder)}, nil
 }
 
 // compose is the image of one architecture.

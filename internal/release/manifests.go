@@ -8,7 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/quorate/quorate/internal/release/published"
 )
 
 // installer is the module that renders what clusterctl installs, from the module's root.
@@ -43,7 +46,11 @@ func (r *Release) components(ctx context.Context) error {
 	if err := os.RemoveAll(out); err != nil {
 		return fmt.Errorf("making room for the components: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", ".", "-root", r.Root, "-out", out, "-version", r.Version, "-image", ManagerImage)
+	arguments := []string{"run", ".", "-root", r.Root, "-out", out, "-version", r.Version, "-image", ManagerImage}
+	if slices.ContainsFunc(r.images, func(i published.Image) bool { return i.Kubernetes != "" }) {
+		arguments = append(arguments, "-upgrader-images", filepath.Join(r.Out, published.UpgradersFile))
+	}
+	cmd := exec.CommandContext(ctx, "go", arguments...)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "PWD="+module)
 	if said, err := cmd.CombinedOutput(); err != nil {

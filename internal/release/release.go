@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/release/published"
 	"github.com/quorate/quorate/internal/signature"
 )
 
@@ -43,6 +44,8 @@ type Release struct {
 	date  time.Time
 	cache goEnvironment
 	work  string
+	// images are those that Images wrote.
+	images []published.Image
 }
 
 var versionForm = regexp.MustCompile(`^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?$`)
@@ -91,29 +94,39 @@ func New(ctx context.Context, o Options) (*Release, error) {
 	return r, err
 }
 
-// Images writes the images of the manager and of the upgraders, as OCI image layouts, and what is in each beside it.
+// Images writes the images of the manager and of the upgraders, as OCI image layouts, what is in each beside it, and the lists of their
+// digests.
 func (r *Release) Images(ctx context.Context) error {
 	return r.within(func() error {
-		if err := r.manager(ctx); err != nil {
+		written, err := r.manager(ctx)
+		if err != nil {
 			return err
 		}
+		r.images = []published.Image{written}
 		for _, version := range r.Kubernetes {
-			if err := r.upgrader(ctx, version); err != nil {
+			if written, err = r.upgrader(ctx, version); err != nil {
 				return err
 			}
+			r.images = append(r.images, written)
 		}
-		return nil
+		return published.Write(r.Out, r.images)
 	})
 }
 
 // Manager writes the image of the manager alone.
 func (r *Release) Manager(ctx context.Context) error {
-	return r.within(func() error { return r.manager(ctx) })
+	return r.within(func() error {
+		_, err := r.manager(ctx)
+		return err
+	})
 }
 
 // Upgrader writes the image of the upgrader of one version of Kubernetes.
 func (r *Release) Upgrader(ctx context.Context, kubernetes string) error {
-	return r.within(func() error { return r.upgrader(ctx, kubernetes) })
+	return r.within(func() error {
+		_, err := r.upgrader(ctx, kubernetes)
+		return err
+	})
 }
 
 // Cached returns the versions of Kubernetes whose upgraders' images need no programs but the upgrader to be built: the others are in the cache.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 
 	"github.com/quorate/quorate/internal/artifacts/cache"
+	"github.com/quorate/quorate/internal/release/published"
 )
 
 func options(t *testing.T) Options {
@@ -75,7 +76,8 @@ func fake(t *testing.T) recipe {
 
 func written(t *testing.T, r *Release, of recipe) (v1.Hash, v1.Image) {
 	t.Helper()
-	if err := r.within(func() error { return r.write(of) }); err != nil {
+	var said published.Image
+	if err := r.within(func() (err error) { said, err = r.write(of); return err }); err != nil {
 		t.Fatal(err)
 	}
 	root, err := layout.ImageIndexFromPath(filepath.Join(r.Out, "images", of.folder))
@@ -97,6 +99,9 @@ func written(t *testing.T, r *Release, of recipe) (v1.Hash, v1.Image) {
 	image, err := index.Image(manifest.Manifests[0].Digest)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if digest := top.Manifests[0].Digest; said.Digest != digest.String() || said.Name != of.name || said.Folder != "images/"+of.folder {
+		t.Errorf("%+v was published, and %s written", said, digest)
 	}
 	return top.Manifests[0].Digest, image
 }
@@ -186,7 +191,7 @@ func TestBound(t *testing.T) {
 	of := fake(t)
 	of.most = 1000
 	r := release(t, options(t))
-	if err := r.within(func() error { return r.write(of) }); err == nil || !strings.Contains(err.Error(), "at most") {
+	if err := r.within(func() error { _, err := r.write(of); return err }); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("%v", err)
 	}
 }

@@ -133,3 +133,16 @@ func (f folder) has(path string) bool {
 	info, err := root.Stat(filepath.Join(".", path))
 	return err == nil && info.Mode().IsRegular()
 }
+
+// mostRead is how many bytes of a file of a machine are read.
+const mostRead = 1 << 20
+
+// read returns what a file of the machine's disk holds, as the machine itself sees it.
+func (f folder) read(path string) ([]byte, error) {
+	file, err := openPlain(f.disk(), filepath.Join(".", path))
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, mostRead))
+	return data, errors.Join(err, file.Close())
+}

@@ -211,12 +211,12 @@ func TestEnvironmentOfCommands(t *testing.T) {
 	has := func(variable string, argv ...string) bool {
 		return slices.ContainsFunc(f.environment(argv), func(v string) bool { return strings.HasPrefix(v, variable+"=") })
 	}
-	put := func(path string) {
+	put := func(path string, text ...string) {
 		file := filepath.Join(f.disk(), path)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.Join(text, "")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -224,16 +224,21 @@ func TestEnvironmentOfCommands(t *testing.T) {
 		t.Errorf("on a worker: %v", f.environment(nil))
 	}
 	put(adminConfig)
-	put(etcdSettings[0].value)
-	put(etcdSettings[1].value)
+	put(manifests+"etcd.yaml", `{kind: Pod, spec: {containers: [{command: [etcd, "--listen-client-urls=https://[::1]:2379", --trusted-ca-file=/ssl/etcd/ca.crt]}],
+		volumes: [{name: etcd-certs, hostPath: {path: /ssl/etcd}}]}}`)
+	put("/ssl/etcd/ca.crt")
+	put("/ssl/etcd/healthcheck-client.crt")
 	if !has("KUBECONFIG") || has("ETCDCTL_CERT") {
 		t.Errorf("while the key is missing: %v", f.environment(nil))
 	}
-	put(etcdSettings[2].value)
+	put("/ssl/etcd/healthcheck-client.key")
 	for _, variable := range []string{"ETCDCTL_ENDPOINTS", "ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"} {
 		if !has(variable, "etcdctl", "member", "list") {
 			t.Errorf("no %s: %v", variable, f.environment(nil))
 		}
+	}
+	if env := f.environment(nil); !slices.Contains(env, "ETCDCTL_ENDPOINTS=https://[::1]:2379") || !slices.Contains(env, "ETCDCTL_KEY=/ssl/etcd/healthcheck-client.key") {
+		t.Errorf("the member of a machine is not asked where its manifest says: %v", env)
 	}
 	if has("ETCDCTL_CERT", "sh", "-c", "etcdctl --cert x member list") || !has("ETCDCTL_CACERT", "sh", "-c", "etcdctl --cert x member list") {
 		t.Error("a variable stands beside its flag, or is missing beside another")

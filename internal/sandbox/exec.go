@@ -10,7 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/quorate/quorate/internal/sandbox/guest"
+	"github.com/quorate/quorate/internal/staticpod"
 )
 
 // adminConfig is where kubeadm leaves the administrator's access on a control plane machine.
@@ -107,24 +110,51 @@ func (c *cgroups) entrances(name string) []string {
 	return all
 }
 
-// etcdSettings have etcdctl ask the machine's own member, as the client that kubeadm makes for health checks: variables, the flags
-// in whose place they stand, and the values.
-var etcdSettings = []struct{ variable, flag, value string }{
-	{"ETCDCTL_CACERT", "--cacert", "/etc/kubernetes/pki/etcd/ca.crt"},
-	{"ETCDCTL_CERT", "--cert", "/etc/kubernetes/pki/etcd/healthcheck-client.crt"},
-	{"ETCDCTL_KEY", "--key", "/etc/kubernetes/pki/etcd/healthcheck-client.key"},
-	{"ETCDCTL_ENDPOINTS", "--endpoints", "https://127.0.0.1:2379"},
+// etcdSetting is a variable by which etcdctl asks the machine's own member, and the flag in whose place it stands.
+type etcdSetting struct{ variable, flag, value string }
+
+// etcdSettings are those of the machine's member, as the client that kubeadm makes for health checks, as the manifest of etcd says; none:
+// the machine has no member.
+func (f folder) etcdSettings() []etcdSetting {
+	manifest := func(component string) *corev1.Pod {
+		// What the machine itself wrote there may be no manifest.
+		data, err := f.read(manifests + component + ".yaml")
+		if err != nil {
+			return nil
+		}
+		p, err := staticpod.Parse(data)
+		if err != nil {
+			return nil
+		}
+		return p
+	}
+	etcd := manifest("etcd")
+	if etcd == nil {
+		return nil
+	}
+	m := staticpod.MemberOf(etcd, staticpod.Certificates(manifest("kube-apiserver"), etcd))
+	for _, file := range []string{m.CA, m.Cert, m.Key} {
+		if !f.has(file) {
+			return nil
+		}
+	}
+	return []etcdSetting{
+		{"ETCDCTL_CACERT", "--cacert", m.CA},
+		{"ETCDCTL_CERT", "--cert", m.Cert},
+		{"ETCDCTL_KEY", "--key", m.Key},
+		{"ETCDCTL_ENDPOINTS", "--endpoints", m.URL},
+	}
 }
+
+// manifests is the folder of a machine's static pods.
+const manifests = "/etc/kubernetes/manifests/"
 
 // etcdEnvironment are the settings for a command. etcdctl refuses a variable beside its flag, so that those are left out that the
 // command gives itself.
 func (f folder) etcdEnvironment(argv []string) []string {
 	var env []string
 	command := strings.Join(argv, " ")
-	for _, s := range etcdSettings {
-		if filepath.IsAbs(s.value) && !f.has(s.value) {
-			return nil
-		}
+	for _, s := range f.etcdSettings() {
 		if !strings.Contains(command, s.flag) {
 			env = append(env, s.variable+"="+s.value)
 		}

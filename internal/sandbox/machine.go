@@ -34,11 +34,26 @@ func (h *Host) Ensure(ctx context.Context, spec Spec) error {
 			return fmt.Errorf("machine %s: has address %s and pod range %s, which cannot be changed to %s and %s",
 				spec.Name, r.Spec.Address, r.Spec.PodCIDR, spec.Address, spec.PodCIDR)
 		}
+		if err := f.own(r, spec.Owner); err != nil {
+			return err
+		}
 		if r.Stopped {
 			return nil
 		}
 		return h.run(ctx, f, r)
 	})
+}
+
+// own makes sure that a machine is its owner's, and records the owner of one of which it is not on record.
+func (f folder) own(r *record, owner string) error {
+	switch r.Spec.Owner {
+	case owner:
+		return nil
+	case "":
+		r.Spec.Owner = owner
+		return f.save(r)
+	}
+	return fmt.Errorf("machine %s: was made for the object with UID %s, not for %q", r.Spec.Name, r.Spec.Owner, owner)
 }
 
 // claim makes the machine's folder and record, if they are not there. All claims of an environment follow one

@@ -68,15 +68,18 @@ func (w *World) judgeApproval(s plan.Step, fresh bool) {
 	case plan.Create:
 		begins = staying >= w.replicas
 	case plan.Delete:
-		begins = h != nil && staying <= w.replicas && w.servesUnmarked(h)
+		begins = h != nil && staying <= w.replicas && w.hasServedUnmarked(h)
 	}
 	if begins {
 		w.blame("%s, with %d of %d machines, and nobody has approved spec %d", s, staying, w.replicas, w.spec)
 	}
 }
 
-// servesUnmarked: a host stays and works, and nobody wants another in its place.
-func (w *World) servesUnmarked(h *host) bool { return !h.deleting && h.marked == "" && w.works(h) }
+// hasServedUnmarked reports whether a host came up, whether it works now or not, and nobody wants another in its place. A host whose member was removed serves
+// nobody.
+func (w *World) hasServedUnmarked(h *host) bool {
+	return !h.deleting && h.marked == "" && h.stage == up && (w.setup.External || h.member != nil && !h.member.removed)
+}
 
 // isForApproval: a host is of another spec than is wanted, and waits for an approval.
 func (w *World) isForApproval(h *host) bool {

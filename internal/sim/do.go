@@ -124,7 +124,7 @@ func (w *World) reconfigure(s plan.Step) error {
 	return nil
 }
 
-// create makes a machine, unless it is there.
+// create makes a machine, unless it is there. What was begun of it stays as it was begun: one that was held back does not initialise the cluster.
 func (w *World) create(s plan.Step) {
 	spec, held := w.saw, s.Hold
 	if w.begun == s.Machine {
@@ -135,7 +135,7 @@ func (w *World) create(s plan.Step) {
 		return
 	}
 	w.limits.surged = w.count(w.isStaying) >= w.replicas
-	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init, held: held, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
+	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init && !held, held: held, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
 	w.inherit(h)
 	w.hosts = append(w.hosts, h)
 	w.enter(h, booting)

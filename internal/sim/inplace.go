@@ -15,6 +15,8 @@ const (
 	SetInPlace Kind = "set in place" // the policy, to that of number N
 	Elsewhere  Kind = "elsewhere"    // somebody else updates machine N to the spec that is wanted
 	Retry      Kind = "retry"        // a person tries the failed update of machine N again
+
+	HoldUpdates Kind = "hold updates" // a person lets none begin, For a while
 )
 
 // policies are those that SetInPlace chooses from.
@@ -22,6 +24,9 @@ var policies = []plan.InPlace{plan.InPlaceNever, plan.InPlacePreferred, plan.InP
 
 // inPlaceSalt keeps what is drawn of updates in place apart from what else is drawn of a seed.
 const inPlaceSalt = 0x1a91ace
+
+// holdSalt keeps what is drawn of a person's holds apart from what else is drawn of a seed.
+const holdSalt = 0x401d
 
 // updateGivesUp is how long an update may be under way, and verifyGivesUp how long the new version may take to serve.
 const (
@@ -55,6 +60,20 @@ func (s *Setup) drawInPlace(seed int64) {
 			e.N = r.Intn(4)
 		}
 		s.Script = inOrder(append(s.Script, e)...)
+	}
+}
+
+// drawHold lets a person hold the updates of some groups now and then, mostly just before a change of the spec or in the middle of its rollout.
+func (s *Setup) drawHold(seed int64) {
+	r := rand.New(rand.NewSource(seed ^ holdSalt))
+	if r.Intn(3) > 0 || s.InPlace == plan.InPlaceNever {
+		return
+	}
+	for _, e := range slices.Clone(s.Script) {
+		if e.Kind == Change && r.Intn(2) == 0 {
+			at := max(0, e.At+time.Duration(r.Intn(600)-60)*time.Second)
+			s.Script = inOrder(append(s.Script, Event{At: at, Kind: HoldUpdates, For: randomSpan(r)})...)
+		}
 	}
 }
 
@@ -236,6 +255,9 @@ func (w *World) befallUpdate(e Event) bool {
 			w.tell("somebody updates %s", h.name)
 			h.spec, h.dropped = w.spec, false
 		}
+	case HoldUpdates:
+		w.tell("a person holds updates in place for %s", e.For)
+		w.prolong(e, 0)
 	case Retry:
 		if h != nil && h.hasFailedUpdate() {
 			w.tell("a person tries the update of %s again", h.name)

@@ -61,6 +61,8 @@ func (w *World) judgeUpdate(h *host, s plan.Step, fresh bool) {
 // judgeUpdateAround: the group stays, the cluster answers, and nothing is missing or behind that an update reads.
 func (w *World) judgeUpdateAround(s plan.Step) {
 	switch {
+	case w.lasts(HoldUpdates, 0):
+		w.blame("%s, and a person holds updates", s)
 	case w.deleting:
 		w.blame("%s, and the group is being deleted", s)
 	case w.lost() || !w.reachable():
@@ -113,10 +115,10 @@ func (w *World) staysWell(h *host) bool {
 	return w.isStaying(h) && h.stage == up && !h.hasFailedUpdate() && h.marked == "" && !h.gate && h.unready.IsZero() && w.works(h)
 }
 
-// judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives.
+// judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives. The update of a host that has lost its labels cannot be seen.
 func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 	updated := w.carriedOut()
-	if updated == nil {
+	if updated == nil || !updated.hidden.IsZero() {
 		return
 	}
 	m := w.memberByID(s.Member)
@@ -167,7 +169,7 @@ func (w *World) judgeUpdateDue(d plan.Decision) {
 		}
 	}
 	due := func(h *host) bool { return w.isChangedInPlace(h) && !w.isHeldByLimit(h) }
-	if d.Step.Verb == plan.Wait && w.isCalm() && !w.isUnapproved() && slices.ContainsFunc(w.hosts, due) {
+	if d.Step.Verb == plan.Wait && w.isCalm() && !w.isUnapproved() && !w.lasts(HoldUpdates, 0) && slices.ContainsFunc(w.hosts, due) {
 		w.blame("%s, and a machine could be updated", d)
 	}
 }

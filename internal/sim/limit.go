@@ -37,6 +37,7 @@ func (s *Setup) drawLimit(seed int64) {
 		return
 	}
 	s.Limit = pick(r, 1, 1, 2, 3)
+	s.Ahead = pick(rand.New(rand.NewSource(seed+limitSalt)), 0, 0, 0, 10*time.Second, 20*time.Minute)
 	if s.Sturdy {
 		return
 	}
@@ -118,7 +119,7 @@ func (w *World) note(s plan.Step) error {
 		return fmt.Errorf("%s: the group's object has changed", s.Verb)
 	}
 	l.noted = slices.DeleteFunc(l.noted, func(r plan.Replacement) bool { return r.Machine == s.Machine || !w.now.Before(r.At.Add(limitPeriod)) })
-	l.noted = append(l.noted, plan.Replacement{Machine: s.Machine, At: w.now.Add(time.Second - 1).Truncate(time.Second)})
+	l.noted = append(l.noted, plan.Replacement{Machine: s.Machine, At: w.now.Add(w.setup.Ahead + time.Second - 1).Truncate(time.Second)})
 	w.tell("it is noted that %s is replaced", s.Machine)
 	return nil
 }
@@ -143,8 +144,6 @@ func (w *World) isReplacement(s plan.Step, h *host) bool {
 		return h.update == nil
 	case s.Verb != plan.Delete || h.marked != "" || !w.isReplaced(h) || !w.works(h):
 		return false
-	case !s.Counts && w.now.Sub(h.node) < 5*time.Minute:
-		return false // for all that may have been seen it has never come up
 	}
 	return staying <= w.replicas || staying == w.replicas+1 && w.limits.surged
 }

@@ -102,7 +102,8 @@ func (w *World) Observe() plan.Observed {
 		Now: w.now,
 		Group: plan.Group{
 			Name: "cp", Deleting: w.deleting, Orphaning: w.orphaning, Paused: w.now.Before(w.pausedUntil), Inactive: w.isInactive(),
-			Initialized: w.initialised, New: !w.initialised, LastMachine: w.last, PartialCreate: w.begun,
+			UpdatesPaused: w.lasts(HoldUpdates, 0),
+			Initialized:   w.initialised, New: !w.initialised, LastMachine: w.last, PartialCreate: w.begun,
 			Repairing: w.repairing != nil,
 		},
 		Want: plan.Want{

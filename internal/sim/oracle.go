@@ -184,7 +184,7 @@ func (w *World) judgeCompany(s plan.Step) {
 		w.blame("%s, while another joins as a voter", s)
 	case w.setup.MaxParallel > 0 && w.count(w.countsAsJoining) >= w.setup.MaxParallel:
 		w.blame("%s, while as many join as may at once: %d", s, w.setup.MaxParallel)
-	case slices.ContainsFunc(w.hosts, w.isBroken):
+	case !w.replacesBroken() && slices.ContainsFunc(w.hosts, w.isBroken):
 		w.blame("%s, beside a machine that is broken and that nobody replaces", s)
 	case w.initialised && w.forbidden:
 		w.blame("%s would join without the permissions that its certificates rely on", s)
@@ -203,13 +203,21 @@ func (w *World) isJoining(h *host) bool {
 
 // countsAsJoining: a host is on its way, and another takes no place of it.
 func (w *World) countsAsJoining(h *host) bool {
-	return w.isJoining(h) && h.marked == "" && !w.isReplaced(h) && !w.lasts(Trouble, h.number)
+	return (w.isJoining(h) || w.joinsOutside(h)) && h.marked == "" && !w.isReplaced(h) && !w.lasts(Trouble, h.number)
+}
+
+// joinsOutside: a host that stays is on its way, and not late, and etcd is elsewhere.
+func (w *World) joinsOutside(h *host) bool {
+	return w.setup.External && w.initialised && w.isStaying(h) && !h.held && h.node.IsZero() && !h.broken() && w.now.Sub(h.begun()) < 9*time.Minute
 }
 
 // isBroken: a machine that stays came up long ago and is proven broken, and nobody wants another in its place.
 func (w *World) isBroken(h *host) bool {
 	return h.stage == up && h.sick && h.alive() && !h.deleting && h.marked == "" && !w.isReplaced(h) && w.isOurs(h) && h.silent.IsZero() && w.now.Sub(h.node) > 6*time.Minute
 }
+
+// replacesBroken: a machine that was given up is missing.
+func (w *World) replacesBroken() bool { return w.repairing != nil && w.count(w.isStaying) < w.replicas }
 
 // lost: the group has a quorum to lose, and has lost it.
 func (w *World) lost() bool { return w.initialised && !w.setup.External && !w.hasQuorum() }

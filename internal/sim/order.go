@@ -194,6 +194,14 @@ func (w *World) judgeLivingMachine(gone *host, s plan.Step) {
 	if h := w.dueForRepair(); h != nil && h != gone {
 		w.blame("%s, and %s is dead", s, h.name)
 	}
+	if h := first(w.hosts, w.isAskedFor); h != nil && !gone.byHand && gone.update == nil {
+		w.blame("%s, which a health check marked, and a person marked %s", s, h.name)
+	}
+}
+
+// isAskedFor: a person marked a host whose voter answers, for the first time, and nothing keeps it more than another such host.
+func (w *World) isAskedFor(h *host) bool {
+	return h.byHand && h.marked != "" && w.isStaying(h) && w.inARow(h) == 0 && h.update == nil && w.isOwn(h) && w.isLivingVoter(h.member) && w.without(h).complete > 0
 }
 
 // judgeLivingMember: a voter that answers is removed before none that is dead, and before no machine without one.
@@ -555,6 +563,7 @@ func (w *World) isRisen() bool {
 			return false
 		case w.isSteady(h):
 			whole++
+		case w.replacesBroken() && w.isBroken(h) && w.isOwn(h):
 		case !w.isComing(h):
 			return false
 		}

@@ -23,8 +23,8 @@ var personalDecisions = []personalDecision{
 	{[]string{"NoMachineLeft"}, func(w *World, _ string) bool { return w.initialised && len(w.hosts) == 0 }},
 	// The user asks for what cannot be.
 	{[]string{"EvenReplicas"}, func(w *World, _ string) bool { return !w.setup.External && w.replicas%2 == 0 }},
-	// Nothing ever came up, and what there was recorded of it is lost.
-	{[]string{"ClusterUnseen"}, func(w *World, said string) bool {
+	// Nothing ever came up, and what there was recorded of it is lost. A member that runs all the same may hold data.
+	{[]string{"ClusterUnseen", "QuorumLost"}, func(w *World, said string) bool {
 		return w.isNamed(said, func(h *host) bool { return h.broken() || h.held })
 	}},
 	// Something is broken, and nobody has marked it: it may be repaired where it stands.

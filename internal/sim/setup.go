@@ -82,6 +82,8 @@ type Setup struct {
 	Approval bool
 	// Limit is how many machines at most a rollout replaces, or changes in place, within a day at first; 0: no limit.
 	Limit int
+	// Ahead is by how much the clock is ahead of the manager that notes replacements: another reads the notes.
+	Ahead time.Duration
 	// ByExtension: a Runtime Extension of somebody else updates machines in place, which says at first what Answer is the number of: it can change all, not all, or nothing.
 	ByExtension bool
 	Answer      int
@@ -165,6 +167,7 @@ func Random(seed int64) Setup {
 	s.drawOverlap(seed)
 	s.drawInPlace(seed)
 	s.drawExtension(seed)
+	s.drawHold(seed)
 	s.drawApproval(seed)
 	s.drawLimit(seed)
 	return s

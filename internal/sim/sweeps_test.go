@@ -267,3 +267,30 @@ func TestSingleUpdateAtEveryMoment(t *testing.T) {
 		}
 	}
 }
+
+// TestBlinkAtEveryMoment: of machines that came up a moment ago one does not work, or cannot be asked, for a moment, while all of them are outdated and
+// nobody has approved that, or no more may be replaced that day. It came up, and is not replaced like one that never did.
+func TestBlinkAtEveryMoment(t *testing.T) {
+	for at := 2 * time.Minute; at < 8*time.Minute; at += 15 * time.Second {
+		for n, e := range []Event{
+			{Kind: BlindMember, N: 3, For: 22 * time.Second}, {Kind: Crash, N: 2, For: 20 * time.Second}, {Kind: Silent, N: 3, For: 2 * time.Minute},
+			{Kind: APIDown, N: 2, For: 20 * time.Second}, {Kind: Sicken, N: 3, For: 20 * time.Second}, {Kind: Hide, N: 2, For: 20 * time.Second},
+		} {
+			for kind := range 3 {
+				s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 3, Surge: 0, Domains: abc, Places: true, Checks: true, Repair: always, External: kind == 1}
+				if kind == 2 {
+					s.makeEtcdOnly()
+				}
+				e.At = at
+				s.Approval = true
+				s.Script = inOrder(Event{At: 100 * time.Second, Kind: Change, N: 2}, e)
+				live(t, s)
+				// The newest machine is outdated once more, a moment after it took the place of the only one that may be replaced that day.
+				s.Approval, s.Limit = false, 1
+				e.At, e.N = at+6*time.Minute, 4
+				s.Script = inOrder(Event{At: 6 * time.Minute, Kind: Change, N: 2}, Event{At: e.At - 5*time.Second, Kind: Change, N: 3}, e)
+				live(t, s)
+			}
+		}
+	}
+}

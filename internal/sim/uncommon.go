@@ -39,6 +39,7 @@ func Uncommon(seed int64) Setup {
 	s.Script = inOrder(events...)
 	s.drawKind(seed)
 	s.drawInPlace(seed)
+	s.drawHold(seed)
 	return s
 }
 

@@ -528,6 +528,34 @@ func TestChangedNode(t *testing.T) {
 	}
 }
 
+// TestPausedByStranger: a ControlPlaneUpgrade that a person created for the control plane neither pauses its upgrade, nor is changed or
+// deleted by it.
+func TestPausedByStranger(t *testing.T) {
+	w := grown(t, 3)
+	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))
+	stranger := &upgradev1.ControlPlaneUpgrade{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: kcpKey.Namespace, Name: "stranger", Labels: map[string]string{clusterv1.ClusterNameLabel: w.machine("demo-cp-1").Spec.ClusterName},
+			Annotations: map[string]string{clusterv1.PausedAnnotation: ""},
+		},
+		Spec: upgradev1.ControlPlaneUpgradeSpec{
+			ControlPlane:      clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: kcpKey.Name},
+			KubernetesVersion: "v1.37.0", MachinesRequireUpgrade: []upgradev1.MachineReference{{Name: "demo-cp-1"}},
+		},
+	}
+	if err := w.client.Create(t.Context(), stranger); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.step(); p.Reason != "UpdatingInPlace" || len(w.upgrades()) != 1 {
+		t.Errorf("%+v", p)
+	}
+	w.step()
+	after := &upgradev1.ControlPlaneUpgrade{}
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(stranger), after); err != nil || len(after.Status.Conditions) > 0 {
+		t.Errorf("%v, %+v", err, after.Status)
+	}
+}
+
 // TestUpgradePaused: a person holds an upgrade between two nodes. The one that has begun is finished and recorded; no other begins before the person says so.
 func TestUpgradePaused(t *testing.T) {
 	w := grown(t, 3)

@@ -25,8 +25,13 @@ import (
 
 // bootstrapped is an infrastructure machine whose bootstrap ended in that way.
 func bootstrapped(status, reason string) *unstructured.Unstructured {
+	return conditioned("BootstrapSucceeded", status, reason)
+}
+
+// conditioned is an infrastructure machine with one condition.
+func conditioned(kind, status, reason string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
-		map[string]any{"type": "BootstrapSucceeded", "status": status, "reason": reason, "message": "x", "lastTransitionTime": "2026-01-02T03:04:05Z"},
+		map[string]any{"type": kind, "status": status, "reason": reason, "message": "x", "lastTransitionTime": "2026-01-02T03:04:05Z"},
 	}}}}
 }
 
@@ -63,6 +68,14 @@ func TestCannotJoin(t *testing.T) {
 		{"kubeadm runs", func(s *group.Turn) {
 			s.View.Pods = nil
 			s.Machines[0].Infrastructure = bootstrapped("False", "BootstrapRunning")
+		}, ""},
+		{"nothing is left of it", func(s *group.Turn) {
+			s.View.Pods = nil
+			s.Machines[0].Infrastructure = conditioned("Ready", "False", "Vanished")
+		}, "nothing is left of it on its host"},
+		{"it died, and may be started again", func(s *group.Turn) {
+			s.View.Pods = nil
+			s.Machines[0].Infrastructure = conditioned("Ready", "False", "Died")
 		}, ""},
 		{"it gets no bootstrap data", func(s *group.Turn) { s.View.Pods = nil; s.Machines[0].Withdrawn = true },
 			"it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"},

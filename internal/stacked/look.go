@@ -33,11 +33,14 @@ func skips(kcp *controlplanev1.KubeadmControlPlane, phase string) bool {
 func wantedOf(kcp *controlplanev1.KubeadmControlPlane, data kubeadm.ClusterData) kubeadm.Wanted {
 	_, skipProxy := kcp.Annotations[upstream.SkipKubeProxyAnnotation]
 	_, skipDNS := kcp.Annotations[upstream.SkipCoreDNSAnnotation]
+	proxyOfOthers, dnsOfOthers := kubeadm.AddonsOfOthers(&kcp.Spec.KubeadmConfigSpec)
 	return kubeadm.Wanted{
 		Version:       kcp.Spec.Version,
 		Configuration: withGates(kcp).Spec.KubeadmConfigSpec.ClusterConfiguration,
 		SkipProxy:     skipProxy,
 		SkipDNS:       skipDNS,
+		ProxyOfOthers: proxyOfOthers,
+		DNSOfOthers:   dnsOfOthers,
 		Cluster:       data,
 	}
 }

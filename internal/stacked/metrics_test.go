@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/group"
 )
 
-// measured is how often something was observed for the kind, and the sum in seconds.
-func measured(t *testing.T, name string) (times uint64, seconds float64) {
+// metricsOf returns the series of a metric.
+func metricsOf(t *testing.T, name string) []*dto.Metric {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	if err := group.RegisterMetrics(registry); err != nil {
@@ -26,11 +26,18 @@ func measured(t *testing.T, name string) (times uint64, seconds float64) {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == name {
-				times, seconds = m.GetHistogram().GetSampleCount(), m.GetHistogram().GetSampleSum()
-			}
+		if family.GetName() == name {
+			return family.GetMetric()
 		}
+	}
+	return nil
+}
+
+// measured is how often something was observed for the kind, and the sum in seconds.
+func measured(t *testing.T, name string) (times uint64, seconds float64) {
+	t.Helper()
+	for _, m := range metricsOf(t, name) {
+		times, seconds = m.GetHistogram().GetSampleCount(), m.GetHistogram().GetSampleSum()
 	}
 	return times, seconds
 }

@@ -106,6 +106,17 @@ func TestMarkTakenBack(t *testing.T) {
 	}
 }
 
+// TestMarkOfPersonFirst: of two marked machines, both healthy, the one that a person marked goes first.
+func TestMarkOfPersonFirst(t *testing.T) {
+	w := grown(t, 3)
+	w.judged("demo-cp-1", brokenVerdict, handedOver)
+	w.annotated("demo-cp-2", clusterv1.RemediateMachineAnnotation, true)
+	w.settle()
+	if w.machine("demo-cp-2").DeletionTimestamp.IsZero() || !w.machine("demo-cp-1").DeletionTimestamp.IsZero() {
+		t.Error("the machine that a health check marked went first")
+	}
+}
+
 // TestRepairEnds: the note that a machine was given up goes when its replacement is there, also
 // where the write that should have removed it was lost.
 func TestRepairEnds(t *testing.T) {

@@ -2,6 +2,7 @@ package stacked
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -68,6 +69,50 @@ func (w *world) noUpgrader(version string) string {
 		w.t.Fatal(err)
 	}
 	return o.Group.NoUpgrader
+}
+
+// TestUnseenUpgrader: one who looks once, as quorate plan does, knows of an upgrader image from the cluster's namespace or from an
+// upgrade that has begun, and else
+// that it does not know.
+func TestUnseenUpgrader(t *testing.T) {
+	forbidden := func(_ context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		if _, is := o.(*corev1.ConfigMap); is {
+			return errors.New("forbidden")
+		}
+		return c.Get(t.Context(), key, o, options...)
+	}
+	for _, test := range []struct {
+		name   string
+		policy controlplanev1.InPlacePolicy
+		image  string
+		begun  bool
+		get    func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error
+		want   string
+	}{
+		{"not seen", controlplanev1.InPlacePreferred, "", false, nil, "v1.37.0"},
+		{"the cluster's namespace", controlplanev1.InPlacePreferred, "v1.37.0", false, nil, ""},
+		{"another version's", controlplanev1.InPlaceOnly, "v1.36.4", false, nil, "v1.37.0"},
+		{"forbidden", controlplanev1.InPlacePreferred, "v1.37.0", false, forbidden, "v1.37.0"},
+		{"an upgrade that has begun", controlplanev1.InPlacePreferred, "", true, nil, ""},
+		{"replaced", controlplanev1.InPlaceNever, "", false, nil, ""},
+	} {
+		w := grown(t, 3)
+		w.change(inPlacePolicy(test.policy))
+		if test.begun {
+			w.step()
+		}
+		serveManaged(t, w, &rounds{})
+		if test.image != "" {
+			images := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: kcpKey.Namespace, Name: "quorate-upgrader-images"}, Data: map[string]string{test.image: "a@sha256:b"}}
+			if err := w.client.Create(t.Context(), images); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, beside, err := group.ObserveAll(t.Context(), interceptor.NewClient(w.client, interceptor.Funcs{Get: test.get}), New(), kcpKey)
+		if err != nil || beside.UnseenUpgrader != test.want {
+			t.Errorf("%s: %q, want %q, %v", test.name, beside.UnseenUpgrader, test.want, err)
+		}
+	}
 }
 
 // TestUpgraderOfNobody: an upgrader image is looked up only where Quorate's own upgrader is to change a node: it is not read where machines are replaced.

@@ -54,6 +54,8 @@ type world struct {
 	config, addons string // in what kubeadm's files in the cluster are behind
 	// permissions are missing, and unusable and refused are what only a person can mend of kubeadm's files.
 	permissions, unusable, refused string
+	// proxy and dns are whether kubeadm's add-ons work.
+	proxy, dns kubeadm.AddonHealth
 	// forwarded: etcd is reached by port-forwards alone, which are forbidden without the permissions.
 	forwarded bool
 	t         *testing.T
@@ -229,7 +231,7 @@ func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, ids map[stri
 // Behind implements group.KubeadmFiles.
 func (w *world) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kubeadm.Behind, error) {
 	defer w.locked()()
-	return kubeadm.Behind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused}, w.failBehind
+	return kubeadm.Behind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused, Proxy: w.proxy, DNS: w.dns}, w.failBehind
 }
 
 func (w *world) Write(_ context.Context, _ *clusterv1.Cluster, _ kubeadm.Wanted, chore string) error {

@@ -72,6 +72,8 @@ type Wanted struct {
 	Files []File `json:"files,omitempty"`
 	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
 	Patches string `json:"patches,omitempty"`
+	// SkipPhases are kubeadm's phases that are left out: others do their work. See LeftToOthers.
+	SkipPhases []string `json:"skipPhases,omitempty"`
 	// AwaitImages: somebody brings the images of the version to the node, and may not have ended: they are waited for before any is pulled.
 	AwaitImages bool `json:"awaitImages,omitempty"`
 	// First: it is the first node of its control plane, so that what the cluster has once is brought up to date with it.
@@ -349,7 +351,7 @@ func possible(node Node, wanted Wanted) error {
 	if err != nil {
 		return fmt.Errorf("upgrading node %s: its kubelet: %w", wanted.Node, err)
 	}
-	if version.Compare(from, to) > 0 {
+	if version.Compare(from.Release(), to.Release()) > 0 {
 		return fmt.Errorf("upgrading node %s: it runs %s, and kubeadm does not go back to %s", wanted.Node, from, to)
 	}
 	// kubeadm goes one minor version at a time; a worker's kubelet may be three behind.

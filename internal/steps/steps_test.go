@@ -88,6 +88,10 @@ func TestListRefuses(t *testing.T) {
 		"a node of no known type":  {"v1.35.4", Wanted{Type: "Etcd", KubernetesVersion: "v1.36.3"}, "neither ControlPlane nor Worker"},
 		"a node without any type":  {"v1.35.4", Wanted{KubernetesVersion: "v1.36.3"}, "neither ControlPlane nor Worker"},
 		"the version is no text":   {"v1.35.4", Wanted{Type: Worker, KubernetesVersion: "1.36"}, "is not one like"},
+		"another name of EKS-D's":  {"v1.36.3-eks-b9c9ed7", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3-eks-1-36-5"}, ""},
+		"a distribution's build":   {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3-eks-1-36-5"}, ""},
+		"back, of a distribution":  {"v1.36.3-eks-b9c9ed7", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.2-eks-1-36-4"}, "does not go back"},
+		"back to a candidate":      {"v1.36.0", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.0-rc.1"}, "does not go back"},
 		"from a release candidate": {"v1.36.0-rc.1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.0"}, ""},
 	} {
 		_, err := List(Node{KubeletVersion: test.has}, test.wanted)

@@ -22,10 +22,20 @@ import (
 	"github.com/quorate/quorate/internal/upgradepod"
 )
 
-// Seen are the upgrades of one cluster.
+// Seen are the upgrades that one control plane may be asked to believe.
 type Seen struct {
-	Nodes  []upgradev1.NodeUpgrade
+	// Nodes are those of its cluster. A person may create them too.
+	Nodes []upgradev1.NodeUpgrade
+	// Groups are those that belong to the control plane: Owned chooses them.
 	Groups []upgradev1.ControlPlaneUpgrade
+}
+
+// Owned returns those of some ControlPlaneUpgrades that an object controls, by its UID. A label and a name in a spec prove nothing:
+// whoever may create a ControlPlaneUpgrade
+// writes them, and must neither pause a control plane's upgrade with another object than its own, nor name what its machines were brought
+// to.
+func Owned(groups []upgradev1.ControlPlaneUpgrade, by metav1.Object) []upgradev1.ControlPlaneUpgrade {
+	return slices.DeleteFunc(groups, func(u upgradev1.ControlPlaneUpgrade) bool { return !metav1.IsControlledBy(&u, by) })
 }
 
 // importance orders NodeUpgrades of one machine: what may happen on the node at any moment comes first, and what only waits for a person last.
@@ -219,11 +229,11 @@ func (s Seen) GoalOf(u *upgradev1.NodeUpgrade, now drift.Goal) (goal drift.Goal,
 	return drift.Goal{Version: u.Spec.KubernetesVersion}, false
 }
 
-// IsPaused reports whether a person holds the upgrade of a control plane between two of its nodes.
-func (s Seen) IsPaused(controlPlane string) bool {
+// IsPaused reports whether a person holds the upgrade of the control plane between two of its nodes.
+func (s Seen) IsPaused() bool {
 	return slices.ContainsFunc(s.Groups, func(u upgradev1.ControlPlaneUpgrade) bool {
 		_, paused := u.Annotations[clusterv1.PausedAnnotation]
-		return paused && u.Spec.ControlPlane.Name == controlPlane
+		return paused
 	})
 }
 

@@ -187,6 +187,36 @@ func TestGoalOf(t *testing.T) {
 	}
 }
 
+// TestOwned: a control plane believes the ControlPlaneUpgrades that it controls, and none of which the label and the spec alone name it.
+func TestOwned(t *testing.T) {
+	paused := func(owner metav1.OwnerReference) upgradev1.ControlPlaneUpgrade {
+		u := parent().DeepCopy()
+		u.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		u.OwnerReferences = []metav1.OwnerReference{owner}
+		return *u
+	}
+	own := metav1.OwnerReference{Kind: "KubeadmControlPlane", Name: group.Name, UID: "own", Controller: ptr.To(true)}
+	another, plain := own, own
+	another.UID, plain.Controller = "another", nil
+	byHand := paused(own)
+	byHand.OwnerReferences = nil
+	for name, test := range map[string]struct {
+		u    upgradev1.ControlPlaneUpgrade
+		want bool
+	}{
+		"its own": {paused(own), true}, "by hand": {byHand, false}, "another control plane's": {paused(another), false}, "no controller": {paused(plain), false},
+	} {
+		s := Seen{Groups: Owned([]upgradev1.ControlPlaneUpgrade{test.u}, &metav1.ObjectMeta{UID: own.UID})}
+		if s.IsPaused() != test.want {
+			t.Errorf("%s pauses: %t", name, s.IsPaused())
+		}
+		u := nodeOf("m1", upgradev1.Done)
+		if _, whole := s.GoalOf(&u, goalOf("v1.36.4")); whole != test.want {
+			t.Errorf("%s names the goal: %t", name, whole)
+		}
+	}
+}
+
 // TestStatus: how far an upgrade of a control plane is.
 func TestStatus(t *testing.T) {
 	behind := func(names ...string) []Machine {

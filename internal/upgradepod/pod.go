@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,8 @@ type Environment struct {
 	AwaitImages bool
 	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
 	Patches string
+	// SkipPhases are kubeadm's phases that are left to others.
+	SkipPhases []string
 	// Files are the user's that the node is to have.
 	Files []steps.File
 }
@@ -83,7 +86,7 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 		DrainTimeoutSeconds:  ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0),
 		VerifyTimeoutSeconds: ptr.Deref(u.Spec.VerifyTimeoutSeconds, 0),
 	}
-	w.Files, w.Patches, w.Brings, w.AwaitImages = e.Files, e.Patches, e.Brings, e.AwaitImages
+	w.Files, w.Patches, w.Brings, w.AwaitImages, w.SkipPhases = e.Files, e.Patches, e.Brings, e.AwaitImages, e.SkipPhases
 	w.Kubelet.RemovedArgs = u.Spec.Kubelet.RemovedArgs
 	for _, argument := range u.Spec.Kubelet.ExtraArgs {
 		w.Kubelet.ExtraArgs = append(w.Kubelet.ExtraArgs, steps.Argument{Name: argument.Name, Value: ptr.Deref(argument.Value, "")})
@@ -110,6 +113,9 @@ func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image
 		var args []string
 		for _, s := range stage {
 			args = append(args, s.Name.Command())
+		}
+		if required := wanted.Requires(); len(required) > 0 {
+			args = append(args, "--requires="+strings.Join(required, ","))
 		}
 		containers = append(containers, corev1.Container{
 			Name:                     string(stage[0].Stage),

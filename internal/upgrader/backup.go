@@ -23,7 +23,7 @@ func (n *node) backup(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(etcdManifest); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(n.onNode(etcdManifest)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("%d files", files), nil
 	}
 	size, err := n.saveEtcd(ctx)
@@ -74,6 +74,10 @@ func (n *node) saveEtcd(ctx context.Context) (int64, error) {
 	if err := errors.Join(os.RemoveAll(n.snapshot()), os.RemoveAll(opened)); err != nil {
 		return 0, fmt.Errorf("removing an older snapshot: %w", err)
 	}
+	// etcdctl waits for a member that does not answer as long as it may, when it takes a snapshot.
+	if _, err := n.etcdctl(ctx, "endpoint", "health"); err != nil {
+		return 0, fmt.Errorf("taking a snapshot of etcd: %w", err)
+	}
 	if _, err := n.etcdctl(ctx, "snapshot", "save", n.snapshot()); err != nil {
 		return 0, fmt.Errorf("taking a snapshot of etcd: %w", err)
 	}
@@ -89,7 +93,14 @@ func (n *node) saveEtcd(ctx context.Context) (int64, error) {
 
 // etcdctl asks the node's own member.
 func (l layout) etcdctl(ctx context.Context, args ...string) (string, error) {
-	return l.etcdctlTo(ctx, []string{"https://127.0.0.1:2379"}, args...)
+	f, err := l.look()
+	if err != nil {
+		return "", err
+	}
+	if f.etcd.URL == "" {
+		return "", fmt.Errorf("asking etcd: no manifest in %s says by --listen-client-urls where it listens", manifestDir)
+	}
+	return l.etcdctlTo(ctx, []string{f.etcd.URL}, args...)
 }
 
 // etcdctlTo asks the members that have these URLs.
@@ -98,9 +109,12 @@ func (l layout) etcdctlTo(ctx context.Context, urls []string, args ...string) (s
 	if err != nil {
 		return "", err
 	}
+	f, err := l.look()
+	if err != nil {
+		return "", err
+	}
 	env := []string{
-		"ETCDCTL_ENDPOINTS=" + strings.Join(urls, ","), "ETCDCTL_CACERT=" + etcdPKI + "/ca.crt",
-		"ETCDCTL_CERT=" + etcdPKI + "/healthcheck-client.crt", "ETCDCTL_KEY=" + etcdPKI + "/healthcheck-client.key",
+		"ETCDCTL_ENDPOINTS=" + strings.Join(urls, ","), "ETCDCTL_CACERT=" + f.etcd.CA, "ETCDCTL_CERT=" + f.etcd.Cert, "ETCDCTL_KEY=" + f.etcd.Key,
 	}
 	return run(ctx, env, append([]string{program}, args...)...)
 }

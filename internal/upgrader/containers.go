@@ -50,11 +50,14 @@ func processName(pid int) string {
 
 // componentProcesses are the first processes of the containers. Both questions are asked at once: nothing serves meanwhile.
 func (s service) componentProcesses(ctx context.Context, nodeName string) ([]int, error) {
-	ctr, err := s.at.program("ctr")
+	ask, err := s.at.ctr("--namespace", "k8s.io", "containers", "ls", "--quiet")
 	if err != nil {
 		return nil, err
 	}
-	ask := []string{ctr, "--namespace", "k8s.io", "containers", "ls", "--quiet"}
+	list, err := s.at.ctr("--namespace", "k8s.io", "tasks", "ls")
+	if err != nil {
+		return nil, err
+	}
 	for _, component := range components {
 		ask = append(ask, fmt.Sprintf(`labels."io.kubernetes.pod.namespace"==kube-system,labels."io.kubernetes.container.name"==%s,labels."io.kubernetes.pod.name"==%s-%s`,
 			component, component, nodeName))
@@ -63,7 +66,7 @@ func (s service) componentProcesses(ctx context.Context, nodeName string) ([]int
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { ids, err = run(ctx, nil, ask...); return err })
 	group.Go(func() (err error) {
-		tasks, err = run(ctx, nil, ctr, "--namespace", "k8s.io", "tasks", "ls")
+		tasks, err = run(ctx, nil, list...)
 		return err
 	})
 	if err := group.Wait(); err != nil {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,11 +36,18 @@ func (n *node) finish(ctx context.Context) (string, error) {
 	if before, err = n.noteKubelet(before); err != nil {
 		return "", err
 	}
-	argv := append([]string{kubeadm}, finishArgs(n.wanted)...)
+	var skip []string
+	err = eventually(ctx, patienceWithAPI, func(ctx context.Context) (err error) {
+		skip, err = n.leftToOthers(ctx)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	argv := append([]string{kubeadm}, finishArgs(n.wanted, skip)...)
 	argv = append(argv, "--kubeconfig", n.credentials())
-	said, tried := "", 0
+	said := ""
 	err = eventually(ctx, finishTimeout, func(ctx context.Context) (err error) {
-		tried++
 		said, err = run(ctx, nil, argv...)
 		if err != nil {
 			n.say("%v", err)
@@ -90,14 +99,52 @@ func (l layout) forgetKubelet() error {
 	return nil
 }
 
-// finishArgs are kubeadm's arguments.
-func finishArgs(w steps.Wanted) []string {
-	args := []string{"upgrade", "node", "--skip-phases=preflight,control-plane"}
+// leftToOthers are the phases of kubeadm that are left out: those of which the upgrade is told, and those of add-ons that the cluster does
+// not have. Cilium does kube-proxy's work, or something else DNS. kubeadm before v1.32, which could leave out no phases, judged by what it
+// does not find as well.
+func (n *node) leftToOthers(ctx context.Context) ([]string, error) {
+	if n.wanted.Type != steps.ControlPlane {
+		return nil, nil
+	}
+	a, err := openAPI(n.credentials(), "")
+	if err != nil {
+		return nil, err
+	}
+	return a.withoutAddons(ctx, n.wanted.SkipPhases)
+}
+
+// withoutAddons adds to some phases those of add-ons that are not there.
+func (a *api) withoutAddons(ctx context.Context, phases []string) ([]string, error) {
+	all := slices.Clone(phases)
+	for phase, paths := range map[string][]string{
+		steps.ProxyPhase: {"/api/v1/namespaces/kube-system/configmaps/kube-proxy", "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"},
+		steps.DNSPhase:   {"/api/v1/namespaces/kube-system/configmaps/coredns", "/apis/apps/v1/namespaces/kube-system/deployments/coredns"},
+	} {
+		for _, path := range paths {
+			switch err := a.get(ctx, path, nil); {
+			case hasStatus(err, http.StatusNotFound):
+				all = append(all, phase)
+			case err != nil:
+				return nil, err
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// finishArgs are kubeadm's arguments, with phases that are left to others.
+func finishArgs(w steps.Wanted, skip []string) []string {
+	skip = append([]string{"preflight", "control-plane"}, skip...)
+	var args []string
 	switch {
 	case w.Type != steps.ControlPlane:
 		args = []string{"upgrade", "node", "phase", "kubelet-config"}
 	case w.First:
-		args = []string{"upgrade", "apply", w.KubernetesVersion, "--yes", "--skip-phases=preflight,control-plane"}
+		args = []string{"upgrade", "apply", w.KubernetesVersion, "--yes", "--skip-phases=" + strings.Join(skip, ",")}
+	default:
+		skip = slices.DeleteFunc(skip, func(phase string) bool { return !steps.OfOneNode(phase) })
+		args = []string{"upgrade", "node", "--skip-phases=" + strings.Join(skip, ",")}
 	}
 	if w.Patches != "" {
 		args = append(args, "--patches="+w.Patches)

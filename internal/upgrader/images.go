@@ -11,9 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/distribution/reference"
 	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/internal/atomicfile"
+	"github.com/quorate/quorate/internal/staticpod"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -39,10 +41,11 @@ func (n *node) images(ctx context.Context) (string, error) {
 		return fmt.Sprintf("all %d are there", len(wanted)), nil
 	}
 	n.say("pulling %s", strings.Join(missing, " "))
-	if _, err := run(ctx, nil, kubeadm, "config", "images", "pull", "--config", n.config()); err != nil {
-		n.say("%v", err)
+	_, pulled := run(ctx, nil, kubeadm, "config", "images", "pull", "--config", n.config())
+	if pulled != nil {
+		n.say("%v", pulled)
 	}
-	return fmt.Sprintf("%d are there", len(wanted)), n.hasRequired(ctx, wanted)
+	return fmt.Sprintf("%d are there", len(wanted)), n.hasRequired(ctx, wanted, pulled)
 }
 
 // How long images that somebody brings are waited for: all of those without which the node cannot serve, and then the others while more come.
@@ -98,17 +101,21 @@ func (a *arrival) over(now time.Time, missing int, required bool) bool {
 	return now.Sub(a.changed) > patienceForOthers
 }
 
-// hasRequired returns an error unless the runtime knows the images without which the node cannot serve. Others are pulled when a pod needs them.
-func (n *node) hasRequired(ctx context.Context, wanted []string) error {
+// hasRequired returns an error, with that of the pull if there is one, unless the runtime knows the images without which the node cannot
+// serve. Others are pulled when a pod needs them.
+func (n *node) hasRequired(ctx context.Context, wanted []string, pulled error) error {
 	missing, err := n.missingImages(ctx, wanted)
 	if err != nil {
 		return err
 	}
 	missing = slices.DeleteFunc(missing, func(name string) bool { return !n.required(name) })
-	if len(missing) > 0 {
-		return fmt.Errorf("pulling images: the node has no %s", strings.Join(missing, ", "))
+	switch {
+	case len(missing) == 0:
+		return nil
+	case pulled != nil:
+		return fmt.Errorf("pulling images: the node has no %s: %w", strings.Join(missing, ", "), pulled)
 	}
-	return nil
+	return fmt.Errorf("pulling images: the node has no %s", strings.Join(missing, ", "))
 }
 
 // imageNames are the lines of kubeadm's list that are names.
@@ -133,16 +140,31 @@ func (n *node) required(name string) bool {
 
 // missingImages are those that the runtime does not know.
 func (n *node) missingImages(ctx context.Context, names []string) ([]string, error) {
-	ctr, err := n.program("ctr")
+	list, err := n.ctr("--namespace", "k8s.io", "images", "ls", "--quiet")
 	if err != nil {
 		return nil, err
 	}
-	output, err := run(ctx, nil, ctr, "--namespace", "k8s.io", "images", "ls", "--quiet")
+	output, err := run(ctx, nil, list...)
 	if err != nil {
 		return nil, err
 	}
 	known := strings.Fields(output)
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) }), nil
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, wholeName(name)) }), nil
+}
+
+// wholeName is the name by which the runtime knows an image: with the registry that is meant where none is named, and without the tag where
+// there is a digest.
+func wholeName(name string) string {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return name // kubeadm's own list has no such name; the runtime does not know it either
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		if whole, err := reference.WithDigest(reference.TrimNamed(named), digested.Digest()); err == nil {
+			return whole.String()
+		}
+	}
+	return reference.TagNameOnly(named).String()
 }
 
 // writeConfig writes what the new version's kubeadm works with: the cluster's own configuration at the new version.
@@ -161,7 +183,7 @@ func (n *node) writeConfig(ctx context.Context) error {
 	return atomicfile.Write(n.config(), text, 0o600)
 }
 
-// configuration reads the cluster's configuration as the new version's kubeadm takes it, and on a control plane what it needs of the node.
+// configuration reads the cluster's configuration as the new version's kubeadm takes it, and what that needs of the node.
 func (n *node) configuration(ctx context.Context) ([]map[string]any, error) {
 	a, err := openAPI(n.credentials(), "")
 	if err != nil {
@@ -181,15 +203,11 @@ func (n *node) configuration(ctx context.Context) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	documents := []map[string]any{cluster}
-	if n.wanted.Type == steps.ControlPlane {
-		local, err := n.initConfiguration()
-		if err != nil {
-			return nil, err
-		}
-		documents = append(documents, local)
+	local, err := n.initConfiguration()
+	if err != nil {
+		return nil, err
 	}
-	return documents, nil
+	return []map[string]any{cluster, local}, nil
 }
 
 // yamlText is the YAML of some documents, one after the other.
@@ -257,9 +275,21 @@ func clusterConfiguration(stored string, wanted steps.Wanted, gates []string) (m
 	return c, nil
 }
 
-// initConfiguration is what kubeadm must know of the node itself, read from the API server that runs on it.
+// initConfiguration is what kubeadm must know of the node itself: its runtime, and on a control plane the API server that runs on it.
 func (n *node) initConfiguration() (map[string]any, error) {
-	p, err := manifestOf(manifestDir, apiServer)
+	f, err := n.look()
+	if err != nil {
+		return nil, err
+	}
+	registration := map[string]any{"name": n.wanted.Node}
+	if f.criSocket != "" {
+		registration["criSocket"] = f.criSocket
+	}
+	c := map[string]any{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration", "nodeRegistration": registration}
+	if n.wanted.Type != steps.ControlPlane {
+		return c, nil
+	}
+	p, err := n.manifest(apiServer)
 	if err != nil {
 		return nil, err
 	}
@@ -269,11 +299,7 @@ func (n *node) initConfiguration() (map[string]any, error) {
 	if _, err := serverOf(p); err != nil {
 		return nil, err
 	}
-	c := map[string]any{
-		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration",
-		"localAPIEndpoint": map[string]any{"advertiseAddress": flagOf(p, "advertise-address"), "bindPort": port(flagOf(p, "secure-port"))},
-		"nodeRegistration": map[string]any{"name": n.wanted.Node},
-	}
+	c["localAPIEndpoint"] = map[string]any{"advertiseAddress": f.address, "bindPort": port(staticpod.Flag(p, "secure-port"))}
 	if n.wanted.Patches != "" {
 		c["patches"] = map[string]any{"directory": n.wanted.Patches}
 	}

@@ -1,6 +1,8 @@
 package upgrader
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,5 +62,47 @@ func TestAwaitImages(t *testing.T) {
 	missing, err = n.awaitImages(t.Context(), []string{apiserver, proxy})
 	if err != nil || len(missing) != 0 || !strings.Contains(said.String(), apiserver) {
 		t.Errorf("somebody brings them: %v missing, %v; said %q", missing, err, said.String())
+	}
+}
+
+// TestWholeName: the runtime knows an image by its whole name, however short a user wrote its repository.
+func TestWholeName(t *testing.T) {
+	const digest = "@sha256:1ff6c18fbef2045af6b9c16bf034cc421a29027b800e4f9b68ae9b1cb3e9ae07"
+	for name, want := range map[string]string{
+		"registry.k8s.io/kube-apiserver:v1.36.3":    "registry.k8s.io/kube-apiserver:v1.36.3",
+		"mycompany/kube-apiserver:v1.36.3":          "docker.io/mycompany/kube-apiserver:v1.36.3",
+		"etcd:3.6.8-0":                              "docker.io/library/etcd:3.6.8-0",
+		"index.docker.io/mycompany/etcd:1":          "docker.io/mycompany/etcd:1",
+		"mine.example.com:5000/a/b/etcd:1":          "mine.example.com:5000/a/b/etcd:1",
+		"localhost/etcd:1":                          "localhost/etcd:1",
+		"mycompany/coredns":                         "docker.io/mycompany/coredns:latest",
+		"mycompany/coredns:v1" + digest:             "docker.io/mycompany/coredns" + digest,
+		"public.ecr.aws/eks-distro/etcd-io/etcd:v3": "public.ecr.aws/eks-distro/etcd-io/etcd:v3",
+		"Not/An/Image:v1":                           "Not/An/Image:v1",
+	} {
+		if got := wholeName(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestShortRepository: images of a repository without a registry are there when the runtime has them, and a pull that failed says why they
+// are not.
+func TestShortRepository(t *testing.T) {
+	s := newScene(t)
+	s.program(s.at.programs()+"/ctr", "docker.io/mycompany/kube-apiserver:v1.36.3")
+	n := &node{layout: s.at, wanted: steps.Wanted{Type: steps.ControlPlane}, out: io.Discard}
+	const there, missing = "mycompany/kube-apiserver:v1.36.3", "mycompany/kube-scheduler:v1.36.3"
+	if got, err := n.missingImages(t.Context(), []string{there, missing}); len(got) != 1 || got[0] != missing || err != nil {
+		t.Errorf("missing %q, %v", got, err)
+	}
+	if err := n.hasRequired(t.Context(), []string{there}, errors.New("found multiple CRI endpoints")); err != nil {
+		t.Errorf("nothing is missing: %v", err)
+	}
+	for _, pulled := range []error{nil, errors.New("found multiple CRI endpoints")} {
+		err := n.hasRequired(t.Context(), []string{there, missing}, pulled)
+		if err == nil || !strings.Contains(err.Error(), "the node has no "+missing) || pulled != nil && !errors.Is(err, pulled) {
+			t.Errorf("pulled with %v: %v", pulled, err)
+		}
 	}
 }

@@ -12,14 +12,15 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/internal/atomicfile"
+	"github.com/quorate/quorate/internal/envfile"
 	"github.com/quorate/quorate/internal/steps"
 )
 
 // flagName is a flag in a program's help.
 var flagName = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-zA-Z0-9-]+)`)
 
-// flagsLine is the line of kubeadm's file with the kubelet's flags.
-var flagsLine = regexp.MustCompile(`(?m)^KUBELET_KUBEADM_ARGS="([^"]*)"`)
+// flagsVariable is the variable of kubeadm's file with the kubelet's flags. systemd reads the file, and splits the value into words.
+const flagsVariable = "KUBELET_KUBEADM_ARGS"
 
 // stageKubeletFlags stages kubeadm's file with the kubelet's flags as it is to be: with the arguments that are wanted, and without those that go or that the new
 // kubelet does not know, with which it would not start.
@@ -96,29 +97,47 @@ func plainName(name string) string {
 	return strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
 }
 
-// flagsIn are the flags of a line, each with its value, which may be a word of its own.
-func flagsIn(line string) []string {
-	var flags []string
-	for _, word := range strings.Fields(line) {
-		if !strings.HasPrefix(word, "-") && len(flags) > 0 && !strings.Contains(flags[len(flags)-1], "=") {
-			flags[len(flags)-1] += " " + word
+// kubeletFlag is a flag of the kubelet: the word, or the two words, that systemd makes of it, and how these stand in the file.
+type kubeletFlag struct{ raw, text string }
+
+// flagsIn are the flags of a value, each with its own value, which may be a word of its own.
+func flagsIn(value string) []kubeletFlag {
+	var flags []kubeletFlag
+	for _, word := range envfile.Words(value) {
+		last := len(flags) - 1
+		if !strings.HasPrefix(word.Text, "-") && last >= 0 && !strings.Contains(flags[last].text, "=") {
+			flags[last].raw += " " + word.Raw
+			flags[last].text += " " + word.Text
 			continue
 		}
-		flags = append(flags, word)
+		flags = append(flags, kubeletFlag{raw: word.Raw, text: word.Text})
 	}
 	return flags
 }
 
-// nameOf is the name of a flag that has dashes and perhaps a value.
-func nameOf(flag string) string {
-	name, _, _ := strings.Cut(flag, "=")
+// name is the name of a flag that has dashes and perhaps a value.
+func (f kubeletFlag) name() string {
+	name, _, _ := strings.Cut(f.text, "=")
 	name, _, _ = strings.Cut(name, " ")
 	return plainName(name)
 }
 
-// withFlags is kubeadm's file with other flags in its line.
-func withFlags(file string, line, flags []string) string {
-	return strings.Replace(file, line[0], `KUBELET_KUBEADM_ARGS="`+strings.Join(flags, " ")+`"`, 1)
+// value is the value of a flag; empty: it has none.
+func (f kubeletFlag) value() string {
+	if at := strings.IndexAny(f.text, "= "); at >= 0 {
+		return f.text[at+1:]
+	}
+	return ""
+}
+
+// withFlags is kubeadm's file with other flags in its value. Each stands there as it did.
+func withFlags(file string, flags []kubeletFlag) string {
+	raw := make([]string, len(flags))
+	for i, f := range flags {
+		raw[i] = f.raw
+	}
+	after, _ := envfile.Set(file, flagsVariable, strings.Join(raw, " "))
+	return after
 }
 
 // withArgs returns kubeadm's file with the wanted arguments, in the order in which kubeadm writes arguments, behind the flags that stay. Those that an earlier upgrade gave go as
@@ -127,52 +146,61 @@ func withArgs(file string, wanted steps.KubeletArguments, earlier []string) (str
 	if wanted.IsZero() {
 		return file, nil
 	}
-	line := flagsLine.FindStringSubmatch(file)
-	if line == nil {
+	value, found := envfile.Get(file, flagsVariable)
+	if !found {
 		if len(wanted.ExtraArgs) == 0 {
 			return file, nil
 		}
-		return "", fmt.Errorf("changing the kubelet's arguments: %s has no line with KUBELET_KUBEADM_ARGS", kubeletFlags)
+		return "", fmt.Errorf("changing the kubelet's arguments: %s does not set %s", kubeletFlags, flagsVariable)
 	}
 	gone := map[string]bool{}
 	for _, name := range slices.Concat(wanted.RemovedArgs, earlier) {
 		gone[plainName(name)] = true
 	}
-	var extra []string
+	var extra []kubeletFlag
 	for _, argument := range wanted.ExtraArgs {
 		gone[plainName(argument.Name)] = true
-		flag := "--" + argument.Name + "=" + argument.Value
-		if strings.ContainsAny(flag, "\"'\\ \t\r\n") {
-			return "", fmt.Errorf("changing the kubelet's arguments: the value of --%s has spaces, quotes or backslashes, which %s cannot hold", argument.Name, kubeletFlags)
+		text := "--" + argument.Name + "=" + argument.Value
+		if strings.ContainsAny(text, "\"'\\ \t\r\n") {
+			return "", fmt.Errorf("changing the kubelet's arguments: the value of --%s has spaces, quotes or backslashes, "+
+				"which kubeadm writes into %s without quotes", argument.Name, kubeletFlags)
 		}
-		extra = append(extra, flag)
+		extra = append(extra, kubeletFlag{raw: text, text: text})
 	}
-	slices.Sort(extra)
-	before := flagsIn(line[1])
-	after := slices.DeleteFunc(slices.Clone(before), func(flag string) bool { return gone[nameOf(flag)] })
+	slices.SortFunc(extra, byText)
+	before := flagsIn(value)
+	after := slices.DeleteFunc(slices.Clone(before), func(f kubeletFlag) bool { return gone[f.name()] })
 	after = append(after, extra...)
-	if slices.Equal(slices.Sorted(slices.Values(before)), slices.Sorted(slices.Values(after))) {
+	if sameFlags(before, after) {
 		return file, nil
 	}
-	return withFlags(file, line, after), nil
+	return withFlags(file, after), nil
+}
+
+func byText(a, b kubeletFlag) int { return strings.Compare(a.text, b.text) }
+
+// sameFlags reports whether the kubelet gets the same flags, in whatever order and however they are quoted.
+func sameFlags(a, b []kubeletFlag) bool {
+	first, second := slices.SortedFunc(slices.Values(a), byText), slices.SortedFunc(slices.Values(b), byText)
+	return slices.EqualFunc(first, second, func(a, b kubeletFlag) bool { return a.text == b.text })
 }
 
 // knownFlags returns kubeadm's file without the flags that are not known, and these.
 func knownFlags(file string, known map[string]bool) (kept string, dropped []string) {
-	line := flagsLine.FindStringSubmatch(file)
-	if line == nil || len(known) == 0 {
+	value, found := envfile.Get(file, flagsVariable)
+	if !found || len(known) == 0 {
 		return file, nil
 	}
-	var flags []string
-	for _, flag := range flagsIn(line[1]) {
-		if strings.HasPrefix(flag, "--") && !known[nameOf(flag)] {
-			dropped = append(dropped, "--"+nameOf(flag))
+	var flags []kubeletFlag
+	for _, f := range flagsIn(value) {
+		if strings.HasPrefix(f.text, "--") && !known[f.name()] {
+			dropped = append(dropped, "--"+f.name())
 			continue
 		}
-		flags = append(flags, flag)
+		flags = append(flags, f)
 	}
 	if len(dropped) == 0 {
 		return file, nil
 	}
-	return withFlags(file, line, flags), dropped
+	return withFlags(file, flags), dropped
 }

@@ -1,6 +1,7 @@
 package upgrader
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -57,6 +58,50 @@ func TestKubeletFile(t *testing.T) {
 	}
 }
 
+// TestKubeletFileQuoted: arguments that somebody quoted, as kubeadm escapes them and systemd reads them, reach the kubelet as before,
+// whatever comes and goes beside them.
+func TestKubeletFileQuoted(t *testing.T) {
+	const help = kubeletHelp + "      --eviction-hard x   e\n      --node-ip x   f\n"
+	const quoted, other = `--eviction-hard="imagefs.available<5%,memory.available<1Gi"`, `--node-ip='10.0.0.1'`
+	for name, test := range map[string]struct {
+		has    []string
+		wanted steps.KubeletArguments
+		want   []string
+	}{
+		"one more, behind quotes": {[]string{"--max-pods=3", quoted}, told("v=4"), []string{"--max-pods=3", quoted, "--v=4"}},
+		"one more, before them":   {[]string{quoted, "--max-pods=110"}, told("v=4"), []string{quoted, "--max-pods=110", "--v=4"}},
+		"quotes with a blank":     {[]string{`--eviction-hard="a, b"`, other}, told("v=4"), []string{`--eviction-hard="a, b"`, other, "--v=4"}},
+		"the quoted one goes":     {[]string{quoted, other}, told("eviction-hard"), []string{other}},
+		"it gets another value":   {[]string{other, quoted}, told("eviction-hard=a<1"), []string{other, "--eviction-hard=a<1"}},
+		"another is not known":    {[]string{quoted, "--gone=1", "--max-pods=110"}, told("v"), []string{quoted, "--max-pods=110"}},
+		"a quoted value is there": {[]string{`--max-pods="3"`, quoted}, told("max-pods=3"), []string{`--max-pods="3"`, quoted}},
+		"all of it in quotes":     {[]string{`"--max-pods=3"`, "--v 2"}, told("max-pods"), []string{"--v 2"}},
+		"nothing is changed":      {[]string{quoted}, told("v"), []string{quoted}},
+	} {
+		n := &node{wanted: steps.Wanted{KubernetesVersion: "v1.36.3", Kubelet: test.wanted}, out: &strings.Builder{}}
+		got, err := n.kubeletFile(flagsFile(test.has...), help)
+		if want := flagsFile(test.want...); got != want || err != nil {
+			t.Errorf("%s: %v\ngot  %swant %s", name, err, got, want)
+		}
+	}
+	n := &node{wanted: steps.Wanted{Kubelet: told("v=4")}, out: &strings.Builder{}}
+	for has, want := range map[string]string{
+		"KUBELET_KUBEADM_ARGS=--max-pods=3 --v=1\n":    "KUBELET_KUBEADM_ARGS=\"--max-pods=3 --v=4\"\n",
+		"KUBELET_KUBEADM_ARGS='--max-pods=3'\nB=c\n":   "KUBELET_KUBEADM_ARGS=\"--max-pods=3 --v=4\"\nB=c\n",
+		" KUBELET_KUBEADM_ARGS = \"--max-pods=3\"\n":   " KUBELET_KUBEADM_ARGS=\"--max-pods=3 --v=4\"\n",
+		"#KUBELET_KUBEADM_ARGS=\"\"\n" + flagsFile(""): "#KUBELET_KUBEADM_ARGS=\"\"\n" + flagsFile("--v=4"),
+	} {
+		if got, err := n.kubeletFile(has, help); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", has, got, err, want)
+		}
+	}
+}
+
+// flagsFile is the file that kubeadm writes: with Go's %q (cmd/kubeadm/app/phases/kubelet/flags.go).
+func flagsFile(flags ...string) string {
+	return fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", strings.Join(flags, " "))
+}
+
 // TestKubeletFileRefused: what the new kubelet would not start with is refused before anything is interrupted.
 func TestKubeletFileRefused(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -65,7 +110,7 @@ func TestKubeletFileRefused(t *testing.T) {
 		want   string
 	}{
 		"not known":  {"KUBELET_KUBEADM_ARGS=\"\"\n", told("max-pods=3", "shiny=1", "v=2"), "the kubelet of v1.36.3 does not know --shiny"},
-		"no line":    {"OTHER=1\n", told("max-pods=3"), "has no line with KUBELET_KUBEADM_ARGS"},
+		"no line":    {"OTHER=1\n", told("max-pods=3"), "does not set KUBELET_KUBEADM_ARGS"},
 		"two words":  {"KUBELET_KUBEADM_ARGS=\"\"\n", told("max-pods=3 4"), "--max-pods has spaces"},
 		"quoted":     {"KUBELET_KUBEADM_ARGS=\"\"\n", told(`max-pods="3"`), "--max-pods has spaces"},
 		"its secret": {"KUBELET_KUBEADM_ARGS=\"\"\n", told("v=hunter2 x"), "--v has spaces"},

@@ -20,7 +20,6 @@ const (
 	home           = "/var/lib/quorate-upgrade"
 	kubernetesDir  = "/etc/kubernetes"
 	manifestDir    = kubernetesDir + "/manifests"
-	etcdPKI        = kubernetesDir + "/pki/etcd"
 	etcdManifest   = manifestDir + "/etcd.yaml"
 	adminConfig    = kubernetesDir + "/admin.conf"
 	kubeletConf    = kubernetesDir + "/kubelet.conf"
@@ -35,6 +34,8 @@ type layout struct {
 	dir string
 	// image is the folder with the image's files, as the node sees it; empty: there is none, which is so for the service.
 	image string
+	// root is the folder below which the node's own files are looked for; empty: /.
+	root string
 	// manager asks the node's service manager; nil: systemctl.
 	manager func(ctx context.Context, args ...string) error
 	// units is the folder of its units; empty: unitDir.

@@ -81,9 +81,15 @@ func parse(args []string, out io.Writer) (wanted steps.Wanted, inside string, er
 	flags := flag.NewFlagSet("upgrader", flag.ContinueOnError)
 	flags.SetOutput(out)
 	spec := flags.String("spec", "", "what is wanted, as JSON")
+	required := flags.String("requires", "", "what the upgrader must know, with commas; one that does not know it must not begin")
 	flags.StringVar(&inside, "inside", "", "the folder of the image, as the node sees it; the pod's part of a step sets it")
 	if err := flags.Parse(args); err != nil {
 		return wanted, "", fmt.Errorf("reading the command line: %w", err)
+	}
+	names := strings.FieldsFunc(*required, func(r rune) bool { return r == ',' })
+	if unknown := steps.Unknown(names); len(unknown) > 0 {
+		return wanted, "", fmt.Errorf("this upgrader does not know %s: use the upgrader image of the manager's release",
+			strings.Join(unknown, ", "))
 	}
 	if err := json.Unmarshal([]byte(*spec), &wanted); err != nil {
 		return wanted, "", fmt.Errorf("reading --spec: %w", err)

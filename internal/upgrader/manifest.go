@@ -17,7 +17,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
+
+	"github.com/quorate/quorate/internal/staticpod"
 )
 
 // The components of a control plane, as their static pods are called. etcd comes last: the others end while it still serves.
@@ -38,37 +39,25 @@ func manifestOf(dir, component string) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a manifest: %w", err)
 	}
-	var p corev1.Pod
-	if err := yaml.Unmarshal(data, &p); err != nil {
+	p, err := staticpod.Parse(data)
+	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	if len(p.Spec.Containers) == 0 {
-		return nil, fmt.Errorf("reading %s: it has no container", path)
-	}
-	return &p, nil
-}
-
-// flagOf is the value of a flag of a manifest's command; empty: it is not given.
-func flagOf(p *corev1.Pod, name string) string {
-	for _, argument := range append(p.Spec.Containers[0].Command, p.Spec.Containers[0].Args...) {
-		if value, found := strings.CutPrefix(argument, "--"+name+"="); found {
-			return value
-		}
-	}
-	return ""
+	return p, nil
 }
 
 // serverOf is the address of the node's own API server.
 func serverOf(p *corev1.Pod) (string, error) {
-	address, port := flagOf(p, "advertise-address"), flagOf(p, "secure-port")
+	address, port := staticpod.Flag(p, "advertise-address"), staticpod.Flag(p, "secure-port")
 	if address == "" || port == "" {
 		return "", errors.New("reading the manifest of the API server: --advertise-address or --secure-port is missing")
 	}
 	return "https://" + net.JoinHostPort(address, port), nil
 }
 
-// probe is the URL that tells whether a component serves: that of its readiness probe, or else of its liveness probe.
-func probe(p *corev1.Pod) (string, error) {
+// probe is the URL that tells whether a component serves: that of its readiness probe, or else of its liveness probe. As for the kubelet, a
+// probe without a host is for the address of the pod, which is the node's.
+func probe(p *corev1.Pod, address string) (string, error) {
 	c := p.Spec.Containers[0]
 	for _, candidate := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
 		if candidate == nil || candidate.HTTPGet == nil {
@@ -79,7 +68,7 @@ func probe(p *corev1.Pod) (string, error) {
 		if port == 0 {
 			return "", fmt.Errorf("reading the manifest of %s: its probe has no port", p.Name)
 		}
-		return strings.ToLower(string(get.Scheme)) + "://" + net.JoinHostPort(cmp.Or(get.Host, "127.0.0.1"), strconv.Itoa(port)) + get.Path, nil
+		return strings.ToLower(string(get.Scheme)) + "://" + net.JoinHostPort(cmp.Or(get.Host, address), strconv.Itoa(port)) + get.Path, nil
 	}
 	return "", fmt.Errorf("reading the manifest of %s: it has no probe over HTTP", p.Name)
 }

@@ -25,6 +25,7 @@ esac
 func etcdNode(t *testing.T, members, silent string) *node {
 	t.Helper()
 	s := newScene(t)
+	s.kubeadmNode("ipv4")
 	var all []string
 	for _, m := range strings.Fields(members) {
 		learner := "false"

@@ -21,6 +21,9 @@ func port(text string) int {
 
 // render stages the new version's manifests, and renewed certificates. Nothing of it is used before the swap.
 func (n *node) render(ctx context.Context) (string, error) {
+	if err := n.noSecondManifests(); err != nil {
+		return "", err
+	}
 	if err := eventually(ctx, patienceWithAPI, n.permitAPIServer); err != nil {
 		return "", err
 	}
@@ -65,7 +68,7 @@ func (n *node) renderManifests(ctx context.Context, kubeadm string) error {
 		return fmt.Errorf("rendering manifests: %w", err)
 	}
 	phases := [][]string{{"control-plane", "all"}}
-	if _, err := os.Stat(etcdManifest); err == nil {
+	if _, err := os.Stat(n.onNode(etcdManifest)); err == nil {
 		phases = append(phases, []string{etcdName, "local"})
 	}
 	env := []string{"KUBEADM_INIT_DRYRUN_DIR=" + dir}
@@ -85,7 +88,7 @@ func (n *node) renderManifests(ctx context.Context, kubeadm string) error {
 
 // stageManifest stages the manifest that kubeadm wrote of a component. A component that the node has must have one.
 func (n *node) stageManifest(dir, component string) error {
-	old, err := manifestOf(manifestDir, component)
+	old, err := n.manifest(component)
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func (n *node) renewCertificates(ctx context.Context, kubeadm string) (int, erro
 	if err := os.RemoveAll(root); err != nil {
 		return 0, fmt.Errorf("renewing certificates: %w", err)
 	}
-	files, err := copyCredentials(root)
+	files, err := n.copyCredentials(root)
 	if err != nil {
 		return 0, err
 	}
@@ -128,8 +131,12 @@ func (n *node) renewCertificates(ctx context.Context, kubeadm string) (int, erro
 }
 
 // copyCredentials copies the files that hold certificates below a root, and returns their names on the node.
-func copyCredentials(root string) ([]string, error) {
-	files, err := credentialFiles()
+func (n *node) copyCredentials(root string) ([]string, error) {
+	f, err := n.look()
+	if err != nil {
+		return nil, err
+	}
+	files, err := credentialFiles(f.certificates)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +160,12 @@ func (n *node) stageRenewed(root string, files []string) (int, error) {
 			continue
 		}
 		renewed++
-		if err := copyFile(filepath.Join(root, file), filepath.Join(n.stage(), file)); err != nil {
+		// What replaces a link would leave the file behind it old.
+		target, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			return 0, fmt.Errorf("staging %s: %w", file, err)
+		}
+		if err := copyFile(filepath.Join(root, file), filepath.Join(n.stage(), target)); err != nil {
 			return 0, err
 		}
 	}
@@ -161,14 +173,8 @@ func (n *node) stageRenewed(root string, files []string) (int, error) {
 }
 
 // credentialFiles are the keys, certificates and kubeconfigs that kubeadm keeps. The kubelet's own is not among them: the kubelet renews it.
-func credentialFiles() ([]string, error) {
-	var files []string
-	err := filepath.WalkDir(kubernetesDir+"/pki", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			files = append(files, path)
-		}
-		return err
-	})
+func credentialFiles(certificates string) ([]string, error) {
+	files, err := filesBelow(certificates)
 	if err != nil {
 		return nil, fmt.Errorf("listing certificates: %w", err)
 	}
@@ -176,6 +182,34 @@ func credentialFiles() ([]string, error) {
 		path := filepath.Join(kubernetesDir, name)
 		if _, err := os.Stat(path); err == nil {
 			files = append(files, path)
+		}
+	}
+	return files, nil
+}
+
+// filesBelow are the files in a folder and below it. A link to a file, or to a folder in it, counts as what it leads to; what leads nowhere
+// is left out.
+func filesBelow(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case info.Mode().IsRegular():
+			files = append(files, path)
+		case info.IsDir():
+			below, err := filesBelow(path)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, below...)
 		}
 	}
 	return files, nil

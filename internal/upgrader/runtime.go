@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -267,14 +268,54 @@ func (s service) restartRuntime(ctx context.Context) error {
 	if err := s.at.manage(ctx, "restart", "containerd"); err != nil {
 		return err
 	}
-	ctr, err := s.at.program("ctr")
+	version, err := s.at.ctr("version")
 	if err != nil {
 		return err
 	}
-	return eventually(ctx, runtimeTimeout, func(ctx context.Context) error {
-		_, err := run(ctx, nil, ctr, "version")
+	err = eventually(ctx, runtimeTimeout, func(ctx context.Context) error {
+		_, err := run(ctx, nil, version...)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return s.at.servesCRI(ctx)
+}
+
+// criPlugin is the plugin of containerd by which it serves the kubelet, of all its versions.
+const criPlugin = "io.containerd.grpc.v1"
+
+// servesCRI returns an error if containerd, which answers, does not serve the kubelet: its configuration may disable that, or have become
+// invalid with a newer version. It has loaded its plugins before it answers, so that nothing is waited for.
+func (l layout) servesCRI(ctx context.Context) error {
+	plugins, err := l.ctr("plugins", "ls")
+	if err != nil {
+		return err
+	}
+	list, err := run(ctx, nil, plugins...)
+	if err != nil {
+		return err
+	}
+	switch status := pluginStatus(list, criPlugin, "cri"); status {
+	case "ok":
+		return nil
+	case "":
+		return fmt.Errorf("containerd serves without its CRI plugin, which the kubelet needs: remove cri from disabled_plugins in %s",
+			runtimeConfig)
+	default:
+		return fmt.Errorf("the CRI plugin of containerd, which the kubelet needs, has status %s: must be ok; the log of containerd has the cause",
+			status)
+	}
+}
+
+// pluginStatus is the status of a plugin in ctr's list, whose columns are type, ID, platforms and status; empty: it is not there.
+func pluginStatus(list, kind, id string) string {
+	for line := range strings.Lines(list) {
+		if f := strings.Fields(line); len(f) > 3 && f[0] == kind && f[1] == id {
+			return f[len(f)-1]
+		}
+	}
+	return ""
 }
 
 // revert stops all, and puts the backup back. A new runtime that does not serve is put back first: without one nothing is known of the containers.

@@ -165,6 +165,39 @@ func TestPluginsOf(t *testing.T) {
 	}
 }
 
+// servesCRI is what ctr lists of containerd 2.4.2 that serves the kubelet.
+const servesCRI = `TYPE                                      ID                       PLATFORMS      STATUS
+io.containerd.cri.v1                      images                   -              ok
+io.containerd.cri.v1                      runtime                  linux/amd64    ok
+io.containerd.grpc.v1                     cri                      -              ok
+io.containerd.grpc.v1                     containers               -              ok
+`
+
+// TestServesCRI: a runtime that answers, and does not serve the kubelet, is told from one that does, at once and with the cause.
+func TestServesCRI(t *testing.T) {
+	for name, test := range map[string]struct{ list, want string }{
+		"it serves":            {servesCRI, ""},
+		"of 1.7":               {"TYPE ID PLATFORMS STATUS\nio.containerd.grpc.v1 cri linux/amd64 ok\n", ""},
+		"it is disabled":       {strings.ReplaceAll(servesCRI, " cri  ", " no  "), "remove cri from disabled_plugins in /etc/containerd/config.toml"},
+		"it is not configured": {strings.Replace(servesCRI, "cri                      -              ok", "cri                      -              error", 1), "has status error: must be ok"},
+		"its platform is not":  {strings.Replace(servesCRI, "cri                      -              ok", "cri                      linux/amd64    skip", 1), "has status skip"},
+		"only its images are":  {"TYPE ID PLATFORMS STATUS\nio.containerd.cri.v1 images - ok\n", "without its CRI plugin"},
+		"nothing is listed":    {"", "without its CRI plugin"},
+	} {
+		s, n := runtimeNode(t)
+		if _, err := n.runtime(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.at.manager = func(context.Context, ...string) error { return nil }
+		s.program(s.at.programs()+"/ctr", test.list)
+		v := service{at: s.at, out: io.Discard, proof: func(context.Context, steps.Journal, string) error { return nil }}
+		j, err := v.perform(t.Context(), steps.Journal{Wanted: wantedOf(1), Phase: steps.Starting})
+		if want := test.want == ""; err != nil || (j.Phase == steps.Proving) != want || !strings.Contains(j.Reason, test.want) {
+			t.Errorf("%s: %+v, %v, want %q", name, j, err, test.want)
+		}
+	}
+}
+
 // TestRuntimeExchanged: the runtime is restarted when its programs are in their places and before the kubelet starts, on the way back with the old programs, before
 // anything is asked of it. A restart that fails is the exchange's failure.
 func TestRuntimeExchanged(t *testing.T) {
@@ -188,7 +221,7 @@ func TestRuntimeExchanged(t *testing.T) {
 		}
 		return nil
 	}
-	s.program(s.at.programs()+"/ctr", "all is well")
+	s.program(s.at.programs()+"/ctr", servesCRI)
 	v := service{at: s.at, out: io.Discard, proof: func(context.Context, steps.Journal, string) error { return nil }}
 	j := steps.Journal{Wanted: wantedOf(1), Phase: steps.Preparing}
 	through := func(end steps.Phase) {

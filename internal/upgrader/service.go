@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/quorate/quorate/internal/staticpod"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -218,7 +219,7 @@ func (s service) servesNow(ctx context.Context, j steps.Journal, version string,
 	}
 	n := &node{layout: s.at, wanted: j.Wanted, out: s.out}
 	if j.Wanted.Type == steps.ControlPlane {
-		if err := componentsServe(ctx); err != nil {
+		if err := s.at.componentsServe(ctx); err != nil {
 			return err
 		}
 	}
@@ -235,16 +236,20 @@ func (s service) servesNow(ctx context.Context, j steps.Journal, version string,
 }
 
 // componentsServe returns an error unless each component of the node answers its probe.
-func componentsServe(ctx context.Context) error {
+func (l layout) componentsServe(ctx context.Context) error {
+	f, err := l.look()
+	if err != nil {
+		return err
+	}
 	for _, component := range []string{etcdName, apiServer, "kube-controller-manager", "kube-scheduler"} {
-		p, err := manifestOf(manifestDir, component)
+		p, err := l.manifest(component)
 		if err != nil {
 			return err
 		}
 		if p == nil {
 			continue
 		}
-		url, err := probe(p)
+		url, err := probe(p, f.address)
 		if err != nil {
 			return err
 		}
@@ -290,7 +295,7 @@ func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 	if err := s.putBack(j); err != nil {
 		return err
 	}
-	m, err := readMember()
+	m, err := s.at.readMember()
 	if err != nil {
 		return fmt.Errorf("restoring etcd's data: %w", err)
 	}
@@ -320,15 +325,17 @@ func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 type localMember struct{ dataDir, name, peerURL string }
 
 // readMember reads the manifest of etcd. A member without a folder, a name or an address of its own is an error.
-func readMember() (localMember, error) {
-	p, err := manifestOf(manifestDir, etcdName)
+func (l layout) readMember() (localMember, error) {
+	p, err := l.manifest(etcdName)
 	if err != nil {
 		return localMember{}, err
 	}
 	if p == nil {
 		return localMember{}, errors.New("there is no manifest of etcd")
 	}
-	m := localMember{dataDir: flagOf(p, "data-dir"), name: flagOf(p, "name"), peerURL: flagOf(p, "initial-advertise-peer-urls")}
+	m := localMember{
+		dataDir: staticpod.Flag(p, "data-dir"), name: staticpod.Flag(p, "name"), peerURL: staticpod.Flag(p, "initial-advertise-peer-urls"),
+	}
 	if u, err := url.Parse(m.peerURL); m.dataDir == "" || m.name == "" || err != nil || net.ParseIP(u.Hostname()) == nil {
 		return localMember{}, fmt.Errorf("its manifest has data-dir %q, name %q, peer address %q", m.dataDir, m.name, m.peerURL)
 	}

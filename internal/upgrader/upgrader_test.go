@@ -15,6 +15,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/quorate/quorate/internal/staticpod"
 	"github.com/quorate/quorate/internal/steps"
 )
 
@@ -93,7 +94,7 @@ spec:
   - name: etcd
     image: registry.k8s.io/etcd:3.6.8-0
     command: [etcd, --name=m1, "--initial-advertise-peer-urls=https://10.0.0.1:2380"]
-    args: [--data-dir=/var/lib/etcd]
+    args: [--data-dir=/var/lib/etcd, --twice=1, --twice=2, --word, w, --bare, --other]
     ports: [{name: probe-port, containerPort: 2381}]
     readinessProbe: {httpGet: {host: 127.0.0.1, path: /readyz, port: probe-port, scheme: HTTP}}
     livenessProbe: {httpGet: {path: /livez, port: 1}}
@@ -115,23 +116,23 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for flag, want := range map[string]string{"name": "m1", "initial-advertise-peer-urls": "https://10.0.0.1:2380", "data-dir": "/var/lib/etcd", "data": ""} {
-		if got := flagOf(p, flag); got != want {
+	for flag, want := range map[string]string{"name": "m1", "initial-advertise-peer-urls": "https://10.0.0.1:2380", "data-dir": "/var/lib/etcd", "data": "", "twice": "2", "word": "w", "bare": ""} {
+		if got := staticpod.Flag(p, flag); got != want {
 			t.Errorf("--%s: %q, want %q", flag, got, want)
 		}
 	}
-	if url, err := probe(p); url != "http://127.0.0.1:2381/readyz" || err != nil {
+	if url, err := probe(p, "10.0.0.1"); url != "http://127.0.0.1:2381/readyz" || err != nil {
 		t.Errorf("%s, %v", url, err)
 	}
 	write(strings.Replace(etcdText, "port: probe-port, scheme: HTTP", "port: 6443, scheme: HTTPS", 1))
 	if p, err = manifestOf(dir, "etcd"); err != nil {
 		t.Fatal(err)
 	}
-	if url, err := probe(p); url != "https://127.0.0.1:6443/readyz" || err != nil {
+	if url, err := probe(p, "10.0.0.1"); url != "https://127.0.0.1:6443/readyz" || err != nil {
 		t.Errorf("%s, %v", url, err)
 	}
 	p.Spec.Containers[0].ReadinessProbe, p.Spec.Containers[0].LivenessProbe = nil, nil
-	if url, err := probe(p); err == nil {
+	if url, err := probe(p, "10.0.0.1"); err == nil {
 		t.Errorf("no probe: %s", url)
 	}
 	for _, text := range []string{"{", "kind: Pod"} {
@@ -166,12 +167,22 @@ func TestTaskProcesses(t *testing.T) {
 
 // TestFinishArgs: the cluster's own objects are changed with the first node only, and no command touches manifests.
 func TestFinishArgs(t *testing.T) {
+	skip := []string{"addon/kube-proxy", "bootstrap-token"}
+	for want, w := range map[string]steps.Wanted{
+		"upgrade apply v1.36.3 --yes --skip-phases=preflight,control-plane,addon/kube-proxy,bootstrap-token": {Type: steps.ControlPlane, First: true, KubernetesVersion: "v1.36.3"},
+		"upgrade node --skip-phases=preflight,control-plane,addon/kube-proxy --patches=/p":                   {Type: steps.ControlPlane, Patches: "/p"},
+		"upgrade node phase kubelet-config": {Type: steps.Worker, First: true},
+	} {
+		if got := strings.Join(finishArgs(w, skip), " "); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 	for want, w := range map[string]steps.Wanted{
 		"upgrade apply v1.36.3 --yes --skip-phases=preflight,control-plane": {Type: steps.ControlPlane, First: true, KubernetesVersion: "v1.36.3"},
 		"upgrade node --skip-phases=preflight,control-plane --patches=/p":   {Type: steps.ControlPlane, Patches: "/p"},
 		"upgrade node phase kubelet-config":                                 {Type: steps.Worker, First: true},
 	} {
-		if got := strings.Join(finishArgs(w), " "); got != want {
+		if got := strings.Join(finishArgs(w, nil), " "); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -316,6 +327,8 @@ func TestCommandLine(t *testing.T) {
 		"copy swop --spec":  `unknown command "swop"`,
 		"--spec {}":         "no command",
 		`copy --spec {"a":`: "reading --spec",
+		"copy --requires=skip-phases,shiny --spec {}": "does not know shiny: use the upgrader image",
+		"copy --requires=skip-phases --spec {}":       "id, attempt or node is missing",
 	} {
 		var out strings.Builder
 		if code := Main(t.Context(), strings.Fields(args), &out); code != exitUsage || !strings.Contains(out.String(), want) {
@@ -468,5 +481,35 @@ func TestInstalled(t *testing.T) {
 	got := installed("sh")
 	if info, err := os.Lstat(got); err != nil || !info.Mode().IsRegular() || !filepath.IsAbs(got) {
 		t.Errorf("%s: %v", got, err)
+	}
+}
+
+// TestWithoutAddons: kubeadm installs no add-on that the cluster does not have, and none that was left to others.
+func TestWithoutAddons(t *testing.T) {
+	var missing, want, broken string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case broken != "":
+			http.Error(w, broken, http.StatusServiceUnavailable)
+		case missing != "" && strings.Contains(r.URL.Path, missing):
+			http.NotFound(w, r)
+		default:
+			_, _ = w.Write([]byte("{}"))
+		}
+	}))
+	defer server.Close()
+	a := &api{server: server.URL, client: server.Client()}
+	for missing, want = range map[string]string{
+		"": "bootstrap-token", "configmaps/kube-proxy": "addon/kube-proxy bootstrap-token", "daemonsets/kube-proxy": "addon/kube-proxy bootstrap-token",
+		"deployments/coredns": "addon/coredns bootstrap-token", "/kube-system/": "addon/coredns addon/kube-proxy bootstrap-token",
+	} {
+		got, err := a.withoutAddons(t.Context(), []string{"bootstrap-token"})
+		if strings.Join(got, " ") != want || err != nil {
+			t.Errorf("without %q: %q, %v, want %s", missing, got, err, want)
+		}
+	}
+	broken = "away"
+	if got, err := a.withoutAddons(t.Context(), nil); err == nil {
+		t.Errorf("what is not known to be missing counts as missing: %q", got)
 	}
 }

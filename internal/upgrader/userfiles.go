@@ -46,7 +46,11 @@ func (n *node) stageFile(f steps.File, source string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("file %s: %w", f.Path, err)
 	}
-	target, err := targetOf(f.Path, n.held)
+	held, err := n.holds()
+	if err != nil {
+		return false, err
+	}
+	target, err := targetOf(f.Path, held)
 	if err != nil {
 		return false, err
 	}
@@ -70,6 +74,29 @@ func (n *node) stageFile(f steps.File, source string) (bool, error) {
 	}
 	n.say("file %s will be written", f.Path)
 	return true, nil
+}
+
+// holds returns what says why a file of the user's is not written: it lies where something of the node's own is, wherever that is on this
+// node.
+func (n *node) holds() (func(path string) string, error) {
+	if n.held != nil {
+		return n.held, nil
+	}
+	f, err := n.look()
+	if err != nil {
+		return nil, err
+	}
+	return func(path string) string {
+		switch {
+		case steps.HeldFile(path) != "":
+			return steps.HeldFile(path)
+		case steps.Below(path, f.certificates):
+			return "certificates are renewed there"
+		case f.etcd.DataDir != "" && steps.Below(path, f.etcd.DataDir):
+			return "it is etcd's"
+		}
+		return ""
+	}, nil
 }
 
 // targetOf is the file that a path leads to: links are followed, as whoever wrote the file at the first boot did, but not those that other users of the node may

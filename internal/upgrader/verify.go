@@ -20,7 +20,7 @@ func (n *node) ownAPI() (*api, error) {
 	if n.wanted.Type != steps.ControlPlane {
 		return openAPI(kubeletConf, "")
 	}
-	p, err := manifestOf(manifestDir, apiServer)
+	p, err := n.manifest(apiServer)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +136,11 @@ func (n *node) healthy(ctx context.Context) error {
 	if n.wanted.Type != steps.ControlPlane {
 		return nil
 	}
-	if err := componentsServe(ctx); err != nil {
+	if err := n.componentsServe(ctx); err != nil {
 		return err
 	}
 	for _, component := range components {
-		want, err := manifestOf(manifestDir, component)
+		want, err := n.manifest(component)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (n *node) runtimeServes(ctx context.Context, a *api) error {
 
 // memberHealthy returns an error unless the node's member of etcd, if there is one, answers and votes.
 func (n *node) memberHealthy(ctx context.Context) error {
-	if _, err := os.Stat(etcdManifest); os.IsNotExist(err) {
+	if _, err := os.Stat(n.onNode(etcdManifest)); os.IsNotExist(err) {
 		return nil
 	}
 	if _, err := n.etcdctl(ctx, "endpoint", "health"); err != nil {

@@ -40,12 +40,16 @@ type Images struct {
 
 // Of returns the image for a version in a cluster's namespace. It returns "" if no source has one: Missing has the words for that.
 func (i Images) Of(ctx context.Context, namespace, version string) (string, error) {
-	image, err := i.value(ctx, namespace, version)
+	image, err := i.value(ctx, namespace, Key(version))
 	if err != nil || image != "" {
 		return image, err
 	}
-	return strings.ReplaceAll(i.Default, "%s", version), nil
+	return strings.ReplaceAll(i.Default, "%s", Key(version)), nil
 }
+
+// Key returns the name under which a version has its image, in a ConfigMap and in an image's tag. Neither can have a plus sign: as in the
+// tags of kubeadm's images an underscore stands for it.
+func Key(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
 // value returns the value of a key of the ConfigMap, from the cluster's namespace or else from the manager's. It returns "" if neither has the key.
 func (i Images) value(ctx context.Context, namespace, key string) (string, error) {
@@ -64,15 +68,37 @@ func (i Images) value(ctx context.Context, namespace, key string) (string, error
 
 // Brings returns what the version's image brings beside Kubernetes, and where that is set. The value is "" if neither ConfigMap has the key.
 func (i Images) Brings(ctx context.Context, namespace, version string) (value, source string, err error) {
-	source = "ConfigMap " + ConfigMap + ", key " + version + bringsSuffix
-	value, err = i.value(ctx, namespace, version+bringsSuffix)
+	source = "ConfigMap " + ConfigMap + ", key " + Key(version) + bringsSuffix
+	value, err = i.value(ctx, namespace, Key(version)+bringsSuffix)
 	return value, source, err
+}
+
+// Entry is what a ConfigMap has of one version of Kubernetes.
+type Entry struct {
+	// Version is that of Kubernetes, such as v1.36.3.
+	Version string
+	// Image upgrades nodes to the version.
+	Image string
+	// Brings is what the image brings beside Kubernetes, as JSON. Empty: nothing.
+	Brings string
+}
+
+// Data returns the data of a ConfigMap from which Images reads these entries.
+func Data(entries []Entry) map[string]string {
+	data := map[string]string{}
+	for _, e := range entries {
+		data[Key(e.Version)] = e.Image
+		if e.Brings != "" {
+			data[Key(e.Version)+bringsSuffix] = e.Brings
+		}
+	}
+	return data
 }
 
 // Missing reports that no source has an image for a version, and which settings add one.
 func (i Images) Missing(namespace, version string) string {
 	return fmt.Sprintf("no upgrader image for %s: set key %s of ConfigMap %s in namespace %s, or the manager's flag --upgrader-image",
-		version, version, ConfigMap, strings.Join(i.namespaces(namespace), " or "))
+		version, Key(version), ConfigMap, strings.Join(i.namespaces(namespace), " or "))
 }
 
 func (i Images) namespaces(of string) []string {

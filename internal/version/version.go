@@ -6,6 +6,7 @@ package version
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -69,13 +70,52 @@ func (v Version) VerifiesPulls() bool {
 	return CompareMinor(v, Version{Major: 1, Minor: 35}) >= 0
 }
 
-// IsBuildOf reports whether what a component says of itself is a version, or somebody's build of it, which has a suffix: v1.36.3-eks-1, v1.36.3+k3s1.
+// preRelease is what follows the hyphen in a version that comes before a release: alpha.1, beta.0, rc.2.
+var preRelease = regexp.MustCompile(`^(alpha|beta|rc)(\.|$)`)
+
+// eksRelease and eksCommit are suffixes of EKS-D: its images have the tag v1.36.3-eks-1-36-5, and their programs say v1.36.3-eks-b9c9ed7.
+var (
+	eksRelease = regexp.MustCompile(`^-eks-[0-9]+-[0-9]+-[0-9]+$`)
+	eksCommit  = regexp.MustCompile(`^-eks-[0-9a-f]{7,40}$`)
+)
+
+// Release returns the version without what a distribution adds to it: v1.36.3 of v1.36.3-eks-1-36-5. A pre-release stays one.
+func (v Version) Release() Version {
+	if !preRelease.MatchString(v.Pre) {
+		v.Pre = ""
+	}
+	return v
+}
+
+// IsBuildOf reports whether what a component says of itself is a version, or somebody's build of it, which has a suffix: v1.36.3-eks-1,
+// v1.36.3+k3s1. A version that itself has the suffix of a distribution is met by exactly that one; of EKS-D, whose programs name a commit
+// and not the release, by any build.
 func IsBuildOf(said, version string) bool {
-	return said == version || strings.HasPrefix(said, version+"-") || strings.HasPrefix(said, version+"+")
+	if said == version {
+		return true
+	}
+	core, suffix := cutSuffix(version)
+	saidCore, saidSuffix := cutSuffix(said)
+	switch {
+	case core != saidCore || core == "":
+		return false
+	case suffix == "":
+		return !preRelease.MatchString(strings.TrimPrefix(saidSuffix, "-"))
+	}
+	return eksRelease.MatchString(suffix) && eksCommit.MatchString(saidSuffix)
+}
+
+// cutSuffix cuts what follows the three numbers of a version.
+func cutSuffix(version string) (core, suffix string) {
+	if at := strings.IndexAny(version, "-+"); at >= 0 {
+		return version[:at], version[at:]
+	}
+	return version, ""
 }
 
 // comparePre orders what follows the hyphen: a release comes after all that
-// lead to it, numbers are compared as numbers and come before words.
+// lead to it, numbers are compared as numbers and come before words. Distributions
+// separate numbers by hyphens too: eks-1-36-9 comes before eks-1-36-10.
 func comparePre(a, b string) int {
 	switch {
 	case a == b:
@@ -85,13 +125,21 @@ func comparePre(a, b string) int {
 	case b == "":
 		return -1
 	}
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	as, bs := identifiers(a), identifiers(b)
 	for i := range min(len(as), len(bs)) {
 		if c := compareIdentifier(as[i], bs[i]); c != 0 {
 			return c
 		}
 	}
 	return cmp.Compare(len(as), len(bs))
+}
+
+// identifiers are the parts of what follows the hyphen.
+func identifiers(pre string) []string {
+	if !preRelease.MatchString(pre) {
+		pre = strings.ReplaceAll(pre, "-", ".")
+	}
+	return strings.Split(pre, ".")
 }
 
 func compareIdentifier(a, b string) int {

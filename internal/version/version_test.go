@@ -28,7 +28,8 @@ func TestParse(t *testing.T) {
 func TestCompare(t *testing.T) {
 	order := []string{
 		"v0.99.0", "v1.28.9", "v1.29.0-alpha", "v1.29.0-alpha.1", "v1.29.0-alpha.2", "v1.29.0-alpha.10",
-		"v1.29.0-alpha.b", "v1.29.0-beta.0", "v1.29.0-rc.0", "v1.29.0", "v1.29.1", "v1.29.10", "v1.36.3", "v2.0.0",
+		"v1.29.0-alpha.b", "v1.29.0-beta.0", "v1.29.0-rc.0", "v1.29.0", "v1.29.1", "v1.29.10",
+		"v1.36.3-eks-1-36-9", "v1.36.3-eks-1-36-10", "v1.36.3-gke.90", "v1.36.3-gke.100", "v1.36.3", "v2.0.0",
 	}
 	for i, a := range order {
 		for j, b := range order {
@@ -65,9 +66,55 @@ func TestVerifiesPulls(t *testing.T) {
 }
 
 func TestIsBuildOf(t *testing.T) {
-	for said, want := range map[string]bool{"v1.36.3": true, "v1.36.3-eks-1": true, "v1.36.3+k3s1": true, "v1.36.30": false, "v1.36.2": false, "": false} {
-		if IsBuildOf(said, "v1.36.3") != want {
-			t.Errorf("%s: %t", said, !want)
+	for _, test := range []struct {
+		said, version string
+		want          bool
+	}{
+		{"v1.36.3", "v1.36.3", true},
+		{"v1.36.3-eks-1", "v1.36.3", true},
+		{"v1.36.3-eks-b9c9ed7", "v1.36.3", true},
+		{"v1.36.3+k3s1", "v1.36.3", true},
+		{"v1.36.3-gke.100", "v1.36.3", true},
+		{"v1.36.30", "v1.36.3", false},
+		{"v1.36.2", "v1.36.3", false},
+		{"", "v1.36.3", false},
+		{"", "", true},
+		{"-eks-1", "", false},
+		{"v1.36.3-rc.1", "v1.36.3", false},
+		{"v1.36.3-alpha.2", "v1.36.3", false},
+		{"v1.36.3-beta", "v1.36.3", false},
+		{"v1.36.3", "v1.36.3-rc.1", false},
+		// The tag of EKS-D's images names the release, and its programs name the commit.
+		{"v1.36.3-eks-b9c9ed7", "v1.36.3-eks-1-36-5", true},
+		{"v1.36.3-eks-1-36-5", "v1.36.3-eks-1-36-5", true},
+		{"v1.36.2-eks-b9c9ed7", "v1.36.3-eks-1-36-5", false},
+		{"v1.36.3-eks-1-36-4", "v1.36.3-eks-1-36-5", false},
+		{"v1.36.3", "v1.36.3-eks-1-36-5", false},
+		// Other distributions' programs say the whole version.
+		{"v1.36.3+k3s1", "v1.36.3+k3s1", true},
+		{"v1.36.3+k3s2", "v1.36.3+k3s1", false},
+		{"v1.36.3+rke2r1", "v1.36.3+rke2r1", true},
+		{"v1.36.3+vmware.1", "v1.36.3+vmware.1", true},
+		{"v1.36.3+vmware.1-fips.1", "v1.36.3+vmware.1-fips.1", true},
+		{"v1.36.3+vmware.2", "v1.36.3+vmware.1", false},
+		{"v1.36.3-gke.100", "v1.36.3-gke.100", true},
+		{"v1.36.3-gke.1000", "v1.36.3-gke.100", false},
+		{"v1.36.3-gke.100", "v1.36.3-eks-1-36-5", false},
+	} {
+		if IsBuildOf(test.said, test.version) != test.want {
+			t.Errorf("%s is a build of %s: %t", test.said, test.version, !test.want)
+		}
+	}
+}
+
+// TestRelease: the builds of one release have no order among each other that kubeadm heeds, and neither has the release.
+func TestRelease(t *testing.T) {
+	for text, want := range map[string]string{
+		"v1.36.3": "v1.36.3", "v1.36.3-eks-1-36-5": "v1.36.3", "v1.36.3-gke.100": "v1.36.3", "v1.36.3+k3s1": "v1.36.3",
+		"v1.36.3-rc.1": "v1.36.3-rc.1", "v1.37.0-alpha.1": "v1.37.0-alpha.1", "v1.36.3-alphabet": "v1.36.3",
+	} {
+		if got := must(t, text).Release().String(); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 }

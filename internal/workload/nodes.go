@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,9 @@ var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node
 // when kubeadm has done everything else. The zero value matches none.
 type Mine struct {
 	Names, ProviderIDs, Addresses map[string]bool
+	// Format is how the machines are named, such as demo-%s, with a number in the place of %s. Whatever Node has such a name counts: it is a name that no
+	// other machine may get. Empty: none does.
+	Format string
 }
 
 // NormalAddress is how Addresses spells an IP address; empty when the text is none.
@@ -28,11 +32,19 @@ func NormalAddress(text string) string {
 }
 
 func (m Mine) matches(n bystander) bool {
-	return m.Names[n.name] || n.providerID != "" && m.ProviderIDs[n.providerID] || n.address != "" && m.Addresses[NormalAddress(n.address)]
+	return m.Names[n.name] || m.isNumbered(n.name) || n.providerID != "" && m.ProviderIDs[n.providerID] || n.address != "" && m.Addresses[NormalAddress(n.address)]
+}
+
+// isNumbered reports whether a name is formed as the machines' are.
+func (m Mine) isNumbered(name string) bool {
+	before, after, formed := strings.Cut(m.Format, "%s")
+	number, starts := strings.CutPrefix(name, before)
+	number, ends := strings.CutSuffix(number, after)
+	return formed && starts && ends && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 func (m Mine) equal(other Mine) bool {
-	return maps.Equal(m.Names, other.Names) && maps.Equal(m.ProviderIDs, other.ProviderIDs) && maps.Equal(m.Addresses, other.Addresses)
+	return m.Format == other.Format && maps.Equal(m.Names, other.Names) && maps.Equal(m.ProviderIDs, other.ProviderIDs) && maps.Equal(m.Addresses, other.Addresses)
 }
 
 // bystander is a Node that belongs to no control plane, as far as is known: enough to find out later that it does.

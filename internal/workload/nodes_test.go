@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 
 	"time"
@@ -110,6 +111,25 @@ func TestBystanderIsEnough(t *testing.T) {
 	if !g.CreationTimestamp.Equal(&n.CreationTimestamp) || g.Spec.ProviderID != "x:///7" || g.Status.Addresses[0] != n.Status.Addresses[1] ||
 		g.Status.Conditions[0].Status != corev1.ConditionUnknown || !g.Status.Conditions[0].LastTransitionTime.Equal(&n.Status.Conditions[0].LastTransitionTime) {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestNamesOfMachinesCount: a Node that is called as a machine is, or could be, counts, whoever's it is.
+func TestNamesOfMachinesCount(t *testing.T) {
+	b := newBook(untrusted.Bounds{}.WithDefaults(), func() {})
+	b.nodes.own(Mine{})
+	for _, name := range []string{"demo-4-web", "demo-05-web", "demo-4", "demo-x-web", "demo--web", "4", "demo-4-web-2"} {
+		must(t, b.nodes.put(node(name, corev1.ConditionTrue)))
+	}
+	for format, want := range map[string]string{"": "", "demo-%s-web": "demo-05-web demo-4-web", "demo-%s": "demo-4", "%s": "4"} {
+		b.nodes.own(Mine{Format: format})
+		var got []string
+		for _, n := range b.read().Nodes {
+			got = append(got, n.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("of machines named %q count %v, want %q", format, got, want)
+		}
 	}
 }
 

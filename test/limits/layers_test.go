@@ -14,7 +14,7 @@ import (
 // reach whom, however far below that is, stands with roles.
 var layers = [][]string{
 	{"api", "artifacts", "config"},
-	{"internal/quorum", "internal/version", "internal/pki", "internal/process", "internal/atomicfile", "internal/buildinfo", "internal/signature", "internal/plaintext", "internal/upgraders"},
+	{"internal/quorum", "internal/version", "internal/pki", "internal/process", "internal/atomicfile", "internal/envfile", "internal/staticpod", "internal/buildinfo", "internal/signature", "internal/plaintext", "internal/upgraders"},
 	{"internal/steps", "internal/untrusted"},
 	{"internal/conversion", "internal/artifacts", "internal/kubeconfig"},
 	{"internal/plan", "internal/cloudinit", "internal/joinfailure", "internal/hostcheck", "internal/release"},

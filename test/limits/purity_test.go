@@ -18,7 +18,7 @@ const ours = module + "internal/"
 // and arithmetic. What is not named here, a client, a logger, randomness, a file, stays out.
 var pure = map[string]string{
 	"internal/quorum":     "",
-	"internal/version":    "cmp fmt strconv strings",
+	"internal/version":    "cmp fmt regexp strconv strings",
 	"internal/pki":        "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "quorum " + ours + "version",
 	"internal/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "version",

@@ -171,7 +171,7 @@ func sample() {
 	kind.Rollout(time.Minute)
 	kind.Repair(time.Minute)
 	kind.Stands(of, group.Standing{
-		Reachable: ptr.To(true), CertificateEnd: time.Unix(1, 0), Waits: group.Waiting{Rule: "grow", Reason: "Joining", Since: time.Unix(1, 0)},
+		Reachable: ptr.To(true), Addons: map[string]bool{"coredns": true}, CertificateEnd: time.Unix(1, 0), Waits: group.Waiting{Rule: "grow", Reason: "Joining", Since: time.Unix(1, 0)},
 		Etcd: &group.EtcdStanding{Sizes: map[string]int64{"sample-1": 1}, Quotas: map[string]int64{"sample-1": 2}},
 	})
 }

@@ -12,6 +12,12 @@ var limitGuards = []guard{
 			{"checkCounted", `case staying < o.Want.Replicas && err != nil:`, `case false && staying < o.Want.Replicas && err != nil:`},
 			{"checkCounted", `case staying < o.Want.Replicas, staying`, `case staying`},
 		}},
+	{says: "a machine that may have served goes as one that never came up, and as many as may be in a day were replaced",
+		rules: []change{
+			{"heldRollout", `case s.overLimit(m.Name):`, `case false && s.overLimit(m.Name):`},
+			{"discard", `return s.asReplacement(v)`, `return v`},
+		},
+		check: []change{{"checkCounted", `!hasCome(o, gone)`, `!isWhole(o, gone)`}}},
 	{says: "a machine is changed in place, and as many as may be in a day were",
 		rules: []change{
 			{"updateInPlace", `case len(s.allowed(todo)) == 0:`, `case false && len(s.allowed(todo)) == 0:`},

@@ -261,3 +261,23 @@ func TestNamespacedDiffers(t *testing.T) {
 		t.Errorf("%q differ, want %q", different, want)
 	}
 }
+
+// TestCertificates verifies that each Certificate has a subject. A self-signed one without a subject has no issuer either, and OpenSSL (curl)
+// refuses it. TestChart compares the chart's with config/default's.
+func TestCertificates(t *testing.T) {
+	for _, folder := range []string{"default", "namespaced", "clusterctl/bootstrap", "clusterctl/control-plane", "clusterctl/runtime-extension"} {
+		found := 0
+		for name, o := range objects(t, folder) {
+			if o.GetKind() != "Certificate" {
+				continue
+			}
+			found++
+			if of, _, err := unstructured.NestedStringSlice(o.Object, "spec", "subject", "organizations"); err != nil || len(of) == 0 {
+				t.Errorf("%s: %s has no spec.subject.organizations: %q, %v", folder, name, of, err)
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s has no Certificate", folder)
+		}
+	}
+}

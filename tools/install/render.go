@@ -21,6 +21,8 @@ type provider struct {
 	Type   clusterctlv1.ProviderType
 	// Components is the file that clusterctl asks a repository for.
 	Components string
+	// Upgraders is the namespace of the manager that looks for upgrader images. Empty: it looks for none.
+	Upgraders string
 }
 
 // name is that of all of Quorate's providers: `clusterctl init --control-plane quorate`.
@@ -28,10 +30,10 @@ const name = "quorate"
 
 // providers are all of Quorate's providers.
 var providers = []provider{
-	{"control-plane", clusterctlv1.ControlPlaneProviderType, "control-plane-components.yaml"},
-	{"bootstrap", clusterctlv1.BootstrapProviderType, "bootstrap-components.yaml"},
-	{"infrastructure", clusterctlv1.InfrastructureProviderType, "infrastructure-components.yaml"},
-	{"runtime-extension", clusterctlv1.RuntimeExtensionProviderType, "runtime-extension-components.yaml"},
+	{"control-plane", clusterctlv1.ControlPlaneProviderType, "control-plane-components.yaml", "quorate-system"},
+	{"bootstrap", clusterctlv1.BootstrapProviderType, "bootstrap-components.yaml", ""},
+	{"infrastructure", clusterctlv1.InfrastructureProviderType, "infrastructure-components.yaml", ""},
+	{"runtime-extension", clusterctlv1.RuntimeExtensionProviderType, "runtime-extension-components.yaml", "quorate-runtime-extension-system"},
 }
 
 // label is the name of the provider's folder in a repository, and the value of the label cluster.x-k8s.io/provider.
@@ -39,7 +41,7 @@ func (p provider) label() string { return clusterctlv1.ManifestLabel(name, p.Typ
 
 // options are what the command line says.
 type options struct {
-	root, out, version, image string
+	root, out, version, image, upgraders string
 }
 
 // named is the image that config/manager names, as kustomize reads it.
@@ -66,12 +68,21 @@ func (o *options) write() error {
 	if err := released(metadata, o.version); err != nil {
 		return err
 	}
+	images, err := o.readUpgraders()
+	if err != nil {
+		return err
+	}
 	for _, p := range providers {
 		components, err := render(filepath.Join(o.root, "config", "clusterctl", p.Folder))
 		if err != nil {
 			return err
 		}
 		components = bytes.ReplaceAll(components, []byte("image: "+old+"\n"), []byte("image: "+o.image+":"+o.version+"\n"))
+		upgraders, err := p.upgraders(images)
+		if err != nil {
+			return err
+		}
+		components = append(components, upgraders...)
 		if err := p.write(filepath.Join(o.out, p.label(), o.version), components, metadata); err != nil {
 			return err
 		}

@@ -38,8 +38,8 @@ type ControlPlaneSpec struct {
 	Version string `json:"version,omitempty"`
 
 	// state says whether the control plane acts. Active: it creates, replaces, adopts and deletes machines. Inactive: it
-	// reports in its status what it would do, and changes nothing. Without it the control plane is inactive exactly while
-	// there are machines that it would adopt.
+	// reports in its status what it would do, and changes nothing. Without it a control plane that has no machines of its own and
+	// never made one is inactive while there are machines that it would adopt; any other is active.
 	// +optional
 	// +kubebuilder:validation:Enum=Active;Inactive
 	State State `json:"state,omitempty"`

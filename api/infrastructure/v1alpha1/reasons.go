@@ -26,7 +26,7 @@ const (
 	WaitingForClusterReason = "WaitingForClusterInfrastructure"
 	// SpecInvalidReason: name, version or addresses cannot be those of a local machine.
 	SpecInvalidReason = "SpecInvalid"
-	// NameInUseReason: a machine of another cluster on this host has the name; it is left alone.
+	// NameInUseReason: a machine on this host that was not made for this LocalMachine has the name; it is left alone.
 	NameInUseReason = "NameInUse"
 	// DelayedReason: the machine is made later, as an annotation asks for.
 	DelayedReason = "Delayed"

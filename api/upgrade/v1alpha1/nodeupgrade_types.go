@@ -58,7 +58,7 @@ type KubeletArgument struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9_-]*$`
 	Name string `json:"name,omitempty"`
-	// value is the flag's. It must have no spaces, quotes or backslashes, which the file that kubeadm keeps flags in could not hold.
+	// value is the flag's. It must have no spaces, quotes or backslashes: kubeadm writes values without quotes around them.
 	// +required
 	// +kubebuilder:validation:MinLength=0
 	// +kubebuilder:validation:MaxLength=1024

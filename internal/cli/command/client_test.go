@@ -63,3 +63,19 @@ func BenchmarkRequests(b *testing.B) {
 		}
 	}
 }
+
+// TestIsOwnManagement: a kubeconfig, a context or kubectl name somebody else's management cluster.
+func TestIsOwnManagement(t *testing.T) {
+	for name, test := range map[string]struct {
+		kubeconfig, context, kubectl string
+		want                         bool
+	}{
+		"none": {want: true}, "a kubeconfig": {kubeconfig: "a"}, "a context": {context: "a"}, "kubectl": {kubectl: "1"},
+	} {
+		a := &Invocation{Environment: func(string) string { return test.kubectl }}
+		a.Kubeconfig, a.Context = test.kubeconfig, test.context
+		if got := a.IsOwnManagement(); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

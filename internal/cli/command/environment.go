@@ -65,7 +65,7 @@ func (a *Invocation) asPlugin() bool { return a.Environment("QUORATE_KUBECTL") !
 
 // Management connects to the management plane, which must run, or to the management cluster that is named.
 func (a *Invocation) Management() (client.Client, error) {
-	if a.Kubeconfig != "" || a.Context != "" || a.asPlugin() {
+	if !a.IsOwnManagement() {
 		config, err := kubeconfig.Own(a.Kubeconfig, a.Context)
 		if err != nil {
 			return nil, err
@@ -79,6 +79,11 @@ func (a *Invocation) Management() (client.Client, error) {
 		return nil, HostLacks(fmt.Errorf("the daemon of %s does not run: `quorate up` starts it again, and `quorate logs --daemon` shows its end", a.State))
 	}
 	return a.Connect()
+}
+
+// IsOwnManagement reports whether Management is the management plane of quorate up, and not one of somebody else's that a kubeconfig names.
+func (a *Invocation) IsOwnManagement() bool {
+	return a.Kubeconfig == "" && a.Context == "" && !a.asPlugin()
 }
 
 // Connect makes a client of the management plane, without asking whether that runs.

@@ -55,11 +55,11 @@ func Snapshot(from client.Reader) client.Reader { return group.NewSnapshot(from)
 // planOf forecasts what happens to one group of a cluster.
 func planOf(ctx context.Context, from client.Reader, key client.ObjectKey, of *Group) (report.Plan, error) {
 	var observed plan.Observed
-	var following []string
+	var beside group.Beside
 	var past report.History
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
-		if observed, following, err = group.ObserveAll(ctx, from, of.Kind, of.Key); err != nil {
+		if observed, beside, err = group.ObserveAll(ctx, from, of.Kind, of.Key); err != nil {
 			return fmt.Errorf("observing cluster %s: %w", key, err)
 		}
 		return nil
@@ -71,7 +71,9 @@ func planOf(ctx context.Context, from client.Reader, key client.ObjectKey, of *G
 	if err := both.Wait(); err != nil {
 		return report.Plan{}, err
 	}
-	return report.NewPlan(key, Title(of), observed, following, past), nil
+	p := report.NewPlan(key, Title(of), observed, beside.Following, past)
+	p.NoteUpgrader(beside.UnseenUpgrader)
+	return p, nil
 }
 
 // Title names a group: its kind and its name.

@@ -20,6 +20,8 @@ type Plan struct {
 	Group string `json:"group"`
 	// Approval is the revision of the spec that a person must approve before any of it begins that replaces machines or changes them in place; empty: none.
 	Approval string `json:"approval,omitempty"`
+	// NotKnown is what this plan takes for granted and cannot see; empty: nothing.
+	NotKnown string `json:"notKnown,omitempty"`
 	forecast.Forecast
 }
 
@@ -34,6 +36,15 @@ func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following 
 	}
 	p.Follow(following)
 	return p
+}
+
+// NoteUpgrader notes that it cannot be seen whether the manager has an upgrader image for a version, if machines are to be changed in
+// place by it; empty: it can.
+func (p *Plan) NoteUpgrader(version string) {
+	if version != "" && slices.ContainsFunc(p.Machines, func(m forecast.Machine) bool { return m.Fate == forecast.Update }) {
+		p.NotKnown = fmt.Sprintf("whether the manager has an upgrader image for %s: neither its flag --upgrader-image nor its own ConfigMap quorate-upgrader-images "+
+			"is seen from here. Without one nothing is changed in place (NoUpgraderImage)", version)
+	}
 }
 
 // changesMachines: a machine that is there is replaced or changed in place.
@@ -126,6 +137,9 @@ func (p Plan) ending() []screen.Line {
 	}
 	if p.Approval != "" {
 		lines = append(lines, screen.Line{{Text: "approval    "}, {Text: "needed", Colour: screen.Doubt}, {Text: ": revision " + p.Approval + "; `quorate approve " + p.Cluster + "`"}})
+	}
+	if p.NotKnown != "" {
+		lines = append(lines, screen.Line{{Text: "not known", Colour: screen.Doubt}, {Text: "   " + p.NotKnown}})
 	}
 	if p.Done() {
 		return append(lines, screen.Line{{Text: "then        "}, {Text: "all is as wanted", Colour: screen.Good}})

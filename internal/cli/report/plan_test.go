@@ -35,6 +35,7 @@ func TestPlan(t *testing.T) {
 			o.Machines[i].Outdated = "spec.version: v1.35.4, wanted v1.36.3"
 		}
 	}
+	const unseen = "an upgrader image that is not seen"
 	var b strings.Builder
 	for _, test := range []struct {
 		name      string
@@ -56,6 +57,8 @@ func TestPlan(t *testing.T) {
 			outdated(o)
 			o.Etcd.Members[0].Health, o.Etcd.Members[1].Health = plan.Unhealthy, plan.Unhealthy
 		}},
+		{unseen, nil, func(o *plan.Observed) { outdated(o); o.Policy.InPlace = plan.InPlaceOnly }},
+		{unseen + ", and not needed", nil, outdated},
 		{"none yet", nil, func(o *plan.Observed) {
 			o.Machines, o.Etcd.Members, o.Group, o.Cluster.Reachable = nil, nil, plan.Group{Name: "demo-cp", New: true}, false
 			o.Etcd.Known, o.Cluster.Chores = false, []plan.Chore{{Name: "Certificates", Due: plan.DueFirst, Reason: "CertificatesMissing", Message: "no certificate authority", Then: "Kubeconfig"}}
@@ -63,6 +66,9 @@ func TestPlan(t *testing.T) {
 	} {
 		b.WriteString("--- " + test.name + "\n")
 		p := NewPlan(client.ObjectKey{Namespace: "default", Name: "demo"}, "KubeadmControlPlane demo-cp", threeMachines(test.change), test.following, History{})
+		if strings.HasPrefix(test.name, unseen) {
+			p.NoteUpgrader("v1.36.3")
+		}
 		for _, line := range Plans([]Plan{p}, false) {
 			b.WriteString(line.String() + "\n")
 		}

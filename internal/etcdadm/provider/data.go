@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +61,7 @@ func (s *scope) done() bool {
 		s.config.Status.DataSecretName = named
 		s.config.Status.Initialization.DataSecretCreated = ptr.To(true)
 	}
+	s.config.Status.Ready = s.config.Status.Initialization.DataSecretCreated
 	if !ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false) {
 		return false
 	}
@@ -121,8 +123,14 @@ func (r *Controller) addSpec(ctx context.Context, s *scope, m *etcdadm.Member) (
 	for i := range m.Spec.Users {
 		u := &m.Spec.Users[i]
 		from := u.PasswdFrom.Secret
-		if o, err := r.secret(ctx, s.config, fmt.Sprintf("spec.users[%d]", i), from.Name, from.Key, &u.Passwd); o != nil || err != nil {
+		at := fmt.Sprintf("spec.users[%d]", i)
+		if o, err := r.secret(ctx, s.config, at, from.Name, from.Key, &u.Passwd); o != nil || err != nil {
 			return o, err
+		}
+		if !utf8.ValidString(u.Passwd) {
+			o := waits(bootstrapv1alpha1.SpecInvalidReason, "%s: key %s of secret %s must be the hash of a password, and is not UTF-8 text", at, from.Key, from.Name)
+			o.unwatched = true
+			return o, nil
 		}
 	}
 	return nil, nil
@@ -216,7 +224,7 @@ func (r *Controller) store(ctx context.Context, s *scope, data []byte) error {
 		return fmt.Errorf("writing the bootstrap data of %s: %w", s.machine.Name, err)
 	}
 	s.config.Status.DataSecretName = made.Name
-	s.config.Status.Initialization.DataSecretCreated = ptr.To(true)
+	s.config.Status.Initialization.DataSecretCreated, s.config.Status.Ready = ptr.To(true), ptr.To(true)
 	available(s.config, bootstrapv1alpha1.DataSecretAvailableCondition)
 	return nil
 }

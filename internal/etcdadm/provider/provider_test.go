@@ -93,7 +93,7 @@ func (s *scene) waits(name, reason, message string) {
 	if got == nil || got.Status != metav1.ConditionFalse || got.Reason != reason || !strings.Contains(got.Message, message) {
 		s.Errorf("%s: %+v, want %s and %q", name, got, reason, message)
 	}
-	if c.Status.Initialization.DataSecretCreated != nil || conditions.IsTrue(c, clusterv1.ReadyCondition) {
+	if c.Status.Initialization.DataSecretCreated != nil || c.Status.Ready != nil || conditions.IsTrue(c, clusterv1.ReadyCondition) {
 		s.Errorf("%s has data: %+v", name, c.Status)
 	}
 }
@@ -102,7 +102,7 @@ func (s *scene) waits(name, reason, message string) {
 func (s *scene) data(name string) string {
 	s.Helper()
 	c := s.turn(name)
-	if !ptr.Deref(c.Status.Initialization.DataSecretCreated, false) || c.Status.DataSecretName != name || !conditions.IsTrue(c, clusterv1.ReadyCondition) {
+	if !ptr.Deref(c.Status.Initialization.DataSecretCreated, false) || !ptr.Deref(c.Status.Ready, false) || c.Status.DataSecretName != name || !conditions.IsTrue(c, clusterv1.ReadyCondition) {
 		s.Fatalf("%s has no data: %+v", name, c.Status)
 	}
 	secret := &corev1.Secret{}
@@ -236,6 +236,21 @@ func TestObstacles(t *testing.T) {
 	s.waits("e-1", bootstrapv1alpha1.SecretMissingReason, "spec.files[0] refers to key k of secret given")
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "given"}, Data: map[string][]byte{"k": []byte("treasure")}})
 	contains(t, s.data("e-1"), "content: treasure", "passwd: treasure")
+
+	s = newScene(t)
+	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{
+		Files: []bootstrapv1.File{{Path: "/x", ContentFrom: from}},
+		Users: []bootstrapv1.User{{Name: "anna", PasswdFrom: bootstrapv1.PasswdSource{Secret: bootstrapv1.SecretPasswdSource{Name: "word", Key: "k"}}}},
+	})
+	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "given"}, Data: map[string][]byte{"k": []byte("caf\xe9")}})
+	word := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "word"}, Data: map[string][]byte{"k": []byte("caf\xe9")}}
+	s.create(word)
+	s.waits("e-1", bootstrapv1alpha1.SpecInvalidReason, "spec.users[0]: key k of secret word must be the hash of a password, and is not UTF-8 text")
+	word.Data["k"] = []byte("hash")
+	if err := s.client.Update(t.Context(), word); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.data("e-1"), "content: Y2Fm6Q==", "encoding: base64", "passwd: hash")
 
 	s = newScene(t)
 	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{})

@@ -57,13 +57,15 @@ type Store struct {
 	APIReader client.Reader
 	// Namespace and Cluster are those of the Cluster.
 	Namespace, Cluster string
+	// Owner is the control plane.
+	Owner metav1.Object
 }
 
 func (s Store) selected() []client.ListOption {
 	return []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.Cluster}}
 }
 
-// Read reads the upgrades.
+// Read reads the upgrades that the control plane believes.
 func (s Store) Read(ctx context.Context) (Seen, error) {
 	nodes, err := s.nodes(ctx, s.Client)
 	if err != nil {
@@ -73,7 +75,7 @@ func (s Store) Read(ctx context.Context) (Seen, error) {
 	if err := s.Client.List(ctx, &groups, s.selected()...); err != nil {
 		return Seen{}, fmt.Errorf("listing the ControlPlaneUpgrades of cluster %s: %w", s.Cluster, err)
 	}
-	return Seen{Nodes: nodes, Groups: groups.Items}, nil
+	return Seen{Nodes: nodes, Groups: updates.Owned(groups.Items, s.Owner)}, nil
 }
 
 func (s Store) nodes(ctx context.Context, reader client.Reader) ([]NodeUpgrade, error) {
@@ -155,8 +157,7 @@ func (s Store) ensureGroup(ctx context.Context, g Group, behind []string, machin
 	if err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {
 		return nil, fmt.Errorf("reading ControlPlaneUpgrade %s: %w", wanted.Name, err)
 	}
-	owner := metav1.GetControllerOf(there)
-	if owner == nil || owner.UID != g.Owner.UID {
+	if !metav1.IsControlledBy(there, s.Owner) {
 		return nil, fmt.Errorf("creating ControlPlaneUpgrade %s: the name is taken by one that does not belong to %s %s", wanted.Name, g.Ref.Kind, g.Name)
 	}
 	if !isOpenFor(there, machine) {
@@ -210,12 +211,11 @@ func (s Store) MarkRecorded(ctx context.Context, u *NodeUpgrade, now time.Time) 
 	return after, nil
 }
 
-// Sync keeps the status of the group's ControlPlaneUpgrades. What was wanted before and is done, or was never begun, is deleted.
+// Sync keeps the status of the ControlPlaneUpgrades that Read returned. What was wanted before and is done, or was never begun, is deleted.
 func (s Store) Sync(ctx context.Context, seen Seen, g Group, machines []Machine, paused bool) error {
 	for i := range seen.Groups {
 		of := &seen.Groups[i]
-		owner := metav1.GetControllerOf(of)
-		if owner == nil || owner.UID != g.Owner.UID || !of.DeletionTimestamp.IsZero() {
+		if !of.DeletionTimestamp.IsZero() {
 			continue
 		}
 		var err error

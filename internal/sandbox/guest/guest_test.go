@@ -52,11 +52,12 @@ func TestLogKeepsOneOlderPart(t *testing.T) {
 
 func TestEnvironmentFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "env")
-	text := "# KUBELET_EXTRA_ARGS=no\nOTHER=x\nKUBELET_EXTRA_ARGS=\"--a=b --c\"\nPLAIN=--d\n"
+	text := "# KUBELET_EXTRA_ARGS=no\nOTHER=x\nKUBELET_EXTRA_ARGS=\"--a=b --c\"\nPLAIN=--d\n" +
+		"KUBELET_KUBEADM_ARGS=\"--eviction-hard=\\\"memory.available<1Gi\\\" --v=2\"\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for variable, want := range map[string]string{"KUBELET_EXTRA_ARGS": "--a=b --c", "PLAIN": "--d", "NONE": ""} {
+	for variable, want := range map[string]string{"KUBELET_EXTRA_ARGS": "--a=b --c", "PLAIN": "--d", "NONE": "", "KUBELET_KUBEADM_ARGS": `--eviction-hard="memory.available<1Gi" --v=2`} {
 		if got, err := environmentFile(path, variable); got != want || err != nil {
 			t.Errorf("%s: %q, %v", variable, got, err)
 		}

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -14,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorate/quorate/internal/envfile"
 )
 
 // listenNotify hears what a unit's program says of itself, for the machine's life.
@@ -158,7 +159,7 @@ func (d *directives) service(file, socket string) (service, error) {
 		s.env = append(s.env, "NOTIFY_SOCKET="+socket)
 	}
 	for _, line := range d.environment {
-		s.env = append(s.env, unquote(line))
+		s.env = append(s.env, envfile.Texts(line)...)
 	}
 	for _, name := range d.files {
 		variables, err := environmentLines(name)
@@ -182,7 +183,7 @@ func (d *directives) command() ([]string, error) {
 	return argv, nil
 }
 
-// environmentLines reads a file of NAME=VALUE lines. One whose name begins with a hyphen may be missing.
+// environmentLines reads a file of variables as systemd does. One whose name begins with a hyphen may be missing.
 func environmentLines(name string) ([]string, error) {
 	path, optional := strings.CutPrefix(name, "-")
 	data, err := os.ReadFile(path)
@@ -192,21 +193,5 @@ func environmentLines(name string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading an environment: %w", err)
 	}
-	var all []string
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if variable, value, found := strings.Cut(line, "="); found && line[0] != '#' && line[0] != ';' {
-			all = append(all, variable+"="+unquote(value))
-		}
-	}
-	return all, lines.Err()
-}
-
-// unquote takes off one pair of quotes around a text.
-func unquote(text string) string {
-	if len(text) > 1 && (text[0] == '"' || text[0] == '\'') && text[len(text)-1] == text[0] {
-		return text[1 : len(text)-1]
-	}
-	return text
+	return envfile.Variables(string(data)), nil
 }

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quorate/quorate/internal/envfile"
 )
 
 // kubeletConfig appears when kubeadm has decided what the kubelet is to be.
@@ -139,31 +140,17 @@ func kubeletService() (service, error) {
 		if err != nil {
 			return service{}, err
 		}
-		argv = append(argv, strings.Fields(value)...)
+		argv = append(argv, envfile.Texts(value)...)
 	}
 	return service{argv: argv}, nil
 }
 
-// environmentFile reads one variable of a file of NAME="value" lines. A missing file or variable is empty.
+// environmentFile reads one variable of a file as systemd does. A missing file or variable is empty.
 func environmentFile(path, variable string) (string, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("reading flags: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	value, lines := "", bufio.NewScanner(f)
-	for lines.Scan() {
-		name, v, found := strings.Cut(strings.TrimSpace(lines.Text()), "=")
-		if !found || name != variable {
-			continue
-		}
-		value = unquote(v)
-	}
-	if err := lines.Err(); err != nil {
-		return "", fmt.Errorf("reading %s: %w", path, err)
-	}
+	value, _ := envfile.Get(string(data), variable)
 	return value, nil
 }

@@ -1,0 +1,62 @@
+package group
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// mostNames is how many names of others are kept: those with the highest numbers decide.
+const mostNames = 16
+
+// addNames adds the names of Nodes that no new machine may get: those of Nodes that are none of the group's machines'. After a
+// backup of the management cluster was restored, they are of machines that it does not know.
+func (t *Turn) addNames() {
+	names := t.Facts.Cluster.Names
+	for i := range t.View.Nodes {
+		name := t.View.Nodes[i].Name
+		if !slices.ContainsFunc(t.Machines, func(m *Machine) bool { return m.Node != nil && m.Node.Name == name }) {
+			names = append(names, name)
+		}
+	}
+	t.keepNames(names)
+}
+
+// addNamesOf adds the names of objects that belong to no machine of the group, and that no machine is begun with.
+func (t *Turn) addNamesOf(made []client.Object) {
+	names := t.Facts.Cluster.Names
+	for _, o := range made {
+		isBegun := o.GetDeletionTimestamp().IsZero() && unclaimed(o.GetOwnerReferences(), t.Object)
+		if !isBegun && t.Machine(o.GetName()) == nil {
+			names = append(names, o.GetName())
+		}
+	}
+	t.keepNames(names)
+}
+
+// keepNames keeps, of names that are in use, those that a new machine could get.
+func (t *Turn) keepNames(names []string) {
+	format := t.Facts.Want.NameFormat
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return plan.Number(format, name) == 0 })
+	slices.SortFunc(names, func(a, b string) int { return plan.Number(format, b) - plan.Number(format, a) })
+	names = slices.Compact(names)
+	names = names[:min(len(names), mostNames)]
+	slices.SortFunc(names, strings.Compare)
+	t.Facts.Cluster.Names = names
+}
+
+// recordNumber writes down the highest number that anything in the cluster has in its name, where that is higher than the one on record: the
+// record is older than the cluster. What has the name may be removed before the next machine is made, and the name is not free for that.
+func (t *Turn) recordNumber(ctx context.Context) error {
+	highest := plan.HighestNumber(t.Facts)
+	if !t.Facts.Group.Initialized || t.Facts.Group.Deleting || highest <= lastMachine(t.Object.GetAnnotations()) {
+		return nil
+	}
+	return t.Annotate(ctx, map[string]string{controlplanev1.LastMachineAnnotation: strconv.Itoa(highest)})
+}
