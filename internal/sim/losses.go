@@ -183,6 +183,9 @@ func (w *World) stillServes(h *host) bool {
 
 // neverUp: nothing tells that a machine was ever up. Without a Node it is its member that does, or that this was removed.
 func (w *World) neverUp(h *host) bool {
+	if w.setup.EtcdOnly && h.vanished && w.setup.Reports {
+		return false // nobody can tell, as of one whose member was removed
+	}
 	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed && h.unnoted)
 }
 
