@@ -119,7 +119,7 @@ func (w *World) restore(known time.Duration) {
 // unknow takes the objects of a host away, which lives on. One that nothing in the cluster tells of goes at once: nobody could know that its name is taken, and
 // infrastructure refuses the name, which no world has.
 func (w *World) unknow(h *host, known time.Duration) {
-	if !w.tellsOf(h) || w.setup.External {
+	if !w.tellsOf(h) || h.vanished || w.setup.External {
 		h.forced = true
 		w.forget(h)
 		return
@@ -169,7 +169,7 @@ func (w *World) endUnknown(h *host) {
 		if err := w.mayRemove(m); err != nil {
 			w.tell("nobody can remove the member of %s: %v", h.name, err)
 			if h.tries++; h.tries < 10 {
-				h.ends = w.now.Add(time.Minute)
+				h.ends = w.now.Add(time.Minute << h.tries)
 			}
 			return
 		}
