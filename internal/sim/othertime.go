@@ -61,10 +61,10 @@ func Restored(seed int64) Setup {
 
 // befallOtherTime lets a backup or a restoration happen. It reports whether the event was one.
 func (w *World) befallOtherTime(e Event) bool {
-	switch {
-	case e.Kind == Backup:
+	switch e.Kind {
+	case Backup:
 		w.keep()
-	case e.Kind == Restore:
+	case Restore:
 		w.restore(e.For)
 	default:
 		return false
