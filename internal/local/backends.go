@@ -57,11 +57,11 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 			continue // a member of another etcd: API servers behind the same endpoint would write to both
 		}
 		found.hasEtcd = found.hasEtcd || isEtcd(owner)
-		s, ok, err := r.reachable(m.Name, sandboxCluster(cluster))
+		s, err := r.serving(m, cluster)
 		if err != nil {
 			return nil, err
 		}
-		if ok && owns(m, s) {
+		if s != nil {
 			found.add(m.Name, owner, s.Address, port, !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero())
 		}
 	}
@@ -152,6 +152,15 @@ func (r *clusterReconciler) byInfrastructure(ctx context.Context, of ...client.L
 		machines[all.Items[i].Spec.InfrastructureRef.Name] = &all.Items[i]
 	}
 	return machines, nil
+}
+
+// serving returns the machine of a LocalMachine; nil unless it runs, can be reached, and was made for this LocalMachine.
+func (r *clusterReconciler) serving(m *infrav1.LocalMachine, cluster *clusterv1.Cluster) (*sandbox.Status, error) {
+	s, ok, err := r.reachable(m.Name, sandboxCluster(cluster))
+	if err != nil || !ok || !owns(m, s) {
+		return nil, err
+	}
+	return s, nil
 }
 
 // reachable returns a machine; false unless the machine is of the cluster, runs and has its link.

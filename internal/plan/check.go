@@ -225,33 +225,6 @@ func checkCreate(o Observed, s Step) error {
 	return checkNewJoin(o)
 }
 
-// checkName: a new machine has no name that anything in the cluster has.
-func checkName(o Observed, name string) error {
-	for _, m := range o.Machines {
-		if m.Host == name {
-			return fmt.Errorf("%s is the name of the node on %s", name, m.Name)
-		}
-	}
-	for _, m := range o.Etcd.Members {
-		if m.Name == name {
-			return fmt.Errorf("%s is the name of etcd member %s", name, m.ID)
-		}
-	}
-	for _, m := range o.Uncontrolled {
-		if m.Name == name {
-			return fmt.Errorf("%s is the name of a machine of others", name)
-		}
-	}
-	for _, list := range [][]string{o.Cluster.Names, o.Workers} {
-		for _, used := range list {
-			if used == name {
-				return fmt.Errorf("%s is the name of another machine of the cluster", name)
-			}
-		}
-	}
-	return nil
-}
-
 // checkLingering: a machine more than wanted comes when those are gone that have left, but for one where the user has room for it.
 func checkLingering(o Observed) error {
 	lingering, most := 0, 0

@@ -24,6 +24,7 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 	if m.Failed == "" && w.lasts(Trouble, h.number) {
 		m.Failed = "the provider does not answer"
 	}
+	m.Gone = h.vanished && w.setup.Reports
 	w.addUpdate(&m, h)
 	w.addNode(&m, h, reachable)
 	return m
@@ -74,6 +75,8 @@ func (w *World) isNodeLost(h *host) bool {
 func (w *World) cannotJoin(h *host) string {
 	m, failure := h.member, w.reportedFailure(h)
 	switch {
+	case h.vanished && w.setup.Reports:
+		return "nothing is left of it"
 	case m == nil && failure != "":
 		return "kubeadm failed: " + failure
 	case m == nil:

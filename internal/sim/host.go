@@ -80,6 +80,9 @@ type host struct {
 	nodeGone bool      // somebody deleted its Node
 	hidden   time.Time // since when its machine has no labels
 	shown    time.Time // when it has them again
+	tries    int       // how often that was tried
+	ends     time.Time // when a person ends it, whose machine is not known; zero: nobody will
+	vanished bool      // nothing is left of it, and its infrastructure knows that
 	disowned bool      // its machine has no owner, or not the group as it is now
 	freed    time.Time // when the garbage collector takes the owner off it; zero: never, or it has
 	unnoted  bool      // what we noted on its machine is not there

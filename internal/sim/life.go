@@ -64,6 +64,7 @@ func (w *World) turn() (d plan.Decision, fresh bool) {
 	}
 	w.judgeTruth()
 	w.spendApproval(d, fresh)
+	w.noteNumber(o)
 	return d, fresh
 }
 

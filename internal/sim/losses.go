@@ -61,6 +61,9 @@ func (w *World) etcdWorks(h *host) bool {
 
 // seemsThere: nobody can know yet that a host, or its kubelet, does not report any more.
 func (w *World) seemsThere(h *host) bool {
+	if h.vanished {
+		return false // its Node is gone, too
+	}
 	if !h.alive() {
 		return w.now.Before(h.dead.Add(nodeLost))
 	}
@@ -184,6 +187,9 @@ func (w *World) stillServes(h *host) bool {
 
 // neverUp: nothing tells that a machine was ever up. Without a Node it is its member that does, or that this was removed.
 func (w *World) neverUp(h *host) bool {
+	if w.setup.EtcdOnly && h.vanished && w.setup.Reports && h.failed == "" {
+		return false // nobody can tell, as of one whose member was removed
+	}
 	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed && h.unnoted)
 }
 

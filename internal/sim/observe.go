@@ -132,6 +132,7 @@ func (w *World) Observe() plan.Observed {
 		o.Workers = []string{"worker-1"}
 	}
 	w.addMachines(&o)
+	w.namesOfUnknown(&o)
 	if o.Etcd.Ours() {
 		w.survey(&o)
 	}

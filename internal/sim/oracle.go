@@ -130,6 +130,7 @@ func (w *World) judgeCreate(s plan.Step, fresh bool) {
 		w.judgeJoin(s)
 	}
 	w.judgeName(s, fresh)
+	w.judgeTwice(s)
 }
 
 // judgeName: what was begun is taken up again by its name, and no number is used again.

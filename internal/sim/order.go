@@ -520,8 +520,12 @@ func (w *World) dueToClear() *host {
 	return first(w.hosts, func(h *host) bool { return w.isOldAndEmpty(h) && w.without(h).complete > 0 })
 }
 
-// isOldAndEmpty: a machine of another spec stays, which has neither a Node nor a member.
+// isOldAndEmpty: a machine of another spec stays, which has neither a Node nor a member. Where only members tell of machines, nobody knows of one of which nothing
+// is left whether it had any.
 func (w *World) isOldAndEmpty(h *host) bool {
+	if w.setup.EtcdOnly && h.vanished && w.setup.Reports && h.failed == "" {
+		return false
+	}
 	return w.isReplaced(h) && !h.deleting && h.node.IsZero() && h.member == nil
 }
 

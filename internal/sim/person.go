@@ -20,7 +20,7 @@ type personalDecision struct {
 var personalDecisions = []personalDecision{
 	// What is left may be the only copy of the data.
 	{[]string{"QuorumLost", "Unreachable", "EtcdUnknown", "EtcdDisagrees", "NoLeader", "ClusterUnseen"}, (*World).isLost},
-	{[]string{"NoMachineLeft"}, func(w *World, _ string) bool { return w.initialised && len(w.hosts) == 0 }},
+	{[]string{"NoMachineLeft"}, func(w *World, _ string) bool { return w.initialised && !w.hasVisible() }},
 	// The user asks for what cannot be.
 	{[]string{"EvenReplicas"}, func(w *World, _ string) bool { return !w.setup.External && w.replicas%2 == 0 }},
 	// Nothing ever came up, and what there was recorded of it is lost. A member that runs all the same may hold data.
@@ -41,6 +41,10 @@ var personalDecisions = []personalDecision{
 	// address, and there are others without a Node.
 	{nil, func(w *World, said string) bool {
 		return strings.Contains(said, "for which no machine is known") && w.isNamed(said, (*host).isNodeless) && slices.ContainsFunc(w.members, w.isUnplaced)
+	}},
+	// A voter answers whose machine is not known since the management cluster was restored, and etcd does not let it go.
+	{nil, func(w *World, said string) bool {
+		return strings.Contains(said, "no machine is known for") && w.isNamed(said, w.isUnknownVoter)
 	}},
 	// Of two machines none can be updated while the other holds a quorum.
 	{[]string{"CannotSpare"}, func(w *World, said string) bool {
@@ -155,5 +159,5 @@ func (h *host) isNodeless() bool { return h.node.IsZero() && h.broken() }
 
 // isUnplaced: nobody can know where a voter runs.
 func (w *World) isUnplaced(m *member) bool {
-	return !m.learner && (m.host.node.IsZero() || !slices.Contains(w.hosts, m.host))
+	return !m.learner && (m.host.node.IsZero() || !m.host.hidden.IsZero() || !slices.Contains(w.hosts, m.host))
 }

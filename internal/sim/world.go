@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/internal/plan"
@@ -55,8 +56,9 @@ type World struct {
 	seats       []*host   // on which an operator keeps a member
 	operatorDue time.Time // when it does what is next; zero: nothing is
 
-	forgot      bool // whether the cluster was initialised is neither recorded nor seen
-	replaceable bool // although the spec is refused, machines can be made
+	backup      *backup // of the management cluster; nil: there is none
+	forgot      bool    // whether the cluster was initialised is neither recorded nor seen
+	replaceable bool    // although the spec is refused, machines can be made
 	lasting     []lasting
 
 	seen  map[string]sight // what the controller remembers of the members
@@ -170,6 +172,7 @@ func (w *World) hostMoments(h *host, at func(time.Time)) {
 	at(h.returns)
 	at(h.speaks)
 	at(h.shown)
+	at(h.ends)
 	at(h.freed)
 	if !h.silent.IsZero() {
 		at(h.silent.Add(nodeLost))
@@ -190,8 +193,9 @@ func (w *World) happen() {
 		w.befall(e)
 	}
 	w.bringBackMembers()
-	for _, h := range w.hosts {
+	for _, h := range slices.Clone(w.hosts) {
 		w.recover(h)
+		w.endUnknown(h)
 	}
 	for _, m := range w.members {
 		w.hear(m)
@@ -230,7 +234,7 @@ func (w *World) befall(e Event) {
 	w.upset()
 	w.limits.surged = false
 	e, happens := w.ofKind(e)
-	if !happens || w.befallLimit(e) || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
+	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
 		return
 	}
 	w.befallGroup(e)
