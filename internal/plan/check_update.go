@@ -185,7 +185,7 @@ func carriedOut(o Observed, but string) string {
 
 // mayStop: what runs on a machine may stop at any moment, as the machine is updated in place. A beginning that is cut off, and cannot be made whole yet, stops nothing.
 func mayStop(o Observed, m Machine) bool {
-	return m.isUpdating() && !(m.Update.Unfinished && checkFinish(o, m) != nil)
+	return m.isUpdating() && (!m.Update.Unfinished || checkFinish(o, m) == nil)
 }
 
 // checkOnly: with the policy Only no machine goes but of more than are wanted, and those on which nothing was begun.
