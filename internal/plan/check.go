@@ -470,10 +470,10 @@ func without(o Observed, gone Machine) (staying, whole, held int) {
 		case m.Name == gone.Name:
 		case !m.Deleting:
 			staying++
-			if isWhole(o, m) && !m.isUpdating() {
+			if isWhole(o, m) && !mayStop(o, m) {
 				whole++
 			}
-		case m.Hook && isWhole(o, m) && !m.isUpdating() && !apiBeside(o, m):
+		case m.Hook && isWhole(o, m) && !mayStop(o, m) && !apiBeside(o, m):
 			held++
 		}
 	}

@@ -142,7 +142,7 @@ func mayHoldEtcd(o Observed, m Machine) bool {
 // healthy and, where members are known, may have one beside it, or there is no other machine, whosever.
 func apiBeside(o Observed, but Machine) bool {
 	for _, m := range o.Machines {
-		if m.Name == but.Name || m.isUpdating() || m.isReleased() || o.Etcd.Known && !mayHoldEtcd(o, m) {
+		if m.Name == but.Name || mayStop(o, m) || m.isReleased() || o.Etcd.Known && !mayHoldEtcd(o, m) {
 			continue
 		}
 		for _, c := range m.Components {
@@ -297,7 +297,7 @@ func checkMoveLeader(o Observed, s Step) error {
 	case m.Leader:
 		return fmt.Errorf("member %s leads already", m.ID)
 	}
-	if on, _ := machineNamed(o, m.Machine); on.isUpdating() {
+	if on, _ := machineNamed(o, m.Machine); mayStop(o, on) {
 		return fmt.Errorf("member %s is on %s, which is updated in place: it cannot lead", m.ID, on.Name)
 	}
 	return nil

@@ -176,12 +176,16 @@ func checkNobodyUpdated(o Observed) error {
 // cannot be made whole before others are repaired. They serve meanwhile. Empty: there is none.
 func carriedOut(o Observed, but string) string {
 	for _, m := range o.Machines {
-		waits := m.Update.Unfinished && checkFinish(o, m) != nil
-		if m.Name != but && m.isUpdating() && !waits {
+		if m.Name != but && mayStop(o, m) {
 			return m.Name
 		}
 	}
 	return ""
+}
+
+// mayStop: what runs on a machine may stop at any moment, as the machine is updated in place. A beginning that is cut off, and cannot be made whole yet, stops nothing.
+func mayStop(o Observed, m Machine) bool {
+	return m.isUpdating() && (!m.Update.Unfinished || checkFinish(o, m) == nil)
 }
 
 // checkOnly: with the policy Only no machine goes but of more than are wanted, and those on which nothing was begun.

@@ -181,7 +181,7 @@ func (s *state) servesAlone(m *machine) string {
 		return ""
 	}
 	for _, o := range s.machines {
-		if o != m && !o.isReleased() && !o.isUpdating() && o.apiServer() == Healthy && (!s.Etcd.Known || !s.lacksEtcd(o)) {
+		if o != m && !o.isReleased() && !s.isCarriedOut(o) && o.apiServer() == Healthy && (!s.Etcd.Known || !s.lacksEtcd(o)) {
 			return ""
 		}
 	}
@@ -381,7 +381,7 @@ func (s *state) successor(m *Member) *Member {
 	seat := -1
 	for i := range s.Etcd.Members {
 		o := &s.Etcd.Members[i]
-		if on := s.on(o.Machine); o.ID == m.ID || o.Learner || !o.isSound() || on != nil && on.isUpdating() {
+		if on := s.on(o.Machine); o.ID == m.ID || o.Learner || !o.isSound() || on != nil && s.isCarriedOut(on) {
 			continue
 		}
 		on := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })

@@ -59,9 +59,11 @@ func (s *state) mayHaveServed(m *machine) bool {
 	return m.isUp()
 }
 
-// heldRollout says what holds the replacement of a machine that may serve; empty: nothing does.
+// heldRollout says what holds the replacement of a machine that may have served; empty: nothing does, or the machine is one more than wanted.
 func (s *state) heldRollout(m *machine) string {
 	switch {
+	case !s.mayHaveServed(m), s.staying() > s.Want.Replicas:
+		return ""
 	case s.isUnapproved():
 		return "nobody has approved that another takes its place"
 	case s.overLimit(m.Name):
@@ -88,7 +90,7 @@ func (s *state) cannotDiscard(m *machine) string {
 		return "stays: " + unplaced.decision.Message
 	case s.keptByAlarm(m) != "":
 		return s.keptByAlarm(m)
-	case s.mayHaveServed(m) && s.staying() <= s.Want.Replicas && s.heldRollout(m) != "":
+	case s.heldRollout(m) != "":
 		return "may have served, and " + s.heldRollout(m)
 	case s.mayVote(m) && s.staying() < s.Want.Replicas:
 		return "votes, and goes when another is there"

@@ -178,7 +178,7 @@ func (s *state) cannotDelete(m *machine) string {
 	others := 0
 	for _, o := range s.machines {
 		held := o.health == Healthy && s.servesAlone(o) != ""
-		if o.Name != m.Name && !o.isUpdating() && (o.standing == complete || held) {
+		if o.Name != m.Name && !s.isCarriedOut(o) && (o.standing == complete || held) {
 			others++
 		}
 	}

@@ -58,11 +58,15 @@ func followUpdate(s *state) opinion {
 // carriedOut is the machine whose update is carried out, or may be at any moment; nil: there is none. One that was begun in part, and waits until what is
 // broken beside it is repaired, serves meanwhile.
 func (s *state) carriedOut() *machine {
-	m := s.updating()
-	if m == nil || m.Update.Unfinished && s.cannotFinish(m) != "" {
-		return nil
+	if m := s.updating(); m != nil && s.isCarriedOut(m) {
+		return m
 	}
-	return m
+	return nil
+}
+
+// isCarriedOut reports whether what runs on a machine may stop at any moment because the machine is updated in place.
+func (s *state) isCarriedOut(m *machine) bool {
+	return m.isUpdating() && (!m.Update.Unfinished || s.cannotFinish(m) == "")
 }
 
 // cannotFinish says why an update that was begun in part must not be carried out now; empty: it can be. Machines may have broken since it was begun.

@@ -65,7 +65,7 @@ func (w *World) judgeApproval(s plan.Step, fresh bool) {
 	switch s.Verb {
 	case plan.UpdateInPlace:
 		begins = !h.isBegunInPart()
-	case plan.Create:
+	case plan.Create, plan.EnableDowngrade:
 		begins = staying >= w.replicas
 	case plan.Delete:
 		begins = h != nil && staying <= w.replicas && w.hasServedUnmarked(h)

@@ -115,10 +115,18 @@ func (w *World) staysWell(h *host) bool {
 	return w.isStaying(h) && h.stage == up && !h.hasFailedUpdate() && h.marked == "" && !h.gate && h.unready.IsZero() && w.works(h)
 }
 
-// judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives. The update of a host that has lost its labels cannot be seen.
+// seenUpdated is a host whose update is carried out, and can be seen: the host has not lost its labels. Nil: there is none.
+func (w *World) seenUpdated() *host {
+	if h := w.carriedOut(); h != nil && h.hidden.IsZero() {
+		return h
+	}
+	return nil
+}
+
+// judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives.
 func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
-	updated := w.carriedOut()
-	if updated == nil || !updated.hidden.IsZero() {
+	updated := w.seenUpdated()
+	if updated == nil {
 		return
 	}
 	m := w.memberByID(s.Member)

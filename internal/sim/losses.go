@@ -61,13 +61,13 @@ func (w *World) etcdWorks(h *host) bool {
 
 // seemsThere: nobody can know yet that a host, or its kubelet, does not report any more.
 func (w *World) seemsThere(h *host) bool {
-	if h.vanished {
-		return false // its Node is gone, too
-	}
-	if !h.alive() {
+	switch {
+	case h.vanished, h.nodeGone: // where the host vanished, its Node is gone, too
+		return false
+	case !h.alive():
 		return w.now.Before(h.dead.Add(nodeLost))
 	}
-	return !h.nodeGone && (h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost)))
+	return h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))
 }
 
 // whole: it works, and has all that those of other specs have.

@@ -197,6 +197,16 @@ func (w *World) judgeLivingMachine(gone *host, s plan.Step) {
 	if h := first(w.hosts, w.isAskedFor); h != nil && !gone.byHand && gone.update == nil {
 		w.blame("%s, which a health check marked, and a person marked %s", s, h.name)
 	}
+	w.judgeMarkedAPI(gone, s)
+}
+
+// judgeMarkedAPI: of hosts that a person marked and whose voters answer, one that serves is replaced before none whose API server everybody can see to be broken.
+func (w *World) judgeMarkedAPI(gone *host, s plan.Step) {
+	for _, h := range w.hosts {
+		if h != gone && gone.byHand && w.isPlainlyFit(gone) && w.isAskedFor(h) && h.reports() && w.hasPoorAPI(h) {
+			w.blame("%s, and the API server of %s, which is marked as well, is broken", s, h.name)
+		}
+	}
 }
 
 // isAskedFor: a person marked a host whose voter answers, for the first time, and nothing keeps it more than another such host.

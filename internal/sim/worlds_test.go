@@ -41,6 +41,7 @@ var failed = map[int64]string{
 	1003000007949:   "the judge counted an update of a machine that has lost its labels",
 	2000000011894:   "nobody was to decide about a first machine that never came up, whose record and whose data were lost",
 	2000000012823:   "a machine that was begun as one that is held back, and was finished as the first, counted as a second one that initialises the cluster",
+	31337000002082:  "the judge took a host for one that seems to be there whose Node was deleted before it died",
 	378617824000744: "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
 }
 

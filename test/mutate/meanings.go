@@ -329,7 +329,7 @@ var alone = []meaning{
 	{says: "a member on a released machine is left there", edits: []change{{"due", `|| m.isReleased() && m.member != nil`, ``}}},
 	{says: "a marked machine that stays is not named", edits: []change{{"waitForRepair", `s.waitForMatch, s.kept`, `s.waitForMatch`}}},
 	{says: "growth does not wait for members that belong to no machine", edits: []change{{"waitForMatch", `len(orphans) > owners`, `false && (len(orphans) > owners)`}}},
-	{says: "a rollout does not wait for broken machines while one that was given up is noted",
+	{says: "a rollout does not wait for broken machines while one that was given up is noted", excuse: "it waits all the same, for the machine that stops the rollout, and says so",
 		edits: []change{{"replacesBroken", `s.Group.Repairing && s.staying() < s.Want.Replicas`, `s.Group.Repairing`}}},
 	{says: "the replacement of a machine that was given up waits for broken machines",
 		edits: []change{{"replacesBroken", `s.Group.Repairing && s.staying() < s.Want.Replicas`, `false`}}},
