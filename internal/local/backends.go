@@ -126,12 +126,12 @@ func (b *backends) sort() {
 func (b *backends) add(name string, owner *clusterv1.Machine, address netip.Addr, port int32, draining bool) {
 	one := balancer.Backend{Name: name, Draining: draining}
 	if !isEtcd(owner) {
-		one.Address = fmt.Sprintf("%s:%d", address, port)
+		one.Address = netip.AddrPortFrom(address, uint16(port)).String()
 		b.api = append(b.api, one)
 		return
 	}
-	one.Address = fmt.Sprintf("%s:%d", address, etcdclusterv1alpha1.ClientPort)
-	one.Probe = fmt.Sprintf("http://%s:%d/readyz", address, etcdclusterv1alpha1.MetricsPort)
+	one.Address = netip.AddrPortFrom(address, etcdclusterv1alpha1.ClientPort).String()
+	one.Probe = fmt.Sprintf("http://%s/readyz", netip.AddrPortFrom(address, etcdclusterv1alpha1.MetricsPort))
 	b.etcd = append(b.etcd, one)
 }
 
@@ -163,7 +163,7 @@ func (r *clusterReconciler) reachable(name, cluster string) (netip.Addr, bool, e
 	if err != nil {
 		return netip.Addr{}, false, fmt.Errorf("looking at machine %s: %w", name, err)
 	}
-	return s.Address, s.Cluster == cluster && s.State == sandbox.Running && !s.Partitioned, nil
+	return s.Addresses()[0], s.Cluster == cluster && s.State == sandbox.Running && !s.Partitioned, nil
 }
 
 // sandboxCluster is what machines on this host carry as their cluster's name: names of machines are unique among all
