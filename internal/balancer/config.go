@@ -35,8 +35,8 @@ type Backend struct {
 // Validate says what is wrong with a configuration: each error names the field, its value and what it should be.
 func (c Config) Validate() error {
 	var errs []error
-	if a, err := netip.ParseAddrPort(c.Listen); err != nil || !a.Addr().Is4() {
-		errs = append(errs, fmt.Errorf("listen is %q, want an IPv4 address and port", c.Listen))
+	if a, err := netip.ParseAddrPort(c.Listen); err != nil || a.Addr().Is4In6() {
+		errs = append(errs, fmt.Errorf("listen is %q, want an IP address and port", c.Listen))
 	}
 	seen := map[string]bool{}
 	for i, b := range c.Backends {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -252,11 +253,15 @@ func listen(ctx context.Context, address string) (*net.TCPListener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
 		err := raw.Control(func(fd uintptr) {
+			if strings.HasPrefix(address, "[") {
+				failed = unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_FREEBIND, 1)
+				return
+			}
 			failed = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1)
 		})
 		return errors.Join(err, failed)
 	}}
-	listener, err := config.Listen(ctx, "tcp4", address)
+	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}

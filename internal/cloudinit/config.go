@@ -16,8 +16,8 @@ type Meta struct {
 	Name string
 	// InstanceID identifies the machine to its provider.
 	InstanceID string
-	// Address is the machine's own address.
-	Address string
+	// Address is the machine's own IPv4 address, and Address6 that of IPv6; empty: it has none.
+	Address, Address6 string
 }
 
 // Config is bootstrap data that was read and can be carried out.

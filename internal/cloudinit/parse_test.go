@@ -205,3 +205,15 @@ func TestEtcdUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestAddresses: data may ask for the machine's address of a family that it has, and of no other.
+func TestAddresses(t *testing.T) {
+	const data = jinjaHeader + "\n#cloud-config\nruncmd: ['echo {{ ds.meta_data.local_ipv4 }}', 'echo {{ ds.meta_data.local_ipv6 }}']\n"
+	c, err := Parse([]byte(data), Meta{Address: "10.0.0.1", Address6: "fd00::1"})
+	if err != nil || c.Runcmd[0].Line != "echo 10.0.0.1" || c.Runcmd[1].Line != "echo fd00::1" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := Parse([]byte(data), Meta{Address: "10.0.0.1"}); Unsupported(err) != "{{ ds.meta_data.local_ipv6 }}" {
+		t.Errorf("an address that the machine has not got: %v", err)
+	}
+}

@@ -17,7 +17,11 @@ func render(text string, meta Meta) (string, error) {
 		variables[prefix+"instance_id"] = meta.InstanceID
 	}
 	variables["ds.meta_data.hostname"] = meta.Name
-	variables["ds.meta_data.local_ipv4"] = meta.Address
+	for name, address := range map[string]string{"local_ipv4": meta.Address, "local_ipv6": meta.Address6} {
+		if address != "" {
+			variables["ds.meta_data."+name] = address
+		}
+	}
 	var out strings.Builder
 	line := 1
 	for {

@@ -29,6 +29,7 @@ type Plan struct {
 	Machines int          // how many, control plane and workers
 	Build    bool         // artifacts are missing and must be built
 	Network  netip.Prefix // of all machines; the zero value is not checked
+	IPv6     bool         // machines have IPv6 addresses
 	Bridge   string       // the environment's own, which may have the network already
 }
 
@@ -58,6 +59,9 @@ func Check(p Plan) []Lack {
 	lacks = append(lacks, memory(p.Machines, available())...)
 	if p.Network.IsValid() {
 		lacks = append(lacks, network(p.Network, p.Bridge)...)
+	}
+	if p.IPv6 {
+		lacks = append(lacks, missingIPv6(ipv6Disabled)...)
 	}
 	if p.State != "" && len(lacks) == 0 {
 		lacks = append(lacks, overlay(p.State)...)

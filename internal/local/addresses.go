@@ -19,7 +19,7 @@ func (h hostAddresses) add(ctx context.Context, a netip.Addr) error {
 	if err := h.machines.EnsureNetwork(ctx); err != nil {
 		return err
 	}
-	all, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	all, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return fmt.Errorf("listing the host's addresses: %w", err)
 	}
@@ -55,5 +55,9 @@ func (h hostAddresses) remove(a netip.Addr) error {
 
 // own is the address alone, without a network: so it is told apart from those that the host has for other purposes.
 func own(a netip.Addr) *netlink.Addr {
-	return &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)}}
+	address := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}}
+	if a.Is6() {
+		address.Flags = unix.IFA_F_NODAD
+	}
+	return address
 }

@@ -62,7 +62,7 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 			return nil, err
 		}
 		if s != nil {
-			found.add(m.Name, owner, s.Address, port, !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero())
+			found.add(m.Name, owner, s.Addresses()[0], port, !m.DeletionTimestamp.IsZero() || !owner.DeletionTimestamp.IsZero())
 		}
 	}
 	if err := r.keepUntold(found, told, client.ObjectKeyFromObject(lc), sandboxCluster(cluster)); err != nil {
@@ -126,12 +126,12 @@ func (b *backends) sort() {
 func (b *backends) add(name string, owner *clusterv1.Machine, address netip.Addr, port int32, draining bool) {
 	one := balancer.Backend{Name: name, Draining: draining}
 	if !isEtcd(owner) {
-		one.Address = fmt.Sprintf("%s:%d", address, port)
+		one.Address = netip.AddrPortFrom(address, uint16(port)).String()
 		b.api = append(b.api, one)
 		return
 	}
-	one.Address = fmt.Sprintf("%s:%d", address, etcdclusterv1alpha1.ClientPort)
-	one.Probe = fmt.Sprintf("http://%s:%d/readyz", address, etcdclusterv1alpha1.MetricsPort)
+	one.Address = netip.AddrPortFrom(address, etcdclusterv1alpha1.ClientPort).String()
+	one.Probe = fmt.Sprintf("http://%s/readyz", netip.AddrPortFrom(address, etcdclusterv1alpha1.MetricsPort))
 	b.etcd = append(b.etcd, one)
 }
 

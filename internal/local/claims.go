@@ -28,6 +28,9 @@ type claim struct {
 	cluster string
 	address netip.Addr
 	pods    netip.Prefix
+	// pods6 is its part of the cluster's IPv6 pod network; not valid: there is none. v6Only: it has no IPv4 addresses.
+	pods6  netip.Prefix
+	v6Only bool
 }
 
 func newClaims(network netip.Prefix) *claims {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -157,7 +159,7 @@ func (r *clusterReconciler) serveEtcd(ctx context.Context, key client.ObjectKey,
 	return r.endpoints.serve(ctx, ofEtcd(key), balancer.Config{Listen: listen(endpoint), Backends: found.etcd})
 }
 
-func listen(e infrav1.APIEndpoint) string { return fmt.Sprintf("%s:%d", e.Host, e.Port) }
+func listen(e infrav1.APIEndpoint) string { return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))) }
 
 // etcdEndpoint is where the members of the cluster's etcd clusters are reached as one; none where the API has its port.
 func etcdEndpoint(api infrav1.APIEndpoint) infrav1.APIEndpoint {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // defaultPort is where API servers and endpoints listen unless something else is asked for.
@@ -36,13 +37,23 @@ func (r *clusterReconciler) choose(ctx context.Context, lc *infrav1.LocalCluster
 	if err != nil {
 		return chosen, nil, err
 	}
+	networks, err := podNetwork(cluster.Spec.ClusterNetwork.Pods.CIDRBlocks)
+	if err != nil {
+		return chosen, &problem{infrav1.NoAddressReason, err.Error()}, nil
+	}
 	if chosen.Host == "" {
 		address, err := r.allocate(client.ObjectKeyFromObject(lc), all.Items, taken)
 		if err != nil {
 			return chosen, &problem{infrav1.NoAddressReason, err.Error()}, nil
 		}
+		if networks.v6Only() {
+			address = sandbox.Address6(r.network, address)
+		}
 		chosen.Host = address.String()
 		return chosen, nil, nil
+	}
+	if p := unusable(chosen.Host, networks); p != nil {
+		return chosen, p, nil
 	}
 	return chosen, r.objection(lc, chosen, all.Items, taken), nil
 }
@@ -55,7 +66,9 @@ func (r *clusterReconciler) machineAddresses() (map[netip.Addr]string, error) {
 	}
 	taken := map[netip.Addr]string{}
 	for _, m := range all {
-		taken[m.Address] = m.Name
+		for _, a := range append(m.Addresses(), m.Address) {
+			taken[a] = m.Name
+		}
 	}
 	return taken, nil
 }
@@ -79,6 +92,12 @@ func (r *clusterReconciler) allocate(key client.ObjectKey, all []infrav1.LocalCl
 			used[a] = true
 		}
 	}
+	// An IPv6 endpoint has the number of an IPv4 address, which is then nobody else's.
+	for n := firstEndpoint; n <= lastEndpoint; n++ {
+		if a, ok := at(r.network, n); ok && used[sandbox.Address6(r.network, a)] {
+			used[a] = true
+		}
+	}
 	a, err := freeEndpoint(r.network, used)
 	if err == nil {
 		r.given[key] = a
@@ -86,13 +105,26 @@ func (r *clusterReconciler) allocate(key client.ObjectKey, all []infrav1.LocalCl
 	return a, err
 }
 
-// objection is why an endpoint that somebody asked for cannot be had; nil: it can.
-func (r *clusterReconciler) objection(lc *infrav1.LocalCluster, want infrav1.APIEndpoint, all []infrav1.LocalCluster, taken map[netip.Addr]string) *problem {
-	address, err := netip.ParseAddr(want.Host)
-	if err != nil || !isUnicast4(address) {
-		return &problem{infrav1.EndpointInvalidReason, fmt.Sprintf(
-			"spec.controlPlaneEndpoint.host is %q, want an IPv4 address that machines can reach, or nothing for a free one", want.Host)}
+// unusable is why the host of an endpoint that somebody asked for is none that machines with such pod networks reach; nil: it is one.
+func unusable(host string, networks podNetworks) *problem {
+	address, err := netip.ParseAddr(host)
+	families := "IPv4"
+	switch {
+	case networks.v6Only():
+		families = "IPv6"
+	case networks.v6.IsValid():
+		families = "IPv4 or IPv6"
 	}
+	if err == nil && isUnicast(address) && (address.Is4() && networks.v4.IsValid() || address.Is6() && networks.v6.IsValid()) {
+		return nil
+	}
+	return &problem{infrav1.EndpointInvalidReason, fmt.Sprintf(
+		"spec.controlPlaneEndpoint.host is %q, want an %s address that machines can reach, or nothing for a free one", host, families)}
+}
+
+// objection is why an endpoint with a usable host, which somebody asked for, cannot be had; nil: it can.
+func (r *clusterReconciler) objection(lc *infrav1.LocalCluster, want infrav1.APIEndpoint, all []infrav1.LocalCluster, taken map[netip.Addr]string) *problem {
+	address := netip.MustParseAddr(want.Host)
 	if slices.Contains(ownAddresses(r.network), address) {
 		return &problem{infrav1.EndpointInvalidReason, fmt.Sprintf(
 			"spec.controlPlaneEndpoint.host is %s, which the environment's network %s needs for itself; leave it out for a free address", want.Host, r.network)}
@@ -102,22 +134,22 @@ func (r *clusterReconciler) objection(lc *infrav1.LocalCluster, want infrav1.API
 	}
 	for i := range all {
 		if other := &all[i]; other.Spec.ControlPlaneEndpoint == want && before(other, lc) {
-			return &problem{infrav1.EndpointInUseReason, fmt.Sprintf("%s:%d is the endpoint of LocalCluster %s in namespace %s", want.Host, want.Port, other.Name, other.Namespace)}
+			return &problem{infrav1.EndpointInUseReason, fmt.Sprintf("%s is the endpoint of LocalCluster %s in namespace %s", listen(want), other.Name, other.Namespace)}
 		}
 	}
 	return nil
 }
 
-// isUnicast4 reports whether an address can be one of a host's IPv4 addresses that others reach.
-func isUnicast4(a netip.Addr) bool {
-	return a.Is4() && !a.IsLoopback() && !a.IsUnspecified() && !a.IsMulticast()
+// isUnicast reports whether an address can be one of a host's addresses that others reach.
+func isUnicast(a netip.Addr) bool {
+	return !a.Is4In6() && a.Zone() == "" && !a.IsLinkLocalUnicast() && !a.IsLoopback() && !a.IsUnspecified() && !a.IsMulticast()
 }
 
 // ownAddresses are those that the environment's network needs for itself: its base, the bridge's and the broadcast address.
 func ownAddresses(network netip.Prefix) []netip.Addr {
 	bridge, _ := at(network, 1)
 	broadcast, _ := at(network, 1<<(32-network.Bits())-1)
-	return []netip.Addr{network.Masked().Addr(), bridge, broadcast}
+	return []netip.Addr{network.Masked().Addr(), bridge, broadcast, sandbox.Network6(network).Addr(), sandbox.Address6(network, bridge)}
 }
 
 // before says whether a LocalCluster has the better right to an endpoint that another wants too: who serves it, then who is older.

@@ -23,6 +23,7 @@ import (
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // machineReconciler makes a machine of each LocalMachine.
@@ -166,9 +167,14 @@ func (r *machineReconciler) normal(ctx context.Context, lm *infrav1.LocalMachine
 	}
 	lm.Status.Addresses = []clusterv1.MachineAddress{
 		{Type: clusterv1.MachineHostName, Address: lm.Name},
-		{Type: clusterv1.MachineInternalIP, Address: s.Address.String()},
+	}
+	for _, a := range s.Addresses() {
+		lm.Status.Addresses = append(lm.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: a.String()})
 	}
 	lm.Status.PodCIDR = s.PodCIDR.String()
+	if s.IPv6Only {
+		lm.Status.PodCIDR = s.PodCIDR6.String()
+	}
 	lm.Status.FailureDomain = s.FailureDomain
 	lm.Status.Resources = resourcesOf(s.Resources)
 	if s.Ready {
@@ -193,10 +199,19 @@ func (r *machineReconciler) connect(ctx context.Context, lm *infrav1.LocalMachin
 	if err := r.client.List(ctx, &all, client.InNamespace(lm.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: of.cluster.Name}); err != nil {
 		return fmt.Errorf("listing the machines of cluster %s: %w", of.cluster.Name, err)
 	}
+	networks, err := podNetwork(of.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks)
+	if err != nil {
+		return fmt.Errorf("reading the pod networks of cluster %s: %w", of.cluster.Name, err)
+	}
 	peers := map[netip.Prefix]netip.Addr{}
 	for i := range all.Items {
-		if c := claimOf(&all.Items[i]); all.Items[i].Name != lm.Name && c.address.IsValid() && c.pods.IsValid() {
-			peers[c.pods] = c.address
+		c := claimOf(&all.Items[i])
+		if all.Items[i].Name == lm.Name || !c.address.IsValid() || !c.pods.IsValid() {
+			continue
+		}
+		peers[c.pods] = c.address
+		if part := networks.part6(c.pods); part.IsValid() {
+			peers[part] = sandbox.Address6(r.claims.network, c.address)
 		}
 	}
 	if err := r.machines.SetPeers(ctx, lm.Name, peers); err != nil {
@@ -209,7 +224,7 @@ func (r *machineReconciler) connect(ctx context.Context, lm *infrav1.LocalMachin
 func claimOf(lm *infrav1.LocalMachine) claim {
 	c := claim{holder: machineNamed(lm.Name), cluster: lm.Namespace + "/" + clusterName(lm)}
 	for _, a := range lm.Status.Addresses {
-		if a.Type == clusterv1.MachineInternalIP {
+		if a.Type == clusterv1.MachineInternalIP && !c.address.IsValid() {
 			c.address, _ = netip.ParseAddr(a.Address)
 		}
 	}

@@ -78,10 +78,14 @@ func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine
 	if problem != nil || err != nil {
 		return nil, ctrl.Result{RequeueAfter: askAgain}, problem, err
 	}
-	return r.start(ctx, lm, sandbox.Spec{
+	spec := sandbox.Spec{
 		Name: lm.Name, Owner: string(lm.UID), Cluster: mine.cluster, FailureDomain: of.machine.Spec.FailureDomain,
-		Address: mine.address, PodCIDR: mine.pods, Artifacts: *set, Resources: limitsOf(lm),
-	})
+		Address: mine.address, PodCIDR: mine.pods, PodCIDR6: mine.pods6, IPv6Only: mine.v6Only, Artifacts: *set, Resources: limitsOf(lm),
+	}
+	if mine.pods6.IsValid() {
+		spec.Address6 = sandbox.Address6(r.claims.network, mine.address)
+	}
+	return r.start(ctx, lm, spec)
 }
 
 func (r *machineReconciler) start(ctx context.Context, lm *infrav1.LocalMachine, spec sandbox.Spec) (*sandbox.Status, ctrl.Result, *problem, error) {
@@ -122,13 +126,17 @@ func (r *machineReconciler) artifacts(m *clusterv1.Machine) (*artifacts.Set, ctr
 
 // claim returns the machine's address and part of the pod network.
 func (r *machineReconciler) claim(ctx context.Context, lm *infrav1.LocalMachine, of owner) (claim, *problem, error) {
-	pods, err := podNetwork(of.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks)
+	networks, err := podNetwork(of.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks)
 	if err != nil {
 		return claim{}, &problem{infrav1.NoAddressReason, err.Error()}, nil
 	}
-	if pods.Overlaps(r.claims.network) {
-		return claim{}, &problem{infrav1.NoAddressReason, fmt.Sprintf(
-			"the pod network %s overlaps with %s, the network of machines; choose another for spec.clusterNetwork.pods of the Cluster", pods, r.claims.network)}, nil
+	for _, network := range []netip.Prefix{r.claims.network, sandbox.Network6(r.claims.network)} {
+		for _, pods := range []netip.Prefix{networks.v4, networks.v6} {
+			if pods.IsValid() && pods.Overlaps(network) {
+				return claim{}, &problem{infrav1.NoAddressReason, fmt.Sprintf(
+					"the pod network %s overlaps with %s, the network of machines; choose another for spec.clusterNetwork.pods of the Cluster", pods, network)}, nil
+			}
+		}
 	}
 	taken, err := r.taken(ctx)
 	if err != nil {
@@ -139,11 +147,12 @@ func (r *machineReconciler) claim(ctx context.Context, lm *infrav1.LocalMachine,
 		return claim{}, nil, err
 	}
 	mine, err := r.claims.take(request{
-		key: client.ObjectKeyFromObject(lm), cluster: sandboxCluster(of.cluster), pods: pods, fixed: parsed(lm.Spec.Addresses), reserved: reserved,
+		key: client.ObjectKeyFromObject(lm), cluster: sandboxCluster(of.cluster), pods: networks.numbered(), fixed: parsed(lm.Spec.Addresses), reserved: reserved,
 	}, taken)
 	if err != nil {
 		return claim{}, &problem{infrav1.NoAddressReason, err.Error()}, nil
 	}
+	mine.pods6, mine.v6Only = networks.part6(mine.pods), networks.v6Only()
 	return mine, nil, nil
 }
 

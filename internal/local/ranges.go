@@ -13,12 +13,6 @@ const (
 	firstMachine  = 257
 )
 
-// machinePods is the size of the part of a cluster's pod network that lies on one machine.
-const machinePods = 24
-
-// defaultPods is the pod network of a cluster that names none.
-var defaultPods = netip.MustParsePrefix("10.244.0.0/16")
-
 // at is the address with a number in a network; false when the network is smaller.
 func at(network netip.Prefix, number int) (netip.Addr, bool) {
 	base := network.Masked().Addr().As4()
@@ -66,27 +60,6 @@ func freeMachine(network netip.Prefix, used map[netip.Addr]bool, last netip.Addr
 		}
 	}
 	return netip.Addr{}, fmt.Errorf("all addresses for machines of %s are in use", network)
-}
-
-// podNetwork is the IPv4 range of a cluster's pods, from the ranges that the Cluster names.
-func podNetwork(ranges []string) (netip.Prefix, error) {
-	if len(ranges) == 0 {
-		return defaultPods, nil
-	}
-	for _, r := range ranges {
-		p, err := netip.ParsePrefix(r)
-		if err != nil {
-			return netip.Prefix{}, fmt.Errorf("spec.clusterNetwork.pods.cidrBlocks has %q, want an address range like %s", r, defaultPods)
-		}
-		if !p.Addr().Is4() {
-			continue
-		}
-		if p.Bits() > machinePods {
-			return netip.Prefix{}, fmt.Errorf("spec.clusterNetwork.pods.cidrBlocks has %s, want a range of at least /%d: each machine gets as much", r, machinePods)
-		}
-		return p.Masked(), nil
-	}
-	return netip.Prefix{}, fmt.Errorf("spec.clusterNetwork.pods.cidrBlocks is %q, want an IPv4 range among them", ranges)
 }
 
 // freePods is the part of a cluster's pod network for its next machine; like freeMachine it begins after the last one given.

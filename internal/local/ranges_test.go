@@ -56,10 +56,14 @@ func TestPodRanges(t *testing.T) {
 	}{
 		{"", "10.244.0.0/16"},
 		{"192.168.0.0/20", "192.168.0.0/20"},
-		{"fd00::/48 10.1.2.3/16", "10.1.0.0/16"},
+		{"fd00::/48 10.1.2.3/16", "10.1.0.0/16 fd00::/48"},
+		{"10.1.2.3/16 fd00:1::/56 fd00:2::/56 10.2.0.0/16", "10.1.0.0/16 fd00:1::/56"},
+		{"10.0.0.0/22 fd00::/62", "10.0.0.0/22 fd00::/62"},
+		{"10.0.0.0/22 fd00::/63", "error has fd00::/63, want a range of at least /62: each machine gets a /64"},
+		{"fd00::/57", "error has fd00::/57, want a range of at least /56"},
 		{"10.0.0.0/24", "10.0.0.0/24"},
 		{"10.0.0.0/25", "error want a range of at least /24"},
-		{"fd00::/48", "error want an IPv4 range among them"},
+		{"fd00::/48", "fd00::/48"},
 		{"all", `error has "all", want an address range`},
 	} {
 		got, err := podNetwork(strings.Fields(test.ranges))
@@ -67,8 +71,16 @@ func TestPodRanges(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: error %v, want %q", test.ranges, err, want)
 			}
-		} else if err != nil || got.String() != want {
-			t.Errorf("%q: %v, %v, want %s", test.ranges, got, err, want)
+			continue
+		}
+		var has []string
+		for _, p := range []netip.Prefix{got.v4, got.v6} {
+			if p.IsValid() {
+				has = append(has, p.String())
+			}
+		}
+		if text := strings.Join(has, " "); err != nil || text != test.want || got.v6Only() != !strings.Contains(text, ".") {
+			t.Errorf("%q: %q, %v, want %s", test.ranges, text, err, test.want)
 		}
 	}
 	four := netip.MustParsePrefix("10.1.0.0/22")
@@ -82,5 +94,25 @@ func TestPodRanges(t *testing.T) {
 	used[netip.MustParsePrefix("10.1.0.0/24")], used[netip.MustParsePrefix("10.1.2.0/24")] = true, true
 	if got, err := freePods(four, used, netip.Prefix{}); err == nil {
 		t.Errorf("%v of a network that is used up", got)
+	}
+}
+
+// TestPart6: a machine has the part of the IPv6 range with the number of its part of the IPv4 range, or of the default without one.
+func TestPart6(t *testing.T) {
+	for _, test := range []struct{ ranges, part, want string }{
+		{"10.1.0.0/16 fd00:1::/56", "10.1.0.0/24", "fd00:1::/64"},
+		{"10.1.0.0/16 fd00:1::/56", "10.1.255.0/24", "fd00:1:0:ff::/64"},
+		{"10.0.0.0/22 fd00:0:0:fc::/62", "10.0.3.0/24", "fd00:0:0:ff::/64"},
+		{"fd00:10:244::/56", "10.244.7.0/24", "fd00:10:244:7::/64"},
+		{"fd00:10:244::/56", "fd00:10:244:7::/64", "invalid Prefix"},
+		{"10.1.0.0/16", "10.1.0.0/24", "invalid Prefix"},
+	} {
+		p, err := podNetwork(strings.Fields(test.ranges))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.part6(netip.MustParsePrefix(test.part)); got.String() != test.want {
+			t.Errorf("%s, %s: %s, want %s", test.ranges, test.part, got, test.want)
+		}
 	}
 }

@@ -187,7 +187,7 @@ func settings(ctx context.Context, s Spec) (map[string]string, error) {
 	_, _ = rand.Read(id) // it never fails
 	files := map[string]string{
 		"hostname":   s.Name + "\n",
-		"hosts":      fmt.Sprintf("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s %s\n", s.Address, s.Name),
+		"hosts":      s.hosts(),
 		"machine-id": hex.EncodeToString(id) + "\n",
 		"shadow":     "root:*:::::::\n",
 		"fstab":      "",
@@ -200,7 +200,10 @@ func settings(ctx context.Context, s Spec) (map[string]string, error) {
 			return nil, err
 		}
 		files["containerd/config.toml"] = fmt.Sprintf(containerdConfig, pause)
-		files["cni/net.d/10-quorate.conflist"] = fmt.Sprintf(cniConfig, s.PodCIDR, linkMTU)
+		files["cni/net.d/10-quorate.conflist"] = s.cni()
+		if text := s.kubeletArguments(); text != "" {
+			files["default/kubelet"] = text
+		}
 		files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"] = kubeletDefaults(s.Artifacts.Kubernetes) + "providerID: local://" + s.Name + "\n"
 		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			files[strings.TrimPrefix(KubeadmPatches, "/etc/")+"/"+component+"+strategic.yaml"] = fmt.Sprintf(startupPatch, component)
@@ -247,7 +250,7 @@ const cniConfig = `{
   "cniVersion": "1.0.0",
   "name": "quorate",
   "plugins": [
-    {"type": "ptp", "ipMasq": false, "ipam": {"type": "host-local", "dataDir": "/run/cni-ipam", "ranges": [[{"subnet": "%s"}]], "routes": [{"dst": "0.0.0.0/0"}]}, "mtu": %d},
+    {"type": "ptp", "ipMasq": false, "ipam": {"type": "host-local", "dataDir": "/run/cni-ipam", "ranges": [%s], "routes": [%s]}, "mtu": %d},
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
 }

@@ -46,6 +46,9 @@ func (h *Host) bridge() (netlink.Link, error) {
 	if err := netlink.AddrReplace(link, address); err != nil {
 		return nil, fmt.Errorf("giving %s to the bridge %s: %w", address.IPNet, h.BridgeName(), err)
 	}
+	if err := h.giveIPv6(link); err != nil {
+		return nil, err
+	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return nil, fmt.Errorf("setting the bridge %s up: %w", h.BridgeName(), err)
 	}
@@ -53,6 +56,27 @@ func (h *Host) bridge() (netlink.Link, error) {
 		return nil, fmt.Errorf("saying on the bridge %s whose it is: %w", h.BridgeName(), err)
 	}
 	return link, letThrough(h.BridgeName())
+}
+
+// giveIPv6 gives the bridge its IPv6 address, on a host with IPv6.
+func (h *Host) giveIPv6(bridge netlink.Link) error {
+	if !hostcheck.HasIPv6() {
+		return nil
+	}
+	address := own(Address6(h.network, h.Gateway()), bits6)
+	if err := netlink.AddrReplace(bridge, address); err != nil {
+		return fmt.Errorf("giving %s to the bridge %s: %w", address.IPNet, h.BridgeName(), err)
+	}
+	return nil
+}
+
+// own is an address with the length of its network's prefix. One of IPv6 is used at once: nobody else can have it.
+func own(a netip.Addr, bits int) *netlink.Addr {
+	address := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, bits))}
+	if a.Is6() {
+		address.Flags = unix.IFA_F_NODAD
+	}
+	return address
 }
 
 // aliasLimit is the longest alias of a network interface (IFALIASZ of if_link.h, less its end).
@@ -201,19 +225,38 @@ func (h *Host) configure(n *netlink.Handle, r *record) error {
 			return fmt.Errorf("looking for %s in %s: %w", name, r.Spec.Name, err)
 		}
 		if name == "eth0" {
-			own := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(r.Spec.Address, h.network.Bits()))}
-			if err := n.AddrReplace(link, own); err != nil {
-				return fmt.Errorf("giving %s to %s: %w", own.IPNet, r.Spec.Name, err)
+			if err := h.address(n, link, r); err != nil {
+				return err
 			}
 		}
 		if err := n.LinkSetUp(link); err != nil {
 			return fmt.Errorf("setting %s of %s up: %w", name, r.Spec.Name, err)
 		}
 	}
-	if err := n.RouteReplace(&netlink.Route{Gw: h.Gateway().AsSlice()}); err != nil {
-		return fmt.Errorf("setting the default route of %s: %w", r.Spec.Name, err)
+	for _, a := range r.Spec.Addresses() {
+		gateway := h.Gateway()
+		if a.Is6() {
+			gateway = Address6(h.network, gateway)
+		}
+		if err := n.RouteReplace(&netlink.Route{Gw: gateway.AsSlice()}); err != nil {
+			return fmt.Errorf("setting the default route of %s via %s: %w", r.Spec.Name, gateway, err)
+		}
 	}
 	return setPeers(n, r)
+}
+
+// address gives a machine's link its addresses.
+func (h *Host) address(n *netlink.Handle, link netlink.Link, r *record) error {
+	for _, a := range r.Spec.Addresses() {
+		bits := h.network.Bits()
+		if a.Is6() {
+			bits = bits6
+		}
+		if err := n.AddrReplace(link, own(a, bits)); err != nil {
+			return fmt.Errorf("giving %s to %s: %w", a, r.Spec.Name, err)
+		}
+	}
+	return nil
 }
 
 // peerProtocol marks the routes that SetPeers made: what pods' network plugins and people add is left alone.
@@ -237,7 +280,7 @@ func setPeers(n *netlink.Handle, r *record) error {
 func removeStalePeers(n *netlink.Handle, r *record) (map[netip.Prefix]netip.Addr, error) {
 	missing := maps.Clone(r.Peers)
 	filter := &netlink.Route{Protocol: peerProtocol}
-	routes, err := n.RouteListFiltered(netlink.FAMILY_V4, filter, netlink.RT_FILTER_PROTOCOL)
+	routes, err := n.RouteListFiltered(netlink.FAMILY_ALL, filter, netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
 		return nil, fmt.Errorf("listing the routes of %s: %w", r.Spec.Name, err)
 	}

@@ -107,11 +107,28 @@ func (l *launched) close() {
 	}
 }
 
+// tellAddresses adds what a machine is told about its addresses and those of its pods.
+func (h *Host) tellAddresses(b *guest.Boot, s Spec) {
+	b.Address = s.Addresses()[0].String()
+	if s.HasIPv4() {
+		b.Address4 = s.Address.String()
+	}
+	if s.Address6.IsValid() {
+		b.Address6 = s.Address6.String()
+	}
+	for _, p := range s.podRanges() {
+		pods := guest.Pods{Range: p.String(), Network: h.network.String(), Gateway: h.Gateway().String()}
+		if p.Addr().Is6() {
+			pods.Network, pods.Gateway = Network6(h.network).String(), Address6(h.network, h.Gateway()).String()
+		}
+		b.Pods = append(b.Pods, pods)
+	}
+}
+
 // bootOf is what a machine's first process is told.
 func (h *Host) bootOf(f folder, r *record, cgroups guest.Cgroups) guest.Boot {
 	b := guest.Boot{
-		Name: r.Spec.Name, Address: r.Spec.Address.String(), Disk: f.disk(), Cgroups: cgroups,
-		Network: h.network.String(), Gateway: h.Gateway().String(),
+		Name: r.Spec.Name, Disk: f.disk(), Cgroups: cgroups,
 		Containers: r.Spec.Artifacts.Machine != "",
 		Binds: []guest.Bind{
 			{Source: h.node, Target: filepath.Join(guest.ProgramDir, "quorate-node"), ReadOnly: true},
@@ -119,9 +136,7 @@ func (h *Host) bootOf(f folder, r *record, cgroups guest.Cgroups) guest.Boot {
 			{Source: f.shared(), Target: guest.SharedDir},
 		},
 	}
-	if r.Spec.PodCIDR.IsValid() {
-		b.PodCIDR = r.Spec.PodCIDR.String()
-	}
+	h.tellAddresses(&b, r.Spec)
 	b.Overlays = f.overlays(r.Spec)
 	if etcd := r.Spec.Artifacts.Etcd; etcd != "" {
 		b.Binds = append(b.Binds, guest.Bind{Source: filepath.Join(etcd, "bin", "etcdadm"), Target: filepath.Join(guest.ProgramDir, "etcdadm"), ReadOnly: true})

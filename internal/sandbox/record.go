@@ -70,6 +70,8 @@ func (r *record) check(name string) error {
 		return fmt.Errorf("it is damaged: it is about machine %q", r.Spec.Name)
 	case !r.Spec.Address.Is4():
 		return fmt.Errorf("it is damaged: the address %s is none of IPv4", r.Spec.Address)
+	case r.Spec.IPv6Only && !r.Spec.Address6.Is6():
+		return errors.New("it is damaged: a machine without IPv4 has no IPv6 address")
 	case r.Spec.PodCIDR.IsValid() && !r.Spec.PodCIDR.Addr().Is4():
 		return fmt.Errorf("it is damaged: the pod range %s is none of IPv4", r.Spec.PodCIDR)
 	}
@@ -166,6 +168,9 @@ func (h *Host) check(s Spec) error {
 	if err := h.checkPodRange(s); err != nil {
 		return err
 	}
+	if err := h.check6(s); err != nil {
+		return err
+	}
 	if s.Resources.MilliCPU < 0 || s.Resources.Memory < 0 {
 		return fmt.Errorf("machine %s: resources %+v: must not be negative", s.Name, s.Resources)
 	}
@@ -182,7 +187,7 @@ func (h *Host) isMachineAddress(a netip.Addr) bool {
 
 // checkPodRange says what is wrong with the range of a machine's pods.
 func (h *Host) checkPodRange(s Spec) error {
-	if s.PodCIDR.IsValid() && (!s.PodCIDR.Addr().Is4() || s.PodCIDR.Overlaps(h.network)) {
+	if s.PodCIDR.IsValid() && (!s.PodCIDR.Addr().Is4() || s.HasIPv4() && s.PodCIDR.Overlaps(h.network)) {
 		return fmt.Errorf("machine %s: pod range %s: must be an IPv4 range outside of %s", s.Name, s.PodCIDR, h.network)
 	}
 	if s.Artifacts.Machine != "" && !s.PodCIDR.IsValid() {

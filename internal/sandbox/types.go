@@ -28,6 +28,12 @@ type Spec struct {
 	Address netip.Addr `json:"address"`
 	// PodCIDR is the range from which this machine's pods get their addresses; IPv4.
 	PodCIDR netip.Prefix `json:"podCIDR"`
+	// Address6 is the machine's IPv6 address: Address6 of Address. Not valid: the machine has none.
+	Address6 netip.Addr `json:"address6,omitzero"`
+	// PodCIDR6 is the IPv6 range from which this machine's pods get their addresses. Not valid: they have no IPv6 addresses.
+	PodCIDR6 netip.Prefix `json:"podCIDR6,omitzero"`
+	// IPv6Only: Address and PodCIDR only tell the machine from others. Neither the machine nor its pods have an IPv4 address.
+	IPv6Only bool `json:"ipv6Only,omitempty"`
 	// Artifacts are the programs and images that the machine comes with. A machine without programs of Kubernetes has neither
 	// containerd nor a kubelet.
 	Artifacts artifacts.Set `json:"artifacts"`

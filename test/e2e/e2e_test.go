@@ -19,6 +19,8 @@ var lives = []struct {
 }{
 	{"create", create},
 	{"worker", worker},
+	{"ipv6", ipv6},
+	{"dual-stack", dualStack},
 	{"crash", crash},
 	{"scale", scale},
 	{"join-dies", joinDies},

@@ -17,9 +17,12 @@ import (
 
 // etcdCreate: one command makes an etcd cluster of three and a control plane of three that keeps its data there. Etcd goes from three
 // to five and back and is rolled over, and no machine of the control plane is touched, because the endpoint stays.
-func etcdCreate(t *testing.T, e *environment) {
-	const name = "yankee"
-	took := e.up(t, name, "--replicas", "3", "--etcd", "3")
+func etcdCreate(t *testing.T, e *environment) { e.etcdCreated(t, "yankee") }
+
+// etcdCreated makes a cluster with etcd on machines of its own, and takes these through a rollout, scaling and a repair.
+func (e *environment) etcdCreated(t *testing.T, name string, args ...string) {
+	t.Helper()
+	took := e.up(t, name, append(args, "--replicas", "3", "--etcd", "3")...)
 	t.Logf("FIGURE three machines of etcd and three of the control plane on it: %.1f s", took.Seconds())
 	e.etcdSettled(t, name, 3)
 	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))

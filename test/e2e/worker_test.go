@@ -15,10 +15,14 @@ import (
 
 // worker: a worker joins through a MachineDeployment and runs a pod, which resolves kubernetes.default and
 // reaches the Service through kube-proxy.
-func worker(t *testing.T, e *environment) {
-	e.up(t, "foxtrot", "--replicas", "1", "--workers", "1")
-	c, cfg := e.workload(t, "foxtrot")
-	eventually(t, "two healthy nodes", patience, e.healthy(t, "foxtrot", 2))
+func worker(t *testing.T, e *environment) { e.workerReaches(t, "foxtrot") }
+
+// workerReaches makes a cluster of one machine and a worker, of which a pod resolves a Service and reaches it.
+func (e *environment) workerReaches(t *testing.T, name string, args ...string) {
+	t.Helper()
+	e.up(t, name, append(args, "--replicas", "1", "--workers", "1")...)
+	c, cfg := e.workload(t, name)
+	eventually(t, "two healthy nodes", patience, e.healthy(t, name, 2))
 	pod := probe(imageOfProxy(t, c))
 	ctx := context.Background()
 	if _, err := c.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
@@ -38,7 +42,7 @@ func worker(t *testing.T, e *environment) {
 	if !strings.HasPrefix(cfg.Host, "https://") {
 		t.Errorf("the endpoint is %s, want TLS", cfg.Host)
 	}
-	e.takeDown(t, "foxtrot")
+	e.takeDown(t, name)
 }
 
 // imageOfProxy is an image that every node has: no registry can be reached here.

@@ -30,7 +30,7 @@ type LocalClusterSpec struct {
 //
 // +kubebuilder:validation:MinProperties=1
 type APIEndpoint struct {
-	// host is an IPv4 address.
+	// host is an IP address of a family that the machines have: that of the Cluster's spec.clusterNetwork.pods.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

@@ -101,7 +101,7 @@ type LocalMachineStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// podCIDR is the part of the cluster's pod network that lies on this machine.
+	// podCIDR is the part of the cluster's pod network that lies on this machine: of IPv4, or of IPv6 where the cluster has no IPv4.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -201,7 +201,7 @@ func (s Seen) machine(m *clusterv1.Machine) report.Machine {
 	}
 	if out.Address == "" {
 		if box, found := s.Sandboxes[m.Name]; found {
-			out.Address = box.Address.String()
+			out.Address = box.Addresses()[0].String()
 		}
 	}
 	s.addNode(&f, &out, m)

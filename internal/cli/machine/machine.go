@@ -201,7 +201,7 @@ func machineTable(list []sandbox.Status) []screen.Line {
 	rows = append(rows, header)
 	for _, m := range list {
 		row := []screen.Span{
-			{Text: m.Name}, {Text: dash(m.Cluster)}, {Text: dash(m.FailureDomain)}, {Text: m.Address.String()},
+			{Text: m.Name}, {Text: dash(m.Cluster)}, {Text: dash(m.FailureDomain)}, {Text: m.Addresses()[0].String()},
 			{Text: dash(m.Artifacts.Kubernetes)}, machineState(m), {Text: dash(m.Bootstrap.Phase)},
 		}
 		if limited {

@@ -58,6 +58,9 @@ func (c Cluster) Steps(existing []*unstructured.Unstructured, given func(flag st
 	if err := c.adoptKind(have["Cluster "+c.Name], given); err != nil {
 		return nil, err
 	}
+	if err := c.adoptIPFamily(have["Cluster "+c.Name], given); err != nil {
+		return nil, err
+	}
 	steps, err := c.adopt(have, given)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,7 @@ func TestSteps(t *testing.T) {
 	machines := with(func(c *Cluster) { c.Kind, c.AutoRepair = ControlPlane, true })
 	oneByOne := with(func(c *Cluster) { c.Kind, c.MaxParallel = ControlPlane, 1 })
 	apart := with(func(c *Cluster) { c.Etcd, c.EtcdVersion = 3, "3.5.35" })
+	six := with(func(c *Cluster) { c.IPFamily = IPv6 })
 	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.35.4", 5, []string{"x"} })
 	for _, tt := range []struct {
 		name   string
@@ -108,6 +109,11 @@ func TestSteps(t *testing.T) {
 		{"a version of etcd, and no machines for it", nil, with(func(c *Cluster) { c.EtcdVersion = "3.6.16" }), "etcd-version", nil, "", "--etcd is 0: with etcd on machines of its own, such as --etcd 3, it would be accepted"},
 		{"another kind", new(demo()), machines, "kind", nil, "", "--kind is ControlPlane and cluster demo has a KubeadmControlPlane: a control plane does not change its kind"},
 		{"back to the other kind", &machines, demo(), "kind", nil, "", "--kind is KubeadmControlPlane and cluster demo has a ControlPlane"},
+		{"its addresses stay", &six, demo(), "", nil, "", ""},
+		{"the same addresses", &six, six, "ip-family", nil, "", ""},
+		{"other addresses", &six, with(func(c *Cluster) { c.IPFamily = Dual }), "ip-family", nil, "", `invalid --ip-family "dual": cluster demo has ipv6, and addresses cannot be changed`},
+		{"IPv6 comes", new(demo()), six, "ip-family", nil, "", `invalid --ip-family "ipv6": cluster demo has ipv4`},
+		{"IPv4 comes", new(with(func(c *Cluster) { c.IPFamily = Dual })), with(func(c *Cluster) { c.IPFamily = IPv4 }), "ip-family", nil, "", `invalid --ip-family "ipv4": cluster demo has dual`},
 		{"other domains", &old, demo(), "failure-domains", nil, "", `--failure-domains is "a,b,c" and cluster demo has "x"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

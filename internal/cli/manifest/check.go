@@ -32,6 +32,9 @@ func (c Cluster) Check(versions []string) error {
 	if policies := InPlacePolicies(); !slices.Contains(policies, string(c.policy())) {
 		return fmt.Errorf("--in-place is %q: %s would be accepted", c.policy(), strings.Join(policies, ", "))
 	}
+	if err := cmp.Or(checkIPFamily(c.IPFamily), c.checkFamilyOfEtcd()); err != nil {
+		return err
+	}
 	if err := checkVersion("--kubernetes-version", c.Version, versions); err != nil {
 		return err
 	}

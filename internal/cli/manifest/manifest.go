@@ -24,12 +24,6 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
-// The networks inside every cluster. Clusters do not see each other's, so all have the same.
-const (
-	podNetwork     = "10.244.0.0/16"
-	serviceNetwork = "10.96.0.0/12"
-)
-
 // Cluster is what `quorate up` is asked for.
 type Cluster struct {
 	Name      string
@@ -52,6 +46,8 @@ type Cluster struct {
 	Etcd int32
 	// EtcdVersion is etcd's on machines of its own; empty: the newest.
 	EtcdVersion string
+	// IPFamily is which addresses machines, pods and Services have; empty: those of IPv4.
+	IPFamily IPFamily
 	// FailureDomains are names that machines are spread over. Empty: no domains.
 	FailureDomains []string
 }
@@ -100,10 +96,7 @@ func (c Cluster) cluster() *clusterv1.Cluster {
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
 		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace},
 		Spec: clusterv1.ClusterSpec{
-			ClusterNetwork: clusterv1.ClusterNetwork{
-				Pods:     clusterv1.NetworkRanges{CIDRBlocks: []string{podNetwork}},
-				Services: clusterv1.NetworkRanges{CIDRBlocks: []string{serviceNetwork}},
-			},
+			ClusterNetwork:    c.IPFamily.networks(),
 			ControlPlaneRef:   reference(controlPlaneGroup, string(c.Kind), controlPlaneName(c.Name)),
 			InfrastructureRef: reference(infrav1.GroupVersion.Group, "LocalCluster", c.Name),
 		},

@@ -111,6 +111,7 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.StringVar((*string)(&u.cluster.InPlace), "in-place", string(controlplanev1.InPlaceNever),
 		"change machines in place instead of replacing them, the workers after the control plane: "+strings.Join(manifest.InPlacePolicies(), ", ")+"; without a value "+string(controlplanev1.InPlacePreferred))
 	f.Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
+	f.StringVar((*string)(&u.cluster.IPFamily), "ip-family", string(manifest.IPv4), "addresses of machines, pods and Services: ipv4, ipv6 or dual for both; a cluster keeps its own")
 	f.BoolVar(&u.selfManaged, "self-managed", false, "the cluster becomes the management cluster of this environment; with false it gives all Clusters back to the host's management plane")
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
@@ -121,6 +122,7 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	u.output = "yaml"
 	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", cobra.FixedCompletions(artifacts.Versions(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("in-place", cobra.FixedCompletions(manifest.InPlacePolicies(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("ip-family", cobra.FixedCompletions(manifest.IPFamilies(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(manifest.Kinds(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -188,7 +190,7 @@ func (u *up) checkFiles() error {
 	if len(u.files) == 0 {
 		return nil
 	}
-	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair", "in-place"} {
+	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair", "in-place", "ip-family"} {
 		if u.given(flag) {
 			return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
 		}

@@ -36,13 +36,13 @@ const Path = ProgramDir + ":" + MachineDir + ":/usr/local/sbin:/usr/local/bin:/u
 type Boot struct {
 	// Name is the host name.
 	Name string `json:"name"`
-	// Address is the machine's own, without a prefix length.
+	// Address is the machine's own, without a prefix length; of several the first.
 	Address string `json:"address"`
-	// PodCIDR is the range of this machine's pods.
-	PodCIDR string `json:"podCIDR"`
-	// Network is the range of all machines, and Gateway the host's address in it.
-	Network string `json:"network"`
-	Gateway string `json:"gateway"`
+	// Address4 and Address6 are the machine's addresses by family; empty: it has none of that.
+	Address4 string `json:"address4,omitempty"`
+	Address6 string `json:"address6,omitempty"`
+	// Pods are the ranges of this machine's pods, one for each family.
+	Pods []Pods `json:"pods,omitempty"`
 	// Disk is the folder that becomes the machine's root.
 	Disk string `json:"disk"`
 	// Overlays are folders of the host that the machine may change for itself.
@@ -53,6 +53,15 @@ type Boot struct {
 	Cgroups Cgroups `json:"cgroups"`
 	// Containers: containerd and the kubelet belong to this machine.
 	Containers bool `json:"containers"`
+}
+
+// Pods are the addresses of one family that a machine's pods have.
+type Pods struct {
+	// Range is that of this machine's pods.
+	Range string `json:"range"`
+	// Network is the range of all machines, and Gateway the host's address in it.
+	Network string `json:"network"`
+	Gateway string `json:"gateway"`
 }
 
 // Overlay shows Lower, a folder of the host, at Target in the machine; what is written lands in Upper.

@@ -85,7 +85,7 @@ func newWatch(dir string) (*os.File, error) {
 
 // carryOut reads and executes the data.
 func (m *machine) carryOut(ctx context.Context, data []byte) Bootstrap {
-	meta := cloudinit.Meta{Name: m.boot.Name, InstanceID: m.boot.Name, Address: m.boot.Address}
+	meta := cloudinit.Meta{Name: m.boot.Name, InstanceID: m.boot.Name, Address: m.boot.Address4, Address6: m.boot.Address6}
 	config, err := cloudinit.Parse(data, meta)
 	if err != nil {
 		return Bootstrap{Phase: Failed, Command: "reading the bootstrap data", Output: plaintext.Shown(err.Error()), Unsupported: plaintext.Shown(cloudinit.Unsupported(err))}

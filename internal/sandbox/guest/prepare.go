@@ -40,6 +40,11 @@ func prepare(b *Boot) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return fmt.Errorf("letting pods' packets through: %w", err)
 	}
+	if b.Address6 != "" {
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0); err != nil {
+			return fmt.Errorf("letting pods' IPv6 packets through: %w", err)
+		}
+	}
 	raiseFiles()
 	return shieldSysctls(filepath.Join(runDir, "sysctl"))
 }
