@@ -135,7 +135,7 @@ FRESH_STEPS ?= 500000
 .PHONY: fresh-worlds
 fresh-worlds: ## random worlds of seeds that follow from the commit; FRESH=SEED FRESH_STEPS=N repeat them
 	@echo 'worlds of the seeds from $(FRESH), $(FRESH_STEPS) steps; to repeat: make fresh-worlds FRESH=$(FRESH) FRESH_STEPS=$(FRESH_STEPS)'
-	$(GO) test ./internal/sim -run '^Test(Uncommon|Restored)?Worlds$$' -count 1 -args -from=$(FRESH) -steps=$(FRESH_STEPS)
+	$(GO) test ./internal/sim -run '^Test(Uncommon|Restored|Hanging)?Worlds$$' -count 1 -args -from=$(FRESH) -steps=$(FRESH_STEPS)
 
 .PHONY: nightly
 nightly: ## ten times as many fresh worlds as `make unit` draws
@@ -205,7 +205,7 @@ docs-check: ## the commands of the documents: all of quorate and make are parsed
 IN_PODS := move self-managed helm upgrade-provider
 
 .PHONY: e2e
-e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, down
+e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, down
 	./bin/quorate artifacts build
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 

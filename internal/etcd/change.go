@@ -98,6 +98,7 @@ func (c *Cluster) Promote(ctx context.Context, targets []Target, id uint64) erro
 // refusedForGood are etcd's answers that another try would only bring again.
 func refusedForGood(err error) bool {
 	return errors.Is(err, rpctypes.ErrBadLeaderTransferee) || errors.Is(err, rpctypes.ErrMemberNotFound) || errors.Is(err, rpctypes.ErrMemberLearnerNotReady) ||
+		errors.Is(err, rpctypes.ErrTooManyLearners) ||
 		errors.Is(err, rpctypes.ErrInvalidDowngradeTargetVersion) || errors.Is(err, rpctypes.ErrDowngradeInProcess)
 }
 

@@ -68,6 +68,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			Learners:        true,
 			Surge:           surge(e),
 			Overlap:         ptr.Deref(e.Spec.Joins.Overlap, false),
+			MemberAdd:       group.MemberAdd(e.Spec.Joins.TimeoutSeconds),
 			MaxReplacements: group.MaxReplacements(e.Spec.Approval),
 			Repair:          group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(e.Spec.Remediation)),
 			EtcdOnly:        true,

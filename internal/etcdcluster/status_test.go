@@ -498,12 +498,13 @@ func TestSpec(t *testing.T) {
 	}
 	e.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(0))
 	e.Spec.Joins.MaxParallel, e.Spec.Joins.Overlap = ptr.To(int32(1)), ptr.To(true)
+	e.Spec.Joins.TimeoutSeconds = ptr.To(int32(7200))
 	e.Spec.Remediation.MaxRetry = ptr.To(int32(2))
 	e.Spec.FailureDomains = []string{"a", "b"}
 	e.Spec.Approval.MaxReplacementsPerDay = ptr.To(int32(3))
 	e.Spec.MachineTemplate.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Mine"}}
 	got = New().Spec(e)
-	if got.Policy.Surge != 0 || got.Policy.MaxParallel != 1 || !got.Policy.Overlap || got.Policy.MaxReplacements != 3 || got.Policy.Repair.Most != 2 || strings.Join(got.Domains, " ") != "a b" || len(got.ReadinessGates) != 1 {
+	if got.Policy.Surge != 0 || got.Policy.MemberAdd != 2*time.Hour || got.Policy.MaxParallel != 1 || !got.Policy.Overlap || got.Policy.MaxReplacements != 3 || got.Policy.Repair.Most != 2 || strings.Join(got.Domains, " ") != "a b" || len(got.ReadinessGates) != 1 {
 		t.Errorf("it is %+v", got)
 	}
 	e.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromString("0"))

@@ -119,6 +119,16 @@ func (w *world) Promote(_ context.Context, _ []etcd.Target, id uint64) error {
 	return w.failing
 }
 
+// AddPlaceholder implements group.Quorum: etcd takes one learner at a time.
+func (w *world) AddPlaceholder(context.Context, []etcd.Target) error {
+	if w.failing != nil || slices.ContainsFunc(w.members, func(m etcd.Member) bool { return m.Learner }) {
+		return w.failing
+	}
+	w.members = append(w.members, etcd.Member{ID: 999, Learner: true, PeerURLs: []string{"https://quorate-placeholder@127.0.0.1:9"}})
+	w.done = append(w.done, "placeholder")
+	return nil
+}
+
 // EnableDowngrade implements group.Quorum.
 func (w *world) EnableDowngrade(_ context.Context, _ []etcd.Target, to string) error {
 	w.downgrade = to + ".0"

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/quorate/quorate/internal/plan"
@@ -21,6 +22,9 @@ func (w *world) act(s plan.Step) {
 		w.adopt(s.Machine)
 	case plan.MoveLeader, plan.PromoteMember, plan.RemoveMember:
 		w.reconfigure(s)
+	case plan.AddPlaceholder:
+		w.members++
+		w.o.Etcd.Members = append(w.o.Etcd.Members, plan.Member{ID: notYet + strconv.Itoa(w.members), Learner: true, Placeholder: true, Since: w.o.Now})
 	case plan.EnableDowngrade:
 		w.o.Etcd.Downgrade = s.Version + ".0"
 	case plan.CancelDowngrade:

@@ -51,7 +51,7 @@ func newWorld(o plan.Observed, t Times) *world {
 func (w *world) adoptMembers() {
 	for i := range w.o.Etcd.Members {
 		e := &w.o.Etcd.Members[i]
-		if e.Machine != "" {
+		if e.Machine != "" || e.Placeholder {
 			continue
 		}
 		for j := range w.o.Machines {

@@ -38,6 +38,8 @@ func (t *Turn) Do(ctx context.Context, step plan.Step) error {
 		return t.release(ctx, step.Machine)
 	case plan.MoveLeader, plan.PromoteMember, plan.RemoveMember:
 		return t.changeMembers(ctx, step)
+	case plan.AddPlaceholder:
+		return t.addPlaceholder(ctx)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return t.changeVersion(ctx, step)
 	case plan.UpdateInPlace:
@@ -149,6 +151,22 @@ func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
 	if err == nil && step.Verb == plan.RemoveMember {
 		t.Memory.left = step.Machine
 	}
+	return err
+}
+
+// addPlaceholder has etcd refuse whoever joins as a learner. What it said before is no longer believed then. Nothing else is noted: the list of
+// members tells of the placeholder.
+func (t *Turn) addPlaceholder(ctx context.Context) error {
+	quorum, err := t.Quorums.Of(ctx, t.Cluster)
+	if err != nil {
+		return err
+	}
+	t.Memory.Surveys.Drop()
+	Aside(ctx, func() {
+		short, cancel := context.WithTimeout(ctx, memberTime)
+		defer cancel()
+		err = quorum.AddPlaceholder(short, t.allTargets())
+	})
 	return err
 }
 

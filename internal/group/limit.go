@@ -84,3 +84,11 @@ func (t *Turn) noteReplacement(ctx context.Context, step plan.Step) error {
 	value := AddReplacement(t.Facts.Group.Replacements, step.Machine, time.Now())
 	return t.Annotate(ctx, map[string]string{controlplanev1.ReplacementsAnnotation: value})
 }
+
+// MemberAdd is how long a machine may take to add its member to etcd, as spec.joins.timeoutSeconds says; 0: it says nothing.
+func MemberAdd(seconds *int32) time.Duration {
+	if seconds == nil {
+		return 0
+	}
+	return time.Duration(*seconds) * time.Second
+}

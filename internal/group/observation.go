@@ -143,6 +143,8 @@ func MachineFacts(m *clusterv1.Machine, node *corev1.Node, view workload.View, c
 		Hook:     machine.HasHook(m),
 		HookDue:  machine.HookDue(m),
 		Updating: machine.Updating(m),
+
+		JoinsAsVoter: machine.JoinsAsVoter(m),
 	}
 	if node == nil {
 		facts.Components = unknownComponents(components, "the machine has no Node")
@@ -193,6 +195,7 @@ func nodeComponent(node *corev1.Node, ready bool) plan.Component {
 func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
 	o.Survey = survey
 	facts := &o.Facts.Etcd
+	facts.MaxLearners = machine.MaxLearners(o.View.Pods)
 	facts.Known, facts.Agreed, facts.Why, facts.Downgrade = survey.Known, survey.Agreed, survey.Why, survey.Downgrade
 	matched := o.Match(survey.Members)
 	if matched.Contradiction != "" {
@@ -205,7 +208,7 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 			ID:      etcd.FormatID(m.ID),
 			Name:    m.Name,
 			Machine: matched.Hosts[m.ID],
-			Learner: m.Learner,
+			Learner: m.Learner, Placeholder: m.IsPlaceholder(),
 			Leader:  m.Leader,
 			InSync:  m.InSync,
 			Health:  m.Health,

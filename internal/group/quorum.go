@@ -26,6 +26,8 @@ type Quorum interface {
 	// EnableDowngrade has etcd lower its version to a minor version, such as 3.5; CancelDowngrade ends that.
 	EnableDowngrade(ctx context.Context, targets []etcd.Target, to string) error
 	CancelDowngrade(ctx context.Context, targets []etcd.Target) error
+	// AddPlaceholder adds a learner that no process ever starts; where etcd takes no more learners and one of them is such, that is no error.
+	AddPlaceholder(ctx context.Context, targets []etcd.Target) error
 	// RemoveMember removes a member; removing what is gone is no error.
 	RemoveMember(ctx context.Context, targets []etcd.Target, id uint64) error
 }

@@ -87,31 +87,32 @@ func AwaitsData(m *Machine) bool {
 		m.Spec.Bootstrap.DataSecretName == nil && !ptr.Deref(config.Status.Initialization.DataSecretCreated, false)
 }
 
-// TokensDropped is which machines of a group had joined when the bootstrap tokens of all were looked through, and when that was; and when some were renewed.
+// TokensDropped is which machines of a group had joined, or went, when the bootstrap tokens of all were looked through, and when that was; and when some were renewed.
 type TokensDropped struct {
-	joined  []string
+	useless []string
 	at      time.Time
 	renewed time.Time
 }
 
 // DropTokens removes the bootstrap tokens with which machines of the cluster, workers among them, have joined: they need none any
-// more, and others could join with them until they expire. It looks when a machine of the group has joined, and now and then. A failure
-// is logged and holds up nothing else.
+// more, and others could join with them until they expire. It also removes those that we made for machines that are being deleted: one that hangs in
+// its bootstrap finds no cluster with it any more. It looks when a machine of the group has joined or is being deleted, and now and then. A failure is
+// logged and holds up nothing else.
 func (t *Turn) DropTokens(ctx context.Context) {
 	o, last := t.Facts, &t.Memory.Tokens
 	if !o.Group.Initialized || !t.Inspects() {
 		return
 	}
-	var joined []string
+	var useless []string
 	for _, m := range t.Machines {
-		if m.Status.NodeRef.IsDefined() {
-			joined = append(joined, m.Name)
+		if m.Status.NodeRef.IsDefined() || m.Facts.Deleting {
+			useless = append(useless, m.Name)
 		}
 	}
-	if slices.Equal(joined, last.joined) && o.Now.Sub(last.at) < SlowTime {
+	if slices.Equal(useless, last.useless) && o.Now.Sub(last.at) < SlowTime {
 		return
 	}
-	last.joined, last.at = joined, o.Now
+	last.useless, last.at = useless, o.Now
 	if err := t.dropTokens(ctx); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Bootstrap tokens that were used may be left, and are looked for again", "after", SlowTime)
 	}
@@ -129,7 +130,8 @@ func (t *Turn) dropTokens(ctx context.Context) error {
 	return nil
 }
 
-// usedTokens are the IDs of the bootstrap tokens with which machines of the cluster have joined.
+// usedTokens are the IDs of the bootstrap tokens with which machines of the cluster have joined, and of those that we made for machines that are being
+// deleted: others are the bootstrap provider's to keep.
 func (t *Turn) usedTokens(ctx context.Context) (map[string]bool, error) {
 	var machines clusterv1.MachineList
 	var configs bootstrapv1.KubeadmConfigList
@@ -139,16 +141,16 @@ func (t *Turn) usedTokens(ctx context.Context) (map[string]bool, error) {
 			return nil, fmt.Errorf("listing the machines of cluster %s and their bootstrap objects: %w", t.Cluster.Name, err)
 		}
 	}
-	joined := map[string]bool{}
+	joined, going := map[string]bool{}, map[string]bool{}
 	for i := range machines.Items {
-		if m := &machines.Items[i]; m.Status.NodeRef.IsDefined() {
-			joined[m.Spec.Bootstrap.ConfigRef.Name] = true
-		}
+		m := &machines.Items[i]
+		joined[m.Spec.Bootstrap.ConfigRef.Name] = m.Status.NodeRef.IsDefined()
+		going[m.Spec.Bootstrap.ConfigRef.Name] = !m.DeletionTimestamp.IsZero()
 	}
 	used := map[string]bool{}
 	for i := range configs.Items {
 		c := &configs.Items[i]
-		if id, _, is := strings.Cut(c.Spec.JoinConfiguration.Discovery.BootstrapToken.Token, "."); is && joined[c.Name] {
+		if id, _, is := strings.Cut(c.Spec.JoinConfiguration.Discovery.BootstrapToken.Token, "."); is && (joined[c.Name] || going[c.Name] && c.Annotations[controlplanev1.TokenMadeAnnotation] != "") {
 			used[id] = true
 		}
 	}

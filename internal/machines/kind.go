@@ -74,6 +74,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			MaxParallel:     int(ptr.Deref(cp.Spec.Joins.MaxParallel, v1alpha1.DefaultMaxParallelJoins)),
 			Surge:           1,
 			Overlap:         ptr.Deref(cp.Spec.Joins.Overlap, false),
+			MemberAdd:       group.MemberAdd(cp.Spec.Joins.TimeoutSeconds),
 			MaxReplacements: group.MaxReplacements(cp.Spec.Approval),
 			ShrinkHealthy:   true,
 			InPlace:         group.InPlace(cp.Spec.InPlace.Policy),

@@ -324,7 +324,8 @@ func TestSpecRollout(t *testing.T) {
 		t.Errorf("nothing is said, and it is %+v", got)
 	}
 	cp.Spec.Approval.MaxReplacementsPerDay, cp.Spec.Joins.Overlap = ptr.To(int32(3)), ptr.To(true)
-	if got := New().Spec(cp).Policy; got.MaxReplacements != 3 || !got.Overlap {
+	cp.Spec.Joins.TimeoutSeconds = ptr.To[int32](7200)
+	if got := New().Spec(cp).Policy; got.MemberAdd != 2*time.Hour || got.MaxReplacements != 3 || !got.Overlap {
 		t.Errorf("it is %+v, want at most 3 and overlaps", got)
 	}
 }

@@ -102,6 +102,7 @@ func (w *world) MoveLeader(context.Context, []etcd.Target, uint64) error      { 
 func (w *world) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
 func (w *world) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }
 func (w *world) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
+func (w *world) AddPlaceholder(context.Context, []etcd.Target) error          { return nil }
 func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) error {
 	w.members = slices.DeleteFunc(w.members, func(m etcd.Member) bool { return m.ID == id })
 	return nil

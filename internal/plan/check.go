@@ -57,6 +57,8 @@ func checkStep(o Observed, s Step) error {
 		return checkEnableDowngrade(o, s)
 	case CancelDowngrade:
 		return checkCancelDowngrade(o)
+	case AddPlaceholder:
+		return checkAddPlaceholder(o, s)
 	case RemoveMember:
 		return checkRemoveMember(o, s)
 	case ReleaseHook:
@@ -93,6 +95,7 @@ func checkForm(d Decision) error {
 		RecordUpdate:    {Machine: "x"},
 		DropUpdate:      {Machine: "x"},
 		ReleaseHook:     {Machine: "x"},
+		AddPlaceholder:  {Machine: "x"},
 		MoveLeader:      {Member: "x"},
 		RemoveMember:    {Member: "x"}, PromoteMember: {Member: "x"},
 	}

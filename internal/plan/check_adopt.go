@@ -14,10 +14,13 @@ func checkAside(o Observed, s Step) error {
 			going++
 		}
 	}
-	if s.Verb == MoveLeader && going > 0 {
+	if (s.Verb == MoveLeader || s.Verb == AddPlaceholder) && going > 0 {
 		return nil
 	}
 	gone, _ := memberNamed(o, s.Member)
+	if gone.Placeholder && gone.Learner {
+		return nil // nobody who joins is kept out for longer than need be
+	}
 	if on, _ := machineNamed(o, gone.Machine); on.Deleting {
 		return nil // its member is removed
 	}

@@ -70,6 +70,9 @@ func checkLowered(o Observed) error {
 
 // checkNewJoin allows a machine that is made now to join.
 func checkNewJoin(o Observed) error {
+	if err := checkNoPlaceholder(o); err != nil {
+		return err
+	}
 	if err := checkLowered(o); err != nil {
 		return err
 	}

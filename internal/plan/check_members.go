@@ -65,7 +65,7 @@ func mayBeCalled(o Observed, e Member, m Machine) bool {
 // learnerMayBeOn: the member is a learner that nobody has placed, and this may be its place.
 func learnerMayBeOn(o Observed, e Member, m Machine) bool {
 	switch {
-	case !e.Learner, m.isHeld(), m.Gone:
+	case !e.Learner, e.Placeholder, m.isHeld(), m.Gone:
 		return false
 	case e.Name == "":
 		return m.canJoin()
@@ -162,10 +162,13 @@ func mayStillAdd(o Observed, m Machine) bool {
 		}
 	}
 	since := m.Created
+	if m.Started.After(since) {
+		since = m.Started
+	}
 	if m.UpSince.After(since) {
 		since = m.UpSince
 	}
-	return m.canJoin() && o.Now.Sub(since) < 30*time.Minute
+	return m.canJoin() && o.Now.Sub(since) < addLimit(o)
 }
 
 // worst counts the voters as they may turn out when all that leave and are held by nobody are
@@ -176,7 +179,7 @@ func worst(o Observed, but, going string) (alive, all int) {
 		if m.Name != going && !m.isReleased() {
 			continue
 		}
-		if mayStillAdd(o, m) {
+		if getsIn(o, m) {
 			all++
 		}
 		for _, e := range o.Etcd.Members {
@@ -277,7 +280,7 @@ func checkLeave(o Observed, gone Member) error {
 		return fmt.Errorf("without member %s %d of %d voters would be proven healthy once those are gone that nothing holds", gone.ID, alive, all)
 	}
 	for _, e := range o.Etcd.Members {
-		if e.Learner {
+		if e.Learner && !e.Placeholder {
 			return fmt.Errorf("learner %s may vote at any moment: one change at a time", e.ID)
 		}
 	}
@@ -349,6 +352,9 @@ func checkRemoveMember(o Observed, s Step) error {
 // checkStuck allows a member to be removed whose machine is not being deleted:
 // because it has none, or never came to vote, and has had its time.
 func checkStuck(o Observed, m Member) error {
+	if m.Placeholder && m.Learner {
+		return checkFreed(o, m)
+	}
 	if m.Since.IsZero() || o.Now.Sub(m.Since) < 20*time.Second && !isDoomed(o, m) {
 		return fmt.Errorf("member %s has not had its 20 seconds", m.ID)
 	}
@@ -461,7 +467,7 @@ func checkReleaseHook(o Observed, s Step) error {
 
 // checkLateVoter: a machine goes that may still add a voter only where the others could then still lose one, if they can now.
 func checkLateVoter(o Observed, m Machine) error {
-	if !mayStillAdd(o, m) {
+	if !getsIn(o, m) {
 		return nil
 	}
 	now, voters := worst(o, "", "")

@@ -31,11 +31,17 @@ func checkRefused(o Observed, s Step) error {
 // checkReplaceable: whatever is taken away by our own choice, so that fewer are left than
 // wanted, can be replaced.
 func checkReplaceable(o Observed) error {
-	staying := 0
+	staying, held := 0, 0
 	for _, m := range o.Machines {
 		if !m.Deleting {
 			staying++
 		}
+		if !m.Deleting && m.isHeld() {
+			held++
+		}
+	}
+	if !o.Group.Initialized && staying == held {
+		staying++ // the one that initialises is yet to come
 	}
 	if staying-1 >= o.Want.Replicas {
 		return nil

@@ -25,6 +25,8 @@ const (
 	MoveLeader Verb = "MoveLeader"
 	// PromoteMember makes the learner Step.Member a voter.
 	PromoteMember Verb = "PromoteMember"
+	// AddPlaceholder adds a learner to etcd that no process ever starts, so that Step.Machine, which goes, cannot join any more. RemoveMember takes it away.
+	AddPlaceholder Verb = "AddPlaceholder"
 	// RemoveMember Step.Member from the quorum.
 	RemoveMember Verb = "RemoveMember"
 	// EnableDowngrade has etcd lower the version of its data to the minor version Step.Version. No member can join meanwhile.
@@ -99,7 +101,7 @@ func (s Step) Acts() bool { return s.Verb != Nothing && s.Verb != Wait }
 // away, for good or for a while, gives a member another role, or changes who can join.
 func (s Step) ChangesQuorum() bool {
 	switch s.Verb {
-	case MoveLeader, PromoteMember, RemoveMember, EnableDowngrade, CancelDowngrade, Delete, UpdateInPlace:
+	case MoveLeader, PromoteMember, AddPlaceholder, RemoveMember, EnableDowngrade, CancelDowngrade, Delete, UpdateInPlace:
 		return true
 	}
 	return false

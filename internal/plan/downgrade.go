@@ -129,9 +129,11 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 	if len(s.learners) > 0 {
 		return "member " + s.learners[0].label() + " is a learner"
 	}
+	if len(s.placeholders) > 0 {
+		return "placeholder " + s.placeholders[0].ID + " is in the list, and does not start"
+	}
 	if m := s.otherJoiner(); m != nil {
-		return fmt.Sprintf("%s may still add a learner, which cannot start while etcd is lowered; waiting until %s after its %s",
-			m.Name, memberAddTimeout, m.addsAfter())
+		return m.Name + " may still add a member, which cannot start while etcd is lowered; " + s.untilAdded(m)
 	}
 	if s.uneven() {
 		return "an odd number of replicas must be wanted first"
@@ -150,7 +152,7 @@ func (s *state) otherJoiner() *machine {
 	var last *machine
 	for _, m := range s.machines {
 		other := m.isOutdated() || m.standing == leaving
-		if other && m.member == nil && m.mayAdd(s.Now) && (last == nil || m.addsUntil().After(last.addsUntil())) {
+		if other && m.member == nil && s.hasTimeToAdd(m) && (last == nil || s.addsUntil(m).After(s.addsUntil(last))) {
 			last = m
 		}
 	}

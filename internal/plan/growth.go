@@ -171,6 +171,9 @@ func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp
 // yet join, or lingers.
 func (s *state) waitForDeletions() opinion {
 	going := s.with(leaving)
+	if len(s.placeholders) > 0 {
+		return wait("MachineDeleting", "%s; nobody can join before placeholder %s is removed", s.departures(going), s.placeholders[0].ID)
+	}
 	if s.holdsNobodyUp(going) {
 		return pass("%s, and nobody waits for it", s.departures(going))
 	}
@@ -194,7 +197,7 @@ func (s *state) holdsOperated(m *machine) bool {
 func (s *state) waitForMatch() opinion {
 	var orphans []string
 	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; !s.has(m.Machine) {
+		if m := &s.Etcd.Members[i]; !s.has(m.Machine) && !m.isPlaceholder() {
 			orphans = append(orphans, m.label())
 		}
 	}
@@ -319,7 +322,7 @@ func (s *state) holdsNobodyUp(going []*machine) bool {
 // lingers: of a machine that is being deleted nothing but the infrastructure is left, which the user need not wait for: nothing on it is or becomes a member of
 // etcd, and as many as wanted stay.
 func (s *state) lingers(m *machine) bool {
-	return s.Policy.Overlap && s.Policy.Surge > 0 && s.staying() >= s.Want.Replicas && m.isReleased() && m.member == nil && !m.mayAdd(s.Now)
+	return s.Policy.Overlap && s.Policy.Surge > 0 && s.staying() >= s.Want.Replicas && m.isReleased() && m.member == nil && !s.hasTimeToAdd(m)
 }
 
 // mayComeLate: a machine is held by nothing but its hook, because it may yet join.

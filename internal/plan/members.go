@@ -134,16 +134,17 @@ func (s *state) doubt() (string, string) {
 // finishRemovals lets machines that are being deleted go in good order.
 func finishRemovals(s *state) opinion {
 	due := s.due()
-	if len(due) == 0 {
+	if len(due) == 0 && len(s.keptOut()) == 0 {
 		return pass("no machine waits for its hook")
 	}
-	if s.isNew() {
+	if s.isNew() && len(due) > 0 {
 		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and no cluster was made yet", due[0].Name)
 	}
 	if reason, why := s.doubt(); why != "" && (s.Etcd.Ours() || reason == "ClusterUnseen") {
-		return pass("%s: not before the facts are known", names(due))
+		return pass("%s: not before the facts are known", names(append(due, s.keptOut()...)))
 	}
 	var passedOver []string
+	var late *machine
 	for _, m := range due {
 		why := cmp.Or(s.cannotGo(m), s.servesAlone(m), s.cannotRelease(m))
 		switch {
@@ -151,11 +152,19 @@ func finishRemovals(s *state) opinion {
 			passedOver = append(passedOver, m.Name+" "+why)
 		case !s.Etcd.Ours():
 			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "MachineDeleting", "%s is being deleted, and etcd is not on it", m.Name)
+		case m.member == nil && s.endangers(m):
+			late = cmp.Or(late, m) // what is dead leaves first
 		case m.member == nil:
 			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "MachineDeleting", "%s is being deleted, and no etcd member is on it", m.Name)
 		default:
 			return s.takeOut(m.member, "MachineDeleting", m.Name+" is being deleted")
 		}
+	}
+	if late = cmp.Or(late, s.loose()); late != nil {
+		return s.shutsOut(late)
+	}
+	if len(passedOver) == 0 {
+		return pass("%s, and is kept out of etcd", s.departures(s.keptOut()))
 	}
 	return pass("%s", strings.Join(passedOver, "; "))
 }
@@ -254,8 +263,8 @@ func (s *state) cannotGo(m *machine) string {
 	if e := s.heldLearner(m); e != nil {
 		return "may hold the learner " + e.label() + ", for which no machine is known"
 	}
-	if m.mayAdd(s.Now) && !quorum.Has(s.lastingWith(m)) {
-		return fmt.Sprintf("may yet join, and going then its voter would cost the quorum: waiting until %s after its %s", memberAddTimeout, m.addsAfter())
+	if s.costsQuorum(m) {
+		return s.shutOut(m, "may yet join, and going then its voter would cost the quorum")
 	}
 	return ""
 }
@@ -267,12 +276,11 @@ func (s *state) lastingWith(m *machine) []quorum.Voter {
 
 // cannotRelease says why the hook of a machine that can go holds it for now; empty: nothing does. kubeadm on it may yet add a voter:
 // held, the machine's member is removed before it goes; else no other voter could fail any more, where one could before.
-// Where only a step promotes learners, none votes on a machine that goes.
 func (s *state) cannotRelease(m *machine) string {
-	if s.Policy.EtcdOnly || m.member != nil || !m.mayAdd(s.Now) || quorum.Spare(s.lasting) <= 0 || quorum.Spare(s.lastingWith(m)) > 0 {
+	if !s.costsSpare(m) {
 		return ""
 	}
-	return fmt.Sprintf("may yet join, and without its voter none could fail any more: waiting until %s after its %s", memberAddTimeout, m.addsAfter())
+	return s.shutOut(m, "may yet join, and without its voter none could fail any more")
 }
 
 // heldLearner is a learner that may run on a machine for all that is known; nil: there is none.
@@ -445,7 +453,7 @@ func (m *Member) answersAndVotes() bool { return m.Health == Healthy && !m.Learn
 func (s *state) isOfReleased(e *Member) bool {
 	found := false
 	for _, m := range s.machines {
-		if m.member != nil || !s.mayHold(m, e) || !m.mayAdd(s.Now) {
+		if m.member != nil || !s.mayHold(m, e) || !s.hasTimeToAdd(m) {
 			continue
 		}
 		if !m.isReleased() {

@@ -14,8 +14,8 @@ import (
 //	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, held (updates in place are), inactive, deleting, orphaning,
-// external (etcd), etcdonly (machines run etcd and nothing else), etcd=5 (the same, with
-// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N, begun=NAME, workers=A,B, nodes=A,B (on no known machine),
+// slots=N (learners that etcd takes at once), boot=DURATION (how long machines may take to join), external (etcd), etcdonly (machines run etcd and nothing else), etcd=5 (the same, with
+// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N, begun=NAME, workers=A,B,
 // api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
 // adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
 // initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
@@ -29,20 +29,20 @@ import (
 // o is outdated   M is marked   Y the same, by a person   C was chosen   N its Node is not ready   G a gate is not passed
 // =30m it replaced another 30 min ago   #2 which was the third in a row
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
-// member any more   U somebody changes it in place
+// member any more   E it joins as a voter   U somebody changes it in place
 // H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
 // R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in part, Wd is done, Wf failed, S is for another spec, T has left the node changed
 // V nothing is left of it on its host   F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
-// started (no name), x not healthy, ? not known, * its machine is not known,
+// started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,
 // i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
 // 15 s (@0s: nobody knows since when), v6 its etcd is 3.6, d5 its data are of 3.5.
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQV-]|W[wbdf]|!!|!-|!)*)$`)
-	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixu?*AK])*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVE-]|W[wbdf]|!!|!-|!)*)$`)
+	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixup?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
 )
 
@@ -120,6 +120,8 @@ func parseWanted(o *Observed, i int, word string) error {
 		"eager":      func() { o.Policy.Eager = true },
 		"overlap":    func() { o.Policy.Overlap = true },
 		"serial":     func() { o.Policy.Learners = false },
+		"slots":      func() { o.Etcd.MaxLearners = number },
+		"boot":       func() { o.Policy.MemberAdd, _ = time.ParseDuration(value) },
 		"call":       func() { o.Policy.EtcdCall, _ = time.ParseDuration(value) },
 		"max":        func() { o.Policy.MaxParallel = number },
 		"last":       func() { o.Group.LastMachine = number },
@@ -284,6 +286,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.CannotJoin = "its etcd member was removed"
 		case 'V':
 			m.Gone, m.CannotJoin = true, "nothing is left of it on its host"
+		case 'E':
+			m.JoinsAsVoter = true
 		case 'H':
 			m.Held = true
 		case 'B':
@@ -335,6 +339,8 @@ func parseMember(word string, machines []Machine) (Member, error) {
 			e.Learner = true
 		case 'u':
 			e.Name, e.Health = "", Unhealthy
+		case 'p':
+			e.Name, e.Machine, e.Health, e.Learner, e.Placeholder = "", "", Unknown, true, true
 		case 'x':
 			e.Health = Unhealthy
 		case '?':

@@ -105,6 +105,8 @@ type Policy struct {
 	Learners bool `json:"learners,omitempty"`
 	// EtcdCall is how long kubeadm on a machine tries to reach etcd, or to have its learner promoted, before it gives up. Defaults to 2 min.
 	EtcdCall time.Duration `json:"etcdCall,omitempty"`
+	// MemberAdd is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member. Defaults to 30 min.
+	MemberAdd time.Duration `json:"memberAdd,omitempty"`
 	// Surge is how many machines more than Want.Replicas a rollout may have: 1 or 0.
 	Surge int `json:"surge"`
 	// Overlap: with Surge, a rollout does not wait for the infrastructure of a machine that has left.
@@ -222,6 +224,8 @@ type Machine struct {
 	CannotJoin string `json:"cannotJoin,omitempty"`
 	// Gone: its infrastructure says that nothing is left of it on its host. Nothing runs there, or ever will, and CannotJoin says so.
 	Gone bool `json:"gone,omitempty"`
+	// JoinsAsVoter: what runs on it adds its member as a voter, whatever the policy says of what is wanted now.
+	JoinsAsVoter bool `json:"joinsAsVoter,omitempty"`
 	// Held: it was made ahead, and its bootstrap is held back until a step starts it. It neither initialises nor joins before.
 	Held bool `json:"held,omitempty"`
 	// Started is when the bootstrap of a machine was started that was made ahead; zero: it was not.
@@ -337,6 +341,8 @@ type Etcd struct {
 	Agreed bool `json:"agreed"`
 	// Members are those of the list, sorted by ID.
 	Members []Member `json:"members,omitempty"`
+	// MaxLearners is how many learners etcd takes at once, as its members are told to; 0: they are told nothing, and take one.
+	MaxLearners int `json:"maxLearners,omitempty"`
 	// Downgrade is the version to which etcd is asked to lower its data, such as 3.5.0, so that nobody can join; empty: to none.
 	Downgrade string `json:"downgrade,omitempty"`
 }
@@ -370,7 +376,9 @@ type Member struct {
 	// Machine is the one it runs or will run on; empty when none of the group's is known for it.
 	Machine string `json:"machine,omitempty"`
 	Learner bool   `json:"learner,omitempty"`
-	Leader  bool   `json:"leader,omitempty"`
+	// Placeholder: Quorate added this learner, and nothing ever starts it. It takes a learner slot, so that no machine can join as a learner.
+	Placeholder bool `json:"placeholder,omitempty"`
+	Leader      bool `json:"leader,omitempty"`
 	// Health is what the member answered for itself, and Why what keeps it from being Healthy, in etcd's own words.
 	Health Health `json:"health,omitempty"`
 	Why    string `json:"why,omitempty"`
@@ -384,3 +392,6 @@ type Member struct {
 	// Since is when it was first seen as it is now: in this list, learner or voter, with or without a name, with this health.
 	Since time.Time `json:"since,omitzero"`
 }
+
+// isPlaceholder: it only takes a learner slot.
+func (m *Member) isPlaceholder() bool { return m.Placeholder && m.Learner }

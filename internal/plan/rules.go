@@ -22,6 +22,7 @@ var rules = []rule{
 			{"WorkersRemain", Wait, "other machines of the cluster still need the control plane"},
 			{"MachineDeleting", MoveLeader, "while workers remain, as in finish removals"},
 			{"MachineDeleting", RemoveMember, "while workers remain, as in finish removals"},
+			{"MachineDeleting", AddPlaceholder, "while workers remain, as in finish removals"},
 			{"MachineDeleting", ReleaseHook, "while workers remain, as in finish removals"},
 			{"GroupDeleting", Delete, "the group is being deleted, and this machine with it"},
 			{"GroupDeleting", ReleaseHook, "nobody needs the member any more"},
@@ -67,13 +68,22 @@ var rules = []rule{
 	},
 	{
 		name: "finish removals",
-		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the hook. One that the quorum cannot spare yet, that runs the only healthy API server, or that may still join with a voter that would be missed, is passed over and blocks no other. A voter that may live stays while another machine is updated in place. A released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
+		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the hook. One that the quorum cannot spare yet, that runs the only healthy API server, or that may still join with a voter that would be missed where etcd's learner slot cannot be taken, is passed over and blocks no other. Before one goes that hangs in its bootstrap and may still join as a learner, a placeholder takes the slot: a learner that nothing starts, so that nobody else can join. A voter that may live stays while another machine is updated in place. A released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
 		gives: []Reason{
 			{"MachineDeleting", MoveLeader, "a leader hands over before it leaves"},
 			{"MachineDeleting", RemoveMember, "its machine is being deleted"},
+			{"MachineDeleting", AddPlaceholder, "it may still join, and its voter would be missed"},
 			{"MachineDeleting", ReleaseHook, "no member is left on the machine"},
 		},
 		decide: finishRemovals,
+	},
+	{
+		name: "free learner slot",
+		says: "A placeholder is removed when no machine that goes is kept out by it any more: each is gone, or has had its time to join. While it is in the list nobody can join. One that was left behind is known by its peer URL.",
+		gives: []Reason{
+			{"PlaceholderUnneeded", RemoveMember, "no machine that goes may still join with a voter that would be missed"},
+		},
+		decide: freeLearnerSlot,
 	},
 	{
 		name: "unadoptable machines",

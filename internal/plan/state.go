@@ -29,7 +29,7 @@ const (
 	// joinTimeout is how long a machine may take from its creation to its Node.
 	joinTimeout = 10 * time.Minute
 	// memberAddTimeout is how long after its creation, or its Node's registration, kubeadm on a
-	// machine may still add a member to etcd: hosts take up to half an hour to boot.
+	// machine may still add a member to etcd, where the spec sets nothing: hosts take up to half an hour to boot.
 	memberAddTimeout = 30 * time.Minute
 	// quorumProofTimeout is how long voters may be silent before the quorum counts as lost:
 	// a learner that was just promoted, and a member that starts anew, answer within seconds.
@@ -72,7 +72,8 @@ type state struct {
 	// voters are those of the list, as they answer now. lasting are the same as they will
 	// be when those are gone that nothing holds: they leave, or have no machine.
 	voters, lasting []quorum.Voter
-	learners        []*Member
+	// learners are those that may vote one day, placeholders those that only take a learner slot.
+	learners, placeholders []*Member
 	// chores are those that can be done, and blocked those that only a person can do.
 	chores, blocked []Chore
 	// twice says of which two members one machine seems to be the host; empty: of none.
@@ -94,9 +95,12 @@ func newState(o Observed) *state {
 	s.Workers = sorted(o.Workers)
 	for i := range s.Etcd.Members {
 		m := &s.Etcd.Members[i]
-		if m.Learner {
+		switch {
+		case m.isPlaceholder():
+			s.placeholders = append(s.placeholders, m)
+		case m.Learner:
 			s.learners = append(s.learners, m)
-		} else {
+		default:
 			s.voters = append(s.voters, quorum.Voter{ID: m.ID, Healthy: m.isSound()})
 		}
 	}
@@ -152,7 +156,7 @@ func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
 	for _, m := range s.machines {
 		switch {
 		case !m.isReleased():
-		case m.member == nil && !m.mayAdd(s.Now):
+		case m.member == nil && !s.mayAdd(m):
 		case m.member == nil:
 			lasting = append(lasting, quorum.Voter{ID: m.Name})
 		default:
@@ -161,14 +165,6 @@ func (s *state) withoutReleased(voters []quorum.Voter) []quorum.Voter {
 	}
 	return lasting
 }
-
-// mayAdd reports whether kubeadm on a machine without a member may be about to add one.
-func (m *machine) mayAdd(now time.Time) bool {
-	return m.canJoin() && now.Before(m.addsUntil())
-}
-
-// addsUntil is when kubeadm on a machine has had its time to add a member.
-func (m *machine) addsUntil() time.Time { return latest(m.begun(), m.UpSince).Add(memberAddTimeout) }
 
 // addsAfter names what that time is counted from.
 func (m *machine) addsAfter() string {
@@ -202,7 +198,7 @@ func (s *state) judge(given Machine) *machine {
 	why := m.why
 	switch {
 	case m.Deleting:
-		m.standing, m.until = leaving, m.addsUntil()
+		m.standing, m.until = leaving, s.addsUntil(m)
 	case m.Failed != "" && (!m.isUp() || m.health == Unhealthy):
 		m.standing, m.why = failed, "failed: "+m.Failed
 	case m.isHeld():
@@ -365,6 +361,7 @@ func (s *state) again() time.Duration {
 	s.voterMoments(consider)
 	s.repairMoments(consider)
 	s.rolloutMoments(consider)
+	s.slotMoments(consider)
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
 	}
@@ -395,7 +392,7 @@ func (s *state) voterMoments(consider func(time.Time)) {
 func (s *state) rolloutMoments(consider func(time.Time)) {
 	for _, m := range s.machines {
 		if m.member == nil && m.canJoin() && (s.isReplaced(m) || len(s.tooNew()) > 0 && m.isOutdated()) {
-			consider(m.addsUntil()) // until then it cannot be discarded, or etcd be lowered
+			consider(s.addsUntil(m)) // until then it cannot be discarded, or etcd be lowered
 		}
 		if e := m.member; e != nil && s.isReplaced(m) {
 			consider(e.Since.Add(silentVoterTimeout)) // until then it may recover, or answer
@@ -407,7 +404,7 @@ func (s *state) rolloutMoments(consider func(time.Time)) {
 func (s *state) repairMoments(consider func(time.Time)) {
 	for _, m := range s.marked() {
 		if m.member == nil && m.canJoin() {
-			consider(m.addsUntil())
+			consider(s.addsUntil(m))
 		}
 		consider(s.mayRetry(m))
 		consider(m.Replaced.Add(s.Policy.Repair.Healthy))

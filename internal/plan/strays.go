@@ -69,8 +69,8 @@ func (s *state) strays() []*Member {
 func (s *state) stuckAt(m *Member) time.Time {
 	on := s.on(m.Machine)
 	switch {
-	case m.Since.IsZero():
-		return time.Time{} // it was seen just now
+	case m.Since.IsZero(), m.isPlaceholder():
+		return time.Time{} // it was seen just now, or another rule removes it
 	case on == nil:
 		return s.lostAt(m)
 	case !m.Learner && m.Name != "":

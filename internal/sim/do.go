@@ -67,6 +67,8 @@ func (w *World) act(s plan.Step) error {
 		if h := w.named(s.Machine); h != nil {
 			w.actOnUpdate(h, s)
 		}
+	case plan.AddPlaceholder:
+		return w.addPlaceholder()
 	case plan.PromoteMember:
 		w.promote(w.memberByID(s.Member))
 	case plan.MoveLeader, plan.RemoveMember:

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -26,8 +28,10 @@ type member struct {
 	removed bool
 	corrupt bool      // its data differ from those of the others
 	mute    time.Time // since when nobody can ask it
-	data    int       // the version of its data
-	dataDue time.Time // when it is another; zero: not now
+	// placeholder: nothing ever starts it.
+	placeholder bool
+	data        int       // the version of its data
+	dataDue     time.Time // when it is another; zero: not now
 }
 
 // add puts a member into the list.
@@ -36,6 +40,18 @@ func (w *World) add(h *host, learner bool) *member {
 	m := &member{id: fmt.Sprintf("e%02d", w.memberCount), host: h, learner: learner, since: w.now}
 	w.members = append(w.members, m)
 	return m
+}
+
+// addPlaceholder puts a learner into the list that nothing ever starts, if etcd takes one. It is an error that it does not, unless it has one.
+func (w *World) addPlaceholder() error {
+	if slices.ContainsFunc(w.members, func(m *member) bool { return m.placeholder }) {
+		return nil
+	}
+	if !w.mayAdd(true) {
+		return errors.New("etcdserver: too many learner members in cluster, or unhealthy cluster")
+	}
+	w.add(&host{name: "placeholder", dead: w.now}, true).placeholder = true
+	return nil
 }
 
 // run starts the process of a member.
@@ -135,15 +151,18 @@ func (w *World) elect() {
 	w.leader = able[w.rand.Intn(len(able))]
 }
 
-// mayAdd is etcd's gate for a new member.
-func (w *World) mayAdd() bool {
+// mayAdd is etcd's gate for a new member: it takes one learner at a time, and a voter beside it.
+func (w *World) mayAdd(learner bool) bool {
 	if !w.hasLeader() {
 		return false
 	}
 	linked, all := 0, 0
 	for _, m := range w.members {
-		if m.learner {
+		if m.learner && learner {
 			return false
+		}
+		if m.learner {
+			continue
 		}
 		all++
 		if w.linked(m) {

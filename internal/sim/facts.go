@@ -179,7 +179,7 @@ func (w *World) survey(o *plan.Observed) {
 
 // surveyed is what is known of a member after etcd was asked.
 func (w *World) surveyed(m *member) plan.Member {
-	e := plan.Member{ID: m.id, Name: m.name, Learner: m.learner, Leader: m == w.leader, Health: w.answer(m)}
+	e := plan.Member{ID: m.id, Name: m.name, Learner: m.learner, Placeholder: m.placeholder, Leader: m == w.leader, Health: w.answer(m)}
 	if w.isPlaced(m.host) && w.isOurs(m.host) && slices.Contains(w.hosts, m.host) {
 		e.Machine = m.host.name
 	}

@@ -146,11 +146,14 @@ func (w *World) serving(h *host) bool {
 }
 
 // took draws how long a stage takes.
-func (w *World) took(s Stage) time.Duration {
+func (w *World) took(s Stage, number int) time.Duration {
 	least := [...]int{booting: 6, starting: 2, syncing: 1, raising: 4, settling: 3, up: 0}
 	most := [...]int{booting: 45, starting: 12, syncing: 9, raising: 14, settling: 18, up: 0}
 	// A busy host starts etcd late, and a large store takes its time to arrive.
 	slow := [...]int{booting: 200, starting: 40, syncing: 110, raising: 60, settling: 60, up: 0}
+	if s == booting && w.setup.Boots[number] > 0 {
+		return w.setup.Boots[number]
+	}
 	if s == booting && w.setup.Boot > 0 && w.rand.Intn(3) == 0 {
 		return w.span(w.setup.Boot)
 	}
@@ -167,7 +170,7 @@ func (w *World) span(most time.Duration) time.Duration {
 
 // enter begins a stage, in which the host's fate may strike.
 func (w *World) enter(h *host, s Stage) {
-	h.stage, h.due, h.patience = s, w.now.Add(w.took(s)), time.Time{}
+	h.stage, h.due, h.patience = s, w.now.Add(w.took(s, h.number)), time.Time{}
 	switch s {
 	case queuing:
 		h.due, h.patience = time.Time{}, w.now.Add(kubeadmGivesUp)
@@ -244,7 +247,7 @@ func (w *World) progress(h *host) bool {
 // isDue: a host's stage can end. One that waits for its turn goes on as soon as etcd takes another member.
 func (w *World) isDue(h *host) bool {
 	if h.stage == queuing {
-		return w.mayAdd() && h.finds(nil) && w.canRead(h)
+		return w.mayAdd(!w.setup.Serial) && h.finds(nil) && w.canRead(h)
 	}
 	return w.hasPassed(h.due)
 }
@@ -372,6 +375,7 @@ func (w *World) age(h *host) {
 // forget removes a host that is gone, and its object.
 func (w *World) forget(h *host) {
 	w.judgeLoss(h)
+	w.went[h.number] = w.now.Sub(w.start)
 	w.kill(h)
 	for i, x := range w.hosts {
 		if x == h {

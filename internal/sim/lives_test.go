@@ -39,6 +39,15 @@ func (l life) cuts() bool {
 	return slices.ContainsFunc(l.steps, func(s step) bool { return s.verb == "cut" })
 }
 
+// programs are those that a life is lived on, by the name of the test: what is said of placeholders must be true of etcd 3.5, too.
+func (l life) programs() map[string]func(testing.TB) string {
+	all := map[string]func(testing.TB) string{l.name: etcdtest.Binary}
+	if slices.ContainsFunc(l.steps, func(s step) bool { return s.verb == "placeholder" }) {
+		all[l.name+"-3.5"] = etcdtest.Older
+	}
+	return all
+}
+
 // step is one line of it: a verb, whom it is about, and whether it must be refused.
 type step struct {
 	line    string
@@ -87,7 +96,7 @@ func readStep(line string) (step, error) {
 		if words, voter = cutLast(words, "voter"); voter == s.learner {
 			return s, fmt.Errorf("%q: want learner or voter", line)
 		}
-	case "begin", "start", "promote", "lead", "remove", "crash", "return", "freeze", "thaw", "cut", "heal":
+	case "begin", "start", "placeholder", "promote", "lead", "remove", "crash", "return", "freeze", "thaw", "cut", "heal":
 	default:
 		return s, fmt.Errorf("no such verb: %q", line)
 	}
@@ -108,22 +117,25 @@ func TestEtcdAgrees(t *testing.T) {
 	var lives, steps, disagreements atomic.Int32
 	t.Run("lives", func(t *testing.T) {
 		for _, l := range readLives(t) {
-			t.Run(l.name, func(t *testing.T) {
-				t.Parallel()
-				lives.Add(1)
-				agreed := false
-				defer func() {
-					if !agreed {
-						disagreements.Add(1)
+			for name, program := range l.programs() {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					path := program(t)
+					lives.Add(1)
+					agreed := false
+					defer func() {
+						if !agreed {
+							disagreements.Add(1)
+						}
+					}()
+					x := newTwins(t, l.cuts(), path)
+					for _, s := range l.steps {
+						x.live(s)
+						steps.Add(1)
 					}
-				}()
-				x := newTwins(t, l.cuts())
-				for _, s := range l.steps {
-					x.live(s)
-					steps.Add(1)
-				}
-				agreed = !t.Failed()
-			})
+					agreed = !t.Failed()
+				})
+			}
 		}
 	})
 	fmt.Printf("lives %d steps %d disagreements %d\n", lives.Load(), steps.Load(), disagreements.Load())
@@ -137,9 +149,9 @@ type twins struct {
 	real  *cluster
 }
 
-func newTwins(t *testing.T, cut bool) *twins {
+func newTwins(t *testing.T, cut bool, path string) *twins {
 	// The real one is newer than v3.6.11.
-	return &twins{t: t, begun: time.Now(), world: New(Setup{Lenient: true}), real: newCluster(t, cut)}
+	return &twins{t: t, begun: time.Now(), world: New(Setup{Lenient: true}), real: newCluster(t, cut, path)}
 }
 
 // live does one step on both. What depends on time may change while the real one is
@@ -185,8 +197,8 @@ func (x *twins) tick() {
 // allows asks the world's gates. An error is a refusal.
 func (x *twins) allows(s step) error {
 	switch w := x.world; s.verb {
-	case "add":
-		if !w.mayAdd() {
+	case "add", "placeholder":
+		if !w.mayAdd(s.verb == "placeholder" || s.learner) {
 			return errors.New("no new member now")
 		}
 	case "promote":
@@ -213,6 +225,9 @@ func (x *twins) apply(s step) {
 			w.run(w.add(x.host(name), false))
 		case "add":
 			w.add(x.host(name), s.learner)
+		case "placeholder":
+			etcdtest.Must(x.t, w.addPlaceholder())
+			w.members[len(w.members)-1].host.name = name
 		case "start", "return", "thaw", "heal":
 			if m != nil {
 				w.run(m)

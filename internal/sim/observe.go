@@ -111,7 +111,7 @@ func (w *World) Observe() plan.Observed {
 		},
 		Policy: plan.Policy{
 			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), Overlap: w.setup.Overlap, ShrinkHealthy: w.setup.ShrinkHealthy,
-			Repair: w.setup.Repair, InPlace: w.setup.InPlace,
+			Repair: w.setup.Repair, InPlace: w.setup.InPlace, MemberAdd: w.setup.MemberAdd,
 		},
 		Cluster: plan.Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: w.reachable(),

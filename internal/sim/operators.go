@@ -254,7 +254,7 @@ func (w *World) isMeant(e Event, i int, h *host) bool {
 
 // addByHand adds a member that nobody starts.
 func (w *World) addByHand(learner bool) {
-	if w.initialised && !w.setup.External && w.mayAdd() {
+	if w.initialised && !w.setup.External && w.mayAdd(true) {
 		w.add(&host{name: "nobody", dead: w.now}, learner)
 	}
 }
@@ -262,7 +262,7 @@ func (w *World) addByHand(learner bool) {
 // reidentify gives a host another member: its data was lost, and the old member stays in the list.
 func (w *World) reidentify(h *host) {
 	m := h.member
-	if m == nil || m.removed || !m.running || h.stage != up || h.deleting || !w.mayAdd() {
+	if m == nil || m.removed || !m.running || h.stage != up || h.deleting || !w.mayAdd(true) {
 		return
 	}
 	w.stop(m)

@@ -302,7 +302,9 @@ func (w *World) ballot(but *member) (staying, all int) {
 		}
 	}
 	// Of one that cannot be seen nobody can know.
-	joining := w.count(func(h *host) bool { return w.isDoomed(h) && w.mayYetVote(h) && h.hidden.IsZero() })
+	joining := w.count(func(h *host) bool {
+		return w.isDoomed(h) && w.mayYetVote(h) && h.hidden.IsZero() && !w.isKeptOut(h, but)
+	})
 	return staying, all + joining
 }
 
@@ -374,7 +376,7 @@ func (w *World) judgeVoterReleased(h *host) {
 		w.blame("the hook of %s is released, and its member is there", h.name)
 	}
 	staying, all := w.ballot(nil)
-	if staying > all/2 && w.mayYetVote(h) && staying <= (all+1)/2 {
+	if staying > all/2 && w.mayYetVote(h) && !w.isKeptOut(h, nil) && staying <= (all+1)/2 {
 		w.blame("the hook of %s is released, which may yet join, and %d of %d voters would be left", h.name, staying, all+1)
 	}
 }
@@ -422,9 +424,22 @@ func (w *World) judgeStuck(m *member, fresh bool) {
 	}
 }
 
+// isKeptOut: a placeholder other than one takes the slot in which a host that has no member would add a learner.
+func (w *World) isKeptOut(h *host, but *member) bool {
+	return !w.setup.Serial && h.member == nil && slices.ContainsFunc(w.members, func(m *member) bool { return m.placeholder && m != but })
+}
+
+// keepsOut: for all that can be known a machine that goes could join without the placeholders.
+func (w *World) keepsOut() bool {
+	return slices.ContainsFunc(w.hosts, func(h *host) bool {
+		most := max(w.setup.MemberAdd, 30*time.Minute)
+		return h.deleting && w.cannotJoin(h) == "" && (w.now.Sub(h.begun()) <= most || w.now.Sub(h.node) <= most)
+	})
+}
+
 func (w *World) hasLearner() bool {
 	for _, m := range w.members {
-		if m.learner {
+		if m.learner && !m.placeholder {
 			return true
 		}
 	}

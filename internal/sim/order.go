@@ -67,9 +67,9 @@ func (w *World) judgeBeside(d plan.Decision) {
 		return
 	}
 	switch d.Step.Verb {
-	case plan.MoveLeader, plan.ReleaseHook, plan.RecordUpdate, plan.DropUpdate:
+	case plan.MoveLeader, plan.AddPlaceholder, plan.ReleaseHook, plan.RecordUpdate, plan.DropUpdate:
 	case plan.RemoveMember:
-		if m := w.memberByID(d.Step.Member); m != nil && !m.host.deleting {
+		if m := w.memberByID(d.Step.Member); m != nil && !m.host.deleting && !m.placeholder {
 			w.blame("%s, beside a machine of somebody else", d.Step)
 		}
 	case plan.Wait:
@@ -113,7 +113,7 @@ func (w *World) judgeDue(d plan.Decision) {
 	if !w.isClear() {
 		return
 	}
-	removes := d.Step.Verb == plan.MoveLeader || d.Step.Verb == plan.RemoveMember || d.Step.Verb == plan.ReleaseHook
+	removes := d.Step.Verb == plan.MoveLeader || d.Step.Verb == plan.RemoveMember || d.Step.Verb == plan.AddPlaceholder || d.Step.Verb == plan.ReleaseHook
 	if h := w.dueToGo(); h != nil && !removes {
 		w.blame("%s, and %s could go, which is being deleted", d, h.name)
 	}
@@ -416,7 +416,7 @@ func (w *World) standsIn(o, gone *host) bool {
 // dueStray is a member whose machine is gone for long, and that could be removed; nil: none.
 func (w *World) dueStray() *member {
 	for _, m := range w.members {
-		if slices.Contains(w.hosts, m.host) || !w.isSeenFor(m, 25*time.Second) {
+		if slices.Contains(w.hosts, m.host) || !w.isSeenFor(m, 25*time.Second) || m.placeholder && w.keepsOut() {
 			continue
 		}
 		if m.learner && w.isSeenFor(m, 5*time.Minute) || !m.learner && w.isNotMissed(m) {
@@ -463,7 +463,7 @@ func (w *World) dueLate() *member {
 		if waits && w.isOnBroken(m) {
 			most = 50 * time.Second
 		}
-		if m.learner && m.name == "" && w.isSeenFor(m, most) {
+		if m.learner && m.name == "" && w.isSeenFor(m, most) && !(m.placeholder && w.keepsOut()) {
 			return m
 		}
 	}

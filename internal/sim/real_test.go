@@ -26,6 +26,7 @@ const (
 type cluster struct {
 	t       *testing.T
 	ca      *etcdtest.Authority
+	path    string // its program
 	net     *etcdtest.Network
 	ours    *etcd.Cluster
 	list    etcdtest.Group // who is in etcd's list
@@ -38,9 +39,9 @@ type cluster struct {
 }
 
 // newCluster is empty. Only one that is to be cut has a network of its own.
-func newCluster(t *testing.T, cut bool) *cluster {
+func newCluster(t *testing.T, cut bool, path string) *cluster {
 	ca := etcdtest.NewAuthority(t)
-	c := &cluster{t: t, ca: ca, ours: etcd.Open(ca.Client()),
+	c := &cluster{t: t, ca: ca, path: path, ours: etcd.Open(ca.Client()),
 		started: map[string]bool{}, still: map[string]bool{}, frozen: map[string]bool{}, ids: map[string]uint64{}}
 	if cut {
 		c.net = etcdtest.NewNetwork(t)
@@ -63,7 +64,7 @@ func (c *cluster) do(s step) error {
 	case "pass":
 		<-time.After(s.passes)
 		return nil
-	case "add", "promote", "lead", "remove":
+	case "add", "placeholder", "promote", "lead", "remove":
 		wait := soon
 		if s.refused {
 			wait = never
@@ -119,6 +120,7 @@ func (c *cluster) treat(verb string, p *etcdtest.Process) {
 
 func (c *cluster) process(name string) *etcdtest.Process {
 	p := etcdtest.NewProcess(c.t, c.ca, name)
+	p.Path = c.path
 	if c.net != nil {
 		c.net.Join(p)
 	}
@@ -171,6 +173,14 @@ func (c *cluster) change(ctx context.Context, s step) error {
 			return err
 		}
 		c.ids[name] = added.Member.ID
+		c.list = append(c.list, p)
+		return nil
+	case "placeholder":
+		if err := c.ours.AddPlaceholder(ctx, c.targets()); err != nil {
+			return err
+		}
+		p := c.process(name)
+		p.Peer = "https://quorate-placeholder@127.0.0.1:9"
 		c.list = append(c.list, p)
 		return nil
 	case "promote":

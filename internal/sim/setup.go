@@ -56,6 +56,9 @@ type Setup struct {
 	// Boot, Drain and Leave are how long at most machines take to start, to be drained, and to go
 	// once their hook was released, where some take longer than seconds; 0: none does.
 	Boot, Drain, Leave time.Duration
+	// Boots is how long machines hang before kubeadm runs on them, by their numbers, and MemberAdd how long the user says that may take; 0: nothing is said.
+	Boots     map[int]time.Duration
+	MemberAdd time.Duration
 	// Gates is how long at most somebody takes to pass the readiness gates of a machine that has come
 	// up; 0: machines have none.
 	Gates time.Duration

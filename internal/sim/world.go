@@ -70,6 +70,8 @@ type World struct {
 	sawExtension bool
 	blinded      bool // that look showed less than the truth, and nothing that is not true
 
+	went map[int]time.Duration // when each machine was gone, since the start
+
 	wrong error // the first invariant that was broken
 	story *Story
 }
@@ -94,7 +96,7 @@ func New(s Setup) *World {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	return &World{
 		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
-		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, limits: limits{most: s.Limit},
+		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, went: map[int]time.Duration{}, limits: limits{most: s.Limit},
 		answers: answer(s.Answer), sawAnswers: answer(s.Answer),
 	}
 }
@@ -325,7 +327,7 @@ func (w *World) interrupt(m *member, e Event) {
 
 // befallNode is what a host lives on with, or what a person wants with it.
 func (w *World) befallNode(e Event, h *host) {
-	if personal := e.Kind == Mark || e.Kind == Choose; h.node.IsZero() || !h.alive() && !personal {
+	if personal := e.Kind == Mark || e.Kind == Choose; h.node.IsZero() && !(personal && w.hangs(h)) || !h.alive() && !personal {
 		return
 	}
 	switch e.Kind {

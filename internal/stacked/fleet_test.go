@@ -116,6 +116,7 @@ func (e fleetEtcd) MoveLeader(context.Context, []etcd.Target, uint64) error     
 func (e fleetEtcd) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
 func (e fleetEtcd) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }
 func (e fleetEtcd) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
+func (e fleetEtcd) AddPlaceholder(context.Context, []etcd.Target) error          { return nil }
 func (e fleetEtcd) RemoveMember(context.Context, []etcd.Target, uint64) error    { return nil }
 
 func newFleet(b testing.TB, size, away int) *fleet {

@@ -87,6 +87,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			MaxParallel:     int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
 			Eager:           ptr.Deref(kcp.Spec.Joins.Eager, false),
 			Overlap:         ptr.Deref(kcp.Spec.Joins.Overlap, false),
+			MemberAdd:       group.MemberAdd(kcp.Spec.Joins.TimeoutSeconds),
 			Surge:           surge(kcp),
 			MaxReplacements: group.MaxReplacements(kcp.Spec.Approval),
 			Repair:          group.RepairLimits(kcp.Spec.Remediation),

@@ -335,12 +335,13 @@ func TestDomainsAndWants(t *testing.T) {
 	kcp := testKCP(5)
 	one := int32(1)
 	kcp.Spec.Joins.MaxParallel, kcp.Spec.Joins.Overlap = &one, ptr.To(true)
+	kcp.Spec.Joins.TimeoutSeconds = ptr.To[int32](7200)
 	kcp.Annotations = map[string]string{"controlplane.cluster.x-k8s.io/quorate-last-machine": "7"}
 	o := begin(kcp, testCluster(), nil, []string{"w"}, time.Unix(1, 0)).Facts
 	if got := strings.Join(o.Want.Domains, " "); got != "a b c" {
 		t.Errorf("domains are %q, want those for control planes, sorted", got)
 	}
-	if o.Want.Replicas != 5 || o.Policy.MaxParallel != 1 || !o.Policy.Overlap || o.Group.LastMachine != 7 || o.Want.NameFormat != "demo-cp-%s" || !o.Policy.Learners || !o.Etcd.Ours() {
+	if o.Want.Replicas != 5 || o.Policy.MaxParallel != 1 || !o.Policy.Overlap || o.Policy.MemberAdd != 2*time.Hour || o.Group.LastMachine != 7 || o.Want.NameFormat != "demo-cp-%s" || !o.Policy.Learners || !o.Etcd.Ours() {
 		t.Errorf("wants are %+v, policy %+v, group %+v", o.Want, o.Policy, o.Group)
 	}
 	if o.Cluster.Endpoint != "172.30.0.10:6443" || !o.Cluster.Infrastructure || cmp.Or(o.Workers...) != "w" {

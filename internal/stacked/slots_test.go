@@ -71,6 +71,11 @@ func (s *slotWatch) MoveLeader(ctx context.Context, targets []etcd.Target, to ui
 	return s.world.MoveLeader(ctx, targets, to)
 }
 
+func (s *slotWatch) AddPlaceholder(ctx context.Context, targets []etcd.Target) error {
+	s.outside("AddPlaceholder")
+	return s.world.AddPlaceholder(ctx, targets)
+}
+
 func (s *slotWatch) RemoveMember(ctx context.Context, targets []etcd.Target, id uint64) error {
 	s.outside("RemoveMember")
 	return s.world.RemoveMember(ctx, targets, id)

@@ -66,6 +66,33 @@ func TestTokensAreDropped(t *testing.T) {
 	}
 }
 
+// TestTokensOfDeletedMachines: the token that we made for a machine that is being deleted goes at once, and none that the bootstrap provider made.
+func TestTokensOfDeletedMachines(t *testing.T) {
+	w := grown(t, 3)
+	w.giveToken("demo-cp-2", "aaaaaa.0123456789abcdef")
+	w.giveToken("demo-cp-3", "bbbbbb.0123456789abcdef")
+	config := w.kubeadmConfigOf("demo-cp-2")
+	config.Annotations = map[string]string{controlplanev1.TokenMadeAnnotation: "2026-01-01T00:00:00Z"}
+	if err := w.client.Update(context.Background(), config); err != nil {
+		t.Fatal(err)
+	}
+	config = w.kubeadmConfigOf("demo-cp-3")
+	config.Annotations = nil
+	if err := w.client.Update(context.Background(), config); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	for _, name := range []string{"demo-cp-2", "demo-cp-3"} {
+		if err := w.client.Delete(context.Background(), w.machine(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle()
+	if !slices.Contains(w.dropped, "aaaaaa") || slices.Contains(w.dropped, "bbbbbb") {
+		t.Errorf("tokens gone are %v, want aaaaaa alone", w.dropped)
+	}
+}
+
 // TestTokensHoldUpNothing: where tokens cannot be removed, the control plane goes on, and they are not asked for in every turn.
 func TestTokensHoldUpNothing(t *testing.T) {
 	w := grown(t, 3)

@@ -294,6 +294,17 @@ func (w *world) MoveLeader(_ context.Context, _ []etcd.Target, to uint64) error 
 func (w *world) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
 func (w *world) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }
 func (w *world) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
+
+// AddPlaceholder implements group.Quorum: etcd takes one learner at a time.
+func (w *world) AddPlaceholder(context.Context, []etcd.Target) error {
+	defer w.locked()()
+	if w.failChange != nil || slices.ContainsFunc(w.members, func(m etcd.Member) bool { return m.Learner }) {
+		return w.failChange
+	}
+	w.members = append(w.members, etcd.Member{ID: 999, Learner: true, PeerURLs: []string{"https://quorate-placeholder@127.0.0.1:9"}})
+	return nil
+}
+
 func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) error {
 	defer w.locked()()
 	if w.failChange == nil {

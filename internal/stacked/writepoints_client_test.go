@@ -199,6 +199,11 @@ func (d *writer) MoveLeader(ctx context.Context, targets []etcd.Target, to uint6
 	return d.do(write{"etcd", "MoveLeader", ""}, d.freezeMembers, func() error { return d.world.MoveLeader(ctx, targets, to) })
 }
 
+// AddPlaceholder implements Quorum.
+func (d *writer) AddPlaceholder(ctx context.Context, targets []etcd.Target) error {
+	return d.do(write{"etcd", "AddPlaceholder", ""}, d.freezeMembers, func() error { return d.world.AddPlaceholder(ctx, targets) })
+}
+
 // RemoveMember implements Quorum.
 func (d *writer) RemoveMember(ctx context.Context, targets []etcd.Target, id uint64) error {
 	return d.do(write{"etcd", "RemoveMember", ""}, d.freezeMembers, func() error { return d.world.RemoveMember(ctx, targets, id) })

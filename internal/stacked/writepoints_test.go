@@ -27,6 +27,8 @@ type life struct {
 	act func(*world)
 	// most is how many machines there may be at any time.
 	most int
+	// hangs is a machine that hangs before it joins, until somebody deletes it; empty: none does.
+	hangs string
 }
 
 var lives = []life{
@@ -42,6 +44,11 @@ var lives = []life{
 	{name: "rollout, surge 0", machines: 3, most: 3, act: func(w *world) { w.rollOut(0) }},
 	{name: "rollout, at most 3 a day", machines: 3, most: 4, act: func(w *world) { w.rollOut(1); w.limit(3) }},
 	{name: "remediation", machines: 3, most: 3, act: func(w *world) { w.ail("demo-cp-2") }},
+	{name: "deletion of a machine that hangs", most: 3, hangs: "demo-cp-2", from: func(t *testing.T) *world {
+		kcp := testKCP(3)
+		kcp.Spec.Joins.MaxParallel = ptr.To[int32](1)
+		return newWorld(t, testCluster(), kcp)
+	}},
 	{name: "adoption", most: 3, from: func(t *testing.T) *world { return forsaken(t, nil) }},
 	{name: "deletion", machines: 3, most: 3, act: func(w *world) {
 		if err := w.client.Delete(context.Background(), w.kcp()); err != nil {
@@ -73,7 +80,7 @@ func (l life) live(t *testing.T, starts map[int]saved, at int, o outcome, turns 
 	} else {
 		w = starts[l.machines].world(t)
 	}
-	r := &run{writer: &writer{world: w, at: at, outcome: o}, most: l.most}
+	r := &run{writer: &writer{world: w, at: at, outcome: o}, most: l.most, hangs: l.hangs}
 	r.due, r.onWrite = map[string]time.Time{}, r.watch
 	if l.act != nil {
 		l.act(w)

@@ -46,6 +46,8 @@ type run struct {
 	*writer
 	// most is how many machines there may be at any time.
 	most int
+	// hangs is a machine that does not join, until somebody deletes it.
+	hangs string
 	// due says when something outside of the controller happens, by what it is, and awaited
 	// what of that still can.
 	due     map[string]time.Time
@@ -129,14 +131,18 @@ func (r *run) watch(w write) {
 			}
 		}
 	}
-	healthy := 0
+	healthy, voters := 0, 0
 	for _, m := range r.members {
+		if m.Learner {
+			continue
+		}
+		voters++
 		if m.Health == plan.Healthy {
 			healthy++
 		}
 	}
-	if 2*healthy <= len(r.members) && len(r.members) > 0 {
-		r.fault("%d of %d members are healthy", healthy, len(r.members))
+	if 2*healthy <= voters && voters > 0 {
+		r.fault("%d of %d voters are healthy", healthy, voters)
 	}
 }
 
@@ -194,6 +200,8 @@ func (r *run) others() bool {
 			r.leave(&m)
 		case len(m.Finalizers) == 0:
 			r.claim(m.Name)
+		case m.Name == r.hangs:
+			r.giveUp(&m)
 		case !slices.ContainsFunc(r.members, func(e etcd.Member) bool { return e.Name == m.Name }):
 			changed = r.arrive(m.Name) || changed
 		}
@@ -205,6 +213,15 @@ func (r *run) others() bool {
 		r.collect()
 	}
 	return changed
+}
+
+// giveUp lets somebody delete a machine that hangs.
+func (r *run) giveUp(m *clusterv1.Machine) {
+	if r.happen("given up "+m.Name, joinTime) {
+		if err := r.client.Delete(context.Background(), m); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 // leave brings the deletion of a Machine one step further.

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -178,6 +179,20 @@ func values[T any, P interface {
 	return out
 }
 
+// learnerFlags leaves of a command what it says of how many learners etcd takes at once.
+func learnerFlags(command []string) []string {
+	var kept []string
+	for i, word := range command {
+		if strings.Contains(word, learnersFlag) || i > 0 && strings.HasSuffix(command[i-1], learnersFlag) {
+			kept = append(kept, word)
+		}
+	}
+	return kept
+}
+
+// learnersFlag is the end of the name of etcd's flag for that.
+const learnersFlag = "max-learners"
+
 // trimPod leaves of a pod what podFields names, without what changes and does not matter, and without what a terminal would act on.
 func trimPod(p *corev1.Pod) {
 	m, said := p.ObjectMeta, p.Status
@@ -188,7 +203,7 @@ func trimPod(p *corev1.Pod) {
 	}
 	spec := corev1.PodSpec{NodeName: p.Spec.NodeName}
 	for _, c := range p.Spec.Containers {
-		spec.Containers = append(spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
+		spec.Containers = append(spec.Containers, corev1.Container{Name: c.Name, Image: c.Image, Command: learnerFlags(c.Command)})
 	}
 	p.Spec = spec
 	p.Status = corev1.PodStatus{

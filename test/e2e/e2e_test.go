@@ -55,6 +55,7 @@ var lives = []struct {
 	{"join-static", joinStatic},
 	{"join-certificates", joinCertificates},
 	{"join-fails", joinFails},
+	{"join-hangs", joinHangs},
 	{"etcd-scale", etcdScale},
 	{"etcd-repair", etcdRepair},
 	{"etcd-endpoints", etcdEndpoints},

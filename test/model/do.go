@@ -25,6 +25,8 @@ const (
 	moveLeader
 	removeMember
 	promoteMember
+	addPlaceholder
+	removePlaceholder
 	releaseHook
 	writeKubeadm
 	writeAddons
@@ -37,7 +39,7 @@ const (
 // verbs are the steps that the model knows, by their actions.
 var verbs = map[string]verb{
 	"Wait": nothing, "Nothing": nothing, "Create": create, "StartBootstrap": startBootstrap, "Delete": remove,
-	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "ReleaseHook": releaseHook,
+	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "AddPlaceholder": addPlaceholder, "ReleaseHook": releaseHook,
 	"WriteKubeadmConfig": writeKubeadm, "WriteAddons": writeAddons,
 	"UpdateInPlace": updateInPlace, "RecordUpdate": recordUpdate, "DropUpdate": dropUpdate,
 }
@@ -48,9 +50,12 @@ func stepOf(s plan.Step) step {
 	if !known {
 		return step{verb: unheard}
 	}
+	if v == removeMember && s.Member == placeholderID {
+		return step{verb: removePlaceholder}
+	}
 	t := step{verb: v, init: s.Init, hold: s.Hold}
 	switch v {
-	case remove, releaseHook, startBootstrap, updateInPlace, recordUpdate, dropUpdate:
+	case remove, addPlaceholder, releaseHook, startBootstrap, updateInPlace, recordUpdate, dropUpdate:
 		n, _ := strconv.Atoi(s.Machine[len("cp-"):])
 		t.on = int8(n)
 	case moveLeader, removeMember, promoteMember:
@@ -99,6 +104,14 @@ func (g *group) do(s state, t step) state {
 		}
 	case removeMember:
 		g.take(&s, t, h)
+	case addPlaceholder:
+		if g.mayAdd(&s) {
+			s.marks |= placeholder
+		}
+	case removePlaceholder:
+		if s.leader != 0 {
+			s.marks &^= placeholder
+		}
 	case updateInPlace, recordUpdate, dropUpdate:
 		doUpdate(t.verb, h)
 	default:

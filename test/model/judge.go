@@ -55,6 +55,12 @@ func (g *group) judgeVerb(s *state, t step) string {
 		return g.judgePromotion(&s.hosts[t.on-1])
 	case releaseHook:
 		return g.judgeRelease(s, &s.hosts[t.on-1])
+	case addPlaceholder:
+		if !s.hosts[t.on-1].has(deleting) {
+			return "a placeholder keeps out others than a machine that goes"
+		}
+	case removePlaceholder:
+		return g.judgeFreed(*s)
 	case writeAddons:
 		if s.count(func(h *host) bool { return h.has(outdated) }) > 0 {
 			return "the addons become newer than a machine"
@@ -88,11 +94,24 @@ func (g *group) judgeRelease(s *state, h *host) string {
 		return "a hook is released and a member is still there"
 	}
 	staying, all := g.ballot(s, nil)
-	if g.mayYetVote(h) && staying > all/2 && staying <= (all+1)/2 {
+	if g.mayYetVote(h) && !g.keptOut(s, h) && staying > all/2 && staying <= (all+1)/2 {
 		return fmt.Sprintf("a hook is released of a machine that may yet join, and %d of %d voters would be left", staying, all+1)
 	}
 	return ""
 }
+
+// judgeFreed: without the placeholder nobody joins on a released machine whose voter would cost the quorum.
+func (g *group) judgeFreed(s state) string {
+	before, all := g.ballot(&s, nil)
+	s.marks &^= placeholder
+	if after, more := g.ballot(&s, nil); before > all/2 && after <= more/2 {
+		return fmt.Sprintf("a placeholder is removed, and with those that may then join %d of %d voters would be left", after, more)
+	}
+	return ""
+}
+
+// keptOut: the placeholder keeps a machine out that has not added its learner.
+func (g *group) keptOut(s *state, h *host) bool { return s.marks&placeholder != 0 && h.stage == coming }
 
 // alone reports whether of several hosts only this one's API server answers.
 func (g *group) alone(s *state, h *host) bool {
@@ -120,7 +139,7 @@ func (g *group) ballot(s *state, but *host) (staying, all int) {
 			if g.runs(h) && !h.has(released) {
 				staying++
 			}
-		case h.has(released) && g.mayYetVote(h):
+		case h.has(released) && g.mayYetVote(h) && !g.keptOut(s, h):
 			all++
 		}
 	})
@@ -323,5 +342,5 @@ func (s *state) tornVoters() int {
 func (g *group) asWanted(s *state) bool {
 	whole := s.count(func(h *host) bool { return g.works(h) && !h.has(outdated|deleting|marked) && h.update == noUpdate })
 	return s.marks&initialised != 0 && whole == g.replicas && s.n() == whole && s.spec == 0 &&
-		s.strays == [2]stray{} && (g.external || s.leader != 0)
+		s.strays == [2]stray{} && s.marks&placeholder == 0 && (g.external || s.leader != 0)
 }

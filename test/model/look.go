@@ -22,6 +22,9 @@ var (
 	addonsChore  = plan.Chore{Name: "Addons", Due: plan.DueRest, Reason: "AddonsOutdated", Message: "they are old", Inside: true, FromSpec: true}
 )
 
+// placeholderID is the ID of the placeholder.
+const placeholderID = "p1"
+
 func name(i int) string { return fmt.Sprintf("cp-%d", i+1) }
 
 // look is what the controller sees of a state.
@@ -187,6 +190,9 @@ func (g *group) survey(s *state, o *plan.Observed) {
 			o.Etcd.Members = append(o.Etcd.Members, g.seen(s, i, h))
 		}
 	})
+	if s.marks&placeholder != 0 {
+		o.Etcd.Members = append(o.Etcd.Members, plan.Member{ID: placeholderID, Learner: true, Placeholder: true, Since: now.Add(-moment)})
+	}
 	for k, m := range s.strays {
 		if m&left != 0 {
 			o.Etcd.Members = append(o.Etcd.Members, m.seen(k))

@@ -127,6 +127,7 @@ func (g *group) begin(s *state, i int) stage {
 		return none
 	case h.has(first) && !g.external:
 		s.leader, s.strays = int8(i)+1, [2]stray{}
+		s.marks &^= placeholder
 		if g.etcdOnly {
 			return up // without a Node, a machine is up as soon as its member votes
 		}
@@ -159,7 +160,7 @@ func (g *group) mayAdd(s *state) bool {
 			return false
 		}
 	}
-	return s.leader != 0 && running == all && s.count(g.learner) == 0
+	return s.leader != 0 && running == all && s.count(g.learner) == 0 && s.marks&placeholder == 0
 }
 
 // leave moves a host on that is being deleted.

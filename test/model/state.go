@@ -30,6 +30,7 @@ const (
 	changed          // the spec was changed
 	reverted         // and changed back
 	forgotten        // status was lost: that a cluster was initialised is found again
+	placeholder      // it takes etcd's learner slot
 )
 
 // spec is what does not follow the wanted spec yet.

@@ -93,6 +93,9 @@ func (h *healthy) EnableDowngrade(context.Context, []etcd.Target, string) error 
 func (h *healthy) CancelDowngrade(context.Context, []etcd.Target) error {
 	return h.changed("a downgrade ends")
 }
+func (h *healthy) AddPlaceholder(context.Context, []etcd.Target) error {
+	return h.changed("a placeholder is added")
+}
 func (h *healthy) RemoveMember(context.Context, []etcd.Target, uint64) error {
 	return h.changed("a member is removed")
 }

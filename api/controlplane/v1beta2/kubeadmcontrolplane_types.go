@@ -120,6 +120,12 @@ type JoinsSpec struct {
 	// because infrastructure may have room for one more and none besides.
 	// +optional
 	Overlap *bool `json:"overlap,omitempty"`
+	// timeoutSeconds is how long after its creation, or its Node's registration, a machine may still add its member to etcd. One that is deleted before
+	// that, and whose late member would cost the quorum, is kept out of etcd until it is gone, or waited for where it joins as a voter. Set it to more than
+	// the slowest boot takes. Defaults to 1800.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
 // KubeadmControlPlaneStatus is upstream's status and what Quorate decided.

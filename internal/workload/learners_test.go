@@ -1,0 +1,19 @@
+package workload
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestPodKeepsLearners: of a static pod's command is kept what it says of etcd's learners, and nothing else: commands may have secrets.
+func TestPodKeepsLearners(t *testing.T) {
+	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd", Command: []string{
+		"etcd", "--name=cp-1", "--experimental-max-learners=2", "--max-learners", "3", "--password=secret",
+	}}}}}
+	trimPod(p)
+	if got := p.Spec.Containers[0].Command; !slices.Equal(got, []string{"--experimental-max-learners=2", "--max-learners", "3"}) {
+		t.Errorf("kept %q", got)
+	}
+}
