@@ -36,10 +36,8 @@ func (t *Turn) Do(ctx context.Context, step plan.Step) error {
 		return t.adopt(ctx, step.Machine)
 	case plan.ReleaseHook:
 		return t.release(ctx, step.Machine)
-	case plan.MoveLeader, plan.PromoteMember, plan.RemoveMember:
+	case plan.MoveLeader, plan.PromoteMember, plan.AddPlaceholder, plan.RemoveMember:
 		return t.changeMembers(ctx, step)
-	case plan.AddPlaceholder:
-		return t.addPlaceholder(ctx)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return t.changeVersion(ctx, step)
 	case plan.UpdateInPlace:
@@ -133,6 +131,9 @@ func (t *Turn) release(ctx context.Context, name string) error {
 // changeMembers moves the leadership or removes a member. What etcd said before
 // is no longer believed then, whatever came of it.
 func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
+	if step.Verb == plan.AddPlaceholder {
+		return t.addPlaceholder(ctx)
+	}
 	id, err := etcd.ParseID(step.Member)
 	if err != nil {
 		return err

@@ -57,10 +57,8 @@ func checkStep(o Observed, s Step) error {
 		return checkEnableDowngrade(o, s)
 	case CancelDowngrade:
 		return checkCancelDowngrade(o)
-	case AddPlaceholder:
-		return checkAddPlaceholder(o, s)
-	case RemoveMember:
-		return checkRemoveMember(o, s)
+	case AddPlaceholder, RemoveMember:
+		return checkListChange(o, s)
 	case ReleaseHook:
 		return checkReleaseHook(o, s)
 	case StartBootstrap:

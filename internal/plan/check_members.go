@@ -336,6 +336,9 @@ func checkRemoveMember(o Observed, s Step) error {
 	if err != nil {
 		return err
 	}
+	if m.Placeholder && m.Learner {
+		return checkFreed(o, m)
+	}
 	on, _ := machineNamed(o, m.Machine)
 	if on.Deleting {
 		if on.Hook && !m.Learner && servesAPI(o, on) && !apiBeside(o, on) {
@@ -352,9 +355,6 @@ func checkRemoveMember(o Observed, s Step) error {
 // checkStuck allows a member to be removed whose machine is not being deleted:
 // because it has none, or never came to vote, and has had its time.
 func checkStuck(o Observed, m Member) error {
-	if m.Placeholder && m.Learner {
-		return checkFreed(o, m)
-	}
 	if m.Since.IsZero() || o.Now.Sub(m.Since) < 20*time.Second && !isDoomed(o, m) {
 		return fmt.Errorf("member %s has not had its 20 seconds", m.ID)
 	}

@@ -6,6 +6,14 @@ import (
 	"time"
 )
 
+// checkListChange holds a step that changes etcd's list of members.
+func checkListChange(o Observed, s Step) error {
+	if s.Verb == AddPlaceholder {
+		return checkAddPlaceholder(o, s)
+	}
+	return checkRemoveMember(o, s)
+}
+
 // checkAddPlaceholder allows a placeholder where it keeps out a machine that goes, and nobody but the machines that join waits for it.
 func checkAddPlaceholder(o Observed, s Step) error {
 	if err := checkMembership(o); err != nil {

@@ -137,7 +137,7 @@ func finishRemovals(s *state) opinion {
 	if len(due) == 0 && len(s.keptOut()) == 0 {
 		return pass("no machine waits for its hook")
 	}
-	if s.isNew() && len(due) > 0 {
+	if s.isNew() {
 		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and no cluster was made yet", due[0].Name)
 	}
 	if reason, why := s.doubt(); why != "" && (s.Etcd.Ours() || reason == "ClusterUnseen") {
@@ -160,13 +160,7 @@ func finishRemovals(s *state) opinion {
 			return s.takeOut(m.member, "MachineDeleting", m.Name+" is being deleted")
 		}
 	}
-	if late = cmp.Or(late, s.loose()); late != nil {
-		return s.shutsOut(late)
-	}
-	if len(passedOver) == 0 {
-		return pass("%s, and is kept out of etcd", s.departures(s.keptOut()))
-	}
-	return pass("%s", strings.Join(passedOver, "; "))
+	return s.keepOut(cmp.Or(late, s.loose()), passedOver)
 }
 
 // due returns the machines that wait for our hook, and those that nothing holds any more and

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/internal/quorum"
@@ -26,7 +27,7 @@ func (s *state) joinsAsLearner(m *machine) bool { return s.Policy.Learners && !m
 
 // mayAdd reports whether kubeadm on a machine without a member may add one now: it has had less than its time, and no placeholder keeps it out.
 func (s *state) mayAdd(m *machine) bool {
-	return s.hasTimeToAdd(m) && !(s.slotsTaken() && s.joinsAsLearner(m))
+	return s.hasTimeToAdd(m) && (!s.slotsTaken() || !s.joinsAsLearner(m))
 }
 
 // hasTimeToAdd reports whether kubeadm on a machine without a member may still add one, unless etcd refuses it.
@@ -98,10 +99,16 @@ func (s *state) shutOut(m *machine, cost string) string {
 	return ""
 }
 
-// shutsOut lets a placeholder keep a machine out of etcd that is about to go.
-func (s *state) shutsOut(m *machine) opinion {
-	return do(Step{Verb: AddPlaceholder, Machine: m.Name}, "MachineDeleting",
-		"%s is being deleted and may still join; a placeholder takes etcd's learner slot until it is gone", m.Name)
+// keepOut lets a placeholder keep a machine out of etcd that is about to go; nil: none must be. passedOver is why others stay for now.
+func (s *state) keepOut(m *machine, passedOver []string) opinion {
+	switch {
+	case m != nil:
+		return do(Step{Verb: AddPlaceholder, Machine: m.Name}, "MachineDeleting",
+			"%s is being deleted and may still join; a placeholder takes etcd's learner slot until it is gone", m.Name)
+	case len(passedOver) == 0:
+		return pass("%s, and is kept out of etcd", s.departures(s.keptOut()))
+	}
+	return pass("%s", strings.Join(passedOver, "; "))
 }
 
 // endangers reports whether a machine without a member may still add a voter that would be missed when the machine goes.

@@ -67,11 +67,9 @@ func (w *World) act(s plan.Step) error {
 		if h := w.named(s.Machine); h != nil {
 			w.actOnUpdate(h, s)
 		}
-	case plan.AddPlaceholder:
-		return w.addPlaceholder()
 	case plan.PromoteMember:
 		w.promote(w.memberByID(s.Member))
-	case plan.MoveLeader, plan.RemoveMember:
+	case plan.MoveLeader, plan.AddPlaceholder, plan.RemoveMember:
 		return w.reconfigure(s)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return w.lower(s)
@@ -103,10 +101,12 @@ func (w *World) actOn(h *host, s plan.Step) {
 	}
 }
 
-// reconfigure asks etcd for another leader, or for one member less.
+// reconfigure asks etcd for another leader, for a placeholder, or for one member less.
 func (w *World) reconfigure(s plan.Step) error {
 	m := w.memberByID(s.Member)
 	switch {
+	case s.Verb == plan.AddPlaceholder:
+		return w.addPlaceholder()
 	case s.Verb == plan.RemoveMember && m == nil:
 		return nil
 	case s.Verb == plan.RemoveMember:

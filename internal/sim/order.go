@@ -463,7 +463,7 @@ func (w *World) dueLate() *member {
 		if waits && w.isOnBroken(m) {
 			most = 50 * time.Second
 		}
-		if m.learner && m.name == "" && w.isSeenFor(m, most) && !(m.placeholder && w.keepsOut()) {
+		if m.learner && m.name == "" && w.isSeenFor(m, most) && (!m.placeholder || !w.keepsOut()) {
 			return m
 		}
 	}

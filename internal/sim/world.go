@@ -327,7 +327,7 @@ func (w *World) interrupt(m *member, e Event) {
 
 // befallNode is what a host lives on with, or what a person wants with it.
 func (w *World) befallNode(e Event, h *host) {
-	if personal := e.Kind == Mark || e.Kind == Choose; h.node.IsZero() && !(personal && w.hangs(h)) || !h.alive() && !personal {
+	if personal := e.Kind == Mark || e.Kind == Choose; h.node.IsZero() && (!personal || !w.hangs(h)) || !h.alive() && !personal {
 		return
 	}
 	switch e.Kind {

@@ -102,16 +102,8 @@ func (g *group) do(s state, t step) state {
 			h.stage = up
 			h.clear(old | late)
 		}
-	case removeMember:
-		g.take(&s, t, h)
-	case addPlaceholder:
-		if g.mayAdd(&s) {
-			s.marks |= placeholder
-		}
-	case removePlaceholder:
-		if s.leader != 0 {
-			s.marks &^= placeholder
-		}
+	case removeMember, addPlaceholder, removePlaceholder:
+		g.changeList(&s, t, h)
 	case updateInPlace, recordUpdate, dropUpdate:
 		doUpdate(t.verb, h)
 	default:
@@ -152,6 +144,18 @@ func written(t step) spec {
 		return addonsOld
 	}
 	return 0
+}
+
+// changeList adds a placeholder or removes a member, if etcd lets it.
+func (g *group) changeList(s *state, t step, h *host) {
+	switch {
+	case t.verb == removeMember:
+		g.take(s, t, h)
+	case t.verb == addPlaceholder && g.mayAdd(s):
+		s.marks |= placeholder
+	case t.verb == removePlaceholder && s.leader != 0:
+		s.marks &^= placeholder
+	}
 }
 
 // take removes a member, if etcd lets it.
