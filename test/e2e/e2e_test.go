@@ -73,6 +73,7 @@ var lives = []struct {
 	{"inplace-undo", inplaceUndo},
 	{"inplace-workers", inplaceWorkers},
 	{"inplace-patches", inplacePatches},
+	{"inplace-matrix", inplaceMatrix},
 	{"inplace-upstream", inplaceUpstream},
 	{"inplace-extension", inplaceExtension},
 	{"inplace-runtime", inplaceRuntime},
