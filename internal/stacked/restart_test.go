@@ -109,7 +109,8 @@ func TestJustPromoted(t *testing.T) {
 	}
 }
 
-// TestDeprecatedConditions: what upstream's controller said last, and nobody keeps true any more, goes.
+// TestDeprecatedConditions: the conditions of v1beta1 of a control plane follow those of v1beta2; what upstream's controller wrote last, and nobody
+// keeps true any more, goes.
 func TestDeprecatedConditions(t *testing.T) {
 	w := grown(t, 1)
 	ctx := context.Background()
@@ -120,7 +121,7 @@ func TestDeprecatedConditions(t *testing.T) {
 		return all
 	}
 	kcp, m := w.kcp(), w.machine("demo-cp-1")
-	kcp.SetV1Beta1Conditions(yes(clusterv1.ReadyV1Beta1Condition, upstream.AvailableV1Beta1Condition, "Somebody"))
+	kcp.SetV1Beta1Conditions(yes(clusterv1.ReadyV1Beta1Condition, upstream.MachinesCreatedV1Beta1Condition, "Somebody"))
 	m.SetV1Beta1Conditions(yes(clusterv1.ReadyV1Beta1Condition, upstream.MachineAPIServerPodHealthyV1Beta1Condition))
 	for _, err := range []error{w.client.Status().Update(ctx, kcp), w.client.Status().Update(ctx, m)} {
 		if err != nil {
@@ -129,7 +130,7 @@ func TestDeprecatedConditions(t *testing.T) {
 	}
 	w.settle()
 	kcp, m = w.kcp(), w.machine("demo-cp-1")
-	if v1beta1conditions.Has(kcp, clusterv1.ReadyV1Beta1Condition) || v1beta1conditions.Has(kcp, upstream.AvailableV1Beta1Condition) || !v1beta1conditions.Has(kcp, "Somebody") {
+	if v1beta1conditions.Has(kcp, upstream.MachinesCreatedV1Beta1Condition) || !v1beta1conditions.Has(kcp, "Somebody") {
 		t.Errorf("the control plane says %+v", kcp.GetV1Beta1Conditions())
 	}
 	if v1beta1conditions.Has(m, upstream.MachineAPIServerPodHealthyV1Beta1Condition) || !v1beta1conditions.Has(m, clusterv1.ReadyV1Beta1Condition) {

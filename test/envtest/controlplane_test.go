@@ -58,6 +58,7 @@ var machinesRows = []row{
 	{"no version", "  version: v1.36.3\n", "", ""},
 	{"a version that is none", "version: v1.36.3", "version: latest", "spec.version: Invalid value: \"latest\": version is latest: it must be of the form v1.36.3"},
 	{"active", "replicas: 3", "state: Active", ""},
+	{"repair, as a design document spells it", "replicas: 3", "enableautorepair: false", "spec.enableautorepair: Invalid value: false: enableautorepair is not a field: set enableAutorepair, with a capital A"},
 	{"another state", "replicas: 3", "state: Stopped", `spec.state: Unsupported value: "Stopped": supported values: "Active", "Inactive"`},
 
 	{"no infrastructure", "infrastructureRef:", "x:", "machineTemplate.spec.infrastructureRef and providerSpec.value are both missing: exactly one of them is needed"},

@@ -170,6 +170,10 @@ type EtcdadmConfigStatus struct {
 	// +optional
 	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
 
+	// ready is true once there is bootstrap data, as initialization.dataSecretCreated is. Scripts for older contracts read it.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
 	// dataSecretName is the name of the secret with the bootstrap data.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

@@ -22,6 +22,11 @@ type CommonSpec struct {
 	// +kubebuilder:default=true
 	EnableAutorepair *bool `json:"enableAutorepair,omitempty"`
 
+	// enableautorepair is how a design document spells enableAutorepair. It is refused, because it would be dropped without a word.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="false",message="enableautorepair is not a field: set enableAutorepair, with a capital A"
+	EnableAutorepairMisspelled *bool `json:"enableautorepair,omitempty"`
+
 	// health says when a machine counts as unhealthy.
 	// +optional
 	Health HealthSpec `json:"health,omitempty,omitzero"`

@@ -39,6 +39,11 @@ func (in *CommonSpec) DeepCopyInto(out *CommonSpec) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.EnableAutorepairMisspelled != nil {
+		in, out := &in.EnableAutorepairMisspelled, &out.EnableAutorepairMisspelled
+		*out = new(bool)
+		**out = **in
+	}
 	in.Health.DeepCopyInto(&out.Health)
 	in.Remediation.DeepCopyInto(&out.Remediation)
 	if in.FailureDomains != nil {

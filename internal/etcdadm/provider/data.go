@@ -60,6 +60,7 @@ func (s *scope) done() bool {
 		s.config.Status.DataSecretName = named
 		s.config.Status.Initialization.DataSecretCreated = ptr.To(true)
 	}
+	s.config.Status.Ready = s.config.Status.Initialization.DataSecretCreated
 	if !ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false) {
 		return false
 	}
@@ -216,7 +217,7 @@ func (r *Controller) store(ctx context.Context, s *scope, data []byte) error {
 		return fmt.Errorf("writing the bootstrap data of %s: %w", s.machine.Name, err)
 	}
 	s.config.Status.DataSecretName = made.Name
-	s.config.Status.Initialization.DataSecretCreated = ptr.To(true)
+	s.config.Status.Initialization.DataSecretCreated, s.config.Status.Ready = ptr.To(true), ptr.To(true)
 	available(s.config, bootstrapv1alpha1.DataSecretAvailableCondition)
 	return nil
 }

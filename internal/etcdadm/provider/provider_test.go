@@ -93,7 +93,7 @@ func (s *scene) waits(name, reason, message string) {
 	if got == nil || got.Status != metav1.ConditionFalse || got.Reason != reason || !strings.Contains(got.Message, message) {
 		s.Errorf("%s: %+v, want %s and %q", name, got, reason, message)
 	}
-	if c.Status.Initialization.DataSecretCreated != nil || conditions.IsTrue(c, clusterv1.ReadyCondition) {
+	if c.Status.Initialization.DataSecretCreated != nil || c.Status.Ready != nil || conditions.IsTrue(c, clusterv1.ReadyCondition) {
 		s.Errorf("%s has data: %+v", name, c.Status)
 	}
 }
@@ -102,7 +102,7 @@ func (s *scene) waits(name, reason, message string) {
 func (s *scene) data(name string) string {
 	s.Helper()
 	c := s.turn(name)
-	if !ptr.Deref(c.Status.Initialization.DataSecretCreated, false) || c.Status.DataSecretName != name || !conditions.IsTrue(c, clusterv1.ReadyCondition) {
+	if !ptr.Deref(c.Status.Initialization.DataSecretCreated, false) || !ptr.Deref(c.Status.Ready, false) || c.Status.DataSecretName != name || !conditions.IsTrue(c, clusterv1.ReadyCondition) {
 		s.Fatalf("%s has no data: %+v", name, c.Status)
 	}
 	secret := &corev1.Secret{}
