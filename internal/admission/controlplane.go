@@ -37,7 +37,7 @@ var _ admission.Validator[*controlplanev1alpha1.ControlPlane] = &ControlPlane{}
 
 // ValidateCreate refuses what could not be carried out.
 func (v *ControlPlane) ValidateCreate(ctx context.Context, cp *controlplanev1alpha1.ControlPlane) (admission.Warnings, error) {
-	if err := v.validate(&controlplanev1alpha1.ControlPlaneSpec{}, cp); err != nil {
+	if err := v.validate(&controlplanev1alpha1.ControlPlaneSpec{}, cp, nil); err != nil {
 		return nil, err
 	}
 	return nil, checkOwnEtcd(ctx, v.Reader, cp, cp.Spec.ManagedExternalEtcdRef)
@@ -45,7 +45,7 @@ func (v *ControlPlane) ValidateCreate(ctx context.Context, cp *controlplanev1alp
 
 // ValidateUpdate refuses changes that could not be carried out.
 func (v *ControlPlane) ValidateUpdate(_ context.Context, before, after *controlplanev1alpha1.ControlPlane) (admission.Warnings, error) {
-	return nil, v.validate(&before.Spec, after)
+	return nil, v.validate(&before.Spec, after, checkNeeded(before, after, after.Spec.InPlace.Policy))
 }
 
 // ValidateDelete refuses nothing.
@@ -53,10 +53,11 @@ func (v *ControlPlane) ValidateDelete(context.Context, *controlplanev1alpha1.Con
 	return nil, nil
 }
 
-func (v *ControlPlane) validate(before *controlplanev1alpha1.ControlPlaneSpec, cp *controlplanev1alpha1.ControlPlane) error {
+// validate refuses a control plane with what is wrong already, or with fields of its spec that could not be carried out.
+func (v *ControlPlane) validate(before *controlplanev1alpha1.ControlPlaneSpec, cp *controlplanev1alpha1.ControlPlane, wrong field.ErrorList) error {
 	// The label is missing until the control plane has a cluster.
 	of := names{controlPlane: cp.Name, cluster: cmp.Or(cp.Labels[clusterv1.ClusterNameLabel], "cluster")}
-	wrong := validateSpec(before, &cp.Spec, of, field.NewPath("spec"))
+	wrong = append(wrong, validateSpec(before, &cp.Spec, of, field.NewPath("spec"))...)
 	if len(wrong) == 0 {
 		return nil
 	}

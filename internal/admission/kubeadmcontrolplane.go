@@ -112,6 +112,9 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 			all = append(all, field.Invalid(field.NewPath("spec", "version"), after.Spec.Version, err.Error()))
 		}
 	}
+	if before != nil {
+		all = append(all, checkNeeded(before, after, after.Spec.InPlace.Policy)...)
+	}
 	all = append(all, checkReferences(before, after, field.NewPath("spec"))...)
 	naming := after.Spec.MachineNaming.Template
 	if before == nil || before.Spec.MachineNaming.Template != naming {

@@ -73,8 +73,15 @@ type ControlPlaneUpgrade struct {
 
 var _ admission.Validator[*upgradev1.ControlPlaneUpgrade] = &ControlPlaneUpgrade{}
 
-// ValidateCreate refuses names that cannot exist, kinds that are no control planes, and Machines of another Cluster or control plane.
+// ValidateCreate refuses names that cannot exist, kinds that are no control planes, Machines of another Cluster or control plane, and what Quorate did not create.
 func (v *ControlPlaneUpgrade) ValidateCreate(ctx context.Context, u *upgradev1.ControlPlaneUpgrade) (admission.Warnings, error) {
+	if wrong := checkMade(u, u.Spec.ControlPlane.GroupKind(), u.Spec.ControlPlane.Name, "set its spec.version and spec.inPlace.policy"); len(wrong) > 0 {
+		return nil, v.refuse(ctx, u, wrong)
+	}
+	return v.validate(ctx, u)
+}
+
+func (v *ControlPlaneUpgrade) validate(ctx context.Context, u *upgradev1.ControlPlaneUpgrade) (admission.Warnings, error) {
 	at := field.NewPath("spec", "controlPlane")
 	wrong := append(checkRef(machine.ControlPlaneRef, u.Spec.ControlPlane, at), checkName(u.Spec.ControlPlane.Name, at.Child("name"))...)
 	return nil, v.refuse(ctx, u, append(wrong, checkMachineNames(u.Spec.MachinesRequireUpgrade)...))
@@ -84,7 +91,7 @@ func (v *ControlPlaneUpgrade) ValidateCreate(ctx context.Context, u *upgradev1.C
 func (v *ControlPlaneUpgrade) ValidateUpdate(ctx context.Context, before, after *upgradev1.ControlPlaneUpgrade) (admission.Warnings, error) {
 	switch {
 	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
-		return v.ValidateCreate(ctx, after)
+		return v.validate(ctx, after)
 	case isRelabelled(before, after):
 		return nil, v.refuse(ctx, after, nil)
 	}
@@ -118,8 +125,17 @@ type MachineDeploymentUpgrade struct {
 
 var _ admission.Validator[*upgradev1.MachineDeploymentUpgrade] = &MachineDeploymentUpgrade{}
 
-// ValidateCreate refuses names that cannot exist, and Machines of another Cluster or MachineDeployment.
+// ValidateCreate refuses names that cannot exist, Machines of another Cluster or MachineDeployment, and what Quorate did not create.
 func (v *MachineDeploymentUpgrade) ValidateCreate(ctx context.Context, u *upgradev1.MachineDeploymentUpgrade) (admission.Warnings, error) {
+	of := clusterv1.GroupVersion.WithKind("MachineDeployment").GroupKind()
+	instead := "set its spec.template.spec.version and the annotation " + upgradev1.PolicyAnnotation
+	if wrong := checkMade(u, of, u.Spec.MachineDeployment.Name, instead); len(wrong) > 0 {
+		return nil, v.refuse(ctx, u, wrong)
+	}
+	return v.validate(ctx, u)
+}
+
+func (v *MachineDeploymentUpgrade) validate(ctx context.Context, u *upgradev1.MachineDeploymentUpgrade) (admission.Warnings, error) {
 	wrong := checkName(u.Spec.MachineDeployment.Name, field.NewPath("spec", "machineDeployment", "name"))
 	return nil, v.refuse(ctx, u, append(wrong, checkMachineNames(u.Spec.MachinesRequireUpgrade)...))
 }
@@ -128,7 +144,7 @@ func (v *MachineDeploymentUpgrade) ValidateCreate(ctx context.Context, u *upgrad
 func (v *MachineDeploymentUpgrade) ValidateUpdate(ctx context.Context, before, after *upgradev1.MachineDeploymentUpgrade) (admission.Warnings, error) {
 	switch {
 	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
-		return v.ValidateCreate(ctx, after)
+		return v.validate(ctx, after)
 	case isRelabelled(before, after):
 		return nil, v.refuse(ctx, after, nil)
 	}

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -134,6 +135,7 @@ func TestControlPlaneUpgrade(t *testing.T) {
 			ControlPlane:           clusterv1.ContractVersionedObjectReference{APIGroup: test.group, Kind: test.kind, Name: test.of},
 			MachinesRequireUpgrade: test.machines,
 		}}
+		u.OwnerReferences = controlledBy(schema.GroupVersionKind{Group: test.group, Version: "v1beta2", Kind: test.kind}, test.of)
 		_, err := v.ValidateCreate(t.Context(), u)
 		check(t, test.name, err, test.want)
 		if _, err := v.ValidateUpdate(t.Context(), u, u.DeepCopy()); err != nil {
@@ -166,6 +168,7 @@ func TestMachineDeploymentUpgrade(t *testing.T) {
 		u := &upgradev1.MachineDeploymentUpgrade{ObjectMeta: metaOf("demo"), Spec: upgradev1.MachineDeploymentUpgradeSpec{
 			MachineDeployment: upgradev1.MachineReference{Name: test.of}, MachinesRequireUpgrade: test.machines,
 		}}
+		u.OwnerReferences = controlledBy(clusterv1.GroupVersion.WithKind("MachineDeployment"), test.of)
 		_, err := v.ValidateCreate(t.Context(), u)
 		check(t, test.name, err, test.want)
 		if _, err := v.ValidateUpdate(t.Context(), u, u.DeepCopy()); err != nil {

@@ -230,20 +230,27 @@ spec: {machine: {name: %q}, kubernetesVersion: v1.36.3, nodeType: ControlPlane}
 	const group = `
 apiVersion: upgrade.cluster.x-k8s.io/v1alpha1
 kind: KIND
-metadata: {name: NAME, namespace: tenant, labels: {cluster.x-k8s.io/cluster-name: NAME}}
+metadata:
+  name: NAME
+  namespace: tenant
+  labels: {cluster.x-k8s.io/cluster-name: NAME}
+  ownerReferences: [{apiVersion: "OWNER", uid: 8f7a1f0e-5f3c-4a53-9a0e-6a9d3f1f9d10, controller: true}]
 spec:
   kubernetesVersion: v1.36.3
   OF
   machinesRequireUpgrade: [{name: %q}]
 `
 	for _, t := range targets {
-		of := strings.NewReplacer("KIND", "ControlPlaneUpgrade", "OF", "controlPlane: "+t.ref(false)).Replace(group)
+		owner := fmt.Sprintf(`%s/v1", kind: %q, name: "%s`, t.group, t.kind, t.name)
+		of := strings.NewReplacer("KIND", "ControlPlaneUpgrade", "OWNER", owner, "OF", "controlPlane: "+t.ref(false)).Replace(group)
 		add("ControlPlaneUpgrade spec.controlPlane", false, clusterFor("", ""), fmt.Sprintf(of, "prize"))
 	}
 	for _, name := range []string{"prize", "victim/prize"} {
-		of := strings.NewReplacer("KIND", "ControlPlaneUpgrade", "OF", "controlPlane: {apiGroup: controlplane.cluster.x-k8s.io, kind: ControlPlane, name: NAME}").Replace(group)
+		of := strings.NewReplacer("KIND", "ControlPlaneUpgrade", "OWNER", `controlplane.cluster.x-k8s.io/v1alpha1", kind: ControlPlane, name: "NAME`,
+			"OF", "controlPlane: {apiGroup: controlplane.cluster.x-k8s.io, kind: ControlPlane, name: NAME}").Replace(group)
 		add("ControlPlaneUpgrade spec.machinesRequireUpgrade", false, clusterFor("", ""), fmt.Sprintf(of, name))
-		of = strings.NewReplacer("KIND", "MachineDeploymentUpgrade", "OF", fmt.Sprintf("machineDeployment: {name: %q}", name)).Replace(group)
+		owner := fmt.Sprintf(`cluster.x-k8s.io/v1beta2", kind: MachineDeployment, name: "%s`, name)
+		of = strings.NewReplacer("KIND", "MachineDeploymentUpgrade", "OWNER", owner, "OF", fmt.Sprintf("machineDeployment: {name: %q}", name)).Replace(group)
 		add("MachineDeploymentUpgrade spec.machineDeployment", false, clusterFor("", ""), fmt.Sprintf(of, name))
 		add("MachineDeploymentUpgrade spec.machinesRequireUpgrade", false, clusterFor("", ""), fmt.Sprintf(of, name))
 	}

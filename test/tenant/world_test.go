@@ -259,7 +259,9 @@ func (w *world) write(t testing.TB, c client.Client, a attempt) error {
 		o := parse(t, manifest)
 		if owner != nil {
 			controller := owner.GetKind() != "Cluster"
-			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &controller}})
+			o.SetOwnerReferences(append(o.GetOwnerReferences(), metav1.OwnerReference{
+				APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &controller,
+			}))
 		}
 		if err := c.Create(t.Context(), o); err != nil {
 			return err

@@ -125,7 +125,9 @@ type GroupUpgradeStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type="boolean",JSONPath=".status.ready",description="All nodes run what is wanted"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 
-// ControlPlaneUpgrade upgrades the nodes of a control plane in place, one after the other.
+// ControlPlaneUpgrade reports the upgrade in place of the nodes of a control plane, one after the other. Quorate creates it where the control plane's
+// spec.inPlace.policy is Preferred or Only, and machines are behind. One that a person creates is refused: set spec.version of the control plane
+// instead, or create a NodeUpgrade for one node.
 type ControlPlaneUpgrade struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
@@ -173,7 +175,9 @@ type ControlPlaneUpgradeList struct {
 // +kubebuilder:printcolumn:name="Ready",type="boolean",JSONPath=".status.ready",description="All nodes run what is wanted"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 
-// MachineDeploymentUpgrade upgrades the nodes of a MachineDeployment in place.
+// MachineDeploymentUpgrade reports the upgrade in place of the nodes of a MachineDeployment. Quorate creates it where the MachineDeployment has the
+// annotation upgrade.cluster.x-k8s.io/in-place-policy with Preferred or Only, and machines are behind. One that a person creates is refused: set
+// spec.template.spec.version of the MachineDeployment instead, or create a NodeUpgrade for one node.
 type MachineDeploymentUpgrade struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
