@@ -116,6 +116,10 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 		all = append(all, checkNeeded(before, after, after.Spec.InPlace.Policy)...)
 	}
 	all = append(all, checkReferences(before, after, field.NewPath("spec"))...)
+	config := &after.Spec.KubeadmConfigSpec
+	if before == nil || joinAddress(&before.Spec.KubeadmConfigSpec) != joinAddress(config) {
+		all = append(all, checkAdvertised(config, !hasExternalEtcd(after), field.NewPath("spec", "kubeadmConfigSpec"))...)
+	}
 	naming := after.Spec.MachineNaming.Template
 	if before == nil || before.Spec.MachineNaming.Template != naming {
 		all = append(all, checkNaming(naming, after.Name, after.Labels[clusterv1.ClusterNameLabel], field.NewPath("spec"))...)

@@ -30,7 +30,10 @@ var _ admission.Validator[*controlplanev1.KubeadmControlPlaneTemplate] = &Kubead
 // ClusterTopology must be on.
 func (v *KubeadmControlPlaneTemplate) ValidateCreate(ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
 	spec := field.NewPath("spec", "template", "spec")
-	wrong := checkNaming(t.Spec.Template.Spec.MachineNaming.Template, "control-plane", "", spec)
+	config := &t.Spec.Template.Spec.KubeadmConfigSpec
+	stacked := !config.ClusterConfiguration.Etcd.External.IsDefined() && !t.Spec.Template.Spec.ManagedExternalEtcdRef.IsDefined()
+	wrong := checkAdvertised(config, stacked, spec.Child("kubeadmConfigSpec"))
+	wrong = append(wrong, checkNaming(t.Spec.Template.Spec.MachineNaming.Template, "control-plane", "", spec)...)
 	if wrong = append(wrong, checkManagedEtcd(t.Spec.Template.Spec.ManagedExternalEtcdRef, spec)...); len(wrong) > 0 {
 		return nil, invalidTemplate(t, wrong)
 	}
