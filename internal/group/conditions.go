@@ -97,7 +97,7 @@ func (t *Turn) Conditions(d plan.Decision, failure error) []metav1.Condition {
 		t.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
 			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason, upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
 	}
-	all = append(all, t.Kind.Conditions(t)...)
+	all = append(append(all, t.Kind.Conditions(t)...), t.externalEtcdCondition()...)
 	remote := []metav1.Condition{t.available()}
 	if !t.Nodeless {
 		remote = append(append(remote, t.components()), t.addonsCondition()...)

@@ -52,6 +52,8 @@ type Controller struct {
 	Kind Kind
 	// Quorums reaches etcd. Nil: SetupWithManager makes one that asks the clusters themselves.
 	Quorums Quorums
+	// EtcdEndpoints asks etcds that run elsewhere. Nil: they are not asked; SetupWithManager makes one that asks them with the clusters' secrets.
+	EtcdEndpoints EtcdEndpoints
 	// Kubeadm reaches what kubeadm left in the clusters. Nil: the clusters are asked themselves.
 	Kubeadm KubeadmFiles
 	// Memories are what is kept of each group between turns.
@@ -338,6 +340,9 @@ func (c *Controller) Forget(key client.ObjectKey) {
 		m.Surveys.Forget()
 		c.Workload.Forget(m.cluster)
 		c.Quorums.Forget(m.cluster)
+		if c.EtcdEndpoints != nil {
+			c.EtcdEndpoints.Forget(m.cluster)
+		}
 	}
 	c.metrics().Forget(key)
 }

@@ -36,6 +36,8 @@ type Memory struct {
 	Secrets Secrets
 	// ManagedEtcd is what whoever keeps its etcd on machines of its own said last.
 	ManagedEtcd ManagedEtcd
+	// ExternalEtcd is what the endpoints of an etcd elsewhere said last.
+	ExternalEtcd ExternalEtcdSeen
 	// Files are kubeadm's in the managed cluster.
 	Files FilesSeen
 	// Addons are whether kubeadm's add-ons work.

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/machine"
 	"github.com/quorate/quorate/internal/plan"
 )
@@ -163,9 +162,7 @@ func (t *Turn) describe(object Object, d plan.Decision, failure error) {
 	for _, c := range t.Conditions(d, failure) {
 		conditions.Set(object, c)
 	}
-	if t.addonsLeft() {
-		conditions.Delete(object, controlplanev1.AddonsHealthyCondition)
-	}
+	t.forgetConditions(object)
 	*status.ObservedGeneration = object.GetGeneration()
 	*status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: machine.Labels(t.Cluster.Name)})
 	if t.Facts.Group.Initialized {

@@ -74,7 +74,7 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 		soon = SoonAfterAct
 	case t.Facts.Group.Paused:
 		return 0
-	case t.steady(d) && t.Memory.Addons.fail():
+	case t.steady(d) && (t.Memory.Addons.fail() || t.Memory.ExternalEtcd.fail()):
 		soon = SoonAtRest // no watch reports that they work again
 	case t.steady(d):
 		soon = SoonSteady

@@ -43,6 +43,9 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if c.Quorums == nil {
 		c.Quorums = NewQuorums(c.APIReader, kind.Nodeless)
 	}
+	if c.EtcdEndpoints == nil {
+		c.EtcdEndpoints = NewEtcdEndpoints(c.APIReader)
+	}
 	c.Wakes, c.RetellAfter = make(chan event.GenericEvent), RetellTime
 	if err := RegisterMetrics(runtimemetrics.Registry); err != nil {
 		return err

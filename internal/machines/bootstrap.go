@@ -61,6 +61,7 @@ func observeFiles(ctx context.Context, t *group.Turn) error {
 	if err != nil {
 		return err
 	}
+	t.ObserveExternalEtcd(ctx, config.ClusterConfiguration.Etcd.External.Endpoints)
 	return t.ObserveKubeadm(ctx, filesWanted(t, config))
 }
 

@@ -47,10 +47,16 @@ var translations = []translation{
 	},
 }
 
+// opposite is the status of a condition of the other polarity; what is not here is Unknown.
+var opposite = map[metav1.ConditionStatus]metav1.ConditionStatus{
+	metav1.ConditionTrue: metav1.ConditionFalse, metav1.ConditionFalse: metav1.ConditionTrue,
+}
+
 // longestDeprecated is how many bytes of a message a condition of v1beta1 repeats.
 const longestDeprecated = 1 << 10
 
-// retired are conditions of v1beta1 of which upstream's controller alone knows whether they are true. After a take-over they would stay as they are.
+// retired are conditions of v1beta1 of which upstream's controller alone knows whether they are true. After a take-over they would
+// stay as they are.
 var retired = []clusterv1.ConditionType{upstream.MachinesCreatedV1Beta1Condition}
 
 // describeDeprecated writes what clients of v1beta1 read. The conditions of v1beta2 must have been written before.
@@ -85,7 +91,7 @@ func (t translation) write(kcp *controlplanev1.KubeadmControlPlane) {
 	}
 	is, message := from.Status, group.Cut(from.Message, longestDeprecated)
 	if t.negative {
-		is = map[metav1.ConditionStatus]metav1.ConditionStatus{metav1.ConditionTrue: metav1.ConditionFalse, metav1.ConditionFalse: metav1.ConditionTrue}[is]
+		is = opposite[is]
 	}
 	switch is {
 	case metav1.ConditionTrue:

@@ -16,6 +16,7 @@ const tokenPhase = "bootstrap-token"
 
 // Look implements group.Kind.
 func (k *Kind) Look(ctx context.Context, t *group.Turn) error {
+	t.ObserveExternalEtcd(ctx, buildable(t).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints)
 	t.ObserveInit(ctx, !skips(of(t), tokenPhase))
 	if err := t.ObserveKubeadm(ctx, wantedOf(buildable(t), kubeadm.DataOf(t.Cluster))); err != nil {
 		return err

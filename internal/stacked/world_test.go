@@ -56,6 +56,9 @@ type world struct {
 	permissions, unusable, refused string
 	// proxy and dns are whether kubeadm's add-ons work.
 	proxy, dns kubeadm.AddonHealth
+	// endpoints are what those of an external etcd say, by their URLs; unasked is why they cannot be asked.
+	endpoints map[string]etcd.EndpointHealth
+	unasked   error
 	// forwarded: etcd is reached by port-forwards alone, which are forbidden without the permissions.
 	forwarded bool
 	t         *testing.T
@@ -226,6 +229,15 @@ func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, ids map[stri
 		w.dropped = append(w.dropped, id)
 	}
 	return w.failDrop
+}
+
+// Ask implements group.EtcdEndpoints.
+func (w *world) Ask(_ context.Context, _ *clusterv1.Cluster, endpoints []string) (said []etcd.EndpointHealth, err error) {
+	defer w.locked()()
+	for _, at := range endpoints {
+		said = append(said, w.endpoints[at])
+	}
+	return said, w.unasked
 }
 
 // Behind implements group.KubeadmFiles.

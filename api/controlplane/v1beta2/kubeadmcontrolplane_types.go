@@ -45,6 +45,10 @@ const CreatedAnnotation = "controlplane.cluster.x-k8s.io/quorate-created"
 // Deployment. It is not there where others keep them. Nothing is decided by it.
 const AddonsHealthyCondition = "AddonsHealthy"
 
+// ExternalEtcdHealthyCondition reports what the endpoints of an etcd that does not run on the control plane's machines say of its
+// health. While none of them is healthy no machine is added, replaced or removed for the spec.
+const ExternalEtcdHealthyCondition = "ExternalEtcdHealthy"
+
 // KubeadmControlPlaneSpec is upstream's spec and Quorate's additions.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || oldSelf.?replicas == optional.of(self.replicas) || self.replicas >= 1 && (has(self.managedExternalEtcdRef) || self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue() || self.replicas % 2 == 1 && (self.replicas <= 7 || self.replicas <= oldSelf.?replicas.orValue(0)))",fieldPath=".replicas",optionalOldSelf=true,messageExpression="(has(self.managedExternalEtcdRef) || self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue() ? 'replicas is %d: at least one machine is needed; any number from 1 is accepted with external etcd' : self.replicas < 1 ? 'replicas is %d: at least one machine is needed; 1, 3, 5 or 7 are accepted with stacked etcd' : self.replicas % 2 == 0 ? 'replicas is %d: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : 'replicas is %d: stacked etcd is supported with 1, 3, 5 or 7 members, more only slow it down').format([self.replicas])"

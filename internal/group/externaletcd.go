@@ -1,0 +1,186 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/plan"
+)
+
+// EtcdEndpoints asks endpoints of etcds that run on other machines than the control planes'.
+type EtcdEndpoints interface {
+	// Ask returns what each endpoint says, in their order. The error is why there are no credentials to ask with.
+	Ask(ctx context.Context, cluster *clusterv1.Cluster, endpoints []string) ([]etcd.EndpointHealth, error)
+	// Forget drops what is kept of a cluster.
+	Forget(key client.ObjectKey)
+}
+
+// endpointsAtOnce is how many endpoints of one cluster are asked at the same time.
+const endpointsAtOnce = 8
+
+// clusterEndpoints asks with the client certificates in the clusters' secrets.
+type clusterEndpoints struct {
+	secrets client.Reader
+	clients certs.EtcdClients
+}
+
+// NewEtcdEndpoints returns the endpoints of all clusters whose secrets a client reads.
+func NewEtcdEndpoints(secrets client.Reader) EtcdEndpoints {
+	return &clusterEndpoints{secrets: secrets}
+}
+
+// Ask implements EtcdEndpoints.
+func (e *clusterEndpoints) Ask(ctx context.Context, cluster *clusterv1.Cluster, endpoints []string) ([]etcd.EndpointHealth, error) {
+	config, err := e.clients.Config(ctx, e.secrets, cluster)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]etcd.EndpointHealth, len(endpoints))
+	var all errgroup.Group
+	all.SetLimit(endpointsAtOnce)
+	for i, endpoint := range endpoints {
+		all.Go(func() error {
+			found[i] = etcd.AskEndpoint(ctx, config, endpoint)
+			return nil
+		})
+	}
+	return found, all.Wait()
+}
+
+// Forget implements EtcdEndpoints.
+func (e *clusterEndpoints) Forget(key client.ObjectKey) { e.clients.Forget(key) }
+
+// ExternalEtcdSeen is what the endpoints of an external etcd said last.
+type ExternalEtcdSeen struct {
+	// Read is when; zero: never.
+	Read time.Time
+	// said are in the order of the endpoints; why says why none was asked.
+	said []etcd.EndpointHealth
+	why  string
+	of   []string
+	// reached are the endpoints that this process has had an answer of.
+	reached map[string]bool
+}
+
+// fail reports whether an endpoint is not known to be healthy.
+func (s ExternalEtcdSeen) fail() bool {
+	return s.why != "" || slices.ContainsFunc(s.said, func(h etcd.EndpointHealth) bool { return h.Health != plan.Healthy })
+}
+
+// down reports whether no endpoint is healthy, and one is known not to be. What was never reached proves nothing: the manager may
+// have no route to it.
+func (s ExternalEtcdSeen) down() bool {
+	is := func(health plan.Health) bool {
+		return slices.ContainsFunc(s.said, func(h etcd.EndpointHealth) bool { return h.Health == health })
+	}
+	return is(plan.Unhealthy) && !is(plan.Healthy)
+}
+
+// ailments are what is wrong with the endpoints.
+func (s ExternalEtcdSeen) ailments() *ailments {
+	found := &ailments{}
+	if s.why != "" {
+		found.add(plan.Unknown, "%s", s.why)
+	}
+	for i, h := range s.said {
+		found.add(h.Health, "%s: %s", endpointTitle(s.of[i]), h.Why)
+	}
+	return found
+}
+
+// endpointTitle names an endpoint for people, without what else somebody may have written into its URL.
+func endpointTitle(endpoint string) string {
+	if at, err := url.Parse(endpoint); err == nil && at.Host != "" {
+		return at.Host
+	}
+	return "an endpoint that is no URL"
+}
+
+// etcdEndpoints returns who asks the endpoints of an external etcd; nil: they are not asked.
+func (t *Turn) etcdEndpoints() EtcdEndpoints {
+	if t.EtcdEndpoints == nil && t.Once {
+		return NewEtcdEndpoints(t.APIReader)
+	}
+	return t.EtcdEndpoints
+}
+
+// ObserveExternalEtcd asks the endpoints of an external etcd, and has nothing begun while none of them is healthy. No endpoints:
+// etcd is not external, or they are not known.
+func (t *Turn) ObserveExternalEtcd(ctx context.Context, endpoints []string) {
+	o, m, ask := &t.Facts, &t.Memory.ExternalEtcd, t.etcdEndpoints()
+	if len(endpoints) == 0 {
+		*m = ExternalEtcdSeen{}
+		return
+	}
+	if ask == nil || o.Group.Deleting || o.Group.Paused || len(o.Uncontrolled) > 0 {
+		return
+	}
+	age := SlowTime
+	if m.fail() || t.machinesChange() {
+		age = filesAge
+	}
+	if !slices.Equal(m.of, endpoints) || o.Now.Sub(m.Read) >= age {
+		var said []etcd.EndpointHealth
+		var err error
+		Aside(ctx, func() { said, err = ask.Ask(ctx, t.Cluster, endpoints) })
+		m.note(endpoints, said, err, o.Now)
+	}
+	if m.down() {
+		texts := m.ailments().texts
+		t.Refuse(plan.Refusal{
+			Reason:  "EtcdNotReady",
+			Message: "no endpoint of the external etcd is healthy: " + strings.TrimPrefix(entries(texts, "; ", LongestDifferences), "* "),
+		})
+	}
+}
+
+// note keeps what endpoints said. One that has answered before, and does not, is not healthy.
+func (s *ExternalEtcdSeen) note(endpoints []string, said []etcd.EndpointHealth, err error, now time.Time) {
+	if err != nil {
+		*s = ExternalEtcdSeen{Read: now, of: slices.Clone(endpoints), reached: s.reached, why: fmt.Sprintf("it cannot be asked: %v", err)}
+		return
+	}
+	reached := map[string]bool{}
+	for i, h := range said {
+		at := endpoints[i]
+		reached[at] = s.reached[at] || h.Health != plan.Unknown
+		if reached[at] && h.Health == plan.Unknown {
+			said[i].Health = plan.Unhealthy
+		}
+	}
+	*s = ExternalEtcdSeen{Read: now, said: said, of: slices.Clone(endpoints), reached: reached}
+}
+
+// externalEtcdCondition returns the condition ExternalEtcdHealthy; none where etcd is not external.
+func (t *Turn) externalEtcdCondition() []metav1.Condition {
+	seen := t.Memory.ExternalEtcd
+	if seen.Read.IsZero() {
+		return nil
+	}
+	return []metav1.Condition{seen.ailments().condition(controlplanev1.ExternalEtcdHealthyCondition,
+		upstream.KubeadmControlPlaneEtcdClusterHealthyReason, upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)}
+}
+
+// forgetConditions takes conditions off an object that nothing is reported of any more.
+func (t *Turn) forgetConditions(object Object) {
+	if t.addonsLeft() {
+		conditions.Delete(object, controlplanev1.AddonsHealthyCondition)
+	}
+	if t.Facts.Etcd.Ours() {
+		conditions.Delete(object, controlplanev1.ExternalEtcdHealthyCondition)
+	}
+}
