@@ -254,7 +254,7 @@ func (t *Turn) components() metav1.Condition {
 	for _, name := range t.strayNodes() {
 		found.add(plan.Unhealthy, "Control plane Node %s has no Machine", name)
 	}
-	return found.condition(kind, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
+	return found.condition(kind,
 		upstream.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason, upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)
 }
 
@@ -309,12 +309,12 @@ func (a *ailments) add(is plan.Health, format string, args ...any) {
 }
 
 // condition tells of the worst of them, and why.
-func (a *ailments) condition(kind, good, bad, unknown string) metav1.Condition {
+func (a *ailments) condition(kind, bad, unknown string) metav1.Condition {
 	worst := plan.Healthy
 	for _, is := range a.known {
 		worst = worse(worst, is)
 	}
-	return HealthCondition(kind, worst, a.texts, good, bad, unknown)
+	return HealthCondition(kind, worst, a.texts, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason, bad, unknown)
 }
 
 // worse returns the worse of two: what is broken is worse than what is not known.

@@ -33,7 +33,7 @@ func (t *Turn) etcdHealthy() metav1.Condition {
 			found.add(plan.Unhealthy, "machine %s has no member", m.Name)
 		}
 	}
-	return found.condition(kind, upstream.KubeadmControlPlaneEtcdClusterHealthyReason,
+	return found.condition(kind,
 		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)
 }
 

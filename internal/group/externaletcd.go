@@ -172,7 +172,7 @@ func (t *Turn) externalEtcdCondition() []metav1.Condition {
 		return nil
 	}
 	return []metav1.Condition{seen.ailments().condition(controlplanev1.ExternalEtcdHealthyCondition,
-		upstream.KubeadmControlPlaneEtcdClusterHealthyReason, upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)}
+		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)}
 }
 
 // forgetConditions takes conditions off an object that nothing is reported of any more.
