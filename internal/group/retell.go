@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 )
 
 // RetellTime is how long conditions that only say the same in other words may wait to be written: messages of machines that come up change every second, and
@@ -90,6 +91,12 @@ func restamps(was, is metav1.Condition) bool {
 	return equality.Semantic.DeepEqual(was, is)
 }
 
+// isMachine reports whether an object is a Machine, whose conditions of v1beta1 others write.
+func isMachine(o Object) bool {
+	_, is := o.(*clusterv1.Machine)
+	return is
+}
+
 // differsIn reports whether two states of an object differ in nothing but conditions, and in these only so far.
 func differsIn(before, after Object, only func(was, is metav1.Condition) bool) bool {
 	was, is := before.GetConditions(), after.GetConditions()
@@ -101,5 +108,11 @@ func differsIn(before, after Object, only func(was, is metav1.Condition) bool) b
 	}
 	as := before.DeepCopyObject().(Object)
 	as.SetConditions(is)
+	// Those of v1beta1 of a group follow from these, and say nothing of their own.
+	if old, has := as.(v1beta1conditions.Setter); has && !isMachine(after) {
+		if now, has := after.(v1beta1conditions.Getter); has {
+			old.SetV1Beta1Conditions(now.GetV1Beta1Conditions())
+		}
+	}
 	return equality.Semantic.DeepEqual(as, after)
 }
