@@ -56,13 +56,8 @@ func fixedFile(was, want []bootstrapv1.File, config *bootstrapv1.KubeadmConfigSp
 	if why := steps.HeldFile(f.Path); why != "" {
 		return why
 	}
-	for _, folder := range []string{config.ClusterConfiguration.CertificatesDir, config.InitConfiguration.Patches.Directory, config.JoinConfiguration.Patches.Directory} {
-		if folder != "" && steps.Below(f.Path, folder) {
-			return "kubeadm used it when it made the node"
-		}
-	}
-	if folder := config.ClusterConfiguration.Etcd.Local.DataDir; folder != "" && steps.Below(f.Path, folder) {
-		return "it is etcd's"
+	if why := ownedFile(f.Path, config); why != "" {
+		return why
 	}
 	appends := func(f bootstrapv1.File) bool { return f.Append != nil && *f.Append }
 	if appends(f) || slices.ContainsFunc(was, appends) {
@@ -73,6 +68,19 @@ func fixedFile(was, want []bootstrapv1.File, config *bootstrapv1.KubeadmConfigSp
 	}
 	if !plainPermissions(f.Permissions) {
 		return "its permissions are none that a file is given here"
+	}
+	return ""
+}
+
+// ownedFile returns why a file in a folder that the configuration names is not changed on a live node; "" for other files.
+func ownedFile(path string, config *bootstrapv1.KubeadmConfigSpec) string {
+	is := func(folder string) bool { return folder != "" && steps.Below(path, folder) }
+	cluster := config.ClusterConfiguration
+	switch {
+	case is(cluster.CertificatesDir), is(config.InitConfiguration.Patches.Directory), is(config.JoinConfiguration.Patches.Directory):
+		return "kubeadm used it when it made the node"
+	case is(cluster.Etcd.Local.DataDir):
+		return "it is etcd's"
 	}
 	return ""
 }

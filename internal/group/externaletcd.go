@@ -171,8 +171,7 @@ func (t *Turn) externalEtcdCondition() []metav1.Condition {
 	if seen.Read.IsZero() {
 		return nil
 	}
-	return []metav1.Condition{seen.ailments().condition(controlplanev1.ExternalEtcdHealthyCondition,
-		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)}
+	return []metav1.Condition{seen.ailments().condition(controlplanev1.ExternalEtcdHealthyCondition, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)}
 }
 
 // forgetConditions takes conditions off an object that nothing is reported of any more.
