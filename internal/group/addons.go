@@ -77,7 +77,7 @@ func (t *Turn) addonsCondition() []metav1.Condition {
 			found.add(plan.Unknown, "%s: %s", name, h.Message)
 		}
 	}
-	return []metav1.Condition{found.condition(kind, upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)}
+	return []metav1.Condition{found.condition(kind)}
 }
 
 // addonsWork returns whether each add-on works of which that is known now.

@@ -254,7 +254,7 @@ func (t *Turn) components() metav1.Condition {
 	for _, name := range t.strayNodes() {
 		found.add(plan.Unhealthy, "Control plane Node %s has no Machine", name)
 	}
-	return found.condition(kind, upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)
+	return found.condition(kind)
 }
 
 // mayServe reports whether anything can be expected of a machine: it stays, and its infrastructure was made, or its Node is known.
@@ -308,13 +308,14 @@ func (a *ailments) add(is plan.Health, format string, args ...any) {
 }
 
 // condition tells of the worst of them, and why.
-func (a *ailments) condition(kind, unknown string) metav1.Condition {
+func (a *ailments) condition(kind string) metav1.Condition {
 	worst := plan.Healthy
 	for _, is := range a.known {
 		worst = worse(worst, is)
 	}
 	return HealthCondition(kind, worst, a.texts, upstream.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
-		upstream.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason, unknown)
+		upstream.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason,
+		upstream.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason)
 }
 
 // worse returns the worse of two: what is broken is worse than what is not known.

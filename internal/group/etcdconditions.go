@@ -33,7 +33,7 @@ func (t *Turn) etcdHealthy() metav1.Condition {
 			found.add(plan.Unhealthy, "machine %s has no member", m.Name)
 		}
 	}
-	return found.condition(kind, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)
+	return found.condition(kind)
 }
 
 // etcdNotKnown says why nothing can be said of the members of etcd; both are empty where they are known.

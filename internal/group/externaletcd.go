@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -171,7 +170,7 @@ func (t *Turn) externalEtcdCondition() []metav1.Condition {
 	if seen.Read.IsZero() {
 		return nil
 	}
-	return []metav1.Condition{seen.ailments().condition(controlplanev1.ExternalEtcdHealthyCondition, upstream.KubeadmControlPlaneEtcdClusterHealthUnknownReason)}
+	return []metav1.Condition{seen.ailments().condition(controlplanev1.ExternalEtcdHealthyCondition)}
 }
 
 // forgetConditions takes conditions off an object that nothing is reported of any more.
