@@ -167,7 +167,7 @@ func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp
 
 // waitForDeletions waits for machines to go before they are replaced, but for those that cannot go
 // before, or not for long: one holds the last voter or the only healthy API server, another
-// is still drained, which may take an hour. With those there are never more than wanted. A third, but one alone, is held because it may
+// is still drained, which may take an hour. One without a Node has nothing to drain: a placeholder is to keep it out soon. With those there are never more than wanted. A third, but one alone, is held because it may
 // yet join, or lingers.
 func (s *state) waitForDeletions() opinion {
 	going := s.with(leaving)
@@ -179,13 +179,17 @@ func (s *state) waitForDeletions() opinion {
 	}
 	for _, m := range going {
 		last := m.HookDue && (m.member != nil && !m.member.Learner && len(s.voters) == 1 || s.servesAlone(m) != "")
-		drained := m.Hook && !m.HookDue && len(s.machines) < s.Want.Replicas
+		drained := m.Hook && !m.HookDue && len(s.machines) < s.Want.Replicas && !s.takesSlot(m)
 		if !last && !drained && !s.holdsOperated(m) {
 			return wait("MachineDeleting", "%s; another is created when it is gone", s.departures(going))
 		}
 	}
 	return pass("no machine is about to go")
 }
+
+// takesSlot reports whether a machine that goes hangs in its bootstrap and needs a placeholder when its hook is due. A machine that is created before
+// that would be let in first, or kept out as well.
+func (s *state) takesSlot(m *machine) bool { return m.member == nil && !m.isUp() && s.endangers(m) }
 
 // holdsOperated: an operator keeps etcd, and none of the machines stays: its hook holds the last one, which has the only member, until
 // another has one.
