@@ -113,13 +113,16 @@ func (*Kind) Status(object group.Object) group.Status {
 // Want implements group.Kind.
 func (*Kind) Want(*group.Turn) {}
 
-// Look implements group.Kind: whether members of the wanted version can join, of which version new ones are, and whether control planes
-// must follow first.
+// Look implements group.Kind: whether members of the wanted version can join, of which version new ones are, whether control planes
+// must follow first, and whether anything must go before an EtcdCluster that is being deleted.
 func (*Kind) Look(ctx context.Context, t *group.Turn) error {
 	if text := leap(Version(of(t)), versions(t)); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: "spec.version: " + text, Replaceable: true})
 	}
 	t.Facts.Want.EtcdVersion = buildVersion(t)
+	if err := needNothing(ctx, t); err != nil {
+		return err
+	}
 	return waitForFollowers(ctx, t)
 }
 

@@ -530,3 +530,19 @@ func TestSecondEtcd(t *testing.T) {
 		t.Errorf("machines %s", w.names())
 	}
 }
+
+// TestDeletionOfSecondEtcd deletes an EtcdCluster that began nothing, while the machines of the Cluster use the etcd of another one.
+func TestDeletionOfSecondEtcd(t *testing.T) {
+	first := testEtcd(1)
+	first.Name, first.UID, first.CreationTimestamp = "the-first", "first-uid", metav1.Unix(1, 0)
+	w := newWorld(t, testEtcd(1), first, machineOf("demo", "cp-1", clusterv1.MachineControlPlaneLabel), machineOf("demo", "worker"))
+	w.settle()
+	w.remove(w.etcd())
+	w.settle()
+	if !w.isGone(key.Name, &v1alpha1.EtcdCluster{}) {
+		t.Errorf("it is still there: %+v", w.etcd().Status.Plan)
+	}
+	if w.isGone("cp-1", &clusterv1.Machine{}) || w.isGone("worker", &clusterv1.Machine{}) {
+		t.Error("machines of the Cluster are gone")
+	}
+}

@@ -115,13 +115,34 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 
 // refuseSecond begins nothing where another EtcdCluster keeps the etcd of the Cluster.
 func refuseSecond(ctx context.Context, t *group.Turn) error {
+	keeper, err := otherKeeper(ctx, t)
+	if keeper != "" {
+		t.Refuse(plan.Refusal{Reason: "AnotherEtcdCluster", Message: fmt.Sprintf(
+			"EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one: delete EtcdCluster %s", keeper, t.Cluster.Name, t.Object.GetName())})
+	}
+	return err
+}
+
+// needNothing: no machine of the Cluster has to go before an EtcdCluster without machines if another one keeps their etcd.
+func needNothing(ctx context.Context, t *group.Turn) error {
+	if !t.Facts.Group.Deleting || len(t.Machines) > 0 || len(t.Facts.Workers) == 0 {
+		return nil
+	}
+	keeper, err := otherKeeper(ctx, t)
+	if keeper != "" {
+		t.Facts.Workers = nil
+	}
+	return err
+}
+
+// otherKeeper returns the name of the EtcdCluster that keeps the etcd of the Cluster if it is not the turn's; "" otherwise.
+func otherKeeper(ctx context.Context, t *group.Turn) (string, error) {
 	var all v1alpha1.EtcdClusterList
 	if err := t.Client.List(ctx, &all, client.InNamespace(t.Object.GetNamespace())); err != nil {
-		return fmt.Errorf("listing the EtcdClusters of namespace %s: %w", t.Object.GetNamespace(), err)
+		return "", fmt.Errorf("listing the EtcdClusters of namespace %s: %w", t.Object.GetNamespace(), err)
 	}
 	if keeper := etcdadm.Keeper(all.Items, t.Cluster.Name); keeper != nil && keeper.UID != t.Object.GetUID() {
-		t.Refuse(plan.Refusal{Reason: "AnotherEtcdCluster", Message: fmt.Sprintf(
-			"EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one: delete EtcdCluster %s", keeper.Name, t.Cluster.Name, t.Object.GetName())})
+		return keeper.Name, nil
 	}
-	return nil
+	return "", nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,10 +57,10 @@ func etcdTwice(t *testing.T, e *environment) {
 		t.Fatal(err)
 	}
 	eventually(t, "the second EtcdCluster is gone", patience, func() string {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(second), second); client.IgnoreNotFound(err) == nil && err != nil {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(second), second); apierrors.IsNotFound(err) {
 			return ""
 		}
-		return fmt.Sprintf("it is there: %v", second.Finalizers)
+		return fmt.Sprintf("it is there: %s", second.Status.Plan.Message)
 	})
 	e.etcdSettled(t, name, 1)
 	eventually(t, "a healthy node", patience, e.healthy(t, name, 1))
