@@ -64,6 +64,8 @@ func (s *state) cannotShutOut(m *machine) string {
 		return "etcd takes no new member during a downgrade"
 	case s.ailing() != "":
 		return "etcd takes no new member: " + s.ailing()
+	case s.corruptVoter() != nil:
+		return "no member is added while " + s.corruptVoter().label() + " raises " + corrupt
 	case s.learnerInSlot() != nil:
 		return "waiting while learner " + s.learnerInSlot().label() + " takes the slot of a placeholder"
 	case s.letIn() != nil && m.Hook:
@@ -71,6 +73,16 @@ func (s *state) cannotShutOut(m *machine) string {
 		return fmt.Sprintf("%s joins, and a placeholder would keep it out as well: waiting until %s after its %s", o.Name, othersTurn, o.beginning())
 	}
 	return ""
+}
+
+// corruptVoter returns a voter whose data differ from those of the others; nil: there is none.
+func (s *state) corruptVoter() *Member {
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; !m.Learner && m.Health == Healthy && !m.isSound() {
+			return m
+		}
+	}
+	return nil
 }
 
 // waitsForJoiner reports whether a placeholder waits for another machine that joins.
