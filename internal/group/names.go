@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -40,15 +41,26 @@ func (t *Turn) addNamesOf(made []client.Object) {
 	t.keepNames(names)
 }
 
-// keepNames keeps, of names that are in use, those that a new machine could get.
+// keepNames keeps, of names that are in use, those that a new machine could get. Names with dates, or made up, are dropped first.
 func (t *Turn) keepNames(names []string) {
 	format := t.Facts.Want.NameFormat
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return plan.Number(format, name) == 0 })
-	slices.SortFunc(names, func(a, b string) int { return plan.Number(format, b) - plan.Number(format, a) })
+	slices.SortFunc(names, func(a, b string) int {
+		x, y := plan.Number(format, a), plan.Number(format, b)
+		return cmp.Or(-cmp.Compare(rank(x), rank(y)), -cmp.Compare(x, y), strings.Compare(a, b))
+	})
 	names = slices.Compact(names)
 	names = names[:min(len(names), mostNames)]
 	slices.SortFunc(names, strings.Compare)
 	t.Facts.Cluster.Names = names
+}
+
+// rank is 1 for a number that decides what the next one is, and 0 for any other.
+func rank(number int) int {
+	if plan.Counts(number) {
+		return 1
+	}
+	return 0
 }
 
 // recordNumber writes down the highest number that anything in the cluster has in its name, where that is higher than the one on record: the

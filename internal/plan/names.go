@@ -32,11 +32,14 @@ func (s *state) newName() string {
 // end their machines' names in dates, or at random.
 const longestNumber = 99999
 
+// Counts reports whether a number in a name may be one that a machine of the group got: no machine has 0 or less, and others have more than 99999.
+func Counts(number int) bool { return number > 0 && number <= longestNumber }
+
 // highest is the highest number that any machine has or had, as far as anything tells.
 func (s *state) highest() int {
 	highest := s.Group.LastMachine
 	for _, name := range s.namesSeen() {
-		if n := Number(s.Want.NameFormat, name); n <= longestNumber {
+		if n := Number(s.Want.NameFormat, name); Counts(n) {
 			highest = max(highest, n)
 		}
 	}
