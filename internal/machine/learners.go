@@ -14,6 +14,21 @@ import (
 // learnerFlags are etcd's flags for how many learners it takes at once: that of 3.6, and that of 3.5.
 var learnerFlags = []string{"--max-learners", "--experimental-max-learners"}
 
+// learnerVariables are the variables that etcd reads for these flags.
+var learnerVariables = []string{"ETCD_MAX_LEARNERS", "ETCD_EXPERIMENTAL_MAX_LEARNERS"}
+
+// variablesIn returns what variables of etcd say of how many learners it takes at once, each as NAME=VALUE. VALUE is empty where
+// the container reads it from elsewhere.
+func variablesIn(env []corev1.EnvVar) []string {
+	var kept []string
+	for _, v := range env {
+		if slices.Contains(learnerVariables, v.Name) && (v.Value != "" || v.ValueFrom != nil) {
+			kept = append(kept, v.Name+"="+v.Value)
+		}
+	}
+	return kept
+}
+
 // flagsIn returns what a command of etcd says of how many learners it takes at once, each as --FLAG=VALUE.
 func flagsIn(command []string) []string {
 	var kept []string
@@ -33,14 +48,15 @@ func flagsIn(command []string) []string {
 	return kept
 }
 
-// MaxLearners is the largest number of learners that etcd takes at once by the commands of its static pods; 0: they say nothing. One that
-// cannot be read is larger than any.
+// MaxLearners is the largest number of learners that etcd takes at once by the commands and variables of its static pods; 0: they say
+// nothing. One that cannot be read is larger than any.
 func MaxLearners(pods []corev1.Pod) int {
 	var said []string
 	for _, p := range pods {
 		for _, c := range p.Spec.Containers {
 			if c.Name == "etcd" {
 				said = append(said, flagsIn(c.Command)...)
+				said = append(said, variablesIn(c.Env)...)
 			}
 		}
 	}

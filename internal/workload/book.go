@@ -193,6 +193,20 @@ func learnerFlags(command []string) []string {
 // learnersFlag is the end of the name of etcd's flag for that.
 const learnersFlag = "max-learners"
 
+// learnerVariables leaves of variables those that say how many learners etcd takes at once.
+func learnerVariables(env []corev1.EnvVar) []corev1.EnvVar {
+	var kept []corev1.EnvVar
+	for _, v := range env {
+		if strings.HasSuffix(v.Name, learnersVariable) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// learnersVariable is the end of the name of etcd's variable for that.
+const learnersVariable = "MAX_LEARNERS"
+
 // trimPod leaves of a pod what podFields names, without what changes and does not matter, and without what a terminal would act on.
 func trimPod(p *corev1.Pod) {
 	m, said := p.ObjectMeta, p.Status
@@ -203,7 +217,9 @@ func trimPod(p *corev1.Pod) {
 	}
 	spec := corev1.PodSpec{NodeName: p.Spec.NodeName}
 	for _, c := range p.Spec.Containers {
-		spec.Containers = append(spec.Containers, corev1.Container{Name: c.Name, Image: c.Image, Command: learnerFlags(c.Command)})
+		spec.Containers = append(spec.Containers, corev1.Container{
+			Name: c.Name, Image: c.Image, Command: learnerFlags(c.Command), Env: learnerVariables(c.Env),
+		})
 	}
 	p.Spec = spec
 	p.Status = corev1.PodStatus{
