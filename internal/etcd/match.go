@@ -37,11 +37,12 @@ type Matching struct {
 
 // Match finds the host of every member: by name, then by address where there is no name yet
 // or no Node, and last by the address at which a member answers whose name is nobody's, as
-// etcd's name can be configured. A voter that lives is never on no host because of its name.
+// etcd's name can be configured. A voter that lives is never on no host because of its name. A placeholder is on no host.
 // nodes are the names of all Nodes, also of those of no host.
 func Match(members []Member, hosts []Host, nodes []string) Matching {
 	c := candidates{hosts: hosts, nodes: nodes}
 	found := Matching{Hosts: map[uint64]string{}}
+	members = slices.DeleteFunc(slices.Clone(members), Member.IsPlaceholder)
 	for _, find := range []func(Member, map[uint64]string) string{c.byNodeName, c.byPeerAddress, c.byAnswer} {
 		for _, m := range members {
 			if _, known := found.Hosts[m.ID]; known {
