@@ -74,19 +74,22 @@ func AskEndpoint(ctx context.Context, credentials *tls.Config, endpoint string) 
 	return EndpointHealth{Health: plan.Healthy}
 }
 
+// remoteError is the operation of an error that is a TLS alert: an endpoint that does not trust the certificate ends the connection so.
+const remoteError = "remote error"
+
 // endpointFailure says why an endpoint was not reached, the same words each time.
 func endpointFailure(err error) string {
 	var network net.Error
 	var number syscall.Errno
 	var certificate *tls.CertificateVerificationError
-	var alert tls.AlertError
+	var operation *net.OpError
 	var name *net.DNSError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "no answer in time"
 	case errors.As(err, &certificate):
 		return "its certificate is not signed by the authority that was given, or is for another name"
-	case errors.As(err, &alert):
+	case errors.As(err, &operation) && operation.Op == remoteError:
 		return "it does not accept the client certificate that was given"
 	case errors.As(err, &name):
 		return "its name is not found"

@@ -75,3 +75,19 @@ func TestAskEndpoint(t *testing.T) {
 		}
 	}
 }
+
+// TestAskEndpointRefused: an endpoint that refuses the client certificate says so by an alert, in TLS 1.2 and in TLS 1.3.
+func TestAskEndpointRefused(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		got := AskEndpoint(t.Context(), &tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version}, server.URL)
+		if got.Health != plan.Unknown || got.Why != "it does not accept the client certificate that was given" {
+			t.Errorf("%s: %+v", tls.VersionName(version), got)
+		}
+	}
+}
