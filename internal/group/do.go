@@ -155,9 +155,13 @@ func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
 	return err
 }
 
-// addPlaceholder has etcd refuse whoever joins as a learner. What it said before is no longer believed then. Nothing else is noted: the list of
-// members tells of the placeholder.
+// addPlaceholder adds a placeholder, so that etcd refuses every machine that joins as a learner. Nothing else is recorded: the list of members tells.
 func (t *Turn) addPlaceholder(ctx context.Context) error {
+	return t.order(ctx, func(ctx context.Context, quorum Quorum) error { return quorum.AddPlaceholder(ctx, t.allTargets()) })
+}
+
+// order carries out a change of etcd after which the last survey is no longer believed.
+func (t *Turn) order(ctx context.Context, do func(context.Context, Quorum) error) error {
 	quorum, err := t.Quorums.Of(ctx, t.Cluster)
 	if err != nil {
 		return err
@@ -166,7 +170,7 @@ func (t *Turn) addPlaceholder(ctx context.Context) error {
 	Aside(ctx, func() {
 		short, cancel := context.WithTimeout(ctx, memberTime)
 		defer cancel()
-		err = quorum.AddPlaceholder(short, t.allTargets())
+		err = do(short, quorum)
 	})
 	return err
 }
@@ -197,23 +201,14 @@ func (t *Turn) allTargets() []etcd.Target {
 	return append(targets, t.Unregistered(t.Survey, to, targets)...)
 }
 
-// changeVersion has etcd lower its version, or not any more. What it said before is no longer believed then.
+// changeVersion makes etcd lower its version, or ends that.
 func (t *Turn) changeVersion(ctx context.Context, step plan.Step) error {
-	quorum, err := t.Quorums.Of(ctx, t.Cluster)
-	if err != nil {
-		return err
-	}
-	t.Memory.Surveys.Drop()
-	Aside(ctx, func() {
-		short, cancel := context.WithTimeout(ctx, memberTime)
-		defer cancel()
+	return t.order(ctx, func(ctx context.Context, quorum Quorum) error {
 		if step.Verb == plan.CancelDowngrade {
-			err = quorum.CancelDowngrade(short, t.allTargets())
-		} else {
-			err = quorum.EnableDowngrade(short, t.allTargets(), step.Version)
+			return quorum.CancelDowngrade(ctx, t.allTargets())
 		}
+		return quorum.EnableDowngrade(ctx, t.allTargets(), step.Version)
 	})
-	return err
 }
 
 // finish lets the group go, once the API server itself knows of no machine of it any more. What it owns follows it.
