@@ -231,7 +231,7 @@ type member struct {
 	IsLearner bool   `json:"isLearner"`
 }
 
-const etcdctl = "etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubernetes/pki/etcd/ca.crt" +
+const etcdctl = "etcdctl --endpoints https://localhost:2379 --cacert /etc/kubernetes/pki/etcd/ca.crt" +
 	" --cert /etc/kubernetes/pki/etcd/server.crt --key /etc/kubernetes/pki/etcd/server.key -w json "
 
 // members asks the etcd on a machine itself, with the machine's own certificate.
