@@ -85,6 +85,9 @@ func Number(format, name string) int {
 	if !starts || !ends {
 		return 0
 	}
-	n, _ := strconv.Atoi(middle) // 0 for what is no number
+	n, err := strconv.Atoi(middle)
+	if err != nil { // no number, or one that is too long, of which Atoi returns the largest that fits
+		return 0
+	}
 	return n
 }

@@ -1,0 +1,56 @@
+package plan
+
+import "testing"
+
+// TestRulesOfNames verifies that each kind of fact that has a name counts as used: in the number that is recorded, in the next name, and in Check.
+func TestRulesOfNames(t *testing.T) {
+	for name, use := range map[string]func(*Observed){
+		"a Machine":           func(o *Observed) { o.Machines = append(o.Machines, Machine{Name: "cp-7"}) },
+		"a Node of a Machine": func(o *Observed) { o.Machines = append(o.Machines, Machine{Name: "other", Host: "cp-7"}) },
+		"a Node":              func(o *Observed) { o.Cluster.Names = []string{"cp-7"} },
+		"a worker":            func(o *Observed) { o.Workers = []string{"cp-7"} },
+		"a machine of others": func(o *Observed) { o.Uncontrolled = []UncontrolledMachine{{Name: "cp-7"}} },
+		"a member":            func(o *Observed) { o.Etcd.Members = []Member{{ID: "e7", Name: "cp-7"}} },
+	} {
+		o := Observed{Want: Want{NameFormat: "cp-%s"}, Group: Group{LastMachine: 3}}
+		use(&o)
+		if got := HighestNumber(o); got != 7 {
+			t.Errorf("%s: the highest number is %d, want 7", name, got)
+		}
+		if step := newState(o).create(); step.Machine != "cp-8" {
+			t.Errorf("%s: the next machine is %s, want cp-8", name, step.Machine)
+		}
+		o.Group.PartialCreate = "cp-7"
+		if step := newState(o).create(); step.Machine != "cp-8" {
+			t.Errorf("%s: %s is finished under a name that is used", name, step.Machine)
+		}
+	}
+}
+
+// TestCheckName verifies that Check refuses the name of a Node and of a member.
+func TestCheckName(t *testing.T) {
+	o := Observed{Machines: []Machine{{Name: "other", Host: "cp-7"}}, Etcd: Etcd{Members: []Member{{ID: "e8", Name: "cp-8"}}}}
+	for name, refused := range map[string]bool{"cp-7": true, "cp-8": true, "cp-9": false} {
+		if err := checkName(o, name); (err != nil) != refused {
+			t.Errorf("%s: %v, want a refusal: %t", name, err, refused)
+		}
+	}
+}
+
+// TestAssessPlaceholder verifies that a placeholder is reported as one, and not as a member that joins.
+func TestAssessPlaceholder(t *testing.T) {
+	a := assessMember(Member{ID: "e9", Learner: true, Placeholder: true})
+	const why = "is a placeholder: nobody can join while a machine goes that hangs in its bootstrap"
+	if a.Fault != FaultJoining || a.Why != why {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestNumber verifies which names have a number that counts.
+func TestNumber(t *testing.T) {
+	for name, want := range map[string]int{"cp-7": 7, "cp-": 0, "cp-x": 0, "other-7": 0, "cp-99999999999999999999": 0} {
+		if got := Number("cp-%s", name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
