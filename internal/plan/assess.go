@@ -110,7 +110,7 @@ func assessMember(m Member) MemberAssessment {
 	switch {
 	case len(m.Alarms) > 0:
 		a.Fault, a.Why = FaultAlarm, "raises the alarm "+strings.Join(m.Alarms, " and ")
-	case m.isPlaceholder():
+	case m.Placeholder:
 		a.Fault, a.Why = FaultJoining, "is a placeholder: nobody can join while a machine goes that hangs in its bootstrap"
 	case m.Name == "", m.Learner && m.Health != Unhealthy:
 		a.Fault, a.Why = FaultJoining, "is joining, and does not vote yet"

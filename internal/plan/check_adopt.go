@@ -18,7 +18,7 @@ func checkAside(o Observed, s Step) error {
 		return nil
 	}
 	gone, _ := memberNamed(o, s.Member)
-	if gone.Placeholder && gone.Learner {
+	if gone.Placeholder {
 		return nil // nobody who joins is kept out for longer than need be
 	}
 	if on, _ := machineNamed(o, gone.Machine); on.Deleting {

@@ -336,7 +336,7 @@ func checkRemoveMember(o Observed, s Step) error {
 	if err != nil {
 		return err
 	}
-	if m.Placeholder && m.Learner {
+	if m.Placeholder {
 		return checkFreed(o, m)
 	}
 	on, _ := machineNamed(o, m.Machine)

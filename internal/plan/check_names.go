@@ -14,11 +14,6 @@ func checkName(o Observed, name string) error {
 			return fmt.Errorf("%s is the name of etcd member %s", name, m.ID)
 		}
 	}
-	for _, m := range o.Uncontrolled {
-		if m.Name == name {
-			return fmt.Errorf("%s is the name of a machine of others", name)
-		}
-	}
 	for _, list := range [][]string{o.Cluster.Names, o.Workers} {
 		for _, used := range list {
 			if used == name {

@@ -77,7 +77,7 @@ func getsIn(o Observed, m Machine) bool {
 		slots = 1
 	}
 	for _, e := range o.Etcd.Members {
-		if e.Placeholder && e.Learner {
+		if e.Placeholder {
 			slots--
 		}
 	}
@@ -95,8 +95,8 @@ func addLimit(o Observed) time.Duration {
 // checkNoPlaceholder refuses to let a machine join while a placeholder would keep it out.
 func checkNoPlaceholder(o Observed) error {
 	for _, e := range o.Etcd.Members {
-		if e.Placeholder && e.Learner {
-			return fmt.Errorf("placeholder %s takes a learner slot: whoever joins would be refused", e.ID)
+		if e.Placeholder {
+			return fmt.Errorf("placeholder %s takes a learner slot: etcd refuses a machine that joins", e.ID)
 		}
 	}
 	return nil

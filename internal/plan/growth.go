@@ -189,7 +189,9 @@ func (s *state) waitForDeletions() opinion {
 
 // takesSlot reports whether a machine that goes hangs in its bootstrap and needs a placeholder when its hook is due. A machine that is created before
 // that would be let in first, or kept out as well.
-func (s *state) takesSlot(m *machine) bool { return m.member == nil && !m.isUp() && s.endangers(m) }
+func (s *state) takesSlot(m *machine) bool {
+	return m.member == nil && !m.isUp() && s.joinsAsLearner(m) && s.endangers(m)
+}
 
 // holdsOperated: an operator keeps etcd, and none of the machines stays: its hook holds the last one, which has the only member, until
 // another has one.
@@ -201,7 +203,7 @@ func (s *state) holdsOperated(m *machine) bool {
 func (s *state) waitForMatch() opinion {
 	var orphans []string
 	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; !s.has(m.Machine) && !m.isPlaceholder() {
+		if m := &s.Etcd.Members[i]; !s.has(m.Machine) {
 			orphans = append(orphans, m.label())
 		}
 	}

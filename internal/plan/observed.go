@@ -392,6 +392,3 @@ type Member struct {
 	// Since is when it was first seen as it is now: in this list, learner or voter, with or without a name, with this health.
 	Since time.Time `json:"since,omitzero"`
 }
-
-// isPlaceholder: it only takes a learner slot.
-func (m *Member) isPlaceholder() bool { return m.Placeholder && m.Learner }

@@ -11,7 +11,7 @@ import (
 
 // A machine that hangs in its bootstrap may add its member to etcd at any moment, and a voter that goes with its machine costs a small
 // quorum. etcd takes one learner at a time. So before such a machine is released, a placeholder takes the learner slot: a learner that no
-// process will ever start. Whoever joins as a learner is refused while it is in the list. It is removed when the machine is gone.
+// process will ever start. etcd refuses other learners while it is in the list. It is removed when the machine is gone.
 
 // mostPlaceholders is how many learner slots placeholders take: a user who sets more of them wants machines to join, and not to be kept out.
 const mostPlaceholders = 5
@@ -56,8 +56,6 @@ func (s *state) cannotShutOut(m *machine) string {
 	switch {
 	case !s.joinsAsLearner(m):
 		return "it joins as a voter, which a placeholder does not keep out"
-	case s.slotsTaken():
-		return ""
 	case s.maxLearners() > mostPlaceholders:
 		return fmt.Sprintf("etcd takes more than %d learners at once (--max-learners)", mostPlaceholders)
 	case s.Etcd.Downgrade != "":
@@ -137,7 +135,7 @@ func (s *state) costsSpare(m *machine) bool {
 	return !s.Policy.EtcdOnly && m.member == nil && s.mayAdd(m) && quorum.Spare(s.lasting) > 0 && quorum.Spare(s.lastingWith(m)) <= 0
 }
 
-// freeLearnerSlot removes placeholders that keep out no machine any more, whoever left them.
+// freeLearnerSlot removes placeholders that no longer keep out a machine, also those of an earlier manager.
 func freeLearnerSlot(s *state) opinion {
 	if len(s.placeholders) == 0 {
 		return pass("no placeholder takes a learner slot of etcd")
@@ -147,17 +145,9 @@ func freeLearnerSlot(s *state) opinion {
 		return pass("placeholder %s stays until the facts are known", e.ID)
 	}
 	if kept := s.keptOut(); len(kept) > 0 {
-		return pass("placeholder %s stays until %s gone: it may still join, and its voter would be missed", e.ID, areNames(kept))
+		return pass("placeholder %s keeps out %s, whose voter would be missed", e.ID, names(kept))
 	}
 	return do(Step{Verb: RemoveMember, Member: e.ID}, "PlaceholderUnneeded", "placeholder %s keeps out no machine any more; others can join when it is removed", e.ID)
-}
-
-// areNames names machines as the subject of a sentence.
-func areNames(machines []*machine) string {
-	if len(machines) == 1 {
-		return machines[0].Name + " is"
-	}
-	return names(machines) + " are"
 }
 
 // keptOut returns the machines that go, may still add a member, and together would cost the quorum, or the last voter that can fail, if no placeholder

@@ -165,7 +165,7 @@ var rules = []rule{
 			{"CertificatesInvalid", Wait, "a certificate or key that was given, in a secret or as a file, cannot be used"},
 			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
 			{"TopologyPending", Wait, "the cluster's topology goes first"},
-			{"EtcdNotReady", Wait, "etcd runs on other machines, and whoever keeps it says that it cannot be used yet, or none of its endpoints is healthy"},
+			{"EtcdNotReady", Wait, "etcd runs on other machines, and its controller reports that it is not ready, or none of its endpoints is healthy"},
 			{"EtcdRollingOut", Wait, "etcd runs on machines of its own, and these are being replaced: of two rollouts that are asked for at once etcd's goes first"},
 			{"EndpointsNotFollowed", Wait, "a machine of the control plane knows one member of etcd only, and that is to go: the control plane replaces its machine first"},
 			{"EtcdNotHealthy", Wait, "an operator keeps etcd, and says that it is not healthy, or nothing"},

@@ -96,7 +96,7 @@ func newState(o Observed) *state {
 	for i := range s.Etcd.Members {
 		m := &s.Etcd.Members[i]
 		switch {
-		case m.isPlaceholder():
+		case m.Placeholder:
 			s.placeholders = append(s.placeholders, m)
 		case m.Learner:
 			s.learners = append(s.learners, m)

@@ -69,7 +69,7 @@ func (s *state) strays() []*Member {
 func (s *state) stuckAt(m *Member) time.Time {
 	on := s.on(m.Machine)
 	switch {
-	case m.Since.IsZero(), m.isPlaceholder():
+	case m.Since.IsZero(), m.Placeholder:
 		return time.Time{} // it was seen just now, or another rule removes it
 	case on == nil:
 		return s.lostAt(m)
