@@ -55,7 +55,7 @@ func (v *upgradeValidator[T]) validate(ctx context.Context, u T) (admission.Warn
 	return nil, v.machines(u).refuse(ctx, v.reader, v.kind, v.check(u))
 }
 
-// ValidateUpdate refuses a new spec or a new label that ValidateCreate refuses, whoever created the upgrade.
+// ValidateUpdate refuses a new spec or a new label that ValidateCreate refuses. Who created the upgrade is not asked again.
 func (v *upgradeValidator[T]) ValidateUpdate(ctx context.Context, before, after T) (admission.Warnings, error) {
 	switch {
 	case !equality.Semantic.DeepEqual(v.spec(before), v.spec(after)):

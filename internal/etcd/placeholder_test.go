@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/internal/plan"
 )
 
-// TestPlaceholder: while a placeholder is in the list of a real etcd, whoever would join as a learner is refused. The list alone tells that it is one.
+// TestPlaceholder verifies that a real etcd refuses a learner while a placeholder is in the list, and that the list alone identifies it.
 // Each order may be repeated, the quorum is as it was, and a voter that starts anew knows the placeholder.
 func TestPlaceholder(t *testing.T) {
 	for name, program := range map[string]func(testing.TB) string{"newest": etcdtest.Binary, "3.5": etcdtest.Older} {
