@@ -129,9 +129,6 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 	if len(s.learners) > 0 {
 		return "member " + s.learners[0].label() + " is a learner"
 	}
-	if len(s.placeholders) > 0 {
-		return "placeholder " + s.placeholders[0].ID + " is in the list, and does not start"
-	}
 	if m := s.otherJoiner(); m != nil {
 		return m.Name + " may still add a member, which cannot start while etcd is lowered; " + s.untilAdded(m)
 	}
