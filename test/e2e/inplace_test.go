@@ -137,6 +137,7 @@ func (e *environment) upgradedInPlace(t *testing.T, name string, replicas int) t
 	}
 	e.isVersion(t, name, newer)
 	e.servicesServe(t, name)
+	eventually(t, "all nodes healthy", patience, e.healthy(t, name, replicas)) // CoreDNS is replaced last
 	e.kubectlWorks(t, name)
 	e.nothingLeft(t, name)
 	return took
