@@ -186,7 +186,7 @@ func (w *World) judgeLiving(s plan.Step) {
 // isLivingVoter: a member votes, and answers.
 func (w *World) isLivingVoter(m *member) bool { return !m.learner && w.answer(m) == plan.Healthy }
 
-// judgeLivingMachine: a marked machine whose voter answers is replaced before none whose voter is dead.
+// judgeLivingMachine: a marked machine whose voter answers is replaced before none whose voter is dead. One too many goes in an order of its own.
 func (w *World) judgeLivingMachine(gone *host, s plan.Step) {
 	if gone.marked == "" || !w.isOwn(gone) || !w.isLivingVoter(gone.member) || !w.isClear() {
 		return
@@ -194,7 +194,7 @@ func (w *World) judgeLivingMachine(gone *host, s plan.Step) {
 	if h := w.dueForRepair(); h != nil && h != gone {
 		w.blame("%s, and %s is dead", s, h.name)
 	}
-	if h := first(w.hosts, w.isAskedFor); h != nil && !gone.byHand && gone.update == nil {
+	if h := first(w.hosts, w.isAskedFor); h != nil && !gone.byHand && gone.update == nil && w.count(w.isStaying) <= w.replicas {
 		w.blame("%s, which a health check marked, and a person marked %s", s, h.name)
 	}
 	w.judgeMarkedAPI(gone, s)

@@ -60,7 +60,7 @@ func (w *World) begin(h *host) bool {
 	if h.first || h.spec == w.kubeadm || w.setup.NodeOnly || w.setup.EtcdOnly {
 		return true
 	}
-	if h.spec == w.spec && !h.dropped {
+	if h.spec == w.spec && !h.dropped && !w.lasts(Invalid, 0) { // of an invalid spec no configuration can be written
 		w.blame("%s is of spec %d, and joins with kubeadm's configuration for %d", h.name, h.spec, w.kubeadm)
 	}
 	h.failed = fmt.Sprintf("kubeadm cannot join a cluster of spec %d", w.kubeadm)

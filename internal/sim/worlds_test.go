@@ -53,8 +53,20 @@ var failedUncommon = map[int64]string{
 	7700002198: "the judge counted an update of a machine that has lost its labels",
 }
 
+// failedRestored are the same of worlds whose management cluster is restored.
+var failedRestored = map[int64]string{
+	127283346400905: "the judge took a machine more than wanted for one that is replaced, and asked for the order of marks",
+}
+
+// failedHanging are the same of worlds with machines that hang.
+var failedHanging = map[int64]string{
+	220000000001653: "the judge asked for kubeadm's configuration of a spec that was invalid when a machine came to join",
+}
+
 // TestFailedWorlds lets the worlds live again that failed once.
 func TestFailedWorlds(t *testing.T) {
+	liveAgain(t, Hanging, failedHanging)
+	liveAgain(t, Restored, failedRestored)
 	liveAgain(t, Random, failed)
 	liveAgain(t, Uncommon, failedUncommon)
 }
