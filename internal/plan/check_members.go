@@ -374,7 +374,7 @@ func checkStuck(o Observed, m Member) error {
 		return nil
 	}
 	for _, on := range o.Machines {
-		if !on.Deleting && len(membersOn(o, on.Name)) == 0 {
+		if !on.Deleting && !on.isHeld() && len(membersOn(o, on.Name)) == 0 {
 			return fmt.Errorf("member %s is not known to be dead and may be on %s, of which no member is known", m.ID, on.Name)
 		}
 	}

@@ -87,8 +87,8 @@ func (s *state) lostAt(m *Member) time.Time {
 		return time.Time{} // its machine may only have lost its labels: a person decides
 	case m.Learner && s.isOfReleased(m):
 		return m.Since
-	case m.maybeAlive() && !m.Learner && len(s.those(func(o *machine) bool { return o.member == nil })) > 0:
-		return time.Time{} // a voter that lives is nobody's stray for its name or address alone
+	case m.maybeAlive() && !m.Learner && len(s.those(func(o *machine) bool { return o.member == nil && !o.isHeld() })) > 0:
+		return time.Time{} // a voter that lives may be on any machine that has begun to join
 	case owners == 0:
 		return m.Since.Add(memberStartTimeout)
 	case m.maybeAlive():

@@ -193,12 +193,15 @@ func (w *World) neverUp(h *host) bool {
 	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed && h.unnoted)
 }
 
+// missesSeat: the operator says that etcd is not healthy, and may wait for another host in the place of one that does not work.
+func (w *World) missesSeat(h *host) bool { return w.setup.Operated && !w.works(h) && !w.isOperatorContent() }
+
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
 	serves := w.stillServes(gone)
 	old, marked := w.isReplaced(gone), gone.marked != ""
 	switch {
-	case marked && !serves, old && !serves && w.neverUp(gone):
+	case marked && (!serves || w.missesSeat(gone)), old && !serves && w.neverUp(gone):
 		return 0, 0
 	case marked, old && !w.works(gone):
 		return w.replicas - 1, 0

@@ -27,6 +27,7 @@ type backup struct {
 	begunSpec      int
 	begunHeld      bool
 	repairing      *repair
+	replaced       []plan.Replacement
 }
 
 // object is what a backup has of a machine: the host, and its objects as they were. noted: that its member was removed is noted on it.
@@ -80,6 +81,7 @@ func (w *World) keep() {
 	w.tell("the management cluster is backed up")
 	b := &backup{
 		replicas: w.replicas, spec: w.spec, last: w.last, begun: w.begun, begunSpec: w.begunSpec, begunHeld: w.begunHeld, repairing: w.repairing,
+		replaced: slices.Clone(w.limits.noted),
 	}
 	for _, h := range w.hosts {
 		if h.hidden.IsZero() {
@@ -113,7 +115,18 @@ func (w *World) restore(known time.Duration) {
 	for _, o := range b.objects {
 		w.recall(o)
 	}
+	w.recallLimit(b.replaced)
 	w.restart()
+}
+
+// recallLimit brings the record of replacements back. Nobody can count those that it does not have.
+func (w *World) recallLimit(replaced []plan.Replacement) {
+	l := &w.limits
+	l.version++
+	l.noted = slices.Clone(replaced)
+	l.truly = slices.DeleteFunc(l.truly, func(r plan.Replacement) bool {
+		return !slices.ContainsFunc(l.noted, func(n plan.Replacement) bool { return n.Machine == r.Machine })
+	})
 }
 
 // unknow takes the objects of a host away, which lives on. One that nothing in the cluster tells of goes at once: nobody could know that its name is taken, and

@@ -45,6 +45,8 @@ var failed = map[int64]string{
 	2000000011894:   "nobody was to decide about a first machine that never came up, whose record and whose data were lost",
 	2000000012823:   "a machine that was begun as one that is held back, and was finished as the first, counted as a second one that initialises the cluster",
 	31337000002082:  "the judge took a host for one that seems to be there whose Node was deleted before it died",
+	770000000001034: "a voter that could not be asked was waited for, since it might be on a machine that was made ahead",
+	880000000013978: "the judge wanted more machines to stay beside one that the operator's etcd waits for",
 	378617824000744: "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
 }
 
@@ -55,6 +57,7 @@ var failedUncommon = map[int64]string{
 
 // failedRestored are the same of worlds whose management cluster is restored.
 var failedRestored = map[int64]string{
+	990000000001789: "the judge counted replacements that the restored record does not have",
 	127283346400905: "the judge took a machine more than wanted for one that is replaced, and asked for the order of marks",
 }
 
