@@ -194,7 +194,9 @@ func (w *World) neverUp(h *host) bool {
 }
 
 // missesSeat: the operator says that etcd is not healthy, and may wait for another host in the place of one that does not work.
-func (w *World) missesSeat(h *host) bool { return w.setup.Operated && !w.works(h) && !w.isOperatorContent() }
+func (w *World) missesSeat(h *host) bool {
+	return w.setup.Operated && !w.works(h) && !w.isOperatorContent()
+}
 
 // mustStay is how many machines must stay, and how many of them whole, when one goes.
 func (w *World) mustStay(gone *host) (staying, whole int) {
