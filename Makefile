@@ -5,7 +5,7 @@ SHELL := /bin/bash
 CACHE  := $(or $(QUORATE_CACHE),$(HOME)/.cache/quorate)
 TOOLS  := $(CACHE)/tools
 GO     ?= go
-# As the artifacts are compiled (internal/artifacts): what both are made of is compiled once. Debugging data would be a fifth of the work.
+# As the artifacts are compiled (internal/local/artifacts): what both are made of is compiled once. Debugging data would be a fifth of the work.
 export GOFLAGS := -buildvcs=false -gcflags=all=-dwarf=false -gcflags=std=
 export CGO_ENABLED := 0
 
@@ -27,7 +27,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck-$(VULN_PIN)
 VERSION  ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
 REVISION ?= $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
 DATE     ?= $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
-BUILDINFO := github.com/quorate/quorate/internal/buildinfo
+BUILDINFO := github.com/quorate/quorate/internal/program/buildinfo
 STAMP     = -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).revision=$(REVISION) -X $(BUILDINFO).date=$(DATE)
 
 RUN  ?=
@@ -135,7 +135,7 @@ FRESH_STEPS ?= 500000
 .PHONY: fresh-worlds
 fresh-worlds: ## random worlds of seeds that follow from the commit; FRESH=SEED FRESH_STEPS=N repeat them
 	@echo 'worlds of the seeds from $(FRESH), $(FRESH_STEPS) steps; to repeat: make fresh-worlds FRESH=$(FRESH) FRESH_STEPS=$(FRESH_STEPS)'
-	$(GO) test ./internal/sim -run '^Test(Uncommon|Restored|Hanging)?Worlds$$' -count 1 -args -from=$(FRESH) -steps=$(FRESH_STEPS)
+	$(GO) test ./internal/core/sim -run '^Test(Uncommon|Restored|Hanging)?Worlds$$' -count 1 -args -from=$(FRESH) -steps=$(FRESH_STEPS)
 
 .PHONY: nightly
 nightly: ## ten times as many fresh worlds as `make unit` draws
@@ -143,13 +143,13 @@ nightly: ## ten times as many fresh worlds as `make unit` draws
 
 .PHONY: worlds
 worlds: ## many random worlds; SEED=N replays one and tells its story
-	$(GO) test ./internal/sim -run TestWorlds -count 1 -v -args $(if $(SEED),-seed=$(SEED),-steps=3000000)
+	$(GO) test ./internal/core/sim -run TestWorlds -count 1 -v -args $(if $(SEED),-seed=$(SEED),-steps=3000000)
 
 .PHONY: etcd-agrees
 etcd-agrees: programs ## scripted lives on real etcd processes and in the worlds' etcd, compared after every step
 	./bin/quorate artifacts build
 	$(WITH_ASSETS) \
-	$(GO) test ./internal/sim -run TestEtcdAgrees -count 1 -v
+	$(GO) test ./internal/core/sim -run TestEtcdAgrees -count 1 -v
 
 .PHONY: model
 model: ## explore every state of small groups, with accidents and old looks; DEEP=1 goes further, for long
@@ -161,7 +161,7 @@ fuzz: ## every fuzz function of the module, one after the other, FUZZTIME=1m eac
 
 .PHONY: write-points
 write-points: ## each write of the controller fails, loses its answer, is its last, or is not to be read yet
-	@set -o pipefail; GOGC=400 $(GO) test ./internal/stacked -run 'TestWritePoints$$' -count 1 -timeout 60m -v -args -all-writes | grep -vE '^ *(=== |--- |PASS|FAIL|ok )'
+	@set -o pipefail; GOGC=400 $(GO) test ./internal/kinds/stacked -run 'TestWritePoints$$' -count 1 -timeout 60m -v -args -all-writes | grep -vE '^ *(=== |--- |PASS|FAIL|ok )'
 
 .PHONY: mutate
 mutate: ## sabotage every rule and comparison of the decision core, one at a time
@@ -184,7 +184,7 @@ alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by 
 
 .PHONY: bench
 bench: ## speed and memory of the core and of the hot paths
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/plan ./internal/forecast ./internal/sim ./internal/balancer ./internal/workload ./internal/stacked
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/core/plan ./internal/core/forecast ./internal/core/sim ./internal/local/balancer ./internal/cluster/workload ./internal/kinds/stacked
 
 .PHONY: bench-plan
 bench-plan: ## quorate plan of seven machines and of 500 control planes; KUBEBUILDER_ASSETS names the API server's programs
@@ -214,14 +214,14 @@ generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/
 	$(CONTROLLERGEN) object paths=./api/...
 	$(CRDGEN) config/crd ./api/...
 	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/... output:rbac:dir=config/rbac
-	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/etcdadm/... output:rbac:dir=config/clusterctl/bootstrap
-	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/extension/... output:rbac:dir=config/clusterctl/runtime-extension
+	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/kinds/etcdadm/... output:rbac:dir=config/clusterctl/bootstrap
+	$(CONTROLLERGEN) rbac:roleName=quorate-manager paths=./internal/upgrade/extension/... output:rbac:dir=config/clusterctl/runtime-extension
 	$(CONTROLLERGEN) webhook paths=./internal/admission/... output:webhook:dir=config/webhook
 	$(GO) generate ./internal/...
 	$(GO) run ./hack/docs
 
 .PHONY: pictures
-pictures: ## the pictures of README.md, from what `quorate status` printed (docs/pictures/status.txt) and a golden story of internal/sim
+pictures: ## the pictures of README.md, from what `quorate status` printed (docs/pictures/status.txt) and a golden story of internal/core/sim
 	$(GO) run ./hack/pictures
 
 .PHONY: components

@@ -3,7 +3,7 @@
 // build; the files end in .txt because Go does not embed what lies in another module. hack/update-pins.sh writes them. Programs of
 // our own are here too: pause, and those that stand in for cert-manager's, which the module proxy does not have.
 //
-// The package only carries files. What is made of them, and how, internal/artifacts knows.
+// The package only carries files. What is made of them, and how, internal/local/artifacts knows.
 package artifacts
 
 import "embed"

@@ -2,7 +2,7 @@
 # install-packages.sh [--dry-run]: installs the distribution packages that Quorate's local machines need.
 # A package is installed only when the program it is for cannot be found: a host that has runc from elsewhere (Docker's
 # containerd.io, for one, which does not go together with the package runc) keeps what it has.
-# internal/hostcheck has the same list, and a test compares the two.
+# internal/local/hostcheck has the same list, and a test compares the two.
 set -eu
 
 # program:package

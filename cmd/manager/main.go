@@ -30,11 +30,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/quorate/quorate/internal/buildinfo"
-	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/manager/outgoing"
-	"github.com/quorate/quorate/internal/upgraders"
+	"github.com/quorate/quorate/internal/program/buildinfo"
+	"github.com/quorate/quorate/internal/program/buildinfo/gauge"
+	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
 // program is the name of this program.

@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/quorate/quorate/internal/balancer"
+	"github.com/quorate/quorate/internal/local/balancer"
 )
 
 // endpoint serves one cluster's API endpoint until SIGTERM.

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/quorate/quorate/internal/buildinfo"
-	"github.com/quorate/quorate/internal/sandbox/guest"
+	"github.com/quorate/quorate/internal/local/sandbox/guest"
+	"github.com/quorate/quorate/internal/program/buildinfo"
 )
 
 // commands maps the first argument to what it does with those that follow; the result is the exit code.

@@ -12,9 +12,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/quorate/quorate/internal/buildinfo/gauge"
 	"github.com/quorate/quorate/internal/cli"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/program/buildinfo/gauge"
 )
 
 // plugin is the name by which kubectl finds this program: kubectl quorate plan.

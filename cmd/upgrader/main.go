@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/quorate/quorate/internal/upgrader"
+	"github.com/quorate/quorate/internal/upgrade/upgrader"
 )
 
 func main() {

@@ -37,8 +37,8 @@ func upstreamConditions(root string) ([][3]string, error) {
 	const groups = "KubeadmControlPlane, ControlPlane, EtcdCluster, and their Machines"
 	on := map[string][]string{}
 	for _, of := range []struct{ dir, on string }{
-		{"group", groups}, {"stacked", "KubeadmControlPlane and its Machines"},
-		{"machines", "ControlPlane and its Machines"}, {"etcdcluster", "EtcdCluster and its Machines"}, {"local", "LocalCluster, LocalMachine"}, {"etcdadm/provider", "EtcdadmConfig"},
+		{"group", groups}, {"kinds/stacked", "KubeadmControlPlane and its Machines"},
+		{"kinds/machines", "ControlPlane and its Machines"}, {"kinds/etcdcluster", "EtcdCluster and its Machines"}, {"local/provider", "LocalCluster, LocalMachine"}, {"kinds/etcdadm/provider", "EtcdadmConfig"},
 	} {
 		values, err := used(filepath.Join(root, "internal", of.dir), known)
 		if err != nil {
@@ -62,9 +62,13 @@ func upstreamConditions(root string) ([][3]string, error) {
 // emitted are the places where events are made: the folder below internal, and the expression that gives the reason.
 func emitted(root string) ([]string, error) {
 	var all []string
-	dirs, err := filepath.Glob(filepath.Join(root, "internal", "*"))
-	if err != nil {
-		return nil, err
+	var dirs []string
+	for _, level := range []string{"*", "core/*", "cluster/*", "kinds/*", "upgrade/*", "local/*"} {
+		found, err := filepath.Glob(filepath.Join(root, "internal", level))
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, found...)
 	}
 	for _, dir := range dirs {
 		if paths, err := filepath.Glob(filepath.Join(dir, "*.go")); err != nil || len(paths) == 0 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // reason is a word that Quorate gives, and what the code says of it; empty: nothing that is for people.
@@ -64,7 +64,7 @@ func waits(root string) (section, error) {
 			steps[g.Word] = steps[g.Word] || g.Verb != plan.Wait
 		}
 	}
-	for _, dir := range []string{"group", "stacked", "machines", "etcdcluster"} {
+	for _, dir := range []string{"group", "kinds/stacked", "kinds/machines", "kinds/etcdcluster"} {
 		path := filepath.Join(root, "internal", dir)
 		words, err := written(path, map[string]int{"reportUnmanaged": 2})
 		if err != nil {
@@ -91,7 +91,7 @@ func waits(root string) (section, error) {
 // workers are the reasons of MachineDeployments that are changed in place.
 func workers(root string) (section, error) {
 	s := section{id: "workers", title: "Workers that are changed in place", intro: "Of the condition `Progressing` of a MachineDeploymentUpgrade, and of events of its MachineDeployment."}
-	dir := filepath.Join(root, "internal", "workerplan")
+	dir := filepath.Join(root, "internal/core/workerplan")
 	words, err := written(dir, map[string]int{"wait": 0, "do": 1})
 	for _, word := range words {
 		s.reasons = append(s.reasons, reason{word: word})
@@ -109,7 +109,7 @@ func upgrades(root string) (section, error) {
 // joins are the causes for which a machine cannot join.
 func joins(root string) (section, error) {
 	s := section{id: "joins", title: "Machines that cannot join", intro: "Of the condition `BootstrapSucceeded` of a LocalMachine. [operating.md](operating.md#a-machine-that-cannot-join) has more."}
-	return s, s.fromConstants(filepath.Join(root, "internal", "joinfailure"), func(c constant) bool { return strings.HasPrefix(c.of, "The causes") })
+	return s, s.fromConstants(filepath.Join(root, "internal/cluster/joinfailure"), func(c constant) bool { return strings.HasPrefix(c.of, "The causes") })
 }
 
 // localMachines are the reasons of LocalMachines, LocalClusters, and of images that are brought to local machines.
@@ -118,7 +118,7 @@ func localMachines(root string) (section, error) {
 	if err := s.fromConstants(filepath.Join(root, "api", "infrastructure", "v1alpha1"), isReason); err != nil {
 		return s, err
 	}
-	return s, s.fromConstants(filepath.Join(root, "internal", "local"), func(c constant) bool { return strings.HasPrefix(c.name, "images") && strings.Contains(c.of, "easons") })
+	return s, s.fromConstants(filepath.Join(root, "internal/local/provider"), func(c constant) bool { return strings.HasPrefix(c.name, "images") && strings.Contains(c.of, "easons") })
 }
 
 // etcdadmConfigs are the reasons of EtcdadmConfigs.
@@ -154,7 +154,7 @@ func conditions(root string) (section, error) {
 	if err != nil {
 		return s, err
 	}
-	for _, dir := range []string{"group", "stacked", "machines", "etcdcluster", "local", "etcdadm/provider"} {
+	for _, dir := range []string{"group", "kinds/stacked", "kinds/machines", "kinds/etcdcluster", "local/provider", "kinds/etcdadm/provider"} {
 		words, err := used(filepath.Join(root, "internal", dir), known)
 		if err != nil {
 			return s, err

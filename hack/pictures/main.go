@@ -1,5 +1,5 @@
 // Command pictures draws the pictures of README.md: docs/pictures/status.svg from what `quorate status` printed
-// (docs/pictures/status.txt), and docs/pictures/rollout.svg from a golden file of internal/sim, a simulated life.
+// (docs/pictures/status.txt), and docs/pictures/rollout.svg from a golden file of internal/core/sim, a simulated life.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 // The files that pictures are made from, and the folder that they are written to.
 const (
 	statusFile = "docs/pictures/status.txt"
-	storyFile  = "internal/sim/testdata/rollout-surge-1.txt"
+	storyFile  = "internal/core/sim/testdata/rollout-surge-1.txt"
 	folder     = "docs/pictures"
 )
 

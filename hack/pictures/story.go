@@ -44,7 +44,7 @@ type story struct {
 var (
 	// lineIs is a line of a golden file: the time, the machines, what was decided or happened.
 	lineIs = regexp.MustCompile(`^ *(\S+) \[([^\]]*)\] +(.*)$`)
-	// hostIs is one machine: its number, its domain and its marks, of which internal/sim/story.go has the meaning.
+	// hostIs is one machine: its number, its domain and its marks, of which internal/core/sim/story.go has the meaning.
 	hostIs = regexp.MustCompile(`^(\d+)[a-z]?([*~!^l-]*)$`)
 	// stepIs is a step on a machine.
 	stepIs = regexp.MustCompile(`^(Create|Delete|MoveLeader|RemoveMember|ReleaseHook) .*?(cp-\d+)`)

@@ -32,7 +32,7 @@ func drawTimeline(s story) string {
 	var b strings.Builder
 	height := top + len(s.machines)*rowHeight + 76
 	begin(&b, timelineWidth, height, "a rollout of three machines, one more than wanted at a time")
-	label(&b, margin, 24, 13, plain, "A rollout of three machines with maxSurge 1, in a simulated world of internal/sim")
+	label(&b, margin, 24, 13, plain, "A rollout of three machines with maxSurge 1, in a simulated world of internal/core/sim")
 	for i, name := range s.machines {
 		y := top + i*rowHeight
 		label(&b, margin, y+barHeight+5, 12, plain, name)

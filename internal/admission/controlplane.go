@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/version"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/version"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1alpha1-controlplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=controlplanes,versions=v1alpha1,name=validation.controlplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1

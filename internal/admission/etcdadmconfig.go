@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
-	"github.com/quorate/quorate/internal/etcdadm"
+	"github.com/quorate/quorate/internal/kinds/etcdadm"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-bootstrap-cluster-x-k8s-io-v1alpha1-etcdadmconfig,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=bootstrap.cluster.x-k8s.io,resources=etcdadmconfigs,versions=v1alpha1,name=validation.etcdadmconfig.bootstrap.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1

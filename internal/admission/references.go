@@ -12,8 +12,8 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
-	"github.com/quorate/quorate/internal/etcdadm"
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/kinds/etcdadm"
 )
 
 // checkRef returns an error if a field names a kind that it must not name. Scope and rights of a kind are not known here: the controllers check these.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-upgrade-cluster-x-k8s-io-v1alpha1-nodeupgrade,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,versions=v1alpha1,name=validation.nodeupgrade.upgrade.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1

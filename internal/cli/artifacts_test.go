@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorate/quorate/internal/artifacts"
-	"github.com/quorate/quorate/internal/artifacts/cache"
 	"github.com/quorate/quorate/internal/cli/command"
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/internal/local/artifacts/cache"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // TestListArtifacts: what is not built is listed with the command that builds it, versions of Kubernetes and the providers.

@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/cli/access"
 	"github.com/quorate/quorate/internal/cli/artifact"
 	"github.com/quorate/quorate/internal/cli/command"
@@ -27,7 +26,8 @@ import (
 	"github.com/quorate/quorate/internal/cli/status"
 	"github.com/quorate/quorate/internal/cli/up"
 	"github.com/quorate/quorate/internal/cli/upgrade"
-	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/program/buildinfo"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // app is one run of the program.

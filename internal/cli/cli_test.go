@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 func newApp() *app {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 // aside is what is not for quorate in a line: a comment, what goes on after a pipe or into a file.

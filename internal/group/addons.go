@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/kubeadm"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/kubeadm"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // AddonsSeen are the states of kubeadm's add-ons in a cluster, as they were read last.

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // addUncontrolled adds the control plane machines that are not the group's, and what is against their adoption.

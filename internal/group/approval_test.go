@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestRevision: another revision is wanted when machines are to be another way, and not when there are to be others of the same.

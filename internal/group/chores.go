@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorate/quorate/internal/certs"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/certs"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // The chores of the kinds: what is kept beside machines and members.

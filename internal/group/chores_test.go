@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/certs"
-	"github.com/quorate/quorate/internal/kubeadm"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/certs"
+	"github.com/quorate/quorate/internal/cluster/kubeadm"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestNoteKubeconfig: a kubeconfig is written where it is missing and can be made, and before it expires; never somebody else's.

@@ -13,8 +13,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // Silence is how long a workload cluster may be out of reach before what was

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group/inplace"
-	"github.com/quorate/quorate/internal/plan"
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update;patch

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestRefused: a decision that breaks an invariant is told and not carried out.

@@ -7,7 +7,7 @@ import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // episode is a rollout or a repair, which lasts until all is as wanted: longer than the condition that tells of its

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 
-	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.

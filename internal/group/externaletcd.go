@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/certs"
-	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/certs"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // EtcdEndpoints asks endpoints of etcds that run on other machines than the control planes'.

@@ -3,8 +3,8 @@ package group
 import (
 	"context"
 
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group/record"
-	"github.com/quorate/quorate/internal/plan"
 )
 
 // keepHistory adds to the history what was seen, and keeps it. After a step the next turn comes at once, and writes what both have

@@ -12,9 +12,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/kubeadm"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/workload"
+	"github.com/quorate/quorate/internal/cluster/kubeadm"
+	"github.com/quorate/quorate/internal/cluster/workload"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // KubeadmFiles are what kubeadm left in the managed clusters: its configuration, permissions, add-ons.

@@ -9,8 +9,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/kubeadm"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/kubeadm"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // askedFiles counts how often kubeadm's files are asked for.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // MaxReplacements is how many machines at most a rollout replaces, or changes in place, within 24 hours; 0: no limit.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestParseReplacements reads what is noted of replacements, and refuses what is not.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // +kubebuilder:rbac:groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,verbs=get;list;watch

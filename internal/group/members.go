@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 // Surveyor asks the members of one etcd cluster. *etcd.Cluster is one.

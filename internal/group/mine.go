@@ -5,7 +5,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/quorate/quorate/internal/workload"
+	"github.com/quorate/quorate/internal/cluster/workload"
 )
 
 // mine returns which Nodes may belong to the group's machines, or have a name that one of them could get.

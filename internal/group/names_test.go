@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestKeepNames: of many names those are kept that a new machine could get next: names with dates, or made up, do not push them out.

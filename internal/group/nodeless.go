@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/workload"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/cluster/workload"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // Machines without Nodes run a member of etcd and nothing else: what is known of them, the members say.

@@ -9,7 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestHealthCheckOfMembers: machines without Nodes are looked at by what their members say, and never for a Node that there will never

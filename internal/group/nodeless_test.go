@@ -16,9 +16,9 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
-	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // nodelessKind is a kind whose machines have no Nodes, and whose objects belong to the Cluster that their label names.

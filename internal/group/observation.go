@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/certs"
-	"github.com/quorate/quorate/internal/drift"
-	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/cluster/certs"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/cluster/workload"
+	"github.com/quorate/quorate/internal/core/drift"
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group/inplace"
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/workload"
 )
 
 // Observation is what one turn saw of a group: the facts for the decision, and the objects they

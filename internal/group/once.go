@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/workload"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/cluster/workload"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // onceTimeout is how long the managed cluster may take to answer one who looks once.

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/core/drift"
 )
 
 // propagate writes into the objects of the machines what follows the group

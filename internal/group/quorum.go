@@ -8,8 +8,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/certs"
-	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/cluster/certs"
+	"github.com/quorate/quorate/internal/cluster/etcd"
 )
 
 // etcdPort is where kubeadm lets etcd serve its clients.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/etcd"
-	"github.com/quorate/quorate/internal/etcd/etcdtest"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/cluster/etcd/etcdtest"
 )
 
 // TestQuorumsRest: at rest no connection to a cluster's etcd stays open, and the next question opens another.

@@ -11,8 +11,8 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 
-	"github.com/quorate/quorate/internal/certs"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/cluster/certs"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // errRested has a turn that would do something after a rest begin anew: what is believed for longer at rest is read again before.

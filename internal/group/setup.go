@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/group/inplace"
-	"github.com/quorate/quorate/internal/machine"
 )
 
 // SetupWithManager registers the controller: turns are brought about by changes

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorate/quorate/internal/etcd"
+	"github.com/quorate/quorate/internal/cluster/etcd"
 )
 
 const (

@@ -3,7 +3,7 @@ package group
 import (
 	"time"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // MemberTimes remembers since when each member of an etcd cluster is as it is. The zero value is ready for use.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestUsable: how long a survey is believed, and when the next is due where something has changed since.

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 // CacheTimeout is how long the cache may take to show an own write before the API

@@ -12,7 +12,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 func TestExpectationMet(t *testing.T) {

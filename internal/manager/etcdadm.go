@@ -3,7 +3,7 @@ package manager
 import (
 	"context"
 
-	"github.com/quorate/quorate/internal/etcdadm/provider"
+	"github.com/quorate/quorate/internal/kinds/etcdadm/provider"
 )
 
 func addEtcdadmConfig(_ context.Context, p *parts) error {

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/extension"
 	"github.com/quorate/quorate/internal/manager/upgrades"
+	"github.com/quorate/quorate/internal/upgrade/extension"
 )
 
 // ExtensionOptions say where Quorate's Runtime Extension is served.

@@ -24,7 +24,7 @@ import (
 	"github.com/quorate/quorate/internal/manager/kinds"
 	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
-	"github.com/quorate/quorate/internal/untrusted"
+	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
 // Options say which controllers to run, and over what.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorate/quorate/internal/artifacts/cache"
+	"github.com/quorate/quorate/internal/local/artifacts/cache"
 )
 
 // sumsFile is what `sha256sum --check` reads.

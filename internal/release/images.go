@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/quorate/quorate/internal/artifacts"
-	"github.com/quorate/quorate/internal/artifacts/image"
+	"github.com/quorate/quorate/internal/core/steps"
+	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/internal/local/artifacts/image"
 	"github.com/quorate/quorate/internal/release/contents"
 	"github.com/quorate/quorate/internal/release/published"
-	"github.com/quorate/quorate/internal/steps"
 )
 
 // The names of images, without a tag.

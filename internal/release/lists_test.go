@@ -16,9 +16,9 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/quorate/quorate/internal/core/steps"
 	"github.com/quorate/quorate/internal/release/published"
-	"github.com/quorate/quorate/internal/steps"
-	"github.com/quorate/quorate/internal/upgraders"
+	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
 const someBrings = `{"containerd":"v2.4.2","cni":"v1.9.1"}`

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/internal/program/signature"
 	"github.com/quorate/quorate/internal/release/published"
-	"github.com/quorate/quorate/internal/signature"
 )
 
 // Architectures are those of Linux that a release is made for.
@@ -223,7 +223,7 @@ func (r *Release) build(ctx context.Context, arch, command string) (string, erro
 }
 
 // buildinfoPackage has the variables that the linker sets.
-const buildinfoPackage = "github.com/quorate/quorate/internal/buildinfo."
+const buildinfoPackage = "github.com/quorate/quorate/internal/program/buildinfo."
 
 // Stamp is what the linker is told, so that programs know what they were built from.
 func (r *Release) Stamp() map[string]string {

@@ -15,7 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 
-	"github.com/quorate/quorate/internal/artifacts/cache"
+	"github.com/quorate/quorate/internal/local/artifacts/cache"
 	"github.com/quorate/quorate/internal/release/published"
 )
 

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/quorate/quorate/internal/artifacts/cache"
-	"github.com/quorate/quorate/internal/signature"
+	"github.com/quorate/quorate/internal/local/artifacts/cache"
+	"github.com/quorate/quorate/internal/program/signature"
 )
 
 // signatureFile has the signature of sumsFile, as package signature makes it.

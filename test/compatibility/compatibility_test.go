@@ -13,10 +13,10 @@ import (
 	kubeadmtypes "sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/quorate/quorate/internal/artifacts"
-	"github.com/quorate/quorate/internal/etcdadm"
-	"github.com/quorate/quorate/internal/etcdcluster"
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/kinds/etcdadm"
+	"github.com/quorate/quorate/internal/kinds/etcdcluster"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 const root = "../../"
@@ -75,7 +75,7 @@ func TestTable(t *testing.T) {
 		return err == nil
 	})
 	etcd := lowest(t, func(minor uint64) bool { return etcdadm.WrongVersion(fmt.Sprintf("3.%d.0", minor)) == "" })
-	mixed := found(t, "internal/etcdcluster/version.go", `var last35 = version.Version\{Major: 3, Minor: 5, Patch: (\d+)\}`)
+	mixed := found(t, "internal/kinds/etcdcluster/version.go", `var last35 = version.Version\{Major: 3, Minor: 5, Patch: (\d+)\}`)
 	want := map[string]string{
 		"Kubernetes on machines, built from pins and run by `make e2e`": strings.Join(artifacts.Versions(), ", "),
 		"Kubernetes that kubeadm's API is written for":                  fmt.Sprintf("v1.%d and later", kubeadm),

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/embed"
 	"github.com/quorate/quorate/test/docs"
 )
 

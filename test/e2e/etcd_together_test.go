@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // etcdTogether: Kubernetes and the etcd on machines of its own are given other versions by one command. etcd's machines are replaced first; only then that of

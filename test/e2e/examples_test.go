@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 // examples runs the examples of all help texts that change nothing but files in the working folder, as they are written, on a

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // external: the control plane's etcd is elsewhere. Two machines, four, and one: any number will do, and none has a member.

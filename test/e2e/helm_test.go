@@ -12,7 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 // helmed: in a management cluster the provider that clusterctl installed is replaced by the Helm chart's. The machines of the cluster stay, and the chart's manager makes more.

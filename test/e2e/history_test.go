@@ -17,8 +17,8 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/history"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/history"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // remembered: the history of a control plane tells each step once, with why it was done, how it ended and how long it took, and who changed which fields of the spec. It is the same after

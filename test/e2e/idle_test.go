@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // idleTurns is how many turns that change nothing are measured.

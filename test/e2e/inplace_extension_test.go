@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/updatehooks"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/upgrade/updatehooks"
 )
 
 // inplaceExtension: a Runtime Extension under another name than Quorate's updates three machines in place for Quorate's controller, with Cluster API's Machine

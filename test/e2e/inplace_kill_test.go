@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/steps"
-	"github.com/quorate/quorate/internal/upgradepod"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/core/steps"
+	"github.com/quorate/quorate/internal/upgrade/upgradepod"
 )
 
 // inplaceKill: each step of the upgrader is killed at its beginning, middle and end, and so is the service of the swap in each of its phases, also on the way

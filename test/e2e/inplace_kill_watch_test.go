@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/core/steps"
 )
 
 // killMoment is when in a step, or in a phase of the swap, its process is killed.

@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quorate/quorate/artifacts"
-	"github.com/quorate/quorate/internal/steps"
-	"github.com/quorate/quorate/internal/upgraders"
+	"github.com/quorate/quorate/internal/core/steps"
+	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
 // olderRuntime is a version of containerd that is behind the pinned one. Local machines have their CNI plugins in pluginFolder, and do without unusedPlugin.

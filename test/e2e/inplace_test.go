@@ -22,7 +22,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // inplaceOne: the only machine of a control plane becomes another version, and stays. Its API is away for seconds.

@@ -13,7 +13,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/steps"
+	"github.com/quorate/quorate/internal/core/steps"
 )
 
 // inplaceUndo: the newer version serves, and then kubeadm cannot do the rest. The node is put back with all that was written meanwhile, and gets the newer version when the cause is

@@ -20,7 +20,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 // inplaceUpstream: upstream's controllers upgrade three machines of a control plane and then a worker in place by Quorate's Runtime Extension, and Quorate,

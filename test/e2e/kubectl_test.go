@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // kubectlAfterUpgrade: once v1.35.4 has become v1.36.3, kubectl logs, exec and port-forward work on every node. The certificates with which

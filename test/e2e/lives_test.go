@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 var listAll = metav1.ListOptions{}

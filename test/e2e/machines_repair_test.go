@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 // How long a Node may not be ready before its machine is replaced: hardly at all, and longer than any sickness here lasts.

@@ -22,8 +22,8 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/embed"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // planning: what `quorate plan` says before a control plane is scaled, rolled out, changed in place and made smaller is what is done then, and its exit code

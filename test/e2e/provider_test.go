@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/quorate/quorate/internal/artifacts"
+	"github.com/quorate/quorate/internal/local/artifacts"
 	"github.com/quorate/quorate/test/docs"
 )
 

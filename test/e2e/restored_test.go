@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // restoredManagement: a machine is replaced after a backup of the management plane, and the backup is restored. What it knows is older than the cluster:

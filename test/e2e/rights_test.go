@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/embed"
 	"github.com/quorate/quorate/test/rights"
 )
 

@@ -18,8 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/quorate/quorate/internal/process"
-	"github.com/quorate/quorate/internal/sandbox"
+	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/program/process"
 )
 
 // The manager of the control plane provider in a management cluster.

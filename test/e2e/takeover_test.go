@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 // takeover: upstream's controller makes a control plane, Quorate takes it over without replacing a machine, and gives

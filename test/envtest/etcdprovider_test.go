@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/certs"
+	"github.com/quorate/quorate/internal/cluster/certs"
+	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/stacked"
-	"github.com/quorate/quorate/internal/workload"
+	"github.com/quorate/quorate/internal/kinds/stacked"
 )
 
 // givenEtcd is the whole API of another provider of etcd: it hands over what its spec says.

@@ -9,9 +9,9 @@ import (
 )
 
 // archived are modules that nobody maintains any more, and the files that still need one because an API of Cluster API's has its types.
-// Elsewhere internal/version knows versions.
+// Elsewhere internal/core/version knows versions.
 var archived = map[string][]string{
-	"github.com/blang/semver/v4": {"internal/kubeadm/configuration.go"},
+	"github.com/blang/semver/v4": {"internal/cluster/kubeadm/configuration.go"},
 	"github.com/pkg/errors":      {},
 	"github.com/gogo/protobuf":   {},
 	"github.com/golang/protobuf": {},

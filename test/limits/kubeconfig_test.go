@@ -12,9 +12,9 @@ import (
 )
 
 // TestKubeconfigsAreReadInOnePlace: client-go's loaders obey commands and paths in a kubeconfig. Only
-// internal/kubeconfig, which refuses these, may call them; others may write kubeconfigs.
+// internal/cluster/kubeconfig, which refuses these, may call them; others may write kubeconfigs.
 func TestKubeconfigsAreReadInOnePlace(t *testing.T) {
-	const reader = "internal/kubeconfig"
+	const reader = "internal/cluster/kubeconfig"
 	seen := map[string]bool{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -14,32 +15,36 @@ import (
 // reach whom, however far below that is, stands with roles.
 var layers = [][]string{
 	{"api", "artifacts", "config"},
-	{"internal/quorum", "internal/version", "internal/pki", "internal/process", "internal/atomicfile", "internal/envfile", "internal/staticpod", "internal/buildinfo", "internal/signature", "internal/plaintext", "internal/upgraders"},
-	{"internal/steps", "internal/untrusted"},
-	{"internal/conversion", "internal/artifacts", "internal/kubeconfig"},
-	{"internal/plan", "internal/cloudinit", "internal/joinfailure", "internal/hostcheck", "internal/release"},
-	{"internal/sim", "internal/etcd", "internal/workload", "internal/certs", "internal/machine", "internal/drift", "internal/kubeadm", "internal/balancer", "internal/upgradepod", "internal/upgrader", "internal/workerplan", "internal/runtimeclient"},
-	{"internal/updates", "internal/updatehooks", "internal/forecast", "internal/history"},
-	{"internal/group", "internal/etcdadm"},
-	{"internal/stacked", "internal/machines", "internal/etcdcluster", "internal/admission", "internal/sandbox", "internal/nodeupgrade", "internal/workerupgrade", "internal/extension"},
-	{"internal/local"},
+	{"internal/core/quorum", "internal/core/version", "internal/cluster/pki", "internal/program/process", "internal/program/atomicfile", "internal/program/envfile", "internal/cluster/staticpod", "internal/program/buildinfo", "internal/program/signature", "internal/program/plaintext", "internal/upgrade/upgraders"},
+	{"internal/core/steps", "internal/program/untrusted"},
+	{"internal/conversion", "internal/local/artifacts", "internal/cluster/kubeconfig"},
+	{"internal/core/plan", "internal/local/cloudinit", "internal/cluster/joinfailure", "internal/local/hostcheck", "internal/release"},
+	{"internal/core/sim", "internal/cluster/etcd", "internal/cluster/workload", "internal/cluster/certs", "internal/cluster/machine", "internal/core/drift", "internal/cluster/kubeadm", "internal/local/balancer", "internal/upgrade/upgradepod", "internal/upgrade/upgrader", "internal/core/workerplan", "internal/upgrade/runtimeclient"},
+	{"internal/upgrade/updates", "internal/upgrade/updatehooks", "internal/core/forecast", "internal/core/history"},
+	{"internal/group", "internal/kinds/etcdadm"},
+	{"internal/kinds/stacked", "internal/kinds/machines", "internal/kinds/etcdcluster", "internal/admission", "internal/local/sandbox", "internal/upgrade/nodeupgrade", "internal/upgrade/workerupgrade", "internal/upgrade/extension"},
+	{"internal/local/provider"},
 	{"internal/manager"},
-	{"internal/embed"},
-	{"internal/selfmanaged"},
+	{"internal/local/embed"},
+	{"internal/local/selfmanaged"},
 	{"internal/cli"},
 	{"cmd", "test", "hack"},
 }
 
-// place returns the layer of a package and the name under which it is listed; -1: it is not listed.
+// folders is how many folders there may be in internal/, so that a newcomer finds the right one at a glance.
+const folders = 12
+
+// place returns the layer of a package and the name under which it is listed, the longest that fits; -1: it is not listed.
 func place(dir string) (int, string) {
+	at, found := -1, ""
 	for i, layer := range layers {
 		for _, name := range layer {
-			if dir == name || strings.HasPrefix(dir, name+"/") {
-				return i, name
+			if (dir == name || strings.HasPrefix(dir, name+"/")) && len(name) > len(found) {
+				at, found = i, name
 			}
 		}
 	}
-	return -1, ""
+	return at, found
 }
 
 // placed reports whether a package is listed.
@@ -55,9 +60,13 @@ func TestLayers(t *testing.T) {
 		t.Error(text)
 	}
 	// What holds tests or generated files only is a package too.
-	files, err := filepath.Glob("../../internal/*/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
+	var files []string
+	for _, level := range []string{"*/*.go", "*/*/*.go"} {
+		found, err := filepath.Glob("../../internal/" + level)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%d files, %v", len(found), err)
+		}
+		files = append(files, found...)
 	}
 	for _, file := range files {
 		if dir := filepath.Dir(strings.TrimPrefix(file, "../../")); !placed(dir) {
@@ -69,6 +78,26 @@ func TestLayers(t *testing.T) {
 			if !slices.ContainsFunc(all, func(s source) bool { return strings.HasPrefix(s.path, name+"/") }) {
 				t.Errorf("there is no %s: strike it off the list", name)
 			}
+		}
+	}
+}
+
+// TestFolders: internal/ has few folders, and docs/architecture.md says of each what belongs there.
+func TestFolders(t *testing.T) {
+	entries, err := os.ReadDir("../../internal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) > folders {
+		t.Errorf("internal/ has %d folders, at most %d: a new package belongs into one of those", len(entries), folders)
+	}
+	for _, e := range entries {
+		if !strings.Contains(string(page), "\n**`internal/"+e.Name()+"`** ") {
+			t.Errorf("docs/architecture.md does not say what belongs in internal/%s", e.Name())
 		}
 	}
 }
@@ -104,7 +133,7 @@ func TestManagerIsLean(t *testing.T) {
 	}
 	for dependency := range strings.Lines(string(out)) {
 		dependency = strings.TrimSpace(dependency)
-		for _, other := range []string{ours + "manager/host", ours + "local", ours + "sandbox", ours + "artifacts", "sigs.k8s.io/cluster-api/core/setup", "sigs.k8s.io/cluster-api/core/reconcilers/machine", "sigs.k8s.io/cluster-api/controllers/clustercache"} {
+		for _, other := range []string{ours + "manager/host", ours + "local/provider", ours + "local/sandbox", ours + "local/artifacts", "sigs.k8s.io/cluster-api/core/setup", "sigs.k8s.io/cluster-api/core/reconcilers/machine", "sigs.k8s.io/cluster-api/controllers/clustercache"} {
 			if dependency == other || strings.HasPrefix(dependency, other+"/") {
 				t.Errorf("cmd/manager depends on %s", dependency)
 			}
@@ -118,18 +147,18 @@ func TestUpward(t *testing.T) {
 		path, imports string
 		wrong         bool
 	}{
-		{"internal/stacked/a.go", "internal/plan", false},
-		{"internal/local/a.go", "internal/sandbox/guest", false},
-		{"cmd/node/main.go", "internal/sandbox", false},
-		{"internal/stacked/a.go", "internal/local", true},
-		{"internal/stacked/a.go", "internal/sandbox", true},
-		{"internal/sandbox/guest/a.go", "internal/stacked", true},
-		{"internal/drift/a.go", "internal/stacked", true},
-		{"internal/kubeadm/a.go", "internal/workload", true},
+		{"internal/kinds/stacked/a.go", "internal/core/plan", false},
+		{"internal/local/provider/a.go", "internal/local/sandbox/guest", false},
+		{"cmd/node/main.go", "internal/local/sandbox", false},
+		{"internal/kinds/stacked/a.go", "internal/local/provider", true},
+		{"internal/kinds/stacked/a.go", "internal/local/sandbox", true},
+		{"internal/local/sandbox/guest/a.go", "internal/kinds/stacked", true},
+		{"internal/core/drift/a.go", "internal/kinds/stacked", true},
+		{"internal/cluster/kubeadm/a.go", "internal/cluster/workload", true},
 		{"internal/manager/a.go", "internal/cli/facts", true},
 		{"internal/cli/a.go", "cmd/quorate", true},
-		{"internal/inplace/a.go", "internal/plan", true},
-		{"internal/stacked/a.go", "internal/etcdcluster", true},
+		{"internal/inplace/a.go", "internal/core/plan", true},
+		{"internal/kinds/stacked/a.go", "internal/kinds/etcdcluster", true},
 	} {
 		got := upward([]source{{path: test.path, imports: []string{test.imports}}})
 		if (len(got) > 0) != test.wrong {

@@ -17,29 +17,29 @@ const ours = module + "internal/"
 // pure are the packages that decide and compare, with all that each may import: types, text
 // and arithmetic. What is not named here, a client, a logger, randomness, a file, stays out.
 var pure = map[string]string{
-	"internal/quorum":     "",
-	"internal/version":    "cmp fmt regexp strconv strings",
-	"internal/pki":        "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
-	"internal/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "quorum " + ours + "version",
-	"internal/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "version",
-	"internal/forecast":   "fmt regexp slices strconv strings time " + ours + "plan " + ours + "quorum " + ours + "version",
-	"internal/workerplan": "fmt slices strings time " + ours + "plan",
-	"internal/upgradepod": `cmp crypto/sha256 encoding/json fmt slices strconv strings time
+	"internal/core/quorum":     "",
+	"internal/core/version":    "cmp fmt regexp strconv strings",
+	"internal/cluster/pki":     "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
+	"internal/core/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "core/quorum " + ours + "core/version",
+	"internal/core/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "core/version",
+	"internal/core/forecast":   "fmt regexp slices strconv strings time " + ours + "core/plan " + ours + "core/quorum " + ours + "core/version",
+	"internal/core/workerplan": "fmt slices strings time " + ours + "core/plan",
+	"internal/upgrade/upgradepod": `cmp crypto/sha256 encoding/json fmt slices strconv strings time
 		k8s.io/api/core/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/util/conditions
-		` + module + "api/upgrade/v1alpha1 " + ours + "plaintext " + ours + "steps",
-	"internal/updates": `cmp slices time k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
+		` + module + "api/upgrade/v1alpha1 " + ours + "program/plaintext " + ours + "core/steps",
+	"internal/upgrade/updates": `cmp slices time k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/conditions sigs.k8s.io/cluster-api/util/labels/format
-		` + module + "api/upgrade/v1alpha1 " + ours + "drift " + ours + "plan " + ours + "steps " + ours + "upgradepod",
-	"internal/history": `crypto/sha256 encoding/hex encoding/json errors maps slices strings time
+		` + module + "api/upgrade/v1alpha1 " + ours + "core/drift " + ours + "core/plan " + ours + "core/steps " + ours + "upgrade/upgradepod",
+	"internal/core/history": `crypto/sha256 encoding/hex encoding/json errors maps slices strings time
 		k8s.io/apimachinery/pkg/apis/meta/v1
-		` + ours + "plaintext " + ours + "plan",
-	"internal/joinfailure": "fmt regexp slices strings time " + ours + "plaintext",
-	"internal/extension/inplace": `cmp crypto/sha256 encoding/hex encoding/json fmt maps reflect slices strings
+		` + ours + "program/plaintext " + ours + "core/plan",
+	"internal/cluster/joinfailure": "fmt regexp slices strings time " + ours + "program/plaintext",
+	"internal/upgrade/extension/inplace": `cmp crypto/sha256 encoding/hex encoding/json fmt maps reflect slices strings
 		sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 sigs.k8s.io/cluster-api/api/core/v1beta2
-		` + ours + "drift " + ours + "version",
-	"internal/drift": `bytes cmp crypto/sha256 encoding/json fmt maps slices strconv strings time
+		` + ours + "core/drift " + ours + "core/version",
+	"internal/core/drift": `bytes cmp crypto/sha256 encoding/json fmt maps slices strconv strings time
 		k8s.io/apimachinery/pkg/apis/meta/v1
 		k8s.io/apimachinery/pkg/apis/meta/v1/unstructured
 		k8s.io/apimachinery/pkg/runtime/schema
@@ -47,7 +47,7 @@ var pure = map[string]string{
 		sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2
 		sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/labels/format
-		` + module + "api/controlplane/v1beta2 " + module + "api/etcdcluster/v1alpha1 " + ours + "steps " + ours + "version",
+		` + module + "api/controlplane/v1beta2 " + module + "api/etcdcluster/v1alpha1 " + ours + "core/steps " + ours + "core/version",
 }
 
 // clocks are what a pure package may not use of a package that it may import.

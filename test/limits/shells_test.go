@@ -15,15 +15,15 @@ import (
 // turn and no shell, a turn imports no shell, and no shell imports another, neither itself nor by what it imports. Whatever
 // reconciles is a turn or a shell; a new one gets its place here.
 var roles = struct{ decisions, turns, shells []string }{
-	decisions: []string{"internal/quorum", "internal/version", "internal/drift", "internal/plan", "internal/forecast", "internal/steps", "internal/upgradepod", "internal/updates", "internal/workerplan", "internal/extension/inplace"},
+	decisions: []string{"internal/core/quorum", "internal/core/version", "internal/core/drift", "internal/core/plan", "internal/core/forecast", "internal/core/steps", "internal/upgrade/upgradepod", "internal/upgrade/updates", "internal/core/workerplan", "internal/upgrade/extension/inplace"},
 	turns:     []string{"internal/group"},
-	shells:    []string{"internal/stacked", "internal/machines", "internal/local", "internal/admission", "internal/etcdadm/provider", "internal/nodeupgrade", "internal/workerupgrade", "internal/extension"},
+	shells:    []string{"internal/kinds/stacked", "internal/kinds/machines", "internal/local/provider", "internal/admission", "internal/kinds/etcdadm/provider", "internal/upgrade/nodeupgrade", "internal/upgrade/workerupgrade", "internal/upgrade/extension"},
 }
 
 // parts are packages that are one shell's: no other may use them.
 var parts = map[string]string{
-	"internal/sandbox":  "internal/local",
-	"internal/balancer": "internal/local",
+	"internal/local/sandbox":  "internal/local/provider",
+	"internal/local/balancer": "internal/local/provider",
 }
 
 // TestRoles keeps decisions, turns and shells apart.
@@ -32,7 +32,7 @@ func TestRoles(t *testing.T) {
 	for _, text := range entangled(all) {
 		t.Error(text)
 	}
-	named := append(slices.Concat(roles.decisions, roles.turns, roles.shells), "internal/sandbox", "internal/balancer")
+	named := append(slices.Concat(roles.decisions, roles.turns, roles.shells), "internal/local/sandbox", "internal/local/balancer")
 	for _, name := range named {
 		if !slices.ContainsFunc(all, func(s source) bool { return within(s.path, name) }) {
 			t.Errorf("there is no %s: strike it off the list", name)
@@ -149,22 +149,22 @@ func reach(imports map[string][]string, from, folder string) []string {
 func TestEntangled(t *testing.T) {
 	was := roles
 	defer func() { roles = was }()
-	roles.turns, roles.shells = []string{"internal/group"}, append(slices.Clone(was.shells), "internal/machines")
+	roles.turns, roles.shells = []string{"internal/group"}, append(slices.Clone(was.shells), "internal/kinds/machines")
 	for _, test := range []struct {
 		imports []string // each "from to"
 		want    string   // part of what is said; empty: nothing
 	}{
-		{[]string{"internal/stacked internal/plan", "internal/stacked internal/group", "internal/group internal/plan"}, ""},
-		{[]string{"internal/local internal/sandbox", "internal/local/x internal/local", "internal/cli internal/local", "internal/cli internal/stacked"}, ""},
-		{[]string{"internal/stacked internal/local"}, "internal/stacked imports internal/local"},
-		{[]string{"internal/stacked internal/local/x"}, "internal/stacked imports internal/local/x"},
-		{[]string{"internal/machines internal/stacked"}, "internal/machines imports internal/stacked"},
-		{[]string{"internal/machines internal/x", "internal/x internal/y", "internal/y internal/stacked"}, "internal/machines imports internal/x imports internal/y imports internal/stacked"},
-		{[]string{"internal/group internal/machines"}, "internal/group imports internal/machines"},
-		{[]string{"internal/plan internal/group"}, "internal/plan imports internal/group"},
-		{[]string{"internal/drift internal/x", "internal/x internal/stacked"}, "internal/drift imports internal/x imports internal/stacked"},
-		{[]string{"internal/stacked internal/sandbox"}, "internal/stacked imports internal/sandbox"},
-		{[]string{"internal/balancer internal/local"}, "internal/balancer imports internal/local"},
+		{[]string{"internal/kinds/stacked internal/core/plan", "internal/kinds/stacked internal/group", "internal/group internal/core/plan"}, ""},
+		{[]string{"internal/local/provider internal/local/sandbox", "internal/local/provider/x internal/local/provider", "internal/cli internal/local/provider", "internal/cli internal/kinds/stacked"}, ""},
+		{[]string{"internal/kinds/stacked internal/local/provider"}, "internal/kinds/stacked imports internal/local/provider"},
+		{[]string{"internal/kinds/stacked internal/local/provider/x"}, "internal/kinds/stacked imports internal/local/provider/x"},
+		{[]string{"internal/kinds/machines internal/kinds/stacked"}, "internal/kinds/machines imports internal/kinds/stacked"},
+		{[]string{"internal/kinds/machines internal/x", "internal/x internal/y", "internal/y internal/kinds/stacked"}, "internal/kinds/machines imports internal/x imports internal/y imports internal/kinds/stacked"},
+		{[]string{"internal/group internal/kinds/machines"}, "internal/group imports internal/kinds/machines"},
+		{[]string{"internal/core/plan internal/group"}, "internal/core/plan imports internal/group"},
+		{[]string{"internal/core/drift internal/x", "internal/x internal/kinds/stacked"}, "internal/core/drift imports internal/x imports internal/kinds/stacked"},
+		{[]string{"internal/kinds/stacked internal/local/sandbox"}, "internal/kinds/stacked imports internal/local/sandbox"},
+		{[]string{"internal/local/balancer internal/local/provider"}, "internal/local/balancer imports internal/local/provider"},
 	} {
 		var all []source
 		for _, i := range test.imports {

@@ -11,16 +11,16 @@ import (
 )
 
 // bounded are the files that make a client whose transport refuses redirects, as package untrusted does.
-var bounded = []string{"internal/workload/api.go", "internal/nodeupgrade/cluster.go"}
+var bounded = []string{"internal/cluster/workload/api.go", "internal/upgrade/nodeupgrade/cluster.go"}
 
 // ownKubeconfigs are the files that read kubeconfigs of the management cluster itself, or bound what is asked with them by themselves.
-var ownKubeconfigs = []string{"internal/kubeconfig/kubeconfig.go", "internal/embed/kubeconfig.go", "internal/selfmanaged/selfmanaged.go", "internal/cli/facts/facts.go"}
+var ownKubeconfigs = []string{"internal/cluster/kubeconfig/kubeconfig.go", "internal/local/embed/kubeconfig.go", "internal/local/selfmanaged/selfmanaged.go", "internal/cli/facts/facts.go"}
 
 // TestNobodyFollowsRedirects: whoever makes an http.Client says what becomes of a redirect. A tenant's server would choose whom the manager asks next.
 func TestNobodyFollowsRedirects(t *testing.T) {
 	clients := 0
 	for _, s := range read(t, "../..") {
-		if strings.HasPrefix(s.path, "internal/etcd/etcdtest/") {
+		if strings.HasPrefix(s.path, "internal/cluster/etcd/etcdtest/") {
 			continue // only tests use it
 		}
 		for _, made := range literals(t, s.path, "http", "Client") {
@@ -29,7 +29,7 @@ func TestNobodyFollowsRedirects(t *testing.T) {
 				field, is := e.(*ast.KeyValueExpr)
 				return is && field.Key.(*ast.Ident).Name == "CheckRedirect"
 			})
-			if !says && !slices.Contains(bounded, s.path) && s.path != "internal/artifacts/source.go" { // which sets it afterwards
+			if !says && !slices.Contains(bounded, s.path) && s.path != "internal/local/artifacts/source.go" { // which sets it afterwards
 				t.Errorf("%s makes an http.Client without CheckRedirect", s.path)
 			}
 		}
@@ -57,14 +57,14 @@ var parsers = map[string][]string{
 
 // parseOwn are the files that parse what was made by themselves, or lies on the machine that they run on.
 var parseOwn = []string{
-	"internal/pki/size.go", "internal/signature/keys.go", "internal/embed/pki.go", "internal/upgrader/api.go", "internal/certs/etcdclient.go", "internal/certs/managedetcd.go",
+	"internal/cluster/pki/size.go", "internal/program/signature/keys.go", "internal/local/embed/pki.go", "internal/upgrade/upgrader/api.go", "internal/cluster/certs/etcdclient.go", "internal/cluster/certs/managedetcd.go",
 }
 
 // TestKeysAreParsedInOnePlace: a key of 262,144 bits takes 20 s to parse. Package pki bounds sizes before it parses what tenants give.
 func TestKeysAreParsedInOnePlace(t *testing.T) {
 	seen := false
 	for _, s := range read(t, "../..") {
-		if strings.HasPrefix(s.path, "internal/etcd/etcdtest/") || strings.HasPrefix(s.path, "tools/") || strings.HasPrefix(s.path, "test/") {
+		if strings.HasPrefix(s.path, "internal/cluster/etcd/etcdtest/") || strings.HasPrefix(s.path, "tools/") || strings.HasPrefix(s.path, "test/") {
 			continue // only tests use them
 		}
 		for pkg, names := range parsers {

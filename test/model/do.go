@@ -3,7 +3,7 @@ package main
 import (
 	"strconv"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // A step is what was decided, in terms of a state.

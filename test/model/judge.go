@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // The judge holds decisions and states against the invariants, by the truth. It asks

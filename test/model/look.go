@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

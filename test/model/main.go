@@ -1,5 +1,5 @@
 // Command model explores every state that small groups of machines can reach, with a few
-// accidents, and holds each decision of internal/plan against the invariants.
+// accidents, and holds each decision of internal/core/plan against the invariants.
 //
 // It knows what hosts, members, users and a controller whose looks are old may do, one thing
 // after another in every order, without time and chance: how long something takes is
@@ -22,7 +22,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 func main() {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // A personalDecision is one that only a person may take: the reasons that name it, and what must

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // A group is one kind of group that is explored, and how far. Its spec is changed once.

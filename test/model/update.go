@@ -1,6 +1,6 @@
 package main
 
-import "github.com/quorate/quorate/internal/plan"
+import "github.com/quorate/quorate/internal/core/plan"
 
 // An update in place: a host's member and its API server are away for a while, and it is of the other spec afterwards, or as it was.
 

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/quorate/quorate/internal/buildinfo/gauge"
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/program/buildinfo/gauge"
 )
 
 // foreign are metrics that alerts and the dashboard use and that are not Quorate's: controller-runtime's.

@@ -86,7 +86,7 @@ func (o options) signs(root, work string) ([]mutant, error) {
 	begun := time.Now()
 	var mutants []mutant
 	overlay := map[string]string{}
-	for _, pkg := range []string{"internal/plan", "internal/quorum"} {
+	for _, pkg := range []string{"internal/core/plan", "internal/core/quorum"} {
 		found, err := sabotage(filepath.Join(root, pkg), work, len(mutants), overlay)
 		if err != nil {
 			return nil, err

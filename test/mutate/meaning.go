@@ -41,7 +41,7 @@ func (m *meaning) isSeen() bool {
 
 // swaps are the sabotages that change the order of rules: each pair of neighbours.
 func swaps(root string) ([]meaning, error) {
-	src, err := os.ReadFile(filepath.Join(root, "internal/plan/rules.go"))
+	src, err := os.ReadFile(filepath.Join(root, "internal/core/plan/rules.go"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the rules: %w", err)
 	}

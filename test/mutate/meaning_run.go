@@ -28,7 +28,7 @@ func sabotageMeanings(root string) ([]meaning, error) {
 // buildMeanings compiles what is to catch them: what the rows, the worlds and the model say.
 func buildMeanings(root, work string, all []meaning) (suite, error) {
 	overlay := map[string]string{}
-	if err := overlayMeanings(filepath.Join(root, "internal/plan"), work, all, overlay); err != nil {
+	if err := overlayMeanings(filepath.Join(root, "internal/core/plan"), work, all, overlay); err != nil {
 		return nil, err
 	}
 	c := compiler{root: root, work: work, kind: "meaning", overlay: overlay}

@@ -11,7 +11,7 @@ func TestMeaningsFollowTheCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := readSource("../../internal/plan")
+	s, err := readSource("../../internal/core/plan")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestMeaningsCompile(t *testing.T) {
 		t.Fatal(err)
 	}
 	work, overlay := t.TempDir(), map[string]string{}
-	if err := overlayMeanings(filepath.Join(root, "internal/plan"), work, all, overlay); err != nil {
+	if err := overlayMeanings(filepath.Join(root, "internal/core/plan"), work, all, overlay); err != nil {
 		t.Fatal(err)
 	}
 	c := compiler{root: root, work: work, kind: "meaning", overlay: overlay}

@@ -52,7 +52,7 @@ func (c *compiler) tests(packages ...string) error {
 		return err
 	}
 	for _, pkg := range packages {
-		if err := c.run("test", "-c", "-vet=off", "-overlay", list, "-o", c.binary(pkg), "./internal/"+pkg); err != nil {
+		if err := c.run("test", "-c", "-vet=off", "-overlay", list, "-o", c.binary(pkg), "./internal/core/"+pkg); err != nil {
 			return fmt.Errorf("compiling the tests of %s: %w", pkg, err)
 		}
 	}
@@ -84,7 +84,7 @@ func (c *compiler) binary(name string) string { return filepath.Join(c.work, nam
 
 // stage is a run of a package's tests.
 func (c *compiler) stage(name, pkg string, args ...string) stage {
-	return stage{name: name, binary: c.binary(pkg), dir: filepath.Join(c.root, "internal", pkg), args: args}
+	return stage{name: name, binary: c.binary(pkg), dir: filepath.Join(c.root, "internal/core", pkg), args: args}
 }
 
 // build compiles the tests of what decides, and of what runs it.

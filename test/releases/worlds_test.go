@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/forecast"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/sim"
+	"github.com/quorate/quorate/internal/core/forecast"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/core/sim"
 )
 
 var update = flag.String("update", "", "write what random worlds at rest look like into the folder of this name, such as v1.4.0")

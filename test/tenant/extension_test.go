@@ -17,7 +17,7 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/runtimeclient"
+	"github.com/quorate/quorate/internal/upgrade/runtimeclient"
 )
 
 // TestRuntimeExtensionRole: the manager of clusterctl's Runtime Extension provider answers all its hooks with the rights that it is

@@ -24,9 +24,9 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/manager"
-	"github.com/quorate/quorate/internal/updates"
+	"github.com/quorate/quorate/internal/upgrade/updates"
 )
 
 // apart is the namespace of a cluster with etcd on machines of its own; all others are in namespace default.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/quorate/quorate/internal/release/published"
-	"github.com/quorate/quorate/internal/upgraders"
+	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
 const (

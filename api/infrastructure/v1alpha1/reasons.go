@@ -2,7 +2,7 @@ package v1alpha1
 
 // Reasons of the conditions of LocalClusters and LocalMachines. Those of BootstrapSucceeded and Ready that end
 // in Failed or Unsupported are final: nothing but another machine helps. No other reason ends so. BootstrapSucceeded has, for a machine
-// that cannot join, the reasons of internal/joinfailure too, such as TokenExpired: these are final as well, and Ready has
+// that cannot join, the reasons of internal/cluster/joinfailure too, such as TokenExpired: these are final as well, and Ready has
 // BootstrapFailed then.
 const (
 	// WaitingForOwnerReason: Cluster API has not yet said which Cluster or Machine the object belongs to.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/embed"
+	"github.com/quorate/quorate/internal/program/atomicfile"
 )
 
 // app is the commands of this package.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 func (a *app) exportCommand() *cobra.Command {

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorate/quorate/internal/artifacts"
-	"github.com/quorate/quorate/internal/buildinfo"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/internal/program/buildinfo"
 )
 
 // versions is what `quorate version` says.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 // Exit codes of the command line.

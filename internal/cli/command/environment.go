@@ -20,12 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/facts"
-	"github.com/quorate/quorate/internal/embed"
-	"github.com/quorate/quorate/internal/kubeconfig"
+	"github.com/quorate/quorate/internal/cluster/kubeconfig"
+	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/internal/local/embed"
+	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/manager"
-	"github.com/quorate/quorate/internal/sandbox"
 )
 
 // Bundle is what QUORATE_BUNDLE and QUORATE_BUNDLE_KEY name; nil: nothing.

@@ -8,8 +8,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/atomicfile"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/program/atomicfile"
 )
 
 // KubeconfigFolder is the folder of kubeconfigs in the state folder.

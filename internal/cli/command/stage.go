@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 // Stage runs one part of the work and keeps a line about it, with the time that it took.

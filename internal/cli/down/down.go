@@ -25,10 +25,10 @@ import (
 	"github.com/quorate/quorate/internal/cli/removal"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/embed"
-	"github.com/quorate/quorate/internal/local"
-	"github.com/quorate/quorate/internal/plaintext"
-	"github.com/quorate/quorate/internal/sandbox"
+	"github.com/quorate/quorate/internal/local/embed"
+	"github.com/quorate/quorate/internal/local/provider"
+	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // down is one run of `quorate down`.
@@ -216,7 +216,7 @@ func (d *down) removeParts(ctx context.Context, h *sandbox.Host) error {
 	}{
 		// First who would make again what the others remove.
 		{"daemon", func() (string, error) { return "stopped", embed.Stop(ctx, d.State) }},
-		{"endpoints", func() (string, error) { return "gone", local.Teardown(ctx, d.State) }},
+		{"endpoints", func() (string, error) { return "gone", provider.Teardown(ctx, d.State) }},
 		{"machines", func() (string, error) { return "gone", h.Teardown(ctx) }},
 		{"files", func() (string, error) { return d.State + " removed", removeState(d.State) }},
 	} {

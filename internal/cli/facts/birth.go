@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/etcdcluster"
+	"github.com/quorate/quorate/internal/kinds/etcdcluster"
 )
 
 // A cluster that is only given, and the objects that belong to it, are as Cluster API and the infrastructure make them once they are there: the cluster's

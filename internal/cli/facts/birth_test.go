@@ -13,7 +13,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
-	"github.com/quorate/quorate/internal/forecast"
+	"github.com/quorate/quorate/internal/core/forecast"
 	"github.com/quorate/quorate/internal/manager"
 )
 

@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/etcdcluster"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/machines"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/stacked"
+	"github.com/quorate/quorate/internal/kinds/etcdcluster"
+	"github.com/quorate/quorate/internal/kinds/machines"
+	"github.com/quorate/quorate/internal/kinds/stacked"
 )
 
 // Group is what a control plane of any kind, or an etcd cluster, says, in one shape.

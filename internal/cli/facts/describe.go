@@ -13,10 +13,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/machine"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/sandbox"
-	"github.com/quorate/quorate/internal/workload"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/cluster/workload"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
 // Seen is everything that was read of one cluster.

@@ -18,12 +18,12 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/cluster/workload"
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/machine"
+	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/manager"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/sandbox"
-	"github.com/quorate/quorate/internal/workload"
 )
 
 var start = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

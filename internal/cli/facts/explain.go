@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/plan"
 )
 
 // WithObserved adds what the next decisions depend on, as far as it can be read; what cannot be is told as what etcd says.

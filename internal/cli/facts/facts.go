@@ -18,9 +18,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/quorate/quorate/internal/kubeconfig"
-	"github.com/quorate/quorate/internal/sandbox"
-	"github.com/quorate/quorate/internal/workload"
+	"github.com/quorate/quorate/internal/cluster/kubeconfig"
+	"github.com/quorate/quorate/internal/cluster/workload"
+	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
 // Objects are the management plane's objects of one cluster.

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
-	"github.com/quorate/quorate/internal/history"
+	"github.com/quorate/quorate/internal/core/history"
 	"github.com/quorate/quorate/internal/manager"
 )
 

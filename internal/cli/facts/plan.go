@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/plan"
 )
 
 // Plans forecasts what happens to a cluster's etcd clusters on machines of their own, and then to its control plane, if objects were as they are

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // logFile is a log that is written by somebody else, who may begin a new file at any time.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/plaintext"
-	"github.com/quorate/quorate/internal/sandbox"
+	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 func fixed(path string) func() (string, error) {

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/cli/command"
-	"github.com/quorate/quorate/internal/embed"
-	"github.com/quorate/quorate/internal/plaintext"
-	"github.com/quorate/quorate/internal/sandbox"
+	"github.com/quorate/quorate/internal/local/embed"
+	"github.com/quorate/quorate/internal/local/sandbox"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // machineLogs are the logs of a machine's own processes; all other components are containers. A machine of etcd has no containers.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/sandbox"
+	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
 // app is the commands of this package.

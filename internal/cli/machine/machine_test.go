@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorate/quorate/internal/sandbox"
+	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
 // TestLimitsAreListed where a machine has some, and nowhere else.

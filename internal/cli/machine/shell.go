@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/quorate/quorate/internal/cli/command"
-	"github.com/quorate/quorate/internal/sandbox"
+	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
 func (a *app) shellCommand() *cobra.Command {

@@ -2,7 +2,7 @@ package report
 
 import (
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // Explanation is every rule's verdict on what was observed.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/history"
+	"github.com/quorate/quorate/internal/core/history"
 )
 
 // History is what was done to a control plane or an etcd cluster.

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/forecast"
-	"github.com/quorate/quorate/internal/history"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/forecast"
+	"github.com/quorate/quorate/internal/core/history"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // Plan is what will happen to one group of machines if nothing goes wrong.

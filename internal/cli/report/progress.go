@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // Progress is one row for the cluster's next step and one for each machine with what it waits for.

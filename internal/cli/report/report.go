@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/quorum"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/core/quorum"
 )
 
 // Cluster is one cluster as seen through the management plane and, where it can be reached, itself.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

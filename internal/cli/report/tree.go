@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // etcdIsApart reports whether etcd is that of an EtcdCluster, which has a branch of its own.

@@ -3,7 +3,7 @@ package report
 import (
 	"strings"
 
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // Facts are what is known of one machine's way to being ready. Each text is empty when nothing is to be said.

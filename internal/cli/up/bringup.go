@@ -9,12 +9,12 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // bringUp carries out what an `up` that passed its checks wants.

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/manifest"
-	"github.com/quorate/quorate/internal/embed"
-	"github.com/quorate/quorate/internal/hostcheck"
+	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/internal/local/embed"
+	"github.com/quorate/quorate/internal/local/hostcheck"
 )
 
 // checkHost says what this host lacks for what is wanted, and finds quorate-node. Nothing is changed.

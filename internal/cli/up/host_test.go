@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/internal/cli/command"
-	"github.com/quorate/quorate/internal/hostcheck"
+	"github.com/quorate/quorate/internal/local/hostcheck"
 )
 
 func TestLacking(t *testing.T) {

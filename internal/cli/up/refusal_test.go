@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/manifest"
+	"github.com/quorate/quorate/internal/local/artifacts"
 	"github.com/quorate/quorate/internal/manager"
 )
 

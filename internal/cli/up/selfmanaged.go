@@ -15,7 +15,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/selfmanaged"
+	"github.com/quorate/quorate/internal/local/selfmanaged"
 )
 
 // checkSelfManaged looks for what --self-managed cannot be combined with.

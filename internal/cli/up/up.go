@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/artifacts"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/manifest"
-	"github.com/quorate/quorate/internal/embed"
+	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // up is one run of `quorate up`: what its flags say, and what follows from them.

@@ -14,7 +14,7 @@ import (
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/updates"
+	"github.com/quorate/quorate/internal/upgrade/updates"
 )
 
 // read reads the upgrades in place of a cluster, the oldest first. Nodes whose upgrade belongs to no control plane's or

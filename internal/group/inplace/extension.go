@@ -5,8 +5,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/updatehooks"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/upgrade/updatehooks"
 )
 
 // What Runtime Extensions of others have to do with a group's machines. Package updatehooks says what each is.

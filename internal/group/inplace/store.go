@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/drift"
-	"github.com/quorate/quorate/internal/plan"
-	"github.com/quorate/quorate/internal/updates"
-	"github.com/quorate/quorate/internal/upgraders"
+	"github.com/quorate/quorate/internal/core/drift"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/upgrade/updates"
+	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=list;watch;create;patch;delete

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/drift"
+	"github.com/quorate/quorate/internal/core/drift"
 )
 
 // TestBeginNameTaken: a NodeUpgrade of the name, but of another Machine, is not taken for the Machine's own.

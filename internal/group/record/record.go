@@ -16,8 +16,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/history"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/history"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;patch

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/history"
-	"github.com/quorate/quorate/internal/plan"
+	"github.com/quorate/quorate/internal/core/history"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // scene is a group, its keeper, and the API server in which the history is kept.

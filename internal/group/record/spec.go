@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/history"
+	"github.com/quorate/quorate/internal/core/history"
 )
 
 // changedFields are the fields of the spec in which two states of an object differ.

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
-	"github.com/quorate/quorate/internal/etcdcluster"
+	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/group"
-	"github.com/quorate/quorate/internal/machines"
-	"github.com/quorate/quorate/internal/stacked"
-	"github.com/quorate/quorate/internal/untrusted"
-	"github.com/quorate/quorate/internal/upgraders"
-	"github.com/quorate/quorate/internal/workload"
+	"github.com/quorate/quorate/internal/kinds/etcdcluster"
+	"github.com/quorate/quorate/internal/kinds/machines"
+	"github.com/quorate/quorate/internal/kinds/stacked"
+	"github.com/quorate/quorate/internal/program/untrusted"
+	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
 // kinds are all kinds of groups, by their names.

@@ -18,10 +18,10 @@ import (
 	runnable "sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/quorate/quorate/internal/local"
+	"github.com/quorate/quorate/internal/local/provider"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/manager/outgoing"
-	"github.com/quorate/quorate/internal/runtimeclient"
+	"github.com/quorate/quorate/internal/upgrade/runtimeclient"
 )
 
 // Options say which controllers to run, and over what.
@@ -31,7 +31,7 @@ type Options struct {
 	// Embedded, when set, runs Cluster API's core and the kubeadm bootstrap provider. Unset: somebody else installed them.
 	Embedded *Embedded
 	// Local, when set, runs the local provider, which makes machines on this host with it.
-	Local *local.Options
+	Local *provider.Options
 }
 
 // ExtensionOptions say where Quorate's Runtime Extension is served.
@@ -171,7 +171,7 @@ func addLocal(ctx context.Context, p *parts) error {
 	if p.clusters != nil {
 		o.Workload = p.clusters.GetUncachedClient
 	}
-	return local.Setup(ctx, p.mgr, o, p.opts.Controller())
+	return provider.Setup(ctx, p.mgr, o, p.opts.Controller())
 }
 
 // Logger returns a logger like l whose lines have no secrets and nothing that a terminal would act on: see package outgoing.

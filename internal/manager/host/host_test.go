@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/quorate/quorate/internal/local"
+	"github.com/quorate/quorate/internal/local/provider"
 )
 
 // TestContents: with Cluster API's controllers run all of them, with machines the local provider alone.
@@ -30,21 +30,21 @@ func TestContents(t *testing.T) {
 		}
 		return names
 	}
-	const provider = "LocalCluster and LocalMachine"
-	if all := of(Options{Embedded: &Embedded{}, Local: &local.Options{}}); len(all) != len(contents) {
+	const machines = "LocalCluster and LocalMachine"
+	if all := of(Options{Embedded: &Embedded{}, Local: &provider.Options{}}); len(all) != len(contents) {
 		t.Errorf("on a single host only %q run", all)
 	}
-	if all := of(Options{Embedded: &Embedded{}}); len(all) != len(contents)-1 || slices.Contains(all, provider) {
+	if all := of(Options{Embedded: &Embedded{}}); len(all) != len(contents)-1 || slices.Contains(all, machines) {
 		t.Errorf("without machines %q run", all)
 	}
-	if all := of(Options{Local: &local.Options{}}); !slices.Equal(all, []string{provider}) {
+	if all := of(Options{Local: &provider.Options{}}); !slices.Equal(all, []string{machines}) {
 		t.Errorf("for machines alone %q run", all)
 	}
 }
 
 // TestCache: where upstream's controllers run, which mend managed fields that are missing, the cache has them.
 func TestCache(t *testing.T) {
-	for name, o := range map[string]Options{"upstream's": {Embedded: &Embedded{}}, "machines alone": {Local: &local.Options{}}} {
+	for name, o := range map[string]Options{"upstream's": {Embedded: &Embedded{}}, "machines alone": {Local: &provider.Options{}}} {
 		var got cache.Options
 		asked := errors.New("asked")
 		_, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{NewCache: func(_ *rest.Config, c cache.Options) (cache.Cache, error) {

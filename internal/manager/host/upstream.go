@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/quorate/quorate/internal/manager/host/hints"
-	"github.com/quorate/quorate/internal/runtimeclient"
+	"github.com/quorate/quorate/internal/upgrade/runtimeclient"
 )
 
 // How long a workload cluster may not answer before upstream's controllers report what they knew of it as unknown;

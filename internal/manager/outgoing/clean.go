@@ -7,7 +7,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // texts are the fields of a status that hold text for people, as Go has them, and JSON. A test compares them with the kinds' definitions.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // longestValue is how many bytes of a value a log line has at most. The facts of a decision that breaks an invariant are the longest.

@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/plaintext"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // Most bytes of an event's note, and of the message of a condition, which API servers limit.

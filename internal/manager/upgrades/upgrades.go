@@ -5,9 +5,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
-	"github.com/quorate/quorate/internal/nodeupgrade"
-	"github.com/quorate/quorate/internal/upgraders"
-	"github.com/quorate/quorate/internal/workerupgrade"
+	"github.com/quorate/quorate/internal/upgrade/nodeupgrade"
+	"github.com/quorate/quorate/internal/upgrade/upgraders"
+	"github.com/quorate/quorate/internal/upgrade/workerupgrade"
 )
 
 // Images finds upgrader images for a manager: in ConfigMaps, or else the image of its flag.

@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/quorate/quorate/internal/artifacts/cache"
+	"github.com/quorate/quorate/internal/local/artifacts/cache"
 )
 
 // A Document is an SPDX document, as far as it is written here.

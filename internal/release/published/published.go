@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/quorate/quorate/internal/upgraders"
+	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
 // The lists of the images of a release.

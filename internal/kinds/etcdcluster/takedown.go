@@ -1,0 +1,67 @@
+package etcdcluster
+
+import (
+	"context"
+	"fmt"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/group"
+)
+
+// TakeDown implements group.Kind: the order in which a cluster goes, workers, control plane, etcd. Cluster API deletes the control plane
+// only when all other Machines of a Cluster are gone, those of etcd among them, and the control plane needs etcd to the end. So the
+// last two are deleted here, once nobody else is left. An etcd cluster that was deleted first waits for the control plane, which is
+// deleted here all the same.
+func (*Kind) TakeDown(ctx context.Context, t *group.Turn) error {
+	if t.Cluster.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	remain, err := workersRemain(ctx, t)
+	if err != nil || remain {
+		return err
+	}
+	ref := t.Cluster.Spec.ControlPlaneRef
+	controlPlane, err := t.Find(ctx, machine.ControlPlaneRef, ref)
+	switch {
+	case ref.IsDefined() && machine.ControlPlaneRef.Check(ref.GroupKind()) != nil:
+		return deleteOnce(ctx, t.Client, t.Object) // no control plane has ever used it
+	case err != nil:
+		return err
+	case controlPlane == nil:
+		return deleteOnce(ctx, t.Client, t.Object)
+	case controlPlane.GetDeletionTimestamp().IsZero():
+		return deleteOnce(ctx, t.Client, controlPlane)
+	}
+	return nil
+}
+
+// workersRemain reports whether the cluster has Machines that are neither the control plane's nor etcd's, or MachinePools.
+func workersRemain(ctx context.Context, t *group.Turn) (bool, error) {
+	pools, err := group.ListMachinePools(ctx, t.Client, t.Cluster.Namespace, t.Cluster.Name)
+	if err != nil || len(pools) > 0 {
+		return true, err
+	}
+	all := &clusterv1.MachineList{}
+	if err := t.Client.List(ctx, all, client.InNamespace(t.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}); err != nil {
+		return true, fmt.Errorf("listing the Machines of cluster %s: %w", t.Cluster.Name, err)
+	}
+	for i := range all.Items {
+		if m := &all.Items[i]; !machine.IsControlPlane(m) && !machine.IsEtcd(m) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// deleteOnce deletes an object, of this very UID.
+func deleteOnce(ctx context.Context, c client.Client, o client.Object) error {
+	uid := o.GetUID()
+	err := c.Delete(ctx, o.DeepCopyObject().(client.Object), client.Preconditions{UID: &uid})
+	if group.IgnoreStale(err) != nil {
+		return fmt.Errorf("deleting %s with its cluster: %w", o.GetName(), err)
+	}
+	return nil
+}

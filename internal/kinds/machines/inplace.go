@@ -1,0 +1,26 @@
+package machines
+
+import (
+	"context"
+
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/core/drift"
+	"github.com/quorate/quorate/internal/group"
+)
+
+// Goal implements group.Kind: what bootstrap templates say does not change while they are the same.
+func (*Kind) Goal(t *group.Turn) drift.Goal {
+	spec := of(t).Spec
+	return drift.NewGoal(spec.Version, bootstrapv1.ClusterConfiguration{}, spec.MachineTemplate.Spec.InfrastructureRef)
+}
+
+// Desired implements group.Kind: another bootstrap template needs another machine.
+func (*Kind) Desired(_ *group.Turn, m *group.Machine) client.Object { return m.Bootstrap }
+
+// Record implements group.Kind: the bootstrap object says nothing of the version.
+func (*Kind) Record(context.Context, *group.Turn, *group.Machine, *clusterv1.Machine, drift.Goal) error {
+	return nil
+}
