@@ -235,7 +235,7 @@ var guards = []guard{
 		check: []change{{"checkLeave", `gone.Leader`, `false && (gone.Leader)`}}},
 	{says: "a voter that lives is a stray for its name alone",
 		rules: []change{{"lostAt", `m.maybeAlive() && !m.Learner && `, `false && `}},
-		check: []change{{"checkStuck", `!on.Deleting && len(membersOn(o, on.Name)) == 0`, `false && (!on.Deleting && len(membersOn(o, on.Name)) == 0)`}}},
+		check: []change{{"checkStuck", `!on.Deleting && !on.isHeld() && len(membersOn(o, on.Name)) == 0`, `false && (!on.Deleting && !on.isHeld() && len(membersOn(o, on.Name)) == 0)`}}},
 	{says: "a stray is removed at once",
 		rules: []change{{"removeStrays", `s.Now.Before(at)`, `false && (s.Now.Before(at))`}},
 		check: []change{{"checkStuck", `m.Since.IsZero() || o.Now.Sub(m.Since) < 20*time.Second`, `false && (m.Since.IsZero() || o.Now.Sub(m.Since) < 20*time.Second)`}}},
