@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -303,51 +302,6 @@ func (e *environment) quorumOf(t *testing.T, name string, want int) func() strin
 		}
 		return ""
 	}
-}
-
-// healthy says what is missing until all nodes are Ready and all pods of the system run.
-func (e *environment) healthy(t *testing.T, name string, nodes int) func() string {
-	c, _ := e.workload(t, name)
-	return func() string { return unhealthy(context.Background(), c, nodes) }
-}
-
-func unhealthy(ctx context.Context, c kubernetes.Interface, want int) string {
-	nodes, err := c.CoreV1().Nodes().List(ctx, listAll)
-	if err != nil {
-		return err.Error()
-	}
-	if len(nodes.Items) != want {
-		return fmt.Sprintf("%d nodes, want %d", len(nodes.Items), want)
-	}
-	for _, n := range nodes.Items {
-		for _, c := range n.Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-				return fmt.Sprintf("node %s: %s", n.Name, c.Message)
-			}
-		}
-	}
-	pods, err := c.CoreV1().Pods("kube-system").List(ctx, listAll)
-	if err != nil {
-		return err.Error()
-	}
-	for _, p := range pods.Items {
-		if p.Labels["app.kubernetes.io/name"] == "quorate-upgrader" {
-			continue // it ends, and one that failed is kept for people to read
-		}
-		if !podReady(&p) {
-			return fmt.Sprintf("pod %s is %s and not ready", p.Name, p.Status.Phase)
-		}
-	}
-	return ""
-}
-
-func podReady(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // tellWhy prints what a person would look at after a failure.
