@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ const (
 	matrixData  = "/var/lib/etcd-elsewhere/data"
 	matrixStray = "/etc/kubernetes/manifests/etcd.yaml.bak"
 	keptBy      = "example.com/kept-by"
+	othersProxy = "proxy-of-others"
 )
 
 // matrixCluster is what kubeadm's configuration of the cluster says beyond its defaults.
@@ -110,6 +112,7 @@ func inplaceMatrix(t *testing.T, e *environment) {
 	machines := uids(e.machineObjects(t, matrixName))
 	m.prepare()
 	m.note()
+	m.shell("cp /etc/kubernetes/manifests/etcd.yaml " + matrixStray)
 	e.change(t, matrixName, func(kcp *controlplanev1.KubeadmControlPlane) {
 		kcp.Spec.Version, kcp.Spec.InPlace.Policy = newer, controlplanev1.InPlaceOnly
 		node := &kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration
@@ -189,7 +192,7 @@ func (m *matrix) node() *corev1.Node {
 }
 
 // prepare has the node and the cluster differ in what only the time after the first boot can bring: add-ons that others keep, the socket of
-// a second runtime, a certificate behind a link, and a copy of a manifest.
+// a second runtime, and a certificate behind a link.
 func (m *matrix) prepare() {
 	m.Helper()
 	m.e.change(m.T, matrixName, func(kcp *controlplanev1.KubeadmControlPlane) {
@@ -198,22 +201,50 @@ func (m *matrix) prepare() {
 		}
 		kcp.Annotations[kcpv1.SkipKubeProxyAnnotation], kcp.Annotations[kcpv1.SkipCoreDNSAnnotation] = "", ""
 	})
-	ctx, system := m.Context(), metav1.NamespaceSystem
-	kept := []byte(`{"spec":{"template":{"metadata":{"annotations":{"` + keptBy + `":"others"}}}}}`)
-	_, err1 := m.c.AppsV1().Deployments(system).Patch(ctx, "coredns", types.MergePatchType, kept, metav1.PatchOptions{})
-	err2 := m.c.AppsV1().DaemonSets(system).Delete(ctx, "kube-proxy", metav1.DeleteOptions{})
-	err3 := m.c.CoreV1().ConfigMaps(system).Delete(ctx, "kube-proxy", metav1.DeleteOptions{})
-	_, err4 := m.c.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "held"}, Data: map[string][]byte{"k": []byte("a secret")}}, metav1.CreateOptions{})
-	for _, err := range []error{err1, err2, err3, err4} {
-		if err != nil {
-			m.Fatal(err)
-		}
+	m.keepAddOns()
+	_, err := m.c.CoreV1().Secrets("default").Create(m.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "held"}, Data: map[string][]byte{"k": []byte("a secret")}}, metav1.CreateOptions{})
+	if err != nil {
+		m.Fatal(err)
 	}
 	// Containers have only the folder of certificates: the file must stay below it.
 	m.shell("mkdir -p /run/crio && ln -s /run/containerd/containerd.sock /run/crio/crio.sock" +
-		" && cd " + matrixCerts + " && mkdir linked && mv front-proxy-client.crt linked/ && ln -s linked/front-proxy-client.crt front-proxy-client.crt" +
-		" && cp /etc/kubernetes/manifests/etcd.yaml " + matrixStray)
+		" && cd " + matrixCerts + " && mkdir linked && mv front-proxy-client.crt linked/ && ln -s linked/front-proxy-client.crt front-proxy-client.crt")
 	eventually(m.T, "the add-ons are as others keep them", patience, m.e.healthy(m.T, matrixName, 1))
+}
+
+// keepAddOns changes CoreDNS, and replaces kube-proxy by a DaemonSet with another name that does the same, as whoever keeps the add-ons may do.
+// Without anything in kube-proxy's place no pod reaches the API server's Service, and CoreDNS never becomes ready.
+func (m *matrix) keepAddOns() {
+	m.Helper()
+	ctx := m.Context()
+	sets, maps := m.c.AppsV1().DaemonSets(metav1.NamespaceSystem), m.c.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	set, err1 := sets.Get(ctx, "kube-proxy", metav1.GetOptions{})
+	config, err2 := maps.Get(ctx, "kube-proxy", metav1.GetOptions{})
+	kept := []byte(`{"spec":{"template":{"metadata":{"annotations":{"` + keptBy + `":"others"}}}}}`)
+	_, err3 := m.c.AppsV1().Deployments(metav1.NamespaceSystem).Patch(ctx, "coredns", types.MergePatchType, kept, metav1.PatchOptions{})
+	err4 := sets.Delete(ctx, "kube-proxy", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)})
+	err5 := maps.Delete(ctx, "kube-proxy", metav1.DeleteOptions{})
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		m.Fatal(err)
+	}
+	eventually(m.T, "kube-proxy is gone with its pods", patience, func() string {
+		_, err := sets.Get(ctx, "kube-proxy", metav1.GetOptions{})
+		return gone("kube-proxy", err)
+	})
+	config.ObjectMeta = metav1.ObjectMeta{Name: othersProxy}
+	labels := map[string]string{"app": othersProxy}
+	set.ObjectMeta = metav1.ObjectMeta{Name: othersProxy}
+	set.Spec.Selector, set.Spec.Template.Labels = &metav1.LabelSelector{MatchLabels: labels}, labels
+	for i, v := range set.Spec.Template.Spec.Volumes {
+		if v.ConfigMap != nil {
+			set.Spec.Template.Spec.Volumes[i].ConfigMap.Name = othersProxy
+		}
+	}
+	_, err1 = maps.Create(ctx, config, metav1.CreateOptions{})
+	_, err2 = sets.Create(ctx, set, metav1.CreateOptions{})
+	if err := errors.Join(err1, err2); err != nil {
+		m.Fatal(err)
+	}
 }
 
 // note keeps what is there before.
@@ -339,7 +370,11 @@ func (m *matrix) casesOfCluster() []matrixCase {
 		}},
 		{"kube-proxy left to others", func() string {
 			_, err := m.c.AppsV1().DaemonSets(system).Get(ctx, "kube-proxy", metav1.GetOptions{})
-			return gone("kube-proxy", err)
+			others, err2 := m.c.AppsV1().DaemonSets(system).Get(ctx, othersProxy, metav1.GetOptions{})
+			if err2 != nil {
+				return err2.Error()
+			}
+			return gone("kube-proxy", err) + lacks(others.Spec.Template.Spec.Containers[0].Image, older)
 		}},
 		{"CoreDNS left to others", func() string {
 			dns, err := m.c.AppsV1().Deployments(system).Get(ctx, "coredns", metav1.GetOptions{})
