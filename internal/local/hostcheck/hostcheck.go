@@ -62,6 +62,7 @@ func Check(p Plan) []Lack {
 	}
 	if p.IPv6 {
 		lacks = append(lacks, missingIPv6(ipv6Disabled)...)
+		lacks = append(lacks, Firewall6.missingOpen()...)
 	}
 	if p.State != "" && len(lacks) == 0 {
 		lacks = append(lacks, overlay(p.State)...)

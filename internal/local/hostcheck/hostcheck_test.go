@@ -49,7 +49,8 @@ func TestJudge(t *testing.T) {
 		{"no links", func(f *facts) { f.links = "operation not supported" }, []string{"bridges and veth links"}, "modprobe -a bridge veth"},
 		{"no nf_tables", func(f *facts) { f.nft = "Operation not supported" }, []string{"nf_tables"}, "modprobe nf_tables"},
 		{"no kmsg", func(f *facts) { f.kmsg = false }, []string{"/dev/kmsg"}, "mknod"},
-		{"firewall on bridges", func(f *facts) { f.filtered = true }, []string{"an open bridge"}, "bridge-nf-call-iptables=0"},
+		{"firewall on bridges", func(f *facts) { f.filtered = []Lack{{What: "an open bridge", Why: "it drops", Fix: "open it"}} },
+			[]string{"an open bridge"}, "open it"},
 		{"no cgroups", func(f *facts) { f.cgroup, f.controls = 0, nil }, []string{"control groups"}, "mount -t cgroup2"},
 		{"v2 without memory", func(f *facts) { f.controls = []string{"cpuset", "cpu", "pids"} }, []string{"the cgroup controllers memory (cgroups v2)"}, "command line"},
 		{"v1 needs more of them", func(f *facts) { f.cgroup = 1 }, []string{"the cgroup controllers cpuacct, devices, freezer (cgroups v1)"}, "mount them"},
@@ -218,7 +219,7 @@ func TestTryingLeavesNothing(t *testing.T) {
 	if _, err := netlink.LinkByName("qrt-try"); err == nil {
 		t.Error("the bridge was left behind")
 	}
-	if nft, ok := find("nft"); ok {
+	if nft, ok := Find("nft"); ok {
 		if output, err := exec.Command(nft, "list", "tables").Output(); err != nil || strings.Contains(string(output), "table ip quorate\n") {
 			t.Errorf("tables left behind: %s %v", output, err)
 		}

@@ -21,7 +21,7 @@ type facts struct {
 	programs   map[string]string // name -> path; missing ones are not in it
 	runc       string            // what runc --version says
 	kmsg       bool              // /dev/kmsg is there
-	filtered   bool              // packets that stay on a bridge meet a firewall that drops by default
+	filtered   []Lack            // what is missing so that packets that stay on a bridge pass a firewall that drops by default
 }
 
 // oldestKernel is what kube-proxy's nftables mode needs.
@@ -100,9 +100,7 @@ func judgeKernel(f facts) []Lack {
 	add(f.links != "", "bridges and veth links", "they are machines' network, and making one failed: "+f.links, "modprobe -a bridge veth, or "+otherKernel)
 	add(f.nft != "", "nf_tables", "kube-proxy makes Services reachable with it, and nft failed: "+f.nft, "modprobe nf_tables, or "+otherKernel)
 	add(!f.kmsg, "/dev/kmsg", "the kubelet does not start without it", "mknod /dev/kmsg c 1 11")
-	add(f.filtered, "an open bridge", "the firewall drops forwarded packets by default and sees those between machines on one bridge (Docker sets it up so)",
-		"sysctl -w net.bridge.bridge-nf-call-iptables=0")
-	return lacks
+	return append(lacks, f.filtered...)
 }
 
 func judgeCgroups(f facts) []Lack {

@@ -19,7 +19,7 @@ import (
 func observe() facts {
 	f := facts{os: runtime.GOOS, arch: runtime.GOARCH, user: os.Geteuid(), release: kernelRelease(), programs: map[string]string{}}
 	for _, p := range packages {
-		if path, ok := find(p.program); ok {
+		if path, ok := Find(p.program); ok {
 			f.programs[p.program] = path
 		}
 	}
@@ -40,12 +40,12 @@ func observe() facts {
 	f.cgroup, f.controls = cgroups()
 	_, err := os.Stat("/dev/kmsg")
 	f.kmsg = err == nil
-	f.filtered = bridgesFiltered(f.programs["nft"])
+	f.filtered = Firewall4.missingOpen()
 	return f
 }
 
-// find looks in PATH and in the administrators' folders, which the PATH of su and sudo may lack.
-func find(program string) (string, bool) {
+// Find returns the path of a program. It looks in PATH and in the administrators' folders, which the PATH of su and sudo may lack.
+func Find(program string) (string, bool) {
 	if path, err := exec.LookPath(program); err == nil {
 		return path, true
 	}
@@ -115,7 +115,7 @@ func filesystem(name string) bool {
 
 // loads tells whether the kernel would load a module when it is first used; it is not loaded now.
 func loads(module string) bool {
-	modprobe, ok := find("modprobe")
+	modprobe, ok := Find("modprobe")
 	return ok && exec.Command(modprobe, "--dry-run", "--quiet", module).Run() == nil
 }
 
@@ -124,7 +124,7 @@ const machineNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.C
 
 // tryNamespaces runs a program that does nothing in namespaces like a machine's. It returns why that failed.
 func tryNamespaces() string {
-	nothing, ok := find("true")
+	nothing, ok := Find("true")
 	if !ok {
 		return ""
 	}
@@ -223,16 +223,6 @@ func legacyCgroups(mounts string) (version int, names []string) {
 		names = append(names, strings.Split(words[3], ",")...)
 	}
 	return version, names
-}
-
-// bridgesFiltered tells whether packets between two machines on one bridge are dropped by the host's firewall.
-func bridgesFiltered(nft string) bool {
-	seen, err := os.ReadFile("/proc/sys/net/bridge/bridge-nf-call-iptables")
-	if err != nil || strings.TrimSpace(string(seen)) != "1" || nft == "" {
-		return false
-	}
-	chain, err := exec.Command(nft, "list", "chain", "ip", "filter", "FORWARD").Output()
-	return err == nil && strings.Contains(string(chain), "policy drop")
 }
 
 // available returns the memory that programs can still get, in bytes; 0 if it is not known.

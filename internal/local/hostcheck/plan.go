@@ -117,7 +117,7 @@ func overlay(state string) []Lack {
 			return []Lack{{What: "a state folder that can be written", Why: err.Error(), Fix: "choose another with --state"}}
 		}
 	}
-	program, _ := find("mount")
+	program, _ := Find("mount")
 	cmd := exec.Command(program, "-t", "overlay", "overlay", "-o",
 		fmt.Sprintf("lowerdir=/,upperdir=%s/upper,workdir=%s/work", try, try), filepath.Join(try, "root"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
@@ -143,7 +143,7 @@ func nearest(folder string) string {
 }
 
 func golang() []Lack {
-	if _, ok := find("go"); ok {
+	if _, ok := Find("go"); ok {
 		return nil
 	}
 	return []Lack{{

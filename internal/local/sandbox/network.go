@@ -55,7 +55,12 @@ func (h *Host) bridge() (netlink.Link, error) {
 	if err := netlink.LinkSetAlias(link, h.alias()); err != nil {
 		return nil, fmt.Errorf("saying on the bridge %s whose it is: %w", h.BridgeName(), err)
 	}
-	return link, letThrough(h.BridgeName())
+	for _, f := range firewalls {
+		if err := letThrough(f, h.BridgeName()); err != nil {
+			return nil, err
+		}
+	}
+	return link, nil
 }
 
 // giveIPv6 gives the bridge its IPv6 address, on a host with IPv6.

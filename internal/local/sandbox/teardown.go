@@ -89,7 +89,9 @@ func (h *Host) removeLinks() error {
 			return fmt.Errorf("removing the link %s: %w", name, err)
 		}
 	}
-	forget(h.BridgeName())
+	for _, f := range firewalls {
+		forget(f, h.BridgeName())
+	}
 	return nil
 }
 
