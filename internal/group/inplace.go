@@ -54,7 +54,7 @@ func (t *Turn) addUpdate(m *Machine) {
 		return
 	}
 	if t.Facts.Policy.InPlace != plan.InPlaceNever && !t.byExtension() {
-		facts.NeedsReplacement = Cut(m.Drift.ReplacingText(), longestDrift)
+		facts.NeedsReplacement = Cut(t.needsReplacement(m), longestDrift)
 	}
 	found, noted := t.Updates.Verified(m.Name)
 	machine.Answered(facts.Components, facts.Host, t.View.Pods, found, t.Facts.Now.Sub(noted))
@@ -65,6 +65,16 @@ func (t *Turn) addUpdate(m *Machine) {
 	} else if t.isOnlyRecorded(m) {
 		facts.Update = plan.Update{State: plan.UpdateDone, Message: "nothing is to be done on its node"}
 	}
+}
+
+// needsReplacement says why not all of a machine's differences can be changed in place; empty: all can. On a node whose container runtime
+// is not containerd, Quorate changes nothing.
+func (t *Turn) needsReplacement(m *Machine) string {
+	why := m.Drift.ReplacingText()
+	if why != "" || !t.Facts.Policy.InPlace.Ours() || m.Node == nil || !m.Drift.OnNode() {
+		return why
+	}
+	return inplace.UnfitRuntime(m.Node.Status.NodeInfo.ContainerRuntimeVersion)
 }
 
 // isOnlyRecorded reports whether a machine is outdated only in what no node knows of, such as the template of its infrastructure: its objects

@@ -75,9 +75,21 @@ func Newer(brings, has string) bool {
 	return err != nil || version.Compare(to, from) > 0
 }
 
+// runtimeScheme begins what a Node says of containerd, which is the only runtime that the steps can ask about images and containers.
+const runtimeScheme = "containerd://"
+
+// UnfitRuntime says why a node cannot be upgraded in place with the container runtime that its Node names; empty: it can be, or the
+// runtime is not known.
+func UnfitRuntime(said string) string {
+	if said == "" || strings.HasPrefix(said, runtimeScheme) {
+		return ""
+	}
+	return fmt.Sprintf("container runtime %s: must be containerd", said)
+}
+
 // changesRuntime reports whether an image may bring something of a node's runtime. Which runc it has the Node does not say.
 func (b Brings) changesRuntime(runtime string) bool {
-	if !strings.HasPrefix(runtime, "containerd://") {
+	if !strings.HasPrefix(runtime, runtimeScheme) {
 		return false
 	}
 	return Newer(b.Containerd, runtime) || b.Runc != ""

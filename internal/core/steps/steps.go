@@ -340,6 +340,9 @@ func possible(node Node, wanted Wanted) error {
 	if wanted.Type != ControlPlane && wanted.Type != Worker {
 		return fmt.Errorf("upgrading node %s: node type %q is neither %s nor %s", wanted.Node, wanted.Type, ControlPlane, Worker)
 	}
+	if why := UnfitRuntime(node.Runtime); why != "" {
+		return fmt.Errorf("upgrading node %s: %s", wanted.Node, why)
+	}
 	to, err := version.Parse(wanted.KubernetesVersion)
 	if err != nil {
 		return fmt.Errorf("upgrading node %s: %w", wanted.Node, err)

@@ -101,6 +101,25 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
+// TestOtherRuntime: a node is upgraded only if containerd runs its containers, or if nothing is known of what does.
+func TestOtherRuntime(t *testing.T) {
+	for runtime, want := range map[string]string{
+		"": "", "containerd://2.4.2": "", "containerd://Unknown": "",
+		"cri-o://1.35.0":  "container runtime cri-o://1.35.0: must be containerd",
+		"docker://28.0.1": "container runtime docker://28.0.1: must be containerd",
+	} {
+		for _, kind := range []NodeType{ControlPlane, Worker} {
+			_, err := List(Node{KubeletVersion: "v1.35.4", Runtime: runtime}, Wanted{Node: "n", Type: kind, KubernetesVersion: "v1.36.3"})
+			if got := UnfitRuntime(runtime); got != want {
+				t.Errorf("%q: %q, want %q", runtime, got, want)
+			}
+			if (err == nil) != (want == "") || err != nil && err.Error() != "upgrading node n: "+want {
+				t.Errorf("%s with %q: %v, want %q", kind, runtime, err, want)
+			}
+		}
+	}
+}
+
 // TestSteps: steps can be compared, and each has its own name, words and check.
 func TestSteps(t *testing.T) {
 	seen, list := map[Step]bool{}, All()

@@ -20,6 +20,7 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/core/steps"
 	"github.com/quorate/quorate/internal/upgrade/updates"
 	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
@@ -47,6 +48,9 @@ type (
 
 // Fact is what a decision may know of a machine's NodeUpgrade; nil: it has none. goal is what is wanted now.
 func Fact(u *NodeUpgrade, goal drift.Goal) plan.Update { return updates.Fact(u, goal) }
+
+// UnfitRuntime says why a node with a container runtime cannot be upgraded in place; empty: it can be.
+func UnfitRuntime(said string) string { return steps.UnfitRuntime(said) }
 
 // Changed reports whether a node that is not upgraded may run something else than before.
 func Changed(u *NodeUpgrade) bool { return updates.Changed(u) }

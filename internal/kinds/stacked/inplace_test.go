@@ -367,6 +367,33 @@ func TestCannotUpdateInPlace(t *testing.T) {
 	}
 }
 
+// TestOtherRuntime: a machine whose node runs another runtime than containerd is not updated in place. Before anything begins it waits with
+// the policy Only, and is replaced with Preferred. What changes nothing on its node is recorded all the same.
+func TestOtherRuntime(t *testing.T) {
+	w := grown(t, 1)
+	w.view.Nodes[0].Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0"
+	other := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other-machines"}}
+	if err := w.client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.InPlace.Policy = controlplanev1.InPlaceOnly
+		kcp.Spec.MachineTemplate.Spec.InfrastructureRef.Name = other.Name
+	})
+	if p := w.step(); p.Reason != "AsWanted" {
+		t.Errorf("%+v", p)
+	}
+	w.change(inPlacePolicy(controlplanev1.InPlaceOnly))
+	const why = "container runtime cri-o://1.35.0: must be containerd"
+	if p := w.step(); p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "demo-cp-1: "+why) || len(w.upgrades()) != 0 {
+		t.Errorf("%+v", p)
+	}
+	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))
+	if w.live(); slices.Contains(w.machineNames(), "demo-cp-1") || len(w.groupUpgrades()) != 0 {
+		t.Errorf("%v", w.machineNames())
+	}
+}
+
 // TestUpdateFails: a failed upgrade waits for a person, and nothing else is begun; when it is not wanted any more it is forgotten.
 func TestUpdateFails(t *testing.T) {
 	w := grown(t, 3)

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/core/steps"
 	"github.com/quorate/quorate/internal/upgrade/extension/inplace"
 )
 
@@ -33,6 +36,7 @@ func (e *Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv
 		name: "Machine " + request.Desired.Machine.Name, namespace: request.Desired.Machine.Namespace, annotations: request.Desired.Machine.Annotations, settings: request.Settings, path: ofMachine,
 		current: parts{&request.Current.Machine.Spec, request.Current.BootstrapConfig, request.Current.InfrastructureMachine},
 		desired: parts{&request.Desired.Machine.Spec, request.Desired.BootstrapConfig, request.Desired.InfrastructureMachine},
+		is:      func(m *clusterv1.Machine) bool { return m.Name == request.Desired.Machine.Name },
 	})
 	answer(response, verdict, err)
 	response.MachinePatch = patch(ofMachine, verdict.Machine)
@@ -46,6 +50,10 @@ func (e *Extension) CanUpdateMachineSet(ctx context.Context, request *runtimehoo
 		name: "MachineSet " + desired.Name, namespace: desired.Namespace, annotations: desired.Annotations, settings: request.Settings, path: ofTemplate,
 		current: parts{&current.Spec.Template.Spec, request.Current.BootstrapConfigTemplate, request.Current.InfrastructureMachineTemplate},
 		desired: parts{&desired.Spec.Template.Spec, request.Desired.BootstrapConfigTemplate, request.Desired.InfrastructureMachineTemplate},
+		is: func(m *clusterv1.Machine) bool {
+			owner := metav1.GetControllerOf(m) // the request has no UID of the MachineSet
+			return owner != nil && owner.Kind == "MachineSet" && owner.Name == current.Name
+		},
 	})
 	answer(response, verdict, err)
 	response.MachineSetPatch = patch(ofTemplate, verdict.Machine)
@@ -64,6 +72,7 @@ type question struct {
 	annotations, settings map[string]string
 	path                  string // of the specs in what the parts refer to
 	current, desired      parts
+	is                    func(*clusterv1.Machine) bool // one of the machines that the question is about
 }
 
 // judge compares the objects as the policy wants it. An error stops the update; machines are replaced neither.
@@ -84,6 +93,15 @@ func (e *Extension) judge(ctx context.Context, q question) (inplace.Verdict, err
 		return inplace.Verdict{}, fmt.Errorf("reading what is wanted of %s: %w", q.name, err)
 	}
 	verdict := inplace.CanUpdate(current, desired)
+	if verdict.Machine != nil || verdict.Bootstrap != nil {
+		unfit, err := e.unfit(ctx, q)
+		if err != nil {
+			return inplace.Verdict{}, err
+		}
+		if len(unfit) > 0 {
+			verdict = inplace.Verdict{Replacing: append(verdict.Replacing, unfit...)}
+		}
+	}
 	if len(verdict.Replacing) == 0 {
 		return e.withUpgrader(ctx, q, verdict)
 	}
@@ -94,6 +112,29 @@ func (e *Extension) judge(ctx context.Context, q question) (inplace.Verdict, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Not all that is wanted can be changed in place", "of", q.name, "reasons", reasons)
 	return verdict, nil
+}
+
+// unfit says of each machine that a question is about, and whose node cannot be upgraded in place whatever is wanted, why that is so.
+func (e *Extension) unfit(ctx context.Context, q question) ([]string, error) {
+	if e.Client == nil {
+		return nil, nil
+	}
+	var all clusterv1.MachineList
+	of := client.MatchingLabels{clusterv1.ClusterNameLabel: q.desired.machine.ClusterName}
+	if err := e.Client.List(ctx, &all, client.InNamespace(q.namespace), of); err != nil {
+		return nil, fmt.Errorf("listing the Machines of cluster %s: %w", q.desired.machine.ClusterName, err)
+	}
+	var unfit []string
+	for i := range all.Items {
+		m := &all.Items[i]
+		if !q.is(m) || m.Status.NodeInfo == nil {
+			continue
+		}
+		if why := steps.UnfitRuntime(m.Status.NodeInfo.ContainerRuntimeVersion); why != "" {
+			unfit = append(unfit, "Machine "+m.Name+": "+why)
+		}
+	}
+	return unfit, nil
 }
 
 // withUpgrader returns a verdict by which machines are updated in place and not replaced, unless no image upgrades their nodes. That is

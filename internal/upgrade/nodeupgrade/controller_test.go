@@ -591,6 +591,13 @@ func TestObstacles(t *testing.T) {
 			_, err = s.managed.CoreV1().Nodes().Update(s.Context(), node, metav1.UpdateOptions{})
 			s.must(err)
 		}, upgradev1.Failed, "more than 1 minor"},
+		"another container runtime": {func(s *scene, u *upgradev1.NodeUpgrade) {
+			node, err := s.managed.CoreV1().Nodes().Get(s.Context(), "cp-1", metav1.GetOptions{})
+			s.must(err)
+			node.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0"
+			_, err = s.managed.CoreV1().Nodes().Update(s.Context(), node, metav1.UpdateOptions{})
+			s.must(err)
+		}, upgradev1.Failed, "container runtime cri-o://1.35.0: must be containerd"},
 		"a cluster that is away": {func(s *scene, u *upgradev1.NodeUpgrade) { s.away = errors.New("gone fishing") }, upgradev1.WaitingForMachine, "gone fishing"},
 		"pods cannot be read": {func(s *scene, u *upgradev1.NodeUpgrade) {
 			s.managed.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -318,6 +318,30 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// TestOtherRuntime: workers that run another runtime than containerd are not upgraded in place: the policy Preferred replaces them, and
+// with Only they stay.
+func TestOtherRuntime(t *testing.T) {
+	for policy, gone := range map[string]bool{"Preferred": true, "Only": false} {
+		w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: policy})
+		for _, name := range []string{"w1", "w2"} {
+			m := &clusterv1.Machine{}
+			w.get(m, name)
+			m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: older, ContainerRuntimeVersion: "cri-o://1.35.0"}
+			if err := w.client.Update(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.turns(2)
+		if n := len(w.upgrades()); n != 0 {
+			t.Errorf("%s: %d upgrades were begun", policy, n)
+		}
+		err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "w1"}, &clusterv1.Machine{})
+		if apierrors.IsNotFound(err) != gone {
+			t.Errorf("%s: w1: %v", policy, err)
+		}
+	}
+}
+
 // TestPolicy: a word that means nothing is an error, and without the annotation nothing is done.
 func TestPolicy(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Maybe"})

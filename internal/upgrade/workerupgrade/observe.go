@@ -191,14 +191,14 @@ func (s *scope) factsOf(m *clusterv1.Machine, ms *clusterv1.MachineSet) workerpl
 		facts.Unavailable = cmp.Or(conditions.GetMessage(m, clusterv1.MachineNodeReadyCondition), "its node is not ready")
 	}
 	wanted := steps.Wanted{Node: machine.NodeName(m), Type: steps.Worker, KubernetesVersion: s.deployment.Spec.Template.Spec.Version}
-	kubelet := m.Spec.Version
-	if m.Status.NodeInfo != nil {
-		kubelet = cmp.Or(m.Status.NodeInfo.KubeletVersion, kubelet)
+	kubelet, runtime := m.Spec.Version, ""
+	if said := m.Status.NodeInfo; said != nil {
+		kubelet, runtime = cmp.Or(said.KubeletVersion, kubelet), said.ContainerRuntimeVersion
 	}
 	if _, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]; updating {
 		facts.Version, facts.Unavailable = kubelet, "Cluster API updates it in place" // its Machine says what is wanted already
 	}
-	if _, err := steps.List(steps.Node{KubeletVersion: kubelet}, wanted); err != nil {
+	if _, err := steps.List(steps.Node{KubeletVersion: kubelet, Runtime: runtime}, wanted); err != nil {
 		facts.Unfit = err.Error()
 	}
 	if u := s.nodes[m.Name]; u != nil {
