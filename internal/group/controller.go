@@ -69,6 +69,9 @@ type Controller struct {
 	Once bool
 	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.
 	Wakes chan event.GenericEvent
+
+	// watched are the objects beside Machines whose changes bring about turns.
+	watched watched
 }
 
 // metrics are those of all groups of the kind.
@@ -265,6 +268,7 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 // prepare keeps what the next turn needs to know of this one, and asks for a
 // connection to the cluster as soon as there can be one.
 func (t *Turn) prepare(d plan.Decision) {
+	t.watched.keep(t.Key(), t.reads)
 	t.Memory.Surveys.Rest, t.Memory.rests = t.rest(d), t.steady(d)
 	if t.Memory.Surveys.Rest == SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
 		t.Quorums.Rest(t.ClusterKey())
@@ -344,5 +348,6 @@ func (c *Controller) Forget(key client.ObjectKey) {
 			c.EtcdEndpoints.Forget(m.cluster)
 		}
 	}
+	c.watched.keep(key, nil)
 	c.metrics().Forget(key)
 }

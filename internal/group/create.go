@@ -60,7 +60,7 @@ func (t *Turn) create(ctx context.Context, step plan.Step) error {
 // createObjects makes what a machine consists of, and what is not there yet.
 func (t *Turn) createObjects(ctx context.Context, template, infrastructure *unstructured.Unstructured, step plan.Step) error {
 	if template != nil {
-		if _, err := t.OwnTemplate(ctx, template); err != nil {
+		if err := t.OwnTemplate(ctx, template); err != nil {
 			return err
 		}
 	}
@@ -196,23 +196,28 @@ func (t *Turn) takeNumber(ctx context.Context, step plan.Step) error {
 }
 
 // OwnTemplate makes the Cluster an owner of the machine template, so that it
-// moves with the cluster. It returns the template as it is then.
-func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// moves with the cluster. One that has changed since it was read is left to the turn that its change brings about: other
+// Clusters may own it too.
+func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructured) error {
 	owner := metav1.OwnerReference{
 		APIVersion: clusterv1.GroupVersion.String(),
 		Kind:       "Cluster",
 		Name:       t.Cluster.Name,
 		UID:        t.Cluster.UID,
 	}
-	if util.HasExactOwnerRef(template.GetOwnerReferences(), owner) {
-		return template, nil
+	if util.HasExactOwnerRef(template.GetOwnerReferences(), owner) || t.Memory.owned.Awaits(template, t.Facts.Now) {
+		return nil
 	}
 	after := template.DeepCopy()
 	after.SetOwnerReferences(util.EnsureOwnerRef(after.GetOwnerReferences(), owner))
-	if err := t.Client.Patch(ctx, after, client.MergeFrom(template)); err != nil {
-		return template, fmt.Errorf("making cluster %s an owner of %s %s: %w", t.Cluster.Name, template.GetKind(), template.GetName(), err)
+	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(template, client.MergeFromWithOptimisticLock{}))
+	if IgnoreStale(err) != nil {
+		return fmt.Errorf("making cluster %s an owner of %s %s: %w", t.Cluster.Name, template.GetKind(), template.GetName(), err)
 	}
-	return after, nil
+	if err == nil {
+		t.Memory.owned.Expect(after, t.Facts.Now)
+	}
+	return nil
 }
 
 // newInfrastructure returns the infrastructure machine to be created and its template; nil where it is given inline.

@@ -263,7 +263,7 @@ func (t *Turn) markFirst(ctx context.Context, m *Machine, step plan.Step) (inpla
 	if err := t.aloneInPlace(ctx); err != nil {
 		return inplace.ExtensionGoal{}, err
 	}
-	t.Memory.Template = t.readTemplateAnew(ctx)
+	t.Memory.Template = t.readTemplate(ctx)
 	replaced, unanswered := t.answerFor(ctx, m, t.askNow)
 	if why := replaced + unanswered; why != "" {
 		return inplace.ExtensionGoal{}, machineConflict(m.Name, why)
@@ -280,13 +280,6 @@ func (t *Turn) markFirst(ctx context.Context, m *Machine, step plan.Step) (inpla
 	inplace.Mark(after)
 	after.Annotations[inplace.GoalAnnotation] = goal.String()
 	return goal, t.writeMachine(ctx, m, after)
-}
-
-// readTemplateAnew reads the template of infrastructure machines again, and notes for which spec.
-func (t *Turn) readTemplateAnew(ctx context.Context) Template {
-	anew := t.readTemplate(ctx)
-	anew.of, anew.Read = t.Memory.Template.of, t.Facts.Now
-	return anew
 }
 
 // readAnew reads what a machine consists of from the API server. A machine that has changed is a conflict.

@@ -17,24 +17,43 @@ import (
 
 // Find returns the object in the group's namespace that a field refers to, at the version of its contract; nil: the field is empty, or the object
 // does not exist. A *machine.RefusedError is the error for a kind that the field may not name.
+// A change of the object, also of its status, brings about a turn.
 func (t *Turn) Find(ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+	return t.find(ctx, field, ref, true)
+}
+
+// find is Find; status says whether changes of the status matter.
+func (t *Turn) find(
+	ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference, status bool,
+) (*unstructured.Unstructured, error) {
 	if !ref.IsDefined() {
 		return nil, nil
 	}
 	found, err := field.Find(ctx, t.Client, ref, t.Object.GetNamespace())
 	switch {
 	case apierrors.IsNotFound(err):
+		t.noteName(watchedObject{ref.GroupKind(), client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: ref.Name}}, lastRead{status: status})
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}
+	t.noteRead(found, status)
 	return found, nil
+}
+
+// GetPart reads an object of a machine, of a kind that is known. A change of its metadata or spec brings about a turn.
+func (t *Turn) GetPart(ctx context.Context, name string, into client.Object) error {
+	if err := t.Client.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: name}, into); err != nil {
+		return err
+	}
+	t.noteRead(into, false)
+	return nil
 }
 
 // FindPart is Find for an object of a machine, which at names. A reference that is not followed, or whose kind cannot be read, is no reason to leave what
 // must go: the object counts as unknown, and the group begins nothing meanwhile.
 func (t *Turn) FindPart(ctx context.Context, field machine.Ref, at string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
-	found, err := t.Find(ctx, field, ref)
+	found, err := t.find(ctx, field, ref, false)
 	if refused := machine.Refused(err); refused != nil {
 		t.Refuse(plan.Refusal{Reason: "ReferenceRefused", Message: at + ": " + refused.Error(), Replaceable: true})
 		return nil, nil
@@ -46,7 +65,7 @@ func (t *Turn) FindPart(ctx context.Context, field machine.Ref, at string, ref c
 func (t *Turn) FindTemplate(
 	ctx context.Context, field machine.Ref, at string, ref clusterv1.ContractVersionedObjectReference,
 ) (found *unstructured.Unstructured, missing string) {
-	found, err := t.Find(ctx, field, ref)
+	found, err := t.find(ctx, field, ref, false)
 	switch {
 	case err != nil:
 		return nil, fmt.Sprintf("%s: %v", at, err)

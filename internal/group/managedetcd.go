@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,11 +31,9 @@ const (
 type ManagedEtcd struct {
 	// Endpoints are the URLs of etcd, sorted; none: they are not known.
 	Endpoints []string
-	// Read is when it was asked.
-	Read time.Time
 	// waits says why it cannot be used; empty: it can. rolls says why the control plane leaves the first turn to it, while its own machines
-	// are replaced; empty: it does not. of says for which spec it was asked.
-	waits, rolls, of string
+	// are replaced; empty: it does not.
+	waits, rolls string
 }
 
 // ReadManagedEtcd adds what the object says that keeps the control plane's etcd, if a spec refers to one: by its contract status.ready,
@@ -46,22 +43,19 @@ func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.Managed
 		return nil
 	}
 	ref := given.Of(t.Cluster.Name)
-	m, from := &t.Memory.ManagedEtcd, fmt.Sprint(t.Object.GetUID(), t.Object.GetGeneration())
-	if m.of != from || t.Facts.Now.Sub(m.Read) > SlowMissing {
-		found, err := t.Find(ctx, machine.EtcdRef, ref)
-		refused := machine.Refused(err)
-		if err != nil && refused == nil {
-			return err
-		}
-		*m = managedEtcdOf(found)
-		if other := otherCluster(found, t.Cluster.Name); other != "" {
-			m.waits = fmt.Sprintf("belongs to Cluster %s, not to %s: a control plane can use only the etcd of its own Cluster", other, t.Cluster.Name)
-		}
-		if refused != nil {
-			m.waits = "cannot be used: " + refused.Error()
-		}
-		m.of, m.Read = from, t.Facts.Now
+	found, err := t.Find(ctx, machine.EtcdRef, ref)
+	refused := machine.Refused(err)
+	if err != nil && refused == nil {
+		return err
 	}
+	m := managedEtcdOf(found)
+	if other := otherCluster(found, t.Cluster.Name); other != "" {
+		m.waits = fmt.Sprintf("belongs to Cluster %s, not to %s: a control plane can use only the etcd of its own Cluster", other, t.Cluster.Name)
+	}
+	if refused != nil {
+		m.waits = "cannot be used: " + refused.Error()
+	}
+	t.Memory.ManagedEtcd = m
 	switch told := fmt.Sprintf("spec.managedExternalEtcdRef: %s %s ", ref.Kind, ref.Name); {
 	case m.waits != "":
 		t.Refuse(plan.Refusal{Reason: "EtcdNotReady", Message: told + m.waits})

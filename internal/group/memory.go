@@ -22,6 +22,8 @@ type Memory struct {
 	Surveys Surveys
 	// Writes are own ones that the cache has not shown yet.
 	Writes Writes
+	// owned are own writes of who owns templates. No decision waits for them.
+	owned PartWrites
 	// Told is when, and how, statuses were told last.
 	Told Told
 	// Parts are own writes to other objects of machines that the cache has not shown yet.
@@ -85,9 +87,6 @@ type Template struct {
 	Kind schema.GroupVersionKind
 	// Object is the template itself; nil: it is not known.
 	Object *unstructured.Unstructured
-	// Read is when, and of says for which spec.
-	Read time.Time
-	of   string
 }
 
 // Memories are those of all groups of one kind. The zero value is ready for use.

@@ -155,6 +155,7 @@ func (t *Turn) read(ctx context.Context, machines Machines) error {
 		return t.addMachinePools(ctx)
 	}
 	if t.Facts.Group.Paused {
+		t.Memory.Secrets = Secrets{} // others may change what they like, and are not watched there
 		return nil
 	}
 	if err := t.addUncontrolled(ctx, machines.Others); err != nil {
@@ -232,19 +233,10 @@ func lastMachine(annotations map[string]string) int {
 	return n
 }
 
-// addTemplate adds what is wrong with the machine template, which is read rarely.
+// addTemplate adds the machine template, and what is wrong with it. Its kind is watched, so that reading it costs no request.
 func (t *Turn) addTemplate(ctx context.Context) {
-	m, now := &t.Memory.Template, t.Facts.Now
-	of := fmt.Sprintf("%s %s %d", t.Object.GetUID(), t.Cluster.UID, t.Object.GetGeneration())
-	believed := SlowTime
-	if m.Missing != "" {
-		believed = SlowMissing
-	}
-	if m.of != of || !now.Before(m.Read.Add(believed)) {
-		*m = t.readTemplate(ctx)
-		m.of, m.Read = of, now
-	}
-	t.Facts.Cluster.Template = cmp.Or(m.Missing, t.Facts.Cluster.Template)
+	t.Memory.Template = t.readTemplate(ctx)
+	t.Facts.Cluster.Template = cmp.Or(t.Memory.Template.Missing, t.Facts.Cluster.Template)
 }
 
 // readTemplate returns the machine template and the kind of machines that it makes, or what is wrong with it.

@@ -70,12 +70,10 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 	if t.Facts.Group.Deleting || len(t.Facts.Uncontrolled) > 0 {
 		return nil
 	}
-	if template := &t.Memory.Template; template.Object != nil && t.Cluster.UID != "" {
-		owned, err := t.OwnTemplate(ctx, template.Object)
-		if client.IgnoreNotFound(err) != nil {
+	if template := t.Memory.Template; template.Object != nil && t.Cluster.UID != "" {
+		if err := t.OwnTemplate(ctx, template.Object); err != nil {
 			return err
 		}
-		template.Object = owned
 	}
 	if err := t.propagate(ctx); err != nil {
 		return err

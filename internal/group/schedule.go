@@ -42,7 +42,7 @@ func (t *Turn) useSurvey() {
 }
 
 // How soon to look again. Objects, Nodes and Pods are watched; what is not are
-// etcd, kubeadm's progress, secrets and templates.
+// etcd, kubeadm's progress and secrets.
 const (
 	SoonAfterAct      = 10 * time.Millisecond
 	SoonAfterConflict = 100 * time.Millisecond

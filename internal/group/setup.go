@@ -31,7 +31,7 @@ import (
 
 // SetupWithManager registers the controller: turns are brought about by changes
 // of the groups, of their Machines, of what they need from their Cluster, of
-// machines that may be adopted, of the last worker's end, and of Nodes and static pods in the managed clusters.
+// machines that may be adopted, of the last worker's end, of Nodes and static pods in the managed clusters, and of the objects that the groups' turns read.
 func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	kind := c.Kind.Type()
 	if c.Client == nil || c.APIReader == nil || c.Workload == nil {
@@ -52,7 +52,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	}
 	name := strings.ToLower(kind.Kind)
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", name)
-	err := ctrl.NewControllerManagedBy(mgr).
+	set, err := ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		For(c.Kind.New()).
 		Owns(&clusterv1.Machine{}, builder.WithPredicates(machineChanges(kind.Kind))).
@@ -65,9 +65,12 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WatchesRawSource(source.Channel(c.Wakes, &handler.EnqueueRequestForObject{})).
 		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, c.WatchFilter)).
 		WithOptions(options).
-		Complete(c)
+		Build(c)
 	if err != nil {
 		return fmt.Errorf("setting up the controller of %s: %w", kind.Kind, err)
+	}
+	c.watched.start = func(of client.Object) error {
+		return set.Watch(source.Kind(mgr.GetCache(), of, handler.EnqueueRequestsFromMapFunc(c.ofRead), c.readChanges()))
 	}
 	return nil
 }

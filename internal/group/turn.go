@@ -26,6 +26,8 @@ type Turn struct {
 	retell time.Duration
 	// resurvey is when etcd must be asked again, for something has changed since it was asked; 0: nothing has.
 	resurvey time.Duration
+	// reads are the objects that the turn has read because a field names them.
+	reads map[watchedObject]bool
 }
 
 // Key names the group's object.

@@ -45,10 +45,11 @@ func ownedByCluster(ctx context.Context, t *group.Turn) error {
 
 // memory is what is kept of one etcd cluster between turns.
 type memory struct {
-	// endpoint is the one that the infrastructure offers; empty: none. lookedAt is when that was read, and published when the
-	// certificates were looked at.
-	endpoint            string
-	lookedAt, published metav1.Time
+	// endpoint is the one that the infrastructure offers; empty: none. looked: that was read. published is when the certificates were
+	// looked at.
+	endpoint  string
+	looked    bool
+	published metav1.Time
 }
 
 // memoryOf returns what is kept of a turn's etcd cluster.
@@ -78,7 +79,7 @@ func publish(ctx context.Context, t *group.Turn) error {
 
 // offerKnown reports whether the infrastructure was asked whether it offers an endpoint.
 func offerKnown(t *group.Turn) bool {
-	return !t.Cluster.Spec.InfrastructureRef.IsDefined() || !memoryOf(t.Memory).lookedAt.IsZero()
+	return !t.Cluster.Spec.InfrastructureRef.IsDefined() || memoryOf(t.Memory).looked
 }
 
 // Read implements group.Kind: the endpoint that the infrastructure offers. The secrets are the bootstrap provider's, which knows when
@@ -89,7 +90,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	}
 	m := memoryOf(t.Memory)
 	ref := t.Cluster.Spec.InfrastructureRef
-	if !ref.IsDefined() || t.Facts.Now.Sub(m.lookedAt.Time) < group.SlowMissing {
+	if !ref.IsDefined() {
 		return nil
 	}
 	infrastructure, err := t.Find(ctx, machine.InfrastructureRef, ref)
@@ -108,7 +109,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 		m.endpoint = net.JoinHostPort(m.endpoint, strconv.FormatInt(port, 10))
 	}
 	if t.Facts.Cluster.Infrastructure { // what it offers before it is provisioned is not all
-		m.lookedAt.Time = t.Facts.Now
+		m.looked = true
 	}
 	return nil
 }

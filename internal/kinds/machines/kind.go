@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -226,7 +225,7 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 		t.DropTokens(ctx)
 	}
 	if template := memoryOf(t.Memory).template; template != nil {
-		if _, err := t.OwnTemplate(ctx, template); client.IgnoreNotFound(err) != nil {
+		if err := t.OwnTemplate(ctx, template); err != nil {
 			return err
 		}
 	}

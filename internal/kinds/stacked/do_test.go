@@ -91,7 +91,7 @@ func TestCreate(t *testing.T) {
 // TestCreateAfterCrash ends the process after each write of a creation. The next
 // one, which knows nothing of it, must finish what was begun.
 func TestCreateAfterCrash(t *testing.T) {
-	for writes := range 6 {
+	for writes := range 5 {
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			w := newWorld(t, testCluster(), testKCP(1))
 			w.provide()
@@ -205,8 +205,7 @@ func TestMissingTemplate(t *testing.T) {
 	if err == nil || w.kcp().Annotations[controlplanev1.LastMachineAnnotation] != "" {
 		t.Errorf("error is %v, number %q", err, w.kcp().Annotations[controlplanev1.LastMachineAnnotation])
 	}
-	// What was missing is looked for every few seconds.
-	w.r.Memories.Of(kcpKey).Template.Read = time.Now().Add(-group.SlowMissing)
+	// What was missing is looked for in each turn.
 	if err := w.client.Create(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -255,7 +255,7 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine)
 		return nil
 	}
 	config := &bootstrapv1.KubeadmConfig{}
-	err := t.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, config)
+	err := t.GetPart(ctx, name, config)
 	switch {
 	case apierrors.IsNotFound(err):
 		return checkConfigGone(ctx, t, m)

@@ -68,7 +68,6 @@ func TestRecoveredMachineIsHandedBack(t *testing.T) {
 	if err := w.client.Delete(ctx, template); err != nil { // nothing could take its place, so that it stays
 		t.Fatal(err)
 	}
-	w.r.Memories.Of(kcpKey).Template = group.Template{}
 	w.judged("demo-cp-2", brokenVerdict, handedOver)
 	w.settle()
 	if !conditions.IsFalse(w.machine("demo-cp-2"), clusterv1.MachineOwnerRemediatedCondition) {
@@ -83,7 +82,6 @@ func TestRecoveredMachineIsHandedBack(t *testing.T) {
 	if err := w.client.Create(ctx, template); err != nil {
 		t.Fatal(err)
 	}
-	w.r.Memories.Of(kcpKey).Template = group.Template{}
 	w.judged("demo-cp-2", brokenVerdict) // more are broken than the health check allows: it says no more than that
 	w.settle()
 	if !w.machine("demo-cp-2").DeletionTimestamp.IsZero() {

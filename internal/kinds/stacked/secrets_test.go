@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
@@ -308,6 +309,74 @@ func TestSecretsAfterRest(t *testing.T) {
 	w.scale(5)
 	if p := w.settle(); len(w.machineNames()) != 3 || p.Reason != "CertificatesMissing" || !strings.Contains(p.Message, "demo-ca lacks tls.key") {
 		t.Errorf("plan %+v, machines %v", p, w.machineNames())
+	}
+}
+
+// TestSecretsAfterPause: after a pause secrets are owned again at once, however shortly before it they were read.
+func TestSecretsAfterPause(t *testing.T) {
+	w := grown(t, 3)
+	w.settle()
+	pause := func(is bool) {
+		t.Helper()
+		cluster := &clusterv1.Cluster{}
+		if err := w.client.Get(t.Context(), clusterKey, cluster); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Spec.Paused = &is
+		if err := w.client.Update(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		w.turn()
+	}
+	pause(true)
+	w.disown()
+	pause(false)
+	for _, name := range ownSecrets {
+		if got := owners(w.secret(name)); got != "KubeadmControlPlane/demo-cp*" {
+			t.Errorf("%s is owned by %q", name, got)
+		}
+	}
+}
+
+// TestTemplateAtRest: the Cluster owns the machine template again with the next turn, and beside another Cluster that came to own it meanwhile. It is written once,
+// also while the cache does not show that yet.
+func TestTemplateAtRest(t *testing.T) {
+	w := grown(t, 3)
+	var shown *infrav1.LocalMachineTemplate // by the cache; nil: as it is
+	writes, key := 0, client.ObjectKey{Namespace: "default", Name: "demo-machines"}
+	w.intercept(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, at client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, at, o, options...)
+			if err == nil && at == key && shown != nil {
+				o.SetOwnerReferences(shown.OwnerReferences)
+				o.SetResourceVersion(shown.ResourceVersion)
+			}
+			return err
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			if o.GetName() == key.Name {
+				writes++
+			}
+			return c.Patch(ctx, o, p, options...)
+		},
+	})
+	w.settle()
+	template := &infrav1.LocalMachineTemplate{}
+	if err := w.client.Get(t.Context(), key, template); err != nil {
+		t.Fatal(err)
+	}
+	template.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "other", UID: "other"}}
+	if err := w.client.Update(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	shown = template.DeepCopy()
+	w.turn()
+	w.turn()
+	if err := w.client.Get(t.Context(), key, template); err != nil {
+		t.Fatal(err)
+	}
+	if got := owners(template); got != "Cluster/demo Cluster/other" || writes != 1 {
+		t.Errorf("the template is owned by %q after %d writes", got, writes)
 	}
 }
 

@@ -1,0 +1,182 @@
+package group
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// watched are the objects that groups read because a field names them: templates, and what machines consist of. Their kinds are known only when they are
+// read. The cache holds each kind from then on, so that watching it costs no request. The zero value watches nothing.
+type watched struct {
+	// start has a change of an object of a kind bring about turns, by requests; nil: nothing is watched.
+	start func(of client.Object) error
+
+	mu      sync.Mutex
+	kinds   map[watchedKind]bool
+	readers map[watchedObject]map[client.ObjectKey]lastRead
+	// groups are the same the other way round.
+	groups map[client.ObjectKey]map[watchedObject]bool
+}
+
+// watchedKind is a kind as the cache holds it: objects without a Go type are held by themselves.
+type watchedKind struct {
+	schema.GroupVersionKind
+	untyped bool
+}
+
+// watchedObject names an object. The version of its kind may change.
+type watchedObject struct {
+	schema.GroupKind
+	client.ObjectKey
+}
+
+// lastRead is how a group has read an object.
+type lastRead struct {
+	// version is the resource version that it had; empty: it did not exist.
+	version string
+	// status: the status was read too.
+	status bool
+}
+
+// noteRead remembers that the group reads an object, so that a change of it brings about a turn.
+func (t *Turn) noteRead(found client.Object, status bool) {
+	if t.Controller == nil || t.watched.start == nil {
+		return
+	}
+	gvk, err := apiutil.GVKForObject(found, t.Client.Scheme())
+	if err != nil {
+		return // it was read, so its kind is known
+	}
+	t.noteName(watchedObject{gvk.GroupKind(), client.ObjectKeyFromObject(found)}, lastRead{found.GetResourceVersion(), status})
+	if err := t.watched.watch(found, gvk); err != nil {
+		ctrl.Log.WithName("watch").Error(err, "Changes are noticed late", "kind", gvk.String())
+	}
+}
+
+// noteName remembers that the group has asked for an object.
+func (t *Turn) noteName(name watchedObject, read lastRead) {
+	if t.Controller == nil || t.watched.start == nil {
+		return
+	}
+	if t.reads == nil {
+		t.reads = map[watchedObject]bool{}
+	}
+	t.reads[name] = true
+	t.watched.note(t.Key(), name, read)
+}
+
+// watch starts to watch the kind of an object, once.
+func (w *watched) watch(of client.Object, gvk schema.GroupVersionKind) error {
+	_, untyped := of.(*unstructured.Unstructured)
+	kind := watchedKind{gvk, untyped}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kinds[kind] {
+		return nil
+	}
+	sample := of.DeepCopyObject().(client.Object)
+	if untyped {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		sample = u
+	}
+	if err := w.start(sample); err != nil {
+		return err
+	}
+	if w.kinds == nil {
+		w.kinds = map[watchedKind]bool{}
+	}
+	w.kinds[kind] = true
+	return nil
+}
+
+// note remembers how a group has read an object.
+func (w *watched) note(group client.ObjectKey, name watchedObject, read lastRead) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.readers == nil {
+		w.readers = map[watchedObject]map[client.ObjectKey]lastRead{}
+		w.groups = map[client.ObjectKey]map[watchedObject]bool{}
+	}
+	if w.groups[group] == nil {
+		w.groups[group] = map[watchedObject]bool{}
+	}
+	w.groups[group][name] = true
+	if w.readers[name] == nil {
+		w.readers[name] = map[client.ObjectKey]lastRead{}
+	}
+	w.readers[name][group] = read
+}
+
+// keep drops the objects that a group does not read any more.
+func (w *watched) keep(group client.ObjectKey, names map[watchedObject]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name := range w.groups[group] {
+		if names[name] {
+			continue
+		}
+		delete(w.groups[group], name)
+		if delete(w.readers[name], group); len(w.readers[name]) == 0 {
+			delete(w.readers, name)
+		}
+	}
+	if len(w.groups[group]) == 0 {
+		delete(w.groups, group)
+	}
+}
+
+// readersOf returns who reads an object, and how.
+func (c *Controller) readersOf(o client.Object) map[client.ObjectKey]lastRead {
+	gvk, err := apiutil.GVKForObject(o, c.Client.Scheme())
+	if err != nil {
+		return nil
+	}
+	c.watched.mu.Lock()
+	defer c.watched.mu.Unlock()
+	return maps.Clone(c.watched.readers[watchedObject{gvk.GroupKind(), client.ObjectKeyFromObject(o)}])
+}
+
+// ofRead returns the groups that read an object.
+func (c *Controller) ofRead(_ context.Context, o client.Object) []ctrl.Request {
+	var requests []ctrl.Request
+	for key := range c.readersOf(o) {
+		requests = append(requests, ctrl.Request{NamespacedName: key})
+	}
+	return requests
+}
+
+// readChanges passes changes of objects that groups read: of all of them the end, the metadata and the spec; the status where that is read; and one that comes
+// into being after it was asked for. A watch begins with all objects that there are, and most of these were read before.
+func (c *Controller) readChanges() predicate.Predicate {
+	has := func(o client.Object, is func(lastRead) bool) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(c.readersOf(o))), is)
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			return has(e.Object, func(r lastRead) bool { return r.version != e.Object.GetResourceVersion() })
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			differs := differsBesideStatus(e.ObjectOld, e.ObjectNew)
+			return has(e.ObjectNew, func(r lastRead) bool { return r.version != e.ObjectNew.GetResourceVersion() && (differs || r.status) })
+		},
+	}
+}
+
+// differsBesideStatus reports whether two versions of an object differ in what Quorate keeps of its metadata, or in its spec.
+func differsBesideStatus(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() ||
+		!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp()) ||
+		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+		!slices.EqualFunc(before.GetOwnerReferences(), after.GetOwnerReferences(), sameOwner)
+}
