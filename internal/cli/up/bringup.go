@@ -83,7 +83,7 @@ func (b *bringUp) waitForAll(ctx context.Context, c client.Client) error {
 
 // options are the environment's; what an existing one was made with is asked for again.
 func (u *up) options(nodeBinary string) embed.Options {
-	o := embed.Options{State: u.State, Network: u.prefix, NodeBinary: nodeBinary}
+	o := embed.Options{State: u.State, Network: u.prefix, NodeBinary: nodeBinary, FeatureGates: u.gates}
 	o.Artifacts.Prebuilt, o.Artifacts.Bundle = u.Environment("QUORATE_ARTIFACTS"), u.Bundle()
 	if e, err := embed.Load(u.State); err == nil {
 		o.Kubernetes, o.Artifacts.Cache, o.Artifacts.Made = e.Kubernetes, e.Cache, embed.Made(u.State)
@@ -171,7 +171,7 @@ func (b *bringUp) startDaemon(ctx context.Context, o embed.Options) (string, err
 	if err != nil {
 		return "", err
 	}
-	return config.Host, nil
+	return planeDetail(b.State, config.Host), nil
 }
 
 // finish writes the kubeconfig and says what to do next.

@@ -35,6 +35,9 @@ type up struct {
 	output  command.Format
 	// selfManaged: the cluster is to keep the Clusters of the environment, its own among them.
 	selfManaged bool
+	// featureGates is the text of --feature-gates, and gates what it chooses; nil: it is not given.
+	featureGates string
+	gates        map[string]bool
 	// given says whether a flag was on the command line.
 	given func(flag string) bool
 
@@ -80,6 +83,7 @@ Extensions, of which Quorate is one: docs/in-place.md.`,
   quorate up --in-place --kubernetes-version v1.36.3 # another version without other machines
   quorate up --etcd 3 --name apart                   # etcd on three machines of its own
   quorate up --kind ControlPlane --name machines     # the control plane is machines and their bootstrap templates
+  quorate up --feature-gates MachineTaintPropagation=true
   quorate up --self-managed                          # demo keeps itself, and clusters that are made later
   quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
   quorate up --dry-run -o yaml --workers 2           # only print the manifests`,
@@ -115,6 +119,7 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&u.selfManaged, "self-managed", false, "the cluster becomes the management cluster of this environment; with false it gives all Clusters back to the host's management plane")
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
+	f.StringVar(&u.featureGates, "feature-gates", "", "feature gates of the management plane's Cluster API, as NAME=true,NAME=false, until other ones are given; empty for its defaults: "+strings.Join(embed.FeatureGates(), ", "))
 	f.BoolVar(&u.wait, "wait", true, "wait until the cluster is up")
 	f.DurationVar(&u.timeout, "timeout", 15*time.Minute, "how long to wait for the cluster")
 	f.BoolVar(&u.dryRun, "dry-run", false, "print the manifests and change nothing")
@@ -182,7 +187,7 @@ func (u *up) checkFlags() error {
 	if u.timeout <= 0 {
 		return fmt.Errorf("--timeout is %s: more than 0 would be accepted, for example 15m", u.timeout)
 	}
-	return u.checkNetwork()
+	return errors.Join(u.checkNetwork(), u.checkGates())
 }
 
 // checkFiles looks for flags that say what manifests say.

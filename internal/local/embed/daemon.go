@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,15 +42,17 @@ const stopLimit = 30 * time.Second
 type status struct {
 	Phase string `json:"phase"`
 	Ready bool   `json:"ready"`
-	// RuntimeExtensions is what the daemon was started with, once it is ready.
-	RuntimeExtensions bool `json:"runtimeExtensions,omitempty"`
+	// RuntimeExtensions and FeatureGates are what the daemon was started with, once it is ready.
+	RuntimeExtensions bool            `json:"runtimeExtensions,omitempty"`
+	FeatureGates      map[string]bool `json:"featureGates,omitempty"`
 	// MadeFor is the management cluster whose machines it makes; empty: those of its own management plane.
 	MadeFor string `json:"madeFor,omitempty"`
 }
 
 // fits reports whether a daemon that says so need not be replaced for what the environment says now.
 func (s status) fits(e Environment) bool {
-	return s.Phase != phaseEnding && (!s.Ready || s.RuntimeExtensions == e.RuntimeExtensions && s.MadeFor == e.madeFor())
+	return s.Phase != phaseEnding && (!s.Ready ||
+		s.RuntimeExtensions == e.RuntimeExtensions && maps.Equal(s.FeatureGates, e.FeatureGates) && s.MadeFor == e.madeFor())
 }
 
 // phaseEnding is the phase of a daemon that was asked to end.

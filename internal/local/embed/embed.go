@@ -44,6 +44,8 @@ type Options struct {
 	Artifacts artifacts.Options
 	// NodeBinary is the path of quorate-node.
 	NodeBinary string
+	// FeatureGates are those of Cluster API to choose; nil: they stay as they are.
+	FeatureGates map[string]bool
 	// Command is what Start runs as the daemon: it must call Run for the same State. Empty: this program with
 	// the arguments daemon --state STATE.
 	Command []string
@@ -255,7 +257,7 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 
 // options are those of an environment's controllers. Local machines import their upgrader's image from the host, under the name that it has there.
 func options(e Environment, own *rest.Config) host.Options {
-	o := host.Options{Embedded: &host.Embedded{Own: own, RuntimeExtensions: e.RuntimeExtensions}}
+	o := host.Options{Embedded: &host.Embedded{Own: own, RuntimeExtensions: e.RuntimeExtensions, FeatureGates: e.FeatureGates}}
 	o.UpgraderImage = artifacts.UpgraderImage + ":%s"
 	return o
 }
@@ -347,7 +349,8 @@ func (d *daemon) report(ctx context.Context, mgr ctrl.Manager, e Environment) er
 	}
 	if ctx.Err() == nil {
 		d.log.Info("ready", "after", time.Since(d.began).Round(time.Millisecond).String())
-		if err := (status{Phase: "ready", Ready: true, RuntimeExtensions: e.RuntimeExtensions, MadeFor: e.madeFor()}).save(d.state); err != nil {
+		is := status{Phase: "ready", Ready: true, RuntimeExtensions: e.RuntimeExtensions, FeatureGates: e.FeatureGates, MadeFor: e.madeFor()}
+		if err := is.save(d.state); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,8 @@ type Environment struct {
 	NodeBinary string `json:"nodeBinary,omitempty"`
 	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, of which Quorate is one, and update machines in place by them.
 	RuntimeExtensions bool `json:"runtimeExtensions,omitempty"`
+	// FeatureGates are those of Cluster API that were chosen.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// ManagementCluster is the cluster that keeps the Clusters in place of the management plane; nil: none does.
 	ManagementCluster *ManagementCluster `json:"managementCluster,omitempty"`
 }
@@ -86,6 +88,9 @@ func (e Environment) merge(o Options) (Environment, error) {
 	}
 	if value, set := os.LookupEnv(runtimeExtensionsVariable); set {
 		e.RuntimeExtensions = value == "true"
+	}
+	if o.FeatureGates != nil {
+		e.FeatureGates = o.FeatureGates
 	}
 	cache := cmp.Or(o.Artifacts.Cache, os.Getenv("QUORATE_CACHE"))
 	prebuilt := cmp.Or(o.Artifacts.Prebuilt, os.Getenv("QUORATE_ARTIFACTS"))

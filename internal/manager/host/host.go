@@ -49,6 +49,8 @@ type Embedded struct {
 	Own *rest.Config
 	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, and update machines in place by them. Off, nobody can register one.
 	RuntimeExtensions bool
+	// FeatureGates are other ones of Cluster API that were chosen, by their names.
+	FeatureGates map[string]bool
 }
 
 // part is one line of the table of contents: a controller, or a few that are only useful together.
@@ -133,7 +135,7 @@ func ownManager(mgr ctrl.Manager, o Options) (ctrl.Manager, error) {
 	if o.Embedded == nil {
 		return mgr, nil
 	}
-	if err := setGates(o.Embedded.RuntimeExtensions); err != nil {
+	if err := setGates(o.Embedded.RuntimeExtensions, o.Embedded.FeatureGates); err != nil {
 		return nil, err
 	}
 	if o.Embedded.Own == nil {

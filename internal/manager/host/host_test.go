@@ -84,12 +84,12 @@ func TestConnectable(t *testing.T) {
 
 func TestFeatures(t *testing.T) {
 	for _, extensions := range []bool{true, false} {
-		if err := setGates(extensions); err != nil {
+		if err := setGates(extensions, map[string]bool{"MachineTaintPropagation": extensions, "ReconcilerRateLimiting": false}); err != nil {
 			t.Fatal(err)
 		}
 		for gate, want := range map[featuregate.Feature]bool{
 			feature.ClusterTopology: true, feature.MachinePool: false, feature.ReconcilerRateLimiting: false,
-			feature.RuntimeSDK: extensions, feature.InPlaceUpdates: extensions,
+			feature.RuntimeSDK: extensions, feature.InPlaceUpdates: extensions, feature.MachineTaintPropagation: extensions,
 		} {
 			if got := feature.Gates.Enabled(gate); got != want {
 				t.Errorf("%s: %t, want %t", gate, got, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,9 +45,9 @@ const (
 const reconnect = 2 * time.Second
 
 // setGates chooses upstream's features. They are one set for the process. Runtime Extensions are alpha, and with updates in place a MachineDeployment's rollout
-// fails when the template of its old machines was deleted. So both are off unless they were asked for.
-func setGates(extensions bool) error {
-	err := feature.MutableGates.SetFromMap(map[string]bool{
+// fails when the template of its old machines was deleted. So both are off unless they were asked for. chosen are further gates.
+func setGates(extensions bool, chosen map[string]bool) error {
+	gates := map[string]bool{
 		string(feature.ClusterTopology): true,
 		string(feature.RuntimeSDK):      extensions,
 		string(feature.InPlaceUpdates):  extensions,
@@ -56,8 +57,9 @@ func setGates(extensions bool) error {
 		// controllers, each of which looks several times: about ten seconds of a bring-up. What it protects from, reads
 		// that miss the controller's own last write, is the patient client's work here.
 		string(feature.ReconcilerRateLimiting): false,
-	})
-	if err != nil {
+	}
+	maps.Copy(gates, chosen)
+	if err := feature.MutableGates.SetFromMap(gates); err != nil {
 		return fmt.Errorf("choosing Cluster API's features: %w", err)
 	}
 	return nil
