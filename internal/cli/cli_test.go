@@ -89,6 +89,8 @@ func TestBadInput(t *testing.T) {
 		{"status", command.ExitHost, "there is no environment in"},
 		{"explain", command.ExitHost, "`quorate up` makes one"},
 		{"explain --observed -o table", command.ExitUsage, "json or yaml would be accepted"},
+		{"export a b", command.ExitUsage, `"b" is one argument too many for "quorate export"`},
+		{"export", command.ExitHost, "there is no environment"},
 		{"approve a b", command.ExitUsage, `"b" is one argument too many for "quorate approve"`},
 		{"approve", command.ExitHost, "there is no environment"},
 		{"plan", command.ExitHost, "there is no environment"},

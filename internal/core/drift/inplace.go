@@ -175,6 +175,25 @@ func originOf(object metav1.Object) origin {
 	return was
 }
 
+// FromTemplate returns the labels and annotations of an object that came from its group's template, by what is noted on the object. noted: something is.
+func FromTemplate(object metav1.Object) (labels, annotations map[string]string, noted bool) {
+	was := originOf(object)
+	_, noted = object.GetAnnotations()[OriginAnnotation]
+	of := func(all map[string]string, keys []string) map[string]string {
+		var kept map[string]string
+		for _, key := range keys {
+			if value, has := all[key]; has && !reserved(key) && key != clusterv1.WatchLabel {
+				if kept == nil {
+					kept = map[string]string{}
+				}
+				kept[key] = value
+			}
+		}
+		return kept
+	}
+	return of(object.GetLabels(), was.Labels), of(object.GetAnnotations(), was.Annotations), noted
+}
+
 // String is the origin as its annotation; empty if nothing is listed.
 func (o origin) String() string {
 	data, err := json.Marshal(o)
