@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -52,6 +53,7 @@ var script string
 // Where files lie on a machine.
 const (
 	pkiDir       = "/etc/etcd/pki/"
+	authorityKey = pkiDir + "ca.key"
 	scriptDir    = "/etc/quorate/etcd/"
 	scriptFile   = scriptDir + "bootstrap.sh"
 	settingsFile = scriptDir + "settings.sh"
@@ -114,6 +116,11 @@ func CloudConfig(m Member) ([]byte, error) {
 	if n := m.Spec.NTP; n.Enabled != nil || len(n.Servers) > 0 {
 		c.NTP = &ntp{Enabled: n.Enabled, Servers: n.Servers}
 	}
+	return c.text()
+}
+
+// text is the cloud-config as cloud-init reads it.
+func (c cloudConfig) text() ([]byte, error) {
 	text, err := yaml.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("writing cloud-config: %w", err)
@@ -126,7 +133,7 @@ func (m Member) files() []file {
 	const secret, public = "0600", "0644"
 	all := []file{
 		{Path: pkiDir + "ca.crt", Permissions: public, Content: string(m.Authority.Cert)},
-		{Path: pkiDir + "ca.key", Permissions: secret, Content: string(m.Authority.Key)},
+		{Path: authorityKey, Permissions: secret, Content: string(m.Authority.Key)},
 		{Path: pkiDir + "etcdctl-etcd-client.crt", Permissions: public, Content: string(m.Client.Cert)},
 		{Path: pkiDir + "etcdctl-etcd-client.key", Permissions: secret, Content: string(m.Client.Key)},
 		{Path: dropIn, Permissions: public, Content: "[Service]\nEnvironmentFile=-/etc/etcd/quorate.env\n"},
@@ -230,3 +237,19 @@ func quoted(lists ...[]string) string {
 
 // quote has the shell take a text as it is.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// WithoutAuthorityKey returns bootstrap data without the authority's private key, and whether they had it. The rest stays: whoever reads the data of a machine
+// again finds what it was made from. Data that CloudConfig has not made are left as they are.
+func WithoutAuthorityKey(data []byte) ([]byte, bool, error) {
+	var c cloudConfig
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return data, false, nil
+	}
+	kept := slices.DeleteFunc(slices.Clone(c.WriteFiles), func(f file) bool { return f.Path == authorityKey })
+	if len(kept) == len(c.WriteFiles) {
+		return data, false, nil
+	}
+	c.WriteFiles = kept
+	text, err := c.text()
+	return text, err == nil, err
+}

@@ -194,3 +194,29 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// TestWithoutAuthorityKey: only the key goes; a second time nothing does, and data of others stay as they are.
+func TestWithoutAuthorityKey(t *testing.T) {
+	spec := bootstrapv1alpha1.EtcdadmConfigSpec{}
+	data, err := CloudConfig(Member{
+		Name: "e-1", Role: Init, Spec: &spec, Authority: KeyPair{Cert: []byte("ca\n"), Key: []byte("ca key\n")}, Client: KeyPair{Cert: []byte("client\n"), Key: []byte("client key\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := CloudConfig(Member{
+		Name: "e-1", Role: Init, Spec: &spec, Authority: KeyPair{Cert: []byte("ca\n")}, Client: KeyPair{Cert: []byte("client\n"), Key: []byte("client key\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, had, err := WithoutAuthorityKey(data)
+	if empty := "- content: \"\"\n  path: /etc/etcd/pki/ca.key\n  permissions: \"0600\"\n"; err != nil || !had || string(got) != strings.Replace(string(want), empty, "", 1) {
+		t.Errorf("%t, %v:\n%s", had, err, got)
+	}
+	for name, other := range map[string][]byte{"once more": got, "others'": []byte("## template: jinja\n#cloud-config\nother: {}\n"), "none": nil} {
+		if left, had, err := WithoutAuthorityKey(other); err != nil || had || string(left) != string(other) {
+			t.Errorf("%s: %t, %v:\n%s", name, had, err, left)
+		}
+	}
+}

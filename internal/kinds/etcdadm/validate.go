@@ -70,7 +70,7 @@ func validateArgs(spec *bootstrapv1alpha1.EtcdadmConfigSpec, at *field.Path) fie
 
 // own are the files that Quorate writes.
 var own = []string{
-	pkiDir + "ca.crt", pkiDir + "ca.key", pkiDir + "etcdctl-etcd-client.crt", pkiDir + "etcdctl-etcd-client.key",
+	pkiDir + "ca.crt", authorityKey, pkiDir + "etcdctl-etcd-client.crt", pkiDir + "etcdctl-etcd-client.key",
 	dropIn, scriptFile, settingsFile, proxyFile, placeholder,
 }
 

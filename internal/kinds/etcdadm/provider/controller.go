@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,9 @@ type Controller struct {
 	APIReader client.Reader
 	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
 	WatchFilter string
+
+	// dropped are the UIDs of configurations whose bootstrap data have no key of the authority any more: their secrets are not read again.
+	dropped sync.Map
 }
 
 // scope is one configuration, and whose it is.

@@ -297,6 +297,55 @@ func TestAfterMove(t *testing.T) {
 	}
 }
 
+// TestAuthorityKeyIsDropped: once a machine is a member its bootstrap data have no key of the authority, and all else that they had, also after a restart of the
+// controller and a move. Before, and of a machine that is not healthy yet, they keep it.
+func TestAuthorityKeyIsDropped(t *testing.T) {
+	s := newScene(t)
+	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{PreEtcdadmCommands: []string{"echo before"}})
+	const key = "BEGIN RSA PRIVATE KEY"
+	before := s.data("e-1")
+	m := &clusterv1.Machine{}
+	read := func() {
+		t.Helper()
+		if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "e-1"}, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	m.Spec.Bootstrap.ConfigRef.Name = "e-1"
+	if err := s.client.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	member := func(status metav1.ConditionStatus) {
+		t.Helper()
+		conditions.Set(m, metav1.Condition{Type: "EtcdMemberHealthy", Status: status, Reason: "Test"})
+		if err := s.client.Status().Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	member(metav1.ConditionUnknown)
+	if s.data("e-1") != before || strings.Count(before, key) != 2 {
+		t.Fatalf("the data of a machine that is no member have changed, or never had the keys of the authority and of the client")
+	}
+	read()
+	member(metav1.ConditionTrue)
+	if got := s.r.waiting(t.Context(), m); len(got) != 1 {
+		t.Errorf("a member brings about turns of %v", got)
+	}
+	after := s.data("e-1")
+	if strings.Count(after, key) != 1 || strings.Contains(after, "/etc/etcd/pki/ca.key") {
+		t.Error("the data of a member have the key of the authority")
+	}
+	contains(t, after, "#cloud-config", "echo before", "/etc/etcd/pki/ca.crt", "ROLE='init'", "etcdctl-etcd-client.key")
+	if got := s.r.waiting(t.Context(), m); len(got) != 0 {
+		t.Errorf("a member without the key in its data brings about turns of %v", got)
+	}
+	s.r = &Controller{Client: s.client, APIReader: s.client}
+	if s.data("e-1") != after {
+		t.Error("after a restart the data were written again")
+	}
+}
+
 // TestSecondEtcd: of two EtcdClusters for one Cluster the first one's machine begins, and no machine of the other, whatever its status lost.
 func TestSecondEtcd(t *testing.T) {
 	s := newScene(t)

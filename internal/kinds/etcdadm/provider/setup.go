@@ -42,16 +42,20 @@ var ofEtcd = predicate.NewPredicateFuncs(func(o client.Object) bool {
 	return ok && etcdClusterOf(m) != ""
 })
 
-// waiting maps anything to the configurations in its namespace that have no bootstrap data yet.
+// waiting maps anything to the configurations in its namespace that have no bootstrap data yet, and the Machine of a member to its own, whose data may be too much.
 func (r *Controller) waiting(ctx context.Context, o client.Object) []ctrl.Request {
 	var all bootstrapv1alpha1.EtcdadmConfigList
 	if err := r.Client.List(ctx, &all, client.InNamespace(o.GetNamespace())); err != nil {
 		return nil
 	}
 	var requests []ctrl.Request
+	m, _ := o.(*clusterv1.Machine)
 	for i := range all.Items {
-		if !ptr.Deref(all.Items[i].Status.Initialization.DataSecretCreated, false) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		config := &all.Items[i]
+		_, dropped := r.dropped.Load(config.UID)
+		ofMember := m != nil && isMember(m) && m.Spec.Bootstrap.ConfigRef.Name == config.Name && !dropped
+		if ofMember || !ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(config)})
 		}
 	}
 	return requests
