@@ -102,7 +102,7 @@ func (t *Turn) Remains(ctx context.Context) error {
 	if err != nil || live.GetUID() != t.Object.GetUID() || !live.GetDeletionTimestamp().IsZero() {
 		kind := t.Kind.Type()
 		resource := schema.GroupResource{Group: kind.Group, Resource: kind.Resource}
-		return apierrors.NewConflict(resource, t.Object.GetName(), errors.New("it is being deleted, and adopts nobody"))
+		return apierrors.NewConflict(resource, t.Object.GetName(), errors.New("it is being deleted, and takes no more objects"))
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (t *Turn) takeNumber(ctx context.Context, step plan.Step) error {
 		notes[controlplanev1.InitializingAnnotation] = string(t.Object.GetUID())
 	}
 	if len(notes) == 0 {
-		return nil
+		return t.Remains(ctx) // no write conflicts
 	}
 	return t.Annotate(ctx, notes)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
@@ -166,6 +167,25 @@ func TestCreateOnOldFacts(t *testing.T) {
 		t.Errorf("error is %v, want a conflict at the number", err)
 	}
 	if got := w.objects(); got != "[demo-cp-1] [demo-cp-1] [demo-cp-1]" {
+		t.Errorf("made %s", got)
+	}
+}
+
+// TestBegunMachineOfDeletedGroup: a machine whose number was taken before is not finished when the control plane was deleted meanwhile, also where the
+// cache does not show that yet. The garbage collector may have taken the other machines off it, and this one would go with it.
+func TestBegunMachineOfDeletedGroup(t *testing.T) {
+	kcp := testKCP(3)
+	kcp.Annotations = map[string]string{controlplanev1.LastMachineAnnotation: "7"}
+	w := newWorld(t, testCluster(), kcp)
+	old := w.scene()
+	if err := w.client.Delete(context.Background(), w.kcp()); err != nil {
+		t.Fatal(err)
+	}
+	err := old.Do(context.Background(), plan.Step{Verb: plan.Create, Machine: "demo-cp-5", Number: 5})
+	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "it is being deleted") {
+		t.Errorf("error is %v, want a conflict: the control plane is being deleted", err)
+	}
+	if got := w.objects(); got != "[] [] []" {
 		t.Errorf("made %s", got)
 	}
 }
