@@ -300,10 +300,25 @@ func checkMoveLeader(o Observed, s Step) error {
 	case m.Leader:
 		return fmt.Errorf("member %s leads already", m.ID)
 	}
-	if on, _ := machineNamed(o, m.Machine); mayStop(o, on) {
+	if on, _ := machineNamed(o, m.Machine); mayStop(o, on) && !leaderGoes(o) {
 		return fmt.Errorf("member %s is on %s, which is updated in place: it cannot lead", m.ID, on.Name)
 	}
 	return nil
+}
+
+// leaderGoes: the leader is dead or on a machine that nothing holds, and all other voters that are well are on machines that are updated in place.
+func leaderGoes(o Observed) bool {
+	goes := false
+	for _, e := range o.Etcd.Members {
+		on, _ := machineNamed(o, e.Machine)
+		switch {
+		case e.Leader:
+			goes = e.Health == Unhealthy || on.isReleased()
+		case !e.Learner && e.Health == Healthy && !isCorrupt(e) && !mayStop(o, on):
+			return false
+		}
+	}
+	return goes
 }
 
 // checkPromote allows a learner to vote that is ours to promote, answers, has caught up and is on a machine that stays.

@@ -310,8 +310,7 @@ func (s *state) cannotSpare(m *Member) string {
 		return ""
 	}
 	voters := s.lasting
-	on := s.on(m.Machine)
-	lost := m.Health == Unhealthy || on != nil && on.isReleased()
+	lost := s.isLost(m)
 	if lost {
 		voters = s.voters
 	}
@@ -377,21 +376,32 @@ func (s *state) handOver(m *Member, reason, why string) opinion {
 }
 
 // successor is the healthy voter to lead instead of m: on the newest complete
-// machine, because the oldest go first; else on any.
+// machine, because the oldest go first; else on any. A voter on a machine that is updated in place may stop at any
+// moment. It leads only instead of a leader that is lost, where no other voter can: etcd would elect it as well.
 func (s *state) successor(m *Member) *Member {
+	const updated = -2
 	var best *Member
-	seat := -1
+	seat := updated
 	for i := range s.Etcd.Members {
 		o := &s.Etcd.Members[i]
-		if on := s.on(o.Machine); o.ID == m.ID || o.Learner || !o.isSound() || on != nil && s.isCarriedOut(on) {
+		if o.ID == m.ID || o.Learner || !o.isSound() {
 			continue
 		}
-		on := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })
-		if on >= seat {
-			best, seat = o, on
+		at := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })
+		if on := s.on(o.Machine); on != nil && s.isCarriedOut(on) {
+			at = updated
+		}
+		if at >= seat && (at > updated || s.isLost(m)) {
+			best, seat = o, at
 		}
 	}
 	return best
+}
+
+// isLost reports whether the quorum only gains when a voter leaves: it is dead, or nothing holds its machine any more.
+func (s *state) isLost(m *Member) bool {
+	on := s.on(m.Machine)
+	return m.Health == Unhealthy || on != nil && on.isReleased()
 }
 
 // withoutHomeless returns voters with those as dead that can be on no machine that stays: their

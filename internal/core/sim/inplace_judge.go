@@ -134,7 +134,7 @@ func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 	case plan.Create, plan.StartBootstrap, plan.PromoteMember:
 		w.blame("%s, while %s is updated", s, updated.name)
 	case plan.MoveLeader:
-		if m != nil && m.host == updated {
+		if m != nil && m.host == updated && (w.leader == nil || !w.isDoomed(w.leader.host)) { // etcd elects it anyway when the leader has gone
 			w.blame("%s, while %s is updated", s, updated.name)
 		}
 	case plan.RemoveMember:
