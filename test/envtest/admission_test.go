@@ -122,6 +122,8 @@ func created(t *testing.T, c client.Client) {
 		{"two surplus machines", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}", "maxSurge must be 0 or 1"},
 		{"joins one by one", "replicas: 3", "replicas: 3\n  joins: {maxParallel: 1}", ""},
 		{"no joins at all", "replicas: 3", "replicas: 3\n  joins: {maxParallel: 0}", "spec.joins.maxParallel: Invalid value: 0"},
+		{"too little time to join", "replicas: 3", "replicas: 3\n  joins: {timeoutSeconds: 599}", "spec.joins.timeoutSeconds in body should be greater than or equal to 600"},
+		{"more than a day to join", "replicas: 3", "replicas: 3\n  joins: {timeoutSeconds: 86401}", "spec.joins.timeoutSeconds in body should be less than or equal to 86400"},
 		{"no kubeadm configuration", "\n  kubeadmConfigSpec: {format: cloud-config}", "", ""},
 		{"no version", "version: v1.36.3", "", "spec.version: Required value"},
 		{"a version that is none", "version: v1.36.3", "version: latest", "version is latest: it must be of the form v1.36.3"},

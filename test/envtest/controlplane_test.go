@@ -84,6 +84,9 @@ var machinesRows = []row{
 	{"no time to recover", "replicas: 3", "health: {unhealthyTimeoutSeconds: 0}", "spec.health.unhealthyTimeoutSeconds: Invalid value: 0"},
 	{"joins one by one", "replicas: 3", "joins: {maxParallel: 1}", ""},
 	{"no joins at all", "replicas: 3", "joins: {maxParallel: 0}", "spec.joins.maxParallel: Invalid value: 0"},
+	{"ten minutes to join", "replicas: 3", "joins: {timeoutSeconds: 600}", ""},
+	{"too little time to join", "replicas: 3", "joins: {timeoutSeconds: 599}", "spec.joins.timeoutSeconds: Invalid value: 599: spec.joins.timeoutSeconds in body should be greater than or equal to 600"},
+	{"more than a day to join", "replicas: 3", "joins: {timeoutSeconds: 86401}", "spec.joins.timeoutSeconds in body should be less than or equal to 86400"},
 
 	{"etcd's members", "replicas: 3", "etcd: {management: Members}", ""},
 	{"an etcd operator", "replicas: 3", "etcd: {management: Operator}", ""},

@@ -57,6 +57,7 @@ var etcdClusterRows = []row{
 	{"surge 0", "replicas: 3", "rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}", ""},
 	{"surge 2", "replicas: 3", "rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}", "maxSurge must be 0 or 1"},
 	{"repair", "replicas: 3", "autoRepair: {}", ""},
+	{"too little time to join", "replicas: 3", "joins: {timeoutSeconds: 599}", "spec.joins.timeoutSeconds in body should be greater than or equal to 600"},
 	{"no time to repair", "replicas: 3", "autoRepair: {unhealthyTimeoutSeconds: 0}", "spec.autoRepair.unhealthyTimeoutSeconds"},
 	{"failure domains", "replicas: 3", "failureDomains: [a, b]", ""},
 	{"a failure domain twice", "replicas: 3", "failureDomains: [a, a]", "Duplicate value"},

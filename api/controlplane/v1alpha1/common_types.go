@@ -240,9 +240,11 @@ type JoinsSpec struct {
 	Overlap *bool `json:"overlap,omitempty"`
 	// timeoutSeconds is how long after its creation, or its Node's registration, a machine may still add its member to etcd. One that is deleted before
 	// that, and whose late member would cost the quorum, is kept out of etcd until it is gone, or waited for where it joins as a voter. Set it to more than
-	// the slowest boot takes. Defaults to 1800.
+	// the slowest boot takes: a member that is added later may cost the quorum. Defaults to 1800. At least 600: kubeadm alone may take 5 minutes to find
+	// the cluster and 2 to add its member. At most 86400.
 	// +optional
-	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Minimum=600
+	// +kubebuilder:validation:Maximum=86400
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 

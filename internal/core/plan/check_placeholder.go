@@ -84,12 +84,12 @@ func getsIn(o Observed, m Machine) bool {
 	return mayStillAdd(o, m) && (slots > 0 || !addsLearner(o, m))
 }
 
-// addLimit is how long kubeadm on a machine may take to add a member.
+// addLimit is how long kubeadm on a machine may take to add a member: 10 minutes at least.
 func addLimit(o Observed) time.Duration {
 	if o.Policy.MemberAdd == 0 {
 		return 30 * time.Minute
 	}
-	return o.Policy.MemberAdd
+	return max(o.Policy.MemberAdd, 10*time.Minute)
 }
 
 // checkNoPlaceholder refuses to let a machine join while a placeholder would keep it out.

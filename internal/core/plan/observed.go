@@ -105,7 +105,7 @@ type Policy struct {
 	Learners bool `json:"learners,omitempty"`
 	// EtcdCall is how long kubeadm on a machine tries to reach etcd, or to have its learner promoted, before it gives up. Defaults to 2 min.
 	EtcdCall time.Duration `json:"etcdCall,omitempty"`
-	// MemberAdd is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member. Defaults to 30 min.
+	// MemberAdd is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member: at least 10 min. Defaults to 30 min.
 	MemberAdd time.Duration `json:"memberAdd,omitempty"`
 	// Surge is how many machines more than Want.Replicas a rollout may have: 1 or 0.
 	Surge int `json:"surge"`

@@ -38,10 +38,11 @@ func (s *state) addsUntil(m *machine) time.Time {
 	return latest(m.begun(), m.UpSince).Add(s.Policy.MemberAddTime())
 }
 
-// MemberAddTime is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member: MemberAdd, or 30 min.
+// MemberAddTime is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member: MemberAdd, or 30 min. It is
+// never less than joinTimeout: until then a machine without a Node counts as one that joins.
 func (p Policy) MemberAddTime() time.Duration {
 	if p.MemberAdd > 0 {
-		return p.MemberAdd
+		return max(p.MemberAdd, joinTimeout)
 	}
 	return memberAddTimeout
 }
