@@ -58,6 +58,9 @@ func (w *World) act(s plan.Step) error {
 	case plan.Write:
 		w.write(s)
 	case plan.Create:
+		if w.deleting {
+			return errors.New("the group is being deleted, as the API server says")
+		}
 		w.create(s)
 	case plan.Delete, plan.Adopt, plan.ReleaseHook, plan.StartBootstrap:
 		if h := w.named(s.Machine); h != nil {

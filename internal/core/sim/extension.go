@@ -159,13 +159,16 @@ func (w *World) tryByExtension(h *host) {
 	u.gaveUp = w.now.Add(updateGivesUp)
 }
 
-// mostTries is how often an extension is asked again before the world goes on without: what does not succeed by then never will.
+// mostTries is how often an extension is asked again before the world goes on without: what does not succeed by then never will, unless etcd has a quorum again.
 const mostTries = 20
 
 // askedAgain: the extension has failed, and is called once more.
 func (w *World) askedAgain(h *host) {
 	u := h.update
 	u.tries++
+	if w.servesUpdated(h) {
+		u.tries = 0
+	}
 	w.tell("the extension fails with %s, and is asked again", h.name)
 	w.upset()
 	if u.isAway {

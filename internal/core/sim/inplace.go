@@ -145,7 +145,7 @@ func (h *host) updateMoments(at func(time.Time)) {
 func (w *World) progressUpdate(h *host) {
 	u := h.update
 	switch {
-	case !h.isUpdating() || u.unfinished || u.tries > mostTries:
+	case !h.isUpdating() || u.unfinished || u.tries > mostTries && !w.servesUpdated(h):
 	case !w.now.Before(u.gaveUp) && u.byExtension:
 		if h.alive() {
 			w.askedAgain(h)
@@ -175,10 +175,15 @@ func (w *World) wake(h *host) {
 	}
 }
 
+// servesUpdated: the API server of a host that was updated comes up.
+func (w *World) servesUpdated(h *host) bool {
+	return w.setup.External || h.member != nil && !h.member.removed && w.hasQuorum()
+}
+
 // verify ends an update: well, or as it was before.
 func (w *World) verify(h *host) {
 	u := h.update
-	serves := w.setup.External || h.member != nil && !h.member.removed && w.hasQuorum()
+	serves := w.servesUpdated(h)
 	switch {
 	case u.byExtension && (u.fails || !serves && !w.now.Before(u.ends.Add(verifyGivesUp))):
 		w.askedAgain(h)

@@ -64,10 +64,10 @@ func (w *World) seemsThere(h *host) bool {
 	switch {
 	case h.vanished, h.nodeGone: // where the host vanished, its Node is gone, too
 		return false
-	case !h.alive():
-		return w.now.Before(h.dead.Add(nodeLost))
+	case !h.silent.IsZero() && !w.now.Before(h.silent.Add(nodeLost)): // it may have died later
+		return false
 	}
-	return h.silent.IsZero() || w.now.Before(h.silent.Add(nodeLost))
+	return h.alive() || w.now.Before(h.dead.Add(nodeLost))
 }
 
 // whole: it works, and has all that those of other specs have.

@@ -366,7 +366,8 @@ func (w *World) isAlone(h *host) bool {
 	if w.setup.EtcdOnly {
 		return false
 	}
-	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && !o.isUpdating() && (w.serving(o) || w.works(o)) })
+	goesOn := func(o *host) bool { return !o.isUpdating() || o.isBegunInPart() }
+	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && goesOn(o) && (w.serving(o) || w.works(o)) })
 	return w.serving(h) && len(w.hosts) > 1 && !beside
 }
 
@@ -495,7 +496,7 @@ func (w *World) judgeTruth() {
 	if w.calm && w.moves > 1 {
 		w.blame("the leader was moved %d times in a rollout in which nothing failed", w.moves)
 	}
-	if firsts := w.count(func(h *host) bool { return h.first && !h.deleting }); firsts > 1 {
+	if firsts := w.count(func(h *host) bool { return h.first && !h.deleting && !h.vanished }); firsts > 1 {
 		w.blame("%d machines initialise a cluster", firsts)
 	}
 }

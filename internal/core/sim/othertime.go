@@ -119,14 +119,18 @@ func (w *World) restore(known time.Duration) {
 	w.restart()
 }
 
-// recallLimit brings the record of replacements back. Nobody can count those that it does not have.
+// recallLimit brings the record of replacements back. Nobody can count those that it does not have, or only has of an earlier time.
 func (w *World) recallLimit(replaced []plan.Replacement) {
 	l := &w.limits
 	l.version++
 	l.noted = slices.Clone(replaced)
-	l.truly = slices.DeleteFunc(l.truly, func(r plan.Replacement) bool {
-		return !slices.ContainsFunc(l.noted, func(n plan.Replacement) bool { return n.Machine == r.Machine })
-	})
+	var truly []plan.Replacement
+	for _, n := range l.noted {
+		if slices.ContainsFunc(l.truly, func(r plan.Replacement) bool { return r.Machine == n.Machine }) {
+			truly = append(truly, plan.Replacement{Machine: n.Machine, At: n.At.Add(-w.setup.Ahead)})
+		}
+	}
+	l.truly = truly
 }
 
 // unknow takes the objects of a host away, which lives on. One that nothing in the cluster tells of goes at once: nobody could know that its name is taken, and

@@ -34,20 +34,21 @@ func TestHangingWorlds(t *testing.T) { run(t, Hanging, *steps/4) }
 
 // failed are seeds of worlds that once failed, and why. What a seed makes may become another world: rows and sweeps guard the same.
 var failed = map[int64]string{
-	7700009161:      "etcd was lowered while outdated machines could still add learners, which then could not start",
-	7700011495:      "the judge took a machine for one without a member although the note of its removal was lost, so that it may yet join",
-	7700016022:      "the judge of updates counted a machine that has lost its labels and its member",
-	7700046898:      "the same, of a machine that is being deleted",
-	7700062186:      "the same, of a machine that never came up",
-	7700044934:      "the judge of choices blamed the rules for a look in which a member gave no answer",
-	1003000005298:   "an update that was begun in part was waited for on a machine that a person then deleted, for ever",
-	1003000007949:   "the judge counted an update of a machine that has lost its labels",
-	2000000011894:   "nobody was to decide about a first machine that never came up, whose record and whose data were lost",
-	2000000012823:   "a machine that was begun as one that is held back, and was finished as the first, counted as a second one that initialises the cluster",
-	31337000002082:  "the judge took a host for one that seems to be there whose Node was deleted before it died",
-	770000000001034: "a voter that could not be asked was waited for, since it might be on a machine that was made ahead",
-	880000000013978: "the judge wanted more machines to stay beside one that the operator's etcd waits for",
-	378617824000744: "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
+	7700009161:       "etcd was lowered while outdated machines could still add learners, which then could not start",
+	7700011495:       "the judge took a machine for one without a member although the note of its removal was lost, so that it may yet join",
+	7700016022:       "the judge of updates counted a machine that has lost its labels and its member",
+	7700046898:       "the same, of a machine that is being deleted",
+	7700062186:       "the same, of a machine that never came up",
+	7700044934:       "the judge of choices blamed the rules for a look in which a member gave no answer",
+	1003000005298:    "an update that was begun in part was waited for on a machine that a person then deleted, for ever",
+	1003000007949:    "the judge counted an update of a machine that has lost its labels",
+	2000000011894:    "nobody was to decide about a first machine that never came up, whose record and whose data were lost",
+	2000000012823:    "a machine that was begun as one that is held back, and was finished as the first, counted as a second one that initialises the cluster",
+	31337000002082:   "the judge took a host for one that seems to be there whose Node was deleted before it died",
+	770000000001034:  "a voter that could not be asked was waited for, since it might be on a machine that was made ahead",
+	880000000013978:  "the judge wanted more machines to stay beside one that the operator's etcd waits for",
+	1110000000005641: "a machine was created on an old look at a group that was deleted without its machines, which the API server refuses",
+	378617824000744:  "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
 }
 
 // failedUncommon are the same of worlds in which happens what seldom does.
@@ -57,8 +58,13 @@ var failedUncommon = map[int64]string{
 
 // failedRestored are the same of worlds whose management cluster is restored.
 var failedRestored = map[int64]string{
-	990000000001789: "the judge counted replacements that the restored record does not have",
-	127283346400905: "the judge took a machine more than wanted for one that is replaced, and asked for the order of marks",
+	990000000001789:  "the judge counted replacements that the restored record does not have",
+	7700000086:       "the judge counted a second replacement of a machine that the restored record has of an earlier time only",
+	7700009277:       "the same, of a machine that was replaced a moment after its replacement was recorded",
+	7700001233:       "the judge counted a machine that is long gone, and is known again, as a second one that initialises the cluster",
+	1440000000044152: "the world's extension was not asked any more when etcd had a quorum again",
+	1330000000000917: "the judge took a machine whose update was begun in part, and cannot be finished yet, for one that does not serve",
+	127283346400905:  "the judge took a machine more than wanted for one that is replaced, and asked for the order of marks",
 }
 
 // failedHanging are the same of worlds with machines that hang.
