@@ -43,14 +43,23 @@ func (l *liar) MemberRemove(context.Context, *pb.MemberRemoveRequest) (*pb.Membe
 // serve answers until the test ends, and returns how the member is reached.
 func (l *liar) serve(t *testing.T, ca *etcdtest.Authority) etcd.Target {
 	t.Helper()
+	return serve(t, ca, "cp-1", l)
+}
+
+// serve lets a member answer until the test ends, and returns how it is reached.
+func serve(t *testing.T, ca *etcdtest.Authority, name string, m interface {
+	pb.ClusterServer
+	pb.MaintenanceServer
+}) etcd.Target {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	etcdtest.Must(t, err)
-	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(ca.Server("cp-1"))))
-	pb.RegisterClusterServer(s, l)
-	pb.RegisterMaintenanceServer(s, l)
+	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(ca.Server(name))))
+	pb.RegisterClusterServer(s, m)
+	pb.RegisterMaintenanceServer(s, m)
 	go func() { _ = s.Serve(listener) }()
 	t.Cleanup(s.Stop)
-	return etcd.Target{Name: "cp-1", Dial: func(ctx context.Context) (net.Conn, error) {
+	return etcd.Target{Name: name, Dial: func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
 	}}
 }

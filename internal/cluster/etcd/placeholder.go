@@ -39,12 +39,20 @@ func (m Member) IsPlaceholder() bool {
 	})
 }
 
-// AddPlaceholder adds one placeholder. The order goes to one voter after the other, the leader first, 2 s each, and again until it is done, ctx ends or 10 s are
-// over. It is no error when etcd takes no more learners and a placeholder is one of them. Other refusals for want of a slot end it at once.
+// AddPlaceholder adds one placeholder. The order goes to one voter after the other, the leader first, 2 s each, and again until it is done,
+// ctx ends or 10 s are over. It is no error when etcd takes no more learners and a placeholder is one of them, nor when the answer to an
+// order is lost and the list then has one placeholder more. Other refusals for want of a slot end it at once.
 func (c *Cluster) AddPlaceholder(ctx context.Context, targets []Target) error {
+	before := -1
 	err := again(ctx, func(ctx context.Context) error {
 		answers := c.ask(ctx, targets)
 		seen := conclude(answers)
+		switch there := placeholders(seen.Members); {
+		case before >= 0 && there > before:
+			return nil // an order before was carried out
+		case before < 0 && seen.Known:
+			before = there
+		}
 		err := errors.New("no member follows a leader: " + seen.Why)
 		for _, a := range able(answers, 0) {
 			err = c.order(ctx, a.target, func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -52,7 +60,7 @@ func (c *Cluster) AddPlaceholder(ctx context.Context, targets []Target) error {
 				return err
 			})
 			full := errors.Is(err, rpctypes.ErrTooManyLearners) || errors.Is(err, rpctypes.ErrPeerURLExist)
-			if full && slices.ContainsFunc(seen.Members, Member.IsPlaceholder) {
+			if full && (placeholders(seen.Members) > 0 || placeholders(conclude(c.ask(ctx, targets)).Members) > 0) {
 				return nil
 			}
 			if err == nil || refusedForGood(err) {
@@ -65,6 +73,17 @@ func (c *Cluster) AddPlaceholder(ctx context.Context, targets []Target) error {
 		return fmt.Errorf("adding a placeholder to etcd's learners: %w", err)
 	}
 	return nil
+}
+
+// placeholders counts the placeholders in a list of members.
+func placeholders(members []Member) int {
+	n := 0
+	for _, m := range members {
+		if m.IsPlaceholder() {
+			n++
+		}
+	}
+	return n
 }
 
 // freePlaceholder is a peer URL of a placeholder that no member has.
