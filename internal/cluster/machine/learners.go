@@ -17,12 +17,18 @@ var learnerFlags = []string{"--max-learners", "--experimental-max-learners"}
 // learnerVariables are the variables that etcd reads for these flags.
 var learnerVariables = []string{"ETCD_MAX_LEARNERS", "ETCD_EXPERIMENTAL_MAX_LEARNERS"}
 
+// configFlag and configVariable name a file on the machine, which nobody here can read. etcd then reads no other flag or variable.
+const (
+	configFlag     = "--config-file"
+	configVariable = "ETCD_CONFIG_FILE"
+)
+
 // variablesIn returns what variables of etcd say of how many learners it takes at once, each as NAME=VALUE. VALUE is empty where
 // the container reads it from elsewhere.
 func variablesIn(env []corev1.EnvVar) []string {
 	var kept []string
 	for _, v := range env {
-		if slices.Contains(learnerVariables, v.Name) && (v.Value != "" || v.ValueFrom != nil) {
+		if (v.Name == configVariable || slices.Contains(learnerVariables, v.Name)) && (v.Value != "" || v.ValueFrom != nil) {
 			kept = append(kept, v.Name+"="+v.Value)
 		}
 	}
@@ -38,7 +44,7 @@ func flagsIn(command []string) []string {
 			flag = "-" + flag // Go's programs take one hyphen, too
 		}
 		switch {
-		case !slices.Contains(learnerFlags, flag):
+		case flag != configFlag && !slices.Contains(learnerFlags, flag):
 		case joined:
 			kept = append(kept, flag+"="+value)
 		case i+1 < len(command):
@@ -49,7 +55,7 @@ func flagsIn(command []string) []string {
 }
 
 // MaxLearners is the largest number of learners that etcd takes at once by the commands and variables of its static pods; 0: they say
-// nothing. One that cannot be read is larger than any.
+// nothing. One that cannot be read, as in a file on the machine, is larger than any.
 func MaxLearners(pods []corev1.Pod) int {
 	var said []string
 	for _, p := range pods {

@@ -20,6 +20,8 @@ func TestMaxLearners(t *testing.T) {
 		{corev1.EnvVar{Name: "ETCD_MAX_LEARNERS", ValueFrom: &corev1.EnvVarSource{}}, 1 << 30},
 		{corev1.EnvVar{Name: "ETCD_MAX_LEARNERS"}, 0},
 		{corev1.EnvVar{Name: "ETCD_NAME", Value: "2"}, 0},
+		{corev1.EnvVar{Name: "ETCD_CONFIG_FILE", Value: "/etc/kubernetes/etcd.yaml"}, 1 << 30},
+		{corev1.EnvVar{Name: "ETCD_CONFIG_FILE"}, 0},
 	} {
 		container := corev1.Container{Name: "etcd", Command: []string{"etcd"}, Env: []corev1.EnvVar{env.variable}}
 		if got := machine.MaxLearners([]corev1.Pod{{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}}); got != env.want {
@@ -40,6 +42,8 @@ func TestMaxLearners(t *testing.T) {
 		{"etcd", []string{"etcd", "--experimental-max-learners=4"}, 4},
 		{"etcd", []string{"etcd", "--experimental-max-learners=4", "--max-learners=2"}, 4},
 		{"etcd", []string{"etcd", "--max-learners=many"}, 1 << 30},
+		{"etcd", []string{"etcd", "--config-file=/etc/kubernetes/etcd.yaml"}, 1 << 30},
+		{"etcd", []string{"etcd", "-config-file", "/etc/kubernetes/etcd.yaml", "--max-learners=1"}, 1 << 30},
 		{"other", []string{"etcd", "--max-learners=2"}, 0},
 	} {
 		pods := []corev1.Pod{{}, {Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: one.name, Command: one.command}}}}}

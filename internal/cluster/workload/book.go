@@ -183,29 +183,35 @@ func values[T any, P interface {
 func learnerFlags(command []string) []string {
 	var kept []string
 	for i, word := range command {
-		if strings.Contains(word, learnersFlag) || i > 0 && strings.HasSuffix(command[i-1], learnersFlag) {
-			kept = append(kept, word)
+		for _, flag := range learnersFlags {
+			if strings.Contains(word, flag) || i > 0 && strings.HasSuffix(command[i-1], flag) {
+				kept = append(kept, word)
+				break
+			}
 		}
 	}
 	return kept
 }
 
-// learnersFlag is the end of the name of etcd's flag for that.
-const learnersFlag = "max-learners"
+// learnersFlags are the ends of the names of etcd's flags for that, and that of a file which may say it.
+var learnersFlags = []string{"max-learners", "config-file"}
 
 // learnerVariables leaves of variables those that say how many learners etcd takes at once.
 func learnerVariables(env []corev1.EnvVar) []corev1.EnvVar {
 	var kept []corev1.EnvVar
 	for _, v := range env {
-		if strings.HasSuffix(v.Name, learnersVariable) {
+		if strings.HasSuffix(v.Name, learnersVariable) || v.Name == configVariable {
 			kept = append(kept, v)
 		}
 	}
 	return kept
 }
 
-// learnersVariable is the end of the name of etcd's variable for that.
-const learnersVariable = "MAX_LEARNERS"
+// learnersVariable is the end of the name of etcd's variable for that, and configVariable names a file which may say it.
+const (
+	learnersVariable = "MAX_LEARNERS"
+	configVariable   = "ETCD_CONFIG_FILE"
+)
 
 // trimPod leaves of a pod what podFields names, without what changes and does not matter, and without what a terminal would act on.
 func trimPod(p *corev1.Pod) {

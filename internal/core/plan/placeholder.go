@@ -58,7 +58,7 @@ func (s *state) cannotShutOut(m *machine) string {
 	case !s.joinsAsLearner(m):
 		return "it joins as a voter, which a placeholder does not keep out"
 	case s.maxLearners() > mostPlaceholders:
-		return fmt.Sprintf("etcd takes more than %d learners at once (--max-learners)", mostPlaceholders)
+		return fmt.Sprintf("etcd takes more than %d learners at once (--max-learners), or its pod does not say how many (--config-file)", mostPlaceholders)
 	case s.Etcd.Downgrade != "":
 		return "etcd takes no new member during a downgrade"
 	case s.ailing() != "":
