@@ -132,6 +132,7 @@ func (t *Turn) ObserveExternalEtcd(ctx context.Context, endpoints []string) {
 	if m.fail() || t.machinesChange() {
 		age = filesAge
 	}
+	endpoints = endpoints[:min(len(endpoints), mostEndpoints)] // of more, which are refused, the rest is not dialed
 	if !slices.Equal(m.of, endpoints) || o.Now.Sub(m.Read) >= age {
 		var said []etcd.EndpointHealth
 		var err error

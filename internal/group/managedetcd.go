@@ -65,6 +65,10 @@ func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.Managed
 	return nil
 }
 
+// mostEndpoints is how many endpoints etcd may have: as many as clusterConfiguration.etcd.external.endpoints. Each is dialed, and written into each
+// machine's configuration.
+const mostEndpoints = 50
+
 // managedEtcdOf is what an object says of the etcd that it keeps; nil: there is none.
 func managedEtcdOf(found *unstructured.Unstructured) ManagedEtcd {
 	if found == nil {
@@ -80,6 +84,8 @@ func managedEtcdOf(found *unstructured.Unstructured) ManagedEtcd {
 		m.waits = "is not ready: " + cmp.Or(why, "status.ready is not true")
 	case len(m.Endpoints) == 0:
 		m.waits = "names no endpoints in status.endpoints"
+	case len(m.Endpoints) > mostEndpoints:
+		m.waits = fmt.Sprintf("names %d endpoints in status.endpoints: at most %d can be used", len(m.Endpoints), mostEndpoints)
 	}
 	m.rolls = rollsOut(found)
 	return m

@@ -34,8 +34,13 @@ type EndpointHealth struct {
 
 // AskEndpoint asks one endpoint, an https URL, for the health of its cluster. The credentials have the roots that sign members'
 // certificates and a client certificate; ServerName is ignored. The endpoint may be anything that somebody wrote into a spec: its
-// answer is bounded, in time and in bytes, no redirect is followed, and no proxy is used.
+// answer is bounded, in time and in bytes, no redirect is followed, and no proxy is used. Addresses at which only the manager's own host
+// and network answer are not dialed.
 func AskEndpoint(ctx context.Context, credentials *tls.Config, endpoint string) EndpointHealth {
+	return askEndpoint(ctx, untrusted.Dialer(), credentials, endpoint)
+}
+
+func askEndpoint(ctx context.Context, dialer *net.Dialer, credentials *tls.Config, endpoint string) EndpointHealth {
 	at, err := url.Parse(endpoint)
 	if err != nil || at.Scheme != "https" || at.Host == "" || at.User != nil {
 		return EndpointHealth{plan.Unknown, "it is no URL such as https://10.0.0.1:2379"}
@@ -45,7 +50,7 @@ func AskEndpoint(ctx context.Context, credentials *tls.Config, endpoint string) 
 	credentials = credentials.Clone()
 	credentials.ServerName = ""
 	transport := &http.Transport{
-		TLSClientConfig: credentials, DialContext: (&net.Dialer{}).DialContext, DisableKeepAlives: true, DisableCompression: true,
+		TLSClientConfig: credentials, DialContext: dialer.DialContext, DisableKeepAlives: true, DisableCompression: true,
 		MaxResponseHeaderBytes: untrusted.MostHeader,
 	}
 	defer transport.CloseIdleConnections()
@@ -84,7 +89,10 @@ func endpointFailure(err error) string {
 	var certificate *tls.CertificateVerificationError
 	var operation *net.OpError
 	var name *net.DNSError
+	var own untrusted.AddressError
 	switch {
+	case errors.As(err, &own):
+		return "it is not asked: its address is loopback, link-local, multicast or unspecified"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "no answer in time"
 	case errors.As(err, &certificate):

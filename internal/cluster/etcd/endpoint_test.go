@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -51,14 +52,14 @@ func TestAskEndpoint(t *testing.T) {
 			t.Cleanup(server.Close)
 			roots := x509.NewCertPool()
 			roots.AddCert(server.Certificate())
-			got := AskEndpoint(t.Context(), &tls.Config{RootCAs: roots, ServerName: "ignored", MinVersion: tls.VersionTLS12}, server.URL)
+			got := askEndpoint(t.Context(), &net.Dialer{}, &tls.Config{RootCAs: roots, ServerName: "ignored", MinVersion: tls.VersionTLS12}, server.URL)
 			if got.Health != test.want || got.Why != test.why {
 				t.Errorf("%+v, want %v %q", got, test.want, test.why)
 			}
 			if strings.Contains(asked, "elsewhere") {
 				t.Error("a redirect was followed")
 			}
-			other := AskEndpoint(t.Context(), &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}, server.URL)
+			other := askEndpoint(t.Context(), &net.Dialer{}, &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}, server.URL)
 			if other.Health != plan.Unknown || !strings.Contains(other.Why, "not signed by the authority") {
 				t.Errorf("of another authority: %+v", other)
 			}
@@ -70,9 +71,25 @@ func TestAskEndpoint(t *testing.T) {
 		gone.URL: "connection refused", "http://10.0.0.1:2379": "no URL such as", "https://": "no URL such as",
 		"https://me:secret@10.0.0.1": "no URL such as", "::": "no URL such as",
 	} {
-		if got := AskEndpoint(t.Context(), &tls.Config{MinVersion: tls.VersionTLS12}, endpoint); got.Health != plan.Unknown || !strings.Contains(got.Why, why) {
+		if got := askEndpoint(t.Context(), &net.Dialer{}, &tls.Config{MinVersion: tls.VersionTLS12}, endpoint); got.Health != plan.Unknown || !strings.Contains(got.Why, why) {
 			t.Errorf("%s: %+v, want %q", endpoint, got, why)
 		}
+	}
+}
+
+// TestAskOwnAddress: an endpoint at the manager's own loopback address is not asked, and says why not.
+func TestAskOwnAddress(t *testing.T) {
+	asked := false
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked = true
+		_, _ = fmt.Fprint(w, `{"health":"true"}`)
+	}))
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	got := AskEndpoint(t.Context(), &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, server.URL)
+	if want := (EndpointHealth{plan.Unknown, "it is not asked: its address is loopback, link-local, multicast or unspecified"}); got != want || asked {
+		t.Errorf("%+v, want %+v; it was asked: %t", got, want, asked)
 	}
 }
 
@@ -85,7 +102,7 @@ func TestAskEndpointRefused(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		got := AskEndpoint(t.Context(), &tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version}, server.URL)
+		got := askEndpoint(t.Context(), &net.Dialer{}, &tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version}, server.URL)
 		if got.Health != plan.Unknown || got.Why != "it does not accept the client certificate that was given" {
 			t.Errorf("%s: %+v", tls.VersionName(version), got)
 		}

@@ -128,6 +128,7 @@ func TestWaitsForEtcd(t *testing.T) {
 		{map[string]any{"ready": "true", "endpoints": twoEndpoints}, "GivenEtcd data is not ready"},
 		{map[string]any{"ready": true}, "GivenEtcd data names no endpoints in status.endpoints"},
 		{map[string]any{"ready": true, "endpoints": " , "}, "GivenEtcd data names no endpoints in status.endpoints"},
+		{map[string]any{"ready": true, "endpoints": strings.Repeat("https://10.0.0.1:2379,", 51)}, "GivenEtcd data names 51 endpoints in status.endpoints: at most 50 can be used"},
 	} {
 		if row.status != nil {
 			w.etcdSays(row.status)
