@@ -31,12 +31,17 @@ BUILDINFO := github.com/quorate/quorate/internal/program/buildinfo
 STAMP     = -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).revision=$(REVISION) -X $(BUILDINFO).date=$(DATE)
 
 RUN  ?=
+FROM ?=
+TO   ?=
 SEED ?=
 FUZZTIME ?= 1m
 comma := ,
 
+# The version of Kubernetes where none is asked for.
+DEFAULT := $(shell sed -n 's/^const DefaultVersion = "\(.*\)"$$/\1/p' internal/local/artifacts/pins.go)
+
 # Before a command: real etcd and kube-apiserver for tests, which without them are skipped and show nothing.
-WITH_ASSETS = assets=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*"' | cut -d"\"" -f4); \
+WITH_ASSETS = assets=$$(./bin/quorate artifacts list -o json | grep -om1 '"management": *"[^"]*/management-$(DEFAULT)-[^"]*"' | cut -d"\"" -f4); \
 	[ -d "$$assets" ] || { echo 'no etcd and kube-apiserver for tests: see ./bin/quorate artifacts list' >&2; exit 1; }; \
 	KUBEBUILDER_ASSETS=$$assets
 
@@ -205,9 +210,9 @@ docs-check: ## the commands of the documents: all of quorate and make are parsed
 IN_PODS := move self-managed helm upgrade-provider
 
 .PHONY: e2e
-e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, down
+e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, down
 	./bin/quorate artifacts build
-	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
+	QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' $(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 
 .PHONY: generate
 generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/rules.md, docs/troubleshooting.md and docs/reference from the code

@@ -5,9 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../artifacts"
 
-kubernetes='v1.36.3 v1.35.4 v1.34.4'
+kubernetes='v1.37.2 v1.36.3 v1.35.4 v1.34.4'
 kubernetes_commands='kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubeadm kubectl'
-etcd=v3.6.16 etcd35=v3.5.35 etcdadm=v0.1.5 containerd=v2.4.2 cni=v1.9.1 coredns=v1.14.7 clusterapi=v1.14.2
+etcd=v3.6.16 etcd37=v3.7.3 etcd35=v3.5.35 etcdadm=v0.1.5 containerd=v2.4.2 cni=v1.9.1 coredns=v1.14.7 clusterapi=v1.14.2
 helm=v4.2.4 certmanager=v1.21.2
 # With which Cluster API renders the manifests of its releases.
 kustomize=v5.7.0
@@ -76,6 +76,13 @@ pin_etcd() {
   begin
   tools "etcd@$etcd" go.etcd.io/etcd/server/v3 go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdutl/v3
   pin etcd
+}
+
+# The minor version after: that of Kubernetes v1.37 and later, and for etcd clusters of their own.
+pin_etcd-3.7() {
+  begin
+  tools "etcd@$etcd37" go.etcd.io/etcd/server/v3 go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdutl/v3
+  pin etcd-3.7
 }
 
 # The minor version before, for etcd clusters of their own that come from it, or go back to it.
@@ -155,7 +162,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 components=("$@")
 if [ ${#components[@]} = 0 ]; then
-  components=(etcd etcd-3.5 etcdadm containerd cni coredns cluster-api helm cert-manager)
+  components=(etcd etcd-3.7 etcd-3.5 etcdadm containerd cni coredns cluster-api helm cert-manager)
   for version in $kubernetes; do components+=("kubernetes-$version"); done
 fi
 for component in "${components[@]}"; do

@@ -193,14 +193,14 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
 	var providers bool
 	cmd := &cobra.Command{
 		Use:   "build [VERSION...]",
-		Short: "Build what is missing for versions of Kubernetes; without one, for the newest",
+		Short: "Build what is missing for versions of Kubernetes; without one, for the default one",
 		Example: `  quorate artifacts build
   quorate artifacts build v1.36.3 v1.35.4
   quorate artifacts build --providers    # also what 'quorate up --self-managed' installs`,
 		Args:              pinnedVersions,
 		ValidArgsFunction: a.Complete(0, func(context.Context) []string { return artifacts.Versions() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, v := range orNewest(args) {
+			for _, v := range orDefault(args) {
 				if err := a.buildArtifacts(cmd.Context(), v); err != nil {
 					return err
 				}
@@ -225,10 +225,10 @@ func pinnedVersions(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// orNewest returns versions as the pins write them, each once; the newest if there are none.
-func orNewest(args []string) []string {
+// orDefault returns versions as the pins write them, each once; the default one if there are none.
+func orDefault(args []string) []string {
 	if len(args) == 0 {
-		return artifacts.Versions()[:1]
+		return []string{artifacts.DefaultVersion}
 	}
 	var versions []string
 	for _, v := range args {

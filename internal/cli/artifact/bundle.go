@@ -16,7 +16,7 @@ func (a *app) exportCommand() *cobra.Command {
 	var to, key string
 	cmd := &cobra.Command{
 		Use:   "export [VERSION...] --to TO",
-		Short: "Write what was built for versions of Kubernetes to a bundle; without one, for the newest",
+		Short: "Write what was built for versions of Kubernetes to a bundle; without one, for the default one",
 		Long: `Write all that 'quorate artifacts build' made for versions of Kubernetes to one compressed file, for hosts that import it instead of
 building. It holds the checksum of each file, and says for which platform it is. The same artifacts give the same bytes.
 TO is a file or a tag in a registry, for which the credentials of 'docker login' are taken. With --key it is signed:
@@ -30,7 +30,7 @@ TO is a file or a tag in a registry, for which the credentials of 'docker login'
 			if to == "" {
 				return command.Usagef("--to is empty: a file or oci://REGISTRY/REPOSITORY:TAG would be accepted")
 			}
-			return a.exportArtifacts(cmd.Context(), orNewest(args), to, key)
+			return a.exportArtifacts(cmd.Context(), orDefault(args), to, key)
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "file that is written, or replaced when all is there; or oci://REGISTRY/REPOSITORY:TAG")

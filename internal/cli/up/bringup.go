@@ -92,7 +92,7 @@ func (u *up) options(nodeBinary string) embed.Options {
 		}
 		return o
 	}
-	o.Kubernetes = artifacts.Versions()[0]
+	o.Kubernetes = artifacts.DefaultVersion
 	if v := u.versions(); len(v) > 0 {
 		o.Kubernetes = v[0]
 	}

@@ -29,7 +29,7 @@ func TestRangeInUse(t *testing.T) {
 	none := func(string) string { return "" }
 	u := &up{
 		Invocation: &command.Invocation{Environment: none, State: filepath.Join(t.TempDir(), "state")},
-		cluster:    manifest.Cluster{Version: artifacts.Versions()[0]},
+		cluster:    manifest.Cluster{Version: artifacts.DefaultVersion},
 		prefix:     netip.MustParsePrefix("127.3.0.0/16"),
 	}
 	t.Setenv("QUORATE_CACHE", t.TempDir())
@@ -100,7 +100,7 @@ func TestImpossibleIsNotApplied(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &bringUp{up: &up{Invocation: &command.Invocation{}, objects: tt.files, given: func(string) bool { return false }}}
-			b.cluster = manifest.Cluster{Name: "demo", Namespace: "default", Kind: manifest.KubeadmControlPlane, Replicas: 3, Version: artifacts.Versions()[0]}
+			b.cluster = manifest.Cluster{Name: "demo", Namespace: "default", Kind: manifest.KubeadmControlPlane, Replicas: 3, Version: artifacts.DefaultVersion}
 			steps, err := b.todo(t.Context(), readOnly(t, tt.broken, tt.objects...))
 			if tt.code == command.ExitOK {
 				if err != nil || len(steps) != len(tt.files) {

@@ -107,7 +107,7 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.Int32Var(&u.cluster.Etcd, "etcd", 0, "machines of etcd's own: 1, 3, 5 or 7; 0 for etcd on the control plane's machines")
 	f.StringVar(&u.cluster.EtcdVersion, "etcd-version", "", "version of etcd on machines of its own (default 3.6.16)")
 	f.Int32Var(&u.cluster.Workers, "workers", 0, "worker machines")
-	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.Versions()[0], "version of Kubernetes: "+strings.Join(artifacts.Versions(), " or "))
+	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.DefaultVersion, "version of Kubernetes: "+strings.Join(artifacts.Versions(), " or "))
 	f.StringVar(&u.domains, "failure-domains", "a,b,c", "names of failure domains that machines are spread over; empty for none")
 	f.Int32Var(&u.cluster.MaxParallel, "max-parallel", 0, "machines that may join at once; 0 for as many as are missing")
 	f.BoolVar(&u.cluster.Eager, "eager", false, "make all machines of the control plane at the same moment as the first; they join when that has initialised the cluster")

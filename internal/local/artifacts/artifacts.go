@@ -191,7 +191,7 @@ func newMaker(ctx context.Context, c *cache.Cache, version string) (*maker, erro
 // leaves returns the products that depend on no other, the one that takes longest first.
 func (m *maker) leaves() []cache.Product {
 	var products []cache.Product
-	for _, name := range []string{"kubernetes", "coredns", "containerd", "etcd", "cni", "pause", "cluster-api"} {
+	for _, name := range []string{"kubernetes", "coredns", "containerd", etcdOf(m.version), "cni", "pause", "cluster-api"} {
 		products = append(products, m.built[name])
 	}
 	return products
@@ -273,24 +273,24 @@ func (m *maker) collection(name string, from map[string][]string) cache.Product 
 
 func (m *maker) management() cache.Product {
 	return m.collection("management", map[string][]string{
-		"etcd":       {"etcd"},
-		"kubernetes": {"kube-apiserver", "kube-controller-manager", "kubectl"},
+		etcdOf(m.version): {"etcd"},
+		"kubernetes":      {"kube-apiserver", "kube-controller-manager", "kubectl"},
 	})
 }
 
-// onMachines are the programs of machines, by the product that they come from.
-func onMachines() map[string][]string {
+// onMachines are the programs of machines of a version of Kubernetes, by the product that they come from.
+func onMachines(kubernetes string) map[string][]string {
 	return map[string][]string{
-		"kubernetes": {"kubelet", "kubeadm", "kubectl"},
-		"containerd": {"containerd", "containerd-shim-runc-v2", "ctr"},
-		"etcd":       {"etcdctl", "etcdutl"},
+		"kubernetes":       {"kubelet", "kubeadm", "kubectl"},
+		"containerd":       {"containerd", "containerd-shim-runc-v2", "ctr"},
+		etcdOf(kubernetes): {"etcdctl", "etcdutl"},
 	}
 }
 
 // MachinePrograms are the names of the programs that machines have beside those of their host.
 func MachinePrograms() []string {
 	return slices.Sorted(func(yield func(string) bool) {
-		for _, programs := range onMachines() {
+		for _, programs := range onMachines(DefaultVersion) {
 			for _, p := range programs {
 				if !yield(p) {
 					return
@@ -300,7 +300,7 @@ func MachinePrograms() []string {
 	})
 }
 
-func (m *maker) machine() cache.Product { return m.collection("machine", onMachines()) }
+func (m *maker) machine() cache.Product { return m.collection("machine", onMachines(m.version)) }
 
 // dependOn adds another product to what p is made of.
 func dependOn(p, other cache.Product) cache.Product {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestUnknownVersion(t *testing.T) {
-	for version, want := range map[string]string{"v1.36.3": "v1.36.3", "1.35.4": "v1.35.4", "v1.37.0": "", "latest": "", "": ""} {
+	for version, want := range map[string]string{"v1.36.3": "v1.36.3", "1.35.4": "v1.35.4", "1.37.2": "v1.37.2", "v1.37.0": "", "latest": "", "": ""} {
 		got, err := (Options{}).known(version)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", version, got, err)
@@ -25,7 +25,7 @@ func TestUnknownVersion(t *testing.T) {
 	}
 	root := filepath.Join(t.TempDir(), "cache")
 	_, err := Ensure(t.Context(), Options{Cache: root}, "v1.99.0")
-	if err == nil || err.Error() != `kubernetes version "v1.99.0": cannot be had, only v1.36.3, v1.35.4, v1.34.4` {
+	if err == nil || err.Error() != `kubernetes version "v1.99.0": cannot be had, only v1.37.2, v1.36.3, v1.35.4, v1.34.4` {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Stat(root); !os.IsNotExist(err) {
@@ -88,6 +88,22 @@ func newTestMaker(t *testing.T, root string) *maker {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// The default version can be had.
+func TestDefaultVersion(t *testing.T) {
+	if !slices.Contains(Versions(), DefaultVersion) {
+		t.Errorf("the default version %s is none of %v", DefaultVersion, Versions())
+	}
+}
+
+// Machines have the minor version of etcd that their kubeadm asks for.
+func TestEtcdFollowsKubernetes(t *testing.T) {
+	for version, want := range map[string]string{"v1.34.4": "etcd", "v1.36.3": "etcd", "v1.37.2": "etcd-3.7", "v1.38.0-alpha.1": "etcd-3.7", "v2.0.0": "etcd-3.7"} {
+		if got := etcdOf(version); got != want {
+			t.Errorf("%s has %s, want %s", version, got, want)
+		}
+	}
 }
 
 // Only what depends on the version of Kubernetes is built again for another one.

@@ -34,7 +34,7 @@ func builtCache(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	products, err := bundled(t.Context(), c, Versions()[:1])
+	products, err := bundled(t.Context(), c, []string{DefaultVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestBundleSources(t *testing.T) {
 	private, public := keys(t)
 	root := t.TempDir()
 	file := filepath.Join(root, "bundle")
-	if _, err := Export(t.Context(), o, Versions()[:1], file, private); err != nil {
+	if _, err := Export(t.Context(), o, []string{DefaultVersion}, file, private); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
@@ -114,7 +114,7 @@ func TestBundleSources(t *testing.T) {
 	images := httptest.NewServer(registry.New())
 	defer images.Close()
 	tag := "oci://" + strings.TrimPrefix(images.URL, "http://") + "/quorate/bundle:v1"
-	if size, err := Export(t.Context(), o, Versions()[:1], tag, private); err != nil || int(size) != len(text) {
+	if size, err := Export(t.Context(), o, []string{DefaultVersion}, tag, private); err != nil || int(size) != len(text) {
 		t.Fatalf("pushing to a registry: %d bytes, %v, want %d bytes", size, err, len(text))
 	}
 	for name, b := range map[string]Bundle{
@@ -132,7 +132,7 @@ func TestBundleSources(t *testing.T) {
 			if imported, err := ImportBundle(t.Context(), to, b); err != nil || len(imported) == 0 {
 				t.Fatalf("imported %v, %v", imported, err)
 			}
-			if missing, err := Missing(t.Context(), to, Versions()[0]); err != nil || len(missing) > 0 {
+			if missing, err := Missing(t.Context(), to, DefaultVersion); err != nil || len(missing) > 0 {
 				t.Errorf("%v are missing, %v", missing, err)
 			}
 		})
@@ -188,16 +188,16 @@ func TestRefusedExports(t *testing.T) {
 	file := filepath.Join(root, "bundle")
 	for want, try := range map[string]func() (cache.Bytes, error){
 		"https:// is not supported: a file or oci:// is accepted": func() (cache.Bytes, error) {
-			return Export(t.Context(), o, Versions()[:1], "https://example.org/bundle", "")
+			return Export(t.Context(), o, []string{DefaultVersion}, "https://example.org/bundle", "")
 		},
 		"oci://REGISTRY/REPOSITORY:TAG is accepted": func() (cache.Bytes, error) {
-			return Export(t.Context(), o, Versions()[:1], "oci://bundle", "")
+			return Export(t.Context(), o, []string{DefaultVersion}, "oci://bundle", "")
 		},
 		"a PEM file with a PRIVATE KEY is accepted": func() (cache.Bytes, error) {
-			return Export(t.Context(), o, Versions()[:1], file, public)
+			return Export(t.Context(), o, []string{DefaultVersion}, file, public)
 		},
 		"it is not in the cache: `quorate artifacts build` makes it": func() (cache.Bytes, error) {
-			return Export(t.Context(), Options{Cache: t.TempDir()}, Versions()[:1], file, "")
+			return Export(t.Context(), Options{Cache: t.TempDir()}, []string{DefaultVersion}, file, "")
 		},
 	} {
 		if _, err := try(); err == nil || !strings.Contains(err.Error(), want) {
@@ -212,7 +212,7 @@ func TestRefusedExports(t *testing.T) {
 // What QUORATE_BUNDLE names is imported before anything is built, and not asked for when all is there.
 func TestEnsureTakesBundle(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bundle")
-	if _, err := Export(t.Context(), builtCache(t), Versions()[:1], file, ""); err != nil {
+	if _, err := Export(t.Context(), builtCache(t), []string{DefaultVersion}, file, ""); err != nil {
 		t.Fatal(err)
 	}
 	var built []string
@@ -222,7 +222,7 @@ func TestEnsureTakesBundle(t *testing.T) {
 		}
 	}}
 	for range 2 {
-		set, err := Ensure(t.Context(), o, Versions()[0])
+		set, err := Ensure(t.Context(), o, DefaultVersion)
 		if err != nil || len(set.Images) != 1 || !strings.HasPrefix(set.Machine, o.Cache) {
 			t.Fatalf("%+v, %v", set, err)
 		}
@@ -275,7 +275,7 @@ func TestUnverified(t *testing.T) {
 		{private, public, ""},
 	} {
 		file := filepath.Join(t.TempDir(), "bundle")
-		if _, err := Export(t.Context(), o, Versions()[:1], file, test.key); err != nil {
+		if _, err := Export(t.Context(), o, []string{DefaultVersion}, file, test.key); err != nil {
 			t.Fatal(err)
 		}
 		var said []string

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/internal/core/version"
 	"github.com/quorate/quorate/internal/local/artifacts/cache"
 )
 
@@ -32,8 +33,9 @@ func components(kubernetes string) []component {
 	const mib = 1 << 20
 	return []component{
 		{name: "kubernetes", folder: kubernetesPrefix + kubernetes, module: "k8s.io/kubernetes", stamp: kubernetesStamp, size: 600 * mib, compile: 2500 * mib},
-		{name: "etcd", folder: "etcd", module: "go.etcd.io/etcd/server/v3", rename: map[string]string{"server": "etcd"}, size: 64 * mib, compile: 500 * mib},
-		{name: "etcd-3.5", folder: "etcd-3.5", module: "go.etcd.io/etcd/server/v3", rename: map[string]string{"server": "etcd"}, size: 40 * mib, compile: 400 * mib},
+		{name: "etcd", folder: "etcd", module: etcdModule, rename: etcdNames, size: 64 * mib, compile: 500 * mib},
+		{name: "etcd-3.7", folder: "etcd-3.7", module: etcdModule, rename: etcdNames, size: 64 * mib, compile: 500 * mib},
+		{name: "etcd-3.5", folder: "etcd-3.5", module: etcdModule, rename: etcdNames, size: 40 * mib, compile: 400 * mib},
 		{name: "etcdadm", folder: "etcdadm", module: "sigs.k8s.io/etcdadm", size: 16 * mib, compile: 100 * mib},
 		{name: "containerd", folder: "containerd", module: "github.com/containerd/containerd/v2", stamp: containerdStamp, size: 80 * mib, compile: 700 * mib},
 		{name: "cni", folder: "cni", module: "github.com/containernetworking/plugins", stamp: pluginsStamp, size: 20 * mib, compile: 100 * mib},
@@ -42,6 +44,23 @@ func components(kubernetes string) []component {
 		{name: "cert-manager", folder: "cert-manager", module: certManagerModule, stamp: certManagerStamp, size: 200 * mib, compile: 800 * mib},
 		{name: "helm", folder: "helm", module: "helm.sh/helm/v4", stamp: helmStamp, size: 80 * mib, compile: 800 * mib},
 	}
+}
+
+// etcdModule is the module of etcd's server, whose program Go names by the folder.
+const etcdModule = "go.etcd.io/etcd/server/v3"
+
+var etcdNames = map[string]string{"server": "etcd"}
+
+// firstEtcd37 is the first version of Kubernetes whose kubeadm asks for etcd 3.7.
+var firstEtcd37 = version.Version{Major: 1, Minor: 37}
+
+// etcdOf returns the name of the etcd component that control planes of a version of Kubernetes run: it has the minor version that
+// kubeadm asks for.
+func etcdOf(kubernetes string) string {
+	if v, err := version.Parse(kubernetes); err == nil && version.CompareMinor(v, firstEtcd37) >= 0 {
+		return "etcd-3.7"
+	}
+	return "etcd"
 }
 
 func kubernetesStamp(version string) map[string]string {

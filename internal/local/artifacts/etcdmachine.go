@@ -18,23 +18,35 @@ import (
 
 // etcdReleases are the leaves that machines of etcd have in their cache: an etcd cluster goes from one minor version to the next, and
 // back.
-var etcdReleases = []string{"etcd", "etcd-3.5"}
+var etcdReleases = []string{"etcd-3.7", "etcd", "etcd-3.5"}
 
 // EtcdVersions returns the versions of etcd that machines of etcd come with, without a leading v, the newest first.
 func EtcdVersions() ([]string, error) {
 	var versions []string
 	for _, folder := range etcdReleases {
-		p, err := readPin(folder)
+		version, err := etcdVersion(folder)
 		if err != nil {
 			return nil, err
 		}
-		version, err := p.version("go.etcd.io/etcd/server/v3")
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", folder, err)
-		}
-		versions = append(versions, strings.TrimPrefix(version, "v"))
+		versions = append(versions, version)
 	}
 	return versions, nil
+}
+
+// StackedEtcd returns the version of etcd that control plane machines of a version of Kubernetes come with, without a leading v.
+func StackedEtcd(kubernetes string) (string, error) { return etcdVersion(etcdOf(kubernetes)) }
+
+// etcdVersion returns the version of etcd in a folder of the pins, without a leading v.
+func etcdVersion(folder string) (string, error) {
+	p, err := readPin(folder)
+	if err != nil {
+		return "", err
+	}
+	version, err := p.version(etcdModule)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", folder, err)
+	}
+	return strings.TrimPrefix(version, "v"), nil
 }
 
 // EnsureEtcd returns what machines have that run nothing but etcd, and builds what is missing. It may be called by several processes
@@ -44,7 +56,7 @@ func EnsureEtcd(ctx context.Context, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMaker(ctx, c, Versions()[0])
+	m, err := newMaker(ctx, c, DefaultVersion)
 	if err != nil {
 		return nil, err
 	}

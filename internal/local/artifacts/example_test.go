@@ -11,7 +11,7 @@ import (
 func ExampleEnsure() {
 	set, err := artifacts.Ensure(context.Background(), artifacts.Options{
 		Progress: func(p artifacts.Progress) { fmt.Println(p.Elapsed, p.Product, p.Phase, p.Detail) },
-	}, artifacts.Versions()[0])
+	}, artifacts.DefaultVersion)
 	if err != nil {
 		log.Fatal(err)
 	}

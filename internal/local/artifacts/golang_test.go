@@ -78,6 +78,7 @@ func TestPins(t *testing.T) {
 	wanted := map[string][]string{
 		"kubernetes": {"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubeadm", "kubectl", "kubelet"},
 		"etcd":       {"etcdctl", "etcdutl", "server"},
+		"etcd-3.7":   {"etcdctl", "etcdutl", "server"},
 		"etcd-3.5":   {"etcdctl", "server"},
 		"etcdadm":    {"etcdadm"},
 		"containerd": {"containerd", "containerd-shim-runc-v2", "ctr"},

@@ -37,7 +37,7 @@ var contents = map[string]content{
 	"kube-scheduler":          {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-scheduler"}},
 	"kube-proxy":              {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-proxy"}, nft: true, older: true},
 	"etcd":                    {leaf: "etcd", folder: "/usr/local/bin", programs: []string{"etcd", "etcdctl", "etcdutl"}},
-	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}, tags: []string{"v1.14.2", "v1.13.1", "v1.12.1"}},
+	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}, tags: []string{"v1.14.6", "v1.14.2", "v1.13.1", "v1.12.1"}},
 	"pause":                   {leaf: "pause", folder: "/", programs: []string{"pause"}},
 }
 
@@ -61,7 +61,7 @@ func (m *maker) images() cache.Product {
 		Host:   nftDigest, HostErr: nftErr,
 		Needs: []cache.Need{{Bytes: 600 << 20}},
 	}
-	for _, leaf := range []string{"kubernetes", "etcd", "coredns", "pause"} {
+	for _, leaf := range []string{"kubernetes", etcdOf(m.version), "coredns", "pause"} {
 		p = dependOn(p, m.built[leaf])
 	}
 	p.Build = func(ctx context.Context, w cache.Workplace) error {
@@ -94,10 +94,14 @@ func (m *maker) writeImage(w cache.Workplace, name string, nft []image.File) err
 		return err
 	}
 	c := contents[base]
+	leaf := c.leaf
+	if leaf == "etcd" {
+		leaf = etcdOf(m.version)
+	}
 	files := append([]image.File{}, common...)
 	for _, program := range c.programs {
 		files = append(files, image.File{
-			Path: path.Join(c.folder, program), Source: filepath.Join(m.folders[c.leaf], program), Mode: 0o755,
+			Path: path.Join(c.folder, program), Source: filepath.Join(m.folders[leaf], program), Mode: 0o755,
 		})
 	}
 	if c.nft {

@@ -15,6 +15,10 @@ import (
 
 const kubernetesPrefix = "kubernetes-"
 
+// DefaultVersion is the version of Kubernetes where none is asked for: the newest that all lives on machines are run with. A version that
+// is new to Quorate can be asked for before that.
+const DefaultVersion = "v1.36.3"
+
 // Versions returns the versions of Kubernetes that can be had, newest first.
 func Versions() []string {
 	folders, err := fs.Glob(pins.Pins, kubernetesPrefix+"*")

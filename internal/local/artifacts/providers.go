@@ -75,7 +75,7 @@ func EnsureProviders(ctx context.Context, o Options) (*Providers, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMaker(ctx, c, Versions()[0])
+	m, err := newMaker(ctx, c, DefaultVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func MissingProviders(ctx context.Context, o Options) ([]string, error) {
 
 // providers returns the products of EnsureProviders. They are the same for all versions of Kubernetes.
 func providers(ctx context.Context, c *cache.Cache) ([]cache.Product, error) {
-	m, err := newMaker(ctx, c, Versions()[0])
+	m, err := newMaker(ctx, c, DefaultVersion)
 	if err != nil {
 		return nil, err
 	}

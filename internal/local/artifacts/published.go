@@ -96,7 +96,7 @@ func (o Options) upgraderParts(ctx context.Context, kubernetes, arch string) ([]
 		if err != nil {
 			return nil, err
 		}
-		inside, programs := component.ofUpgrader(pins)
+		inside, programs := component.ofUpgrader(version, pins)
 		if len(programs) == 0 {
 			continue
 		}
@@ -114,15 +114,15 @@ func bringsOf(versions map[string]string) steps.Brings {
 	return steps.Brings{Containerd: versions["containerd"], CNI: versions["cni"]}
 }
 
-// ofUpgrader are the programs of a component that upgraders' images have, and where in them; none: it has none.
-func (c component) ofUpgrader(pins pin) (folder string, programs []string) {
+// ofUpgrader are the programs of a component that upgraders' images of a version of Kubernetes have, and where in them; none: it has none.
+func (c component) ofUpgrader(kubernetes string, pins pin) (folder string, programs []string) {
 	if c.name == "cni" {
 		for _, tool := range pins.directives("tool") {
 			programs = append(programs, program(tool[0]))
 		}
 		return steps.PluginDir, programs
 	}
-	for _, program := range onMachines()[c.name] {
+	for _, program := range onMachines(kubernetes)[c.name] {
 		if slices.Contains(upgraderPrograms, program) || slices.Contains(steps.RuntimePrograms, program) {
 			folder, programs = upgraderFolder, append(programs, program)
 		}

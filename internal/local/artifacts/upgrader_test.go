@@ -76,12 +76,12 @@ func TestEnsureUpgrader(t *testing.T) {
 
 // TestPublishedPrograms: what the published image of an upgrader has of each component, and where.
 func TestPublishedPrograms(t *testing.T) {
-	for _, c := range components(Versions()[0]) {
+	for _, c := range components(DefaultVersion) {
 		pins, err := readPin(c.folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		folder, programs := c.ofUpgrader(pins)
+		folder, programs := c.ofUpgrader(DefaultVersion, pins)
 		want := map[string]string{
 			"kubernetes": "/bin kubeadm kubectl kubelet", "etcd": "/bin etcdctl etcdutl", "containerd": "/bin containerd containerd-shim-runc-v2 ctr",
 			"cni": "/cni bridge host-local loopback portmap ptp",

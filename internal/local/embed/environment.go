@@ -129,7 +129,7 @@ func newEnvironment(o Options) (Environment, error) {
 	}
 	versions := o.Artifacts.Versions()
 	if e.Kubernetes == "" {
-		e.Kubernetes = versions[0]
+		e.Kubernetes = artifacts.DefaultVersion
 	}
 	if !slices.Contains(versions, e.Kubernetes) {
 		return Environment{}, fmt.Errorf("kubernetes version %q: there are %s", e.Kubernetes, strings.Join(versions, ", "))

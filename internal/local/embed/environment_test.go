@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -103,6 +104,7 @@ func TestNewEnvironment(t *testing.T) {
 		err                       string
 	}{
 		{name: "a free network", network: free},
+		{name: "the default version", network: free, kubernetes: artifacts.DefaultVersion},
 		{name: "the newest version", network: free, kubernetes: artifacts.Versions()[0]},
 		{name: "an unknown version", network: free, kubernetes: "v1.2.3", err: artifacts.Versions()[0]},
 		{name: "too small", network: "10.213.0.0/24", err: "from /8 to /22"},
@@ -122,7 +124,7 @@ func TestNewEnvironment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Network.String() != c.network || e.Kubernetes != artifacts.Versions()[0] || e.Ports.APIServer == 0 || e.Cache == "" {
+			if e.Network.String() != c.network || e.Kubernetes != cmp.Or(c.kubernetes, artifacts.DefaultVersion) || e.Ports.APIServer == 0 || e.Cache == "" {
 				t.Errorf("%+v", e)
 			}
 		})

@@ -51,7 +51,7 @@ type life struct {
 
 // TestLife runs a real management plane. It needs no root.
 func TestLife(t *testing.T) {
-	version := artifacts.Versions()[0]
+	version := artifacts.DefaultVersion
 	missing, err := artifacts.Missing(t.Context(), artifacts.Options{}, version)
 	if err != nil {
 		t.Fatal(err)
