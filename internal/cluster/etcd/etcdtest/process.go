@@ -53,14 +53,26 @@ func Binary(tb testing.TB) string {
 	return path
 }
 
-// Older is the path of an etcd 3.5, which the artifacts hold beside envtest's. Without one the test is skipped.
+// Older is the path of an etcd 3.5, the minor version before Binary's. Without one the test is skipped.
 func Older(tb testing.TB) string {
 	tb.Helper()
+	return release(tb, "3.5")
+}
+
+// Newer is the path of an etcd 3.7, the minor version after Binary's. Without one the test is skipped.
+func Newer(tb testing.TB) string {
+	tb.Helper()
+	return release(tb, "3.7")
+}
+
+// release is the path of an etcd of a minor version, which the artifacts hold beside envtest's.
+func release(tb testing.TB, minor string) string {
+	tb.Helper()
 	Binary(tb)
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(os.Getenv("KUBEBUILDER_ASSETS")), "etcd-3.5-*", "etcd"))
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(os.Getenv("KUBEBUILDER_ASSETS")), "etcd-"+minor+"-*", "etcd"))
 	Must(tb, err)
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" || len(found) == 0 {
-		tb.Skip("no etcd 3.5 beside KUBEBUILDER_ASSETS")
+		tb.Skip("no etcd " + minor + " beside KUBEBUILDER_ASSETS")
 	}
 	return found[len(found)-1]
 }
