@@ -154,7 +154,7 @@ func (e *environment) publishedImage(t *testing.T, node string) steps.Brings {
 }
 
 // publishedUpgrader is what the image is called on nodes.
-const publishedUpgrader = "registry.test/upgrader:" + newer
+var publishedUpgrader = "registry.test/upgrader:" + newer
 
 // useImage has upgrades to the newer version use the published image.
 func (e *environment) useImage(t *testing.T, brings steps.Brings) {

@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +27,8 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
-const older, newer = "v1.35.4", "v1.36.3"
+// older and newer are the versions of Kubernetes that lives go from and to. `make e2e FROM=... TO=...` chooses others.
+var older, newer = cmp.Or(os.Getenv("QUORATE_E2E_FROM"), "v1.35.4"), cmp.Or(os.Getenv("QUORATE_E2E_TO"), "v1.36.3")
 
 // surge1: v1.35.4 -> v1.36.3 with one machine more than wanted, while a client writes and reads.
 func surge1(t *testing.T, e *environment) {
@@ -105,6 +108,13 @@ func (e *environment) observed(t *testing.T, name, controller string, f func()) 
 // written is observed without what the controller took of its own.
 func (e *environment) written(t *testing.T, name string, f func()) time.Duration {
 	t.Helper()
+	client, _ := e.underWrites(t, name, f)
+	return client.gap
+}
+
+// underWrites runs f while a client writes, and returns that client and how many of its acknowledged writes are lost, which must be none.
+func (e *environment) underWrites(t *testing.T, name string, f func()) (*writer, int) {
+	t.Helper()
 	c, _ := e.workload(t, name)
 	ctx, stop := context.WithCancel(context.Background())
 	client, done := newWriter(c), make(chan struct{})
@@ -113,10 +123,11 @@ func (e *environment) written(t *testing.T, name string, f func()) time.Duration
 	stop()
 	<-done
 	t.Logf("FIGURE writes through the endpoint meanwhile: %s", client)
-	if lost := client.lost(context.Background(), t); lost > 0 {
+	lost := client.lost(context.Background(), t)
+	if lost > 0 {
 		t.Errorf("%d acknowledged writes are lost", lost)
 	}
-	return client.gap
+	return client, lost
 }
 
 // counted is how many machines that were not being deleted there were at least and at most.
