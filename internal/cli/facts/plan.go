@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -57,23 +58,62 @@ func planOf(ctx context.Context, from client.Reader, key client.ObjectKey, of *G
 	var observed plan.Observed
 	var beside group.Beside
 	var past report.History
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() (err error) {
+	var version string
+	var config *bootstrapv1.KubeadmConfigSpec
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() (err error) {
 		if observed, beside, err = group.ObserveAll(ctx, from, of.Kind, of.Key); err != nil {
 			return fmt.Errorf("observing cluster %s: %w", key, err)
 		}
 		return nil
 	})
-	both.Go(func() (err error) {
+	all.Go(func() (err error) {
 		past, err = historyOf(ctx, from, key, of)
 		return err
 	})
-	if err := both.Wait(); err != nil {
+	all.Go(func() (err error) {
+		version, config, err = configurationOf(ctx, from, of)
+		return err
+	})
+	if err := all.Wait(); err != nil {
 		return report.Plan{}, err
 	}
 	p := report.NewPlan(key, Title(of), observed, beside.Following, past)
 	p.NoteUpgrader(beside.UnseenUpgrader)
+	if config != nil {
+		p.NoteRefused(version, config)
+	}
 	return p, nil
+}
+
+// configurationOf returns the version of Kubernetes that a group wants, and the configuration for kubeadm of its machines, its own or that of a
+// template; nil: there is none.
+func configurationOf(ctx context.Context, from client.Reader, of *Group) (string, *bootstrapv1.KubeadmConfigSpec, error) {
+	object := of.Kind.New()
+	if err := from.Get(ctx, of.Key, object); err != nil {
+		return "", nil, fmt.Errorf("reading %s: %w", Title(of), err)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return "", nil, fmt.Errorf("reading %s: %w", Title(of), err)
+	}
+	version := of.Kind.Spec(object).Version
+	if own, found, _ := unstructured.NestedMap(fields, "spec", "kubeadmConfigSpec"); found {
+		config := &bootstrapv1.KubeadmConfigSpec{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(own, config); err != nil {
+			return "", nil, fmt.Errorf("reading %s: spec.kubeadmConfigSpec: %w", Title(of), err)
+		}
+		return version, config, nil
+	}
+	ref, _, _ := unstructured.NestedStringMap(fields, "spec", "machineTemplate", "spec", "bootstrap", "configRef")
+	if ref["kind"] != "KubeadmConfigTemplate" || ref["apiGroup"] != bootstrapv1.GroupVersion.Group {
+		return "", nil, nil
+	}
+	template := &bootstrapv1.KubeadmConfigTemplate{}
+	if err := from.Get(ctx, client.ObjectKey{Namespace: of.Key.Namespace, Name: ref["name"]}, template); err != nil {
+		return "", nil, client.IgnoreNotFound(err) // that it is missing is the plan's
+	}
+	return version, &template.Spec.Template.Spec, nil
 }
 
 // Title names a group: its kind and its name.

@@ -10,12 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/kinds/machines"
+	"github.com/quorate/quorate/internal/kinds/stacked"
 	"github.com/quorate/quorate/internal/manager"
 )
 
@@ -49,6 +54,7 @@ func TestPlans(t *testing.T) {
 	kcp.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Cluster"))})
 	other := kcp.DeepCopy()
 	other.Spec.Replicas = ptr.To[int32](1)
+	other.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates = map[string]bool{"ControlPlaneKubeletLocalMode": true}
 	even := kcp.DeepCopy()
 	even.Spec.Replicas = ptr.To[int32](2)
 	wrote := func() error { t.Error("something was written"); return errors.New("read only") }
@@ -71,6 +77,9 @@ func TestPlans(t *testing.T) {
 		if err != nil || len(plans) != 1 {
 			t.Fatalf("%s: %+v, %v", test.name, plans, err)
 		}
+		if refused := len(plans[0].Refused) > 0; refused != (test.name == "another number") {
+			t.Errorf("%s: refused %v", test.name, plans[0].Refused)
+		}
 		var names []string
 		for _, m := range plans[0].Machines {
 			names = append(names, m.Name)
@@ -79,7 +88,35 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
+	sayRefused(t, kcp)
 	if _, err := Plans(t.Context(), c, c.Scheme(), client.ObjectKey{Namespace: "default", Name: "nobody"}, nil); !errors.Is(err, ErrNoCluster) {
 		t.Errorf("without a cluster: %v", err)
+	}
+}
+
+// sayRefused: the configuration for kubeadm of a ControlPlane is that of its template, and one with another bootstrap provider has none.
+func sayRefused(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) {
+	t.Helper()
+	template := &bootstrapv1.KubeadmConfigTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
+	template.Spec.Template.Spec.ClusterConfiguration.FeatureGates = map[string]bool{"ControlPlaneKubeletLocalMode": true}
+	of := func(kind string) *controlplanev1alpha1.ControlPlane {
+		cp := &controlplanev1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-" + strings.ToLower(kind)}}
+		cp.Spec.Version = "v1.36.3"
+		cp.Spec.MachineTemplate.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: kind, Name: "demo"}
+		return cp
+	}
+	kubeadm, other := of("KubeadmConfigTemplate"), of("OtherTemplate")
+	kcp = kcp.DeepCopy()
+	kcp.Spec.Version, kcp.Spec.KubeadmConfigSpec = "v1.36.3", template.Spec.Template.Spec
+	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(kcp, kubeadm, other, template).Build()
+	for _, test := range []struct {
+		kind group.Kind
+		name string
+		has  bool
+	}{{&stacked.Kind{}, kcp.Name, true}, {&machines.Kind{}, kubeadm.Name, true}, {&machines.Kind{}, other.Name, false}} {
+		version, config, err := configurationOf(t.Context(), c, &Group{Kind: test.kind, Key: client.ObjectKey{Namespace: "default", Name: test.name}})
+		if err != nil || (config != nil) != test.has || test.has && (version != "v1.36.3" || len(config.ClusterConfiguration.FeatureGates) != 1) {
+			t.Errorf("%s: %q, %v, %v", test.name, version, config, err)
+		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/core/forecast"
 	"github.com/quorate/quorate/internal/core/history"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/programs"
 )
 
 // Plan is what will happen to one group of machines if nothing goes wrong.
@@ -22,6 +24,8 @@ type Plan struct {
 	Approval string `json:"approval,omitempty"`
 	// NotKnown is what this plan takes for granted and cannot see; empty: nothing.
 	NotKnown string `json:"notKnown,omitempty"`
+	// Refused are flags and feature gates of the spec that programs of the wanted version of Kubernetes do not take, a sentence each; empty: none.
+	Refused []string `json:"refused,omitempty"`
 	forecast.Forecast
 }
 
@@ -45,6 +49,11 @@ func (p *Plan) NoteUpgrader(version string) {
 		p.NotKnown = fmt.Sprintf("whether the manager has an upgrader image for %s: neither its flag --upgrader-image nor its own ConfigMap quorate-upgrader-images "+
 			"is seen from here. Without one nothing is changed in place (NoUpgraderImage)", version)
 	}
+}
+
+// NoteRefused notes what programs of the wanted version of Kubernetes do not take of a configuration for kubeadm, or that it is not known.
+func (p *Plan) NoteRefused(kubernetes string, spec *bootstrapv1.KubeadmConfigSpec) {
+	p.Refused = programs.Refused(kubernetes, spec)
 }
 
 // changesMachines: a machine that is there is replaced or changed in place.
@@ -140,6 +149,9 @@ func (p Plan) ending() []screen.Line {
 	}
 	if p.NotKnown != "" {
 		lines = append(lines, screen.Line{{Text: "not known", Colour: screen.Doubt}, {Text: "   " + p.NotKnown}})
+	}
+	for i, refused := range p.Refused {
+		lines = append(lines, screen.Line{{Text: []string{"refused     ", "            "}[min(i, 1)], Colour: screen.Bad}, {Text: refused}})
 	}
 	if p.Done() {
 		return append(lines, screen.Line{{Text: "then        "}, {Text: "all is as wanted", Colour: screen.Good}})

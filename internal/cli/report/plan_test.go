@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/core/plan"
@@ -35,7 +37,7 @@ func TestPlan(t *testing.T) {
 			o.Machines[i].Outdated = "spec.version: v1.35.4, wanted v1.36.3"
 		}
 	}
-	const unseen = "an upgrader image that is not seen"
+	const unseen, removed = "an upgrader image that is not seen", "a flag and a feature gate that the version does not have"
 	var b strings.Builder
 	for _, test := range []struct {
 		name      string
@@ -59,6 +61,7 @@ func TestPlan(t *testing.T) {
 		}},
 		{unseen, nil, func(o *plan.Observed) { outdated(o); o.Policy.InPlace = plan.InPlaceOnly }},
 		{unseen + ", and not needed", nil, outdated},
+		{removed, nil, outdated},
 		{"none yet", nil, func(o *plan.Observed) {
 			o.Machines, o.Etcd.Members, o.Group, o.Cluster.Reachable = nil, nil, plan.Group{Name: "demo-cp", New: true}, false
 			o.Etcd.Known, o.Cluster.Chores = false, []plan.Chore{{Name: "Certificates", Due: plan.DueFirst, Reason: "CertificatesMissing", Message: "no certificate authority", Then: "Kubeconfig"}}
@@ -68,6 +71,12 @@ func TestPlan(t *testing.T) {
 		p := NewPlan(client.ObjectKey{Namespace: "default", Name: "demo"}, "KubeadmControlPlane demo-cp", threeMachines(test.change), test.following, History{})
 		if strings.HasPrefix(test.name, unseen) {
 			p.NoteUpgrader("v1.36.3")
+		}
+		if test.name == removed {
+			spec := &bootstrapv1.KubeadmConfigSpec{}
+			spec.ClusterConfiguration.FeatureGates = map[string]bool{"ControlPlaneKubeletLocalMode": true}
+			spec.ClusterConfiguration.APIServer.ExtraArgs = []bootstrapv1.Arg{{Name: "feature-gates", Value: ptr.To("ImageVolume=false")}}
+			p.NoteRefused("v1.36.3", spec)
 		}
 		for _, line := range Plans([]Plan{p}, false) {
 			b.WriteString(line.String() + "\n")

@@ -20,6 +20,8 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/yaml"
+
+	"github.com/quorate/quorate/internal/programs"
 )
 
 // Wanted is what the cluster shall have.
@@ -171,7 +173,7 @@ func follow(has, wanted map[string]any, want Wanted) []string {
 	parts := followed
 	if want.silent() {
 		parts = []string{"kubernetesVersion", gatesKey}
-		wanted[gatesKey] = onlyOwnGate(has[gatesKey], want.Configuration.FeatureGates)
+		wanted[gatesKey] = onlyOwnGate(has[gatesKey], want)
 	}
 	var changes []string
 	for _, part := range parts {
@@ -193,15 +195,17 @@ func follow(has, wanted map[string]any, want Wanted) []string {
 	return changes
 }
 
-// onlyOwnGate returns the feature gates that there are, of which none but our own follows.
-func onlyOwnGate(has any, want map[string]bool) map[string]any {
+// onlyOwnGate returns the feature gates that there are, of which none but our own follows. Those that kubeadm of the wanted version does not have
+// go: it refuses to read them, so that no machine could join.
+func onlyOwnGate(has any, want Wanted) map[string]any {
 	gates, _ := has.(map[string]any) // kubeadm reads nothing but an object
 	gates = maps.Clone(gates)
 	if gates == nil {
 		gates = map[string]any{}
 	}
 	delete(gates, ownGate)
-	if on, said := want[ownGate]; said {
+	maps.DeleteFunc(gates, func(name string, _ any) bool { return !programs.HasGate(want.Version, name) })
+	if on, said := want.Configuration.FeatureGates[ownGate]; said {
 		gates[ownGate] = on
 	}
 	return gates

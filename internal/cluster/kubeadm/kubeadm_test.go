@@ -126,6 +126,32 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestGatesThatAreGone: a feature gate that somebody once gave to kubeadm, and that kubeadm of the wanted version refuses to read, goes; others stay.
+func TestGatesThatAreGone(t *testing.T) {
+	const gates = "  ControlPlaneKubeletLocalMode: true\n  NodeLocalCRISocket: true\n  RootlessControlPlane: false\n"
+	text := strings.Replace(written, "  ControlPlaneKubeletLocalMode: true\n", gates, 1)
+	for version, want := range map[string]string{
+		"v1.35.4": gates, // as it is
+		"v1.36.3": "  NodeLocalCRISocket: true\n  RootlessControlPlane: false\n",
+		"v1.37.2": "  RootlessControlPlane: false\n",
+		"v1.99.0": "  NodeLocalCRISocket: true\n  RootlessControlPlane: false\n", // what its kubeadm has is not known
+	} {
+		c := fake.NewClientset(configMap(text))
+		want := "featureGates:\n" + want + "imageRepository:"
+		if err := WriteConfig(t.Context(), c, wanted(version, func(c *bootstrapv1.ClusterConfiguration) {
+			if version != "v1.35.4" {
+				c.FeatureGates = nil // as control planes set it
+			}
+		})); err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "kubeadm-config", metav1.GetOptions{})
+		if err != nil || !strings.Contains(m.Data["ClusterConfiguration"], want) {
+			t.Errorf("%s: there is no %q in %v, %v", version, want, m.Data, err)
+		}
+	}
+}
+
 func count(c *fake.Clientset, verb string) int {
 	n := 0
 	for _, a := range c.Actions() {

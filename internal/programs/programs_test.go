@@ -1,0 +1,94 @@
+package programs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+)
+
+func arg(name, value string) []bootstrapv1.Arg {
+	return []bootstrapv1.Arg{{Name: name, Value: ptr.To(value)}}
+}
+
+// TestRefused: what a version does not take is named with its field, and what no table knows is not called wrong.
+func TestRefused(t *testing.T) {
+	for _, test := range []struct {
+		name, version string
+		change        func(*bootstrapv1.KubeadmConfigSpec)
+		want          string
+	}{
+		{"nothing said", "v1.36.3", func(*bootstrapv1.KubeadmConfigSpec) {}, ""},
+		{"nothing said, of a version that is not known", "v1.99.0", func(*bootstrapv1.KubeadmConfigSpec) {}, ""},
+		{"no version", "latest", func(s *bootstrapv1.KubeadmConfigSpec) { s.ClusterConfiguration.APIServer.ExtraArgs = arg("v", "4") }, ""},
+		{"a flag that it has", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.APIServer.ExtraArgs = arg("audit-log-maxage", "4")
+		}, ""},
+		{"written with hyphens", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.APIServer.ExtraArgs = arg("--audit-log-maxage", "4")
+		}, ""},
+		{"a flag that is not there yet", "v1.35.4", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.APIServer.ExtraArgs = arg("tls-curve-preferences", "X25519")
+		}, "v1.35 kube-apiserver has no flag --tls-curve-preferences: remove it from clusterConfiguration.apiServer.extraArgs"},
+		{"a flag that etcd has no more", "v1.37.2", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.Etcd.Local.ExtraArgs = arg("experimental-initial-corrupt-check", "true")
+		}, "v1.37 etcd has no flag --experimental-initial-corrupt-check: remove it from clusterConfiguration.etcd.local.extraArgs"},
+		{"a flag that no table names", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("typo", "x")
+		}, "whether v1.36 kube-scheduler has a flag --typo is not known: no table names it, and clusterConfiguration.scheduler.extraArgs sets it"},
+		{"a gate of kubeadm that is gone", "v1.37.2", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.FeatureGates = map[string]bool{"PublicKeysECDSA": true, "RootlessControlPlane": false}
+		}, "v1.37 kubeadm has no feature gate PublicKeysECDSA: remove it from clusterConfiguration.featureGates"},
+		{"a gate that is locked", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.ControllerManager.ExtraArgs = arg("feature-gates", "AllAlpha=false,kube:ImageVolume=false,wardle:Other=true")
+		}, "v1.36 kube-controller-manager has the feature gate ImageVolume locked to true: clusterConfiguration.controllerManager.extraArgs sets it to false"},
+		{"a gate that is gone, of kubelets", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.InitConfiguration.NodeRegistration.KubeletExtraArgs = arg("feature-gates", "MemoryManager=true")
+			s.JoinConfiguration.NodeRegistration.KubeletExtraArgs = arg("feature-gates", "MemoryManager=true")
+		}, "v1.36 kubelet has no feature gate MemoryManager: remove it from initConfiguration.nodeRegistration.kubeletExtraArgs; " +
+			"v1.36 kubelet has no feature gate MemoryManager: remove it from joinConfiguration.nodeRegistration.kubeletExtraArgs"},
+		{"a version that is not known", "v1.99.0", func(s *bootstrapv1.KubeadmConfigSpec) { s.ClusterConfiguration.APIServer.ExtraArgs = arg("v", "4") },
+			"which flags and feature gates v1.99 takes is not known: there are tables of v1."},
+	} {
+		spec := &bootstrapv1.KubeadmConfigSpec{}
+		test.change(spec)
+		got := strings.Join(Refused(test.version, spec), "; ")
+		if got != test.want && (test.version != "v1.99.0" || test.want == "" || !strings.HasPrefix(got, test.want)) {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestTables: each table has what every version of a program has, and is written as it is read.
+func TestTables(t *testing.T) {
+	known := Known()
+	if len(known) < 2 {
+		t.Fatalf("tables of v1.%v only", known)
+	}
+	for minor, table := range tables {
+		for program, flag := range map[string]string{
+			APIServer: "etcd-servers", ControllerManager: "cluster-cidr", Scheduler: "kubeconfig", Kubelet: "config", Etcd: "data-dir",
+			Gates: "AllBeta", KubeadmGates: "RootlessControlPlane",
+		} {
+			if _, has := table[program][flag]; !has || len(table[program]) == 0 {
+				t.Errorf("v1.%d %s has no %s among %d", minor, program, flag, len(table[program]))
+			}
+		}
+		if again := Parse(table.String()); again.String() != table.String() {
+			t.Errorf("v1.%d is read otherwise than written", minor)
+		}
+	}
+	for i, minor := range known[1:] {
+		if minor != known[i]+1 {
+			t.Errorf("there is no table between v1.%d and v1.%d", known[i], minor)
+		}
+	}
+	if !HasGate("v1.99.0", "Any") || HasGate("v1.36.3", "ControlPlaneKubeletLocalMode") || !HasGate("v1.35.4", "ControlPlaneKubeletLocalMode") {
+		t.Error("kubeadm's feature gates are told wrongly")
+	}
+	if !slices.IsSorted(known) {
+		t.Errorf("%v are not sorted", known)
+	}
+}
