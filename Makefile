@@ -225,6 +225,14 @@ generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/
 	$(GO) generate ./internal/...
 	$(GO) run ./hack/docs
 
+.PHONY: bump-kubernetes
+bump-kubernetes: ## pin VERSION=v1.38.0 of Kubernetes beside the others, or in place of an older patch, and print what is left to do
+	@GO='$(GO)' ./hack/bump-kubernetes.sh '$(VERSION)'
+
+.PHONY: outdated
+outdated: ## fail when the module proxy has a newer patch, or a newer minor version, of Kubernetes, etcd or Cluster API than is pinned; not a part of `make test`
+	@GO='$(GO)' ./hack/outdated.sh
+
 .PHONY: pictures
 pictures: ## the pictures of README.md, from what `quorate status` printed (docs/pictures/status.txt) and a golden story of internal/core/sim
 	$(GO) run ./hack/pictures

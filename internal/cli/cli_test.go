@@ -62,14 +62,14 @@ func TestBadInput(t *testing.T) {
 		{"up --replicas nine", command.ExitUsage, `--replicas is "nine": a whole number would be accepted`},
 		{"up --bogus", command.ExitUsage, `unknown flag: --bogus; see "quorate up --help"`},
 		{"up --name A", command.ExitUsage, `--name is "A": lower-case letters`},
-		{"up --kubernetes-version v1.2.3", command.ExitUsage, "v1.37.2 or v1.36.3 or v1.35.4 or v1.34.4 would be accepted"},
+		{"up --kubernetes-version v1.2.3", command.ExitUsage, strings.Join(artifacts.Versions(), " or ") + " would be accepted"},
 		{"up --failure-domains a,a", command.ExitUsage, `--failure-domains has "a" twice`},
 		{"up --kind TalosControlPlane", command.ExitUsage, `--kind is "TalosControlPlane": KubeadmControlPlane or ControlPlane would be accepted`},
 		{"up --kind ControlPlane --replicas 2", command.ExitUsage, "--replicas is 2: an even number"},
 		{"up -f x.yaml --kind ControlPlane", command.ExitUsage, "--kind and -f exclude each other"},
 		{"up --network 10.0.0.0/30", command.ExitUsage, `--network is "10.0.0.0/30": an IPv4 range from /8 to /22`},
 		{"up --network fd00::/16", command.ExitUsage, "--network is"},
-		{"up --kubernetes-version v9.9.9", command.ExitUsage, `--kubernetes-version is "v9.9.9": v1.37.2 or v1.36.3 or v1.35.4 or v1.34.4 would be accepted`},
+		{"up --kubernetes-version v9.9.9", command.ExitUsage, `--kubernetes-version is "v9.9.9": ` + strings.Join(artifacts.Versions(), " or ") + " would be accepted"},
 		{"up --timeout 0s", command.ExitUsage, "--timeout is 0s: more than 0"},
 		{"up --timeout 1m --wait=false", command.ExitUsage, "--timeout and --wait=false exclude each other"},
 		{"up -o yaml", command.ExitUsage, "--output is for --dry-run"},
@@ -297,11 +297,11 @@ func TestEveryCommandHasHelp(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"status --output ", "table\njson\nyaml\n"},
-		{"up --kubernetes-version ", "v1.37.2\nv1.36.3\nv1.35.4\n"},
+		{"up --kubernetes-version ", strings.Join(artifacts.Versions(), "\n") + "\n"},
 		{"up --kind ", "KubeadmControlPlane\nControlPlane\n"},
 		{"logs m --component k", "kubelet"},
 		{"machine kill-component m ", "etcd\nkube-apiserver"},
-		{"artifacts build v1.36.3 ", "v1.37.2\nv1.35.4\n"},
+		{"artifacts build " + artifacts.Versions()[0] + " ", strings.Join(artifacts.Versions()[1:], "\n") + "\n"},
 		{"status ", ":4"}, // nothing can be known without an environment, and files are not offered
 	} {
 		args := append([]string{cobra.ShellCompRequestCmd}, strings.Split(tt.args, " ")...)

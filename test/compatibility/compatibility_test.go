@@ -2,6 +2,7 @@
 package compatibility
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -20,6 +21,8 @@ import (
 )
 
 const root = "../../"
+
+var update = flag.Bool("update", false, "write what the code says into the first table of docs/compatibility.md")
 
 func read(t *testing.T, file string) string {
 	t.Helper()
@@ -104,7 +107,16 @@ func TestTable(t *testing.T) {
 		"etcd of 3.5 that can be beside 3.6":                                 "3.5." + mixed + " and later",
 		"Go that builds it":                                                  found(t, "go.mod", `(?m)^go (\S+)$`),
 	}
-	table, _, _ := strings.Cut(read(t, "docs/compatibility.md"), "\n## ")
+	page := read(t, "docs/compatibility.md")
+	if *update {
+		for what, versions := range want {
+			page = regexp.MustCompile(`(?m)^\| `+regexp.QuoteMeta(what)+` \| .+ \|$`).ReplaceAllLiteralString(page, "| "+what+" | "+versions+" |")
+		}
+		if err := os.WriteFile(root+"docs/compatibility.md", []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table, _, _ := strings.Cut(page, "\n## ")
 	lines := regexp.MustCompile(`(?m)^\| (.+?) \| (.+?) \|$`).FindAllStringSubmatch(table, -1)[2:]
 	for _, line := range lines {
 		if want[line[1]] != line[2] {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestUnknownVersion(t *testing.T) {
-	for version, want := range map[string]string{"v1.36.3": "v1.36.3", "1.35.4": "v1.35.4", "1.37.2": "v1.37.2", "v1.37.0": "", "latest": "", "": ""} {
+	for version, want := range map[string]string{"v1.36.3": "v1.36.3", "1.35.4": "v1.35.4", "1.37.2": "v1.37.2", "v1.99.0": "", "latest": "", "": ""} {
 		got, err := (Options{}).known(version)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", version, got, err)
@@ -25,7 +25,7 @@ func TestUnknownVersion(t *testing.T) {
 	}
 	root := filepath.Join(t.TempDir(), "cache")
 	_, err := Ensure(t.Context(), Options{Cache: root}, "v1.99.0")
-	if err == nil || err.Error() != `kubernetes version "v1.99.0": cannot be had, only v1.37.2, v1.36.3, v1.35.4, v1.34.4` {
+	if err == nil || err.Error() != `kubernetes version "v1.99.0": cannot be had, only `+strings.Join(Versions(), ", ") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Stat(root); !os.IsNotExist(err) {

@@ -45,7 +45,7 @@ func TestVersionOfThePast(t *testing.T) {
 	if err := os.RemoveAll(s.Machine); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Ensure(t.Context(), o, "v1.30.1"); err == nil || !strings.Contains(err.Error(), "cannot be had, only v1.37.2, v1.36.3, v1.35.4") {
+	if _, err := Ensure(t.Context(), o, "v1.30.1"); err == nil || !strings.Contains(err.Error(), "cannot be had, only "+strings.Join(Versions(), ", ")) {
 		t.Errorf("of a set that is not whole: %v", err)
 	}
 }
