@@ -36,7 +36,7 @@ left to do:
   1. read the difference of artifacts/: a build trusts these files
   2. ./bin/quorate artifacts build $version && $go run ./hack/programs $version    # the tables of flags and feature gates
   3. the places above, each with what changed in the sources
-  4. $go test ./internal/local/artifacts ./internal/cli ./internal/programs ./test/compatibility ./test/limits
+  4. $go test ./internal/local/artifacts ./internal/cli ./internal/core/programs ./test/compatibility ./test/limits
   5. as root: make e2e RUN='(versions|etcd-newest)' FROM=... TO=$version, then with TO=$version the lives of the default version
   6. the default: DefaultVersion in internal/local/artifacts/pins.go${replaced:+, which must not be $replaced}, and 'newer' in test/e2e
 EOF

@@ -1,4 +1,4 @@
-// Command programs writes the table of a version of Kubernetes for internal/programs: the flags that its programs name in their help, and those
+// Command programs writes the table of a version of Kubernetes for internal/core/programs: the flags that its programs name in their help, and those
 // that they take without naming them, which other tables have; and the feature gates from the list that Kubernetes' sources have. The artifacts of
 // the version must be built: `quorate artifacts build VERSION`.
 //
@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/internal/local/artifacts"
-	"github.com/quorate/quorate/internal/programs"
+	"github.com/quorate/quorate/internal/core/programs"
 )
 
-const folder = "internal/programs/tables"
+const folder = "internal/core/programs/tables"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

@@ -27,7 +27,6 @@ import (
 	"github.com/quorate/quorate/internal/cli/status"
 	"github.com/quorate/quorate/internal/cli/up"
 	"github.com/quorate/quorate/internal/cli/upgrade"
-	"github.com/quorate/quorate/internal/program/buildinfo"
 	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
@@ -75,7 +74,7 @@ func quiet() {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "quorate",
-		Version: buildinfo.Get().Line("quorate"),
+		Version: artifact.VersionLine(),
 		Short:   "Kubernetes control planes that never lose their etcd quorum",
 		Long: `Quorate makes and keeps highly available Kubernetes control planes.
 
@@ -118,7 +117,8 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return command.Usagef("%w; see %q", flagError(err), cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), upgrade.ApproveCommand(&a.Invocation), export.Command(&a.Invocation), down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), artifact.VersionCommand(&a.Invocation))
+	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), upgrade.ApproveCommand(&a.Invocation), export.Command(&a.Invocation),
+		down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), artifact.VersionCommand(&a.Invocation))
 	for _, commands := range []func(*command.Invocation) []*cobra.Command{status.Commands, access.Commands, machine.Commands} {
 		root.AddCommand(commands(&a.Invocation)...)
 	}

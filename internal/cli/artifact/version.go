@@ -41,3 +41,6 @@ func VersionCommand(a *command.Invocation) *cobra.Command {
 	output.AddTo(cmd)
 	return cmd
 }
+
+// VersionLine is what `quorate --version` prints.
+func VersionLine() string { return buildinfo.Get().Line("quorate") }

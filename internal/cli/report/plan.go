@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/internal/core/forecast"
 	"github.com/quorate/quorate/internal/core/history"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/programs"
+	"github.com/quorate/quorate/internal/core/programs"
 )
 
 // Plan is what will happen to one group of machines if nothing goes wrong.

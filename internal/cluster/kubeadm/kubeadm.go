@@ -21,7 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/quorate/quorate/internal/programs"
+	"github.com/quorate/quorate/internal/core/programs"
 )
 
 // Wanted is what the cluster shall have.
