@@ -17,8 +17,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/quorate/quorate/internal/local/artifacts"
 	"github.com/quorate/quorate/internal/core/programs"
+	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
 const folder = "internal/core/programs/tables"

@@ -9,7 +9,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 )
 
 // IPFamily is which addresses the machines, pods and Services of a cluster have.
@@ -62,6 +66,40 @@ func checkIPFamily(f IPFamily) error {
 func (c Cluster) checkFamilyOfEtcd() error {
 	if c.Etcd > 0 && c.IPFamily == IPv6 {
 		return errors.New("--etcd cannot be combined with --ip-family ipv6: etcdadm cannot use IPv6 addresses; use --ip-family dual")
+	}
+	return nil
+}
+
+// familiesOf returns the families of the Clusters among objects.
+func familiesOf(objects []*unstructured.Unstructured) map[client.ObjectKey]IPFamily {
+	families := map[client.ObjectKey]IPFamily{}
+	for _, o := range objects {
+		if o.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}) {
+			families[client.ObjectKey{Namespace: namespace(o), Name: o.GetName()}] = familyOf(o)
+		}
+	}
+	return families
+}
+
+// HasIPv6 reports whether machines of a Cluster among objects have IPv6 addresses.
+func HasIPv6(objects []*unstructured.Unstructured) bool {
+	for _, family := range familiesOf(objects) {
+		if family.HasIPv6() {
+			return true
+		}
+	}
+	return false
+}
+
+// checkFamiliesOfEtcd refuses an EtcdCluster of a Cluster without IPv4 among objects, for the same reason as checkFamilyOfEtcd.
+func checkFamiliesOfEtcd(objects []*unstructured.Unstructured) error {
+	families := familiesOf(objects)
+	for _, o := range objects {
+		cluster := client.ObjectKey{Namespace: namespace(o), Name: o.GetLabels()[clusterv1.ClusterNameLabel]}
+		if o.GroupVersionKind().GroupKind() == etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster").GroupKind() && families[cluster] == IPv6 {
+			return fmt.Errorf("EtcdCluster %s: etcdadm cannot use IPv6 addresses: spec.clusterNetwork.pods of Cluster %s must have an IPv4 range",
+				o.GetName(), cluster.Name)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package manifest
 import (
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // TestIPFamily: a cluster of a family has networks of it, which tell the family again.
@@ -32,6 +34,23 @@ func TestCheckIPFamily(t *testing.T) {
 		c := demo()
 		c.IPFamily = family
 		expectError(t, c.Check([]string{c.Version}), want)
+	}
+	const refused = "EtcdCluster demo-etcd: etcdadm cannot use IPv6 addresses: spec.clusterNetwork.pods of Cluster demo must have an IPv4 range"
+	for family, want := range map[IPFamily]string{IPv4: "", Dual: "", IPv6: refused} {
+		c := demo()
+		c.IPFamily, c.Etcd = family, 3
+		var objects []*unstructured.Unstructured
+		for _, d := range c.Documents() {
+			o, err := Generic(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects = append(objects, o)
+		}
+		expectError(t, CheckObjects(objects, []string{c.Version}, func(Reference) (bool, error) { return true, nil }), want)
+		if got := HasIPv6(objects); got != family.HasIPv6() {
+			t.Errorf("%s: IPv6 %t", family, got)
+		}
 	}
 	c := demo()
 	c.IPFamily, c.Etcd = IPv6, 3

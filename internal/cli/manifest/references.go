@@ -56,7 +56,7 @@ func CheckObjects(objects []*unstructured.Unstructured, versions []string, exist
 			return err
 		}
 	}
-	return nil
+	return checkFamiliesOfEtcd(objects)
 }
 
 // CheckReferencesOf says what an object names that is neither among those given nor, as exists says, already applied.

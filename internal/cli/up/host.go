@@ -31,7 +31,10 @@ func (u *up) lacks(ctx context.Context) []hostcheck.Lack {
 		return hostcheck.Missing()
 	}
 	options := u.options("")
-	plan := hostcheck.Plan{State: u.State, Machines: u.machineCount(), Network: u.prefix, Bridge: embed.BridgeName(u.State), IPv6: u.cluster.IPFamily.HasIPv6()}
+	plan := hostcheck.Plan{
+		State: u.State, Machines: u.machineCount(), Network: u.prefix, Bridge: embed.BridgeName(u.State),
+		IPv6: u.cluster.IPFamily.HasIPv6() || manifest.HasIPv6(u.objects),
+	}
 	if !plan.Network.IsValid() {
 		plan.Network = embed.DefaultNetwork
 		if e, err := embed.Load(u.State); err == nil {
