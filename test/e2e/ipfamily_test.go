@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func dualStack(t *testing.T, e *environment) {
 }
 
 // livesOf takes clusters of a family through what others go through: a pod of a worker reaches a Service, three machines are replaced by those of
-// another version, and one becomes another version in place.
+// another version, and one, and three of which one leads etcd, become another version in place.
 func (e *environment) livesOf(t *testing.T, family, prefix string, has6, has4 bool) {
 	t.Helper()
 	with := []string{"--ip-family", family}
@@ -46,10 +47,13 @@ func (e *environment) livesOf(t *testing.T, family, prefix string, has6, has4 bo
 	eventually(t, "Nodes and pods have addresses of "+family, patience, func() string { return e.haveAddresses(t, roll, has6, has4) })
 	e.takeDown(t, roll)
 
-	one := prefix + "one"
-	e.up(t, one, append(with, "--replicas", "1", "--kubernetes-version", older)...)
-	e.upgradedInPlace(t, one, 1)
-	e.takeDown(t, one)
+	for _, replicas := range []int{1, 3} {
+		name := prefix + "in" + strconv.Itoa(replicas)
+		e.up(t, name, append(with, "--replicas", strconv.Itoa(replicas), "--kubernetes-version", older)...)
+		e.upgradedInPlace(t, name, replicas)
+		eventually(t, "Nodes and pods have addresses of "+family, patience, func() string { return e.haveAddresses(t, name, has6, has4) })
+		e.takeDown(t, name)
+	}
 }
 
 // haveAddresses returns which Node or pod of a cluster has not got addresses of exactly these families; empty: all have.
