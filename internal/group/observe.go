@@ -350,6 +350,7 @@ func unclaimed(owners []metav1.OwnerReference, object client.Object) bool {
 func (t *Turn) See(view workload.View) {
 	t.AddWorkload(view, t.Spec.Components)
 	t.addNames()
+	t.refuseStrayNodes()
 	t.addMachinesWanted()
 }
 

@@ -166,6 +166,7 @@ var rules = []rule{
 			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
 			{"TopologyPending", Wait, "the cluster's topology goes first"},
 			{"EtcdNotReady", Wait, "etcd runs on other machines, and its controller reports that it is not ready, or none of its endpoints is healthy"},
+			{"NodeWithoutMachine", Wait, "etcd runs on other machines, and a control plane node that reports belongs to no Machine"},
 			{"EtcdRollingOut", Wait, "etcd runs on machines of its own, and these are being replaced: of two rollouts that are asked for at once etcd's goes first"},
 			{"EndpointsNotFollowed", Wait, "a machine of the control plane knows one member of etcd only, and that is to go: the control plane replaces its machine first"},
 			{"EtcdNotHealthy", Wait, "an operator keeps etcd, and says that it is not healthy, or nothing"},
