@@ -22,7 +22,6 @@ import (
 	"github.com/quorate/quorate/internal/cli/artifact"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/down"
-	"github.com/quorate/quorate/internal/cli/export"
 	"github.com/quorate/quorate/internal/cli/machine"
 	"github.com/quorate/quorate/internal/cli/status"
 	"github.com/quorate/quorate/internal/cli/up"
@@ -117,8 +116,7 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return command.Usagef("%w; see %q", flagError(err), cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), upgrade.ApproveCommand(&a.Invocation), export.Command(&a.Invocation),
-		down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), artifact.VersionCommand(&a.Invocation))
+	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), upgrade.ApproveCommand(&a.Invocation), down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), artifact.VersionCommand(&a.Invocation))
 	for _, commands := range []func(*command.Invocation) []*cobra.Command{status.Commands, access.Commands, machine.Commands} {
 		root.AddCommand(commands(&a.Invocation)...)
 	}

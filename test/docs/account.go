@@ -62,6 +62,7 @@ var account = []accountRow{
 	{row(`docs/plan.md: quorate plan demo -f changed\.yaml .*`), Runner{"RUN=plan", "with a file of the test's own"}},
 	{row(`docs/plan.md: quorate plan -f cluster\.yaml`), Runner{"TestPlanOfBirth", "with a file and an API server of the test's own"}},
 	{row(`docs/operating.md: kubectl get configmap demo-cp-kcp-quorate-history .*`), Runner{Changes, ""}},
+	{row(`docs/operating.md: (quorate export|quorate plan -f control-plane\.yaml|kubectl apply -f control-plane\.yaml).*`), Runner{"TestExport", "with an API server of the test's own, and without kubectl"}},
 	{row(`docs/operating.md: kubectl get machines .*`), Runner{Shows, ""}},
 	{row(`docs/operating.md: kubectl (patch cluster|patch kubeadmcontrolplane|annotate kubeadmcontrolplane) .*`), Runner{"TestFirstMachineAgain", "in memory, and without kubectl"}},
 	{row(`docs/operating.md: clusterctl init --kubeconfig=NEW .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},

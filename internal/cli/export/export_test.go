@@ -80,6 +80,9 @@ func TestLostSpec(t *testing.T) {
 			if got, want := found.Spec.ManagedExternalEtcdRef.Of(lost.Name), lost.Spec.ManagedExternalEtcdRef.Of(lost.Name); got.Kind != want.Kind {
 				t.Errorf("etcd is kept by %v, want %v", got, want)
 			}
+			if template := found.Spec.MachineTemplate; template.ObjectMeta.Labels != nil && len(template.ObjectMeta.Labels) == 0 {
+				t.Error("the API server refuses empty metadata")
+			}
 			template, want := found.Spec.MachineTemplate, lost.Spec.MachineTemplate
 			if template.Spec.InfrastructureRef != want.Spec.InfrastructureRef || !equality.Semantic.DeepEqual(template.ObjectMeta, want.ObjectMeta) ||
 				!equality.Semantic.DeepEqual(template.Spec.ReadinessGates, want.Spec.ReadinessGates) {

@@ -118,6 +118,9 @@ func metadataOf(m *clusterv1.Machine) clusterv1.ObjectMeta {
 			domain, _, _ := strings.Cut(key, "/")
 			return domain == clusterv1.GroupVersion.Group || strings.HasSuffix(domain, "."+clusterv1.GroupVersion.Group) || domain == "kubectl.kubernetes.io"
 		})
+		if len(kept) == 0 {
+			return nil // the API server refuses empty metadata
+		}
 		return kept
 	}
 	return clusterv1.ObjectMeta{Labels: own(m.Labels), Annotations: own(m.Annotations)}

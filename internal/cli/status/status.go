@@ -1,5 +1,5 @@
 // Package status is what shows how clusters are: `quorate status`, why, `quorate explain`, how they will
-// be, `quorate plan`, and what was done, `quorate history`. It reads and changes nothing.
+// be, `quorate plan`, what was done, `quorate history`, and what they were made from, `quorate export`. It reads and changes nothing.
 package status
 
 import (
@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/export"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
@@ -19,10 +20,10 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate status`, `quorate explain`, `quorate plan` and `quorate history`.
+// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history` and `quorate export`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand()}
+	return []*cobra.Command{a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i)}
 }
 
 func (a *app) statusCommand() *cobra.Command {
