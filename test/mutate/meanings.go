@@ -37,13 +37,13 @@ type guard struct {
 // meanings are all sabotages of meaning, but for the order of the rules.
 func meanings() []meaning {
 	var all []meaning
-	for _, g := range slices.Concat(guards, updateGuards, approvalGuards, limitGuards, narrowGuards) {
+	for _, g := range slices.Concat(guards, updateGuards, approvalGuards, limitGuards, narrowGuards, placeholderGuards) {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},
 			meaning{says: g.says + ", in Check", edits: g.check, excuse: checkAlone},
 			meaning{says: g.says + ", in both keys", edits: append(append([]change(nil), g.rules...), g.check...), excuse: g.both})
 	}
-	return slices.Concat(all, alone, updatesAlone, limitAlone, narrowAlone)
+	return slices.Concat(all, alone, updatesAlone, limitAlone, narrowAlone, placeholdersAlone)
 }
 
 // guards are what both keys hold to, each in its own words.
@@ -346,7 +346,7 @@ var alone = []meaning{
 	{says: "a machine is finished under the name of a living node", edits: []change{{"create", `s.isUsed(name)`, `false && s.isUsed(name)`}}},
 	{says: "a machine that was begun is not finished", edits: []change{{"create", `name == ""`, `name != "" || name == ""`}}},
 	{says: "another initialises before the first has gone", edits: []change{{"begin", `len(going) > 0`, `false && (len(going) > 0)`}, {"begin", `len(first) == 0`, `len(first) == len(with(leaving))`}}},
-	{says: "the successor of a leader may be one that is not sound", edits: []change{{"successor", `o.Learner || !o.isSound()`, `o.Learner`}}},
+	{says: "the successor of a leader may be one that is not sound", edits: []change{{"newestVoter", `o.Learner || !o.isSound()`, `o.Learner`}}},
 	{says: "machines join before kubeadm's configuration follows", edits: []change{{"prepareJoin", `c.Due == DueJoin`, `c.Due == DueJoin && !c.FromSpec`}}},
 	{says: "addons are updated beside outdated machines", edits: []change{{"maintain", `c.FromSpec && outdated`, `false && outdated`}}},
 	{says: "kubeadm's configuration is never brought up to date at leisure", edits: []change{{"maintain", `c.Due == DueFirst,`, `c.Due == DueFirst, c.Due == DueJoin && c.FromSpec,`}}},

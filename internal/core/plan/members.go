@@ -375,24 +375,29 @@ func (s *state) handOver(m *Member, reason, why string) opinion {
 	return do(Step{Verb: MoveLeader, Member: to.ID, Machine: to.Machine}, reason, "%s, and %s leads", why, m.label())
 }
 
-// successor is the healthy voter to lead instead of m: on the newest complete
-// machine, because the oldest go first; else on any. A voter on a machine that is updated in place may stop at any
-// moment. It leads only instead of a leader that is lost, where no other voter can: etcd would elect it as well.
+// successor is the healthy voter to lead instead of m. A voter on a machine that is updated in place may stop at any moment: it leads only
+// where no other voter can. That is so only instead of a leader that is lost, because any other stays while a machine is updated. etcd would
+// elect the same voter when the leader has gone.
 func (s *state) successor(m *Member) *Member {
-	const updated = -2
+	if to := s.newestVoter(m, false); to != nil {
+		return to
+	}
+	return s.newestVoter(m, true)
+}
+
+// newestVoter is a healthy voter other than one: on the newest complete machine, because the oldest go first; else on any. updated: also on a
+// machine that is updated in place.
+func (s *state) newestVoter(but *Member, updated bool) *Member {
 	var best *Member
-	seat := updated
+	seat := -1
 	for i := range s.Etcd.Members {
 		o := &s.Etcd.Members[i]
-		if o.ID == m.ID || o.Learner || !o.isSound() {
+		if on := s.on(o.Machine); o.ID == but.ID || o.Learner || !o.isSound() || !updated && on != nil && s.isCarriedOut(on) {
 			continue
 		}
-		at := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })
-		if on := s.on(o.Machine); on != nil && s.isCarriedOut(on) {
-			at = updated
-		}
-		if at >= seat && (at > updated || s.isLost(m)) {
-			best, seat = o, at
+		on := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })
+		if on >= seat {
+			best, seat = o, on
 		}
 	}
 	return best

@@ -58,10 +58,7 @@ func (w *World) act(s plan.Step) error {
 	case plan.Write:
 		w.write(s)
 	case plan.Create:
-		if w.deleting {
-			return errors.New("the group is being deleted, as the API server says")
-		}
-		w.create(s)
+		return w.create(s)
 	case plan.Delete, plan.Adopt, plan.ReleaseHook, plan.StartBootstrap:
 		if h := w.named(s.Machine); h != nil {
 			w.actOn(h, s)
@@ -130,18 +127,23 @@ func (w *World) reconfigure(s plan.Step) error {
 }
 
 // create makes a machine, unless it is there. What was begun of it stays as it was begun: one that was held back does not initialise the cluster.
-func (w *World) create(s plan.Step) {
+// Of a group that is being deleted the API server says so, whatever the controller saw.
+func (w *World) create(s plan.Step) error {
+	if w.deleting {
+		return errors.New("the group is being deleted, as the API server says")
+	}
 	spec, held := w.saw, s.Hold
 	if w.begun == s.Machine {
 		spec, held = w.begunSpec, w.begunHeld
 	}
 	w.last, w.begun = max(w.last, s.Number), ""
 	if w.named(s.Machine) != nil {
-		return
+		return nil
 	}
 	w.limits.surged = w.count(w.isStaying) >= w.replicas
 	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init && !held, held: held, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
 	w.inherit(h)
 	w.hosts = append(w.hosts, h)
 	w.enter(h, booting)
+	return nil
 }

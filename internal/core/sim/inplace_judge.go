@@ -134,7 +134,7 @@ func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 	case plan.Create, plan.StartBootstrap, plan.PromoteMember:
 		w.blame("%s, while %s is updated", s, updated.name)
 	case plan.MoveLeader:
-		if m != nil && m.host == updated && (w.leader == nil || !w.isDoomed(w.leader.host)) { // etcd elects it anyway when the leader has gone
+		if w.leadsBesideUpdate(m, updated) {
 			w.blame("%s, while %s is updated", s, updated.name)
 		}
 	case plan.RemoveMember:
@@ -146,6 +146,11 @@ func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 			w.blame("%s, which lives, while %s is updated", s, updated.name)
 		}
 	}
+}
+
+// leadsBesideUpdate: the member of a host that is updated becomes the leader. etcd elects it anyway when a leader has gone whose host goes at any moment.
+func (w *World) leadsBesideUpdate(m *member, updated *host) bool {
+	return m != nil && m.host == updated && (w.leader == nil || !w.isDoomed(w.leader.host))
 }
 
 // judgeKept: what the user wants to be changed in place is not replaced.
