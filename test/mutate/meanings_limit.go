@@ -28,9 +28,9 @@ var limitGuards = []guard{
 		rules: []change{{"cannotLower", `case s.heldByLimit(s.outdated()) && s.staying() >= s.Want.Replicas:`, `case false && s.heldByLimit(s.outdated()) && s.staying() >= s.Want.Replicas:`}},
 		check: []change{{"checkLacking", `return checkLimitLeft(o, what)`, `return nil`}}},
 	{says: "a machine that is replaced, or changed in place, is not counted",
-		rules: []change{{"asReplacement", `s.Policy.MaxReplacements > 0 && !s.overLimit(step.Machine)`, `false && !s.overLimit(step.Machine)`}},
+		rules: []change{{"asReplacement", `s.Policy.MaxReplacements > 0 && s.Group`, `false && s.Group`}},
 		check: []change{
-			{"checkCounted", `case staying < o.Want.Replicas, staying == o.Want.Replicas && err == nil:`, `case false:`},
+			{"checkCounted", `case staying < o.Want.Replicas, staying == o.Want.Replicas && readable:`, `case false:`},
 			{"checkUpdateCounted", `o.Policy.MaxReplacements > 0 && !s.Counts`, `false && !s.Counts`},
 		}},
 	{says: "a machine more than wanted comes beside more that have left than there may be",

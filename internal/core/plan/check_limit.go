@@ -43,21 +43,22 @@ func checkLimitLeft(o Observed, what string) error {
 	return err
 }
 
-// checkCounted: what replaces a machine that works, or may have, is within the limit, and counts.
+// checkCounted: what replaces a machine that works, or may have, counts, and is within the limit. One that is more than wanted goes beyond it, too.
 func checkCounted(o Observed, s Step, gone Machine) error {
 	what := gone.Name + " would be replaced"
 	err := checkLimit(o, gone.Name, what)
-	if s.Counts {
-		return err
-	}
-	if o.Policy.MaxReplacements == 0 || gone.isMarked() || !gone.isOutdated() || !mayReplace(o, gone) || !hasCome(o, gone) {
-		return nil
-	}
 	staying, _, _ := without(o, gone)
+	readable := o.Group.ReplacementsUnreadable == ""
 	switch {
+	case s.Counts && staying >= o.Want.Replicas && readable:
+		return nil
+	case s.Counts:
+		return err
+	case o.Policy.MaxReplacements == 0 || gone.isMarked() || !gone.isOutdated() || !mayReplace(o, gone) || !hasCome(o, gone):
+		return nil
 	case staying < o.Want.Replicas && err != nil:
 		return err
-	case staying < o.Want.Replicas, staying == o.Want.Replicas && err == nil:
+	case staying < o.Want.Replicas, staying == o.Want.Replicas && readable:
 		return errors.New(what + ", and would not be counted")
 	}
 	return nil

@@ -45,12 +45,12 @@ func (s *state) heldByLimit(old []*machine) bool {
 	return s.isLimited() && (s.Policy.Surge > 0 || len(s.allowed(old)) == 0)
 }
 
-// asReplacement notes on a step that replaces a machine, or changes it in place, that it counts. Where a person lowered the limit in the middle of a rollout, the machine
-// that is one too many goes all the same.
+// asReplacement notes on a step that replaces a machine, or changes it in place, that it counts. A machine that is one too many goes whatever the limit is, and
+// counts as well: a person may have lowered the limit in the middle of a rollout, or another machine was counted before and then stayed.
 func (s *state) asReplacement(v opinion) opinion {
 	step := &v.decision.Step
 	if step.Verb == Delete || step.Verb == UpdateInPlace {
-		step.Counts = s.Policy.MaxReplacements > 0 && !s.overLimit(step.Machine)
+		step.Counts = s.Policy.MaxReplacements > 0 && s.Group.ReplacementsUnreadable == ""
 	}
 	return v
 }
