@@ -190,7 +190,8 @@ func (w *World) neverUp(h *host) bool {
 	if w.setup.EtcdOnly && h.vanished && w.setup.Reports && h.failed == "" {
 		return false // nobody can tell, as of one whose member was removed
 	}
-	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed && h.unnoted)
+	// Of a machine that failed, as the provider says, nobody can tell whether its member was removed or never came.
+	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed && (h.unnoted || w.lasts(Trouble, h.number)))
 }
 
 // missesSeat: the operator says that etcd is not healthy, and may wait for another host in the place of one that does not work.
