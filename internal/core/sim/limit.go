@@ -134,6 +134,9 @@ func (w *World) takePlace(s plan.Step, h *host) {
 	l.truly = append(l.truly, plan.Replacement{Machine: h.name, At: w.now})
 }
 
+// seenLate is how long ago a host may have come up that an old look does not show as up.
+const seenLate = 10 * time.Second
+
 // isReplacement: a step takes a host that works away for another of the wanted spec, or changes it. What people scale, mark and disturb does not count.
 func (w *World) isReplacement(s plan.Step, h *host) bool {
 	staying := w.count(w.isStaying)
@@ -144,6 +147,8 @@ func (w *World) isReplacement(s plan.Step, h *host) bool {
 		return h.update == nil
 	case s.Verb != plan.Delete || h.marked != "" || !w.isReplaced(h) || !w.works(h):
 		return false
+	case !s.Counts && w.now.Sub(h.node) < seenLate:
+		return false // on an old look it had not come up yet
 	}
 	return staying <= w.replicas || staying == w.replicas+1 && w.limits.surged
 }

@@ -48,6 +48,7 @@ var failed = map[int64]string{
 	770000000001034:  "a voter that could not be asked was waited for, since it might be on a machine that was made ahead",
 	880000000013978:  "the judge wanted more machines to stay beside one that the operator's etcd waits for",
 	1110000000005641: "a machine was created on an old look at a group that was deleted without its machines, which the API server refuses",
+	1770000000001393: "the judge of the limit counted a machine that came up a second before it was discarded on an old look",
 	378617824000744:  "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
 }
 
