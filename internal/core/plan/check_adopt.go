@@ -18,9 +18,6 @@ func checkAside(o Observed, s Step) error {
 		return nil
 	}
 	gone, _ := memberNamed(o, s.Member)
-	if gone.Placeholder {
-		return nil // nobody who joins is kept out for longer than need be
-	}
 	if on, _ := machineNamed(o, gone.Machine); on.Deleting {
 		return nil // its member is removed
 	}

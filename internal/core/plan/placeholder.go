@@ -145,6 +145,9 @@ func freeLearnerSlot(s *state) opinion {
 	if _, why := s.doubt(); why != "" {
 		return pass("placeholder %s stays until the facts are known", e.ID)
 	}
+	if len(s.Uncontrolled) > 0 {
+		return pass("placeholder %s may keep out a machine that the group does not control: %s", e.ID, s.Uncontrolled[0].Name)
+	}
 	if kept := s.keptOut(); len(kept) > 0 {
 		return pass("placeholder %s keeps out %s, whose voter would be missed", e.ID, names(kept))
 	}

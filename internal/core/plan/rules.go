@@ -79,7 +79,7 @@ var rules = []rule{
 	},
 	{
 		name: "free learner slot",
-		says: "A placeholder is removed when no machine that goes is kept out by it any more: each is gone, or has had its time to join. While it is in the list nobody can join. One that was left behind is known by its peer URL.",
+		says: "A placeholder is removed when no machine that goes is kept out by it any more: each is gone, or has had its time to join. It stays while the cluster has control plane machines that the group does not control: one of them may be kept out by it. While it is in the list nobody can join. One that was left behind is known by its peer URL.",
 		gives: []Reason{
 			{"PlaceholderUnneeded", RemoveMember, "no machine that goes may still join with a voter that would be missed"},
 		},

@@ -54,7 +54,8 @@ var failed = map[int64]string{
 
 // failedUncommon are the same of worlds in which happens what seldom does.
 var failedUncommon = map[int64]string{
-	7700002198: "the judge counted an update of a machine that has lost its labels",
+	1770000000000298: "a placeholder was removed while a machine that it kept out was controlled by somebody else for a while",
+	7700002198:       "the judge counted an update of a machine that has lost its labels",
 }
 
 // failedRestored are the same of worlds whose management cluster is restored.
