@@ -14,6 +14,8 @@ import (
 const (
 	// versionsSalt keeps what is drawn of versions apart from what else is drawn of a seed.
 	versionsSalt = 0x35e6
+	// newerSalt draws which of these groups are a minor version further, where each member tells of its data.
+	newerSalt = 0x36e7
 	// versionTick is how often etcd looks at its members' versions, and dataTick how long after a change of the cluster's version a
 	// member has brought its data to it.
 	versionTick = 4 * time.Second
@@ -29,6 +31,11 @@ func (s *Setup) drawVersions(seed int64) {
 		return
 	}
 	s.Minors = map[int]int{1: pick(r, 5, 6, 6), 2: pick(r, 5, 5, 6), 3: pick(r, 5, 6)}
+	if rand.New(rand.NewSource(seed^newerSalt)).Intn(2) == 0 {
+		for spec := range s.Minors {
+			s.Minors[spec]++
+		}
+	}
 	if !s.Sturdy {
 		s.Luck.Blind = max(s.Luck.Blind, pick(r, 0, 25))
 	}
@@ -46,7 +53,11 @@ func (s Setup) minor(spec int) int {
 	case ok:
 		return given
 	}
-	return telling
+	newest := telling
+	for _, minor := range s.Minors {
+		newest = max(newest, minor)
+	}
+	return newest
 }
 
 // lowest is the version of the member with the oldest etcd; false: etcd does not know that of all.
