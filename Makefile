@@ -131,6 +131,7 @@ unit: programs ## unit tests, rows, stories, a million steps of random worlds, a
 	$(GO) test $$($(GO) list ./... | grep -v /test/e2e)
 	$(WITH_ASSETS) \
 	$(GO) -C tools/install test ./...
+	$(GO) -C tools/peer test ./...
 	$(MAKE) fresh-worlds
 
 # Seeds that no run before has tried: those of the commit, far above the fixed ones. FRESH=N repeats a range, FRESH_STEPS bounds its time.
@@ -210,9 +211,9 @@ docs-check: ## the commands of the documents: all of quorate and make are parsed
 IN_PODS := move self-managed helm upgrade-provider
 
 .PHONY: e2e
-e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, down
+e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, plan, approve, history, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
 	./bin/quorate artifacts build
-	QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' $(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 120m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
+	QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' $(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 240m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 
 .PHONY: generate
 generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/rules.md, docs/troubleshooting.md and docs/reference from the code
@@ -246,6 +247,7 @@ verify: generate ## fail when generated files or go.mod differ from what is comm
 	$(GO) mod tidy -diff
 	$(GO) -C tools/install mod tidy -diff
 	$(GO) -C tools/upstream mod tidy -diff
+	$(GO) -C tools/peer mod tidy -diff
 	@git diff --exit-code -- api config docs || { echo 'generated files differ: run make generate and commit'; exit 1; }
 
 .PHONY: clean

@@ -92,6 +92,7 @@ var lives = []struct {
 	{"move", moved},
 	{"self-managed", selfManaged},
 	{"helm", helmed},
+	{"peer", peer},
 	{"upgrade-provider", upgradeProvider},
 }
 
