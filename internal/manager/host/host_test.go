@@ -59,6 +59,7 @@ func TestCache(t *testing.T) {
 
 func TestConnectable(t *testing.T) {
 	yes, no := true, false
+	kept := clusterv1.ClusterSpec{ControlPlaneRef: clusterv1.ContractVersionedObjectReference{Kind: "KubeadmControlPlane", Name: "demo"}}
 	condition := func(status metav1.ConditionStatus) []metav1.Condition {
 		return []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: status}}
 	}
@@ -66,15 +67,18 @@ func TestConnectable(t *testing.T) {
 		name       string
 		field      *bool
 		conditions []metav1.Condition
+		spec       clusterv1.ClusterSpec
 		want       bool
 	}{
-		{name: "new"},
-		{name: "not yet", field: &no, conditions: condition(metav1.ConditionFalse)},
-		{name: "the field only", field: &yes, conditions: condition(metav1.ConditionFalse)},
-		{name: "the condition only", conditions: condition(metav1.ConditionTrue)},
-		{name: "both", field: &yes, conditions: condition(metav1.ConditionTrue), want: true},
+		{name: "new", spec: kept},
+		{name: "machines of nobody's control plane", spec: clusterv1.ClusterSpec{}, want: true},
+		{name: "of a class, before its control plane is there", spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}}}},
+		{name: "not yet", spec: kept, field: &no, conditions: condition(metav1.ConditionFalse)},
+		{name: "the field only", spec: kept, field: &yes, conditions: condition(metav1.ConditionFalse)},
+		{name: "the condition only", spec: kept, conditions: condition(metav1.ConditionTrue)},
+		{name: "both", spec: kept, field: &yes, conditions: condition(metav1.ConditionTrue), want: true},
 	} {
-		cluster := &clusterv1.Cluster{Status: clusterv1.ClusterStatus{Conditions: c.conditions}}
+		cluster := &clusterv1.Cluster{Spec: c.spec, Status: clusterv1.ClusterStatus{Conditions: c.conditions}}
 		cluster.Status.Initialization.ControlPlaneInitialized = c.field
 		if got := connectable(cluster); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
