@@ -63,6 +63,10 @@ func (c *Cluster) AddPlaceholder(ctx context.Context, targets []Target) error {
 			if full && (placeholders(seen.Members) > 0 || placeholders(conclude(c.ask(ctx, targets)).Members) > 0) {
 				return nil
 			}
+			if errors.Is(err, rpctypes.ErrMemberNotFound) {
+				// A member's ID follows from its peer URL and the second in which it is added: that of a placeholder which was removed in this second is spent.
+				return errors.New("its ID is that of a member which was removed a moment ago: " + err.Error())
+			}
 			if err == nil || refusedForGood(err) {
 				return err
 			}

@@ -107,6 +107,16 @@ func checkPlaceholder(t *testing.T, g members) {
 	}
 }
 
+// TestPlaceholderAnew: one that was removed is added again at once, although etcd makes the same ID of the same peer URL within a second.
+func TestPlaceholderAnew(t *testing.T) {
+	g := runs(t, etcdtest.Binary(t), []string{"cp-1"})
+	for range 3 {
+		etcdtest.Must(t, g.client.AddPlaceholder(t.Context(), g.Targets()))
+		found := g.eventually(t, "a placeholder", func(s etcd.Survey) bool { return len(placeholders(s)) == 1 })
+		etcdtest.Must(t, g.client.RemoveMember(t.Context(), g.Targets(), found[0].ID))
+	}
+}
+
 // TestPlaceholders: where etcd takes several learners, each order takes one slot more, and none when all are taken.
 func TestPlaceholders(t *testing.T) {
 	g := runs(t, etcdtest.Binary(t), []string{"cp-1"}, "--max-learners=2")
