@@ -63,7 +63,7 @@ func startPlane(t *testing.T, w *world) *atomic.Int64 {
 	}
 	module := strings.TrimSpace(string(dir))
 	env := &envtest.Environment{ErrorIfCRDPathMissing: true, CRDDirectoryPaths: []string{
-		filepath.Join("..", "..", "config", "crd"),
+		filepath.Join("..", "..", "..", "config", "crd"),
 		filepath.Join(module, "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"),
 		filepath.Join(module, "core", "config", "crd", "bases", "cluster.x-k8s.io_machines.yaml"),
 		filepath.Join(module, "core", "config", "crd", "bases", "cluster.x-k8s.io_machinehealthchecks.yaml"),
