@@ -38,8 +38,9 @@ It is read from each Machine, its KubeadmConfig and its infrastructure machine, 
 manifest: such a machine would be replaced, or changed in place, once the manifest is applied. So look at 'quorate plan -f FILE' before you apply it. What no machine
 shows, such as spec.rollout and spec.remediation, is left to its default.
 
-Bootstrap tokens are left out. A file, a password, an argument or a command that looks as if it held a secret is not written: 'fillIn' stands in its place, with which the API
-server refuses the manifest, until you put the value there.`,
+Bootstrap tokens are left out. A text that may be secret is not written: 'fillIn' stands in its place, with which the API server refuses the
+manifest, until you put the value there. Such are passwords, files that are encoded, that not everybody may read or that lie where secrets
+are, and what is assigned to a name such as "token". No rule finds every secret: read the manifest before you give it to others.`,
 		Example: `  quorate export demo > demo-cp.yaml
   quorate plan -f demo-cp.yaml                 # which machines would be replaced
   quorate export demo --context management     # in a management cluster of your own`,
