@@ -281,8 +281,8 @@ func eventually(t *testing.T, what string, done func() bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for start := time.Now(); !done(); <-tick.C {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("not after a minute: %s", what)
+		if time.Since(start) > 5*time.Minute { // of a host under load
+			t.Fatalf("not after five minutes: %s", what)
 		}
 	}
 }
