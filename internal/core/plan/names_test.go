@@ -46,8 +46,13 @@ func TestAssessPlaceholder(t *testing.T) {
 	}
 }
 
-// TestNumber verifies which names have a number that counts.
-func TestNumber(t *testing.T) {
+// TestRulesOfNumbers verifies which names have a number, and which numbers count.
+func TestRulesOfNumbers(t *testing.T) {
+	for number, want := range map[int]bool{-1: false, 0: false, 1: true, 99999: true, 100000: false} {
+		if got := Counts(number); got != want {
+			t.Errorf("%d counts: %t, want %t", number, got, want)
+		}
+	}
 	for name, want := range map[string]int{"cp-7": 7, "cp-": 0, "cp-x": 0, "other-7": 0, "cp-99999999999999999999": 0} {
 		if got := Number("cp-%s", name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)

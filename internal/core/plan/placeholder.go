@@ -77,7 +77,7 @@ func (s *state) cannotShutOut(m *machine) string {
 // corruptVoter returns a voter whose data differ from those of the others; nil: there is none.
 func (s *state) corruptVoter() *Member {
 	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; !m.Learner && m.Health == Healthy && !m.isSound() {
+		if m := &s.Etcd.Members[i]; !m.Learner && !m.isSound() {
 			return m
 		}
 	}
@@ -100,14 +100,14 @@ func (s *state) learnerInSlot() *Member {
 func (s *state) shutOut(m *machine, cost string) string {
 	not := s.cannotShutOut(m)
 	switch {
-	case not != "" && s.waitsForJoiner():
-		return cost + ": " + not
-	case not != "":
-		return cost + ": " + s.untilAdded(m) + "; " + not
-	case !m.Hook:
+	case not == "" && m.Hook:
+		return ""
+	case not == "":
 		return cost + ": " + s.untilAdded(m)
+	case s.waitsForJoiner():
+		return cost + ": " + not
 	}
-	return ""
+	return cost + ": " + s.untilAdded(m) + "; " + not
 }
 
 // keepOut lets a placeholder keep a machine out of etcd that is about to go; nil: none must be. passedOver is why others stay for now.
