@@ -160,27 +160,33 @@ func (c *checker) flags(program, field string, args []bootstrapv1.Arg) {
 // gates are the value of a flag: Name=true,kube:Other=false.
 func (c *checker) gates(program, field, value string) {
 	for setting := range strings.SplitSeq(value, ",") {
-		name, on, ok := strings.Cut(strings.TrimSpace(setting), "=")
+		name, value, _ := strings.Cut(strings.TrimSpace(setting), "=")
 		if of, bare, component := strings.Cut(name, ":"); component {
 			if of != "kube" {
 				continue
 			}
 			name = bare
 		}
-		if ok {
-			c.gate(program, Gates, field, name, on)
+		if name != "" {
+			c.gate(program, Gates, field, name, value)
 		}
 	}
 }
 
-func (c *checker) gate(program, list, field, name, on string) {
+// gate checks one setting of a feature gate. Programs read its value as strconv.ParseBool does: True and 1 are true.
+func (c *checker) gate(program, list, field, name, value string) {
 	c.asked++
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		c.refused = append(c.refused, fmt.Sprintf("invalid feature gate %s %q of %s (%s): must be true or false", name, value, program, field))
+		return
+	}
 	only, has := c.table[list][name]
 	switch {
 	case !has:
 		c.refuse(program, field, "feature gate "+name, anyHas(list, name))
-	case only != "" && only != on:
-		c.refused = append(c.refused, fmt.Sprintf("%s %s has the feature gate %s locked to %s: %s sets it to %s", c.minor, program, name, only, field, on))
+	case only != "" && only != strconv.FormatBool(on):
+		c.refused = append(c.refused, fmt.Sprintf("%s %s has the feature gate %s locked to %s: %s sets it to %s", c.minor, program, name, only, field, value))
 	}
 }
 

@@ -44,6 +44,17 @@ func TestRefused(t *testing.T) {
 		{"a gate that is locked", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.ControllerManager.ExtraArgs = arg("feature-gates", "AllAlpha=false,kube:ImageVolume=false,wardle:Other=true")
 		}, "v1.36 kube-controller-manager has the feature gate ImageVolume locked to true: clusterConfiguration.controllerManager.extraArgs sets it to false"},
+		{"a locked gate, set to its value in other words", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.APIServer.ExtraArgs = arg("feature-gates", "ImageVolume=True")
+			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "ImageVolume=1")
+		}, ""},
+		{"a locked gate, set to another value in other words", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "ImageVolume=F")
+		}, "v1.36 kube-scheduler has the feature gate ImageVolume locked to true: clusterConfiguration.scheduler.extraArgs sets it to F"},
+		{"a gate with a value that is none", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "AllAlpha=maybe,AllBeta")
+		}, `invalid feature gate AllAlpha "maybe" of kube-scheduler (clusterConfiguration.scheduler.extraArgs): must be true or false; ` +
+			`invalid feature gate AllBeta "" of kube-scheduler (clusterConfiguration.scheduler.extraArgs): must be true or false`},
 		{"a gate that is gone, of kubelets", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.InitConfiguration.NodeRegistration.KubeletExtraArgs = arg("feature-gates", "MemoryManager=true")
 			s.JoinConfiguration.NodeRegistration.KubeletExtraArgs = arg("feature-gates", "MemoryManager=true")
