@@ -44,9 +44,26 @@ func run(versions []string) error {
 			return err
 		}
 		text := fmt.Sprintf("# Written by `go run ./hack/programs %s` from Kubernetes %s and etcd %s.\n%s", v, v, etcd, t)
-		if err := os.WriteFile(filepath.Join(folder, v+".txt"), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing the table: %w", err)
+		if err := write(folder, v, text); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// write writes the table of a version in place of that of another patch: a minor version has one table.
+func write(folder, kubernetes, text string) error {
+	others, err := filepath.Glob(filepath.Join(folder, kubernetes[:strings.LastIndex(kubernetes, ".")]+".*.txt"))
+	if err != nil {
+		return fmt.Errorf("listing tables: %w", err)
+	}
+	for _, other := range others {
+		if err := os.Remove(other); err != nil {
+			return fmt.Errorf("deleting the older table: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, kubernetes+".txt"), []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing the table: %w", err)
 	}
 	return nil
 }

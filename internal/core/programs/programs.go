@@ -6,6 +6,8 @@ package programs
 import (
 	"embed"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,20 +37,38 @@ var files embed.FS
 type Table map[string]map[string]string
 
 // tables are all, by minor version of v1.
-var tables = readTables()
+var tables = mustRead(files)
 
-func readTables() map[int]Table {
+func mustRead(embedded fs.FS) map[int]Table {
+	all, err := readTables(embedded)
+	if err != nil {
+		panic(err) // a test reads them too
+	}
+	return all
+}
+
+// readTables reads tables/VERSION.txt of each minor version of v1.
+func readTables(in fs.FS) (map[int]Table, error) {
 	all := map[int]Table{}
-	names, _ := files.ReadDir("tables") // it is embedded
-	for _, n := range names {
-		v, err := version.Parse(strings.TrimSuffix(n.Name(), ".txt"))
-		text, readErr := files.ReadFile("tables/" + n.Name())
-		if err != nil || readErr != nil {
-			panic(fmt.Sprintf("table %s: %v, %v", n.Name(), err, readErr))
+	names, err := fs.Glob(in, "tables/*.txt")
+	if err != nil {
+		return nil, fmt.Errorf("listing tables: %w", err)
+	}
+	for _, name := range names {
+		v, err := version.Parse(strings.TrimSuffix(path.Base(name), ".txt"))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		text, err := fs.ReadFile(in, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		if all[v.Minor] != nil {
+			return nil, fmt.Errorf("%s: there is another table of v1.%d", name, v.Minor)
 		}
 		all[v.Minor] = Parse(string(text))
 	}
-	return all
+	return all, nil
 }
 
 // Parse reads a table as Table.String writes it.

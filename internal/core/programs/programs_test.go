@@ -1,9 +1,12 @@
 package programs
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
@@ -68,6 +71,27 @@ func TestRefused(t *testing.T) {
 		got := strings.Join(Refused(test.version, spec), "; ")
 		if got != test.want && (test.version != "v1.99.0" || test.want == "" || !strings.HasPrefix(got, test.want)) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// TestReadTables: a minor version has one table. Of two, the one whose name comes last would be used: v1.36.3 rather than v1.36.10.
+func TestReadTables(t *testing.T) {
+	table := func(flag string) *fstest.MapFile { return &fstest.MapFile{Data: []byte("kubelet\n\t" + flag + "\n")} }
+	for name, test := range map[string]struct {
+		files fstest.MapFS
+		want  string
+	}{
+		"one of each":    {fstest.MapFS{"tables/v1.36.10.txt": table("new"), "tables/v1.35.4.txt": table("old")}, ""},
+		"two of a minor": {fstest.MapFS{"tables/v1.36.10.txt": table("new"), "tables/v1.36.3.txt": table("old")}, "tables/v1.36.3.txt: there is another table of v1.36"},
+		"no version":     {fstest.MapFS{"tables/latest.txt": table("new")}, `tables/latest.txt: version "latest" is not one like v1.36.3`},
+	} {
+		all, err := readTables(test.files)
+		if got := fmt.Sprint(err); got != cmp.Or(test.want, "<nil>") {
+			t.Errorf("%s: %s, want %q", name, got, test.want)
+		}
+		if _, has := all[36][Kubelet]["new"]; test.want == "" && (!has || len(all) != 2) {
+			t.Errorf("%s: read as %v", name, all)
 		}
 	}
 }
