@@ -43,6 +43,7 @@ func run(versions []string) error {
 		if err != nil {
 			return err
 		}
+		t[programs.Versions] = map[string]string{programs.Etcd: etcd}
 		text := fmt.Sprintf("# Written by `go run ./hack/programs %s` from Kubernetes %s and etcd %s.\n%s", v, v, etcd, t)
 		if err := write(folder, v, text); err != nil {
 			return err

@@ -26,6 +26,8 @@ type Plan struct {
 	NotKnown string `json:"notKnown,omitempty"`
 	// Refused are flags and feature gates of the spec that programs of the wanted version of Kubernetes do not take, a sentence each; empty: none.
 	Refused []string `json:"refused,omitempty"`
+	// NotChecked are those of which it is not known whether the programs take them, a sentence each; empty: none.
+	NotChecked []string `json:"notChecked,omitempty"`
 	forecast.Forecast
 }
 
@@ -53,7 +55,8 @@ func (p *Plan) NoteUpgrader(version string) {
 
 // NoteRefused notes what programs of the wanted version of Kubernetes do not take of a configuration for kubeadm, or that it is not known.
 func (p *Plan) NoteRefused(kubernetes string, spec *bootstrapv1.KubeadmConfigSpec) {
-	p.Refused = programs.Refused(kubernetes, spec)
+	found := programs.Check(kubernetes, spec)
+	p.Refused, p.NotChecked = found.Refused, found.NotKnown
 }
 
 // changesMachines: a machine that is there is replaced or changed in place.
@@ -147,18 +150,28 @@ func (p Plan) ending() []screen.Line {
 	if p.Approval != "" {
 		lines = append(lines, screen.Line{{Text: "approval    "}, {Text: "needed", Colour: screen.Doubt}, {Text: ": revision " + p.Approval + "; `quorate approve " + p.Cluster + "`"}})
 	}
+	unknown := p.NotChecked
 	if p.NotKnown != "" {
-		lines = append(lines, screen.Line{{Text: "not known", Colour: screen.Doubt}, {Text: "   " + p.NotKnown}})
+		unknown = append([]string{p.NotKnown}, unknown...)
 	}
-	for i, refused := range p.Refused {
-		lines = append(lines, screen.Line{{Text: []string{"refused     ", "            "}[min(i, 1)], Colour: screen.Bad}, {Text: refused}})
-	}
+	lines = append(lines, below("not known", screen.Doubt, unknown)...)
+	lines = append(lines, below("refused", screen.Bad, p.Refused)...)
 	if p.Done() {
 		return append(lines, screen.Line{{Text: "then        "}, {Text: "all is as wanted", Colour: screen.Good}})
 	}
 	lines = append(lines, screen.Line{{Text: "then        "}, {Text: "it waits", Colour: screen.Doubt}, {Text: ": " + p.End.Message + " (" + p.End.Reason + ")"}})
 	if why := meaning(p.End); why != "" {
 		lines = append(lines, screen.Line{{Text: "            " + why, Colour: screen.Faint}})
+	}
+	return lines
+}
+
+// below draws sentences below one another, the first beside their title.
+func below(title string, colour screen.Colour, sentences []string) []screen.Line {
+	lines := make([]screen.Line, 0, len(sentences))
+	for _, sentence := range sentences {
+		lines = append(lines, screen.Line{{Text: fmt.Sprintf("%-12s", title), Colour: colour}, {Text: sentence}})
+		title = ""
 	}
 	return lines
 }

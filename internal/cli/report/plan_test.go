@@ -75,7 +75,9 @@ func TestPlan(t *testing.T) {
 		if test.name == removed {
 			spec := &bootstrapv1.KubeadmConfigSpec{}
 			spec.ClusterConfiguration.FeatureGates = map[string]bool{"ControlPlaneKubeletLocalMode": true}
-			spec.ClusterConfiguration.APIServer.ExtraArgs = []bootstrapv1.Arg{{Name: "feature-gates", Value: ptr.To("ImageVolume=false")}}
+			spec.ClusterConfiguration.APIServer.ExtraArgs = []bootstrapv1.Arg{{Name: "feature-gates", Value: ptr.To("ImageVolume=false,Typo=true")}}
+			spec.ClusterConfiguration.Etcd.Local.ImageTag = "latest"
+			spec.ClusterConfiguration.Etcd.Local.ExtraArgs = []bootstrapv1.Arg{{Name: "snapshot-count", Value: ptr.To("5000")}}
 			p.NoteRefused("v1.36.3", spec)
 		}
 		for _, line := range Plans([]Plan{p}, false) {

@@ -27,13 +27,15 @@ const (
 	// Gates stands for the feature gates of Kubernetes' programs, and KubeadmGates for those of kubeadm.
 	Gates        = "feature gates"
 	KubeadmGates = "kubeadm feature gates"
+	// Versions stands for the versions of programs that have one of their own: etcd's.
+	Versions = "versions"
 )
 
 //go:embed tables/*.txt
 var files embed.FS
 
 // A Table has what a minor version of Kubernetes takes, by the name of a program: its flags, or feature gates. The value is empty, or the only one
-// that a feature gate may have.
+// that a feature gate may have, or a version.
 type Table map[string]map[string]string
 
 // tables are all, by minor version of v1.
@@ -117,27 +119,42 @@ func Of(kubernetes string) Table {
 	return tables[v.Minor]
 }
 
-// Refused says what of a configuration the programs of a version of Kubernetes do not take, and what of it is not known, as one sentence each.
-func Refused(kubernetes string, spec *bootstrapv1.KubeadmConfigSpec) []string {
+// Findings are what is wrong with the flags and feature gates of a configuration, a sentence each.
+type Findings struct {
+	// Refused are flags and feature gates that a program does not take, and NotKnown those of which no table says it.
+	Refused, NotKnown []string
+}
+
+// Check looks for the flags and feature gates of a configuration in the table of a version of Kubernetes. Those of etcd it looks for in a table of the
+// etcd that the tag of its image names, if there is one.
+func Check(kubernetes string, spec *bootstrapv1.KubeadmConfigSpec) Findings {
 	v, err := version.Parse(kubernetes)
 	if err != nil {
-		return nil // that it is none is said elsewhere
+		return Findings{} // others report it
 	}
-	c := checker{table: Of(kubernetes), minor: fmt.Sprintf("v%d.%d", v.Major, v.Minor)}
-	cluster := &spec.ClusterConfiguration
-	c.flags(APIServer, "clusterConfiguration.apiServer.extraArgs", cluster.APIServer.ExtraArgs)
-	c.flags(ControllerManager, "clusterConfiguration.controllerManager.extraArgs", cluster.ControllerManager.ExtraArgs)
-	c.flags(Scheduler, "clusterConfiguration.scheduler.extraArgs", cluster.Scheduler.ExtraArgs)
-	c.flags(Etcd, "clusterConfiguration.etcd.local.extraArgs", cluster.Etcd.Local.ExtraArgs)
-	c.flags(Kubelet, "initConfiguration.nodeRegistration.kubeletExtraArgs", spec.InitConfiguration.NodeRegistration.KubeletExtraArgs)
-	c.flags(Kubelet, "joinConfiguration.nodeRegistration.kubeletExtraArgs", spec.JoinConfiguration.NodeRegistration.KubeletExtraArgs)
+	var c checker
+	table, minor, cluster := Of(kubernetes), fmt.Sprintf("v%d.%d", v.Major, v.Minor), &spec.ClusterConfiguration
+	for _, of := range []struct {
+		program, field string
+		args           []bootstrapv1.Arg
+	}{
+		{APIServer, "clusterConfiguration.apiServer.extraArgs", cluster.APIServer.ExtraArgs},
+		{ControllerManager, "clusterConfiguration.controllerManager.extraArgs", cluster.ControllerManager.ExtraArgs},
+		{Scheduler, "clusterConfiguration.scheduler.extraArgs", cluster.Scheduler.ExtraArgs},
+		{Kubelet, "initConfiguration.nodeRegistration.kubeletExtraArgs", spec.InitConfiguration.NodeRegistration.KubeletExtraArgs},
+		{Kubelet, "joinConfiguration.nodeRegistration.kubeletExtraArgs", spec.JoinConfiguration.NodeRegistration.KubeletExtraArgs},
+	} {
+		c.flags(place{table, of.program, minor + " " + of.program, of.field}, of.args)
+	}
+	c.etcd(table, cluster.Etcd.Local)
+	kubeadm := place{table, "kubeadm", minor + " kubeadm", "clusterConfiguration.featureGates"}
 	for _, name := range sorted(cluster.FeatureGates) {
-		c.gate("kubeadm", KubeadmGates, "clusterConfiguration.featureGates", name, strconv.FormatBool(cluster.FeatureGates[name]))
+		c.gate(kubeadm, KubeadmGates, name, strconv.FormatBool(cluster.FeatureGates[name]))
 	}
-	if c.table == nil && c.asked > 0 {
-		return []string{fmt.Sprintf("which flags and feature gates %s takes is not known: there are tables of v1.%s", c.minor, joined(Known()))}
+	if c.noTable {
+		c.NotKnown = append(c.NotKnown, fmt.Sprintf("cannot check flags and feature gates of %s: there are tables of v1.%s", minor, joined(Known())))
 	}
-	return c.refused
+	return c.Findings
 }
 
 func joined(minors []int) string {
@@ -155,30 +172,62 @@ func HasGate(kubernetes, name string) bool {
 	return has || t == nil
 }
 
-// checker collects what is refused.
+// checker collects what is found.
 type checker struct {
-	table   Table // nil: there is none
-	minor   string
-	refused []string
-	asked   int // how many flags and feature gates were looked for
+	Findings
+	noTable bool // something was looked for, and there is no table
 }
 
-func (c *checker) flags(program, field string, args []bootstrapv1.Arg) {
+// A place is a field that configures a program.
+type place struct {
+	table          Table  // nil: there is none
+	program, named string // named has its version too
+	field          string
+}
+
+func (c *checker) flags(at place, args []bootstrapv1.Arg) {
 	for _, arg := range args {
 		name := strings.TrimLeft(arg.Name, "-")
-		c.asked++
-		if _, has := c.table[program][name]; !has {
-			c.refuse(program, field, "flag --"+name, anyHas(program, name))
-			continue
-		}
-		if name == "feature-gates" && program != Etcd && arg.Value != nil {
-			c.gates(program, field, *arg.Value)
+		if c.has(at, at.program, "flag --"+name, name) && name == "feature-gates" && at.program != Etcd && arg.Value != nil {
+			c.gates(at, *arg.Value)
 		}
 	}
 }
 
+// etcd checks the flags of etcd with the table of the etcd that the tag names, or that the version of Kubernetes has.
+func (c *checker) etcd(table Table, local bootstrapv1.LocalEtcd) {
+	const field = "clusterConfiguration.etcd.local.extraArgs"
+	if local.ImageTag != "" {
+		table = ofEtcd(local.ImageTag)
+		if table == nil && len(local.ExtraArgs) > 0 {
+			c.NotKnown = append(c.NotKnown, fmt.Sprintf("cannot check flags of etcd (%s): there is no table for imageTag %q", field, local.ImageTag))
+			return
+		}
+	}
+	c.flags(place{table, Etcd, "etcd " + minorOf(table[Versions][Etcd]), field}, local.ExtraArgs)
+}
+
+// ofEtcd returns the newest table with the etcd of an image's tag, 3.6.16-0 for instance; nil: there is none.
+func ofEtcd(tag string) Table {
+	for _, minor := range slices.Backward(Known()) {
+		if has := minorOf(tables[minor][Versions][Etcd]); has != "" && has == minorOf(tag) {
+			return tables[minor]
+		}
+	}
+	return nil
+}
+
+// minorOf returns 3.6 of 3.6.16-0, and nothing of what is no version.
+func minorOf(text string) string {
+	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[0] + "." + parts[1]
+}
+
 // gates are the value of a flag: Name=true,kube:Other=false.
-func (c *checker) gates(program, field, value string) {
+func (c *checker) gates(at place, value string) {
 	for setting := range strings.SplitSeq(value, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(setting), "=")
 		if of, bare, component := strings.Cut(name, ":"); component {
@@ -188,35 +237,39 @@ func (c *checker) gates(program, field, value string) {
 			name = bare
 		}
 		if name != "" {
-			c.gate(program, Gates, field, name, value)
+			c.gate(at, Gates, name, value)
 		}
 	}
 }
 
 // gate checks one setting of a feature gate. Programs read its value as strconv.ParseBool does: True and 1 are true.
-func (c *checker) gate(program, list, field, name, value string) {
-	c.asked++
+func (c *checker) gate(at place, list, name, value string) {
 	on, err := strconv.ParseBool(value)
 	if err != nil {
-		c.refused = append(c.refused, fmt.Sprintf("invalid feature gate %s %q of %s (%s): must be true or false", name, value, program, field))
+		c.Refused = append(c.Refused, fmt.Sprintf("invalid feature gate %s %q of %s (%s): must be true or false", name, value, at.program, at.field))
 		return
 	}
-	only, has := c.table[list][name]
-	switch {
-	case !has:
-		c.refuse(program, field, "feature gate "+name, anyHas(list, name))
-	case only != "" && only != strconv.FormatBool(on):
-		c.refused = append(c.refused, fmt.Sprintf("%s %s has the feature gate %s locked to %s: %s sets it to %s", c.minor, program, name, only, field, value))
+	if !c.has(at, list, "feature gate "+name, name) {
+		return
+	}
+	if only := at.table[list][name]; only != "" && only != strconv.FormatBool(on) {
+		c.Refused = append(c.Refused, fmt.Sprintf("%s has the feature gate %s locked to %s: %s sets it to %s", at.named, name, only, at.field, value))
 	}
 }
 
-// refuse says that a program has something no more, if an older or a newer one has it; otherwise that no table names it.
-func (c *checker) refuse(program, field, what string, gone bool) {
-	if gone {
-		c.refused = append(c.refused, fmt.Sprintf("%s %s has no %s: remove it from %s", c.minor, program, what, field))
-		return
+// has reports whether a list of the table has a name. If not, it notes it: as refused where another table has it.
+func (c *checker) has(at place, list, what, name string) bool {
+	_, has := at.table[list][name]
+	switch {
+	case has:
+	case at.table == nil:
+		c.noTable = true
+	case anyHas(list, name):
+		c.Refused = append(c.Refused, fmt.Sprintf("%s has no %s: remove it from %s", at.named, what, at.field))
+	default:
+		c.NotKnown = append(c.NotKnown, fmt.Sprintf("cannot check %s of %s (%s): it is in no table", what, at.program, at.field))
 	}
-	c.refused = append(c.refused, fmt.Sprintf("whether %s %s has a %s is not known: no table names it, and %s sets it", c.minor, program, what, field))
+	return has
 }
 
 // anyHas reports whether a program of any version has a flag, or a list a gate.

@@ -16,8 +16,16 @@ func arg(name, value string) []bootstrapv1.Arg {
 	return []bootstrapv1.Arg{{Name: name, Value: ptr.To(value)}}
 }
 
-// TestRefused: what a version does not take is named with its field, and what no table knows is not called wrong.
-func TestRefused(t *testing.T) {
+// etcd sets a flag that etcd 3.6 has and etcd 3.7 has not, of the etcd of an image's tag.
+func etcd(tag string) func(*bootstrapv1.KubeadmConfigSpec) {
+	return func(s *bootstrapv1.KubeadmConfigSpec) {
+		s.ClusterConfiguration.Etcd.Local.ImageTag = tag
+		s.ClusterConfiguration.Etcd.Local.ExtraArgs = arg("experimental-initial-corrupt-check", "true")
+	}
+}
+
+// TestCheck: what a version does not take is named with its field, and what no table knows is not called wrong.
+func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		name, version string
 		change        func(*bootstrapv1.KubeadmConfigSpec)
@@ -37,10 +45,23 @@ func TestRefused(t *testing.T) {
 		}, "v1.35 kube-apiserver has no flag --tls-curve-preferences: remove it from clusterConfiguration.apiServer.extraArgs"},
 		{"a flag that etcd has no more", "v1.37.2", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.Etcd.Local.ExtraArgs = arg("experimental-initial-corrupt-check", "true")
-		}, "v1.37 etcd has no flag --experimental-initial-corrupt-check: remove it from clusterConfiguration.etcd.local.extraArgs"},
+		}, "etcd 3.7 has no flag --experimental-initial-corrupt-check: remove it from clusterConfiguration.etcd.local.extraArgs"},
+		{"an older etcd by its tag, which has the flag", "v1.37.2", etcd("3.6.16-0"), ""},
+		{"a newer etcd by its tag, which does not have the flag", "v1.36.3", etcd("v3.7.3"),
+			"etcd 3.7 has no flag --experimental-initial-corrupt-check: remove it from clusterConfiguration.etcd.local.extraArgs"},
+		{"a newer etcd of a version that is not known", "v1.99.0", etcd("3.7.3-0"),
+			"etcd 3.7 has no flag --experimental-initial-corrupt-check: remove it from clusterConfiguration.etcd.local.extraArgs"},
+		{"an etcd without a table", "v1.36.3", etcd("3.60.1-0"),
+			`not known: cannot check flags of etcd (clusterConfiguration.etcd.local.extraArgs): there is no table for imageTag "3.60.1-0"`},
+		{"an etcd by a tag that tells no version", "v1.36.3", etcd("latest"),
+			`not known: cannot check flags of etcd (clusterConfiguration.etcd.local.extraArgs): there is no table for imageTag "latest"`},
+		{"a tag without flags", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) { s.ClusterConfiguration.Etcd.Local.ImageTag = "latest" }, ""},
 		{"a flag that no table names", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("typo", "x")
-		}, "whether v1.36 kube-scheduler has a flag --typo is not known: no table names it, and clusterConfiguration.scheduler.extraArgs sets it"},
+		}, "not known: cannot check flag --typo of kube-scheduler (clusterConfiguration.scheduler.extraArgs): it is in no table"},
+		{"a gate that no table names", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "Typo=true")
+		}, "not known: cannot check feature gate Typo of kube-scheduler (clusterConfiguration.scheduler.extraArgs): it is in no table"},
 		{"a gate of kubeadm that is gone", "v1.37.2", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.FeatureGates = map[string]bool{"PublicKeysECDSA": true, "RootlessControlPlane": false}
 		}, "v1.37 kubeadm has no feature gate PublicKeysECDSA: remove it from clusterConfiguration.featureGates"},
@@ -64,12 +85,15 @@ func TestRefused(t *testing.T) {
 		}, "v1.36 kubelet has no feature gate MemoryManager: remove it from initConfiguration.nodeRegistration.kubeletExtraArgs; " +
 			"v1.36 kubelet has no feature gate MemoryManager: remove it from joinConfiguration.nodeRegistration.kubeletExtraArgs"},
 		{"a version that is not known", "v1.99.0", func(s *bootstrapv1.KubeadmConfigSpec) { s.ClusterConfiguration.APIServer.ExtraArgs = arg("v", "4") },
-			"which flags and feature gates v1.99 takes is not known: there are tables of v1."},
+			"not known: cannot check flags and feature gates of v1.99: there are tables of v1.35, v1.36, v1.37"},
 	} {
 		spec := &bootstrapv1.KubeadmConfigSpec{}
 		test.change(spec)
-		got := strings.Join(Refused(test.version, spec), "; ")
-		if got != test.want && (test.version != "v1.99.0" || test.want == "" || !strings.HasPrefix(got, test.want)) {
+		found := Check(test.version, spec)
+		for _, text := range found.NotKnown {
+			found.Refused = append(found.Refused, "not known: "+text)
+		}
+		if got := strings.Join(found.Refused, "; "); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -105,7 +129,7 @@ func TestTables(t *testing.T) {
 	for minor, table := range tables {
 		for program, flag := range map[string]string{
 			APIServer: "etcd-servers", ControllerManager: "cluster-cidr", Scheduler: "kubeconfig", Kubelet: "config", Etcd: "data-dir",
-			Gates: "AllBeta", KubeadmGates: "RootlessControlPlane",
+			Gates: "AllBeta", KubeadmGates: "RootlessControlPlane", Versions: Etcd,
 		} {
 			if _, has := table[program][flag]; !has || len(table[program]) == 0 {
 				t.Errorf("v1.%d %s has no %s among %d", minor, program, flag, len(table[program]))
