@@ -1,12 +1,11 @@
 // Command programs writes the table of a version of Kubernetes for internal/core/programs: the flags that its programs name in their help, and those
-// that they take without naming them, which other tables have; and the feature gates from the list that Kubernetes' sources have. The artifacts of
-// the version must be built: `quorate artifacts build VERSION`.
+// that they take without naming them, which other tables have; and the feature gates that each of them takes. The artifacts of the version must be
+// built: `quorate artifacts build VERSION`.
 //
 //	go run ./hack/programs VERSION...
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/internal/core/programs"
 	"github.com/quorate/quorate/internal/local/artifacts"
@@ -81,22 +78,27 @@ func tableOf(kubernetes string) (programs.Table, error) {
 			return nil, err
 		}
 	}
-	if t[programs.Gates], err = gatesOf(kubernetes); err != nil {
+	names, err := gateNames(kubernetes, of)
+	if err != nil {
 		return nil, err
 	}
+	gates := map[string]map[string]string{}
+	for _, name := range gated {
+		if gates[name], err = gatesOf(of[name], names); err != nil {
+			return nil, err
+		}
+	}
+	share(t, gates)
 	help, err := helpOf(filepath.Join(filepath.Dir(of[programs.APIServer]), "kubeadm"), "init")
 	if err != nil {
 		return nil, err
 	}
 	t[programs.KubeadmGates] = map[string]string{}
-	for _, found := range kubeadmGate.FindAllStringSubmatch(help, -1) {
+	for _, found := range gate.FindAllStringSubmatch(help, -1) {
 		t[programs.KubeadmGates][found[1]] = ""
 	}
 	return t, nil
 }
-
-// kubeadmGate is a line of kubeadm's help on feature gates.
-var kubeadmGate = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]+)=true\|false`)
 
 // builtPrograms finds the programs of a version in the cache of artifacts.
 func builtPrograms(kubernetes string) (map[string]string, error) {
@@ -160,35 +162,4 @@ func helpOf(path string, args ...string) (string, error) {
 		return "", fmt.Errorf("asking %s for its help: %w\n%s", path, err, out)
 	}
 	return string(out), nil
-}
-
-// gatesOf reads the feature gates of a version from its sources, and which of them are locked.
-func gatesOf(kubernetes string) (map[string]string, error) {
-	out, err := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes@"+kubernetes).Output()
-	var module struct{ Dir string }
-	if err = errors.Join(err, json.Unmarshal(out, &module)); err != nil {
-		return nil, fmt.Errorf("fetching the sources: %w", err)
-	}
-	text, err := os.ReadFile(filepath.Join(module.Dir, "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"))
-	if err != nil {
-		return nil, fmt.Errorf("reading the feature gates: %w", err)
-	}
-	var features []struct {
-		Name           string `json:"name"`
-		VersionedSpecs []struct {
-			Default       bool `json:"default"`
-			LockToDefault bool `json:"lockToDefault"`
-		} `json:"versionedSpecs"`
-	}
-	if err := yaml.Unmarshal(text, &features); err != nil {
-		return nil, fmt.Errorf("reading the feature gates: %w", err)
-	}
-	gates := map[string]string{"AllAlpha": "", "AllBeta": ""}
-	for _, f := range features {
-		gates[f.Name] = ""
-		if n := len(f.VersionedSpecs); n > 0 && f.VersionedSpecs[n-1].LockToDefault {
-			gates[f.Name] = strings.ToLower(fmt.Sprint(f.VersionedSpecs[n-1].Default))
-		}
-	}
-	return gates, nil
 }

@@ -24,7 +24,7 @@ const (
 	Scheduler         = "kube-scheduler"
 	Kubelet           = "kubelet"
 	Etcd              = "etcd"
-	// Gates stands for the feature gates of Kubernetes' programs, and KubeadmGates for those of kubeadm.
+	// Gates stands for the feature gates that all of Kubernetes' programs take, OnlyGates(program) for those that not all take, and KubeadmGates for those of kubeadm.
 	Gates        = "feature gates"
 	KubeadmGates = "kubeadm feature gates"
 	// Versions stands for the versions of programs that have one of their own: etcd's.
@@ -72,6 +72,9 @@ func readTables(in fs.FS) (map[int]Table, error) {
 	}
 	return all, nil
 }
+
+// OnlyGates returns the name of the list of feature gates that a program takes and not all others do.
+func OnlyGates(program string) string { return Gates + " of " + program }
 
 // Parse reads a table as Table.String writes it.
 func Parse(text string) Table {
@@ -252,14 +255,14 @@ func (c *checker) gate(at place, list, name, value string) {
 	if !c.has(at, list, "feature gate "+name, name) {
 		return
 	}
-	if only := at.table[list][name]; only != "" && only != strconv.FormatBool(on) {
+	if only, _ := at.table.find(at.program, list, name); only != "" && only != strconv.FormatBool(on) {
 		c.Refused = append(c.Refused, fmt.Sprintf("%s has the feature gate %s locked to %s: %s sets it to %s", at.named, name, only, at.field, value))
 	}
 }
 
 // has reports whether a list of the table has a name. If not, it notes it: as refused where another table has it.
 func (c *checker) has(at place, list, what, name string) bool {
-	_, has := at.table[list][name]
+	_, has := at.table.find(at.program, list, name)
 	switch {
 	case has:
 	case at.table == nil:
@@ -272,11 +275,22 @@ func (c *checker) has(at place, list, what, name string) bool {
 	return has
 }
 
-// anyHas reports whether a program of any version has a flag, or a list a gate.
+// find returns the value of a name in a list, and reports whether the list has it. To Gates belong those that only the program takes.
+func (t Table) find(program, list, name string) (string, bool) {
+	value, has := t[list][name]
+	if !has && list == Gates {
+		value, has = t[OnlyGates(program)][name]
+	}
+	return value, has
+}
+
+// anyHas reports whether a program of any version has a flag, or a list a gate. Each program was asked for the gates of the others.
 func anyHas(list, name string) bool {
 	for _, t := range tables {
-		if _, has := t[list][name]; has {
-			return true
+		for of, names := range t {
+			if _, has := names[name]; has && (of == list || list == Gates && strings.HasPrefix(of, OnlyGates(""))) {
+				return true
+			}
 		}
 	}
 	return false

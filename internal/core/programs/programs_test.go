@@ -59,6 +59,17 @@ func TestCheck(t *testing.T) {
 		{"a flag that no table names", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("typo", "x")
 		}, "not known: cannot check flag --typo of kube-scheduler (clusterConfiguration.scheduler.extraArgs): it is in no table"},
+		{"gates of client-go", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			const gates = "WatchListClient=false,ClientsAllowCBOR=true,InOrderInformers=true"
+			s.ClusterConfiguration.APIServer.ExtraArgs = arg("feature-gates", gates)
+			s.ClusterConfiguration.ControllerManager.ExtraArgs = arg("feature-gates", gates)
+			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", gates)
+			s.JoinConfiguration.NodeRegistration.KubeletExtraArgs = arg("feature-gates", gates)
+		}, ""},
+		{"a gate of another program", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.ClusterConfiguration.ControllerManager.ExtraArgs = arg("feature-gates", "ControllerManagerReleaseLeaderElectionLockOnExit=true")
+			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "ControllerManagerReleaseLeaderElectionLockOnExit=true")
+		}, "v1.36 kube-scheduler has no feature gate ControllerManagerReleaseLeaderElectionLockOnExit: remove it from clusterConfiguration.scheduler.extraArgs"},
 		{"a gate that no table names", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "Typo=true")
 		}, "not known: cannot check feature gate Typo of kube-scheduler (clusterConfiguration.scheduler.extraArgs): it is in no table"},
