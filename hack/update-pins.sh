@@ -58,6 +58,7 @@ tools() {
 pin_kubernetes() {
   local version=$1 source staging command
   begin
+  go mod download "k8s.io/kubernetes@$version" # with -json its error would be lost
   source=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
   {
     # The behaviour of Go's library that upstream's binaries have; it is the main module's word that counts.

@@ -89,3 +89,23 @@ func TestBump(t *testing.T) {
 		}
 	}
 }
+
+// TestPinFails: update-pins.sh prints why it cannot have a version, and leaves no pins of it.
+func TestPinFails(t *testing.T) {
+	root := t.TempDir()
+	script, err := os.ReadFile("../../hack/update-pins.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, root, "hack/update-pins.sh", string(script))
+	write(t, root, "artifacts/pins.go", "package artifacts\n")
+	// Like go, it prints an error as JSON where that is asked for.
+	write(t, root, "bin/go", `#!/bin/bash
+[[ $* != *-json* ]] && echo "go: unknown revision v1.99.0" >&2 || echo '{"Error": "unknown revision v1.99.0"}'
+exit 1
+`)
+	out, passed := run(t, root, []string{"PATH=" + root + "/bin:" + os.Getenv("PATH")}, root+"/hack/update-pins.sh", "kubernetes-v1.99.0")
+	if _, err := os.Stat(root + "/artifacts/kubernetes-v1.99.0"); passed || err == nil || !strings.Contains(out, "unknown revision v1.99.0") {
+		t.Errorf("passed: %v, pins: %v\n%s", passed, err, out)
+	}
+}
