@@ -4,6 +4,7 @@ package peer
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -138,13 +139,13 @@ func phase(blocking string, owners []string, kinds ...string) e2e.ClusterDeletio
 }
 
 // ours are what Quorate writes on objects beside what the spec about classes counts; docs/compatibility.md lists them.
-var ours = []string{"controlplane.cluster.x-k8s.io/quorate-"}
+var ours = []string{"controlplane.cluster.x-k8s.io/quorate", "infrastructure.cluster.x-k8s.io/local-owner", "upgrade.cluster.x-k8s.io/prepares-images"}
 
 // withoutOurs is the metadata of an object without what docs/compatibility.md lists as Quorate's own.
 func withoutOurs(o client.Object) clusterv1.ObjectMeta {
 	annotations := o.GetAnnotations()
 	for key := range annotations {
-		if slices.ContainsFunc(ours, func(prefix string) bool { return len(key) >= len(prefix) && key[:len(prefix)] == prefix }) {
+		if slices.ContainsFunc(ours, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
 			delete(annotations, key)
 		}
 	}
