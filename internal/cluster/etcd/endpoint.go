@@ -92,7 +92,7 @@ func endpointFailure(err error) string {
 	var own untrusted.AddressError
 	switch {
 	case errors.As(err, &own):
-		return "it is not asked: its address is loopback, link-local, multicast or unspecified"
+		return "it is not asked: its address is " + untrusted.Refused
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "no answer in time"
 	case errors.As(err, &certificate):

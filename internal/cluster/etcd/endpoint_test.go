@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
 // TestAskEndpoint: what an endpoint says of its cluster, and that nothing else of its answer counts or is quoted.
@@ -88,7 +89,7 @@ func TestAskOwnAddress(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 	got := AskEndpoint(t.Context(), &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, server.URL)
-	if want := (EndpointHealth{plan.Unknown, "it is not asked: its address is loopback, link-local, multicast or unspecified"}); got != want || asked {
+	if want := (EndpointHealth{plan.Unknown, "it is not asked: its address is " + untrusted.Refused}); got != want || asked {
 		t.Errorf("%+v, want %+v; it was asked: %t", got, want, asked)
 	}
 }
