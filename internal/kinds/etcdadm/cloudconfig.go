@@ -54,6 +54,7 @@ var script string
 const (
 	pkiDir       = "/etc/etcd/pki/"
 	authorityKey = pkiDir + "ca.key"
+	clientKey    = pkiDir + "etcdctl-etcd-client.key"
 	scriptDir    = "/etc/quorate/etcd/"
 	scriptFile   = scriptDir + "bootstrap.sh"
 	settingsFile = scriptDir + "settings.sh"
@@ -135,7 +136,7 @@ func (m Member) files() []file {
 		{Path: pkiDir + "ca.crt", Permissions: public, Content: string(m.Authority.Cert)},
 		{Path: authorityKey, Permissions: secret, Content: string(m.Authority.Key)},
 		{Path: pkiDir + "etcdctl-etcd-client.crt", Permissions: public, Content: string(m.Client.Cert)},
-		{Path: pkiDir + "etcdctl-etcd-client.key", Permissions: secret, Content: string(m.Client.Key)},
+		{Path: clientKey, Permissions: secret, Content: string(m.Client.Key)},
 		{Path: dropIn, Permissions: public, Content: "[Service]\nEnvironmentFile=-/etc/etcd/quorate.env\n"},
 		{Path: scriptFile, Permissions: "0700", Content: script},
 		{Path: settingsFile, Permissions: secret, Content: m.settings()},
@@ -238,14 +239,15 @@ func quoted(lists ...[]string) string {
 // quote has the shell take a text as it is.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// WithoutAuthorityKey returns bootstrap data without the authority's private key, and whether they had it. The rest stays: whoever reads the data of a machine
-// again finds what it was made from. Data that CloudConfig has not made are left as they are.
-func WithoutAuthorityKey(data []byte) ([]byte, bool, error) {
+// WithoutKeys returns bootstrap data without private keys, that of the authority and that of the machine's client certificate, and whether they had any. Each
+// opens etcd to whoever can read the data later. The rest stays: it shows what the machine was made from. WithoutKeys leaves data alone that CloudConfig has
+// not made.
+func WithoutKeys(data []byte) ([]byte, bool, error) {
 	var c cloudConfig
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return data, false, nil
 	}
-	kept := slices.DeleteFunc(slices.Clone(c.WriteFiles), func(f file) bool { return f.Path == authorityKey })
+	kept := slices.DeleteFunc(slices.Clone(c.WriteFiles), func(f file) bool { return f.Path == authorityKey || f.Path == clientKey })
 	if len(kept) == len(c.WriteFiles) {
 		return data, false, nil
 	}

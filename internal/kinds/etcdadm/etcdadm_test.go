@@ -195,8 +195,9 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestWithoutAuthorityKey: only the key goes; a second time nothing does, and data of others stay as they are.
-func TestWithoutAuthorityKey(t *testing.T) {
+// TestWithoutKeys: the authority's key and the client's go, and nothing else; also where an earlier version of Quorate dropped the
+// authority's alone. A second time nothing goes, and data of others stay as they are.
+func TestWithoutKeys(t *testing.T) {
 	spec := bootstrapv1alpha1.EtcdadmConfigSpec{}
 	data, err := CloudConfig(Member{
 		Name: "e-1", Role: Init, Spec: &spec, Authority: KeyPair{Cert: []byte("ca\n"), Key: []byte("ca key\n")}, Client: KeyPair{Cert: []byte("client\n"), Key: []byte("client key\n")},
@@ -204,18 +205,25 @@ func TestWithoutAuthorityKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := CloudConfig(Member{
-		Name: "e-1", Role: Init, Spec: &spec, Authority: KeyPair{Cert: []byte("ca\n")}, Client: KeyPair{Cert: []byte("client\n"), Key: []byte("client key\n")},
-	})
-	if err != nil {
-		t.Fatal(err)
+	want := string(data)
+	authority := "- content: |\n    ca key\n  path: /etc/etcd/pki/ca.key\n  permissions: \"0600\"\n"
+	ours := "- content: |\n    client key\n  path: /etc/etcd/pki/etcdctl-etcd-client.key\n  permissions: \"0600\"\n"
+	for _, key := range []string{authority, ours} {
+		if !strings.Contains(want, key) {
+			t.Fatalf("the data have no\n%s:\n%s", key, want)
+		}
+		want = strings.Replace(want, key, "", 1)
 	}
-	got, had, err := WithoutAuthorityKey(data)
-	if empty := "- content: \"\"\n  path: /etc/etcd/pki/ca.key\n  permissions: \"0600\"\n"; err != nil || !had || string(got) != strings.Replace(string(want), empty, "", 1) {
+	got, had, err := WithoutKeys(data)
+	if err != nil || !had || string(got) != want {
 		t.Errorf("%t, %v:\n%s", had, err, got)
 	}
+	earlier, had, err := WithoutKeys([]byte(strings.Replace(string(data), authority, "", 1)))
+	if err != nil || !had || string(earlier) != want {
+		t.Errorf("of data without the authority's key: %t, %v:\n%s", had, err, earlier)
+	}
 	for name, other := range map[string][]byte{"once more": got, "others'": []byte("## template: jinja\n#cloud-config\nother: {}\n"), "none": nil} {
-		if left, had, err := WithoutAuthorityKey(other); err != nil || had || string(left) != string(other) {
+		if left, had, err := WithoutKeys(other); err != nil || had || string(left) != string(other) {
 			t.Errorf("%s: %t, %v:\n%s", name, had, err, left)
 		}
 	}

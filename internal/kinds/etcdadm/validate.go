@@ -70,7 +70,7 @@ func validateArgs(spec *bootstrapv1alpha1.EtcdadmConfigSpec, at *field.Path) fie
 
 // own are the files that Quorate writes.
 var own = []string{
-	pkiDir + "ca.crt", authorityKey, pkiDir + "etcdctl-etcd-client.crt", pkiDir + "etcdctl-etcd-client.key",
+	pkiDir + "ca.crt", authorityKey, pkiDir + "etcdctl-etcd-client.crt", clientKey,
 	dropIn, scriptFile, settingsFile, proxyFile, placeholder,
 }
 

@@ -43,7 +43,7 @@ type Controller struct {
 	// WatchFilter limits the work to objects whose label cluster.x-k8s.io/watch-filter has this value; empty: all.
 	WatchFilter string
 
-	// dropped are the UIDs of configurations whose bootstrap data have no key of the authority any more: their secrets are not read again.
+	// dropped are the UIDs of configurations whose bootstrap data have no private keys any more: their secrets are not read again.
 	dropped sync.Map
 }
 

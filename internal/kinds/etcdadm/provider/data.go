@@ -35,7 +35,7 @@ func (r *Controller) bootstrap(ctx context.Context, s *scope) (*obstacle, error)
 		return o, nil
 	}
 	if s.done() {
-		return nil, r.dropAuthorityKey(ctx, s)
+		return nil, r.dropKeys(ctx, s)
 	}
 	if wrong := etcdadm.Validate(&s.config.Spec, field.NewPath("spec")); len(wrong) > 0 {
 		return waits(bootstrapv1alpha1.SpecInvalidReason, "%v", wrong.ToAggregate()), nil

@@ -20,9 +20,9 @@ func isMember(m *clusterv1.Machine) bool {
 	return conditions.IsTrue(m, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition)
 }
 
-// dropAuthorityKey takes the authority's private key out of the bootstrap data of a machine that is a member. Whoever could read the data later could make himself
-// a member or a client of the etcd cluster. Another writer is a conflict, and the next turn tries again.
-func (r *Controller) dropAuthorityKey(ctx context.Context, s *scope) error {
+// dropKeys takes the private keys, the authority's and the client's, out of the bootstrap data of a machine that is a member. A later reader of the data
+// could connect to the etcd cluster with either, and become a member with the first. Another writer is a conflict, and the next turn tries again.
+func (r *Controller) dropKeys(ctx context.Context, s *scope) error {
 	if _, done := r.dropped.Load(s.config.UID); done || !isMember(s.machine) {
 		return nil
 	}
@@ -34,14 +34,14 @@ func (r *Controller) dropAuthorityKey(ctx context.Context, s *scope) error {
 	case err != nil:
 		return fmt.Errorf("reading the bootstrap data of %s: %w", s.machine.Name, err)
 	}
-	data, had, err := etcdadm.WithoutAuthorityKey(found.Data["value"])
+	data, had, err := etcdadm.WithoutKeys(found.Data["value"])
 	if err != nil {
-		return fmt.Errorf("dropping the authority's key from secret %s: %w", found.Name, err)
+		return fmt.Errorf("dropping the private keys from secret %s: %w", found.Name, err)
 	}
 	if had {
 		found.Data["value"] = data
 		if err := r.Client.Update(ctx, found); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("dropping the authority's key from secret %s: %w", found.Name, err)
+			return fmt.Errorf("dropping the private keys from secret %s: %w", found.Name, err)
 		}
 	}
 	r.dropped.Store(s.config.UID, true)
