@@ -29,25 +29,19 @@ func (t *Turn) find(
 	if !ref.IsDefined() {
 		return nil, nil
 	}
-	found, err := field.Find(ctx, t.Client, ref, t.Object.GetNamespace())
+	found, err := field.Find(ctx, noting{t.Client, t, status}, ref, t.Object.GetNamespace())
 	switch {
 	case apierrors.IsNotFound(err):
-		t.noteName(watchedObject{ref.GroupKind(), client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: ref.Name}}, lastRead{status: status})
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	t.noteRead(found, status)
 	return found, nil
 }
 
 // GetPart reads an object of a machine, of a kind that is known. A change of its metadata or spec brings about a turn.
 func (t *Turn) GetPart(ctx context.Context, name string, into client.Object) error {
-	if err := t.Client.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: name}, into); err != nil {
-		return err
-	}
-	t.noteRead(into, false)
-	return nil
+	return noting{t.Client, t, false}.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: name}, into)
 }
 
 // FindPart is Find for an object of a machine, which at names. A reference that is not followed, or whose kind cannot be read, is no reason to leave what

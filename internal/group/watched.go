@@ -2,10 +2,13 @@ package group
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -48,31 +51,50 @@ type lastRead struct {
 	status bool
 }
 
-// noteRead remembers that the group reads an object, so that a change of it brings about a turn.
-func (t *Turn) noteRead(found client.Object, status bool) {
-	if t.Controller == nil || t.watched.start == nil {
-		return
-	}
-	gvk, err := apiutil.GVKForObject(found, t.Client.Scheme())
-	if err != nil {
-		return // it was read, so its kind is known
-	}
-	t.noteName(watchedObject{gvk.GroupKind(), client.ObjectKeyFromObject(found)}, lastRead{found.GetResourceVersion(), status})
-	if err := t.watched.watch(found, gvk); err != nil {
-		ctrl.Log.WithName("watch").Error(err, "Changes are noticed late", "kind", gvk.String())
-	}
+// noting reads objects for a turn. A change of each brings about another turn, also of one that does not exist yet, and also where it changes meanwhile.
+type noting struct {
+	client.Reader
+	turn *Turn
+	// status: the status is read too.
+	status bool
 }
 
-// noteName remembers that the group has asked for an object.
-func (t *Turn) noteName(name watchedObject, read lastRead) {
-	if t.Controller == nil || t.watched.start == nil {
-		return
+// Get implements client.Reader.
+func (n noting) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if _, definition := into.(*metav1.PartialObjectMetadata); definition || n.turn.Controller == nil || n.turn.watched.start == nil {
+		return n.Reader.Get(ctx, key, into, options...)
 	}
+	gvk, err := apiutil.GVKForObject(into, n.turn.Client.Scheme())
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", key.Name, err)
+	}
+	name := watchedObject{gvk.GroupKind(), key}
+	n.turn.noteAsked(name, n.status)
+	err = n.Reader.Get(ctx, key, into, options...)
+	switch {
+	case apierrors.IsNotFound(err):
+		n.turn.noteRead(into, gvk, name, lastRead{status: n.status})
+	case err == nil:
+		n.turn.noteRead(into, gvk, name, lastRead{into.GetResourceVersion(), n.status})
+	}
+	return err
+}
+
+// noteAsked remembers that the group is about to read an object: a change may be reported before the answer is there. What is known of an earlier read stays.
+func (t *Turn) noteAsked(name watchedObject, status bool) {
 	if t.reads == nil {
 		t.reads = map[watchedObject]bool{}
 	}
 	t.reads[name] = true
+	t.watched.expect(t.Key(), name, lastRead{status: status})
+}
+
+// noteRead remembers how the group has read an object, or that there is none, and has its kind watched.
+func (t *Turn) noteRead(of client.Object, gvk schema.GroupVersionKind, name watchedObject, read lastRead) {
 	t.watched.note(t.Key(), name, read)
+	if err := t.watched.watch(of, gvk); err != nil {
+		ctrl.Log.WithName("watch").Error(err, "Changes are noticed late", "kind", gvk.String())
+	}
 }
 
 // watch starts to watch the kind of an object, once.
@@ -100,10 +122,24 @@ func (w *watched) watch(of client.Object, gvk schema.GroupVersionKind) error {
 	return nil
 }
 
+// expect remembers that a group is about to read an object, unless it has read it before.
+func (w *watched) expect(group client.ObjectKey, name watchedObject, read lastRead) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, before := w.readers[name][group]; !before {
+		w.set(group, name, read)
+	}
+}
+
 // note remembers how a group has read an object.
 func (w *watched) note(group client.ObjectKey, name watchedObject, read lastRead) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.set(group, name, read)
+}
+
+// set is note, while the lock is held.
+func (w *watched) set(group client.ObjectKey, name watchedObject, read lastRead) {
 	if w.readers == nil {
 		w.readers = map[watchedObject]map[client.ObjectKey]lastRead{}
 		w.groups = map[client.ObjectKey]map[watchedObject]bool{}

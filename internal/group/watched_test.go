@@ -1,10 +1,12 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,7 +15,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 // thing is an object of a provider's kind as it is in a test: its version, generation, labels and whether it is owned.
@@ -43,6 +48,13 @@ func watching(c *Controller, name string, kinds *[]string) *Turn {
 	return &Turn{Controller: c, Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}
 }
 
+// noteThing has a turn read an object as it is.
+func noteThing(turn *Turn, o *unstructured.Unstructured, status bool) {
+	name := watchedObject{o.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(o)}
+	turn.noteAsked(name, status)
+	turn.noteRead(o, o.GroupVersionKind(), name, lastRead{o.GetResourceVersion(), status})
+}
+
 // TestReadChanges: which changes of an object bring about a turn of a group that has read version 1 of it.
 func TestReadChanges(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -61,7 +73,7 @@ func TestReadChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for status, want := range map[bool]bool{false: row.turn, true: row.ofStatus} {
 				c, kinds := &Controller{}, []string{}
-				watching(c, "demo", &kinds).noteRead(thing("1", nil), status)
+				noteThing(watching(c, "demo", &kinds), thing("1", nil), status)
 				passes := c.readChanges().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: thing("2", row.change)})
 				if passes != want {
 					t.Errorf("the status is read: %v; passes: %v", status, passes)
@@ -88,7 +100,7 @@ func TestWatched(t *testing.T) {
 	}
 	a := thing("1", nil)
 	for _, turn := range []*Turn{first, second} {
-		turn.noteRead(a, false)
+		noteThing(turn, a, false)
 		turn.watched.keep(turn.Key(), turn.reads)
 	}
 	if !slices.Equal(kinds, []string{"Thing"}) || !slices.Equal(told(a), []string{"first", "second"}) {
@@ -109,7 +121,7 @@ func TestWatched(t *testing.T) {
 	if len(c.watched.readers)+len(c.watched.groups) > 0 || created(thing("2", nil)) {
 		t.Errorf("left are %v and %v", c.watched.readers, c.watched.groups)
 	}
-	second.noteName(watchedObject{a.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(a)}, lastRead{})
+	second.noteAsked(watchedObject{a.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(a)}, false)
 	if !created(a) {
 		t.Error("nobody is told that what was missing exists")
 	}
@@ -126,10 +138,90 @@ func TestWatchFails(t *testing.T) {
 		}
 		return start(of)
 	}
-	turn.noteRead(thing("1", nil), false)
+	noteThing(turn, thing("1", nil), false)
 	fails = false
-	turn.noteRead(thing("1", nil), false)
+	noteThing(turn, thing("1", nil), false)
 	if !slices.Equal(kinds, []string{"Thing"}) {
 		t.Errorf("it watches %v", kinds)
+	}
+}
+
+// withThings makes the controller's client know the kind Thing, by its definition, and the objects. Meanwhile is called after an object was read, before the
+// reader has the answer.
+func withThings(t *testing.T, c *Controller, meanwhile func(client.Object), objects ...client.Object) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	scheme.AddKnownTypeWithName(thing("", nil).GroupVersionKind(), &unstructured.Unstructured{})
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.provider.example", Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}}}
+	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, definition)...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, from client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			err := from.Get(ctx, key, into, options...)
+			meanwhile(into)
+			return err
+		},
+	}).Build()
+}
+
+// reads are the two ways by which a turn reads object a.
+var reads = map[string]func(context.Context, *Turn) error{
+	"Find": func(ctx context.Context, turn *Turn) error {
+		_, err := turn.Find(ctx, machine.InfrastructureRef, clusterv1.ContractVersionedObjectReference{APIGroup: "provider.example", Kind: "Thing", Name: "a"})
+		return err
+	},
+	"GetPart": func(ctx context.Context, turn *Turn) error {
+		empty := &unstructured.Unstructured{}
+		empty.SetGroupVersionKind(thing("", nil).GroupVersionKind())
+		return client.IgnoreNotFound(turn.GetPart(ctx, "a", empty))
+	},
+}
+
+// TestMissingIsWatched: a kind is watched from the first look on, also where the object does not exist, so that its creation brings about a turn.
+func TestMissingIsWatched(t *testing.T) {
+	for name, read := range reads {
+		t.Run(name, func(t *testing.T) {
+			c, kinds := &Controller{}, []string{}
+			turn := watching(c, "demo", &kinds)
+			withThings(t, c, func(client.Object) {})
+			if err := read(t.Context(), turn); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(kinds, []string{"Thing"}) {
+				t.Errorf("it watches %v", kinds)
+			}
+			if !c.readChanges().Create(event.CreateEvent{Object: thing("1", nil)}) {
+				t.Error("the creation of what was missing brings about no turn")
+			}
+		})
+	}
+}
+
+// TestChangeDuringRead: a change that the cache reports between the first read of an object and its return brings about a turn.
+func TestChangeDuringRead(t *testing.T) {
+	for name, read := range reads {
+		t.Run(name, func(t *testing.T) {
+			c, kinds, passes := &Controller{}, []string{}, false
+			turn := watching(c, "demo", &kinds)
+			withThings(t, c, func(o client.Object) {
+				changed := thing("1000", func(u *unstructured.Unstructured) { u.SetGeneration(2) })
+				passes = o.GetName() == "a" && c.readChanges().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: changed}) &&
+					len(c.ofRead(t.Context(), changed)) == 1
+			}, thing("", nil))
+			if err := read(t.Context(), turn); err != nil {
+				t.Fatal(err)
+			}
+			if !passes {
+				t.Error("a change while the object was read brings about no turn")
+			}
+			found := thing("", nil)
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
+				t.Fatal(err)
+			}
+			if c.readChanges().Create(event.CreateEvent{Object: found}) {
+				t.Error("what was read already brings about a turn")
+			}
+		})
 	}
 }
