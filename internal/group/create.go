@@ -195,9 +195,8 @@ func (t *Turn) takeNumber(ctx context.Context, step plan.Step) error {
 	return t.Annotate(ctx, notes)
 }
 
-// OwnTemplate makes the Cluster an owner of the machine template, so that it
-// moves with the cluster. One that has changed since it was read is left to the turn that its change brings about: other
-// Clusters may own it too.
+// OwnTemplate makes the Cluster an owner of the machine template, so that it moves with the cluster. A template that has changed since it was read is
+// left to the next turn, which comes soon: other Clusters may own it too.
 func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructured) error {
 	owner := metav1.OwnerReference{
 		APIVersion: clusterv1.GroupVersion.String(),
@@ -211,7 +210,7 @@ func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructu
 	after := template.DeepCopy()
 	after.SetOwnerReferences(util.EnsureOwnerRef(after.GetOwnerReferences(), owner))
 	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(template, client.MergeFromWithOptimisticLock{}))
-	if IgnoreStale(err) != nil {
+	if t.LookAgain(err) != nil {
 		return fmt.Errorf("making cluster %s an owner of %s %s: %w", t.Cluster.Name, template.GetKind(), template.GetName(), err)
 	}
 	if err == nil {

@@ -125,7 +125,7 @@ func (e *Expiries) Only(machines []*clusterv1.Machine) {
 }
 
 // RecordExpiry writes onto a machine's bootstrap object when its certificate expires: from there the rules have it, and Cluster API the
-// Machine's status. One that has changed since it was read is left to the next turn.
+// Machine's status. One that has changed since it was read is left to the next turn, which comes soon.
 func (t *Turn) RecordExpiry(ctx context.Context, m *Machine, end time.Time) error {
 	if t.Memory.Dated.Awaits(m.Bootstrap, t.Facts.Now) {
 		return nil
@@ -136,7 +136,7 @@ func (t *Turn) RecordExpiry(ctx context.Context, m *Machine, end time.Time) erro
 		return nil
 	}
 	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(m.Bootstrap, client.MergeFromWithOptimisticLock{}))
-	if IgnoreStale(err) != nil {
+	if t.LookAgain(err) != nil {
 		return fmt.Errorf("recording when the certificate of Machine %s expires: %w", m.Name, err)
 	}
 	if err == nil {

@@ -50,7 +50,7 @@ func (t *Turn) ownsCurrently(m *clusterv1.Machine) bool {
 }
 
 // propagateMachine writes a Machine. One that has changed since it was read is left
-// to the next turn, which its change brings about.
+// to the next turn, which comes soon.
 func (t *Turn) propagateMachine(ctx context.Context, on *Machine, wanted drift.MachineChange) error {
 	before := on.Machine
 	after := before.DeepCopy()
@@ -63,11 +63,11 @@ func (t *Turn) propagateMachine(ctx context.Context, on *Machine, wanted drift.M
 		after.OwnerReferences = util.EnsureOwnerRef(after.OwnerReferences, t.ControllerRef())
 	}
 	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if isStale(err) {
-		return nil
+	if t.LookAgain(err) != nil {
+		return fmt.Errorf("writing Machine %s: %w", before.Name, err)
 	}
 	if err != nil {
-		return fmt.Errorf("writing Machine %s: %w", before.Name, err)
+		return nil
 	}
 	on.Machine = after
 	t.Memory.Writes.ExpectMachine(after)

@@ -82,7 +82,7 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 }
 
 // reportMachines writes the conditions of the Machines. One that is gone, or has changed where that matters,
-// since it was read is left to the next turn, which its change brings about.
+// since it was read is left to the next turn, which comes soon.
 func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure error) error {
 	t.forgetTold()
 	says := ""
@@ -105,11 +105,11 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 			continue
 		}
 		err := t.writeConditions(ctx, before, after)
-		if isStale(err) {
-			continue
+		if t.LookAgain(err) != nil {
+			return fmt.Errorf("writing the conditions of Machine %s: %w", before.Name, err)
 		}
 		if err != nil {
-			return fmt.Errorf("writing the conditions of Machine %s: %w", before.Name, err)
+			continue
 		}
 		t.noteTold(after.Name)
 		t.Memory.Writes.Expect(Write{Machine: after.Name, UID: after.UID, Version: after.ResourceVersion, Wrote: after})

@@ -84,6 +84,9 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 	if d.Again > 0 {
 		soon = min(soon, d.Again)
 	}
+	if t.overtaken {
+		soon = min(soon, SoonAfterConflict)
+	}
 	for _, other := range []time.Duration{t.retell, t.resurvey * t.crowd()} {
 		if other > 0 {
 			soon = min(soon, other)
@@ -113,7 +116,7 @@ func (t *Turn) pace() time.Duration {
 	o := t.Facts
 	switch {
 	case t.Nodeless && !t.Cluster.DeletionTimestamp.IsZero():
-		return SoonBusy // etcd goes after the control plane, whose object is not watched
+		return SoonBusy // the end of MachinePools, which go first, is not watched
 	case o.Want.Refused.Reason != "", len(o.Uncontrolled) > 0, o.Cluster.Template != "":
 		return SoonMissing
 	case t.isInitializing():

@@ -162,11 +162,11 @@ func (t *Turn) ControlSecrets(ctx context.Context, but ...secret.Purpose) error 
 	if err == nil {
 		err = certs.Own(ctx, t.APIReader, t.Client, t.Cluster, m.disowned, t.ControllerRef())
 	}
-	switch {
-	case isStale(err):
-		return nil
-	case err != nil:
+	if t.LookAgain(err) != nil {
 		return fmt.Errorf("keeping the secrets of cluster %s: %w", t.Cluster.Name, err)
+	}
+	if err != nil {
+		return nil
 	}
 	m.disowned = nil
 	return nil

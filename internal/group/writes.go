@@ -108,6 +108,12 @@ func IgnoreStale(err error) error {
 	return err
 }
 
+// LookAgain is IgnoreStale for a write whose failure the next turn makes good. After a conflict that turn comes soon.
+func (t *Turn) LookAgain(err error) error {
+	t.overtaken = t.overtaken || apierrors.IsConflict(err)
+	return IgnoreStale(err)
+}
+
 func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 // notBefore reports whether a resource version is not older than another. Where

@@ -296,7 +296,7 @@ func withdrawBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) err
 	}
 	// Of this very version: the data may have come meanwhile.
 	err := t.Client.Delete(ctx, config.DeepCopy(), client.Preconditions{UID: &config.UID, ResourceVersion: &config.ResourceVersion})
-	if group.IgnoreStale(err) != nil {
+	if t.LookAgain(err) != nil {
 		return fmt.Errorf("withdrawing KubeadmConfig %s: %w", config.Name, err)
 	}
 	return nil
