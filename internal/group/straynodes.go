@@ -13,6 +13,9 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
+// mostStray is how many Nodes a message names.
+const mostStray = 3
+
 // refuseStrayNodes begins nothing while a control plane node runs that no Machine has. With etcd on the machines a member without Machine tells of it; with etcd
 // elsewhere only the Node does.
 func (t *Turn) refuseStrayNodes() {
@@ -24,10 +27,14 @@ func (t *Turn) refuseStrayNodes() {
 	if len(stray) == 0 {
 		return
 	}
+	names := strings.Join(stray[:min(len(stray), mostStray)], ", ")
+	if more := len(stray) - mostStray; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
 	t.Refuse(plan.Refusal{
 		Reason: "NodeWithoutMachine", Replaceable: true,
 		Message: fmt.Sprintf("no Machine has control plane node %s: delete the Node if its machine is gone, or take the label %s off it",
-			strings.Join(stray, ", "), machine.NodeLabel),
+			names, machine.NodeLabel),
 	})
 }
 
