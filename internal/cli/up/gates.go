@@ -21,7 +21,7 @@ func (u *up) checkGates() error {
 	}
 	gates, err := embed.ParseFeatureGates(u.featureGates)
 	if err != nil {
-		return fmt.Errorf("--feature-gates: %w", err)
+		return fmt.Errorf("invalid --feature-gates %w", err)
 	}
 	u.gates = gates
 	return nil

@@ -33,7 +33,8 @@ func FeatureGates() []string {
 	return names
 }
 
-// ParseFeatureGates reads feature gates of Cluster API: NAME=true or NAME=false, separated by commas. An empty text sets none, and returns an empty map.
+// ParseFeatureGates reads feature gates of Cluster API: NAME=true or NAME=false, separated by commas. An empty text sets none, and returns an empty map. An
+// error begins with the part that is wrong, in quotes.
 func ParseFeatureGates(text string) (map[string]bool, error) {
 	gates := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -43,17 +44,17 @@ func ParseFeatureGates(text string) (map[string]bool, error) {
 		}
 		name, value, _ := strings.Cut(part, "=")
 		if why, fixed := fixedGates[featuregate.Feature(name)]; fixed {
-			return nil, fmt.Errorf("feature gate %s cannot be chosen: %s", name, why)
+			return nil, fmt.Errorf("%q: %s", name, why)
 		}
 		if !slices.Contains(FeatureGates(), name) {
-			return nil, fmt.Errorf("%q is no feature gate of Cluster API that can be chosen: must be %s", name, strings.Join(FeatureGates(), ", "))
+			return nil, fmt.Errorf("%q: must be %s", name, strings.Join(FeatureGates(), ", "))
 		}
 		on, err := strconv.ParseBool(value)
 		if err != nil {
-			return nil, fmt.Errorf("feature gate %s is %q: must be true or false", name, value)
+			return nil, fmt.Errorf("%q: must be %s=true or %s=false", part, name, name)
 		}
 		if before, twice := gates[name]; twice && before != on {
-			return nil, fmt.Errorf("feature gate %s is both true and false: leave one out", name)
+			return nil, fmt.Errorf("%q: must be true or false, not both", name)
 		}
 		gates[name] = on
 	}

@@ -17,14 +17,14 @@ func TestParseFeatureGates(t *testing.T) {
 		"MachineTaintPropagation=true": "MachineTaintPropagation=true",
 		" MachineTaintPropagation=1, MachineSetPreflightChecks=false,": "MachineSetPreflightChecks=false,MachineTaintPropagation=true",
 		"MachineTaintPropagation=true,MachineTaintPropagation=true":    "MachineTaintPropagation=true",
-		"MachineTaintPropagation=true,MachineTaintPropagation=false":   "error: feature gate MachineTaintPropagation is both true and false",
-		"MachineTaintPropagation":                                      `error: feature gate MachineTaintPropagation is "": must be true or false`,
-		"MachineTaintPropagation=yes":                                  `error: feature gate MachineTaintPropagation is "yes": must be true or false`,
-		"MachineTaintpropagation=true":                                 `error: "MachineTaintpropagation" is no feature gate of Cluster API that can be chosen: ` + valid,
-		"=true":                                                        `error: "" is no feature gate`,
-		"AllAlpha=true":                                                `error: "AllAlpha" is no feature gate of Cluster API that can be chosen: ` + valid,
-		"MachinePool=true":                                             "error: feature gate MachinePool cannot be chosen: it is always false here",
-		"RuntimeSDK=true":                                              "error: feature gate RuntimeSDK cannot be chosen: QUORATE_RUNTIME_EXTENSIONS=true",
+		"MachineTaintPropagation=true,MachineTaintPropagation=false":   `error: "MachineTaintPropagation": must be true or false, not both`,
+		"MachineTaintPropagation":                                      `error: "MachineTaintPropagation": must be MachineTaintPropagation=true or MachineTaintPropagation=false`,
+		"MachineTaintPropagation=yes":                                  `error: "MachineTaintPropagation=yes": must be MachineTaintPropagation=true or MachineTaintPropagation=false`,
+		"MachineTaintpropagation=true":                                 `error: "MachineTaintpropagation": ` + valid,
+		"=true":                                                        `error: "": ` + valid,
+		"AllAlpha=true":                                                `error: "AllAlpha": ` + valid,
+		"MachinePool=true":                                             `error: "MachinePool": it is always false here`,
+		"RuntimeSDK=true":                                              `error: "RuntimeSDK": QUORATE_RUNTIME_EXTENSIONS=true`,
 	} {
 		gates, err := ParseFeatureGates(text)
 		got := ShowFeatureGates(gates)
