@@ -1,4 +1,4 @@
-// Package export is `quorate export`: the KubeadmControlPlane that the machines of a control plane amount to, for whoever has lost its spec. It reads what
+// Package export is `quorate export`: the KubeadmControlPlane that the machines of a control plane amount to, when its spec is lost. It reads what
 // each machine was made from, and no secret.
 package export
 
@@ -35,14 +35,16 @@ func Command(a *command.Invocation) *cobra.Command {
 lost, or to see what a control plane was made from.
 
 It is read from each Machine, its KubeadmConfig and its infrastructure machine, whose newest counts. What a machine has otherwise is a comment above the
-manifest: such a machine would be replaced, or changed in place, once the manifest is applied. So look at 'quorate plan -f FILE' before you apply it. What no machine
+manifest: such a machine would be replaced, or changed in place, once the manifest is applied. So read these
+comments before you apply it. 'quorate plan -f FILE' checks the manifest. If the control plane's object is gone, the plan ends when the new one has adopted the
+machines: it does not show which are replaced after that. What no machine
 shows, such as spec.rollout and spec.remediation, is left to its default.
 
 Bootstrap tokens are left out. A text that may be secret is not written: 'fillIn' stands in its place, with which the API server refuses the
 manifest, until you put the value there. Such are passwords, files that are encoded, that not everybody may read or that lie where secrets
 are, and what is assigned to a name such as "token". No rule finds every secret: read the manifest before you give it to others.`,
 		Example: `  quorate export demo > demo-cp.yaml
-  quorate plan -f demo-cp.yaml                 # which machines would be replaced
+  quorate plan -f demo-cp.yaml                 # which machines are replaced; if the object is gone, only that they are adopted
   quorate export demo --context management     # in a management cluster of your own`,
 		Args:              command.OneArgumentAtMost,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
