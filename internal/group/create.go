@@ -195,8 +195,8 @@ func (t *Turn) takeNumber(ctx context.Context, step plan.Step) error {
 	return t.Annotate(ctx, notes)
 }
 
-// OwnTemplate makes the Cluster an owner of the machine template, so that it moves with the cluster. A template that has changed since it was read is
-// left to the next turn, which comes soon: other Clusters may own it too.
+// OwnTemplate makes the Cluster an owner of the machine template, so that it moves with the cluster. A template that has
+// changed since it was read is left to the next turn, which comes soon: other Clusters may own it too.
 func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructured) error {
 	owner := metav1.OwnerReference{
 		APIVersion: clusterv1.GroupVersion.String(),

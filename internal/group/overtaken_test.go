@@ -16,7 +16,8 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// TestOwnTemplateConflict: a template whose status or finalizers changed since it was read brings about no turn, so that the group looks again by itself.
+// TestOwnTemplateConflict: a template whose status or finalizers changed since it was read brings about no turn, so that
+// the group looks again by itself.
 func TestOwnTemplateConflict(t *testing.T) {
 	for err, soon := range map[error]bool{
 		apierrors.NewConflict(schema.GroupResource{Resource: "things"}, "a", errors.New("it has changed")): true,
@@ -28,7 +29,8 @@ func TestOwnTemplateConflict(t *testing.T) {
 				return err
 			},
 		}).Build()}
-		turn := &Turn{Controller: c, Memory: &Memory{}, Observation: &Observation{Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: "1"}}}}
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: "1"}}
+		turn := &Turn{Controller: c, Memory: &Memory{}, Observation: &Observation{Cluster: cluster}}
 		if failure := turn.OwnTemplate(t.Context(), thing("1", nil)); failure != nil {
 			t.Errorf("%v: %v", err, failure)
 		}

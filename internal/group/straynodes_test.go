@@ -14,7 +14,9 @@ import (
 // TestStrayNodesMessage: the message names three Nodes, and counts the others.
 func TestStrayNodesMessage(t *testing.T) {
 	for nodes, want := range map[string]string{
-		"a": "no Machine has control plane node a: ", "a b c": "no Machine has control plane node a, b, c: ", "e d c b a": "no Machine has control plane node a, b, c and 2 more: ",
+		"a":         "no Machine has control plane node a: ",
+		"a b c":     "no Machine has control plane node a, b, c: ",
+		"e d c b a": "no Machine has control plane node a, b, c and 2 more: ",
 	} {
 		view := workload.View{Reachable: true}
 		for _, name := range strings.Fields(nodes) {

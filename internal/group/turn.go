@@ -26,7 +26,8 @@ type Turn struct {
 	retell time.Duration
 	// resurvey is when etcd must be asked again, for something has changed since it was asked; 0: nothing has.
 	resurvey time.Duration
-	// overtaken: a write found that its object had changed since it was read. The change may be one that brings about no turn, such as one of the status.
+	// overtaken: a write found that its object had changed since it was read. The change may be one that brings about no turn,
+	// such as one of the status.
 	overtaken bool
 	// reads are the objects that the turn has read because a field names them.
 	reads map[watchedObject]bool

@@ -51,7 +51,8 @@ type lastRead struct {
 	status bool
 }
 
-// noting reads objects for a turn. A change of each brings about another turn, also of one that does not exist yet, and also where it changes meanwhile.
+// noting reads objects for a turn. A change of each brings about another turn, also of one that does not exist yet, and
+// also where it changes meanwhile.
 type noting struct {
 	client.Reader
 	turn *Turn
@@ -80,7 +81,8 @@ func (n noting) Get(ctx context.Context, key client.ObjectKey, into client.Objec
 	return err
 }
 
-// noteAsked remembers that the group is about to read an object: a change may be reported before the answer is there. What is known of an earlier read stays.
+// noteAsked remembers that the group is about to read an object: a change may be reported before the answer is there. What
+// is known of an earlier read stays.
 func (t *Turn) noteAsked(name watchedObject, status bool) {
 	if t.reads == nil {
 		t.reads = map[watchedObject]bool{}

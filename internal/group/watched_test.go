@@ -146,8 +146,8 @@ func TestWatchFails(t *testing.T) {
 	}
 }
 
-// withThings makes the controller's client know the kind Thing, by its definition, and the objects. Meanwhile is called after an object was read, before the
-// reader has the answer.
+// withThings makes the controller's client know the kind Thing, by its definition, and the objects. Meanwhile is called
+// after an object was read, before the reader has the answer.
 func withThings(t *testing.T, c *Controller, meanwhile func(client.Object), objects ...client.Object) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -155,7 +155,9 @@ func withThings(t *testing.T, c *Controller, meanwhile func(client.Object), obje
 		t.Fatal(err)
 	}
 	scheme.AddKnownTypeWithName(thing("", nil).GroupVersionKind(), &unstructured.Unstructured{})
-	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.provider.example", Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}}}
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
+		Name: "things.provider.example", Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"},
+	}}
 	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, definition)...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, from client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 			err := from.Get(ctx, key, into, options...)
@@ -178,7 +180,8 @@ var reads = map[string]func(context.Context, *Turn) error{
 	},
 }
 
-// TestMissingIsWatched: a kind is watched from the first look on, also where the object does not exist, so that its creation brings about a turn.
+// TestMissingIsWatched: a kind is watched from the first look on, also where the object does not exist, so that its
+// creation brings about a turn.
 func TestMissingIsWatched(t *testing.T) {
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {

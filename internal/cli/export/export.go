@@ -1,5 +1,5 @@
-// Package export is `quorate export`: the KubeadmControlPlane that the machines of a control plane amount to, when its spec is lost. It reads what
-// each machine was made from, and no secret.
+// Package export is `quorate export`: the KubeadmControlPlane that the machines of a control plane amount to, when its
+// spec is lost. It reads what each machine was made from, and no secret.
 package export
 
 import (
@@ -35,10 +35,10 @@ func Command(a *command.Invocation) *cobra.Command {
 lost, or to see what a control plane was made from.
 
 It is read from each Machine, its KubeadmConfig and its infrastructure machine, whose newest counts. What a machine has otherwise is a comment above the
-manifest: such a machine would be replaced, or changed in place, once the manifest is applied. So read these
-comments before you apply it. 'quorate plan -f FILE' checks the manifest. If the control plane's object is gone, the plan ends when the new one has adopted the
-machines: it does not show which are replaced after that. What no machine
-shows, such as spec.rollout and spec.remediation, is left to its default.
+manifest: such a machine would be replaced, or changed in place, once the manifest is applied. So read these comments before you apply it.
+'quorate plan -f FILE' shows which machines are replaced. If the control plane's object is gone, that plan ends when the new one has adopted
+the machines, and does not show which are replaced after that. What no machine shows, such as spec.rollout and spec.remediation, is left to
+its default.
 
 Bootstrap tokens are left out. A text that may be secret is not written: 'fillIn' stands in its place, with which the API server refuses the
 manifest, until you put the value there. Such are passwords, files that are encoded, that not everybody may read or that lie where secrets

@@ -239,9 +239,9 @@ func quoted(lists ...[]string) string {
 // quote has the shell take a text as it is.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// WithoutKeys returns bootstrap data without private keys, that of the authority and that of the machine's client certificate, and whether they had any. Each
-// opens etcd to whoever can read the data later. The rest stays: it shows what the machine was made from. WithoutKeys leaves data alone that CloudConfig has
-// not made.
+// WithoutKeys returns bootstrap data without private keys, that of the authority and that of the machine's client
+// certificate, and whether they had any. Each opens etcd to a later reader of the data. The rest stays: it shows what the
+// machine was made from. WithoutKeys leaves data alone that CloudConfig has not made.
 func WithoutKeys(data []byte) ([]byte, bool, error) {
 	var c cloudConfig
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {

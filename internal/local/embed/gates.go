@@ -33,8 +33,8 @@ func FeatureGates() []string {
 	return names
 }
 
-// ParseFeatureGates reads feature gates of Cluster API: NAME=true or NAME=false, separated by commas. An empty text sets none, and returns an empty map. An
-// error begins with the part that is wrong, in quotes.
+// ParseFeatureGates reads feature gates of Cluster API: NAME=true or NAME=false, separated by commas. An empty text sets
+// none, and returns an empty map. An error begins with the part that is wrong, in quotes.
 func ParseFeatureGates(text string) (map[string]bool, error) {
 	gates := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {

@@ -19,8 +19,9 @@ func (e AddressError) Error() string {
 	return fmt.Sprintf("the address %s is not dialed: it must not be %s", e.Address, Refused)
 }
 
-// Dialer returns a dialer for addresses that tenants name. It refuses those that Refused lists, also where a name resolves to one. It dials all other
-// addresses, those of the management cluster's Pods, Services and hosts among them, unless a NetworkPolicy forbids it.
+// Dialer returns a dialer for addresses that tenants name. It refuses those that Refused lists, also where a name resolves
+// to one. It dials all other addresses, those of the management cluster's Pods, Services and hosts among them, unless a
+// NetworkPolicy forbids it.
 func Dialer() *net.Dialer { return &net.Dialer{Control: refuseOwn} }
 
 // refuseOwn is called with each address that a name resolves to, before a connection is made.
@@ -36,9 +37,11 @@ func refuseOwn(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// refusedRanges are what netip has no name for: 0.0.0.0/8, which Linux connects to itself, the reserved range with the broadcast address, and the
-// metadata services of clouds that are not link-local: AWS, Google, Alibaba, Azure and Oracle.
-var refusedRanges = prefixes("0.0.0.0/8", "240.0.0.0/4", "fd00:ec2::/32", "fd20:ce::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32")
+// refusedRanges are what netip has no name for: 0.0.0.0/8, which Linux connects to itself, the reserved range with the
+// broadcast address, and the metadata services of clouds that are not link-local: AWS, Google, Alibaba, Azure and Oracle.
+var refusedRanges = prefixes(
+	"0.0.0.0/8", "240.0.0.0/4", "fd00:ec2::/32", "fd20:ce::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
+)
 
 func isRefused(at netip.Addr) bool {
 	return at.IsLoopback() || at.IsLinkLocalUnicast() || at.IsMulticast() || at.IsUnspecified() ||
@@ -47,7 +50,8 @@ func isRefused(at netip.Addr) bool {
 
 // The ranges of IPv6 addresses that lead to an IPv4 address, which they contain.
 var (
-	// inLastBytes are IPv4-compatible and IPv4-translated addresses, and NAT64's two ranges (RFC 6052, and RFC 8215 with a prefix of 96 bits).
+	// inLastBytes are IPv4-compatible and IPv4-translated addresses, and NAT64's two ranges (RFC 6052, and RFC 8215 with a
+	// prefix of 96 bits).
 	inLastBytes = prefixes("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
 	// sixToFour are those of 6to4 (RFC 3056).
 	sixToFour = netip.MustParsePrefix("2002::/16")

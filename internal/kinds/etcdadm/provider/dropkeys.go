@@ -20,8 +20,9 @@ func isMember(m *clusterv1.Machine) bool {
 	return conditions.IsTrue(m, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition)
 }
 
-// dropKeys takes the private keys, the authority's and the client's, out of the bootstrap data of a machine that is a member. A later reader of the data
-// could connect to the etcd cluster with either, and become a member with the first. Another writer is a conflict, and the next turn tries again.
+// dropKeys takes the private keys, the authority's and the client's, out of the bootstrap data of a machine that is a
+// member. A later reader of the data could connect to the etcd cluster with either, and become a member with the first.
+// Another writer is a conflict, and the next turn tries again.
 func (r *Controller) dropKeys(ctx context.Context, s *scope) error {
 	if _, done := r.dropped.Load(s.config.UID); done || !isMember(s.machine) {
 		return nil

@@ -297,8 +297,8 @@ func TestAfterMove(t *testing.T) {
 	}
 }
 
-// TestKeysAreDropped: once a machine is a member its bootstrap data have no private key, and all else that they had, also after a restart of the
-// controller and a move. Before, and of a machine that is not healthy yet, they keep them.
+// TestKeysAreDropped: once a machine is a member its bootstrap data have no private key, and all else that they had, also
+// after a restart of the controller and a move. Before, and of a machine that is not healthy yet, they keep them.
 func TestKeysAreDropped(t *testing.T) {
 	s := newScene(t)
 	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{PreEtcdadmCommands: []string{"echo before"}})
