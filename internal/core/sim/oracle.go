@@ -448,7 +448,7 @@ func (w *World) hasLearner() bool {
 }
 
 // judgeLoss is asked when a host goes whose hook was released: what it takes along
-// must not have been needed. Voters that stopped since then, or that a person removed, are no
+// must not have been needed. Voters that stopped since then, or that a person removed or added, are no
 // fault of ours.
 func (w *World) judgeLoss(h *host) {
 	m := h.member
@@ -469,7 +469,7 @@ func (w *World) judgeLoss(h *host) {
 // leftOf counts the voters but one: those that run or ran until a moment, and all, that one among them.
 func (w *World) leftOf(but *member, until time.Time) (left, all int) {
 	for _, x := range w.members {
-		if x.learner {
+		if x.learner || x.host == nil && x.since.After(until) {
 			continue
 		}
 		all++

@@ -55,6 +55,7 @@ var failed = map[int64]string{
 // failedUncommon are the same of worlds in which happens what seldom does.
 var failedUncommon = map[int64]string{
 	1770000000000298: "a placeholder was removed while a machine that it kept out was controlled by somebody else for a while",
+	328914452400764:  "the judge counted a voter that a person added while the group was paused",
 	7700002198:       "the judge counted an update of a machine that has lost its labels",
 }
 
