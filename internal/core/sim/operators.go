@@ -252,10 +252,13 @@ func (w *World) isMeant(e Event, i int, h *host) bool {
 	return true
 }
 
+// nobody is the name of the host of members that were added by hand.
+const nobody = "nobody"
+
 // addByHand adds a member that nobody starts.
 func (w *World) addByHand(learner bool) {
 	if w.initialised && !w.setup.External && w.mayAdd(true) {
-		w.add(&host{name: "nobody", dead: w.now}, learner)
+		w.add(&host{name: nobody, dead: w.now}, learner)
 	}
 }
 

@@ -469,7 +469,7 @@ func (w *World) judgeLoss(h *host) {
 // leftOf counts the voters but one: those that run or ran until a moment, and all, that one among them.
 func (w *World) leftOf(but *member, until time.Time) (left, all int) {
 	for _, x := range w.members {
-		if x.learner || x.host == nil && x.since.After(until) {
+		if x.learner || x.host.name == nobody && x.since.After(until) {
 			continue
 		}
 		all++
