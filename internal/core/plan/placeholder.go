@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,11 +100,12 @@ func (s *state) learnerInSlot() *Member {
 // One without its hook goes at once, and nobody keeps it out in time.
 func (s *state) shutOut(m *machine, cost string) string {
 	not := s.cannotShutOut(m)
+	if !m.Hook {
+		not = cmp.Or(not, "its hook is gone")
+	}
 	switch {
-	case not == "" && m.Hook:
-		return ""
 	case not == "":
-		return cost + ": " + s.untilAdded(m)
+		return ""
 	case s.waitsForJoiner():
 		return cost + ": " + not
 	}
