@@ -251,8 +251,8 @@ func (t *Turn) components() metav1.Condition {
 			found.add(c.Health, "%s: %s: %s", m.Name, c.Name, cmp.Or(c.Why, "not known"))
 		}
 	}
-	for _, name := range t.strayNodes() {
-		found.add(plan.Unhealthy, "Control plane Node %s has no Machine", name)
+	for _, node := range t.strayNodes() {
+		found.add(plan.Unhealthy, "Control plane Node %s has no Machine", node.Name)
 	}
 	return found.condition(kind)
 }
@@ -260,23 +260,6 @@ func (t *Turn) components() metav1.Condition {
 // mayServe reports whether anything can be expected of a machine: it stays, and its infrastructure was made, or its Node is known.
 func (m *Machine) mayServe() bool {
 	return !m.Facts.Deleting && (m.Spec.ProviderID != "" || m.Facts.Host != "")
-}
-
-// strayNodes are the Nodes of control planes that no machine has, unless they may be
-// those of machines whose Node is not known yet.
-func (t *Turn) strayNodes() []string {
-	taken := map[string]bool{}
-	for _, m := range t.Facts.Machines {
-		if m.Host == "" {
-			return nil
-		}
-		taken[m.Host] = true
-	}
-	var names []string
-	for _, node := range t.otherNodes(taken) {
-		names = append(names, node.Name)
-	}
-	return names
 }
 
 // otherNodes are the Nodes that call themselves a control plane, but for those with the given names.

@@ -9,24 +9,29 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/quorate/quorate/internal/cluster/machine"
-	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // mostStray is how many Nodes a message names.
 const mostStray = 3
 
-// refuseStrayNodes begins nothing while a control plane node runs that no Machine has. With etcd on the machines a member without Machine tells of it; with etcd
-// elsewhere only the Node does.
+// refuseStrayNodes refuses to begin anything while a control plane node reports that has no Machine. With etcd on the machines its
+// member is found; with etcd elsewhere only the Node shows it.
 func (t *Turn) refuseStrayNodes() {
 	g := t.Facts.Group
 	if t.Facts.Etcd.Ours() || t.Nodeless || g.Deleting || g.Paused || !t.View.Reachable {
 		return
 	}
-	stray := strayNodes(t.View, t.Objects(), t.Others, t.Facts.Workers)
+	var stray []string
+	for _, node := range t.strayNodes() {
+		if machine.NodeReady(node) == corev1.ConditionTrue {
+			stray = append(stray, node.Name)
+		}
+	}
 	if len(stray) == 0 {
 		return
 	}
+	slices.Sort(stray)
 	names := strings.Join(stray[:min(len(stray), mostStray)], ", ")
 	if more := len(stray) - mostStray; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
@@ -38,28 +43,18 @@ func (t *Turn) refuseStrayNodes() {
 	})
 }
 
-// strayNodes are the control plane nodes that report and belong to none of the Machines, sorted; none while a Machine has no Node yet, which may be one of them.
-func strayNodes(view workload.View, ours, others []*clusterv1.Machine, workers []string) []string {
-	all := slices.Concat(ours, others)
-	found := machine.Nodes(all, view.Nodes)
+// strayNodes are the Nodes of control planes that no Machine has; none while a machine of the group has no Node that is known, which may be
+// one of them.
+func (t *Turn) strayNodes() []*corev1.Node {
 	taken := map[string]bool{}
-	for _, m := range all {
-		node := found[m.Name]
-		if node == nil && m.DeletionTimestamp.IsZero() {
+	for _, m := range t.Facts.Machines {
+		if m.Host == "" {
 			return nil
 		}
-		if node != nil {
-			taken[node.Name] = true
-		}
+		taken[m.Host] = true
 	}
-	var stray []string
-	for i := range view.Nodes {
-		node := &view.Nodes[i]
-		_, isControlPlane := node.Labels[machine.NodeLabel]
-		if isControlPlane && !taken[node.Name] && machine.NodeReady(node) == corev1.ConditionTrue && !slices.Contains(workers, node.Annotations[clusterv1.MachineAnnotation]) {
-			stray = append(stray, node.Name)
-		}
-	}
-	slices.Sort(stray)
-	return stray
+	return slices.DeleteFunc(t.otherNodes(taken), func(node *corev1.Node) bool {
+		of := node.Annotations[clusterv1.MachineAnnotation]
+		return t.Other(of) != nil || slices.Contains(t.Facts.Workers, of)
+	})
 }
