@@ -4,7 +4,6 @@ package removal
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
@@ -15,6 +14,7 @@ import (
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // Delete asks for the deletion of a cluster, and ends what pauses it: controllers do nothing for a paused cluster, its deletion
@@ -127,10 +127,5 @@ func pointers[T any, P interface {
 
 // Sentence is the line about pauses that a deletion ended.
 func Sentence(ended []string) string {
-	const most = 4
-	what := strings.Join(ended[:min(len(ended), most)], ", ")
-	if len(ended) > most {
-		what += fmt.Sprintf(" and %d more", len(ended)-most)
-	}
-	return what + " was paused: nothing that is paused is deleted, so the pause was ended"
+	return plaintext.List(ended) + " was paused: nothing that is paused is deleted, so the pause was ended"
 }

@@ -66,7 +66,7 @@ func TestDeletingAPausedCluster(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "other-cp-1"}, foreign); err != nil || len(foreign.Annotations) != 2 {
 		t.Errorf("another cluster's machine: %v, %v", err, foreign.Annotations)
 	}
-	if text := Sentence(ended); !strings.HasPrefix(text, "LocalMachine demo-cp-1, Machine demo-cp-1, KubeadmControlPlane demo-cp, ControlPlane demo-machines and 1 more was paused") {
+	if text := Sentence(ended); !strings.HasPrefix(text, "LocalMachine demo-cp-1, Machine demo-cp-1, KubeadmControlPlane demo-cp and 2 more was paused") {
 		t.Errorf("%q", text)
 	}
 	wrote = nil

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +22,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/quorate/quorate/internal/program/plaintext"
 	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
@@ -146,9 +146,6 @@ func (a *api) ready(ctx context.Context) error {
 	return errors.New("not ready: " + failedChecks(string(body), response.Status))
 }
 
-// mostChecks is how many failed checks are named.
-const mostChecks = 3
-
 // check is the line of a readyz answer about a check that failed. Whatever else it says may be anything.
 var check = regexp.MustCompile(`(?m)^\[-\]([a-zA-Z0-9/._-]{1,100}) failed`)
 
@@ -161,11 +158,7 @@ func failedChecks(body, otherwise string) string {
 	if len(failed) == 0 {
 		return otherwise
 	}
-	text := strings.Join(failed[:min(len(failed), mostChecks)], ", ")
-	if more := len(failed) - mostChecks; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return plaintext.List(failed)
 }
 
 // nodes follows all Nodes, not only labelled ones: one that has just registered has no label yet.

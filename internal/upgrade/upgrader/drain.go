@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,9 +111,6 @@ func uncordon(ctx context.Context, a *api, w steps.Wanted) (string, error) {
 	return "the node can be scheduled to", err
 }
 
-// mostNamed is how many pods a message names.
-const mostNamed = 3
-
 // evictAll evicts the pods that are to leave the node. It returns an error that names them as long as there are any.
 func evictAll(ctx context.Context, a *api, nodeName string) error {
 	var pods corev1.PodList
@@ -136,14 +132,10 @@ func evictAll(ctx context.Context, a *api, nodeName string) error {
 		}
 		left = append(left, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, why))
 	}
-	switch more := len(left) - mostNamed; {
-	case len(left) == 0:
+	if len(left) == 0 {
 		return nil
-	case more > 0:
-		return fmt.Errorf("draining node %s: %s and %d more have not left", nodeName, strings.Join(left[:mostNamed], ", "), more)
-	default:
-		return fmt.Errorf("draining node %s: %s have not left", nodeName, strings.Join(left, ", "))
 	}
+	return fmt.Errorf("draining node %s: %s have not left", nodeName, plaintext.List(left))
 }
 
 // staysOnNode reports whether a pod is not evicted: the kubelet's own, one of a DaemonSet, which would come back, and the upgrader's.
