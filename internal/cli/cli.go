@@ -26,6 +26,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/status"
 	"github.com/quorate/quorate/internal/cli/up"
 	"github.com/quorate/quorate/internal/cli/upgrade"
+	"github.com/quorate/quorate/internal/program/buildinfo"
 	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
@@ -73,7 +74,7 @@ func quiet() {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "quorate",
-		Version: artifact.VersionLine(),
+		Version: buildinfo.Get().Line("quorate"),
 		Short:   "Kubernetes control planes that never lose their etcd quorum",
 		Long: `Quorate makes and keeps highly available Kubernetes control planes.
 

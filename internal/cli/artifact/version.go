@@ -41,6 +41,3 @@ func VersionCommand(a *command.Invocation) *cobra.Command {
 	output.AddTo(cmd)
 	return cmd
 }
-
-// VersionLine is what `quorate --version` prints.
-func VersionLine() string { return buildinfo.Get().Line("quorate") }

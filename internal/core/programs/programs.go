@@ -7,6 +7,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -98,9 +99,9 @@ func Parse(text string) Table {
 // String writes the table: each program, and below it, indented, a line for each of its flags.
 func (t Table) String() string {
 	var text strings.Builder
-	for _, program := range sorted(t) {
+	for _, program := range slices.Sorted(maps.Keys(t)) {
 		fmt.Fprintln(&text, program)
-		for _, name := range sorted(t[program]) {
+		for _, name := range slices.Sorted(maps.Keys(t[program])) {
 			if only := t[program][name]; only != "" {
 				name += "=" + only
 			}
@@ -111,7 +112,7 @@ func (t Table) String() string {
 }
 
 // Known returns the minor versions of v1 that there is a table of, the oldest first.
-func Known() []int { return sorted(tables) }
+func Known() []int { return slices.Sorted(maps.Keys(tables)) }
 
 // Of returns the table of a version of Kubernetes; nil: there is none.
 func Of(kubernetes string) Table {
@@ -151,7 +152,7 @@ func Check(kubernetes string, spec *bootstrapv1.KubeadmConfigSpec) Findings {
 	}
 	c.etcd(table, cluster.Etcd.Local)
 	kubeadm := place{table, "kubeadm", minor + " kubeadm", "clusterConfiguration.featureGates"}
-	for _, name := range sorted(cluster.FeatureGates) {
+	for _, name := range slices.Sorted(maps.Keys(cluster.FeatureGates)) {
 		c.gate(kubeadm, KubeadmGates, name, strconv.FormatBool(cluster.FeatureGates[name]))
 	}
 	if c.noTable {
@@ -222,11 +223,11 @@ func ofEtcd(tag string) Table {
 
 // minorOf returns 3.6 of 3.6.16-0, and nothing of what is no version.
 func minorOf(text string) string {
-	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
-	if len(parts) < 3 {
+	v, err := version.Parse(text)
+	if err != nil {
 		return ""
 	}
-	return parts[0] + "." + parts[1]
+	return fmt.Sprintf("%d.%d", v.Major, v.Minor)
 }
 
 // gates are the value of a flag: Name=true,kube:Other=false.
@@ -294,13 +295,4 @@ func anyHas(list, name string) bool {
 		}
 	}
 	return false
-}
-
-func sorted[K int | string, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
