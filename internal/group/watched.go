@@ -194,8 +194,9 @@ func (c *Controller) ofRead(_ context.Context, o client.Object) []ctrl.Request {
 	return requests
 }
 
-// readChanges passes changes of objects that groups read: of all of them the end, the metadata and the spec; the status where that is read; and one that comes
-// into being after it was asked for. A watch begins with all objects that there are, and most of these were read before.
+// readChanges passes changes of objects that groups read: deletions, changes of the metadata and the spec, changes of the status where that
+// is read, and creations of objects that did not exist when they were read. A watch begins with all objects; those that were read already are
+// not passed.
 func (c *Controller) readChanges() predicate.Predicate {
 	has := func(o client.Object, is func(lastRead) bool) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Values(c.readersOf(o))), is)

@@ -123,7 +123,7 @@ func TestWatched(t *testing.T) {
 	}
 	second.noteAsked(watchedObject{a.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(a)}, false)
 	if !created(a) {
-		t.Error("nobody is told that what was missing exists")
+		t.Error("no group is told that the missing object exists")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
-// A place is a file that knows something of versions of Kubernetes or etcd. Whoever adds a minor version of Kubernetes compares it with the sources
+// A place is a file that knows something of versions of Kubernetes or etcd. Who adds a minor version of Kubernetes compares it with the sources
 // of that version, and then writes its minor here.
 type place struct {
 	file string

@@ -212,7 +212,7 @@ func (m *matrix) prepare() {
 	eventually(m.T, "the add-ons are as others keep them", patience, m.e.healthy(m.T, matrixName, 1))
 }
 
-// keepAddOns changes CoreDNS, and replaces kube-proxy by a DaemonSet with another name that does the same, as whoever keeps the add-ons may do.
+// keepAddOns changes CoreDNS, and replaces kube-proxy by a DaemonSet with another name that does the same, as users who keep the add-ons themselves may do.
 // Without anything in kube-proxy's place no pod reaches the API server's Service, and CoreDNS never becomes ready.
 func (m *matrix) keepAddOns() {
 	m.Helper()

@@ -184,7 +184,7 @@ func TestSecretsAreWithheld(t *testing.T) {
 			t.Errorf("it has %q:\n%s", hidden, out.String())
 		}
 	}
-	for _, said := range []string{"content may hold a secret", "users[0].passwd may hold", "welcome", "fillIn: not shown"} {
+	for _, said := range []string{"content may be secret", "users[0].passwd may be secret", "welcome", "fillIn: not shown"} {
 		if !strings.Contains(out.String(), said) {
 			t.Errorf("it does not have %q:\n%s", said, out.String())
 		}

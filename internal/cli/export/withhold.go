@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
-// fillIn stands where a text was left out: a map, which the API server refuses there.
+// fillIn is the key of a map that replaces a text which may be secret. The API server refuses a map in its place.
 const fillIn = "fillIn"
 
 var (
@@ -36,7 +36,7 @@ func withhold(o *unstructured.Unstructured) []string {
 	}
 	var notes []string
 	kept := without("spec", spec, func(at string) {
-		notes = append(notes, at+" may hold a secret and is left out: put its value there.")
+		notes = append(notes, at+" may be secret and is left out: set its value.")
 	})
 	_ = unstructured.SetNestedField(o.Object, kept, "spec") // spec is a map
 	return notes

@@ -252,7 +252,7 @@ func (w *World) isMeant(e Event, i int, h *host) bool {
 	return true
 }
 
-// nobody is the name of the host of members that were added by hand.
+// nobody is the host's name of a member that was added by hand and never starts.
 const nobody = "nobody"
 
 // addByHand adds a member that nobody starts.
