@@ -9,7 +9,7 @@ import (
 )
 
 // mostSteps is more than any life takes that comes to an end.
-const mostSteps = 10000
+const mostSteps = 20000
 
 // NeedsHelp is the error of a world that does not become what is wanted although nothing
 // stands in the way that only a person may decide, or does not say what that is.
