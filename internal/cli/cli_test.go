@@ -105,7 +105,7 @@ func TestBadInput(t *testing.T) {
 		{"plan --replicas 0", command.ExitFailed, "--replicas is 0: 1 or more would be accepted"},
 		{"plan --all demo", command.ExitFailed, "neither a name nor a change would be accepted with it"},
 		{"plan --all --in-place=Only", command.ExitFailed, "neither a name nor a change would be accepted with it"},
-		{"plan -f x.yaml --kubernetes-version v1.36.3", command.ExitFailed, "-f and the flags that change a control plane exclude each other"},
+		{"plan -f x.yaml --kubernetes-version v1.37.2", command.ExitFailed, "-f and the flags that change a control plane exclude each other"},
 		{"history", command.ExitHost, "`quorate up` makes one"},
 		{"history a b", command.ExitUsage, `"b" is one argument too many for "quorate history"`},
 		{"history --limit -1", command.ExitUsage, "--limit is -1: 0 or more would be accepted"},
@@ -204,7 +204,7 @@ func TestDryRun(t *testing.T) {
 // The flags say the same of each kind of control planes; what each leaves to a default is not the same, and is spelled out.
 func TestDryRunOfAControlPlane(t *testing.T) {
 	for args, want := range map[string][]string{
-		"":                                   {"kind: ControlPlane\n    name: demo-cp", "apiVersion: controlplane.cluster.x-k8s.io/v1alpha1\nkind: ControlPlane", "enableAutorepair: true", "maxParallel: 7", "replicas: 3", "version: v1.36.3", "controlPlane: {}", "management: Members"},
+		"":                                   {"kind: ControlPlane\n    name: demo-cp", "apiVersion: controlplane.cluster.x-k8s.io/v1alpha1\nkind: ControlPlane", "enableAutorepair: true", "maxParallel: 7", "replicas: 3", "version: v1.37.2", "controlPlane: {}", "management: Members"},
 		"--auto-repair=false":                {"enableAutorepair: false"},
 		"--max-parallel 2 --replicas 5":      {"maxParallel: 2", "replicas: 5"},
 		"--kubernetes-version 1.35.4":        {"version: v1.35.4"},

@@ -24,7 +24,7 @@ import (
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
-// kubectlAfterUpgrade: once v1.35.4 has become v1.36.3, kubectl logs, exec and port-forward work on every node. The certificates with which
+// kubectlAfterUpgrade: once v1.36.3 has become v1.37.2, kubectl logs, exec and port-forward work on every node. The certificates with which
 // API servers ask kubelets are of the newer kubeadm, and what they may do was bound by none of the machines, which all joined.
 func kubectlAfterUpgrade(t *testing.T, e *environment) {
 	const name = "yankee"

@@ -28,9 +28,9 @@ import (
 )
 
 // older and newer are the versions of Kubernetes that lives go from and to. `make e2e FROM=... TO=...` chooses others.
-var older, newer = cmp.Or(os.Getenv("QUORATE_E2E_FROM"), "v1.35.4"), cmp.Or(os.Getenv("QUORATE_E2E_TO"), "v1.36.3")
+var older, newer = cmp.Or(os.Getenv("QUORATE_E2E_FROM"), "v1.36.3"), cmp.Or(os.Getenv("QUORATE_E2E_TO"), "v1.37.2")
 
-// surge1: v1.35.4 -> v1.36.3 with one machine more than wanted, while a client writes and reads.
+// surge1: v1.36.3 -> v1.37.2 with one machine more than wanted, while a client writes and reads.
 func surge1(t *testing.T, e *environment) {
 	e.up(t, "golf", "--replicas", "3", "--kubernetes-version", older)
 	rollOver(t, e, "golf", 4)

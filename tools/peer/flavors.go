@@ -183,14 +183,14 @@ type cluster []*unstructured.Unstructured
 func readCluster(examples string) (cluster, error) {
 	first, err := readExample(filepath.Join(examples, "cluster.yaml"), strings.NewReplacer(
 		"name: demo-cp", "name: "+controlPlane, "name: demo", "name: ${CLUSTER_NAME}", "replicas: 3", "replicas: ${CONTROL_PLANE_MACHINE_COUNT}",
-		"cluster-name: demo", "cluster-name: ${CLUSTER_NAME}", "version: v1.36.3", "version: ${KUBERNETES_VERSION}", "namespace: default", "namespace: ${NAMESPACE}"))
+		"cluster-name: demo", "cluster-name: ${CLUSTER_NAME}", "version: v1.37.2", "version: ${KUBERNETES_VERSION}", "namespace: default", "namespace: ${NAMESPACE}"))
 	if err != nil {
 		return nil, err
 	}
 	second, err := readExample(filepath.Join(examples, "with-workers.yaml"), strings.NewReplacer(
 		"name: small-workers", "name: "+workers, "deployment-name: small-workers", "deployment-name: "+workers, "replicas: 2", "replicas: ${WORKER_MACHINE_COUNT}",
 		"cluster-name: small", "cluster-name: ${CLUSTER_NAME}", "clusterName: small", "clusterName: ${CLUSTER_NAME}",
-		"version: v1.36.3", "version: ${KUBERNETES_VERSION}", "namespace: default", "namespace: ${NAMESPACE}"))
+		"version: v1.37.2", "version: ${KUBERNETES_VERSION}", "namespace: default", "namespace: ${NAMESPACE}"))
 	if err != nil {
 		return nil, err
 	}

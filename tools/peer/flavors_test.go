@@ -19,7 +19,7 @@ func TestRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := string(raw)
-		for _, word := range []string{"demo", "small", "v1.36.3", "namespace: default"} {
+		for _, word := range []string{"demo", "small", "v1.37.2", "namespace: default"} {
 			if strings.Contains(text, word) {
 				t.Errorf("%s has the example's %q left", flavor, word)
 			}

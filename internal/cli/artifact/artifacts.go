@@ -35,7 +35,7 @@ Kubernetes, and kept in a cache (~/.cache/quorate, or QUORATE_CACHE). 'quorate u
 QUORATE_ARTIFACTS names a folder of prebuilt ones. 'quorate artifacts export' and 'import' carry what was built to other hosts, which
 then need no Go. 'quorate artifacts prune' removes what newer pins have superseded.`,
 		Example: `  quorate artifacts list
-  quorate artifacts build v1.36.3
+  quorate artifacts build v1.37.2
   quorate artifacts prune    # what an older quorate built`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -195,7 +195,7 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
 		Use:   "build [VERSION...]",
 		Short: "Build what is missing for versions of Kubernetes; without one, for the default one",
 		Example: `  quorate artifacts build
-  quorate artifacts build v1.36.3 v1.35.4
+  quorate artifacts build v1.37.2 v1.35.4
   quorate artifacts build --providers    # also what 'quorate up --self-managed' installs`,
 		Args:              pinnedVersions,
 		ValidArgsFunction: a.Complete(0, func(context.Context) []string { return artifacts.Versions() }),

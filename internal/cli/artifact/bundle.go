@@ -22,8 +22,8 @@ building. It holds the checksum of each file, and says for which platform it is.
 TO is a file or a tag in a registry, for which the credentials of 'docker login' are taken. With --key it is signed:
 'openssl genpkey -algorithm ed25519' makes such a key.`,
 		Example: `  quorate artifacts export --to quorate-bundle.tar.zst
-  quorate artifacts export v1.36.3 v1.35.4 --to quorate-bundle.tar.zst --key bundle.key
-  quorate artifacts export --to oci://registry.example.org/quorate/bundle:v1.36.3`,
+  quorate artifacts export v1.37.2 v1.36.3 --to quorate-bundle.tar.zst --key bundle.key
+  quorate artifacts export --to oci://registry.example.org/quorate/bundle:v1.37.2`,
 		Args:              pinnedVersions,
 		ValidArgsFunction: a.Complete(0, func(context.Context) []string { return artifacts.Versions() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ command goes on. A bundle of another platform, or of a release with other pins, 
 signed with the private key of that one. 'quorate up' and 'quorate artifacts build' import from QUORATE_BUNDLE what is missing.`,
 		Example: `  quorate artifacts import quorate-bundle.tar.zst
   quorate artifacts import https://example.org/quorate-bundle.tar.zst --public-key bundle.pub
-  quorate artifacts import oci://registry.example.org/quorate/bundle:v1.36.3`,
+  quorate artifacts import oci://registry.example.org/quorate/bundle:v1.37.2`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("%q needs FROM: one file, URL, oci://REGISTRY/REPOSITORY:TAG or - would be accepted", "quorate artifacts import")

@@ -40,7 +40,7 @@ func TestSteps(t *testing.T) {
 	oneByOne := with(func(c *Cluster) { c.Kind, c.MaxParallel = ControlPlane, 1 })
 	apart := with(func(c *Cluster) { c.Etcd, c.EtcdVersion = 3, "3.5.35" })
 	six := with(func(c *Cluster) { c.IPFamily = IPv6 })
-	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.35.4", 5, []string{"x"} })
+	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.36.3", 5, []string{"x"} })
 	for _, tt := range []struct {
 		name   string
 		has    *Cluster
@@ -71,8 +71,8 @@ func TestSteps(t *testing.T) {
 		{"in place", new(demo()), inPlace, "in-place", []string{"machines are changed in place: Never -> Preferred"}, `{"spec":{"inPlace":{"policy":"Preferred"}}}`, ""},
 		{"in place no more", &inPlace, demo(), "in-place", []string{"machines are changed in place: Preferred -> Never"}, `{"spec":{"inPlace":{"policy":"Never"}}}`, ""},
 		{"in place stays", &inPlace, demo(), "", nil, "", ""},
-		{"in place before another version", new(with(func(c *Cluster) { c.Version = "v1.35.4" })), inPlace, "in-place kubernetes-version", []string{
-			"machines are changed in place: Never -> Preferred", "version of demo-cp: v1.35.4 -> v1.36.3",
+		{"in place before another version", new(with(func(c *Cluster) { c.Version = "v1.36.3" })), inPlace, "in-place kubernetes-version", []string{
+			"machines are changed in place: Never -> Preferred", "version of demo-cp: v1.36.3 -> v1.37.2",
 		}, `{"spec":{"inPlace":{"policy":"Preferred"}}}`, ""},
 		{"workers in place", &withWorkers, with(func(c *Cluster) { c.Workers, c.InPlace = 2, controlplanev1.InPlaceOnly }), "in-place", []string{
 			"machines are changed in place: Never -> Only", "workers are changed in place: Never -> Only",
@@ -81,10 +81,10 @@ func TestSteps(t *testing.T) {
 		{"machines in place", &machines, with(func(c *Cluster) { c.Kind, c.InPlace = ControlPlane, controlplanev1.InPlaceOnly }), "in-place", []string{
 			"machines are changed in place: Never -> Only",
 		}, `{"spec":{"inPlace":{"policy":"Only"}}}`, ""},
-		{"other version", new(with(func(c *Cluster) { c.Version = "v1.35.4" })), demo(), "kubernetes-version", []string{"version of demo-cp: v1.35.4 -> v1.36.3"}, `{"spec":{"version":"v1.36.3"}}`, ""},
-		{"other version with workers", new(with(func(c *Cluster) { c.Version, c.Workers = "v1.35.4", 2 })), withWorkers, "kubernetes-version", []string{
-			"version of demo-cp: v1.35.4 -> v1.36.3", "version of demo-workers: v1.35.4 -> v1.36.3",
-		}, `{"spec":{"version":"v1.36.3"}}`, ""},
+		{"other version", new(with(func(c *Cluster) { c.Version = "v1.36.3" })), demo(), "kubernetes-version", []string{"version of demo-cp: v1.36.3 -> v1.37.2"}, `{"spec":{"version":"v1.37.2"}}`, ""},
+		{"other version with workers", new(with(func(c *Cluster) { c.Version, c.Workers = "v1.36.3", 2 })), withWorkers, "kubernetes-version", []string{
+			"version of demo-cp: v1.36.3 -> v1.37.2", "version of demo-workers: v1.36.3 -> v1.37.2",
+		}, `{"spec":{"version":"v1.37.2"}}`, ""},
 		{"new machines", nil, machines, "kind", []string{
 			"Cluster demo is made", "LocalCluster demo is made", "LocalMachineTemplate demo-cp is made", "KubeadmConfigTemplate demo-cp is made", "ControlPlane demo-cp is made",
 		}, "", ""},
@@ -94,8 +94,8 @@ func TestSteps(t *testing.T) {
 			"LocalMachineTemplate demo-workers is made", "KubeadmConfigTemplate demo-workers is made", "MachineDeployment demo-workers is made",
 		}, "", ""},
 		{"machines, grow", &machines, with(func(c *Cluster) { c.Replicas = 5 }), "replicas", []string{"replicas: 3 -> 5"}, `{"spec":{"replicas":5}}`, ""},
-		{"machines, other version", new(with(func(c *Cluster) { c.Kind, c.Version = ControlPlane, "v1.35.4" })), demo(), "kubernetes-version",
-			[]string{"version of demo-cp: v1.35.4 -> v1.36.3"}, `{"spec":{"version":"v1.36.3"}}`, ""},
+		{"machines, other version", new(with(func(c *Cluster) { c.Kind, c.Version = ControlPlane, "v1.36.3" })), demo(), "kubernetes-version",
+			[]string{"version of demo-cp: v1.36.3 -> v1.37.2"}, `{"spec":{"version":"v1.37.2"}}`, ""},
 		{"machines, limit", &machines, limited, "max-parallel", []string{"machines that may join at once: 0 -> 1"}, `{"spec":{"joins":{"maxParallel":1}}}`, ""},
 		{"machines, limit goes", &oneByOne, demo(), "max-parallel", []string{"machines that may join at once: 1 -> 0"}, `{"spec":{"joins":{"maxParallel":7}}}`, ""},
 		{"machines, repair", &oneByOne, repaired, "auto-repair", []string{"broken machines are replaced"}, `{"spec":{"enableAutorepair":true}}`, ""},
@@ -157,7 +157,7 @@ func TestStepsCompleteWhatWasBegun(t *testing.T) {
 // What is added to a cluster fits what it has, not the flags' defaults.
 func TestStepsFitWhatIsThere(t *testing.T) {
 	has := demo()
-	has.Version = "v1.35.4"
+	has.Version = "v1.36.3"
 	wants := demo()
 	wants.Workers = 1
 	steps, err := wants.Steps(objectsOf(t, has), func(flag string) bool { return flag == "workers" })
@@ -165,8 +165,8 @@ func TestStepsFitWhatIsThere(t *testing.T) {
 		t.Fatalf("%d steps, %v", len(steps), err)
 	}
 	version, _, _ := unstructured.NestedString(steps[2].Object.Object, "spec", "template", "spec", "version")
-	if version != "v1.35.4" {
-		t.Errorf("workers are of version %q, the cluster is of v1.35.4", version)
+	if version != "v1.36.3" {
+		t.Errorf("workers are of version %q, the cluster is of v1.36.3", version)
 	}
 	// Without flags, workers that are there are workers that are wanted.
 	all := objectsOf(t, wants)

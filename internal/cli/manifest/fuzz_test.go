@@ -15,7 +15,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = CheckObjects(objects, []string{"v1.36.3"}, func(Reference) (bool, error) { return true, nil })
+		_ = CheckObjects(objects, []string{"v1.37.2"}, func(Reference) (bool, error) { return true, nil })
 		_, _, _ = Versions(objects), Clusters(objects), Machines(objects)
 	})
 }

@@ -13,12 +13,12 @@ import (
 
 func demo() Cluster {
 	return Cluster{
-		Name: "demo", Namespace: "default", Kind: KubeadmControlPlane, Version: "v1.36.3", Replicas: 3,
+		Name: "demo", Namespace: "default", Kind: KubeadmControlPlane, Version: "v1.37.2", Replicas: 3,
 		FailureDomains: []string{"a", "b", "c"},
 	}
 }
 
-var versions = []string{"v1.36.3", "v1.35.4"}
+var versions = []string{"v1.37.2", "v1.36.3"}
 
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		{"as made", func(*Cluster) {}, ""},
 		{"one", func(c *Cluster) { c.Replicas = 1 }, ""},
 		{"seven", func(c *Cluster) { c.Replicas = 7 }, ""},
-		{"older version", func(c *Cluster) { c.Version = "v1.35.4" }, ""},
+		{"older version", func(c *Cluster) { c.Version = "v1.36.3" }, ""},
 		{"no domains", func(c *Cluster) { c.FailureDomains = nil }, ""},
 		{"longest name", func(c *Cluster) { c.Name = strings.Repeat("a", 50) }, ""},
 		{"even", func(c *Cluster) { c.Replicas = 4 }, "--replicas is 4: an even number only adds a machine that can fail and stands no more failures than 3; 1, 3, 5 or 7"},
@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 		{"no kind", func(c *Cluster) { c.Kind = "" }, `--kind is ""`},
 		{"negative workers", func(c *Cluster) { c.Workers = -1 }, "--workers is -1: 0 or more"},
 		{"negative parallel", func(c *Cluster) { c.MaxParallel = -1 }, "--max-parallel is -1"},
-		{"unknown version", func(c *Cluster) { c.Version = "v1.30.0" }, `--kubernetes-version is "v1.30.0": v1.36.3 or v1.35.4`},
+		{"unknown version", func(c *Cluster) { c.Version = "v1.30.0" }, `--kubernetes-version is "v1.30.0": v1.37.2 or v1.36.3`},
 		{"in place", func(c *Cluster) { c.InPlace = controlplanev1.InPlaceOnly }, ""},
 		{"unknown policy", func(c *Cluster) { c.InPlace = "Maybe" }, `--in-place is "Maybe": Never, Preferred, Only, External would be accepted`},
 		{"upper case", func(c *Cluster) { c.Name = "Demo" }, `--name is "Demo": lower-case letters`},
@@ -110,7 +110,7 @@ func testWrittenIsParsed(t *testing.T, c Cluster) {
 	if n := Machines(objects); n != 5 {
 		t.Errorf("%d machines, want 3 and 2 workers", n)
 	}
-	if got := Versions(objects); len(got) != 1 || got[0] != "v1.36.3" {
+	if got := Versions(objects); len(got) != 1 || got[0] != "v1.37.2" {
 		t.Errorf("versions are %v", got)
 	}
 }

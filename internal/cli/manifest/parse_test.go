@@ -12,7 +12,7 @@ kind: KubeadmControlPlane
 metadata: {name: cp}
 spec:
   replicas: 3
-  version: v1.36.3
+  version: v1.37.2
   machineTemplate:
     spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: tpl}
@@ -77,7 +77,7 @@ spec:
   template:
     spec:
       clusterName: c
-      version: v1.35.4
+      version: v1.36.3
       bootstrap: {configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfigTemplate, name: join}}
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: tpl}
 `
@@ -87,7 +87,7 @@ kind: ControlPlane
 metadata: {name: cp}
 spec:
   replicas: 3
-  version: v1.36.3
+  version: v1.37.2
   machineTemplate:
     spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: tpl}
@@ -136,11 +136,11 @@ spec: {topology: {classRef: {name: class}, version: %s}}
 		{"bad cluster name", kcp + template + strings.Replace(cluster, "%s", "c.d", 1), "", `metadata.name is "c.d"`},
 		{"even", strings.Replace(kcp, "replicas: 3", "replicas: 2", 1) + template, "", "KubeadmControlPlane cp: spec.replicas is 2: an even number"},
 		{"even with external etcd", strings.Replace(kcp, "replicas: 3", "replicas: 2", 1) + external + template, "", ""},
-		{"version of the control plane", strings.Replace(kcp, "v1.36.3", "v1.20.0", 1) + template, "", `KubeadmControlPlane cp: spec.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
-		{"version of workers", kcp + template + strings.Replace(deployment, "v1.35.4", "v1.20.0", 1), "join", `MachineDeployment md: spec.template.spec.version is "v1.20.0"`},
-		{"version of a set of workers", template + strings.Replace(strings.Replace(deployment, "v1.35.4", "v1.20.0", 1), "MachineDeployment", "MachineSet", 1), "join", `MachineSet md: spec.template.spec.version is "v1.20.0"`},
-		{"version of a topology", strings.Replace(topology, "%s", "v1.20.0", 1), "", `Cluster c: spec.topology.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
-		{"a topology", strings.Replace(topology, "%s", "v1.35.4", 1), "", ""},
+		{"version of the control plane", strings.Replace(kcp, "v1.37.2", "v1.20.0", 1) + template, "", `KubeadmControlPlane cp: spec.version is "v1.20.0": v1.37.2 or v1.36.3 would be accepted`},
+		{"version of workers", kcp + template + strings.Replace(deployment, "v1.36.3", "v1.20.0", 1), "join", `MachineDeployment md: spec.template.spec.version is "v1.20.0"`},
+		{"version of a set of workers", template + strings.Replace(strings.Replace(deployment, "v1.36.3", "v1.20.0", 1), "MachineDeployment", "MachineSet", 1), "join", `MachineSet md: spec.template.spec.version is "v1.20.0"`},
+		{"version of a topology", strings.Replace(topology, "%s", "v1.20.0", 1), "", `Cluster c: spec.topology.version is "v1.20.0": v1.37.2 or v1.36.3 would be accepted`},
+		{"a topology", strings.Replace(topology, "%s", "v1.36.3", 1), "", ""},
 		{"machines", machines + template, "join", ""},
 		{"machines without a template", machines, "join", "ControlPlane cp: spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate tpl, which is neither"},
 		{"machines without a bootstrap template", machines + template, "", "ControlPlane cp: spec.machineTemplate.spec.bootstrap.configRef is KubeadmConfigTemplate join, which is neither"},
@@ -148,7 +148,7 @@ spec: {topology: {classRef: {name: class}, version: %s}}
 		{"cluster of another kind", machines + template + strings.Replace(cluster, "%s", "c", 1), "join", "Cluster c: spec.controlPlaneRef is KubeadmControlPlane cp, which is neither"},
 		{"machines, even", strings.Replace(evenMachines, "%s", "Members", 1), "", "ControlPlane cp: spec.replicas is 2: an even number"},
 		{"machines, even without etcd", strings.Replace(evenMachines, "%s", "None", 1), "", ""},
-		{"version of machines", strings.Replace(machines, "v1.36.3", "v1.20.0", 1) + template, "join", `ControlPlane cp: spec.version is "v1.20.0": v1.36.3 or v1.35.4 would be accepted`},
+		{"version of machines", strings.Replace(machines, "v1.37.2", "v1.20.0", 1) + template, "join", `ControlPlane cp: spec.version is "v1.20.0": v1.37.2 or v1.36.3 would be accepted`},
 		{"an etcd cluster of its own, even machines", strings.Replace(kcp, "replicas: 3", "replicas: 2", 1) + managed + template, "e", ""},
 		{"an etcd cluster that is missing", kcp + managed + template, "", "KubeadmControlPlane cp: spec.managedExternalEtcdRef is EtcdCluster e, which is neither"},
 		{"an etcd cluster named by the cluster", ofCluster(kcp) + nameless + template, "c-etcd", ""},

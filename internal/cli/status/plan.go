@@ -51,8 +51,8 @@ asked, step after step, as if nothing went wrong. Times are estimates.
 
 Exit codes: 0 no machine would be replaced, 2 at least one would be; any other is an error.`,
 		Example: `  quorate plan                                          # what is under way
-  quorate plan demo --kubernetes-version v1.36.3
-  quorate plan demo --kubernetes-version v1.36.3 --in-place=Only
+  quorate plan demo --kubernetes-version v1.37.2
+  quorate plan demo --kubernetes-version v1.37.2 --in-place=Only
   quorate plan demo -f changed.yaml -o json
   quorate plan -f cluster.yaml                          # of a cluster that is only in the file
   quorate plan --all                                    # a line for each control plane`,

@@ -80,7 +80,7 @@ Extensions, of which Quorate is one: docs/in-place.md.`,
   quorate up --kubernetes-version v1.35.4 --name old
   quorate up --max-parallel 1                        # machines join one after the other
   quorate up --auto-repair                           # machines that break are replaced
-  quorate up --in-place --kubernetes-version v1.36.3 # another version without other machines
+  quorate up --in-place --kubernetes-version v1.37.2 # another version without other machines
   quorate up --etcd 3 --name apart                   # etcd on three machines of its own
   quorate up --kind ControlPlane --name machines     # the control plane is machines and their bootstrap templates
   quorate up --feature-gates MachineTaintPropagation=true

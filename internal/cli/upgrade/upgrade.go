@@ -32,7 +32,7 @@ func Command(i *command.Invocation) *cobra.Command {
 		Long: `Upgrade nodes without replacing their machines: see how that goes on, and say what is to be done where it does not.
 
 An upgrade in place begins when a control plane with spec.inPlace.policy Preferred or Only gets another version:
-'quorate up --in-place --kubernetes-version v1.36.3'. One node is upgraded at a time, the next when the control plane is healthy.`,
+'quorate up --in-place --kubernetes-version v1.37.2'. One node is upgraded at a time, the next when the control plane is healthy.`,
 		Example: `  quorate upgrade status --watch
   quorate upgrade pause     # the node that has begun is finished, no other begins
   quorate upgrade resume

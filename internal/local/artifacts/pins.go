@@ -17,7 +17,7 @@ const kubernetesPrefix = "kubernetes-"
 
 // DefaultVersion is the version of Kubernetes where none is asked for: the newest that all lives on machines are run with. A version that
 // is new to Quorate can be asked for before that.
-const DefaultVersion = "v1.36.3"
+const DefaultVersion = "v1.37.2"
 
 // Versions returns the versions of Kubernetes that can be had, newest first.
 func Versions() []string {

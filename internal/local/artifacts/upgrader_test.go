@@ -74,24 +74,26 @@ func TestEnsureUpgrader(t *testing.T) {
 	}
 }
 
-// TestPublishedPrograms: what the published image of an upgrader has of each component, and where.
+// TestPublishedPrograms: what the published image of an upgrader has of each component, and where. Each has the tools of its own version of etcd.
 func TestPublishedPrograms(t *testing.T) {
-	for _, c := range components(DefaultVersion) {
-		pins, err := readPin(c.folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder, programs := c.ofUpgrader(DefaultVersion, pins)
-		want := map[string]string{
-			"kubernetes": "/bin kubeadm kubectl kubelet", "etcd": "/bin etcdctl etcdutl", "containerd": "/bin containerd containerd-shim-runc-v2 ctr",
-			"cni": "/cni bridge host-local loopback portmap ptp",
-		}[c.name]
-		slices.Sort(programs)
-		if got := strings.TrimSpace(folder + " " + strings.Join(programs, " ")); got != want {
-			t.Errorf("%s: %s, want %s", c.name, got, want)
-		}
-		if folder == steps.PluginDir != (c.name == "cni") {
-			t.Errorf("%s is in %s", c.name, folder)
+	for version, etcd := range map[string]string{"v1.37.2": "etcd-3.7", "v1.36.3": "etcd"} {
+		for _, c := range components(version) {
+			pins, err := readPin(c.folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			folder, programs := c.ofUpgrader(version, pins)
+			want := map[string]string{
+				"kubernetes": "/bin kubeadm kubectl kubelet", etcd: "/bin etcdctl etcdutl", "containerd": "/bin containerd containerd-shim-runc-v2 ctr",
+				"cni": "/cni bridge host-local loopback portmap ptp",
+			}[c.name]
+			slices.Sort(programs)
+			if got := strings.TrimSpace(folder + " " + strings.Join(programs, " ")); got != want {
+				t.Errorf("%s, %s: %s, want %s", version, c.name, got, want)
+			}
+			if folder == steps.PluginDir != (c.name == "cni") {
+				t.Errorf("%s, %s is in %s", version, c.name, folder)
+			}
 		}
 	}
 	if brings := bringsOf(map[string]string{"containerd": "v2.4.2", "cni": "v1.9.1", "kubernetes": "v1.36.3"}); brings != (steps.Brings{Containerd: "v2.4.2", CNI: "v1.9.1"}) {
