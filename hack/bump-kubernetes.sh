@@ -1,6 +1,6 @@
 #!/bin/bash
 # bump-kubernetes.sh VERSION: pins a version of Kubernetes, which then can be asked for beside the others, and prints what is left to do. The default
-# version stays: internal/local/artifacts/pins.go has it. Another patch of a minor that is pinned takes the place of the older one.
+# version stays: internal/local/artifacts/pins.go has it. Of a minor the version and the newest pinned patch before it are kept, for upgrades between them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:-}
@@ -9,11 +9,12 @@ go=${GO:-go} minor=${version%.*} began=$SECONDS
 step() { printf '%4ds  %s\n' $((SECONDS - began)) "$*"; }
 
 pinned=$(sed -n "s/^kubernetes='\(.*\)'$/\1/p" hack/update-pins.sh)
-replaced=
+patches=() replaced=
 for old in $pinned; do
   [ "$old" != "$version" ] || { echo "bump-kubernetes: $version is pinned already" >&2; exit 1; }
-  [ "${old%.*}" != "$minor" ] || replaced=$old
+  [ "${old%.*}" != "$minor" ] || patches+=("$old")
 done
+[ ${#patches[@]} -lt 2 ] || replaced=${patches[-1]} # the oldest
 
 step "asking the module proxy for $version"
 answer=$("$go" mod download -json "k8s.io/kubernetes@$version" 2>&1) || {

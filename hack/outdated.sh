@@ -8,12 +8,14 @@ go=${GO:-go} outdated=0
 # released MODULE: its versions without pre-releases, the oldest first.
 released() { "$go" list -m -versions "$1" | tr ' ' '\n' | grep -E '^v[0-9]+\.[0-9]+\.[0-9]+$' | sort -V; }
 
-# compare NAME MODULE PINNED...: the newest patch of each pinned minor, and of all minors.
+# compare NAME MODULE PINNED...: the newest patch of each pinned minor, and of all minors. Of two patches of a minor the first is compared.
 compare() {
-  local name=$1 all newest version
+  local name=$1 all newest version last=
   all=$(released "$2")
   shift 2
   for version; do
+    [ "${version%.*}" != "$last" ] || continue
+    last=${version%.*}
     newest=$(grep -E "^${version%.*}\.[0-9]+$" <<<"$all" | tail -1)
     [ "$newest" = "$version" ] || { echo "$name $version: the proxy has $newest"; outdated=1; }
   done

@@ -78,7 +78,7 @@ func New(ctx context.Context, o Options) (*Release, error) {
 		}
 	}
 	if r.Kubernetes == nil {
-		all := artifacts.Versions()
+		all := artifacts.NewestPatches()
 		r.Kubernetes = all[:len(all)-1]
 	}
 	if r.Root, err = filepath.Abs(r.Root); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pinned is a tree with two pinned versions, and a go that has the module of v1.36.10 only. FAIL is what fails of it.
+// pinned is a tree with two patches of one minor version and one of another, and a go that has the module of v1.36.10 only. FAIL is what fails of it.
 func pinned(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -18,7 +18,7 @@ func pinned(t *testing.T) string {
 	}
 	write(t, root, "hack/bump-kubernetes.sh", string(script))
 	write(t, root, "hack/update-pins.sh", `#!/bin/bash
-kubernetes='v1.37.2 v1.36.3'
+kubernetes='v1.37.2 v1.36.3 v1.36.1'
 mkdir -p "artifacts/$1" && echo new >"artifacts/$1/go.mod.txt"
 [ "$FAIL" != pins ] || { echo "update-pins: no checksum" >&2; exit 1; }
 `)
@@ -36,8 +36,10 @@ esac
 	write(t, root, "docs/compatibility.md", "before\n")
 	write(t, root, "artifacts/kubernetes-v1.37.2/go.mod.txt", "old\n")
 	write(t, root, "artifacts/kubernetes-v1.36.3/go.mod.txt", "old\n")
+	write(t, root, "artifacts/kubernetes-v1.36.1/go.mod.txt", "old\n")
 	write(t, root, "internal/core/programs/tables/v1.37.2.txt", "old\n")
 	write(t, root, "internal/core/programs/tables/v1.36.3.txt", "old\n")
+	write(t, root, "internal/core/programs/tables/v1.36.1.txt", "old\n")
 	return root
 }
 
@@ -67,25 +69,34 @@ func TestBumpFails(t *testing.T) {
 	}
 }
 
-// TestBump: another patch takes the place of the pinned one of its minor version.
+// TestBump: of a minor version the new patch and the newest before it are pinned, and no third.
 func TestBump(t *testing.T) {
-	root := pinned(t)
-	out, passed := run(t, root, []string{"GO=" + root + "/go", "FAIL="}, root+"/hack/bump-kubernetes.sh", "v1.36.10")
-	for _, want := range []string{"pinning v1.36.10 in place of v1.36.3", `PauseVersion "3.10"`, "[ ] a.go: a.", "3 places know", "left to do:"} {
-		if !passed || !strings.Contains(out, want) {
-			t.Errorf("passed: %v, without %q:\n%s", passed, want, out)
-		}
-	}
-	pins, err := os.ReadFile(root + "/hack/update-pins.sh")
-	if err != nil || !strings.Contains(string(pins), "kubernetes='v1.37.2 v1.36.10'") {
-		t.Errorf("%s, %v", pins, err)
-	}
-	for name, want := range map[string]bool{
-		"artifacts/kubernetes-v1.36.10": true, "artifacts/kubernetes-v1.36.3": false, "artifacts/kubernetes-v1.37.2": true,
-		"internal/core/programs/tables/v1.36.3.txt": false, "internal/core/programs/tables/v1.37.2.txt": true,
+	for _, test := range []struct {
+		version, pinning, pins string
+		gone                   bool // v1.36.1
+	}{
+		{"v1.36.10", "pinning v1.36.10 in place of v1.36.1", "v1.37.2 v1.36.10 v1.36.3", true},
+		{"v1.37.3", "pinning v1.37.3\n", "v1.37.3 v1.37.2 v1.36.3 v1.36.1", false},
+		{"v1.38.0", "pinning v1.38.0\n", "v1.38.0 v1.37.2 v1.36.3 v1.36.1", false},
 	} {
-		if _, err := os.Stat(filepath.Join(root, name)); (err == nil) != want {
-			t.Errorf("%s: %v", name, err)
+		root := pinned(t)
+		out, passed := run(t, root, []string{"GO=" + root + "/go", "FAIL="}, root+"/hack/bump-kubernetes.sh", test.version)
+		for _, want := range []string{test.pinning, `PauseVersion "3.10"`, "[ ] a.go: a.", "3 places know", "left to do:"} {
+			if !passed || !strings.Contains(out, want) {
+				t.Errorf("%s: passed: %v, without %q:\n%s", test.version, passed, want, out)
+			}
+		}
+		pins, err := os.ReadFile(root + "/hack/update-pins.sh")
+		if err != nil || !strings.Contains(string(pins), "kubernetes='"+test.pins+"'") {
+			t.Errorf("%s: %s, %v", test.version, pins, err)
+		}
+		for name, want := range map[string]bool{
+			"artifacts/kubernetes-" + test.version: true, "artifacts/kubernetes-v1.36.3": true, "artifacts/kubernetes-v1.37.2": true,
+			"artifacts/kubernetes-v1.36.1": !test.gone, "internal/core/programs/tables/v1.36.1.txt": !test.gone, "internal/core/programs/tables/v1.37.2.txt": true,
+		} {
+			if _, err := os.Stat(filepath.Join(root, name)); (err == nil) != want {
+				t.Errorf("%s: %s: %v", test.version, name, err)
+			}
 		}
 	}
 }

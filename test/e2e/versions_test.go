@@ -21,7 +21,8 @@ import (
 // A cell is one way from a version of Kubernetes to another.
 type cell struct {
 	from, to string
-	machines int
+	machines int // of the control plane
+	workers  int
 	inPlace  bool
 }
 
@@ -38,8 +39,8 @@ func (c cell) name() string {
 	return fmt.Sprintf("%s%d-%s", way, c.machines, strings.ReplaceAll(strings.TrimPrefix(c.to, "v"), ".", "-"))
 }
 
-// cells are three machines that are replaced, and three and one that are changed in place, for each pinned version and the one before it; for FROM and
-// TO only, where those are given.
+// cells are three machines and a worker that are replaced, and three, and one and a worker, that are changed in place, for each pinned version and the
+// one before it, be it of the same minor version; for FROM and TO only, where those are given.
 func cells() []cell {
 	pinned := artifacts.Versions()
 	slices.Reverse(pinned)
@@ -49,18 +50,18 @@ func cells() []cell {
 	var all []cell
 	for i, to := range pinned[1:] {
 		from := pinned[i]
-		all = append(all, cell{from, to, 3, false}, cell{from, to, 3, true}, cell{from, to, 1, true})
+		all = append(all, cell{from, to, 3, 1, false}, cell{from, to, 3, 0, true}, cell{from, to, 1, 1, true})
 	}
 	return all
 }
 
 // versions: clusters go from each version to the next, replaced and in place, under a client that writes. It prints a line for each way.
 func versions(t *testing.T, e *environment) {
-	matrix := []string{"FIGURE from | to | way | machines | seconds | failed writes | longest gap, s | lost | etcd"}
+	matrix := []string{"FIGURE from | to | way | machines + workers | seconds | failed writes | longest gap, s | lost | etcd"}
 	for _, c := range cells() {
 		t.Run(c.name(), func(t *testing.T) {
 			e.quorate(t, "artifacts", "build", c.from, c.to) // the plane would build them too, for minutes in the middle
-			e.up(t, c.name(), "--replicas", strconv.Itoa(c.machines), "--kubernetes-version", c.from)
+			e.up(t, c.name(), "--replicas", strconv.Itoa(c.machines), "--workers", strconv.Itoa(c.workers), "--kubernetes-version", c.from)
 			before := e.etcdOf(t, c.name())
 			machines := uids(e.machineObjects(t, c.name()))
 			var took time.Duration
@@ -71,16 +72,16 @@ func versions(t *testing.T, e *environment) {
 				}
 				took = e.up(t, c.name(), args...)
 				eventually(t, "all voters", patience, e.quorumOf(t, c.name(), c.machines))
-				eventually(t, "all nodes healthy", patience, e.healthy(t, c.name(), c.machines))
+				eventually(t, "all nodes healthy", patience, e.healthy(t, c.name(), c.machines+c.workers))
 			})
 			e.isVersion(t, c.name(), c.to)
 			e.servicesServe(t, c.name())
-			eventually(t, "all nodes healthy", patience, e.healthy(t, c.name(), c.machines)) // CoreDNS is replaced last
+			eventually(t, "all nodes healthy", patience, e.healthy(t, c.name(), c.machines+c.workers)) // CoreDNS is replaced last
 			if stay := slices.Equal(machines, uids(e.machineObjects(t, c.name()))); stay != c.inPlace {
 				t.Errorf("the machines are the same: %t, and the way is %s", stay, c.way())
 			}
-			matrix = append(matrix, fmt.Sprintf("FIGURE %s | %s | %s | %d | %.1f | %d of %d | %.1f | %d | %s -> %s",
-				c.from, c.to, c.way(), c.machines, took.Seconds(), client.failed, client.tried, client.gap.Seconds(), lost, before, e.etcdOf(t, c.name())))
+			matrix = append(matrix, fmt.Sprintf("FIGURE %s | %s | %s | %d + %d | %.1f | %d of %d | %.1f | %d | %s -> %s",
+				c.from, c.to, c.way(), c.machines, c.workers, took.Seconds(), client.failed, client.tried, client.gap.Seconds(), lost, before, e.etcdOf(t, c.name())))
 			e.takeDown(t, c.name())
 		})
 	}

@@ -90,6 +90,22 @@ func newTestMaker(t *testing.T, root string) *maker {
 	return m
 }
 
+// TestNewestPatches: one of each minor version, and none that has a newer patch.
+func TestNewestPatches(t *testing.T) {
+	newest := NewestPatches()
+	seen := map[string]bool{}
+	for _, v := range Versions() { // newest first
+		if minor := minorOf(v); slices.Contains(newest, v) == seen[minor] {
+			t.Errorf("%s of %v: in %v", v, Versions(), newest)
+		} else {
+			seen[minor] = true
+		}
+	}
+	if len(newest) == len(Versions()) {
+		t.Errorf("no minor version of %v has two patches", Versions())
+	}
+}
+
 // The default version can be had.
 func TestDefaultVersion(t *testing.T) {
 	if !slices.Contains(Versions(), DefaultVersion) {

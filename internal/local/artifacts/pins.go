@@ -40,6 +40,14 @@ func Versions() []string {
 	return versions
 }
 
+// NewestPatches returns the newest patch of each minor version that can be had, newest first. The one before it is there for upgrades between patches.
+func NewestPatches() []string {
+	return slices.CompactFunc(Versions(), func(a, b string) bool { return minorOf(a) == minorOf(b) })
+}
+
+// minorOf returns v1.36 of v1.36.3.
+func minorOf(v string) string { return v[:strings.LastIndexByte(v, '.')] }
+
 // pin is a go.mod, its go.sum, and the programs of our own in that module.
 type pin struct {
 	mod, sum string
