@@ -2,8 +2,10 @@ package admission
 
 import (
 	"errors"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
@@ -15,6 +17,9 @@ import (
 
 // SetupWithManager serves the defaulting, validation and conversion of all of Quorate's own kinds.
 func SetupWithManager(mgr ctrl.Manager) error {
+	server := mgr.GetWebhookServer()
+	server.Register(recordApprovalsPath, &webhook.Admission{Handler: &approvalRecorder{client: mgr.GetClient(), now: time.Now}})
+	server.Register(checkApprovalsPath, &webhook.Admission{Handler: &approvalJudge{client: mgr.GetClient()}})
 	return errors.Join(
 		ctrl.NewWebhookManagedBy(mgr, &controlplanev1.KubeadmControlPlane{}).
 			WithDefaulter(&KubeadmControlPlane{}).

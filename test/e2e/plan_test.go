@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -15,7 +16,11 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -197,6 +202,7 @@ func approving(t *testing.T, e *environment) {
 	if text := waits(); text != "" {
 		t.Fatalf("before the approval: %s", text)
 	}
+	e.mayNotApprove(t, name, plans[0].Approval)
 	from, before := len(e.stepsTaken(t, name, "KubeadmControlPlane")), e.machines(t, name)
 	if out := e.quorate(t, "approve", name, "--yes"); !strings.Contains(out, "revision "+plans[0].Approval+" is approved") {
 		t.Errorf("approve says\n%s", out)
@@ -217,11 +223,50 @@ func approving(t *testing.T, e *environment) {
 	if taken := e.stepsTaken(t, name, "KubeadmControlPlane")[from:]; !slices.Equal(taken, planned) {
 		t.Errorf("planned were\n%s\ntaken\n%s", strings.Join(planned, "\n"), strings.Join(taken, "\n"))
 	}
-	if out := e.quorate(t, "history", name); !strings.Contains(out, "version") || !strings.Contains(out, "Delete "+before[0]) {
+	if out := e.quorate(t, "history", name); !strings.Contains(out, "version") || !strings.Contains(out, "Delete "+before[0]) ||
+		!strings.Contains(out, "revision "+plans[0].Approval+" approved by ") {
 		t.Errorf("the history is\n%s", out)
 	}
 	e.limited(t, name)
 	e.takeDown(t, name)
+}
+
+// mayNotApprove: a user who may change a control plane, and not approve, is refused, in each version of its kind.
+func (e *environment) mayNotApprove(t *testing.T, name, revision string) {
+	t.Helper()
+	const role = "operator"
+	for _, o := range []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{controlplanev1.GroupVersion.Group}, Resources: []string{"kubeadmcontrolplanes"}, Verbs: []string{"get", "update", "patch"}},
+		}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: role}},
+		},
+	} {
+		if err := e.management(t).Create(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(e.quorate(t, "kubeconfig", "--management")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Impersonate.UserName = role
+	operator, err := client.New(cfg, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	approves := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+controlplanev1.ApprovedAnnotation+`":"`+revision+`"}}}`))
+	for _, version := range []string{"v1beta1", "v1beta2"} {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(controlplanev1.GroupVersion.WithKind("KubeadmControlPlane").GroupKind().WithVersion(version))
+		o.SetNamespace(metav1.NamespaceDefault)
+		o.SetName(name + "-cp")
+		if err := operator.Patch(context.Background(), o, approves); err == nil || !strings.Contains(err.Error(), "needs the right to approve") {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
 }
 
 // limited: with a limit of one replacement a day the only machine of a control plane is replaced once, and a second time when the limit lets it.

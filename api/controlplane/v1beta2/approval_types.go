@@ -4,6 +4,13 @@ package v1beta2
 // spec.approval.policy is Required, machines are replaced, or changed in place, for that revision of the spec only. It is taken away when all machines are as wanted.
 const ApprovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-approved"
 
+// ApprovedByAnnotation beside ApprovedAnnotation holds when that was given, and by which user: 2026-11-23T04:05:06Z jane@example.org. Admission writes it,
+// whatever a request says, and it goes with the approval.
+const ApprovedByAnnotation = "controlplane.cluster.x-k8s.io/quorate-approved-by"
+
+// ApproveVerb is the verb that a user must have on a control plane, or an EtcdCluster, to approve, and to end that approvals are needed.
+const ApproveVerb = "approve"
+
 // ReplacementsAnnotation on a control plane of any kind, or an EtcdCluster, says which of its machines were replaced, or changed in place, because of the spec within
 // the last 24 hours, and when that was begun: demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z. It is written while
 // spec.approval.maxReplacementsPerDay is set, and counted against that.

@@ -21,6 +21,7 @@ func testHistory() History {
 		{Time: at(40), Count: 3, Step: "Delete demo-cp-2", Reason: "Outdated", Message: "not shown", Outcome: history.Failed, Error: "it is \x1b[31mrefused"},
 		{Time: at(50), Count: 2, Change: &history.Change{By: "kubectl-edit", Operation: "Update", Fields: []string{"version", "replicas"}}},
 		{Time: at(51), Change: &history.Change{Fields: []string{"rollout"}}},
+		{Time: at(52), Approval: &history.Approval{Revision: "0123456789ab", By: "jane@example.org"}},
 		{Time: at(3600), Step: "Delete demo-cp-1", Reason: "Outdated", Message: "it has v1.35.4", Outcome: history.Done, Took: took(83400 * time.Millisecond)},
 		{Time: at(3601), Step: "Create demo-cp-4 in a", Reason: "ScalingUp", Message: "2 of 3 machines", Outcome: history.Done},
 	}}
@@ -37,7 +38,7 @@ func TestHistory(t *testing.T) {
 
 func TestNewest(t *testing.T) {
 	h := testHistory()
-	for limit, want := range map[int]int{0: 9, 1: 1, 8: 8, 9: 9, 100: 9} {
+	for limit, want := range map[int]int{0: 10, 1: 1, 8: 8, 9: 9, 100: 10} {
 		got := h.Newest(limit).Entries
 		if len(got) != want || got[len(got)-1].Step != "Create demo-cp-4 in a" {
 			t.Errorf("of %d there are %d", limit, len(got))

@@ -326,3 +326,28 @@ func TestChanged(t *testing.T) {
 		t.Errorf("changed are %s", got)
 	}
 }
+
+// TestApproval: who approved is recorded once, at its place, and read again; what does not tell who it was is not.
+func TestApproval(t *testing.T) {
+	a, at, known := ApprovalOf("0123456789ab", "2026-11-23T04:05:06Z system:serviceaccount:flux:some one\x1b")
+	if want := (Approval{Revision: "0123456789ab", By: "system:serviceaccount:flux:some one"}); !known || a != want {
+		t.Fatalf("%+v, %t", a, known)
+	}
+	for _, text := range [][2]string{{"0123456789ab", ""}, {"", "2026-11-23T04:05:06Z jane"}, {"0123456789ab", "jane"}, {"0123456789ab", "2026-11-23T04:05:06Z"}} {
+		if _, _, known := ApprovalOf(text[0], text[1]); known {
+			t.Errorf("%q is known", text)
+		}
+	}
+	var r Record
+	r.AddChange(Change{By: "kubectl"}, at.Add(-time.Minute))
+	r.AddChange(Change{By: "kubectl", Fields: []string{"version"}}, at.Add(time.Minute))
+	r.AddApproval(a, at)
+	r.AddApproval(a, at)
+	r = Decode(r.Encode(), at)
+	if len(r.Entries) != 3 || r.Entries[1].Approval == nil || *r.Entries[1].Approval != a || !r.Entries[1].Time.Equal(at) {
+		t.Errorf("%+v", r.Entries)
+	}
+	if r.AddApproval(a, at.Add(time.Hour)); len(r.Entries) != 4 {
+		t.Errorf("the second approval of the same: %+v", r.Entries)
+	}
+}

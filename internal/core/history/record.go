@@ -28,7 +28,7 @@ type Record struct {
 	Entries []Entry `json:"entries"`
 }
 
-// Entry is one step, one change of the spec, or a note.
+// Entry is one step, one change of the spec, an approval, or a note.
 type Entry struct {
 	// Time is when the step was begun, or the spec was changed; of several in a row, the first time.
 	Time time.Time `json:"time"`
@@ -56,6 +56,8 @@ type Entry struct {
 
 	// Change is who changed what of the spec; nil: it is no change.
 	Change *Change `json:"change,omitempty"`
+	// Approval is who approved which revision of the spec; nil: it is no approval.
+	Approval *Approval `json:"approval,omitempty"`
 	// Note says what befell the record itself; empty: nothing.
 	Note string `json:"note,omitempty"`
 }

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/history"
 	"github.com/quorate/quorate/internal/core/plan"
 )
@@ -64,6 +65,7 @@ func (k *Keeper) Keep(ctx context.Context, g Group, o plan.Observed) {
 	err := k.read(ctx, g, o)
 	if err == nil {
 		k.noteSpec(g.Object, o)
+		k.noteApproval(g.Object)
 		err = k.write(ctx, g)
 	}
 	told := ""
@@ -122,6 +124,15 @@ func (k *Keeper) noteSpec(object client.Object, o plan.Observed) {
 		at = o.Now
 	}
 	k.record.AddChange(change, at)
+}
+
+// noteApproval records who approved the spec, where an approval is there.
+func (k *Keeper) noteApproval(object client.Object) {
+	annotations := object.GetAnnotations()
+	approval, at, known := history.ApprovalOf(annotations[controlplanev1.ApprovedAnnotation], annotations[controlplanev1.ApprovedByAnnotation])
+	if known {
+		k.record.AddApproval(approval, at)
+	}
 }
 
 // write writes the history where it, or whose it is, differs from what is stored. What somebody else wrote or removed meanwhile is

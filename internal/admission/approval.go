@@ -1,0 +1,177 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+)
+
+// The mutating webhooks record who approved; the validating ones come last, and decide. That the manager may ask about rights is in config/rbac/diagnostics_role.yaml.
+//
+// +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=approvals.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=controlplanes,versions=v1alpha1,name=approvals.controlplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,versions=v1alpha1,name=approvals.etcdcluster.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-approvals,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=rights.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-approvals,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=controlplanes,versions=v1alpha1,name=rights.controlplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-approvals,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,versions=v1alpha1,name=rights.etcdcluster.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+const (
+	recordApprovalsPath = "/mutate-approvals"
+	checkApprovalsPath  = "/validate-approvals"
+)
+
+// maxUserLength bounds how much of a user's name is recorded.
+const maxUserLength = 256
+
+// approvalRecorder writes down who approved, and when. A control plane that is created with an approval by somebody who may not approve, as by a
+// move or from a backup, is created without it.
+type approvalRecorder struct {
+	client client.Client
+	now    func() time.Time
+}
+
+// approvalJudge refuses an approval by somebody without the verb approve, and the end of the need for one.
+type approvalJudge struct{ client client.Client }
+
+// guarded is what approvals are about, of an object of any of the kinds that have them.
+type guarded struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Approval controlplanev1.ApprovalSpec `json:"approval"`
+	} `json:"spec"`
+}
+
+func (g *guarded) approved() string { return g.Metadata.Annotations[controlplanev1.ApprovedAnnotation] }
+func (g *guarded) approvedBy() string {
+	return g.Metadata.Annotations[controlplanev1.ApprovedByAnnotation]
+}
+func (g *guarded) needed() bool { return g.Spec.Approval.Policy == controlplanev1.ApprovalRequired }
+
+// readGuarded reads an object before and after a request; before is empty for one that is created.
+func readGuarded(req admission.Request) (before, after guarded, err error) {
+	if len(req.OldObject.Raw) > 0 {
+		err = json.Unmarshal(req.OldObject.Raw, &before)
+	}
+	return before, after, errors.Join(err, json.Unmarshal(req.Object.Raw, &after))
+}
+
+// Handle puts who approved, and when, beside an approval. Nobody else writes that: what a request says of it is replaced.
+func (r *approvalRecorder) Handle(ctx context.Context, req admission.Request) admission.Response {
+	before, after, err := readGuarded(req)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	approved, by := after.approved(), before.approvedBy()
+	var dropped []string
+	switch {
+	case approved == "":
+		by = ""
+	case approved == before.approved():
+	case req.Operation == admissionv1.Create:
+		if err := mayApprove(ctx, r.client, req); errors.Is(err, errMayNot) {
+			dropped, approved, by = []string{err.Error() + "; it is created without its approval"}, "", ""
+			break
+		} else if err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		}
+		by = r.approval(req.UserInfo)
+	default:
+		by = r.approval(req.UserInfo)
+	}
+	return annotate(req.Object.Raw, approved, by).WithWarnings(dropped...)
+}
+
+// approval is the value of the annotation: when, and who.
+func (r *approvalRecorder) approval(who authenticationv1.UserInfo) string {
+	name := who.Username
+	if len(name) > maxUserLength {
+		name = name[:maxUserLength]
+	}
+	return r.now().UTC().Format(time.RFC3339) + " " + name
+}
+
+// annotate answers with what makes both annotations as they should be.
+func annotate(raw []byte, approved, by string) admission.Response {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(raw); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	annotations := object.GetAnnotations()
+	if len(annotations) == 0 { // there is no approval, and nobody who gave one
+		return admission.Allowed("")
+	}
+	for name, value := range map[string]string{controlplanev1.ApprovedAnnotation: approved, controlplanev1.ApprovedByAnnotation: by} {
+		if value == "" {
+			delete(annotations, name)
+		} else {
+			annotations[name] = value
+		}
+	}
+	object.SetAnnotations(annotations)
+	changed, err := object.MarshalJSON()
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(raw, changed)
+}
+
+// Handle refuses an approval, and a spec that needs none any more, by somebody without the verb approve.
+func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admission.Response {
+	before, after, err := readGuarded(req)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	approves := after.approved() != "" && after.approved() != before.approved()
+	frees := before.needed() && !after.needed()
+	if !approves && !frees {
+		return admission.Allowed("")
+	}
+	switch err := mayApprove(ctx, j.client, req); {
+	case errors.Is(err, errMayNot):
+		return admission.Denied(err.Error())
+	case err != nil:
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.Allowed("")
+}
+
+// errMayNot: the user has no right to approve.
+var errMayNot = errors.New("needs the right to approve")
+
+// mayApprove asks the API server whether the user of a request has the verb approve on its object.
+func mayApprove(ctx context.Context, c client.Client, req admission.Request) error {
+	extra := make(map[string]authorizationv1.ExtraValue, len(req.UserInfo.Extra))
+	for key, value := range req.UserInfo.Extra {
+		extra[key] = authorizationv1.ExtraValue(value)
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: req.UserInfo.Username, Groups: req.UserInfo.Groups, UID: req.UserInfo.UID, Extra: extra,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: req.Namespace, Name: req.Name, Verb: controlplanev1.ApproveVerb, Group: req.Resource.Group, Version: req.Resource.Version, Resource: req.Resource.Resource,
+		},
+	}}
+	if err := c.Create(ctx, review); err != nil {
+		return fmt.Errorf("asking whether %s may approve: %w", req.UserInfo.Username, err)
+	}
+	if review.Status.Allowed {
+		return nil
+	}
+	return fmt.Errorf("metadata.annotations[%s] and a change of spec.approval.policy from Required: %q %w: the verb %q on %s %q in namespace %q, as the ClusterRole quorate-approver has",
+		controlplanev1.ApprovedAnnotation, req.UserInfo.Username, errMayNot, controlplanev1.ApproveVerb,
+		schema.GroupResource{Group: req.Resource.Group, Resource: req.Resource.Resource}, req.Name, req.Namespace)
+}
