@@ -374,7 +374,7 @@ func (t *Turn) shortfalls() (lacks, remarks []string) {
 // server is no better than the etcd beside it.
 func (t *Turn) healthy() int {
 	n := 0
-	for _, m := range plan.Assess(t.Facts).Machines {
+	for _, m := range t.Assessed.Machines {
 		if m.Health == plan.Healthy {
 			n++
 		}

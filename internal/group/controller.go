@@ -227,7 +227,7 @@ func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1
 
 // decide returns what is to be done, confirmed where it is a step. told is what the status says of the last decision.
 func (t *Turn) decide(ctx context.Context, told controlplanev1.PlanStatus) (plan.Decision, error) {
-	d := Decide(ctx, t.Facts, told)
+	d := t.Decide(ctx, told)
 	if !d.Step.Acts() {
 		return d, nil
 	}
@@ -296,7 +296,7 @@ func (t *Turn) Confirm(ctx context.Context, d plan.Decision) (plan.Decision, err
 	}
 	t.useSurvey()
 	t.resurvey = 0
-	now := Decide(ctx, t.Facts, *t.Kind.Status(t.Object).Plan)
+	now := t.Decide(ctx, *t.Kind.Status(t.Object).Plan)
 	if now.Step != d.Step && now.Step.Acts() {
 		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: SoonAfterConflict,
 			Message: fmt.Sprintf("%s was the next step until etcd was asked once more; now it is %s", d.Step, now.Step)}, nil

@@ -23,10 +23,10 @@ func (t *Turn) etcdHealthy() metav1.Condition {
 		found.add(plan.Unhealthy, "the members contradict one another, or the machines: %s", o.Etcd.Why)
 	}
 	has := map[string]bool{}
-	members := plan.Assess(o).Members
-	for i, m := range o.Etcd.Members {
+	for _, m := range o.Etcd.Members {
 		has[m.Machine] = true
-		found.add(members[i].Health, "member %s: %s", memberTitle(m), members[i].Why)
+		member := t.Assessed.Member(m.ID)
+		found.add(member.Health, "member %s: %s", memberTitle(m), member.Why)
 	}
 	for _, m := range o.Machines {
 		if m.Host != "" && !m.Deleting && !has[m.Name] {
@@ -60,7 +60,7 @@ func memberTitle(m plan.Member) string {
 // credited are the voters, those of machines that have just joined with the benefit of the doubt
 // for a moment: a learner that was just promoted answers within seconds, in every healthy join.
 func (t *Turn) credited() etcd.Ballot {
-	return etcd.NewBallot(plan.Assess(t.Facts).Voters, func(id string) bool {
+	return etcd.NewBallot(t.Assessed.Voters, func(id string) bool {
 		return slices.ContainsFunc(t.Facts.Etcd.Members, func(m plan.Member) bool { return m.ID == id && t.justJoined(m) })
 	})
 }

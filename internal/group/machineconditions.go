@@ -97,12 +97,12 @@ func (t *Turn) memberCondition(on *Machine) metav1.Condition {
 	if t.Nodeless && facts.Host == "" {
 		return Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, "Waiting for a member that votes")
 	}
-	members := plan.Assess(t.Facts).Members
-	for j, m := range t.Facts.Etcd.Members {
+	for _, m := range t.Facts.Etcd.Members {
 		if m.Machine != facts.Name {
 			continue
 		}
-		return HealthCondition(kind, members[j].Health, []string{"Member " + m.ID + " " + members[j].Why}, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
+		member := t.Assessed.Member(m.ID)
+		return HealthCondition(kind, member.Health, []string{"Member " + m.ID + " " + member.Why}, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
 			upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason)
 	}
 	return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, "Etcd has no member for "+t.hostTitle(facts))

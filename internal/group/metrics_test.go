@@ -91,6 +91,7 @@ func etcdTurn() *Turn {
 	o.Survey = survey
 	t := &Turn{Observation: o, Memory: &Memory{}}
 	o.AddEtcd(survey, &t.Memory.Since, o.Facts.Now)
+	o.Assessed = plan.Assess(o.Facts)
 	return t
 }
 

@@ -68,6 +68,7 @@ func TestMemberConditionWithoutNode(t *testing.T) {
 		}
 		turn := &Turn{Observation: o}
 		turn.Facts.AddMembersAsHosts()
+		turn.Assessed = plan.Assess(turn.Facts)
 		if got := turn.memberCondition(o.Machines[0]); got.Status != test.want {
 			t.Errorf("with member %+v: %+v", test.member, got)
 		}

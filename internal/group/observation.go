@@ -46,8 +46,9 @@ type Observation struct {
 	Lacking []string
 	// Updates are the upgrades in place of the cluster's machines.
 	Updates inplace.Seen
-	// Facts are what a decision may depend on.
-	Facts plan.Observed
+	// Facts are what a decision may depend on, and Assessed what the rules make of them: it is there once the facts are complete.
+	Facts    plan.Observed
+	Assessed plan.Assessment
 }
 
 // Machine is one machine of a group, as one turn saw it.
@@ -377,5 +378,5 @@ func (o *Observation) Busy() bool {
 	case !f.Cluster.Reachable:
 		return true
 	}
-	return !plan.Assess(f).Settled
+	return !o.Assessed.Settled
 }

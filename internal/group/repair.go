@@ -48,16 +48,6 @@ func (t *Turn) repairs() []string {
 	return texts
 }
 
-// verdict is what a rule says of what was observed.
-func (t *Turn) verdict(rule string) string {
-	for _, v := range plan.Explain(t.Facts) {
-		if v.Rule == rule {
-			return v.Because + v.Decision.Message
-		}
-	}
-	return ""
-}
-
 // healthCheck keeps the MachineHealthCheck that the group wants: there is one
 // while its spec asks for it, and one machine can be spared.
 func (t *Turn) healthCheck(ctx context.Context) error {

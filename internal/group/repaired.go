@@ -101,31 +101,17 @@ func handBack(on *Machine, m *clusterv1.Machine) {
 	}
 }
 
-// ownerRemediated tells of a marked machine what becomes of it. says is what the rules say of
-// those that are marked; failure is how the step of this turn failed, if it did.
-func (t *Turn) ownerRemediated(on *Machine, says string, d plan.Decision, failure error) metav1.Condition {
-	kind := clusterv1.MachineOwnerRemediatedCondition
+// ownerRemediated reports of a marked machine what becomes of it. failure is how the step of this turn failed, if it did.
+func (t *Turn) ownerRemediated(on *Machine, d plan.Decision, failure error) metav1.Condition {
+	kind, says := clusterv1.MachineOwnerRemediatedCondition, t.Assessed.Remediation
 	m := on.Facts
 	switch {
 	case m.Deleting:
 		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
 	case failure != nil && d.Step.Verb == plan.Delete && d.Step.Machine == m.Name:
 		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason, "It could not be deleted: "+failure.Error())
-	case t.Facts.Group.Initialized && len(t.Machines) <= 1, t.lastRetry(m), t.costsQuorum(m):
+	case t.Assessed.Machine(m.Name).Stays:
 		return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason, says)
 	}
 	return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
-}
-
-// lastRetry reports whether the limits forbid to replace a machine that replaced others.
-func (t *Turn) lastRetry(m *plan.Machine) bool {
-	limits := t.Facts.Policy.Repair
-	return limits.Most >= 0 && m.Retries >= limits.Most && t.Facts.Now.Before(m.Replaced.Add(limits.Healthy))
-}
-
-// costsQuorum reports whether the others could not do without a machine: its member, or the
-// only complete set of components.
-func (t *Turn) costsQuorum(m *plan.Machine) bool {
-	o := t.Facts
-	return o.Group.Initialized && o.Etcd.Ours() && o.Etcd.Known && plan.Assess(o).Machine(m.Name).Irreplaceable
 }

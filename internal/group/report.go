@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,10 +84,6 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 // since it was read is left to the next turn, which comes soon.
 func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure error) error {
 	t.forgetTold()
-	says := ""
-	if slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Marked != "" }) {
-		says = t.verdict("remediate")
-	}
 	for _, on := range t.Machines {
 		before := on.Machine
 		after := before.DeepCopy()
@@ -96,7 +91,7 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 			conditions.Set(after, c)
 		}
 		if on.Facts.Marked != "" {
-			conditions.Set(after, t.ownerRemediated(on, says, d, failure))
+			conditions.Set(after, t.ownerRemediated(on, d, failure))
 		}
 		handBack(on, after)
 		ForgetDeprecated(after, deprecated)

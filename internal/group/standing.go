@@ -191,7 +191,7 @@ func (t *Turn) stands(d plan.Decision, end time.Time) Standing {
 // etcdStands is what the members of the group's etcd say.
 func (t *Turn) etcdStands() *EtcdStanding {
 	e := &EtcdStanding{
-		Spare:  etcd.NewBallot(plan.Assess(t.Facts).Voters, nil).Spare(),
+		Spare:  etcd.NewBallot(t.Assessed.Voters, nil).Spare(),
 		Alarms: map[string]int{}, Sizes: map[string]int64{}, Quotas: map[string]int64{},
 	}
 	for _, m := range t.Facts.Etcd.Members {

@@ -36,12 +36,11 @@ func (e Entry) awaits(what effect) bool {
 }
 
 // Complete fills in how long steps took whose effects are seen in facts that are newer than they. While nobody
-// looked, as during a pause, what took place counts as taking until somebody did.
-func (r *Record) Complete(o plan.Observed) {
+// looked, as during a pause, what took place counts as taking until somebody did. assessed is what the rules make of the facts.
+func (r *Record) Complete(o plan.Observed, assessed plan.Assessment) {
 	if !slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.awaits(machineComplete) || e.awaits(machineGone) }) {
 		return
 	}
-	assessed := plan.Assess(o)
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		if !e.Time.Before(o.Now) {

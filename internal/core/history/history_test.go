@@ -116,11 +116,12 @@ func TestComplete(t *testing.T) {
 	} {
 		var r Record
 		r.Add(test.step, at(10), time.Millisecond, test.fail)
-		r.Complete(test.seen)
+		r.Complete(test.seen, plan.Assess(test.seen))
 		if got := r.Entries[0].Took.Duration; got != test.want {
 			t.Errorf("%s: it took %s, want %s", test.name, got, test.want)
 		}
-		r.Complete(seen(1000, complete("cp-1"), young, leaving))
+		late := seen(1000, complete("cp-1"), young, leaving)
+		r.Complete(late, plan.Assess(late))
 		if got := r.Entries[0].Took.Duration; test.want > 0 && got != test.want {
 			t.Errorf("%s: later it took %s", test.name, got)
 		}
@@ -193,7 +194,8 @@ func TestEncodeDecode(t *testing.T) {
 	r.Add(step(plan.Delete, "cp-1"), at(2), time.Millisecond, errors.New("no"))
 	r.Add(step(plan.Delete, "cp-1"), at(3), time.Millisecond, errors.New("no"))
 	r.AddChange(Change{By: "kubectl-edit", Operation: "Update", Fields: []string{"replicas"}}, at(4))
-	r.Complete(seen(31, complete("cp-1")))
+	whole := seen(31, complete("cp-1"))
+	r.Complete(whole, plan.Assess(whole))
 	again := Decode(r.Encode(), start)
 	if lines(again) != lines(r) || again.Generation != 7 {
 		t.Errorf("it is\n%sand was\n%s", lines(again), lines(r))

@@ -20,6 +20,8 @@ type Assessment struct {
 	// Settled: every machine is complete and holds a healthy member, where members are Quorate's to
 	// keep, no other member is there, and etcd's version is not to be lowered: nothing is under way, and nothing is wrong.
 	Settled bool `json:"settled,omitempty"`
+	// Remediation is what the rules say of the machines that are marked to be replaced; empty: none is.
+	Remediation string `json:"remediation,omitempty"`
 }
 
 // MachineAssessment is what the rules make of one machine.
@@ -32,6 +34,9 @@ type MachineAssessment struct {
 	Why string `json:"why,omitempty"`
 	// Irreplaceable: without it the other voters would be no quorum, or no machine that stays would be healthy.
 	Irreplaceable bool `json:"irreplaceable,omitempty"`
+	// Stays: it is marked to be replaced, and waiting does not help: it is the only machine of an initialized group, it broke as often
+	// as the limits allow, or the others could not do without it.
+	Stays bool `json:"stays,omitempty"`
 }
 
 // Complete reports whether the machine stays, and all that it should run is proven healthy.
@@ -60,17 +65,23 @@ const (
 )
 
 // Assess returns what the rules make of what was observed.
-func Assess(o Observed) Assessment {
-	s := newState(o)
+func Assess(o Observed) Assessment { return newState(o).assess(o) }
+
+// assess returns what the rules make of what was observed, in its order.
+func (s *state) assess(o Observed) Assessment {
 	a := Assessment{Voters: s.voters}
 	for _, given := range o.Machines {
 		m := s.on(given.Name)
 		a.Machines = append(a.Machines, MachineAssessment{
-			Name: m.Name, Standing: m.standing, Health: m.health, Why: m.why, Irreplaceable: s.irreplaceable(m),
+			Name: m.Name, Standing: m.standing, Health: m.health, Why: m.why, Irreplaceable: s.irreplaceable(m), Stays: m.isMarked() && s.keepsMarked(m),
 		})
 	}
 	for _, given := range o.Etcd.Members {
 		a.Members = append(a.Members, assessMember(given))
+	}
+	if len(s.marked()) > 0 {
+		said := remediate(s)
+		a.Remediation = said.because + said.decision.Message
 	}
 	calm := !slices.ContainsFunc(o.Machines, func(m Machine) bool { return m.Update != Update{} })
 	a.Settled = calm && a.Complete() == len(a.Machines) && (!o.Etcd.Ours() || a.holds(o.Etcd) && len(s.tooNew()) == 0 && o.Etcd.Downgrade == "")
@@ -102,6 +113,16 @@ func (a Assessment) Machine(name string) MachineAssessment {
 		}
 	}
 	return MachineAssessment{}
+}
+
+// Member returns what the rules make of the member with that ID; the zero value: there is none.
+func (a Assessment) Member(id string) MemberAssessment {
+	for _, m := range a.Members {
+		if m.ID == id {
+			return m
+		}
+	}
+	return MemberAssessment{}
 }
 
 // assessMember says whether a member does what a member should, and what it does not.

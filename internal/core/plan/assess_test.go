@@ -16,6 +16,9 @@ func TestAssess(t *testing.T) {
 			if m.Irreplaceable {
 				line += ", needed"
 			}
+			if m.Stays {
+				line += ", stays"
+			}
 			lines = append(lines, because(line, m.Why))
 			if a.Machine(m.Name) != m {
 				t.Errorf("Machine(%s) is %+v", m.Name, a.Machine(m.Name))
@@ -26,6 +29,9 @@ func TestAssess(t *testing.T) {
 		}
 		for _, m := range a.Members {
 			lines = append(lines, because(fmt.Sprintf("%-6s %-9s %s", m.ID, word(m.Health), m.Fault), m.Why))
+		}
+		if a.Remediation != "" {
+			lines = append(lines, "marked: "+a.Remediation)
 		}
 		if a.Settled {
 			lines = append(lines, "settled")

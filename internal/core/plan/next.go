@@ -52,8 +52,16 @@ func Rules() []Rule {
 
 // Next returns the one step to take now: what the first rule says that has
 // something to say. The last rule always has.
-func Next(o Observed) Decision {
+func Next(o Observed) Decision { return newState(o).next() }
+
+// Judge returns what Assess and Next do, and looks at what was observed once.
+func Judge(o Observed) (Assessment, Decision) {
 	s := newState(o)
+	return s.assess(o), s.next()
+}
+
+// next returns the one step to take now.
+func (s *state) next() Decision {
 	var by rule
 	var said opinion
 	for _, by = range rules {

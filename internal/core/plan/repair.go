@@ -146,13 +146,27 @@ func (s *state) tooOften(m *machine) string {
 	if !s.brokeAgain(m) {
 		return ""
 	}
-	if most := s.Policy.Repair.Most; most >= 0 && m.Retries >= most {
-		return fmt.Sprintf("was not the first to break: %d were replaced in a row, and at most %d shall be", m.Retries+1, most)
+	if s.wasLastRetry(m) {
+		return fmt.Sprintf("was not the first to break: %d were replaced in a row, and at most %d shall be", m.Retries+1, s.Policy.Repair.Most)
 	}
 	if at := s.mayRetry(m); s.Now.Before(at) {
 		return "replaced another that broke, and waits " + span(at.Sub(s.Now)) + " before it is replaced"
 	}
 	return ""
+}
+
+// wasLastRetry reports whether a machine replaced others that broke, as often as the limits allow.
+func (s *state) wasLastRetry(m *machine) bool {
+	most := s.Policy.Repair.Most
+	return s.brokeAgain(m) && most >= 0 && m.Retries >= most
+}
+
+// keepsMarked reports whether a marked machine stays until a person changes something, or the quorum does.
+func (s *state) keepsMarked(m *machine) bool {
+	if s.wasLastRetry(m) {
+		return true
+	}
+	return s.Group.Initialized && (len(s.machines) <= 1 || s.Etcd.Ours() && s.Etcd.Known && s.irreplaceable(m))
 }
 
 // mayRetry is when the period between two replacements is over.

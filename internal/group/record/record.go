@@ -57,12 +57,12 @@ func (k *Keeper) Step(d plan.Decision, began time.Time, failure error) {
 }
 
 // Look records which steps have had their effects.
-func (k *Keeper) Look(o plan.Observed) { k.record.Complete(o) }
+func (k *Keeper) Look(o plan.Observed, assessed plan.Assessment) { k.record.Complete(o, assessed) }
 
 // Keep records a change of the spec, and writes the history where it has changed. A failure is logged once and tried again the
-// next time.
-func (k *Keeper) Keep(ctx context.Context, g Group, o plan.Observed) {
-	err := k.read(ctx, g, o)
+// next time. assessed is what the rules make of what was observed.
+func (k *Keeper) Keep(ctx context.Context, g Group, o plan.Observed, assessed plan.Assessment) {
+	err := k.read(ctx, g, o, assessed)
 	if err == nil {
 		k.noteSpec(g.Object, o)
 		k.noteApproval(g.Object)
@@ -79,7 +79,7 @@ func (k *Keeper) Keep(ctx context.Context, g Group, o plan.Observed) {
 }
 
 // read reads the ConfigMap, unless it is known.
-func (k *Keeper) read(ctx context.Context, g Group, o plan.Observed) error {
+func (k *Keeper) read(ctx context.Context, g Group, o plan.Observed, assessed plan.Assessment) error {
 	if k.known {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (k *Keeper) read(ctx context.Context, g Group, o plan.Observed) error {
 	}
 	if found != nil && !k.merged {
 		k.record.Merge(history.Decode(found.Data[history.Key], o.Now))
-		k.record.Complete(o)
+		k.record.Complete(o, assessed)
 	}
 	k.known, k.merged, k.stored = true, true, found
 	return nil

@@ -80,7 +80,7 @@ func (s *scene) keep(deleting bool) string {
 	s.calls = nil
 	s.group.Object = s.kcp.DeepCopy()
 	s.now = s.now.Add(time.Second)
-	s.keeper.Keep(context.Background(), s.group, plan.Observed{Now: s.now, Group: plan.Group{Deleting: deleting}})
+	s.keeper.Keep(context.Background(), s.group, plan.Observed{Now: s.now, Group: plan.Group{Deleting: deleting}}, plan.Assessment{})
 	return strings.Join(s.calls, " ")
 }
 

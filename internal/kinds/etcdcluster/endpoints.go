@@ -16,7 +16,7 @@ import (
 )
 
 // handOver tells of the members, and where a control plane reaches them.
-func handOver(t *group.Turn, status *v1alpha1.EtcdClusterStatus, assessment plan.Assessment) {
+func handOver(t *group.Turn, status *v1alpha1.EtcdClusterStatus) {
 	status.Members = strings.Join(memberURLs(t, isMember), ",")
 	if status.InitMachineAddress == "" {
 		status.InitMachineAddress = firstAddress(t)
@@ -24,14 +24,14 @@ func handOver(t *group.Turn, status *v1alpha1.EtcdClusterStatus, assessment plan
 	switch static := endpoint(t); {
 	case static != "" && reachedAt(t, staticHost(t)):
 		status.Endpoints = static
-	case static == "" && atRest(t, assessment):
+	case static == "" && atRest(t):
 		status.Endpoints = status.Members
 	case replacedAll(t) && (static == "" || t.Facts.Want.Refused.Reason == notFollowed):
 		// Of a static endpoint that a member beside them cannot be reached at: whoever is led there would refuse its certificate.
 		status.Endpoints = strings.Join(memberURLs(t, isUpToDate), ",")
 	}
 	// Once a control plane may use it, it stays ready: what it waits for from then on, the conditions say.
-	if assessment.Complete() >= t.Facts.Want.Replicas && status.Endpoints != "" {
+	if t.Assessed.Complete() >= t.Facts.Want.Replicas && status.Endpoints != "" {
 		status.Ready = ptr.To(true)
 	}
 }
@@ -39,10 +39,10 @@ func handOver(t *group.Turn, status *v1alpha1.EtcdClusterStatus, assessment plan
 // atRest reports whether the members' own addresses can be handed over: they are those that are wanted and stay, so that a control
 // plane follows a rollout once and not with every member. What is refused replaces nobody. Before it is known whether the infrastructure
 // offers an endpoint, as after a move, nothing is handed over.
-func atRest(t *group.Turn, assessment plan.Assessment) bool {
+func atRest(t *group.Turn) bool {
 	outdated := slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
 	refused := t.Facts.Want.Refused.Reason
-	return offerKnown(t) && assessment.Settled && len(t.Machines) == t.Facts.Want.Replicas && (!outdated || refused != "" && refused != notFollowed)
+	return offerKnown(t) && t.Assessed.Settled && len(t.Machines) == t.Facts.Want.Replicas && (!outdated || refused != "" && refused != notFollowed)
 }
 
 // replacedAll reports whether the members that stay after a rollout are all there, beside the last of those that they replace: a

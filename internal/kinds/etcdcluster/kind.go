@@ -172,8 +172,7 @@ func (*Kind) Describe(t *group.Turn, object group.Object) {
 	e := object.(*v1alpha1.EtcdCluster)
 	status := &e.Status
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.MachineLabel: e.Name}})
-	assessment := plan.Assess(t.Facts)
-	complete := int32(assessment.Complete())
+	complete := int32(t.Assessed.Complete())
 	status.ReadyReplicas, status.AvailableReplicas = ptr.To(complete), ptr.To(complete)
 	if last := t.LastRemediation(); last != nil {
 		status.LastRemediation.Machine, status.LastRemediation.Time, status.LastRemediation.RetryCount = last.Machine, last.Timestamp, ptr.To(int32(last.Retries))
@@ -184,7 +183,7 @@ func (*Kind) Describe(t *group.Turn, object group.Object) {
 	}
 	describeExpiry(t, status)
 	if t.Facts.Etcd.Known && len(memberURLs(t, isMember)) > 0 {
-		handOver(t, status, assessment)
+		handOver(t, status)
 	} // else what was said last is the best that is known
 }
 

@@ -54,6 +54,12 @@ func renewed(s *group.Turn) *group.Turn {
 	return n
 }
 
+// judged is a turn once the rules were asked.
+func judged(s *group.Turn) *group.Turn {
+	s.Assessed = plan.Assess(s.Facts)
+	return s
+}
+
 // told writes one condition as "Type=Status Reason: message".
 func told(all []metav1.Condition, kind string) string {
 	for _, c := range all {
@@ -161,7 +167,7 @@ func TestGroupConditions(t *testing.T) {
 			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
 		}},
 		{"out of reach for a moment: what was told stays", func(s *group.Turn) {
-			of(s).Status.Conditions = s.Conditions(waiting, nil)
+			of(s).Status.Conditions = judged(s).Conditions(waiting, nil)
 			s.View.Reachable, s.View.Since = false, time.Now()
 			s.Survey = etcd.Survey{}
 		}, waiting, map[string]string{
@@ -197,7 +203,7 @@ func TestGroupConditions(t *testing.T) {
 			s := fine()
 			test.change(s)
 			s = renewed(s)
-			all := s.Conditions(test.d, nil)
+			all := judged(s).Conditions(test.d, nil)
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
@@ -297,7 +303,7 @@ func TestMachineConditions(t *testing.T) {
 		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
 		{"out of reach for a moment: what was told stays", func(s *group.Turn) {
 			s.View.Reachable, s.View.Since = false, time.Now()
-			s.Machines[0].Status.Conditions = s.MachineConditions(s.Machines[0])
+			s.Machines[0].Status.Conditions = judged(s).MachineConditions(s.Machines[0])
 		}, map[string]string{
 			"APIServerPodHealthy": "absent", "EtcdMemberHealthy": "absent", "UpToDate": "True UpToDate",
 		}},
@@ -310,7 +316,7 @@ func TestMachineConditions(t *testing.T) {
 			s := fine()
 			test.change(s)
 			n := renewed(s)
-			all := n.MachineConditions(n.Machines[0])
+			all := judged(n).MachineConditions(n.Machines[0])
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
@@ -328,7 +334,7 @@ func TestEveryGateIsTold(t *testing.T) {
 			of(s).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
 			s = renewed(s)
 		}
-		all := s.MachineConditions(s.Machines[0])
+		all := judged(s).MachineConditions(s.Machines[0])
 		for _, gate := range New().InPlace(s, &group.Machine{Machine: &clusterv1.Machine{}}).Machine.ReadinessGates {
 			if told(all, gate.ConditionType) == "absent" {
 				t.Errorf("external etcd %v: no condition for the gate %s", external, gate.ConditionType)

@@ -10,13 +10,13 @@ func TestUpstreamsReasons(t *testing.T) {
 	s := fine()
 	of(s).Spec.Replicas = nil
 	for _, kind := range []string{"ScalingUp", "ScalingDown"} {
-		if got := told(renewed(s).Conditions(waiting, nil), kind); got != "Unknown WaitingForReplicasSet: spec.replicas is not set" {
+		if got := told(judged(renewed(s)).Conditions(waiting, nil), kind); got != "Unknown WaitingForReplicasSet: spec.replicas is not set" {
 			t.Errorf("%s is %s", kind, got)
 		}
 	}
 	s = fine()
 	of(s).DeletionTimestamp = &longAgo
-	if got := told(renewed(s).Conditions(waiting, errors.New("refused")), "Deleting"); got != "True InternalError: the reason to wait; the last try failed: refused" {
+	if got := told(judged(renewed(s)).Conditions(waiting, errors.New("refused")), "Deleting"); got != "True InternalError: the reason to wait; the last try failed: refused" {
 		t.Errorf("Deleting is %s", got)
 	}
 }

@@ -429,7 +429,7 @@ func TestAgain(t *testing.T) {
 			m.CreationTimestamp = metav1.Now()
 		}
 		test.change(s)
-		if got := s.Again(test.d); got != test.want {
+		if got := judged(s).Again(test.d); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}
@@ -451,17 +451,17 @@ func TestAgainInCrowd(t *testing.T) {
 		for i := range row.others {
 			s.Memories.Moves(key(i), true)
 		}
-		if got := s.Again(waiting); got != row.want {
+		if got := judged(s).Again(waiting); got != row.want {
 			t.Errorf("beside %d others: %v, want %v", row.others, got, row.want)
 		}
 	}
 	for i := range 500 {
 		s.Memories.Moves(key(i), false)
 	}
-	if got := s.Again(waiting); got != group.SoonBusy {
+	if got := judged(s).Again(waiting); got != group.SoonBusy {
 		t.Errorf("when the others rest: %v, want %v", got, group.SoonBusy)
 	}
-	if got := s.Again(acting); got != group.SoonAfterAct {
+	if got := judged(s).Again(acting); got != group.SoonAfterAct {
 		t.Errorf("after a step: %v, want %v", got, group.SoonAfterAct)
 	}
 }

@@ -42,7 +42,7 @@ func TestUpToDate(t *testing.T) {
 			s := fine()
 			test.change(s.Machines[0].Machine)
 			n := renewed(s)
-			if got := told(n.MachineConditions(n.Machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
+			if got := told(judged(n).MachineConditions(n.Machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
 				t.Errorf("UpToDate is\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -86,14 +86,14 @@ func TestLongConditions(t *testing.T) {
 	}
 	n.See(n.View)
 	for _, m := range n.Machines {
-		for _, c := range n.MachineConditions(m) {
+		for _, c := range judged(n).MachineConditions(m) {
 			conditions.Set(m, c)
 		}
 	}
 	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > group.LongestDifferences+100 || !strings.Contains(got, "; ... and ") {
 		t.Errorf("UpToDate has %d bytes, and ends with %q", len(got), got[max(0, len(got)-80):])
 	}
-	for _, c := range n.Conditions(plan.Decision{}, nil) {
+	for _, c := range judged(n).Conditions(plan.Decision{}, nil) {
 		if len(c.Message) > group.LongestCondition {
 			t.Errorf("%s has %d bytes", c.Type, len(c.Message))
 		}
