@@ -45,13 +45,13 @@ func (a AddonsSeen) reported() bool {
 }
 
 // addonsLeft reports whether it was seen that others keep all add-ons, or that there are none.
-func (t *Turn) addonsLeft() bool {
+func (t *View) addonsLeft() bool {
 	seen := t.Memory.Addons
 	return !seen.Read.IsZero() && !seen.reported()
 }
 
 // addonsCondition returns the condition AddonsHealthy; none where nothing was read yet, and where others keep the add-ons.
-func (t *Turn) addonsCondition() []metav1.Condition {
+func (t Report) addonsCondition() []metav1.Condition {
 	kind := controlplanev1.AddonsHealthyCondition
 	o, seen := t.Facts, t.Memory.Addons
 	tell := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
@@ -81,7 +81,7 @@ func (t *Turn) addonsCondition() []metav1.Condition {
 }
 
 // addonsWork returns whether each add-on works of which that is known now.
-func (t *Turn) addonsWork() map[string]bool {
+func (t Report) addonsWork() map[string]bool {
 	seen := t.Memory.Addons
 	if !t.Facts.Cluster.Reachable || t.Facts.Now.Sub(seen.Read) > addonsBelieved {
 		return nil

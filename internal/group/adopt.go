@@ -12,14 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // addUncontrolled adds the control plane machines that are not the group's, and what is against their adoption.
-func (t *Turn) addUncontrolled(ctx context.Context, others []*clusterv1.Machine) error {
+func (t *Observer) addUncontrolled(ctx context.Context, others []*clusterv1.Machine) error {
 	for _, m := range others {
 		against := t.contradiction(m)
 		if against == "" {
@@ -34,10 +33,10 @@ func (t *Turn) addUncontrolled(ctx context.Context, others []*clusterv1.Machine)
 }
 
 // contradiction says what a Machine's owner and cluster have against its adoption; empty: nothing.
-func (t *Turn) contradiction(m *clusterv1.Machine) string {
+func (t *Observer) contradiction(m *clusterv1.Machine) string {
 	if owner := metav1.GetControllerOf(m); owner != nil {
 		text := "it is controlled by " + owner.Kind + " " + owner.Name
-		if owner.Kind == t.Kind.Type().Kind && owner.Name == t.Object.GetName() {
+		if owner.Kind == t.Type.Kind && owner.Name == t.Object.GetName() {
 			text += ", which is another than today's (UID " + string(owner.UID) + ")"
 		}
 		return text
@@ -59,7 +58,7 @@ func othersMade(format string, last int, ours []*clusterv1.Machine) bool {
 
 // adopt makes a Machine that nobody controls the group's own. The Machine is
 // written last: a step that was cut short before is repeated, and does what is left.
-func (t *Turn) adopt(ctx context.Context, name string) error {
+func (t *Writer) adopt(ctx context.Context, name string) error {
 	target := t.Other(name)
 	if target == nil {
 		return fmt.Errorf("adopting Machine %s: it is none without an owner", name)
@@ -74,7 +73,7 @@ func (t *Turn) adopt(ctx context.Context, name string) error {
 }
 
 // adoptMachine writes into a Machine whose it is. Other owners stay.
-func (t *Turn) adoptMachine(ctx context.Context, before *clusterv1.Machine) error {
+func (t *Writer) adoptMachine(ctx context.Context, before *clusterv1.Machine) error {
 	after := before.DeepCopy()
 	after.Labels = t.Identified(before.Labels)
 	after.OwnerReferences = util.EnsureOwnerRef(after.OwnerReferences, t.ControllerRef())
@@ -84,7 +83,7 @@ func (t *Turn) adoptMachine(ctx context.Context, before *clusterv1.Machine) erro
 	if after.DeletionTimestamp.IsZero() {
 		after.Annotations[machine.Hook] = "" // its member may vote
 	}
-	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := t.Change(ctx, before, after); err != nil {
 		return fmt.Errorf("adopting Machine %s: %w", before.Name, err)
 	}
 	t.Memory.Writes.ExpectMachine(after)
@@ -93,14 +92,14 @@ func (t *Turn) adoptMachine(ctx context.Context, before *clusterv1.Machine) erro
 
 // Remains makes sure that the group's object is not being deleted: else the error is a conflict. The machines of one that
 // was deleted without its dependents lose their owner, which a cache may show first.
-func (t *Turn) Remains(ctx context.Context) error {
+func (t *Writer) Remains(ctx context.Context) error {
 	live := t.Kind.New()
 	err := t.APIReader.Get(ctx, t.Key(), live)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("asking whether %s remains: %w", t.title(), err)
 	}
 	if err != nil || live.GetUID() != t.Object.GetUID() || !live.GetDeletionTimestamp().IsZero() {
-		kind := t.Kind.Type()
+		kind := t.Type
 		resource := schema.GroupResource{Group: kind.Group, Resource: kind.Resource}
 		return apierrors.NewConflict(resource, t.Object.GetName(), errors.New("it is being deleted, and takes no more objects"))
 	}
@@ -108,7 +107,7 @@ func (t *Turn) Remains(ctx context.Context) error {
 }
 
 // Identified returns labels with those that say whose a machine is.
-func (t *Turn) Identified(labels map[string]string) map[string]string {
+func (t *View) Identified(labels map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, labels)
 	maps.Copy(all, t.identity())

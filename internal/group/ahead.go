@@ -38,7 +38,7 @@ func bootstrapStarted(m *clusterv1.Machine) time.Time {
 
 // startBootstrap lets bootstrap data be made for a machine that was made ahead. When that was is written first: whoever repeats the
 // step finds it.
-func (t *Turn) startBootstrap(ctx context.Context, name string) error {
+func (t *Writer) startBootstrap(ctx context.Context, name string) error {
 	target := t.Machine(name)
 	if target == nil || target.Bootstrap == nil {
 		return fmt.Errorf("starting the bootstrap of Machine %s: it, or its bootstrap object, is not one of %s", name, t.Object.GetName())
@@ -49,7 +49,7 @@ func (t *Turn) startBootstrap(ctx context.Context, name string) error {
 			after.Annotations = map[string]string{}
 		}
 		after.Annotations[controlplanev1.BootstrapStartedAnnotation] = time.Now().UTC().Format(time.RFC3339)
-		if err := t.Client.Patch(ctx, after, client.MergeFrom(target.Machine)); err != nil {
+		if err := t.Merge(ctx, target.Machine, after); err != nil {
 			return fmt.Errorf("noting when the bootstrap of Machine %s was started: %w", name, err)
 		}
 		t.Memory.Writes.ExpectMachine(after)
@@ -60,7 +60,7 @@ func (t *Turn) startBootstrap(ctx context.Context, name string) error {
 	config.SetAnnotations(free)
 	t.giveToken(ctx, config)
 	// Of this very version: who repeats the step on an old look would put another token over the one that data is made of.
-	if err := t.Client.Patch(ctx, config, client.MergeFromWithOptions(held, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := t.Change(ctx, held, config); err != nil {
 		return fmt.Errorf("starting the bootstrap of Machine %s: %w", name, err)
 	}
 	return nil

@@ -45,7 +45,7 @@ func Revision(object Object) (string, error) {
 }
 
 // addApproval adds which revision of the spec waits for an approval. What cannot be told is not approved.
-func (t *Turn) addApproval() {
+func (t *Observer) addApproval() {
 	if !t.Spec.NeedsApproval {
 		return
 	}
@@ -59,7 +59,7 @@ func (t *Turn) addApproval() {
 }
 
 // endApproval takes an approval away that has served: all machines are as it was given for. What comes later, such as certificates that expire, needs another.
-func (t *Turn) endApproval(ctx context.Context) error {
+func (t *Writer) endApproval(ctx context.Context) error {
 	o := t.Facts
 	_, given := t.Object.GetAnnotations()[controlplanev1.ApprovedAnnotation]
 	isBehind := func(m plan.Machine) bool { return m.Outdated != "" || m.Update != (plan.Update{}) }

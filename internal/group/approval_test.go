@@ -6,7 +6,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestRevision: another revision is wanted when machines are to be another way, and not when there are to be others of the same.
@@ -59,7 +58,7 @@ func TestAddApproval(t *testing.T) {
 		"approved":         {true, revision, ""},
 	} {
 		kcp.Annotations = map[string]string{controlplanev1.ApprovedAnnotation: test.approved}
-		turn := &Turn{Object: kcp, Spec: Spec{NeedsApproval: test.needed}, Observation: &Observation{Facts: plan.Observed{}}}
+		turn := &Observer{View: &View{Object: kcp, Spec: Spec{NeedsApproval: test.needed}}}
 		turn.addApproval()
 		if got := turn.Facts.Group.Unapproved; got != test.want {
 			t.Errorf("%s: %q waits for an approval, want %q", name, got, test.want)

@@ -24,7 +24,7 @@ const (
 
 // addCertificates adds that authorities are missing: those of some purposes, or, each in a few words, what else keeps
 // others from joining.
-func (t *Turn) addCertificates(missing []string) {
+func (t *Observer) addCertificates(missing []string) {
 	if len(missing) == 0 {
 		return
 	}
@@ -36,7 +36,7 @@ func (t *Turn) addCertificates(missing []string) {
 
 // noteBroken notes that something is wrong with the certificates that were given: with those nothing is begun. What runs goes on with its
 // own copies; but nobody may join with those, and only a person can put others in their place.
-func (t *Turn) noteBroken(what string) {
+func (t *Observer) noteBroken(what string) {
 	if !t.Facts.Group.Initialized {
 		t.Refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: what})
 		return
@@ -46,7 +46,7 @@ func (t *Turn) noteBroken(what string) {
 
 // NoteKubeconfig notes the state of the cluster's kubeconfig, and that it is to be written where it expires, or is missing and
 // can be made: the endpoint is known, and the authority is there.
-func (t *Turn) NoteKubeconfig(state certs.Kubeconfig, authority bool) {
+func (t *Observer) NoteKubeconfig(state certs.Kubeconfig, authority bool) {
 	t.Kubeconfig = state
 	chore := plan.Chore{Name: ChoreKubeconfig, Due: plan.DueNow}
 	endpoint := t.Facts.Cluster.Endpoint
@@ -67,7 +67,7 @@ func (t *Turn) NoteKubeconfig(state certs.Kubeconfig, authority bool) {
 }
 
 // followCertificates notes what can be made once the authorities are there.
-func (t *Turn) followCertificates(chore string) {
+func (t *Observer) followCertificates(chore string) {
 	chores := t.Facts.Cluster.Chores
 	if i := slices.IndexFunc(chores, func(c plan.Chore) bool { return c.Name == ChoreCertificates && !c.Blocked }); i >= 0 {
 		chores[i].Then = chore
@@ -75,6 +75,6 @@ func (t *Turn) followCertificates(chore string) {
 }
 
 // AddChore adds what is not as it should be, or expires. Chores are done in the order in which they are added.
-func (o *Observation) AddChore(c plan.Chore) {
+func (o *View) AddChore(c plan.Chore) {
 	o.Facts.Cluster.Chores = append(o.Facts.Cluster.Chores, c)
 }

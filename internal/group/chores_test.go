@@ -28,7 +28,7 @@ func TestNoteKubeconfig(t *testing.T) {
 		"with a token":         {certs.Kubeconfig{Exists: true}, "10.0.0.1:6443", true, ""},
 		"somebody else's":      {certs.Kubeconfig{Exists: true, Foreign: true, Expires: end}, "10.0.0.1:6443", true, ""},
 	} {
-		turn := &Turn{Observation: &Observation{Facts: plan.Observed{Cluster: plan.Cluster{Endpoint: test.endpoint}}}}
+		turn := &Observer{View: &View{Facts: plan.Observed{Cluster: plan.Cluster{Endpoint: test.endpoint}}}}
 		turn.NoteKubeconfig(test.state, test.authority)
 		got := ""
 		for _, c := range turn.Facts.Cluster.Chores {
@@ -54,7 +54,7 @@ func TestKubeconfigFollows(t *testing.T) {
 		"without an endpoint": {certs.Kubeconfig{}, "", ""},
 		"somebody else's":     {certs.Kubeconfig{Exists: true, Foreign: true}, "10.0.0.1:6443", ""},
 	} {
-		turn := &Turn{Observation: &Observation{Facts: plan.Observed{Cluster: plan.Cluster{Endpoint: test.endpoint}}}}
+		turn := &Observer{View: &View{Facts: plan.Observed{Cluster: plan.Cluster{Endpoint: test.endpoint}}}}
 		turn.addCertificates([]string{"ca"})
 		turn.NoteKubeconfig(test.state, false)
 		if chores := turn.Facts.Cluster.Chores; len(chores) != 1 || chores[0].Then != test.want {
@@ -65,7 +65,7 @@ func TestKubeconfigFollows(t *testing.T) {
 
 // TestKubeadmChores: what of kubeadm's files is written when, and what only a person can do.
 func TestKubeadmChores(t *testing.T) {
-	o := &Turn{Observation: &Observation{}}
+	o := &Observer{View: &View{}}
 	o.addFiles(kubeadm.Behind{Permissions: "a", Config: "b", Addons: "c", ConfigUnusable: "d", AddonsRefused: "e"})
 	want := []plan.Chore{
 		{Name: "Permissions", Reason: "PermissionsMissing", Message: "kubeadm's certificates rely on it: a", Due: plan.DueJoin, Inside: true},

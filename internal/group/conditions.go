@@ -22,17 +22,17 @@ import (
 const Silence = 30 * time.Second
 
 // isFresh reports whether something was first looked at, or lost, only a moment ago.
-func (t *Turn) isFresh(since time.Time) bool { return t.Facts.Now.Sub(since) < Silence }
+func (t Report) isFresh(since time.Time) bool { return t.Facts.Now.Sub(since) < Silence }
 
 // keeps reports whether a condition that comes from the workload cluster stays as it was last
 // told of an object: the cluster is out of reach, and only for a moment, or the process has
 // just started and has not seen it yet. What was never told is told.
-func (t *Turn) keeps(kind string, of conditions.Getter) bool {
+func (t Report) keeps(kind string, of conditions.Getter) bool {
 	o := t.Facts
 	if !o.Group.Initialized || !conditions.Has(of, kind) {
 		return false
 	}
-	if !o.Cluster.Reachable && (t.isFresh(t.View.Since) || t.isFresh(t.Memory.Began)) {
+	if !o.Cluster.Reachable && (t.isFresh(t.Inside.Since) || t.isFresh(t.Memory.Began)) {
 		return true
 	}
 	return ofEtcd[kind] && o.Etcd.Ours() && !o.Etcd.Known && t.isFresh(t.Memory.Began)
@@ -46,7 +46,7 @@ var ofEtcd = map[string]bool{
 }
 
 // unless returns the conditions without those that stay as they were last told of an object.
-func (t *Turn) unless(of conditions.Getter, all []metav1.Condition) []metav1.Condition {
+func (t Report) unless(of conditions.Getter, all []metav1.Condition) []metav1.Condition {
 	return slices.DeleteFunc(all, func(c metav1.Condition) bool { return t.keeps(c.Type, of) })
 }
 
@@ -84,7 +84,7 @@ func entries(texts []string, separator string, most int) string {
 
 // Conditions returns the conditions of the control plane for what was seen
 // and decided. machines carry their own conditions already.
-func (t *Turn) Conditions(d plan.Decision, failure error) []metav1.Condition {
+func (t Report) Conditions(d plan.Decision, failure error) []metav1.Condition {
 	all := []metav1.Condition{
 		t.initializedCondition(),
 		t.scalingUp(d),
@@ -97,7 +97,7 @@ func (t *Turn) Conditions(d plan.Decision, failure error) []metav1.Condition {
 		t.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
 			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason, upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
 	}
-	all = append(append(all, t.Kind.Conditions(t)...), t.externalEtcdCondition()...)
+	all = append(append(all, t.Kind.Conditions(t.View)...), t.externalEtcdCondition()...)
 	remote := []metav1.Condition{t.available()}
 	if !t.Nodeless {
 		remote = append(append(remote, t.components()), t.addonsCondition()...)
@@ -108,14 +108,14 @@ func (t *Turn) Conditions(d plan.Decision, failure error) []metav1.Condition {
 	return append(all, t.unless(t.Object, remote)...)
 }
 
-func (t *Turn) paused() metav1.Condition {
+func (t Report) paused() metav1.Condition {
 	if t.Facts.Group.Paused {
 		return Condition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "The Cluster's spec.paused or the annotation "+clusterv1.PausedAnnotation+" is set")
 	}
 	return Condition(clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
 }
 
-func (t *Turn) initializedCondition() metav1.Condition {
+func (t Report) initializedCondition() metav1.Condition {
 	if t.Facts.Group.Initialized {
 		return Condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneInitializedReason, "")
 	}
@@ -123,14 +123,14 @@ func (t *Turn) initializedCondition() metav1.Condition {
 }
 
 // wanted is how many machines there shall be.
-func (t *Turn) wanted() int {
+func (t Report) wanted() int {
 	if t.Facts.Group.Deleting {
 		return 0
 	}
 	return t.Facts.Want.Replicas
 }
 
-func (t *Turn) scalingUp(d plan.Decision) metav1.Condition {
+func (t Report) scalingUp(d plan.Decision) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneScalingUpCondition
 	have, want := len(t.Machines), t.wanted()
 	switch {
@@ -146,7 +146,7 @@ func (t *Turn) scalingUp(d plan.Decision) metav1.Condition {
 	return Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingUpReason, message)
 }
 
-func (t *Turn) scalingDown(d plan.Decision) metav1.Condition {
+func (t Report) scalingDown(d plan.Decision) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneScalingDownCondition
 	have, want := len(t.Machines), t.wanted()
 	switch {
@@ -176,7 +176,7 @@ func scaling(direction string, have, want int, d plan.Decision) string {
 }
 
 // remediating says which machines are to be replaced because they broke.
-func (t *Turn) remediating() metav1.Condition {
+func (t Report) remediating() metav1.Condition {
 	if texts := t.repairs(); len(texts) > 0 {
 		return Condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRemediatingReason, strings.Join(texts, "\n"))
 	}
@@ -184,7 +184,7 @@ func (t *Turn) remediating() metav1.Condition {
 }
 
 // rollingOut says how many machines are not as the spec wants them.
-func (t *Turn) rollingOut() metav1.Condition {
+func (t Report) rollingOut() metav1.Condition {
 	var texts []string
 	n := 0
 	for _, m := range t.Machines {
@@ -202,7 +202,7 @@ func (t *Turn) rollingOut() metav1.Condition {
 
 // deleting says what the deletion of the control plane waits for. failure is how the step of this
 // turn failed, if it did.
-func (t *Turn) deleting(d plan.Decision, failure error) metav1.Condition {
+func (t Report) deleting(d plan.Decision, failure error) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneDeletingCondition
 	switch o := t.Facts; {
 	case !o.Group.Deleting:
@@ -218,7 +218,7 @@ func (t *Turn) deleting(d plan.Decision, failure error) metav1.Condition {
 }
 
 // aggregate sums one condition of the machines up, as all of Cluster API does.
-func (t *Turn) aggregate(from, to, issue, unknown, good, none string) metav1.Condition {
+func (t Report) aggregate(from, to, issue, unknown, good, none string) metav1.Condition {
 	if len(t.Machines) == 0 {
 		return Condition(to, metav1.ConditionTrue, none, "")
 	}
@@ -233,7 +233,7 @@ func (t *Turn) aggregate(from, to, issue, unknown, good, none string) metav1.Con
 }
 
 // components says which control plane components are not healthy, and where.
-func (t *Turn) components() metav1.Condition {
+func (t Report) components() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneControlPlaneComponentsHealthyCondition
 	o := t.Facts
 	switch {
@@ -263,10 +263,10 @@ func (m *Machine) mayServe() bool {
 }
 
 // otherNodes are the Nodes that call themselves a control plane, but for those with the given names.
-func (o *Observation) otherNodes(than map[string]bool) []*corev1.Node {
+func (o *View) otherNodes(than map[string]bool) []*corev1.Node {
 	var nodes []*corev1.Node
-	for i := range o.View.Nodes {
-		node := &o.View.Nodes[i]
+	for i := range o.Inside.Nodes {
+		node := &o.Inside.Nodes[i]
 		if _, controls := node.Labels[machine.NodeLabel]; controls && !than[node.Name] {
 			nodes = append(nodes, node)
 		}
@@ -326,7 +326,7 @@ func HealthCondition(kind string, worst plan.Health, texts []string, good, bad, 
 
 // available says whether the control plane serves: initialised, with its
 // certificates, a quorum of etcd, and one machine on which everything runs.
-func (t *Turn) available() metav1.Condition {
+func (t Report) available() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneAvailableCondition
 	o := t.Facts
 	switch {
@@ -347,7 +347,7 @@ func (t *Turn) available() metav1.Condition {
 }
 
 // shortfalls says what the control plane lacks to serve, and of what it has less than it should, though enough to serve.
-func (t *Turn) shortfalls() (lacks, remarks []string) {
+func (t Report) shortfalls() (lacks, remarks []string) {
 	for _, text := range t.Lacking {
 		lacks = append(lacks, "* "+text)
 	}
@@ -372,7 +372,7 @@ func (t *Turn) shortfalls() (lacks, remarks []string) {
 
 // healthy returns on how many machines, whether they stay or leave, everything is healthy. An API
 // server is no better than the etcd beside it.
-func (t *Turn) healthy() int {
+func (t Report) healthy() int {
 	n := 0
 	for _, m := range t.Assessed.Machines {
 		if m.Health == plan.Healthy {

@@ -65,13 +65,45 @@ type Controller struct {
 	Slots Slots
 	// Upgraders finds the images that upgrade nodes in place. Nil: nothing is looked up.
 	Upgraders *inplace.Upgraders
-	// Once: it looks once, writes nothing, and waits for what it asks.
-	Once bool
 	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.
 	Wakes chan event.GenericEvent
 
 	// watched are the objects beside Machines whose changes bring about turns.
 	watched watched
+}
+
+// Observe looks at a group, and returns the turn that goes on with what was seen. While an own
+// write is not to be seen yet, it returns how long to wait for it instead.
+func (c *Controller) Observe(ctx context.Context, object Object, cluster *clusterv1.Cluster) (*Turn, time.Duration, error) {
+	of := c.Memories.all(client.ObjectKeyFromObject(object))
+	seen, wait, err := Observe(ctx, c.sources(), c.Kind, &of.Memory, object, cluster)
+	if err != nil || wait > 0 {
+		return nil, wait, err
+	}
+	return c.turnOf(seen, of), 0, nil
+}
+
+// Begin makes a turn of what the objects themselves say.
+func (c *Controller) Begin(object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) *Turn {
+	of := c.Memories.all(client.ObjectKeyFromObject(object))
+	return c.turnOf(Begin(c.sources(), c.Kind, &of.Memory, object, cluster, machines, now), of)
+}
+
+// turnOf is a turn that goes on with what was seen.
+func (c *Controller) turnOf(seen *Observer, of *kept) *Turn {
+	return &Turn{Writer: &Writer{Observer: seen, to: c.Client}, Controller: c, past: &of.past}
+}
+
+// sources are where what is known of groups comes from.
+func (c *Controller) sources() Sources {
+	from := Sources{
+		Cache: c.Client, APIReader: c.APIReader, Workload: c.Workload, Quorums: c.Quorums, EtcdEndpoints: c.EtcdEndpoints, Kubeadm: c.Kubeadm,
+		Upgraders: c.Upgraders, Wakes: c.Wakes, watched: &c.watched,
+	}
+	if c.Client != nil {
+		from.Scheme, from.DryRun = c.Client.Scheme(), client.NewDryRunClient(c.Client)
+	}
+	return from
 }
 
 // metrics are those of all groups of the kind.
@@ -124,7 +156,7 @@ func (c *Controller) owner(ctx context.Context, object Object) (*clusterv1.Clust
 	if cluster != nil && err == nil {
 		return cluster, nil
 	}
-	name := c.clusterName(object)
+	name := ClusterName(c.Kind, object)
 	if name == "" {
 		return nil, nil
 	}
@@ -145,15 +177,6 @@ func (c *Controller) named(ctx context.Context, object Object, name string) (*cl
 		return nil, fmt.Errorf("reading the Cluster of %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
 	return cluster, nil
-}
-
-// clusterName returns the name of the Cluster that owns a group, or that its label names where that
-// is enough; empty: there is none.
-func (c *Controller) clusterName(object Object) string {
-	if name := clusterName(object); name != "" || !c.Kind.Type().Standalone {
-		return name
-	}
-	return object.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
 // otherManager is the manager that a label leaves a group to; empty: the group is ours.
@@ -205,7 +228,7 @@ func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
 // turn observes, decides, acts and reports.
 func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	m := c.keepOnly(object, cluster)
-	defer func() { m.ended = time.Now() }()
+	defer func() { m.past.ended = time.Now() }()
 	t, unseen, err := c.Observe(ctx, object, cluster)
 	var d plan.Decision
 	var told controlplanev1.PlanStatus
@@ -231,8 +254,8 @@ func (t *Turn) decide(ctx context.Context, told controlplanev1.PlanStatus) (plan
 	if !d.Step.Acts() {
 		return d, nil
 	}
-	if t.Memory.rests {
-		t.Memory.rests = false
+	if t.Memory.Rests {
+		t.Memory.Rests = false
 		return d, errRested
 	}
 	return t.Confirm(ctx, d)
@@ -249,6 +272,7 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 		return ctrl.Result{RequeueAfter: SoonKeys}, nil
 	case d.Step.Verb == plan.Finish && failure == nil:
 		Announce(ctx, c.Recorder, t.Object, told, d, false, nil)
+		c.Forget(t.Key())
 		return ctrl.Result{}, nil
 	}
 	err := t.report(ctx, d, failure)
@@ -269,7 +293,7 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 // connection to the cluster as soon as there can be one.
 func (t *Turn) prepare(d plan.Decision) {
 	t.watched.keep(t.Key(), t.reads)
-	t.Memory.Surveys.Rest, t.Memory.rests = t.rest(d), t.steady(d)
+	t.Memory.Surveys.Rest, t.Memory.Rests = t.rest(d), t.steady(d)
 	if t.Memory.Surveys.Rest == SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
 		t.Quorums.Rest(t.ClusterKey())
 	}
@@ -317,9 +341,12 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 	}
 	fact, began := t.newest(), time.Now()
 	err := t.Do(ctx, d.Step)
+	for _, name := range t.changed {
+		t.noteStep(name)
+	}
 	delay := time.Since(fact)
 	t.metrics().Step(d, Timing{Delay: delay, Write: time.Since(began)}, err)
-	t.Memory.History.Step(d, began, err)
+	t.past.history.Step(d, began, err)
 	if err == nil {
 		ctrl.LoggerFrom(ctx).Info("Did", "step", d.Step.String(), "reason", d.Reason, "since_fact", delay.Round(time.Millisecond).String())
 	}
@@ -327,14 +354,14 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 }
 
 // keepOnly returns what is kept of a group. It drops what is of an earlier one of the same name, or of one of an earlier Cluster: no turn may have come while there was none.
-func (c *Controller) keepOnly(object Object, cluster *clusterv1.Cluster) *Memory {
+func (c *Controller) keepOnly(object Object, cluster *clusterv1.Cluster) *kept {
 	key, of := client.ObjectKeyFromObject(object), [2]types.UID{object.GetUID(), cluster.GetUID()}
-	m := c.Memories.Of(key)
-	if m.of != of && m.of != [2]types.UID{} {
+	m := c.Memories.all(key)
+	if m.past.of != of && m.past.of != [2]types.UID{} {
 		c.Forget(key)
-		m = c.Memories.Of(key)
+		m = c.Memories.all(key)
 	}
-	m.of = of
+	m.past.of = of
 	return m
 }
 
@@ -342,10 +369,10 @@ func (c *Controller) keepOnly(object Object, cluster *clusterv1.Cluster) *Memory
 func (c *Controller) Forget(key client.ObjectKey) {
 	if m := c.Memories.forget(key); m != nil {
 		m.Surveys.Forget()
-		c.Workload.Forget(m.cluster)
-		c.Quorums.Forget(m.cluster)
+		c.Workload.Forget(m.Cluster)
+		c.Quorums.Forget(m.Cluster)
 		if c.EtcdEndpoints != nil {
-			c.EtcdEndpoints.Forget(m.cluster)
+			c.EtcdEndpoints.Forget(m.Cluster)
 		}
 	}
 	c.watched.keep(key, nil)

@@ -31,7 +31,7 @@ var errNameTaken = errors.New("the name is taken")
 // Machine, all of one name. The number in the name is written down first: who
 // decides on old facts then conflicts here, before anything is made twice. Each
 // write may be the last one; the same step repeated does what is left.
-func (t *Turn) create(ctx context.Context, step plan.Step) error {
+func (t *Writer) create(ctx context.Context, step plan.Step) error {
 	infrastructure, template, err := t.newInfrastructure(ctx, step.Machine)
 	if err != nil {
 		return err
@@ -39,18 +39,18 @@ func (t *Turn) create(ctx context.Context, step plan.Step) error {
 	if err := t.takeNumber(ctx, step); err != nil {
 		return err
 	}
-	t.Memory.begun = step.Machine
+	t.Memory.Begun = step.Machine
 	if err := t.createObjects(ctx, template, infrastructure, step); err != nil {
 		if errors.Is(err, errNameTaken) {
 			// It can never be finished under this name, and the next one gets another.
-			t.Memory.begun = ""
+			t.Memory.Begun = ""
 			return errors.Join(err, t.abandon(ctx, step))
 		}
 		return err
 	}
-	t.Memory.begun = ""
+	t.Memory.Begun = ""
 	t.Memory.Writes.Expect(Write{Machine: step.Machine})
-	t.noteStep(step.Machine)
+	t.changed = append(t.changed, step.Machine)
 	if _, replaces := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; replaces {
 		return t.Annotate(ctx, map[string]string{upstream.RemediationInProgressAnnotation: ""})
 	}
@@ -58,7 +58,7 @@ func (t *Turn) create(ctx context.Context, step plan.Step) error {
 }
 
 // createObjects makes what a machine consists of, and what is not there yet.
-func (t *Turn) createObjects(ctx context.Context, template, infrastructure *unstructured.Unstructured, step plan.Step) error {
+func (t *Writer) createObjects(ctx context.Context, template, infrastructure *unstructured.Unstructured, step plan.Step) error {
 	if template != nil {
 		if err := t.OwnTemplate(ctx, template); err != nil {
 			return err
@@ -88,8 +88,8 @@ func (t *Turn) createObjects(ctx context.Context, template, infrastructure *unst
 }
 
 // createBootstrap makes the bootstrap object of a machine, where its kind has one, and returns how the Machine refers to its bootstrap data.
-func (t *Turn) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.Bootstrap, error) {
-	config, bootstrap, err := t.Kind.Bootstrap(ctx, t, step)
+func (t *Writer) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.Bootstrap, error) {
+	config, bootstrap, err := t.Kind.Bootstrap(ctx, t.View, step)
 	if err != nil || config == nil {
 		return bootstrap, err
 	}
@@ -106,8 +106,8 @@ func (t *Turn) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.B
 }
 
 // newMachine returns the Machine to be created, without its references.
-func (t *Turn) newMachine(step plan.Step) *clusterv1.Machine {
-	carries := t.Kind.InPlace(t, newborn()).Machine
+func (t *Writer) newMachine(step plan.Step) *clusterv1.Machine {
+	carries := t.Kind.InPlace(t.View, newborn()).Machine
 	made := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            step.Machine,
@@ -144,7 +144,7 @@ func newborn() *Machine {
 
 // BuildVersion is the version that machines of the group can be made with now: where its own
 // is refused, the newest that its machines have, so that a broken one can be replaced.
-func (t *Turn) BuildVersion() string {
+func (t *View) BuildVersion() string {
 	if refused := t.Facts.Want.Refused; refused.Reason == "" || !refused.Replaceable {
 		return t.Spec.Version
 	}
@@ -155,11 +155,11 @@ func (t *Turn) BuildVersion() string {
 }
 
 // abandon removes what was made for a machine that cannot be finished.
-func (t *Turn) abandon(ctx context.Context, step plan.Step) error {
+func (t *Writer) abandon(ctx context.Context, step plan.Step) error {
 	clone := &unstructured.Unstructured{}
 	clone.SetGroupVersionKind(t.Memory.Template.Kind)
 	objects := []client.Object{clone}
-	config, _, err := t.Kind.Bootstrap(ctx, t, step)
+	config, _, err := t.Kind.Bootstrap(ctx, t.View, step)
 	if err == nil && config != nil {
 		objects = append(objects, config)
 	}
@@ -169,7 +169,7 @@ func (t *Turn) abandon(ctx context.Context, step plan.Step) error {
 			continue
 		}
 		if err == nil {
-			err = client.IgnoreNotFound(t.Client.Delete(ctx, o))
+			err = client.IgnoreNotFound(t.to.Delete(ctx, o))
 		}
 		if err != nil {
 			return fmt.Errorf("removing what was made for %s: %w", step.Machine, err)
@@ -181,7 +181,7 @@ func (t *Turn) abandon(ctx context.Context, step plan.Step) error {
 // takeNumber writes down the number of a machine that is about to be made, and of the first
 // one that nothing was initialised before. A control plane that has changed since it was
 // read is a conflict, and nothing is made.
-func (t *Turn) takeNumber(ctx context.Context, step plan.Step) error {
+func (t *Writer) takeNumber(ctx context.Context, step plan.Step) error {
 	notes := map[string]string{}
 	if step.Number > lastMachine(t.Object.GetAnnotations()) { // else the machine was begun before
 		notes[controlplanev1.LastMachineAnnotation] = strconv.Itoa(step.Number)
@@ -197,7 +197,7 @@ func (t *Turn) takeNumber(ctx context.Context, step plan.Step) error {
 
 // OwnTemplate makes the Cluster an owner of the machine template, so that it moves with the cluster. A template that has
 // changed since it was read is left to the next turn, which comes soon: other Clusters may own it too.
-func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructured) error {
+func (t *Writer) OwnTemplate(ctx context.Context, template *unstructured.Unstructured) error {
 	owner := metav1.OwnerReference{
 		APIVersion: clusterv1.GroupVersion.String(),
 		Kind:       "Cluster",
@@ -209,7 +209,7 @@ func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructu
 	}
 	after := template.DeepCopy()
 	after.SetOwnerReferences(util.EnsureOwnerRef(after.GetOwnerReferences(), owner))
-	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(template, client.MergeFromWithOptimisticLock{}))
+	err := t.Change(ctx, template, after)
 	if t.LookAgain(err) != nil {
 		return fmt.Errorf("making cluster %s an owner of %s %s: %w", t.Cluster.Name, template.GetKind(), template.GetName(), err)
 	}
@@ -220,22 +220,22 @@ func (t *Turn) OwnTemplate(ctx context.Context, template *unstructured.Unstructu
 }
 
 // newInfrastructure returns the infrastructure machine to be created and its template; nil where it is given inline.
-func (t *Turn) newInfrastructure(ctx context.Context, name string) (made, template *unstructured.Unstructured, err error) {
+func (t *Writer) newInfrastructure(ctx context.Context, name string) (made, template *unstructured.Unstructured, err error) {
 	if t.Spec.Inline != nil {
 		return t.newInline(name), nil, nil
 	}
-	template, err = machine.InfrastructureTemplateRef.Find(ctx, t.Client, t.Spec.Infrastructure, t.Object.GetNamespace())
+	template, err = machine.InfrastructureTemplateRef.Find(ctx, t.to, t.Spec.Infrastructure, t.Object.GetNamespace())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
 	}
-	made, err = t.Clone(template, name, t.Kind.InPlace(t, newborn()).Infrastructure)
+	made, err = t.Clone(template, name, t.Kind.InPlace(t.View, newborn()).Infrastructure)
 	return made, template, err
 }
 
 // newInline returns the infrastructure machine that is given inline, under a name.
-func (t *Turn) newInline(name string) *unstructured.Unstructured {
+func (t *Writer) newInline(name string) *unstructured.Unstructured {
 	made := t.Spec.Inline.DeepCopy()
-	carries := t.Kind.InPlace(t, newborn()).Infrastructure
+	carries := t.Kind.InPlace(t.View, newborn()).Infrastructure
 	annotations := map[string]string{}
 	maps.Copy(annotations, made.GetAnnotations())
 	maps.Copy(annotations, carries.Annotations)
@@ -252,7 +252,7 @@ func (t *Turn) newInline(name string) *unstructured.Unstructured {
 }
 
 // Clone returns an object of a machine as its template makes it, with what it should carry.
-func (t *Turn) Clone(template *unstructured.Unstructured, name string, carries drift.Metadata) (*unstructured.Unstructured, error) {
+func (t *View) Clone(template *unstructured.Unstructured, name string, carries drift.Metadata) (*unstructured.Unstructured, error) {
 	owner := t.OwnerRef()
 	made, err := external.GenerateTemplate(&external.GenerateTemplateInput{
 		Template: template,
@@ -277,9 +277,9 @@ func (t *Turn) Clone(template *unstructured.Unstructured, name string, carries d
 
 // make creates an object. One of that name that is the control plane's own, from
 // an earlier try, is as good.
-func (t *Turn) make(ctx context.Context, object client.Object) error {
+func (t *Writer) make(ctx context.Context, object client.Object) error {
 	there := object.DeepCopyObject().(client.Object)
-	err := t.Client.Create(ctx, object)
+	err := t.to.Create(ctx, object)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}

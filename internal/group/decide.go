@@ -28,7 +28,7 @@ const (
 // Decide asks the rules, and has their answer checked. What breaks an invariant is not done: it is logged with
 // all that it was made from, once, and waited instead. told is what the status says of the last decision. What the rules make of the
 // facts is kept in the observation, for all that follows.
-func (o *Observation) Decide(ctx context.Context, told controlplanev1.PlanStatus) plan.Decision {
+func (o *View) Decide(ctx context.Context, told controlplanev1.PlanStatus) plan.Decision {
 	assessed, d := plan.Judge(o.Facts)
 	o.Assessed = assessed
 	if err := plan.Check(o.Facts, d); err != nil {

@@ -24,7 +24,7 @@ import (
 const memberTime = 8 * time.Second
 
 // Do carries out one step. Each may be repeated without harm.
-func (t *Turn) Do(ctx context.Context, step plan.Step) error {
+func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 	switch step.Verb {
 	case plan.Create:
 		return t.create(ctx, step)
@@ -61,7 +61,7 @@ func (t *Turn) Do(ctx context.Context, step plan.Step) error {
 }
 
 // remove deletes a Machine. Its hook holds it until its member is gone.
-func (t *Turn) remove(ctx context.Context, step plan.Step) error {
+func (t *Writer) remove(ctx context.Context, step plan.Step) error {
 	name := step.Machine
 	target := t.Machine(name)
 	if target == nil {
@@ -83,18 +83,18 @@ func (t *Turn) remove(ctx context.Context, step plan.Step) error {
 			return err
 		}
 	}
-	err := t.Client.Delete(ctx, target.DeepCopy(), client.Preconditions{UID: &target.UID})
+	err := t.Delete(ctx, target, false)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Machine %s: %w", name, err)
 	}
 	t.Memory.Writes.Expect(Write{Machine: name, UID: target.UID, Deleted: true})
-	t.noteStep(name)
+	t.changed = append(t.changed, name)
 	return nil
 }
 
 // stillOurs makes sure that a Machine was not left to nobody meanwhile: a cache may show a control plane
 // that is deleted without its dependents as one that the garbage collector is done with, and these as its own.
-func (t *Turn) stillOurs(ctx context.Context, m *clusterv1.Machine) error {
+func (t *Writer) stillOurs(ctx context.Context, m *clusterv1.Machine) error {
 	live := &clusterv1.Machine{}
 	err := t.APIReader.Get(ctx, client.ObjectKeyFromObject(m), live)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -112,25 +112,25 @@ func machineConflict(name, why string) error {
 }
 
 // release takes the hook off a Machine that is being deleted.
-func (t *Turn) release(ctx context.Context, name string) error {
+func (t *Writer) release(ctx context.Context, name string) error {
 	target := t.Machine(name)
 	if target == nil {
 		return fmt.Errorf("releasing Machine %s: it is not one of %s", name, t.Object.GetName())
 	}
 	after := target.DeepCopy()
 	delete(after.Annotations, machine.Hook)
-	err := t.Client.Patch(ctx, after, client.MergeFrom(target.Machine))
+	err := t.Merge(ctx, target.Machine, after)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("releasing Machine %s: %w", name, err)
 	}
 	t.Memory.Writes.Expect(Write{Machine: name, UID: target.UID, Released: true})
-	t.noteStep(name)
+	t.changed = append(t.changed, name)
 	return nil
 }
 
 // changeMembers moves the leadership or removes a member. What etcd said before
 // is no longer believed then, whatever came of it.
-func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
+func (t *Writer) changeMembers(ctx context.Context, step plan.Step) error {
 	if step.Verb == plan.AddPlaceholder {
 		return t.addPlaceholder(ctx)
 	}
@@ -150,18 +150,18 @@ func (t *Turn) changeMembers(ctx context.Context, step plan.Step) error {
 	}
 	Aside(ctx, func() { err = change(ctx, quorum, step, t.allTargets(), id) })
 	if err == nil && step.Verb == plan.RemoveMember {
-		t.Memory.left = step.Machine
+		t.Memory.Left = step.Machine
 	}
 	return err
 }
 
 // addPlaceholder adds a placeholder, so that etcd refuses every machine that joins as a learner. Nothing else is recorded: the list of members tells.
-func (t *Turn) addPlaceholder(ctx context.Context) error {
+func (t *Writer) addPlaceholder(ctx context.Context) error {
 	return t.order(ctx, func(ctx context.Context, quorum Quorum) error { return quorum.AddPlaceholder(ctx, t.allTargets()) })
 }
 
 // order carries out a change of etcd after which the last survey is no longer believed.
-func (t *Turn) order(ctx context.Context, do func(context.Context, Quorum) error) error {
+func (t *Writer) order(ctx context.Context, do func(context.Context, Quorum) error) error {
 	quorum, err := t.Quorums.Of(ctx, t.Cluster)
 	if err != nil {
 		return err
@@ -195,14 +195,14 @@ func change(ctx context.Context, quorum Quorum, step plan.Step, targets []etcd.T
 }
 
 // allTargets are all members that can be asked.
-func (t *Turn) allTargets() []etcd.Target {
+func (t *Writer) allTargets() []etcd.Target {
 	to := t.dial()
 	targets := t.Targets(to)
 	return append(targets, t.Unregistered(t.Survey, to, targets)...)
 }
 
 // changeVersion makes etcd lower its version, or ends that.
-func (t *Turn) changeVersion(ctx context.Context, step plan.Step) error {
+func (t *Writer) changeVersion(ctx context.Context, step plan.Step) error {
 	return t.order(ctx, func(ctx context.Context, quorum Quorum) error {
 		if step.Verb == plan.CancelDowngrade {
 			return quorum.CancelDowngrade(ctx, t.allTargets())
@@ -212,23 +212,22 @@ func (t *Turn) changeVersion(ctx context.Context, step plan.Step) error {
 }
 
 // finish lets the group go, once the API server itself knows of no machine of it any more. What it owns follows it.
-func (t *Turn) finish(ctx context.Context) error {
+func (t *Writer) finish(ctx context.Context) error {
 	if err := t.leaveNone(ctx); err != nil {
 		return err
 	}
 	after := t.Object.DeepCopyObject().(Object)
-	controllerutil.RemoveFinalizer(after, t.Kind.Type().Finalizer)
-	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{}))
+	controllerutil.RemoveFinalizer(after, t.Type.Finalizer)
+	err := t.Change(ctx, t.Object, after)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing the finalizer of %s: %w", t.title(), err)
 	}
-	t.Forget(t.Key())
 	return nil
 }
 
 // leaveNone makes sure that none of the group's machines is left, by the API server's own word: else it is a conflict. One that has lost its labels, by which alone it is
 // known, is left to the garbage collector, and our hook must not hold it for ever.
-func (t *Turn) leaveNone(ctx context.Context) error {
+func (t *Writer) leaveNone(ctx context.Context) error {
 	all := &clusterv1.MachineList{}
 	if err := t.APIReader.List(ctx, all, client.InNamespace(t.Object.GetNamespace())); err != nil {
 		return fmt.Errorf("looking for machines of %s that are left: %w", t.title(), err)
@@ -246,7 +245,7 @@ func (t *Turn) leaveNone(ctx context.Context) error {
 		}
 		after := m.DeepCopy()
 		delete(after.Annotations, machine.Hook)
-		if err := t.Client.Patch(ctx, after, client.MergeFrom(m)); client.IgnoreNotFound(err) != nil {
+		if err := t.Merge(ctx, m, after); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("releasing Machine %s, which has no labels: %w", m.Name, err)
 		}
 	}
@@ -256,7 +255,7 @@ func (t *Turn) leaveNone(ctx context.Context) error {
 // noteRemoval notes on the Machine which of its members is about to be removed. It is done first:
 // a process that dies after the removal would leave no trace of it. One that goes does so whatever Cluster API writes on it meanwhile, again and
 // again; of one that stays, a change may be that it has come up.
-func (t *Turn) noteRemoval(ctx context.Context, step plan.Step) error {
+func (t *Writer) noteRemoval(ctx context.Context, step plan.Step) error {
 	before := t.Machine(step.Machine)
 	if before == nil || before.Annotations[controlplanev1.MemberRemovedAnnotation] == step.Member {
 		return nil
@@ -267,7 +266,7 @@ func (t *Turn) noteRemoval(ctx context.Context, step plan.Step) error {
 	if before.DeletionTimestamp.IsZero() {
 		patch = client.MergeFromWithOptions(before.Machine, client.MergeFromWithOptimisticLock{})
 	}
-	if err := t.Client.Patch(ctx, after, patch); err != nil {
+	if err := t.to.Patch(ctx, after, patch); err != nil {
 		return fmt.Errorf("noting the removal of member %s on Machine %s: %w", step.Member, before.Name, err)
 	}
 	t.Replace(after)

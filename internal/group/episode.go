@@ -36,11 +36,11 @@ func (e *episode) follow(cause *metav1.Condition, asWanted bool, now time.Time) 
 func (t *Turn) followEpisodes(object Object, d plan.Decision) {
 	asWanted := d.Step.Verb == plan.Nothing
 	rolls := conditions.Get(object, upstream.KubeadmControlPlaneRollingOutCondition)
-	if took, over := t.Memory.rollout.follow(rolls, asWanted, t.Facts.Now); over {
+	if took, over := t.past.rollout.follow(rolls, asWanted, t.Facts.Now); over {
 		t.metrics().Rollout(took)
 	}
 	repairs := conditions.Get(object, upstream.KubeadmControlPlaneRemediatingCondition)
-	if took, over := t.Memory.repair.follow(repairs, asWanted, t.Facts.Now); over {
+	if took, over := t.past.repair.follow(repairs, asWanted, t.Facts.Now); over {
 		t.metrics().Repair(took)
 	}
 }

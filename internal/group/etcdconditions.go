@@ -12,7 +12,7 @@ import (
 )
 
 // etcdHealthy says what is wrong with etcd's members, and with their agreement with the machines.
-func (t *Turn) etcdHealthy() metav1.Condition {
+func (t Report) etcdHealthy() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition
 	if reason, why := etcdNotKnown(t.Facts); reason != "" {
 		return Condition(kind, metav1.ConditionUnknown, reason, why)
@@ -59,7 +59,7 @@ func memberTitle(m plan.Member) string {
 
 // credited are the voters, those of machines that have just joined with the benefit of the doubt
 // for a moment: a learner that was just promoted answers within seconds, in every healthy join.
-func (t *Turn) credited() etcd.Ballot {
+func (t Report) credited() etcd.Ballot {
 	return etcd.NewBallot(t.Assessed.Voters, func(id string) bool {
 		return slices.ContainsFunc(t.Facts.Etcd.Members, func(m plan.Member) bool { return m.ID == id && t.justJoined(m) })
 	})
@@ -67,7 +67,7 @@ func (t *Turn) credited() etcd.Ballot {
 
 // justJoined reports whether a member has been as it is for a moment only, and could not be expected
 // to answer before: its machine has no Node yet, or registered it a moment ago and was not asked.
-func (t *Turn) justJoined(m plan.Member) bool {
+func (t Report) justJoined(m plan.Member) bool {
 	if m.Since.IsZero() || !t.isFresh(m.Since) {
 		return false
 	}

@@ -126,7 +126,7 @@ func (e *Expiries) Only(machines []*clusterv1.Machine) {
 
 // RecordExpiry writes onto a machine's bootstrap object when its certificate expires: from there the rules have it, and Cluster API the
 // Machine's status. One that has changed since it was read is left to the next turn, which comes soon.
-func (t *Turn) RecordExpiry(ctx context.Context, m *Machine, end time.Time) error {
+func (t *Writer) RecordExpiry(ctx context.Context, m *Machine, end time.Time) error {
 	if t.Memory.Dated.Awaits(m.Bootstrap, t.Facts.Now) {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (t *Turn) RecordExpiry(ctx context.Context, m *Machine, end time.Time) erro
 	if changed := annotations.AddAnnotations(after, date); !changed {
 		return nil
 	}
-	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(m.Bootstrap, client.MergeFromWithOptimisticLock{}))
+	err := t.Change(ctx, m.Bootstrap, after)
 	if t.LookAgain(err) != nil {
 		return fmt.Errorf("recording when the certificate of Machine %s expires: %w", m.Name, err)
 	}

@@ -21,12 +21,12 @@ import (
 )
 
 // byExtension reports whether Runtime Extensions of others change the group's machines in place.
-func (t *Turn) byExtension() bool {
+func (t *View) byExtension() bool {
 	return !t.Nodeless && t.Spec.ByExtension && t.Facts.Policy.InPlace.Ours()
 }
 
 // addAnswers adds what Runtime Extensions of others say of the machines that are outdated.
-func (t *Turn) addAnswers(ctx context.Context) {
+func (t *Observer) addAnswers(ctx context.Context) {
 	if !t.byExtension() {
 		return
 	}
@@ -43,7 +43,7 @@ func (t *Turn) addAnswers(ctx context.Context) {
 }
 
 // isAsked reports whether an extension is asked about a machine: it is outdated, has come up, stays, and nobody changes it.
-func (t *Turn) isAsked(m *Machine) bool {
+func (t *View) isAsked(m *Machine) bool {
 	f := m.Facts
 	return m.Read && m.Drift != nil && m.Drift.Outdated() && f.Host != "" && !f.Deleting && f.Update == plan.Update{} && f.Updating == ""
 }
@@ -52,7 +52,7 @@ func (t *Turn) isAsked(m *Machine) bool {
 type askWith = func(context.Context, inplace.Question, time.Time) (inplace.Answer, error)
 
 // answerFor says what of a machine an extension does not change in place, or why that is not known; both empty: it changes all.
-func (t *Turn) answerFor(ctx context.Context, m *Machine, ask askWith) (replaced, unanswered string) {
+func (t *Observer) answerFor(ctx context.Context, m *Machine, ask askWith) (replaced, unanswered string) {
 	q, _, err := t.question(ctx, m)
 	if err != nil {
 		return "", Cut(err.Error(), longestDrift)
@@ -69,7 +69,7 @@ func (t *Turn) answerFor(ctx context.Context, m *Machine, ask askWith) (replaced
 }
 
 // judge says what of a machine an answer does not cover; empty: it covers all.
-func (t *Turn) judge(m *Machine, answer inplace.Answer) string {
+func (t *Observer) judge(m *Machine, answer inplace.Answer) string {
 	if answer.Refused != "" {
 		return "the API server refuses what is wanted of " + m.Infrastructure.GetKind() + " " + m.Infrastructure.GetName() + ": " + answer.Refused
 	}
@@ -90,17 +90,17 @@ func (t *Turn) judge(m *Machine, answer inplace.Answer) string {
 }
 
 // restOf says in what a machine would still differ from what is wanted if its parts were these.
-func (t *Turn) restOf(m *Machine, parts inplace.Parts) drift.Drift {
+func (t *Observer) restOf(m *Machine, parts inplace.Parts) drift.Drift {
 	as := *m
 	as.Machine, as.Infrastructure = parts.Machine, parts.Infrastructure
 	if bootstrap, err := typed(parts.Bootstrap, m.Bootstrap); err == nil {
 		as.Bootstrap = bootstrap
 	}
-	return t.Kind.Drift(t, &as)
+	return t.Kind.Drift(t.View, &as)
 }
 
 // question is what is asked about a machine, and the template of infrastructure machines that is wanted; nil: none is. An error says why nothing can be asked yet.
-func (t *Turn) question(ctx context.Context, m *Machine) (inplace.Question, *unstructured.Unstructured, error) {
+func (t *Observer) question(ctx context.Context, m *Machine) (inplace.Question, *unstructured.Unstructured, error) {
 	none := inplace.Question{}
 	switch {
 	case m.Infrastructure == nil:
@@ -110,24 +110,21 @@ func (t *Turn) question(ctx context.Context, m *Machine) (inplace.Question, *uns
 	}
 	current := inplace.Parts{Machine: m.Machine, Infrastructure: m.Infrastructure}
 	desired := inplace.Parts{Machine: m.DeepCopy()}
-	if v := t.Kind.Goal(t).Version; v != "" {
+	if v := t.Kind.Goal(t.View).Version; v != "" {
 		desired.Machine.Spec.Version = v
 	}
 	var err error
 	if current.Bootstrap, err = untyped(m.Bootstrap); err != nil {
 		return none, nil, err
 	}
-	if desired.Bootstrap, err = untyped(t.Kind.Desired(t, m)); err != nil {
+	if desired.Bootstrap, err = untyped(t.Kind.Desired(t.View, m)); err != nil {
 		return none, nil, err
 	}
 	template := t.Memory.Template.Object
 	if desired.Infrastructure, err = t.desiredInfrastructure(ctx, m, template); err != nil {
 		return none, nil, err
 	}
-	asker := inplace.Asker{Reader: t.APIReader, Writer: t.Client}
-	if t.Once {
-		asker.Writer = nil
-	}
+	asker := inplace.Asker{Reader: t.APIReader, Writer: t.DryRun}
 	return inplace.Question{
 		Current: current, Desired: desired,
 		Ask:   asker.Ask,
@@ -137,7 +134,7 @@ func (t *Turn) question(ctx context.Context, m *Machine) (inplace.Question, *uns
 
 // desiredInfrastructure returns an infrastructure machine as it is once it follows the wanted template. It stays as it is where it was made from that one, from
 // none, or from one of another kind.
-func (t *Turn) desiredInfrastructure(ctx context.Context, m *Machine, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (t *Observer) desiredInfrastructure(ctx context.Context, m *Machine, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	annotations := m.Infrastructure.GetAnnotations()
 	name, kind := annotations[clusterv1.TemplateClonedFromNameAnnotation], schema.ParseGroupKind(annotations[clusterv1.TemplateClonedFromGroupKindAnnotation])
 	if template == nil || t.Spec.Inline != nil || name == "" || name == template.GetName() || kind != template.GroupVersionKind().GroupKind() {
@@ -197,7 +194,7 @@ func typed(o *unstructured.Unstructured, as client.Object) (client.Object, error
 }
 
 // askNow asks a question anew, and keeps the answer.
-func (t *Turn) askNow(ctx context.Context, q inplace.Question, now time.Time) (inplace.Answer, error) {
+func (t *Observer) askNow(ctx context.Context, q inplace.Question, now time.Time) (inplace.Answer, error) {
 	most := inplace.AnswerTimeout
 	if t.Once {
 		most = onceTimeout
@@ -210,7 +207,7 @@ func (t *Turn) askNow(ctx context.Context, q inplace.Question, now time.Time) (i
 }
 
 // confirmReplaced asks anew before a machine goes because of what an extension said.
-func (t *Turn) confirmReplaced(ctx context.Context, m *Machine, step plan.Step) error {
+func (t *Writer) confirmReplaced(ctx context.Context, m *Machine, step plan.Step) error {
 	if step.Repair || t.Facts.Group.Deleting || !t.byExtension() || m.Facts.NeedsReplacement == "" || !t.isAsked(m) {
 		return nil
 	}
@@ -227,7 +224,7 @@ func (t *Turn) confirmReplaced(ctx context.Context, m *Machine, step plan.Step) 
 // beginExtension has Cluster API update a machine by a Runtime Extension: the Machine is marked, then its objects are written and marked, and last the hook is
 // noted as one to call. Whoever is cut off in between goes on from what is there. The objects get what the update was begun for, as long as that is
 // wanted; else what is written already, and what is wanted by then comes after.
-func (t *Turn) beginExtension(ctx context.Context, m *Machine, step plan.Step) error {
+func (t *Writer) beginExtension(ctx context.Context, m *Machine, step plan.Step) error {
 	goal, begun := inplace.ExtensionGoalOf(m.Machine)
 	if !begun {
 		var err error
@@ -256,7 +253,7 @@ func (t *Turn) beginExtension(ctx context.Context, m *Machine, step plan.Step) e
 }
 
 // markFirst asks an extension for the last time, by what the API server has, and marks the Machine: from then on the update goes on.
-func (t *Turn) markFirst(ctx context.Context, m *Machine, step plan.Step) (inplace.ExtensionGoal, error) {
+func (t *Writer) markFirst(ctx context.Context, m *Machine, step plan.Step) (inplace.ExtensionGoal, error) {
 	if err := t.readAnew(ctx, m); err != nil {
 		return inplace.ExtensionGoal{}, err
 	}
@@ -283,7 +280,7 @@ func (t *Turn) markFirst(ctx context.Context, m *Machine, step plan.Step) (inpla
 }
 
 // readAnew reads what a machine consists of from the API server. A machine that has changed is a conflict.
-func (t *Turn) readAnew(ctx context.Context, m *Machine) error {
+func (t *Writer) readAnew(ctx context.Context, m *Machine) error {
 	live := &clusterv1.Machine{}
 	if err := t.APIReader.Get(ctx, client.ObjectKeyFromObject(m.Machine), live); err != nil {
 		return fmt.Errorf("reading Machine %s: %w", m.Name, err)
@@ -306,7 +303,7 @@ func (t *Turn) readAnew(ctx context.Context, m *Machine) error {
 }
 
 // aloneInPlace makes sure that no machine of the group is being updated in place, by whomever, by the API server's own word.
-func (t *Turn) aloneInPlace(ctx context.Context) error {
+func (t *Writer) aloneInPlace(ctx context.Context) error {
 	names, err := t.noneMarked(ctx)
 	if err != nil {
 		return err
@@ -315,7 +312,7 @@ func (t *Turn) aloneInPlace(ctx context.Context) error {
 }
 
 // noneMarked makes sure that no extension is updating a machine of the group, by the API server's own word, and returns the machines' names.
-func (t *Turn) noneMarked(ctx context.Context) ([]string, error) {
+func (t *Writer) noneMarked(ctx context.Context) ([]string, error) {
 	all, err := ListMachines(ctx, t.APIReader, t.Object, t.Cluster.Name, t.Spec.Selector)
 	if err != nil {
 		return nil, err
@@ -331,7 +328,7 @@ func (t *Turn) noneMarked(ctx context.Context) ([]string, error) {
 }
 
 // markParts writes what a machine's objects become, and marks them: the infrastructure machine first, which is the likeliest to be refused.
-func (t *Turn) markParts(ctx context.Context, m *Machine, desired inplace.Parts) error {
+func (t *Writer) markParts(ctx context.Context, m *Machine, desired inplace.Parts) error {
 	infrastructure := m.Infrastructure.DeepCopy()
 	infrastructure.Object["spec"] = desired.Infrastructure.DeepCopy().Object["spec"]
 	infrastructure.SetAnnotations(desired.Infrastructure.DeepCopy().GetAnnotations())
@@ -351,9 +348,9 @@ func (t *Turn) markParts(ctx context.Context, m *Machine, desired inplace.Parts)
 }
 
 // markPart writes one object of a machine, with its mark.
-func (t *Turn) markPart(ctx context.Context, before, after client.Object) error {
+func (t *Writer) markPart(ctx context.Context, before, after client.Object) error {
 	inplace.Mark(after)
-	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := t.Change(ctx, before, after); err != nil {
 		return fmt.Errorf("marking %s for its update in place: %w", before.GetName(), err)
 	}
 	t.Memory.Parts.Expect(after, t.Facts.Now)
@@ -361,8 +358,8 @@ func (t *Turn) markPart(ctx context.Context, before, after client.Object) error 
 }
 
 // writeMachine writes a Machine that is changed in place. One that has changed since it was read is a conflict.
-func (t *Turn) writeMachine(ctx context.Context, m *Machine, after *clusterv1.Machine) error {
-	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(m.Machine, client.MergeFromWithOptimisticLock{})); err != nil {
+func (t *Writer) writeMachine(ctx context.Context, m *Machine, after *clusterv1.Machine) error {
+	if err := t.Change(ctx, m.Machine, after); err != nil {
 		return fmt.Errorf("writing the update in place of Machine %s: %w", m.Name, err)
 	}
 	t.Replace(after)
@@ -372,14 +369,14 @@ func (t *Turn) writeMachine(ctx context.Context, m *Machine, after *clusterv1.Ma
 }
 
 // endExtension sees to the end of an update by an extension: Cluster API has taken its marks away, and ours goes.
-func (t *Turn) endExtension(ctx context.Context, m *Machine) error {
+func (t *Writer) endExtension(ctx context.Context, m *Machine) error {
 	after := m.DeepCopy()
 	delete(after.Annotations, inplace.GoalAnnotation)
 	return t.writeMachine(ctx, m, after)
 }
 
 // isByExtension reports whether an update of a machine was begun by an extension, or is to be.
-func (t *Turn) isByExtension(m *Machine) bool {
+func (t *View) isByExtension(m *Machine) bool {
 	_, begun := inplace.ExtensionGoalOf(m.Machine)
 	return begun || t.byExtension()
 }

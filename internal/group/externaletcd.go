@@ -110,7 +110,7 @@ func endpointTitle(endpoint string) string {
 }
 
 // etcdEndpoints returns who asks the endpoints of an external etcd; nil: they are not asked.
-func (t *Turn) etcdEndpoints() EtcdEndpoints {
+func (t *Observer) etcdEndpoints() EtcdEndpoints {
 	if t.EtcdEndpoints == nil && t.Once {
 		return NewEtcdEndpoints(t.APIReader)
 	}
@@ -119,7 +119,7 @@ func (t *Turn) etcdEndpoints() EtcdEndpoints {
 
 // ObserveExternalEtcd asks the endpoints of an external etcd, and has nothing begun while none of them is healthy. No endpoints:
 // etcd is not external, or they are not known.
-func (t *Turn) ObserveExternalEtcd(ctx context.Context, endpoints []string) {
+func (t *Observer) ObserveExternalEtcd(ctx context.Context, endpoints []string) {
 	o, m, ask := &t.Facts, &t.Memory.ExternalEtcd, t.etcdEndpoints()
 	if len(endpoints) == 0 {
 		*m = ExternalEtcdSeen{}
@@ -166,7 +166,7 @@ func (s *ExternalEtcdSeen) note(endpoints []string, said []etcd.EndpointHealth, 
 }
 
 // externalEtcdCondition returns the condition ExternalEtcdHealthy; none where etcd is not external.
-func (t *Turn) externalEtcdCondition() []metav1.Condition {
+func (t Report) externalEtcdCondition() []metav1.Condition {
 	seen := t.Memory.ExternalEtcd
 	if seen.Read.IsZero() {
 		return nil
@@ -175,7 +175,7 @@ func (t *Turn) externalEtcdCondition() []metav1.Condition {
 }
 
 // forgetConditions takes conditions off an object that nothing is reported of any more.
-func (t *Turn) forgetConditions(object Object) {
+func (t Report) forgetConditions(object Object) {
 	if t.addonsLeft() {
 		conditions.Delete(object, controlplanev1.AddonsHealthyCondition)
 	}

@@ -18,18 +18,18 @@ import (
 // Find returns the object in the group's namespace that a field refers to, at the version of its contract; nil: the field is empty, or the object
 // does not exist. A *machine.RefusedError is the error for a kind that the field may not name.
 // A change of the object, also of its status, brings about a turn.
-func (t *Turn) Find(ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+func (t *Observer) Find(ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	return t.find(ctx, field, ref, true)
 }
 
 // find is Find; status says whether changes of the status matter.
-func (t *Turn) find(
+func (t *Observer) find(
 	ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference, status bool,
 ) (*unstructured.Unstructured, error) {
 	if !ref.IsDefined() {
 		return nil, nil
 	}
-	found, err := field.Find(ctx, noting{t.Client, t, status}, ref, t.Object.GetNamespace())
+	found, err := field.Find(ctx, noting{t.Cache, t, status}, ref, t.Object.GetNamespace())
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -40,13 +40,13 @@ func (t *Turn) find(
 }
 
 // GetPart reads an object of a machine, of a kind that is known. A change of its metadata or spec brings about a turn.
-func (t *Turn) GetPart(ctx context.Context, name string, into client.Object) error {
-	return noting{t.Client, t, false}.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: name}, into)
+func (t *Observer) GetPart(ctx context.Context, name string, into client.Object) error {
+	return noting{t.Cache, t, false}.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: name}, into)
 }
 
 // FindPart is Find for an object of a machine, which at names. A reference that is not followed, or whose kind cannot be read, is no reason to leave what
 // must go: the object counts as unknown, and the group begins nothing meanwhile.
-func (t *Turn) FindPart(ctx context.Context, field machine.Ref, at string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+func (t *Observer) FindPart(ctx context.Context, field machine.Ref, at string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	found, err := t.find(ctx, field, ref, false)
 	if refused := machine.Refused(err); refused != nil {
 		t.Refuse(plan.Refusal{Reason: "ReferenceRefused", Message: at + ": " + refused.Error(), Replaceable: true})
@@ -56,7 +56,7 @@ func (t *Turn) FindPart(ctx context.Context, field machine.Ref, at string, ref c
 }
 
 // FindTemplate returns the template that a field of the group's spec names, at being the path of the field, or what is wrong with it.
-func (t *Turn) FindTemplate(
+func (t *Observer) FindTemplate(
 	ctx context.Context, field machine.Ref, at string, ref clusterv1.ContractVersionedObjectReference,
 ) (found *unstructured.Unstructured, missing string) {
 	found, err := t.find(ctx, field, ref, false)
@@ -70,13 +70,13 @@ func (t *Turn) FindTemplate(
 }
 
 // Made returns the objects of a kind that were made for the group; of no kind there are none.
-func (t *Turn) Made(ctx context.Context, gvk schema.GroupVersionKind) ([]client.Object, error) {
+func (t *Observer) Made(ctx context.Context, gvk schema.GroupVersionKind) ([]client.Object, error) {
 	if gvk.Empty() {
 		return nil, nil
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := t.Client.List(ctx, list, t.MadeForGroup()...); err != nil {
+	if err := t.Cache.List(ctx, list, t.MadeForGroup()...); err != nil {
 		return nil, fmt.Errorf("listing the %s objects of %s: %w", gvk.Kind, t.Object.GetName(), err)
 	}
 	found := make([]client.Object, len(list.Items))

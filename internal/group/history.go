@@ -13,12 +13,12 @@ func (t *Turn) keepHistory(ctx context.Context, d plan.Decision, failure error) 
 	if t.Facts.Group.Paused {
 		return // others may be moving the object
 	}
-	t.Memory.History.Look(t.Facts, t.Assessed)
+	t.past.history.Look(t.Facts, t.Assessed)
 	if d.Step.Acts() && failure == nil {
 		return
 	}
-	t.Memory.History.Keep(ctx, record.Group{
+	t.past.history.Keep(ctx, record.Group{
 		Client: t.Client, Reader: t.APIReader,
-		Object: t.Object, Kind: t.Kind.Type().Kind, Cluster: t.Cluster.Name, Owner: t.OwnerRef(),
+		Object: t.Object, Kind: t.Type.Kind, Cluster: t.Cluster.Name, Owner: t.OwnerRef(),
 	}, t.Facts, t.Assessed)
 }

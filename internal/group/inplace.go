@@ -18,22 +18,29 @@ import (
 )
 
 // upgrades reaches the objects of the cluster's upgrades in place.
-func (t *Turn) upgrades() inplace.Store {
-	return inplace.Store{Client: t.Client, APIReader: t.APIReader, Namespace: t.Object.GetNamespace(), Cluster: t.Cluster.Name, Owner: t.Object}
+func (t *Observer) upgrades() inplace.Store {
+	return inplace.Store{Cache: t.Cache, APIReader: t.APIReader, Namespace: t.Object.GetNamespace(), Cluster: t.Cluster.Name, Owner: t.Object}
+}
+
+// store also writes them.
+func (t *Writer) store() inplace.Store {
+	all := t.upgrades()
+	all.To = t.to
+	return all
 }
 
 // updateGroup is what the upgrades of the group's machines have in common.
-func (t *Turn) updateGroup() inplace.Group {
-	kind := t.Kind.Type()
+func (t *Observer) updateGroup() inplace.Group {
+	kind := t.Type
 	return inplace.Group{
 		Namespace: t.Object.GetNamespace(), Name: t.Object.GetName(), Cluster: t.Cluster.Name,
 		Ref:   clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: t.Object.GetName()},
-		Owner: t.ControllerRef(), Goal: t.Kind.Goal(t),
+		Owner: t.ControllerRef(), Goal: t.Kind.Goal(t.View),
 	}
 }
 
 // readUpdates reads the upgrades in place of the group's cluster. A machine that has no Node is not upgraded in place.
-func (t *Turn) readUpdates(ctx context.Context) error {
+func (t *Observer) readUpdates(ctx context.Context) error {
 	if t.Nodeless {
 		return nil
 	}
@@ -44,7 +51,7 @@ func (t *Turn) readUpdates(ctx context.Context) error {
 }
 
 // addUpdate adds what of a machine's differences cannot be changed in place, how far its upgrade is, and what that has found out.
-func (t *Turn) addUpdate(m *Machine) {
+func (t *Observer) addUpdate(m *Machine) {
 	if t.Nodeless {
 		return
 	}
@@ -57,10 +64,10 @@ func (t *Turn) addUpdate(m *Machine) {
 		facts.NeedsReplacement = Cut(t.needsReplacement(m), longestDrift)
 	}
 	found, noted := t.Updates.Verified(m.Name)
-	machine.Answered(facts.Components, facts.Host, t.View.Pods, found, t.Facts.Now.Sub(noted))
+	machine.Answered(facts.Components, facts.Host, t.Inside.Pods, found, t.Facts.Now.Sub(noted))
 	u := t.Updates.Of(m.Name)
 	if u != nil {
-		facts.Update = inplace.Fact(u, t.Kind.Goal(t))
+		facts.Update = inplace.Fact(u, t.Kind.Goal(t.View))
 		facts.Update.Obsolete = facts.Update.Obsolete || t.byExtension()
 	} else if t.isOnlyRecorded(m) {
 		facts.Update = plan.Update{State: plan.UpdateDone, Message: "nothing is to be done on its node"}
@@ -69,7 +76,7 @@ func (t *Turn) addUpdate(m *Machine) {
 
 // needsReplacement says why not all of a machine's differences can be changed in place; empty: all can. On a node whose container runtime
 // is not containerd, Quorate changes nothing.
-func (t *Turn) needsReplacement(m *Machine) string {
+func (t *Observer) needsReplacement(m *Machine) string {
 	why := m.Drift.ReplacingText()
 	if why != "" || !t.Facts.Policy.InPlace.Ours() || m.Node == nil || !m.Drift.OnNode() {
 		return why
@@ -79,12 +86,12 @@ func (t *Turn) needsReplacement(m *Machine) string {
 
 // isOnlyRecorded reports whether a machine is outdated only in what no node knows of, such as the template of its infrastructure: its objects
 // are to say what is wanted, and that is all.
-func (t *Turn) isOnlyRecorded(m *Machine) bool {
+func (t *Observer) isOnlyRecorded(m *Machine) bool {
 	return t.Facts.Policy.InPlace.Ours() && !t.byExtension() && m.Node != nil && m.Drift.Outdated() && !m.Drift.OnNode() && !m.Facts.Deleting
 }
 
 // updateInPlace begins the upgrade of a machine.
-func (t *Turn) updateInPlace(ctx context.Context, step plan.Step) error {
+func (t *Writer) updateInPlace(ctx context.Context, step plan.Step) error {
 	if m := t.Machine(step.Machine); m != nil && t.isByExtension(m) {
 		return t.beginExtension(ctx, m, step)
 	}
@@ -108,11 +115,11 @@ func (t *Turn) updateInPlace(ctx context.Context, step plan.Step) error {
 		g.Kubelet, _ = g.Goal.KubeletArgs(parts)
 		g.Files, _ = g.Goal.Files(parts)
 	}
-	return t.upgrades().Begin(ctx, g, all, behind, step.Machine, step.First)
+	return t.store().Begin(ctx, g, all, behind, step.Machine, step.First)
 }
 
 // dropUpdate forgets a failed upgrade that nobody wants any more, with its pod.
-func (t *Turn) dropUpdate(ctx context.Context, step plan.Step) error {
+func (t *Writer) dropUpdate(ctx context.Context, step plan.Step) error {
 	u := t.Updates.Of(step.Machine)
 	if u == nil {
 		return fmt.Errorf("forgetting the update of Machine %s: there is none", step.Machine)
@@ -120,11 +127,11 @@ func (t *Turn) dropUpdate(ctx context.Context, step plan.Step) error {
 	if err := t.doubtFiles(ctx, u); err != nil {
 		return err
 	}
-	return t.upgrades().Delete(ctx, u)
+	return t.store().Delete(ctx, u)
 }
 
 // doubtFiles has the machine of an upgrade that failed after the node was changed say that its files may be those of the upgrade.
-func (t *Turn) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error {
+func (t *Writer) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error {
 	m := t.Machine(u.Spec.Machine.Name)
 	if m == nil || !inplace.Changed(u) {
 		return nil
@@ -133,12 +140,12 @@ func (t *Turn) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error {
 	if !ok {
 		return nil
 	}
-	goal, whole := t.Updates.GoalOf(u, t.Kind.Goal(t))
+	goal, whole := t.Updates.GoalOf(u, t.Kind.Goal(t.View))
 	after := config.DeepCopy()
 	if !whole || !goal.DoubtFiles(&after.Spec) {
 		return nil
 	}
-	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := t.Change(ctx, config, after); err != nil {
 		return fmt.Errorf("noting in the KubeadmConfig of Machine %s that its files are not known: %w", m.Name, err)
 	}
 	m.Bootstrap = after
@@ -148,7 +155,7 @@ func (t *Turn) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error {
 
 // recordUpdate has a machine's objects say what its upgrade made of it: the infrastructure's, the bootstrap object, and last the Machine itself, so that
 // whoever dies in between finds it outdated, and goes on. Then the NodeUpgrade decides nothing any more.
-func (t *Turn) recordUpdate(ctx context.Context, step plan.Step) error {
+func (t *Writer) recordUpdate(ctx context.Context, step plan.Step) error {
 	m := t.Machine(step.Machine)
 	if m == nil {
 		return fmt.Errorf("recording the update of Machine %s: it is not one of %s", step.Machine, t.Object.GetName())
@@ -156,7 +163,7 @@ func (t *Turn) recordUpdate(ctx context.Context, step plan.Step) error {
 	if _, ours := inplace.ExtensionGoalOf(m.Machine); ours {
 		return t.endExtension(ctx, m)
 	}
-	goal, whole := t.Kind.Goal(t), true
+	goal, whole := t.Kind.Goal(t.View), true
 	u := t.Updates.Of(m.Name)
 	if u != nil {
 		goal, whole = t.Updates.GoalOf(u, goal)
@@ -173,7 +180,7 @@ func (t *Turn) recordUpdate(ctx context.Context, step plan.Step) error {
 	if goal.Version != "" {
 		after.Spec.Version = goal.Version
 	}
-	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(m.Machine, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := t.Change(ctx, m.Machine, after); err != nil {
 		return fmt.Errorf("recording the update of Machine %s: %w", m.Name, err)
 	}
 	t.Replace(after)
@@ -183,11 +190,11 @@ func (t *Turn) recordUpdate(ctx context.Context, step plan.Step) error {
 }
 
 // markRecorded notes on a NodeUpgrade that the machine's objects say what it made of it; nil: there is none.
-func (t *Turn) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) error {
+func (t *Writer) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) error {
 	if u == nil {
 		return nil
 	}
-	recorded, err := t.upgrades().MarkRecorded(ctx, u, t.Facts.Now)
+	recorded, err := t.store().MarkRecorded(ctx, u, t.Facts.Now)
 	if err == nil {
 		t.Memory.Parts.Expect(recorded, t.Facts.Now)
 	}
@@ -196,7 +203,7 @@ func (t *Turn) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) error {
 
 // recordTemplate has an infrastructure machine say that it was made from the template that is wanted. Where an extension changes infrastructure machines it has yet
 // to be asked about that.
-func (t *Turn) recordTemplate(ctx context.Context, m *Machine, goal drift.Goal) error {
+func (t *Writer) recordTemplate(ctx context.Context, m *Machine, goal drift.Goal) error {
 	ref := goal.Infrastructure()
 	if m.Infrastructure == nil || !ref.IsDefined() || t.byExtension() {
 		return nil
@@ -209,7 +216,7 @@ func (t *Turn) recordTemplate(ctx context.Context, m *Machine, goal drift.Goal) 
 	annotations[clusterv1.TemplateClonedFromNameAnnotation] = ref.Name
 	annotations[clusterv1.TemplateClonedFromGroupKindAnnotation] = schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}.String()
 	after.SetAnnotations(annotations)
-	if err := t.Client.Patch(ctx, after, client.MergeFrom(m.Infrastructure)); err != nil {
+	if err := t.Merge(ctx, m.Infrastructure, after); err != nil {
 		return fmt.Errorf("recording the template of %s %s: %w", after.GetKind(), after.GetName(), err)
 	}
 	m.Infrastructure = after
@@ -219,7 +226,7 @@ func (t *Turn) recordTemplate(ctx context.Context, m *Machine, goal drift.Goal) 
 
 // syncUpdates keeps what tells people and others of upgrades in place: the status of each ControlPlaneUpgrade, and on the object that somebody else
 // is to upgrade its machines.
-func (t *Turn) syncUpdates(ctx context.Context) error {
+func (t *Writer) syncUpdates(ctx context.Context) error {
 	if t.Nodeless {
 		return nil
 	}
@@ -232,14 +239,14 @@ func (t *Turn) syncUpdates(ctx context.Context) error {
 		outdated = outdated || m.Drift.Outdated()
 		machines = append(machines, inplace.Machine{Name: m.Name, Behind: m.Drift.Outdated() && m.Drift.OnNode()})
 	}
-	if err := t.upgrades().Sync(ctx, t.Updates, t.updateGroup(), machines, t.Facts.Group.Paused || t.Facts.Group.UpdatesPaused); err != nil {
+	if err := t.store().Sync(ctx, t.Updates, t.updateGroup(), machines, t.Facts.Group.Paused || t.Facts.Group.UpdatesPaused); err != nil {
 		return err
 	}
 	return t.requestUpdates(ctx, outdated)
 }
 
 // requestUpdates notes on the group's object, where somebody else upgrades machines in place, that some are outdated, or takes the note off.
-func (t *Turn) requestUpdates(ctx context.Context, outdated bool) error {
+func (t *Writer) requestUpdates(ctx context.Context, outdated bool) error {
 	wanted := ""
 	if outdated && t.Facts.Policy.InPlace == plan.InPlaceExternal {
 		wanted = t.Spec.Version

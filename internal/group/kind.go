@@ -57,46 +57,46 @@ type Kind interface {
 	Status(object Object) Status
 
 	// Want adds what this kind wants, from the object, its Cluster and its Machines alone.
-	Want(t *Turn)
+	Want(t *Observer)
 	// Read adds what the management cluster knows of this kind's surroundings.
-	Read(ctx context.Context, t *Turn) error
+	Read(ctx context.Context, t *Observer) error
 	// ReadBootstrap adds the bootstrap object of a machine.
-	ReadBootstrap(ctx context.Context, t *Turn, m *Machine) error
+	ReadBootstrap(ctx context.Context, t *Observer, m *Machine) error
 	// Drift says in what a machine is not as wanted.
-	Drift(t *Turn, m *Machine) drift.Drift
+	Drift(t *View, m *Machine) drift.Drift
 	// Look adds what the managed cluster knows beside Nodes, static pods and etcd.
-	Look(ctx context.Context, t *Turn) error
+	Look(ctx context.Context, t *Observer) error
 
 	// Created lists the bootstrap objects of the group.
-	Created(ctx context.Context, t *Turn) ([]client.Object, error)
+	Created(ctx context.Context, t *Observer) ([]client.Object, error)
 	// Bootstrap returns the bootstrap of a machine that is to be made: the object to create, nil where none is, and what its
 	// Machine says of it.
-	Bootstrap(ctx context.Context, t *Turn, step plan.Step) (client.Object, clusterv1.Bootstrap, error)
+	Bootstrap(ctx context.Context, t *View, step plan.Step) (client.Object, clusterv1.Bootstrap, error)
 	// Unadoptable says what a Machine's bootstrap and version have against its adoption; empty: nothing.
-	Unadoptable(ctx context.Context, t *Turn, m *clusterv1.Machine) (string, error)
+	Unadoptable(ctx context.Context, t *Observer, m *clusterv1.Machine) (string, error)
 	// Adopt makes the group's own what belongs to a Machine that it adopts, before the Machine itself.
-	Adopt(ctx context.Context, t *Turn, m *clusterv1.Machine) error
+	Adopt(ctx context.Context, t *Writer, m *clusterv1.Machine) error
 	// Perform carries out a step that only this kind knows.
-	Perform(ctx context.Context, t *Turn, step plan.Step) error
+	Perform(ctx context.Context, t *Writer, step plan.Step) error
 	// InPlace returns what the objects of a machine should carry; of an empty one, what a new one is made with.
-	InPlace(t *Turn, m *Machine) drift.Changes
+	InPlace(t *View, m *Machine) drift.Changes
 	// Goal is what machines are brought to where they are changed in place.
-	Goal(t *Turn) drift.Goal
+	Goal(t *View) drift.Goal
 	// Desired is the bootstrap object of a machine as it is once the machine is as wanted; the one that it has where none of that can be said, or it has none.
-	Desired(t *Turn, m *Machine) client.Object
+	Desired(t *View, m *Machine) client.Object
 	// Record has a machine's bootstrap object, and the Machine itself, after, which is written next, say that it was brought to a goal in place.
-	Record(ctx context.Context, t *Turn, m *Machine, after *clusterv1.Machine, goal drift.Goal) error
+	Record(ctx context.Context, t *Writer, m *Machine, after *clusterv1.Machine, goal drift.Goal) error
 	// Sync writes what follows the object without a step.
-	Sync(ctx context.Context, t *Turn) error
+	Sync(ctx context.Context, t *Writer) error
 	// TakeDown sees to the end of others with the Cluster, also while the group itself is being deleted or has machines that it
 	// cannot adopt.
-	TakeDown(ctx context.Context, t *Turn) error
+	TakeDown(ctx context.Context, t *Writer) error
 
 	// Conditions and MachineConditions are those that only this kind has.
-	Conditions(t *Turn) []metav1.Condition
-	MachineConditions(t *Turn, m *Machine) []metav1.Condition
+	Conditions(t *View) []metav1.Condition
+	MachineConditions(t *View, m *Machine) []metav1.Condition
 	// Describe completes the status of an object.
-	Describe(t *Turn, object Object)
+	Describe(t *View, object Object)
 }
 
 // Spec is what all kinds' specs say.

@@ -39,11 +39,11 @@ type clusterFiles struct {
 }
 
 // files returns who is asked about kubeadm's files.
-func (c *Controller) files() KubeadmFiles {
-	if c.Kubeadm != nil {
-		return c.Kubeadm
+func (s Sources) files() KubeadmFiles {
+	if s.Kubeadm != nil {
+		return s.Kubeadm
 	}
-	return clusterFiles{secrets: c.APIReader, workload: c.Workload}
+	return clusterFiles{secrets: s.APIReader, workload: s.Workload}
 }
 
 // Initialised implements KubeadmFiles.
@@ -129,7 +129,7 @@ type FilesSeen struct {
 const filesAge = 10 * time.Second
 
 // age is how long what was said may be believed.
-func (f FilesSeen) age(t *Turn, moving bool) time.Duration {
+func (f FilesSeen) age(t *Observer, moving bool) time.Duration {
 	b := f.behind
 	switch {
 	case moving, b.Config != "", b.Addons != "", b.Permissions != "":
@@ -141,13 +141,13 @@ func (f FilesSeen) age(t *Turn, moving bool) time.Duration {
 }
 
 // isOld reports whether kubeadm's files are to be looked at again: they were seen too long ago, or others were wanted.
-func (f FilesSeen) isOld(t *Turn, wanted string, moving bool) bool {
+func (f FilesSeen) isOld(t *Observer, wanted string, moving bool) bool {
 	return f.of != wanted || t.Facts.Now.Sub(f.Read) >= f.age(t, moving)
 }
 
 // ObserveKubeadm finds out whether kubeadm's files in the cluster are behind what is wanted, and adds what is to be written. They
 // are asked for when a machine is outdated or missing, when the spec has changed, and now and then.
-func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
+func (t *Observer) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
 	o, m := &t.Facts, &t.Memory.Files
 	if !o.Group.Initialized || !t.Inspects() || len(o.Uncontrolled) > 0 {
 		return nil
@@ -177,19 +177,19 @@ func (t *Turn) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) error {
 }
 
 // machinesChange reports whether machines are to be made or to go: there are not as many as wanted, or some are outdated.
-func (t *Turn) machinesChange() bool {
+func (t *View) machinesChange() bool {
 	o := t.Facts
 	return len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
 }
 
 // Inspects reports whether this turn looks at what is inside the cluster: it answers, and the group is neither paused nor being deleted.
-func (t *Turn) Inspects() bool {
+func (t *View) Inspects() bool {
 	o := t.Facts
 	return !o.Group.Deleting && !o.Group.Paused && o.Cluster.Reachable
 }
 
 // addFiles adds what of kubeadm's files is to be written, by us or by a person.
-func (t *Turn) addFiles(b kubeadm.Behind) {
+func (t *Observer) addFiles(b kubeadm.Behind) {
 	for _, c := range []plan.Chore{
 		{Name: ChorePermissions, Due: plan.DueJoin, Reason: "PermissionsMissing", Message: b.Permissions},
 		{Name: ChoreKubeadmConfig, Due: plan.DueJoin, Reason: "KubeadmOutdated", Message: b.Config, FromSpec: true},
@@ -212,7 +212,7 @@ var because = map[string]string{
 }
 
 // WriteKubeadm brings those of kubeadm's files up to date that are a chore's.
-func (t *Turn) WriteKubeadm(ctx context.Context, chore string, want kubeadm.Wanted) error {
+func (t *Writer) WriteKubeadm(ctx context.Context, chore string, want kubeadm.Wanted) error {
 	t.Memory.Files = FilesSeen{}
 	if chore == ChorePermissions {
 		t.Memory.Surveys.At = time.Time{} // members that were out of reach may answer now
@@ -224,7 +224,7 @@ func (t *Turn) WriteKubeadm(ctx context.Context, chore string, want kubeadm.Want
 
 // ObserveInit finds out whether kubeadm has initialised the cluster on the first machine, with bootstrap tokens or without. It
 // never turns back.
-func (t *Turn) ObserveInit(ctx context.Context, tokens bool) {
+func (t *Observer) ObserveInit(ctx context.Context, tokens bool) {
 	o := &t.Facts
 	if o.Group.Initialized || !t.Inspects() {
 		return

@@ -33,7 +33,7 @@ func TestKubeadmFilesAreOld(t *testing.T) {
 		before := asked
 		kcp := &controlplanev1.KubeadmControlPlane{}
 		kcp.UID, kcp.Generation = uid, generation
-		turn := &Turn{Object: kcp, Memory: memory, Controller: &Controller{Kubeadm: askedFiles{asked: &asked}}, Observation: &Observation{Facts: plan.Observed{
+		turn := &Observer{Sources: Sources{Kubeadm: askedFiles{asked: &asked}}, View: &View{Object: kcp, Memory: memory, Facts: plan.Observed{
 			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}, Want: plan.Want{Replicas: 1},
 		}}}
 		if err := turn.ObserveKubeadm(t.Context(), want); err != nil {

@@ -65,7 +65,7 @@ func AddReplacement(noted []plan.Replacement, machine string, now time.Time) str
 }
 
 // addReplacements adds which machines were replaced lately, where that is limited.
-func (t *Turn) addReplacements() {
+func (t *Observer) addReplacements() {
 	if t.Facts.Policy.MaxReplacements == 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func (t *Turn) addReplacements() {
 }
 
 // noteReplacement notes that a machine is replaced, or changed in place, before it is. A process that dies in between has counted one too many, never one too few.
-func (t *Turn) noteReplacement(ctx context.Context, step plan.Step) error {
+func (t *Writer) noteReplacement(ctx context.Context, step plan.Step) error {
 	if !step.Counts {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // MachineConditions returns the conditions of a machine.
-func (t *Turn) MachineConditions(m *Machine) []metav1.Condition {
-	remote := t.Kind.MachineConditions(t, m)
+func (t Report) MachineConditions(m *Machine) []metav1.Condition {
+	remote := t.Kind.MachineConditions(t.View, m)
 	if t.Facts.Etcd.Ours() {
 		remote = append(remote, t.memberCondition(m))
 	}
@@ -60,7 +60,7 @@ func missingNode(m *Machine) string {
 
 // Blind says why nothing can be known of a machine's Node, and with which
 // reason that is told; both empty when something can. The reasons are the same words for all conditions.
-func (t *Turn) Blind(m *Machine) (reason, why string) {
+func (t *View) Blind(m *Machine) (reason, why string) {
 	switch o := t.Facts; {
 	case !o.Group.Initialized:
 		return clusterv1.InspectionFailedReason, "Waiting for the control plane to be initialized"
@@ -74,7 +74,7 @@ func (t *Turn) Blind(m *Machine) (reason, why string) {
 }
 
 // hostTitle names what a machine is in the cluster, for people.
-func (t *Turn) hostTitle(m *plan.Machine) string {
+func (t Report) hostTitle(m *plan.Machine) string {
 	if t.Nodeless {
 		return "Machine " + m.Name
 	}
@@ -82,7 +82,7 @@ func (t *Turn) hostTitle(m *plan.Machine) string {
 }
 
 // memberCondition tells of the etcd member on the machine.
-func (t *Turn) memberCondition(on *Machine) metav1.Condition {
+func (t Report) memberCondition(on *Machine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
 	facts := on.Facts
 	if facts.Deleting {

@@ -38,7 +38,7 @@ type ManagedEtcd struct {
 
 // ReadManagedEtcd adds what the object says that keeps the control plane's etcd, if a spec refers to one: by its contract status.ready,
 // and status.endpoints, URLs separated by commas. Until it is ready nothing is begun.
-func (t *Turn) ReadManagedEtcd(ctx context.Context, given controlplanev1.ManagedEtcdReference) error {
+func (t *Observer) ReadManagedEtcd(ctx context.Context, given controlplanev1.ManagedEtcdReference) error {
 	if !given.IsDefined() {
 		return nil
 	}

@@ -17,7 +17,7 @@ type Surveyor interface {
 }
 
 // Match says on which machine each member of etcd runs or will run.
-func (o *Observation) Match(members []etcd.Member) etcd.Matching {
+func (o *View) Match(members []etcd.Member) etcd.Matching {
 	hosts := make([]etcd.Host, len(o.Machines))
 	for i, m := range o.Machines {
 		hosts[i] = etcd.Host{
@@ -29,15 +29,15 @@ func (o *Observation) Match(members []etcd.Member) etcd.Matching {
 			Leaving:    !m.DeletionTimestamp.IsZero(),
 		}
 	}
-	nodes := make([]string, len(o.View.Nodes))
-	for i := range o.View.Nodes {
-		nodes[i] = o.View.Nodes[i].Name
+	nodes := make([]string, len(o.Inside.Nodes))
+	for i := range o.Inside.Nodes {
+		nodes[i] = o.Inside.Nodes[i].Name
 	}
 	return etcd.Match(members, hosts, nodes)
 }
 
 // memberName is the name that the member on a machine has, as far as it is known: its Node's, or, where machines have none, its own.
-func (o *Observation) memberName(m *Machine) string {
+func (o *View) memberName(m *Machine) string {
 	if o.Nodeless {
 		return m.Name
 	}
@@ -45,7 +45,7 @@ func (o *Observation) memberName(m *Machine) string {
 }
 
 // MachineOf returns the name of the machine that one member runs or will run on.
-func (o *Observation) MachineOf(m etcd.Member) string { return o.Match([]etcd.Member{m}).Hosts[m.ID] }
+func (o *View) MachineOf(m etcd.Member) string { return o.Match([]etcd.Member{m}).Hosts[m.ID] }
 
 // Address is the internal IP address of a machine: its Node's, or else its Machine's; empty: neither is known.
 func (m *Machine) Address() string {
@@ -57,7 +57,7 @@ func (m *Machine) Address() string {
 }
 
 // hasLeft reports whether the member of a machine has left etcd: the machine is being deleted, and its hook was released or its member removed.
-func (o *Observation) hasLeft(m *Machine) bool {
+func (o *View) hasLeft(m *Machine) bool {
 	return m.Facts.Deleting && (!m.Facts.Hook || m.Facts.Name == o.Left)
 }
 
@@ -67,7 +67,7 @@ type Dial func(node, ip string) etcd.Target
 // Targets returns the members that can be asked: on the Nodes of the machines,
 // and on every other Node that calls itself a control plane, because a member
 // whose Machine is gone may still run there.
-func (o *Observation) Targets(to Dial) []etcd.Target {
+func (o *View) Targets(to Dial) []etcd.Target {
 	if o.Nodeless {
 		return o.memberTargets(to)
 	}
@@ -94,7 +94,7 @@ func (o *Observation) Targets(to Dial) []etcd.Target {
 // Unregistered returns further targets: members that have started on machines
 // whose Node is not registered yet. kubeadm lets etcd join before the kubelet,
 // and a voter that nobody can ask counts as failed.
-func (o *Observation) Unregistered(survey etcd.Survey, to Dial, known []etcd.Target) []etcd.Target {
+func (o *View) Unregistered(survey etcd.Survey, to Dial, known []etcd.Target) []etcd.Target {
 	var targets []etcd.Target
 	matched := o.Match(survey.Members)
 	for _, member := range survey.Members {
@@ -114,7 +114,7 @@ func (o *Observation) Unregistered(survey etcd.Survey, to Dial, known []etcd.Tar
 // Ask asks all members that can be asked. last is what they said before. It takes
 // about 2 s when one does not answer, half a second when it did not the last time either, twice that when one is met
 // for the first time besides.
-func (o *Observation) Ask(ctx context.Context, quorum Surveyor, to Dial, last etcd.Survey) etcd.Survey {
+func (o *View) Ask(ctx context.Context, quorum Surveyor, to Dial, last etcd.Survey) etcd.Survey {
 	targets := o.Targets(to)
 	targets = append(targets, o.Unregistered(last, to, targets)...)
 	if len(targets) == 0 {

@@ -24,8 +24,6 @@ type Memory struct {
 	Writes Writes
 	// owned are own writes of who owns templates. No decision waits for them.
 	owned PartWrites
-	// Told is when, and how, statuses were told last.
-	Told Told
 	// Parts are own writes to other objects of machines that the cache has not shown yet.
 	Parts PartWrites
 	// Dated are own writes of when certificates expire. No decision waits for them.
@@ -50,33 +48,45 @@ type Memory struct {
 	Answers inplace.Answers
 	// Since is since when each member is as it is.
 	Since MemberTimes
-	// History is what was done to it.
-	History record.Keeper
+	// Cluster is the one that the group belongs to.
+	Cluster client.ObjectKey
+	// Begun is the name of a machine whose number was taken, and of which something,
+	// or nothing, could be made; empty: none. Without it each failure would cost a number.
+	Begun string
+	// Left is the machine whose member was removed last: it need not be asked any more.
+	Left string
+	// Rests: the last turn found nothing left to do, and what it read is believed for longer.
+	Rests bool
 
-	// cluster is the one that the group belongs to.
-	cluster client.ObjectKey
+	// upgrader is what was last found of the image that upgrades nodes in place.
+	upgrader upgraderSeen
+}
+
+// past is how the turns of one group went, beside what they saw.
+type past struct {
+	// history is what was done to it.
+	history record.Keeper
 	// of are the UIDs of the group and its Cluster.
 	of [2]types.UID
+	// told is when, and how, statuses were written last.
+	told Told
 	// objects and members tell when facts changed that nobody dates: what is wanted
 	// and which Machines there are; which members there are and who leads.
 	objects, members Changes
-	// begun is the name of a machine whose number was taken, and of which something,
-	// or nothing, could be made; empty: none. Without it each failure would cost a number.
-	begun string
-	// upgrader is what was last found of the image that upgrades nodes in place.
-	upgrader upgraderSeen
 	// waits is what the group waits for.
 	waits Waiting
 	// rollout and repair are what goes on, for the metrics.
 	rollout, repair episode
-	// rests: the last turn found nothing left to do, and what it read is believed for longer.
-	rests bool
 	// stepped: the last turn that reported did a step.
 	stepped bool
 	// ended is when the last turn ended.
 	ended time.Time
-	// left is the machine whose member was removed last: it need not be asked any more.
-	left string
+}
+
+// kept is all that is kept of one group.
+type kept struct {
+	Memory
+	past past
 }
 
 // Template is what infrastructure machines are made from, as it was last read.
@@ -92,7 +102,7 @@ type Template struct {
 // Memories are those of all groups of one kind. The zero value is ready for use.
 type Memories struct {
 	mu   sync.Mutex
-	kept map[client.ObjectKey]*Memory
+	kept map[client.ObjectKey]*kept
 	// moving are the groups in which something went on when they were looked at last.
 	moving map[client.ObjectKey]bool
 }
@@ -124,28 +134,31 @@ func (m *Memories) Early(key client.ObjectKey, now time.Time) time.Duration {
 	longest := gather * (m.Crowd() - 1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	kept := m.kept[key]
-	if kept == nil || kept.stepped {
+	of := m.kept[key]
+	if of == nil || of.past.stepped {
 		return 0
 	}
-	return max(0, kept.ended.Add(longest).Sub(now))
+	return max(0, of.past.ended.Add(longest).Sub(now))
 }
 
 // Of returns the memory of a group; an empty one when there is none.
-func (m *Memories) Of(key client.ObjectKey) *Memory {
+func (m *Memories) Of(key client.ObjectKey) *Memory { return &m.all(key).Memory }
+
+// all returns all that is kept of a group.
+func (m *Memories) all(key client.ObjectKey) *kept {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept == nil {
-		m.kept = map[client.ObjectKey]*Memory{}
+		m.kept = map[client.ObjectKey]*kept{}
 	}
 	if m.kept[key] == nil {
-		m.kept[key] = &Memory{Began: time.Now()}
+		m.kept[key] = &kept{Memory: Memory{Began: time.Now()}}
 	}
 	return m.kept[key]
 }
 
 // forget drops the memory of a group and returns it; nil when there was none.
-func (m *Memories) forget(key client.ObjectKey) *Memory {
+func (m *Memories) forget(key client.ObjectKey) *kept {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dropped := m.kept[key]
@@ -156,7 +169,7 @@ func (m *Memories) forget(key client.ObjectKey) *Memory {
 
 // note remembers when the facts changed that nobody dates.
 func (t *Turn) note() {
-	o, m := t.Facts, t.Memory
+	o, m := t.Facts, t.past
 	objects := fmt.Sprint("generation ", t.Object.GetGeneration())
 	for _, machine := range o.Machines {
 		objects += " " + machine.Name
@@ -176,7 +189,7 @@ func (t *Turn) note() {
 // record and those that were only seen.
 func (t *Turn) newest() time.Time {
 	newest := t.NewestFact(t.Object)
-	for _, at := range []time.Time{t.Memory.objects.At, t.Memory.members.At} {
+	for _, at := range []time.Time{t.past.objects.At, t.past.members.At} {
 		if at.After(newest) {
 			newest = at
 		}

@@ -76,7 +76,7 @@ func wants(t *testing.T, when, kind string, want ...string) {
 
 // etcdTurn is a turn that sees three voters and a learner without a machine; one voter does not answer, one is full.
 func etcdTurn() *Turn {
-	o := &Observation{Facts: plan.Observed{
+	o := &View{Facts: plan.Observed{
 		Now: time.Unix(1000, 0), Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}, Etcd: plan.Etcd{Owner: plan.EtcdOurs},
 	}}
 	survey := etcd.Survey{Known: true, Agreed: true}
@@ -89,7 +89,7 @@ func etcdTurn() *Turn {
 	survey.Members[2].Alarms, survey.Members[2].Quota = []string{"NOSPACE", "NEW"}, 0
 	survey.Members = append(survey.Members, etcd.Member{ID: 4, Learner: true, Size: 5})
 	o.Survey = survey
-	t := &Turn{Observation: o, Memory: &Memory{}}
+	t := turnOf(&Controller{}, o)
 	o.AddEtcd(survey, &t.Memory.Since, o.Facts.Now)
 	o.Assessed = plan.Assess(o.Facts)
 	return t
@@ -132,7 +132,7 @@ func TestReachableWhereExpected(t *testing.T) {
 
 // TestWaits: a wait counts from its first turn for as long as rule and reason stay, and only the present one is told.
 func TestWaits(t *testing.T) {
-	of, metrics, turn := client.ObjectKey{Name: "x"}, Metrics("Waits"), &Turn{Observation: &Observation{}, Memory: &Memory{}}
+	of, metrics, turn := client.ObjectKey{Name: "x"}, Metrics("Waits"), turnOf(&Controller{}, &View{})
 	for _, c := range []struct {
 		at                 int64
 		verb               plan.Verb

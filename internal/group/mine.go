@@ -9,7 +9,7 @@ import (
 )
 
 // mine returns which Nodes may belong to the group's machines, or have a name that one of them could get.
-func (t *Turn) mine() workload.Mine {
+func (t *View) mine() workload.Mine {
 	mine := Mine(slices.Concat(t.Objects(), t.Others)...)
 	mine.Format = t.Facts.Want.NameFormat
 	return mine

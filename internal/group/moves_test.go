@@ -21,7 +21,7 @@ func TestBrokenForGood(t *testing.T) {
 		object := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "a", CreationTimestamp: metav1.NewTime(now.Add(-news))}}
 		// It is initialised, and does not answer.
 		facts := plan.Observed{Now: now, Group: plan.Group{Initialized: true}}
-		turn := &Turn{Controller: c, Object: object, Memory: &Memory{}, Observation: &Observation{Cluster: &clusterv1.Cluster{}, Facts: facts}}
+		turn := turnOf(c, &View{Object: object, Cluster: &clusterv1.Cluster{}, Facts: facts})
 		turn.prepare(plan.Decision{Step: plan.Step{Verb: plan.Wait}})
 		if got := len(c.Memories.moving); got != want {
 			t.Errorf("the newest fact is %s old: %d groups move, want %d", news, got, want)
@@ -51,8 +51,8 @@ func TestEarly(t *testing.T) {
 		if got := m.Early(key, now); got != 0 {
 			t.Errorf("%s: %v before the first look", name, got)
 		}
-		kept := m.Of(key)
-		kept.ended, kept.stepped = now.Add(-row.ago), row.stepped
+		kept := m.all(key)
+		kept.past.ended, kept.past.stepped = now.Add(-row.ago), row.stepped
 		if got := m.Early(key, now); got != row.want {
 			t.Errorf("%s: %v, want %v", name, got, row.want)
 		}

@@ -18,10 +18,10 @@ const mostNames = 16
 
 // addNames adds the names of Nodes that no new machine may get: those of Nodes that are none of the group's machines'. After a
 // backup of the management cluster was restored, they are of machines that it does not know.
-func (t *Turn) addNames() {
+func (t *Observer) addNames() {
 	names := t.Facts.Cluster.Names
-	for i := range t.View.Nodes {
-		name := t.View.Nodes[i].Name
+	for i := range t.Inside.Nodes {
+		name := t.Inside.Nodes[i].Name
 		if !slices.ContainsFunc(t.Machines, func(m *Machine) bool { return m.Node != nil && m.Node.Name == name }) {
 			names = append(names, name)
 		}
@@ -30,7 +30,7 @@ func (t *Turn) addNames() {
 }
 
 // addNamesOf adds the names of objects that belong to no machine of the group, and that no machine is begun with.
-func (t *Turn) addNamesOf(made []client.Object) {
+func (t *Observer) addNamesOf(made []client.Object) {
 	names := t.Facts.Cluster.Names
 	for _, o := range made {
 		isBegun := o.GetDeletionTimestamp().IsZero() && unclaimed(o.GetOwnerReferences(), t.Object)
@@ -42,7 +42,7 @@ func (t *Turn) addNamesOf(made []client.Object) {
 }
 
 // keepNames keeps, of names that are in use, those that a new machine could get. Names with dates, or made up, are dropped first.
-func (t *Turn) keepNames(names []string) {
+func (t *Observer) keepNames(names []string) {
 	format := t.Facts.Want.NameFormat
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return plan.Number(format, name) == 0 })
 	slices.SortFunc(names, func(a, b string) int {
@@ -65,7 +65,7 @@ func rank(number int) int {
 
 // recordNumber writes down the highest number that anything in the cluster has in its name, where that is higher than the one on record: the
 // record is older than the cluster. What has the name may be removed before the next machine is made, and the name is not free for that.
-func (t *Turn) recordNumber(ctx context.Context) error {
+func (t *Writer) recordNumber(ctx context.Context) error {
 	highest := plan.HighestNumber(t.Facts)
 	if !t.Facts.Group.Initialized || t.Facts.Group.Deleting || highest <= lastMachine(t.Object.GetAnnotations()) {
 		return nil

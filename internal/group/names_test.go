@@ -14,7 +14,7 @@ func TestKeepNames(t *testing.T) {
 	for day := range 2 * mostNames {
 		names = append(names, "demo-"+strconv.Itoa(20261101+day))
 	}
-	turn := &Turn{Observation: &Observation{Facts: plan.Observed{Want: plan.Want{NameFormat: "demo-%s"}}}}
+	turn := &Observer{View: &View{Facts: plan.Observed{Want: plan.Want{NameFormat: "demo-%s"}}}}
 	turn.keepNames(names)
 	kept := turn.Facts.Cluster.Names
 	if !slices.Contains(kept, "demo-4") || !slices.Contains(kept, "demo-7") || len(kept) != mostNames || !slices.IsSorted(kept) {

@@ -16,13 +16,13 @@ import (
 // Machines without Nodes run a member of etcd and nothing else: what is known of them, the members say.
 
 // seeNodeless adds what is known of machines without Nodes before etcd was asked: nothing but their Machines.
-func (t *Turn) seeNodeless() {
+func (t *Observer) seeNodeless() {
 	t.AddWorkload(workload.View{Reachable: true}, []string{plan.EtcdComponent})
 	t.addMachinesWanted()
 }
 
 // memberTargets are the members on machines without Nodes, each of which has its machine's name.
-func (o *Observation) memberTargets(to Dial) []etcd.Target {
+func (o *View) memberTargets(to Dial) []etcd.Target {
 	var targets []etcd.Target
 	for _, m := range o.Machines {
 		if ip := machine.InternalIP(m.Machine); ip != "" && !o.hasLeft(m) {

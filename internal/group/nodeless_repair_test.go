@@ -16,12 +16,11 @@ import (
 // be. To Cluster API all of them are unhealthy, so that a limit there would never let one be replaced.
 func TestHealthCheckOfMembers(t *testing.T) {
 	object := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd", UID: "etcd"}}
-	turn := &Turn{
-		Controller:  &Controller{Kind: nodelessKind{}},
-		Observation: Observe(testCluster(), nil, plan.Observed{}),
-		Object:      object,
-		Spec:        Spec{Replicas: ptr.To(int32(3)), HoldsQuorum: true, HealthCheck: &HealthCheck{UnhealthySeconds: ptr.To(int32(7))}},
-	}
+	turn := turnOf(&Controller{Kind: nodelessKind{}}, &View{
+		Cluster: testCluster(),
+		Object:  object,
+		Spec:    Spec{Replicas: ptr.To(int32(3)), HoldsQuorum: true, HealthCheck: &HealthCheck{UnhealthySeconds: ptr.To(int32(7))}},
+	})
 	turn.Nodeless = true
 	check := turn.desiredHealthCheck()
 	if check == nil {
@@ -61,12 +60,12 @@ func TestMemberConditionWithoutNode(t *testing.T) {
 		{&plan.Member{ID: "1", Name: "a", Machine: "a", Health: plan.Unhealthy}, metav1.ConditionFalse},
 		{&plan.Member{ID: "1", Name: "a", Machine: "a", Health: plan.Healthy}, metav1.ConditionTrue},
 	} {
-		o := Observe(testCluster(), []*clusterv1.Machine{named("a")[0]}, plan.Observed{Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}})
+		o := NewView(testCluster(), []*clusterv1.Machine{named("a")[0]}, plan.Observed{Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}})
 		o.Nodeless, o.Facts.Etcd = true, plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true}
 		if test.member != nil {
 			o.Facts.Etcd.Members = []plan.Member{*test.member}
 		}
-		turn := &Turn{Observation: o}
+		turn := Report{View: o}
 		turn.Facts.AddMembersAsHosts()
 		turn.Assessed = plan.Assess(turn.Facts)
 		if got := turn.memberCondition(o.Machines[0]); got.Status != test.want {

@@ -39,7 +39,7 @@ func at(m *clusterv1.Machine, ip string) *clusterv1.Machine {
 func TestMemberTargets(t *testing.T) {
 	machines := append([]*clusterv1.Machine{at(named("z")[0], "10.0.0.9"), named("no-address")[0]},
 		at(named("stays")[0], "10.0.0.1"), at(named("held gone=held")[0], "10.0.0.2"), at(named("released gone=held")[0], "10.0.0.3"), at(named("left gone=held")[0], "10.0.0.4"))
-	o := Observe(testCluster(), machines, plan.Observed{})
+	o := NewView(testCluster(), machines, plan.Observed{})
 	o.Nodeless, o.Left = true, "left"
 	for i, m := range machines {
 		o.Facts.Machines[i].Deleting, o.Facts.Machines[i].Hook = m.DeletionTimestamp != nil, m.Name != "released"
@@ -59,7 +59,7 @@ func TestMemberTargets(t *testing.T) {
 
 // TestNodelessMatch: a member has its machine's name, or its address before it has one.
 func TestNodelessMatch(t *testing.T) {
-	o := Observe(testCluster(), []*clusterv1.Machine{at(named("a")[0], "10.0.0.1"), at(named("b")[0], "10.0.0.2")}, plan.Observed{})
+	o := NewView(testCluster(), []*clusterv1.Machine{at(named("a")[0], "10.0.0.1"), at(named("b")[0], "10.0.0.2")}, plan.Observed{})
 	o.Nodeless = true
 	for want, m := range map[string]etcd.Member{
 		"a": {ID: 1, Name: "a", PeerURLs: []string{"https://10.0.0.1:2380"}},
@@ -77,19 +77,19 @@ func TestNodelessSurveys(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		machines []*clusterv1.Machine
-		change   func(*Observation)
+		change   func(*View)
 		want     bool
 	}{
-		{"a machine", named("a"), func(*Observation) {}, true},
-		{"no machine", nil, func(*Observation) {}, false},
-		{"with Nodes", named("a"), func(o *Observation) { o.Nodeless = false }, false},
-		{"paused", named("a"), func(o *Observation) { o.Facts.Group.Paused = true }, false},
-		{"nobody's members", named("a"), func(o *Observation) { o.Facts.Etcd.Owner = plan.EtcdElsewhere }, false},
-		{"begun, all machines lost", nil, func(o *Observation) { o.Facts.Group.Initialized = true }, true},
-		{"being deleted, needed", named("a"), func(o *Observation) { o.Facts.Group.Deleting, o.Facts.Workers = true, []string{"w"} }, true},
-		{"being deleted", named("a"), func(o *Observation) { o.Facts.Group.Deleting = true }, false},
+		{"a machine", named("a"), func(*View) {}, true},
+		{"no machine", nil, func(*View) {}, false},
+		{"with Nodes", named("a"), func(o *View) { o.Nodeless = false }, false},
+		{"paused", named("a"), func(o *View) { o.Facts.Group.Paused = true }, false},
+		{"nobody's members", named("a"), func(o *View) { o.Facts.Etcd.Owner = plan.EtcdElsewhere }, false},
+		{"begun, all machines lost", nil, func(o *View) { o.Facts.Group.Initialized = true }, true},
+		{"being deleted, needed", named("a"), func(o *View) { o.Facts.Group.Deleting, o.Facts.Workers = true, []string{"w"} }, true},
+		{"being deleted", named("a"), func(o *View) { o.Facts.Group.Deleting = true }, false},
 	} {
-		o := Observe(testCluster(), test.machines, plan.Observed{Etcd: plan.Etcd{Owner: plan.EtcdOurs}})
+		o := NewView(testCluster(), test.machines, plan.Observed{Etcd: plan.Etcd{Owner: plan.EtcdOurs}})
 		o.Nodeless = true
 		if test.change(o); o.Surveys() != test.want {
 			t.Errorf("%s: asked is %t", test.name, o.Surveys())
@@ -206,7 +206,7 @@ func requested(requests []ctrl.Request) []string {
 // TestMembersAreHosts: whoever adds what members say, in a turn or for one look, knows by it which machines without Nodes are up.
 func TestMembersAreHosts(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd-1"}
-	o := Observe(&clusterv1.Cluster{}, []*clusterv1.Machine{{ObjectMeta: meta}}, plan.Observed{})
+	o := NewView(&clusterv1.Cluster{}, []*clusterv1.Machine{{ObjectMeta: meta}}, plan.Observed{})
 	o.Nodeless = true
 	o.AddEtcd(etcd.Survey{Known: true, Agreed: true, Members: []etcd.Member{{ID: 1, Name: meta.Name, Health: plan.Healthy}}}, &MemberTimes{}, time.Now())
 	if m := o.Machines[0].Facts; m.Host != meta.Name || !m.Ready || !o.Facts.Group.Initialized {
@@ -224,7 +224,7 @@ func TestAgainWhileClusterGoes(t *testing.T) {
 		if row.deleting {
 			cluster.DeletionTimestamp = new(metav1.Now())
 		}
-		turn := &Turn{Observation: Observe(cluster, nil, plan.Observed{Group: plan.Group{Initialized: true, Paused: row.paused}})}
+		turn := turnOf(&Controller{}, NewView(cluster, nil, plan.Observed{Group: plan.Group{Initialized: true, Paused: row.paused}}))
 		turn.Nodeless = true
 		if got := turn.Again(plan.Decision{Step: plan.Step{Verb: plan.Nothing}}); got != row.want {
 			t.Errorf("%+v: again in %s", row, got)

@@ -23,9 +23,15 @@ import (
 	"github.com/quorate/quorate/internal/group/inplace"
 )
 
-// Observation is what one turn saw of a group: the facts for the decision, and the objects they
+// View is what one turn saw of a group: the facts for the decision, and the objects they
 // were read from, for the report and the step. It holds no client.
-type Observation struct {
+type View struct {
+	// Type is that of the group's kind. Object is the group's own, as it was written last; Spec is what it says.
+	Type   Type
+	Object Object
+	Spec   Spec
+	// Memory is what is kept of the group between turns.
+	Memory  *Memory
 	Cluster *clusterv1.Cluster
 	// Nodeless: the machines have no Nodes.
 	Nodeless bool
@@ -33,8 +39,8 @@ type Observation struct {
 	Machines []*Machine
 	// Others are the cluster's control plane machines that are not the group's, by name.
 	Others []*clusterv1.Machine
-	// View is what was seen of the workload cluster.
-	View workload.View
+	// Inside is what was seen of the workload cluster.
+	Inside workload.View
 	// Survey is what etcd's members said, Left a machine whose member was removed.
 	Survey etcd.Survey
 	Left   string
@@ -70,10 +76,10 @@ type Machine struct {
 	CertificateEnd time.Time
 }
 
-// Observe begins an observation with a group's Machines, the oldest first. facts are what is known of the group
+// NewView begins a view with a group's Machines, the oldest first. facts are what is known of the group
 // itself; those of its machines are added.
-func Observe(cluster *clusterv1.Cluster, ours []*clusterv1.Machine, facts plan.Observed) *Observation {
-	o := &Observation{Cluster: cluster, Facts: facts}
+func NewView(cluster *clusterv1.Cluster, ours []*clusterv1.Machine, facts plan.Observed) *View {
+	o := &View{Cluster: cluster, Facts: facts}
 	o.Facts.Machines = make([]plan.Machine, len(ours))
 	for i, m := range ours {
 		o.Facts.Machines[i].Name = m.Name
@@ -83,7 +89,7 @@ func Observe(cluster *clusterv1.Cluster, ours []*clusterv1.Machine, facts plan.O
 }
 
 // Objects are the Machines themselves, in their order.
-func (o *Observation) Objects() []*clusterv1.Machine {
+func (o *View) Objects() []*clusterv1.Machine {
 	objects := make([]*clusterv1.Machine, len(o.Machines))
 	for i, m := range o.Machines {
 		objects[i] = m.Machine
@@ -92,7 +98,7 @@ func (o *Observation) Objects() []*clusterv1.Machine {
 }
 
 // Machine returns the group's machine of that name; nil if there is none.
-func (o *Observation) Machine(name string) *Machine {
+func (o *View) Machine(name string) *Machine {
 	for _, m := range o.Machines {
 		if m.Name == name {
 			return m
@@ -103,7 +109,7 @@ func (o *Observation) Machine(name string) *Machine {
 
 // Refuse notes why nothing is begun that the spec asks for. Of several reasons the first
 // is told; where one of them keeps machines from being made, none is made.
-func (o *Observation) Refuse(why plan.Refusal) {
+func (o *View) Refuse(why plan.Refusal) {
 	refused := &o.Facts.Want.Refused
 	if refused.Reason == "" || refused.Replaceable && !why.Replaceable {
 		*refused = why
@@ -111,15 +117,15 @@ func (o *Observation) Refuse(why plan.Refusal) {
 }
 
 // Replace puts a Machine that was written into the place of the one that was read.
-func (o *Observation) Replace(written *clusterv1.Machine) {
+func (o *View) Replace(written *clusterv1.Machine) {
 	if m := o.Machine(written.Name); m != nil {
 		m.Machine = written
 	}
 }
 
 // AddWorkload adds what is known from the workload cluster: Nodes, and the static pods that each machine should run.
-func (o *Observation) AddWorkload(view workload.View, components []string) {
-	o.View = view
+func (o *View) AddWorkload(view workload.View, components []string) {
+	o.Inside = view
 	nodes := machine.Nodes(o.Objects(), view.Nodes)
 	o.Facts.Cluster.Reachable = view.Reachable
 	if !view.Reachable {
@@ -193,10 +199,10 @@ func nodeComponent(node *corev1.Node, ready bool) plan.Component {
 }
 
 // AddEtcd adds what etcd's members said, and since when each is as it is.
-func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
+func (o *View) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
 	o.Survey = survey
 	facts := &o.Facts.Etcd
-	facts.MaxLearners = machine.MaxLearners(o.View.Pods)
+	facts.MaxLearners = machine.MaxLearners(o.Inside.Pods)
 	facts.Known, facts.Agreed, facts.Why, facts.Downgrade = survey.Known, survey.Agreed, survey.Why, survey.Downgrade
 	matched := o.Match(survey.Members)
 	if matched.Contradiction != "" {
@@ -233,7 +239,7 @@ func (o *Observation) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.T
 }
 
 // buryMembers: a member that does not answer is dead where nothing is left of its machine.
-func (o *Observation) buryMembers() {
+func (o *View) buryMembers() {
 	for i := range o.Facts.Etcd.Members {
 		m := &o.Facts.Etcd.Members[i]
 		if on := o.Machine(m.Machine); on != nil && m.Health == plan.Unknown && machine.Vanished(on.Infrastructure) {
@@ -247,12 +253,12 @@ const gone = "nothing is left of it on its host"
 
 // NewestFact returns when the newest of the facts of a group's object that decisions wait for became
 // true, as far as that is on record. Kubernetes records most times in full seconds.
-func (o *Observation) NewestFact(of client.Object) time.Time {
+func (o *View) NewestFact(of client.Object) time.Time {
 	times := []time.Time{of.GetCreationTimestamp().Time}
 	for _, m := range o.Machines {
 		times = append(times, m.changes()...)
 	}
-	for _, pod := range o.View.Pods {
+	for _, pod := range o.Inside.Pods {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodReady {
 				times = append(times, c.LastTransitionTime.Time)
@@ -295,7 +301,7 @@ func changeOf(of conditions.Getter, kind string) time.Time {
 
 // cannotJoin says why nothing on a machine will add a member to etcd any more; empty: it may,
 // for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
-func (o *Observation) cannotJoin(m *Machine) string {
+func (o *View) cannotJoin(m *Machine) string {
 	switch {
 	case machine.Vanished(m.Infrastructure):
 		return gone
@@ -312,11 +318,11 @@ func (o *Observation) cannotJoin(m *Machine) string {
 }
 
 // ranEtcd reports whether the static pod of etcd was seen on a machine's Node; nil: none is known.
-func (o *Observation) ranEtcd(node *corev1.Node) bool {
+func (o *View) ranEtcd(node *corev1.Node) bool {
 	if node == nil {
 		return false
 	}
-	pod := machine.FindPod(o.View.Pods, workload.EtcdPod(node.Name))
+	pod := machine.FindPod(o.Inside.Pods, workload.EtcdPod(node.Name))
 	return pod != nil && pod.Spec.NodeName == node.Name && !ofOtherNode(pod, node)
 }
 
@@ -332,7 +338,7 @@ func ofOtherNode(pod *corev1.Pod, node *corev1.Node) bool {
 
 // memberRemoved reports whether the member of a machine was removed: that was noted before, and
 // the members agree that it is gone. A machine that has a member all the same added it later.
-func (o *Observation) memberRemoved(on *Machine) bool {
+func (o *View) memberRemoved(on *Machine) bool {
 	id, e := on.Annotations[controlplanev1.MemberRemovedAnnotation], o.Facts.Etcd
 	if _, err := etcd.ParseID(id); err != nil || !e.Known || !e.Agreed {
 		return false
@@ -346,7 +352,7 @@ func (o *Observation) memberRemoved(on *Machine) bool {
 }
 
 // Surveys reports whether etcd's members are to be asked.
-func (o *Observation) Surveys() bool {
+func (o *View) Surveys() bool {
 	f := o.Facts
 	if !f.Etcd.Ours() || f.Group.Paused || !f.Group.Initialized && (!o.Nodeless || len(o.Machines) == 0) {
 		return false
@@ -356,7 +362,7 @@ func (o *Observation) Surveys() bool {
 }
 
 // Around writes all facts but etcd's and the time, to tell whether any has changed.
-func (o *Observation) Around() string {
+func (o *View) Around() string {
 	f := o.Facts
 	f.Now, f.Etcd = time.Time{}, plan.Etcd{}
 	text, err := json.Marshal(f)
@@ -368,7 +374,7 @@ func (o *Observation) Around() string {
 
 // Busy reports whether something is under way, or wrong, that only etcd or a new
 // look would tell the end of.
-func (o *Observation) Busy() bool {
+func (o *View) Busy() bool {
 	f := o.Facts
 	switch {
 	case f.Group.Paused:

@@ -57,23 +57,22 @@ const (
 
 // Observe reads everything that a decision may depend on, once. While an own
 // write is not to be seen yet, it returns how long to wait for it instead.
-func (c *Controller) Observe(ctx context.Context, object Object, cluster *clusterv1.Cluster) (*Turn, time.Duration, error) {
-	machines, err := ListMachines(ctx, c.Client, object, cluster.Name, c.Kind.Spec(object).Selector)
+func Observe(ctx context.Context, from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1.Cluster) (*Observer, time.Duration, error) {
+	machines, err := ListMachines(ctx, from.Cache, object, cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
 		return nil, 0, err
 	}
-	writes := &c.Memories.Of(client.ObjectKeyFromObject(object)).Writes
-	if wait, err := writes.Unseen(ctx, c.APIReader, object, slices.Concat(machines.Ours, machines.Others), time.Now()); err != nil || wait > 0 {
+	if wait, err := m.Writes.Unseen(ctx, from.APIReader, object, slices.Concat(machines.Ours, machines.Others), time.Now()); err != nil || wait > 0 {
 		return nil, wait, err
 	}
-	t := c.Begin(writes.Newest(object, machines.Ours), cluster, machines, time.Now())
+	t := Begin(from, kind, m, m.Writes.Newest(object, machines.Ours), cluster, machines, time.Now())
 	if err := t.read(ctx, machines); err != nil {
 		return nil, 0, err
 	}
 	if wait := t.Memory.Parts.Unseen(t.parts(), t.Facts.Now); wait > 0 {
 		return nil, wait, nil
 	}
-	t.Facts.Group.PartialCreate = cmp.Or(t.Facts.Group.PartialCreate, t.Memory.begun)
+	t.Facts.Group.PartialCreate = cmp.Or(t.Facts.Group.PartialCreate, t.Memory.Begun)
 	if t.Nodeless {
 		t.seeNodeless()
 	} else {
@@ -90,35 +89,12 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 	return t, 0, t.observeEtcd(ctx)
 }
 
-// Begin makes a turn of what the objects themselves say.
-func (c *Controller) Begin(object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) *Turn {
-	t := &Turn{Controller: c, Object: object, Spec: c.Kind.Spec(object), Memory: c.Memories.Of(client.ObjectKeyFromObject(object))}
-	t.Memory.cluster = client.ObjectKeyFromObject(cluster)
-	annotations := object.GetAnnotations()
-	t.Observation = Observe(cluster, machines.Ours, plan.Observed{
-		Now: now,
-		Group: plan.Group{
-			Name:        object.GetName(),
-			Deleting:    !object.GetDeletionTimestamp().IsZero(),
-			Orphaning:   controllerutil.ContainsFinalizer(object, metav1.FinalizerOrphanDependents),
-			Paused:      ptr.Deref(cluster.Spec.Paused, false) || capiannotations.HasPaused(object),
-			Initialized: t.recordedInitialized(),
-			LastMachine: lastMachine(annotations),
-			Repairing:   ReplacementIn(annotations, upstream.RemediationInProgressAnnotation) != nil,
-		},
-		Want: plan.Want{
-			Replicas:   int(ptr.Deref(t.Spec.Replicas, 1)),
-			Domains:    t.Spec.Domains,
-			DomainSeed: cluster.Name,
-		},
-		Policy: t.Spec.Policy,
-		Cluster: plan.Cluster{
-			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
-		},
-		Etcd:    plan.Etcd{Owner: t.Spec.Etcd},
-		Workers: machines.Workers,
-	})
-	t.Others, t.Nodeless = machines.Others, c.Kind.Type().Nodeless
+// Begin begins to look at a group: with what the objects themselves say.
+func Begin(from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) *Observer {
+	m.Cluster = client.ObjectKeyFromObject(cluster)
+	t := &Observer{Sources: from, Kind: kind, View: NewView(cluster, machines.Ours, beginning(kind, object, cluster, machines, now))}
+	t.Type, t.Object, t.Spec, t.Memory = kind.Type(), object, kind.Spec(object), m
+	t.Others, t.Nodeless = machines.Others, t.Type.Nodeless
 	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		t.Facts.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
 	}
@@ -126,14 +102,42 @@ func (c *Controller) Begin(object Object, cluster *clusterv1.Cluster, machines M
 	return t
 }
 
+// beginning are the facts that the objects themselves tell.
+func beginning(kind Kind, object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) plan.Observed {
+	annotations, spec := object.GetAnnotations(), kind.Spec(object)
+	return plan.Observed{
+		Now: now,
+		Group: plan.Group{
+			Name:        object.GetName(),
+			Deleting:    !object.GetDeletionTimestamp().IsZero(),
+			Orphaning:   controllerutil.ContainsFinalizer(object, metav1.FinalizerOrphanDependents),
+			Paused:      ptr.Deref(cluster.Spec.Paused, false) || capiannotations.HasPaused(object),
+			Initialized: recordedInitialized(kind, object),
+			LastMachine: lastMachine(annotations),
+			Repairing:   ReplacementIn(annotations, upstream.RemediationInProgressAnnotation) != nil,
+		},
+		Want: plan.Want{
+			Replicas:   int(ptr.Deref(spec.Replicas, 1)),
+			Domains:    spec.Domains,
+			DomainSeed: cluster.Name,
+		},
+		Policy: spec.Policy,
+		Cluster: plan.Cluster{
+			Infrastructure: ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
+		},
+		Etcd:    plan.Etcd{Owner: spec.Etcd},
+		Workers: machines.Workers,
+	}
+}
+
 // addWanted adds what is wanted, and refuses what cannot be begun.
-func (t *Turn) addWanted() {
+func (t *Observer) addWanted() {
 	want, g := &t.Facts.Want, &t.Facts.Group
 	if want.Domains == nil {
 		want.Domains = domains(t.Cluster)
 	}
 	var err error
-	if want.NameFormat, err = machine.NameFormatOf(t.Kind.Type().NameVariable, t.Spec.Names, t.Object.GetName(), t.Cluster.Name); err != nil {
+	if want.NameFormat, err = machine.NameFormatOf(t.Type.NameVariable, t.Spec.Names, t.Object.GetName(), t.Cluster.Name); err != nil {
 		t.Refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
 	}
 	if want.Replicas < 1 {
@@ -150,7 +154,7 @@ func (t *Turn) addWanted() {
 }
 
 // read adds all that the management cluster knows.
-func (t *Turn) read(ctx context.Context, machines Machines) error {
+func (t *Observer) read(ctx context.Context, machines Machines) error {
 	if t.Facts.Group.Deleting {
 		return t.addMachinePools(ctx)
 	}
@@ -180,8 +184,8 @@ func (t *Turn) read(ctx context.Context, machines Machines) error {
 }
 
 // addMachinePools adds the MachinePools of the cluster to its workers.
-func (t *Turn) addMachinePools(ctx context.Context) error {
-	pools, err := ListMachinePools(ctx, t.Client, t.Object.GetNamespace(), t.Cluster.Name)
+func (t *Observer) addMachinePools(ctx context.Context) error {
+	pools, err := ListMachinePools(ctx, t.Cache, t.Object.GetNamespace(), t.Cluster.Name)
 	if err != nil {
 		return err
 	}
@@ -203,20 +207,20 @@ func domains(cluster *clusterv1.Cluster) []string {
 
 // recordedInitialized reports whether it is on record that a cluster was initialised: in the
 // status, or where a move and a backup keep it.
-func (t *Turn) recordedInitialized() bool {
-	_, recorded := t.Object.GetAnnotations()[controlplanev1.InitializedAnnotation]
-	return recorded || ptr.Deref(*t.Kind.Status(t.Object).Initialized, false)
+func recordedInitialized(kind Kind, object Object) bool {
+	_, recorded := object.GetAnnotations()[controlplanev1.InitializedAnnotation]
+	return recorded || ptr.Deref(*kind.Status(object).Initialized, false)
 }
 
 // initializing reports whether it is proven that no machine of this very object had
 // initialised a cluster when its first was made.
-func (t *Turn) initializing() bool {
+func (t *View) initializing() bool {
 	uid := t.Object.GetUID()
 	return uid != "" && t.Object.GetAnnotations()[controlplanev1.InitializingAnnotation] == string(uid)
 }
 
 // recordInitialized writes down, where a move and a backup keep it, that a cluster was initialised.
-func (t *Turn) recordInitialized(ctx context.Context) error {
+func (t *Writer) recordInitialized(ctx context.Context) error {
 	if _, recorded := t.Object.GetAnnotations()[controlplanev1.InitializedAnnotation]; recorded || !t.Facts.Group.Initialized || t.Facts.Group.Deleting {
 		return nil
 	}
@@ -234,13 +238,13 @@ func lastMachine(annotations map[string]string) int {
 }
 
 // addTemplate adds the machine template, and what is wrong with it. Its kind is watched, so that reading it costs no request.
-func (t *Turn) addTemplate(ctx context.Context) {
+func (t *Observer) addTemplate(ctx context.Context) {
 	t.Memory.Template = t.readTemplate(ctx)
 	t.Facts.Cluster.Template = cmp.Or(t.Memory.Template.Missing, t.Facts.Cluster.Template)
 }
 
 // readTemplate returns the machine template and the kind of machines that it makes, or what is wrong with it.
-func (t *Turn) readTemplate(ctx context.Context) Template {
+func (t *Observer) readTemplate(ctx context.Context) Template {
 	if t.Spec.Inline != nil {
 		gvk := t.Spec.Inline.GroupVersionKind()
 		if err := machine.InfrastructureRef.Check(gvk.GroupKind()); err != nil {
@@ -248,7 +252,7 @@ func (t *Turn) readTemplate(ctx context.Context) Template {
 		}
 		return Template{Kind: gvk}
 	}
-	field := cmp.Or(t.Kind.Type().TemplateField, "spec.machineTemplate.spec.infrastructureRef")
+	field := cmp.Or(t.Type.TemplateField, "spec.machineTemplate.spec.infrastructureRef")
 	found, missing := t.FindTemplate(ctx, machine.InfrastructureTemplateRef, field, t.Spec.Infrastructure)
 	if found == nil {
 		return Template{Missing: missing}
@@ -257,7 +261,7 @@ func (t *Turn) readTemplate(ctx context.Context) Template {
 }
 
 // readParts reads the objects that each machine consists of. What is gone is not known.
-func (t *Turn) readParts(ctx context.Context) error {
+func (t *Observer) readParts(ctx context.Context) error {
 	if err := t.readBootstraps(ctx); err != nil {
 		return err
 	}
@@ -265,7 +269,7 @@ func (t *Turn) readParts(ctx context.Context) error {
 }
 
 // readBootstraps reads the bootstrap object of each machine.
-func (t *Turn) readBootstraps(ctx context.Context) error {
+func (t *Observer) readBootstraps(ctx context.Context) error {
 	for _, m := range t.Machines {
 		m.Read = true
 		if err := t.Kind.ReadBootstrap(ctx, t, m); err != nil {
@@ -276,7 +280,7 @@ func (t *Turn) readBootstraps(ctx context.Context) error {
 }
 
 // readInfrastructure reads the infrastructure machine of each machine.
-func (t *Turn) readInfrastructure(ctx context.Context) error {
+func (t *Observer) readInfrastructure(ctx context.Context) error {
 	for _, m := range t.Machines {
 		infrastructure, err := t.FindPart(ctx, machine.InfrastructureRef, "spec.infrastructureRef of Machine "+m.Name, m.Spec.InfrastructureRef)
 		if err != nil {
@@ -292,7 +296,7 @@ func (t *Turn) readInfrastructure(ctx context.Context) error {
 // begun returns the name of a machine whose creation was begun and not finished:
 // there is a bootstrap object or an infrastructure machine of ours that no Machine
 // has taken over. Of several the first by name.
-func (t *Turn) begun(ctx context.Context) (string, error) {
+func (t *Observer) begun(ctx context.Context) (string, error) {
 	found, err := t.Kind.Created(ctx, t)
 	if err != nil {
 		return "", err
@@ -311,7 +315,7 @@ func (t *Turn) begun(ctx context.Context) (string, error) {
 }
 
 // MadeForGroup selects the objects that were made for the group's machines.
-func (t *Turn) MadeForGroup() []client.ListOption {
+func (t *View) MadeForGroup() []client.ListOption {
 	return []client.ListOption{client.InNamespace(t.Object.GetNamespace()), client.MatchingLabels(t.identity())}
 }
 
@@ -347,7 +351,7 @@ func unclaimed(owners []metav1.OwnerReference, object client.Object) bool {
 }
 
 // See adds what is known from the workload cluster: Nodes and static pods, and what is wanted beside it.
-func (t *Turn) See(view workload.View) {
+func (t *Observer) See(view workload.View) {
 	t.AddWorkload(view, t.Spec.Components)
 	t.addNames()
 	t.refuseStrayNodes()
@@ -355,12 +359,12 @@ func (t *Turn) See(view workload.View) {
 }
 
 // addMachinesWanted adds what is wanted of each machine, and of whom it took the place.
-func (t *Turn) addMachinesWanted() {
+func (t *Observer) addMachinesWanted() {
 	for _, m := range t.Machines {
 		if !m.Read {
 			continue
 		}
-		facts, found := m.Facts, t.Kind.Drift(t, m)
+		facts, found := m.Facts, t.Kind.Drift(t.View, m)
 		m.Drift = &found
 		facts.Outdated = Cut(found.String(), longestDrift)
 		facts.Marked, facts.MarkedByPerson = machine.Marked(m.Machine), machine.MarkedByPerson(m.Machine)
@@ -378,7 +382,7 @@ func (t *Turn) addMachinesWanted() {
 const longestDrift = 200
 
 // identity are the labels that say whose a machine is.
-func (t *Turn) identity() map[string]string {
+func (t *View) identity() map[string]string {
 	if t.Nodeless {
 		return drift.EtcdLabels(t.Object.GetName(), t.Cluster.Name)
 	}

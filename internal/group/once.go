@@ -53,13 +53,13 @@ type Beside struct {
 }
 
 // Following names the machines whose labels, annotations, timeouts, taints or gates follow the group without a step.
-func (t *Turn) Following() []string {
+func (t *Observer) Following() []string {
 	var following []string
 	for _, m := range t.Machines {
 		if !m.Read {
 			continue
 		}
-		if wanted := t.Kind.InPlace(t, m); wanted.Machine.Differs || wanted.Config.Differs || wanted.Infrastructure.Differs {
+		if wanted := t.Kind.InPlace(t.View, m); wanted.Machine.Differs || wanted.Config.Differs || wanted.Infrastructure.Differs {
 			following = append(following, m.Name)
 		}
 	}
@@ -67,13 +67,13 @@ func (t *Turn) Following() []string {
 }
 
 // turnOnce observes one group, once. What does not wait for one another is asked for at the same time.
-func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (*Turn, error) {
+func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (*Observer, error) {
 	from = NewSnapshot(from)
 	object := kind.New()
 	if err := from.Get(ctx, key, object); err != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", kind.Type().Kind, key, err)
 	}
-	owner := (&Controller{Kind: kind}).clusterName(object)
+	owner := ClusterName(kind, object)
 	if owner == "" {
 		return nil, fmt.Errorf("no Cluster owns %s %s", kind.Type().Kind, key)
 	}
@@ -96,7 +96,7 @@ func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 	if err := both.Wait(); err != nil {
 		return nil, err
 	}
-	t := onceBy(from, kind).Begin(object, cluster, machines, time.Now())
+	t := Begin(onceFrom(from), kind, &Memory{Began: time.Now()}, object, cluster, machines, time.Now())
 	t.readAhead(ctx, machines)
 	if err := t.read(ctx, machines); err != nil {
 		return nil, err
@@ -108,66 +108,43 @@ func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 	return t, nil
 }
 
-// onceBy is a controller for one look.
-func onceBy(from client.Reader, kind Kind) *Controller {
-	return &Controller{Client: readOnly{reader: from}, APIReader: from, Kind: kind, Once: true}
-}
+// onceFrom are the sources of one look.
+func onceFrom(from client.Reader) Sources { return Sources{Cache: from, APIReader: from, Once: true} }
 
 // aheadAtOnce is how many questions of one look are asked ahead at the same time.
 const aheadAtOnce = 16
 
 // readAhead asks at the same time for what read asks for one after the other, in turns that are thrown away: the reader remembers the answers. What
 // fails is asked once more by read, which tells why.
-func (t *Turn) readAhead(ctx context.Context, machines Machines) {
+func (t *Observer) readAhead(ctx context.Context, machines Machines) {
 	if t.Facts.Group.Deleting || t.Facts.Group.Paused {
 		return
 	}
 	var all errgroup.Group
 	all.SetLimit(aheadAtOnce)
-	ask := func(of Machines, question func(*Turn) error) {
-		aside := onceBy(t.APIReader, t.Kind).Begin(t.Object, t.Cluster, of, t.Facts.Now)
+	ask := func(of Machines, question func(*Observer) error) {
+		aside := Begin(onceFrom(t.APIReader), t.Kind, &Memory{}, t.Object, t.Cluster, of, t.Facts.Now)
 		all.Go(func() error { return question(aside) })
 	}
-	ask(machines, func(a *Turn) error {
+	ask(machines, func(a *Observer) error {
 		if err := a.Kind.Read(ctx, a); err != nil {
 			return err
 		}
 		_, err := a.Kind.Created(ctx, a)
 		return err
 	})
-	ask(machines, func(a *Turn) error {
+	ask(machines, func(a *Observer) error {
 		a.addTemplate(ctx)
 		_, err := a.Made(ctx, a.Memory.Template.Kind)
 		return err
 	})
-	ask(machines, func(a *Turn) error { return a.readUpdates(ctx) })
+	ask(machines, func(a *Observer) error { return a.readUpdates(ctx) })
 	for _, m := range machines.Ours {
 		of := Machines{Ours: []*clusterv1.Machine{m}}
-		ask(of, func(a *Turn) error { return a.readBootstraps(ctx) })
-		ask(of, func(a *Turn) error { return a.readInfrastructure(ctx) })
+		ask(of, func(a *Observer) error { return a.readBootstraps(ctx) })
+		ask(of, func(a *Observer) error { return a.readInfrastructure(ctx) })
 	}
 	_ = all.Wait() // read tells
-}
-
-// readOnly is the client of one look, which cannot write.
-type readOnly struct {
-	client.Client
-	reader client.Reader
-}
-
-// Get implements client.Client.
-func (r readOnly) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	return r.reader.Get(ctx, key, object, options...)
-}
-
-// List implements client.Client.
-func (r readOnly) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	return r.reader.List(ctx, list, options...)
-}
-
-// Patch implements client.Client: whoever only looks changes nothing.
-func (readOnly) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
-	return fmt.Errorf("writing %T %s: whoever looks once writes nothing", o, o.GetName())
 }
 
 // inside is what one who looks once sees in a managed cluster. config is nil where it is not known how the cluster is reached.
@@ -199,7 +176,7 @@ func lookInside(ctx context.Context, secrets client.Reader, cluster client.Objec
 
 // lookOnce adds what the managed cluster and its etcd say. Machines without Nodes have no managed cluster to be looked into, and their kind looks at
 // what was read.
-func (t *Turn) lookOnce(ctx context.Context, from <-chan inside) error {
+func (t *Observer) lookOnce(ctx context.Context, from <-chan inside) error {
 	if t.Nodeless {
 		t.seeNodeless()
 		err := t.Kind.Look(ctx, t)
@@ -239,7 +216,7 @@ func (t *Turn) lookOnce(ctx context.Context, from <-chan inside) error {
 
 // surveyOnce asks etcd's members, and those that do not answer well once more by the way on which a turn would ask them first: at the address
 // that was tried first somebody else may be.
-func (t *Turn) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
+func (t *Observer) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
 	q := NewQuorums(t.APIReader, t.Nodeless)
 	defer q.Forget(t.ClusterKey())
 	quorum, err := q.Of(ctx, t.Cluster)
@@ -258,7 +235,7 @@ func (t *Turn) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
 
 // askTwice asks etcd's members by one way, and, where one whose address is known does not answer well, all by another. Connections to those that
 // answered stay.
-func (o *Observation) askTwice(ctx context.Context, quorum Surveyor, first, second Dial) etcd.Survey {
+func (o *View) askTwice(ctx context.Context, quorum Surveyor, first, second Dial) etcd.Survey {
 	addresses := false
 	survey := o.Ask(ctx, quorum, func(node, ip string) etcd.Target {
 		addresses = addresses || ip != ""
@@ -272,7 +249,7 @@ func (o *Observation) askTwice(ctx context.Context, quorum Surveyor, first, seco
 }
 
 // addSurveyOnce adds what etcd's members said.
-func (t *Turn) addSurveyOnce(survey etcd.Survey) { t.AddEtcd(survey, &MemberTimes{}, time.Now()) }
+func (t *Observer) addSurveyOnce(survey etcd.Survey) { t.AddEtcd(survey, &MemberTimes{}, time.Now()) }
 
 // connection is the way to the managed cluster of one who looks once. It watches nothing. config is nil where none is known. direct: machines are
 // reached by their addresses where these answer.
@@ -307,8 +284,17 @@ func (c connection) Dial(_ client.ObjectKey, node, ip string, port int) func(con
 // Events implements Workloads.
 func (connection) Events() <-chan event.GenericEvent { return nil }
 
-// clusterName returns the name of the Cluster that owns a group; empty when none does.
-func clusterName(object client.Object) string {
+// ClusterName returns the name of the Cluster that owns a group, or that its label names where that
+// is enough; empty: there is none.
+func ClusterName(kind Kind, object client.Object) string {
+	if name := ownerName(object); name != "" || !kind.Type().Standalone {
+		return name
+	}
+	return object.GetLabels()[clusterv1.ClusterNameLabel]
+}
+
+// ownerName returns the name of the Cluster that owns a group; empty when none does.
+func ownerName(object client.Object) string {
 	for _, o := range object.GetOwnerReferences() {
 		if o.Kind == "Cluster" {
 			return o.Name

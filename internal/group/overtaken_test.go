@@ -30,7 +30,7 @@ func TestOwnTemplateConflict(t *testing.T) {
 			},
 		}).Build()}
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: "1"}}
-		turn := &Turn{Controller: c, Memory: &Memory{}, Observation: &Observation{Cluster: cluster}}
+		turn := turnOf(c, &View{Cluster: cluster})
 		if failure := turn.OwnTemplate(t.Context(), thing("1", nil)); failure != nil {
 			t.Errorf("%v: %v", err, failure)
 		}

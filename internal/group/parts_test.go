@@ -50,9 +50,19 @@ func testCluster() *clusterv1.Cluster {
 
 // testTurn is a turn of an object with machines, of whom three are wanted.
 func testTurn(object Object, machines ...*clusterv1.Machine) *Turn {
-	t := &Turn{Controller: &Controller{Kind: testKind{}}, Object: object, Memory: &Memory{}}
-	t.Observation = Observe(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
-	return t
+	v := NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+	v.Object = object
+	return turnOf(&Controller{Kind: testKind{}}, v)
+}
+
+// turnOf is a turn of a controller that goes on with what was seen.
+func turnOf(c *Controller, seen *View) *Turn {
+	of := &kept{}
+	seen.Memory = &of.Memory
+	if c.Kind != nil {
+		seen.Type = c.Kind.Type()
+	}
+	return c.turnOf(&Observer{View: seen, Sources: c.sources(), Kind: c.Kind}, of)
 }
 
 // named returns Machines of these names; the words "gone=held" say that one is being deleted.
@@ -408,17 +418,17 @@ func TestSecretsFresh(t *testing.T) {
 	} {
 		turn := testTurn(testObject())
 		turn.Facts.Group.New, turn.Facts.Group.Initialized = test.new, test.initialized
-		turn.Memory.rests = strings.Contains(test.what, "nothing is left to do")
+		turn.Memory.Rests = strings.Contains(test.what, "nothing is left to do")
 		test.of.of, test.of.Read = "same", turn.Facts.Now
 		turn.Facts.Now = test.of.Read.Add(test.want - time.Nanosecond)
-		if !test.of.fresh(turn, "same") {
+		if !test.of.fresh(turn.Observer, "same") {
 			t.Errorf("%s: looked for again before %s", test.what, test.want)
 		}
-		if test.of.fresh(turn, "other") {
+		if test.of.fresh(turn.Observer, "other") {
 			t.Errorf("%s: believed of another object", test.what)
 		}
 		turn.Facts.Now = test.of.Read.Add(test.want)
-		if test.of.fresh(turn, "same") {
+		if test.of.fresh(turn.Observer, "same") {
 			t.Errorf("%s: believed for more than %s", test.what, test.want)
 		}
 	}

@@ -62,7 +62,7 @@ func (p *PartWrites) Awaits(o client.Object, now time.Time) bool {
 }
 
 // parts are the objects that were read of the group's machines, beside the Machines.
-func (t *Turn) parts() []client.Object {
+func (t *Observer) parts() []client.Object {
 	var all []client.Object
 	for _, m := range t.Machines {
 		if m.Bootstrap != nil {

@@ -14,9 +14,9 @@ import (
 
 // propagate writes into the objects of the machines what follows the group
 // without a rollout: labels, annotations, timeouts, taints and readiness gates.
-func (t *Turn) propagate(ctx context.Context) error {
+func (t *Writer) propagate(ctx context.Context) error {
 	for _, m := range t.Machines {
-		wanted := t.Kind.InPlace(t, m)
+		wanted := t.Kind.InPlace(t.View, m)
 		if wanted.Machine.Differs || !t.ownsCurrently(m.Machine) {
 			if err := t.propagateMachine(ctx, m, wanted.Machine); err != nil {
 				return err
@@ -30,7 +30,7 @@ func (t *Turn) propagate(ctx context.Context) error {
 }
 
 // propagateMetadata writes labels and annotations of a machine's bootstrap object and infrastructure.
-func (t *Turn) propagateMetadata(ctx context.Context, m *Machine, wanted drift.Changes) error {
+func (t *Writer) propagateMetadata(ctx context.Context, m *Machine, wanted drift.Changes) error {
 	if m.Bootstrap != nil && wanted.Config.Differs {
 		if err := t.relabel(ctx, m.Spec.Bootstrap.ConfigRef.Kind, m.Bootstrap, wanted.Config); err != nil {
 			return err
@@ -44,14 +44,14 @@ func (t *Turn) propagateMetadata(ctx context.Context, m *Machine, wanted drift.C
 
 // ownsCurrently reports whether a Machine that stays refers to its group by the version of
 // the kind that is served today. Machines of an older controller name an older one.
-func (t *Turn) ownsCurrently(m *clusterv1.Machine) bool {
+func (t *Writer) ownsCurrently(m *clusterv1.Machine) bool {
 	owner := metav1.GetControllerOf(m)
-	return !m.DeletionTimestamp.IsZero() || owner == nil || owner.UID != t.Object.GetUID() || owner.APIVersion == t.Kind.Type().GroupVersion().String()
+	return !m.DeletionTimestamp.IsZero() || owner == nil || owner.UID != t.Object.GetUID() || owner.APIVersion == t.Type.GroupVersion().String()
 }
 
 // propagateMachine writes a Machine. One that has changed since it was read is left
 // to the next turn, which comes soon.
-func (t *Turn) propagateMachine(ctx context.Context, on *Machine, wanted drift.MachineChange) error {
+func (t *Writer) propagateMachine(ctx context.Context, on *Machine, wanted drift.MachineChange) error {
 	before := on.Machine
 	after := before.DeepCopy()
 	if wanted.Metadata.Labels != nil {
@@ -62,7 +62,7 @@ func (t *Turn) propagateMachine(ctx context.Context, on *Machine, wanted drift.M
 		after.Spec.ReadinessGates = wanted.ReadinessGates
 		after.OwnerReferences = util.EnsureOwnerRef(after.OwnerReferences, t.ControllerRef())
 	}
-	err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := t.Change(ctx, before, after)
 	if t.LookAgain(err) != nil {
 		return fmt.Errorf("writing Machine %s: %w", before.Name, err)
 	}
@@ -75,11 +75,11 @@ func (t *Turn) propagateMachine(ctx context.Context, on *Machine, wanted drift.M
 }
 
 // relabel writes labels and annotations of an object of a kind.
-func (t *Turn) relabel(ctx context.Context, kind string, before client.Object, wanted drift.Metadata) error {
+func (t *Writer) relabel(ctx context.Context, kind string, before client.Object, wanted drift.Metadata) error {
 	after := before.DeepCopyObject().(client.Object)
 	after.SetLabels(wanted.Labels)
 	after.SetAnnotations(wanted.Annotations)
-	if err := t.Client.Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := t.Merge(ctx, before, after); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing labels and annotations of %s %s: %w", kind, before.GetName(), err)
 	}
 	return nil

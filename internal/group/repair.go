@@ -28,14 +28,14 @@ const (
 
 // noteRepair writes down that a machine is given up to be replaced, before it is
 // deleted: the one that takes its place shall know.
-func (t *Turn) noteRepair(ctx context.Context, step plan.Step) error {
+func (t *Writer) noteRepair(ctx context.Context, step plan.Step) error {
 	given := Replacement{Machine: step.Machine, Timestamp: metav1.NewTime(time.Now().UTC().Truncate(time.Second)), Retries: step.Retry}
 	return t.Annotate(ctx, map[string]string{upstream.RemediationInProgressAnnotation: given.String()})
 }
 
 // repairs says what of a group's repair goes on: a machine that was given up
 // and not replaced yet, or machines that are marked.
-func (t *Turn) repairs() []string {
+func (t Report) repairs() []string {
 	var texts []string
 	if given := ReplacementIn(t.Object.GetAnnotations(), upstream.RemediationInProgressAnnotation); given != nil {
 		texts = append(texts, "* "+given.Machine+" was given up, and is to be replaced")
@@ -50,24 +50,24 @@ func (t *Turn) repairs() []string {
 
 // healthCheck keeps the MachineHealthCheck that the group wants: there is one
 // while its spec asks for it, and one machine can be spared.
-func (t *Turn) healthCheck(ctx context.Context) error {
+func (t *Writer) healthCheck(ctx context.Context) error {
 	want := t.desiredHealthCheck()
 	has := &clusterv1.MachineHealthCheck{}
-	err := t.Client.Get(ctx, t.Key(), has)
+	err := t.Cache.Get(ctx, t.Key(), has)
 	switch {
 	case apierrors.IsNotFound(err) && want == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		err = t.Client.Create(ctx, want)
+		err = t.to.Create(ctx, want)
 	case err != nil:
 	case !metav1.IsControlledBy(has, t.Object):
 		return nil // somebody else's, who knows what is wanted
 	case want == nil:
-		err = client.IgnoreNotFound(t.Client.Delete(ctx, has, client.Preconditions{UID: &has.UID}))
+		err = client.IgnoreNotFound(t.Delete(ctx, has, false))
 	case !equality.Semantic.DeepEqual(has.Spec, want.Spec) || !reflect.DeepEqual(has.Labels, want.Labels):
 		after := has.DeepCopy()
 		after.Spec, after.Labels = want.Spec, want.Labels
-		err = t.Client.Patch(ctx, after, client.MergeFrom(has))
+		err = t.Merge(ctx, has, after)
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("keeping MachineHealthCheck %s: %w", t.Object.GetName(), err)
@@ -76,7 +76,7 @@ func (t *Turn) healthCheck(ctx context.Context) error {
 }
 
 // desiredHealthCheck returns the health check for the group's machines; nil: none.
-func (t *Turn) desiredHealthCheck() *clusterv1.MachineHealthCheck {
+func (t *Writer) desiredHealthCheck() *clusterv1.MachineHealthCheck {
 	auto, most, cluster := t.Spec.HealthCheck, t.Spec.spared(), t.Cluster.Name
 	if auto == nil || most == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 // endRepair takes the note of a repair off the control plane once the repair is over. Create
 // does so too, but its write may fail, or the process die before it.
-func (t *Turn) endRepair(ctx context.Context, d plan.Decision) error {
+func (t *Writer) endRepair(ctx context.Context, d plan.Decision) error {
 	if !t.staleRepair(d) {
 		return nil
 	}
@@ -24,7 +24,7 @@ func (t *Turn) endRepair(ctx context.Context, d plan.Decision) error {
 // staleRepair reports whether the control plane notes a repair that is over: another machine
 // was made for the one that was given up, or none is missing, nor will be made by a rollout. A note that cannot be read
 // is stale; one that was written for the step just taken is not.
-func (t *Turn) staleRepair(d plan.Decision) bool {
+func (t *Writer) staleRepair(d plan.Decision) bool {
 	if _, noted := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; !noted || d.Step.Repair {
 		return false
 	}
@@ -56,7 +56,7 @@ func isMadeFor(m *Machine, given *Replacement) bool {
 
 // rollsOutAfter reports whether a rollout goes on after a repair: what was given up may have been the machine that it
 // made, and the one that it makes next takes its place. Otherwise the limits of the repair would not hold for it.
-func (t *Turn) rollsOutAfter(given *Replacement) bool {
+func (t *Writer) rollsOutAfter(given *Replacement) bool {
 	outdated := false
 	for _, m := range t.Machines {
 		if !m.DeletionTimestamp.IsZero() {
@@ -72,7 +72,7 @@ func (t *Turn) rollsOutAfter(given *Replacement) bool {
 
 // LastRemediation returns the repair that goes on, else the newest that one of the machines
 // was made for; nil: none is known.
-func (t *Turn) LastRemediation() *Replacement {
+func (t *View) LastRemediation() *Replacement {
 	last := ReplacementIn(t.Object.GetAnnotations(), upstream.RemediationInProgressAnnotation)
 	if last != nil {
 		return last
@@ -102,7 +102,7 @@ func handBack(on *Machine, m *clusterv1.Machine) {
 }
 
 // ownerRemediated reports of a marked machine what becomes of it. failure is how the step of this turn failed, if it did.
-func (t *Turn) ownerRemediated(on *Machine, d plan.Decision, failure error) metav1.Condition {
+func (t Report) ownerRemediated(on *Machine, d plan.Decision, failure error) metav1.Condition {
 	kind, says := clusterv1.MachineOwnerRemediatedCondition, t.Assessed.Remediation
 	m := on.Facts
 	switch {

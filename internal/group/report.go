@@ -42,16 +42,16 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 		kept = t.syncOwned(ctx)
 	}
 	after := t.Object.DeepCopyObject().(Object)
-	t.describe(after, d, failure)
-	Announce(ctx, t.Recorder, t.Object, *t.Kind.Status(t.Object).Plan, d, t.Memory.stepped && d.Rule == plan.SettleRule, failure)
-	t.Memory.stepped = d.Step.Acts() && failure == nil
+	t.reported().describe(after, d, failure)
+	Announce(ctx, t.Recorder, t.Object, *t.Kind.Status(t.Object).Plan, d, t.past.stepped && d.Rule == plan.SettleRule, failure)
+	t.past.stepped = d.Step.Acts() && failure == nil
 	t.metrics().Stands(t.Key(), t.stands(d, t.Kind.Status(after).CertificateEnd()))
 	t.followEpisodes(after, d)
 	// After a step the next turn comes at once, and writes what both have to say.
 	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(t.Object, after) || t.mayWait("", t.Object, after) {
 		return kept
 	}
-	err := t.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{}))
+	err := t.writeStatus(ctx, t.Object, after)
 	if err != nil {
 		return errors.Join(kept, fmt.Errorf("writing the status of %s: %w", t.title(), err))
 	}
@@ -60,10 +60,13 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 	return kept
 }
 
+// reported is what is reported of the group.
+func (t *Turn) reported() Report { return Report{View: t.View, Kind: t.Kind} }
+
 // syncOwned writes what follows the group without a step: who owns the machine template, what the
 // machines carry, whose the cluster's secrets are, when certificates expire, and the health check.
 func (t *Turn) syncOwned(ctx context.Context) error {
-	if err := t.Kind.TakeDown(ctx, t); err != nil {
+	if err := t.Kind.TakeDown(ctx, t.Writer); err != nil {
 		return err
 	}
 	if t.Facts.Group.Deleting || len(t.Facts.Uncontrolled) > 0 {
@@ -77,21 +80,22 @@ func (t *Turn) syncOwned(ctx context.Context) error {
 	if err := t.propagate(ctx); err != nil {
 		return err
 	}
-	return errors.Join(t.Kind.Sync(ctx, t), t.healthCheck(ctx), t.syncUpdates(ctx))
+	return errors.Join(t.Kind.Sync(ctx, t.Writer), t.healthCheck(ctx), t.syncUpdates(ctx))
 }
 
 // reportMachines writes the conditions of the Machines. One that is gone, or has changed where that matters,
 // since it was read is left to the next turn, which comes soon.
 func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure error) error {
 	t.forgetTold()
+	says := t.reported()
 	for _, on := range t.Machines {
 		before := on.Machine
 		after := before.DeepCopy()
-		for _, c := range t.MachineConditions(on) {
+		for _, c := range says.MachineConditions(on) {
 			conditions.Set(after, c)
 		}
 		if on.Facts.Marked != "" {
-			conditions.Set(after, t.ownerRemediated(on, d, failure))
+			conditions.Set(after, says.ownerRemediated(on, d, failure))
 		}
 		handBack(on, after)
 		ForgetDeprecated(after, deprecated)
@@ -118,7 +122,7 @@ const conditionsOwner = client.FieldOwner("quorate-machine-conditions")
 // writeConditions writes what of a Machine's conditions differs, and what the API server answers into after. Cluster API's controllers write the status
 // as often as we do: conditions that are ours alone are applied, which no write of theirs contradicts. Where another differs, or one
 // goes, the whole list is written, if nobody else has written meanwhile.
-func (t *Turn) writeConditions(ctx context.Context, before, after *clusterv1.Machine) error {
+func (t *Writer) writeConditions(ctx context.Context, before, after *clusterv1.Machine) error {
 	applied := before.DeepCopy()
 	var ours []any
 	for _, c := range after.Status.Conditions {
@@ -132,7 +136,7 @@ func (t *Turn) writeConditions(ctx context.Context, before, after *clusterv1.Mac
 		}
 	}
 	if !equality.Semantic.DeepEqual(applied.Status, after.Status) {
-		return t.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return t.writeStatus(ctx, before, after)
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": before.Namespace, "name": before.Name, "uid": string(before.UID)},
@@ -140,15 +144,20 @@ func (t *Turn) writeConditions(ctx context.Context, before, after *clusterv1.Mac
 	}}
 	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Machine"))
 	// As a patch of an object, which those who count and break writes in tests see.
-	if err := t.Client.Status().Patch(ctx, u, client.Apply, conditionsOwner, client.ForceOwnership); err != nil { //nolint:staticcheck // see above
+	if err := t.to.Status().Patch(ctx, u, client.Apply, conditionsOwner, client.ForceOwnership); err != nil { //nolint:staticcheck // see above
 		return err
 	}
 	*after = clusterv1.Machine{}
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, after)
 }
 
+// writeStatus writes the status of an object, unless somebody else has written it since it was read.
+func (t *Writer) writeStatus(ctx context.Context, before, after client.Object) error {
+	return t.to.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
 // describe writes what was seen and decided into an object's status.
-func (t *Turn) describe(object Object, d plan.Decision, failure error) {
+func (t Report) describe(object Object, d plan.Decision, failure error) {
 	conditions.Set(object, t.paused())
 	status := t.Kind.Status(object)
 	*status.Plan = PlanStatus(d, failure)
@@ -173,11 +182,11 @@ func (t *Turn) describe(object Object, d plan.Decision, failure error) {
 	*status.ReadyReplicas = t.count(clusterv1.MachineReadyCondition)
 	*status.AvailableReplicas = t.count(clusterv1.MachineAvailableCondition)
 	*status.UpToDateReplicas = t.count(clusterv1.MachineUpToDateCondition)
-	t.Kind.Describe(t, object)
+	t.Kind.Describe(t.View, object)
 }
 
 // count returns how many machines have a condition that is true.
-func (t *Turn) count(kind string) *int32 {
+func (t Report) count(kind string) *int32 {
 	n := int32(0)
 	for _, m := range t.Objects() {
 		if conditions.IsTrue(m, kind) {

@@ -31,7 +31,7 @@ type telling struct {
 
 // mayWait reports whether a status need not be written yet, and has the next turn come when it must be.
 func (t *Turn) mayWait(name string, before, after Object) bool {
-	last, most := t.Memory.Told[name], t.RetellAfter
+	last, most := t.past.told[name], t.RetellAfter
 	switch {
 	case differsIn(before, after, restamps):
 		most *= restampTimes
@@ -63,15 +63,15 @@ func (t *Turn) noteTold(name string) { t.tell(name, telling{at: t.Facts.Now}) }
 func (t *Turn) noteStep(machine string) { t.tell(machine, telling{at: t.Facts.Now, step: true}) }
 
 func (t *Turn) tell(name string, as telling) {
-	if t.Memory.Told == nil {
-		t.Memory.Told = Told{}
+	if t.past.told == nil {
+		t.past.told = Told{}
 	}
-	t.Memory.Told[name] = as
+	t.past.told[name] = as
 }
 
 // forgetTold forgets Machines that are gone. One that the cache does not show yet may just have been made.
 func (t *Turn) forgetTold() {
-	maps.DeleteFunc(t.Memory.Told, func(name string, last telling) bool {
+	maps.DeleteFunc(t.past.told, func(name string, last telling) bool {
 		return name != "" && t.Machine(name) == nil && t.Facts.Now.Sub(last.at) >= t.RetellAfter
 	})
 }

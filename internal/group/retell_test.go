@@ -53,7 +53,6 @@ func TestRetell(t *testing.T) {
 	} {
 		after := machine(test.change)
 		turn := testTurn(testObject())
-		turn.Memory = &Memory{}
 		if turn.mayWait("m1", before, after) {
 			t.Errorf("%s: told at once is nothing by default", test.what)
 		}
@@ -99,7 +98,7 @@ func TestStepTells(t *testing.T) {
 		after := before.DeepCopy()
 		conditions.Set(after, metav1.Condition{Type: "A", Status: metav1.ConditionUnknown, Reason: "NoNode"})
 		turn := testTurn(testObject())
-		turn.Memory, turn.RetellAfter = &Memory{}, time.Minute
+		turn.RetellAfter = time.Minute
 		turn.noteStep("m1")
 		if got := turn.mayWait("m1", before, after); got != test.want {
 			t.Errorf("%s: it waits: %v, want %v", test.what, got, test.want)
@@ -120,15 +119,12 @@ func TestGoingIsToldLater(t *testing.T) {
 	if err := clusterv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	for what, step := range map[string]func(*Turn) error{
-		"deleted":  func(turn *Turn) error { return turn.remove(t.Context(), plan.Step{Verb: plan.Delete, Machine: "m1"}) },
-		"released": func(turn *Turn) error { return turn.release(t.Context(), "m1") },
-	} {
+	for what, verb := range map[string]plan.Verb{"deleted": plan.Delete, "released": plan.ReleaseHook} {
 		m := named("m1")[0]
 		m.Status.NodeRef.Name = "m1"
 		turn := testTurn(testObject(), m)
-		turn.Client, turn.RetellAfter = fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build(), time.Minute
-		if err := step(turn); err != nil {
+		turn.to, turn.RetellAfter = fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build(), time.Minute
+		if err := turn.act(t.Context(), plan.Decision{Step: plan.Step{Verb: verb, Machine: "m1"}}); err != nil {
 			t.Fatal(err)
 		}
 		goes := m.DeepCopy()
@@ -151,7 +147,7 @@ func TestForgetTold(t *testing.T) {
 	turn.Facts.Now = turn.Facts.Now.Add(time.Minute)
 	turn.noteStep("made")
 	turn.forgetTold()
-	if got := slices.Sorted(maps.Keys(turn.Memory.Told)); !slices.Equal(got, []string{"", "here", "made"}) {
+	if got := slices.Sorted(maps.Keys(turn.past.told)); !slices.Equal(got, []string{"", "here", "made"}) {
 		t.Errorf("remembered is what was told of %q", got)
 	}
 }

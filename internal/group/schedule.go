@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -13,12 +14,12 @@ import (
 
 // observeEtcd adds what etcd says, and has it asked unless that was done a moment ago. The error is
 // ErrSurveyRuns while the answers are not there.
-func (t *Turn) observeEtcd(ctx context.Context) error {
+func (t *Observer) observeEtcd(ctx context.Context) error {
 	if !t.Surveys() {
 		t.Memory.Surveys.Drop()
 		return nil
 	}
-	t.Left = t.Memory.left
+	t.Left = t.Memory.Left
 	around := t.Around()
 	t.Memory.Surveys.Take()
 	if !t.Facts.Group.Initialized {
@@ -35,7 +36,7 @@ func (t *Turn) observeEtcd(ctx context.Context) error {
 }
 
 // useSurvey adds the newest survey.
-func (t *Turn) useSurvey() {
+func (t *Observer) useSurvey() {
 	t.Facts.Now = time.Now()
 	t.Retry = t.Memory.Surveys.Retry()
 	t.AddEtcd(t.Memory.Surveys.Last, &t.Memory.Since, t.Facts.Now)
@@ -149,7 +150,7 @@ func (t *Turn) isInitializing() bool {
 }
 
 // asker asks the members of the group's etcd. It reads the turn, which must not be changed while it asks.
-func (t *Turn) asker() Asker {
+func (t *Observer) asker() Asker {
 	return Asker{
 		Ask: func(ctx context.Context, last etcd.Survey) etcd.Survey {
 			quorum, err := t.Quorums.Of(ctx, t.Cluster)
@@ -164,12 +165,10 @@ func (t *Turn) asker() Asker {
 }
 
 // wake asks for a turn of a group, for as long as ctx lasts.
-func (c *Controller) wake(ctx context.Context, key client.ObjectKey) {
-	object := c.Kind.New()
-	object.SetNamespace(key.Namespace)
-	object.SetName(key.Name)
+func (s Sources) wake(ctx context.Context, key client.ObjectKey) {
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	select {
-	case c.Wakes <- event.GenericEvent{Object: object}:
+	case s.Wakes <- event.GenericEvent{Object: object}:
 	case <-ctx.Done():
 	}
 }

@@ -34,7 +34,7 @@ type Secrets struct {
 }
 
 // fresh reports whether the facts may still be believed.
-func (f Secrets) fresh(t *Turn, of string) bool {
+func (f Secrets) fresh(t *Observer, of string) bool {
 	believed := t.Slow()
 	switch {
 	case len(f.given) > 0, f.broken != "", len(f.missing) > 0 && !t.Facts.Group.New && t.hadAny(), !f.kubeconfig.Exists && len(f.keyless) > 0:
@@ -46,19 +46,19 @@ func (f Secrets) fresh(t *Turn, of string) bool {
 }
 
 // Slow is how long a secret is believed that is as it should be.
-func (t *Turn) Slow() time.Duration {
-	if t.Memory.rests {
+func (t *Observer) Slow() time.Duration {
+	if t.Memory.Rests {
 		return SlowAtRest
 	}
 	return SlowTime
 }
 
 // hadAny reports whether the cluster ever had authorities that can be missing: where it has not, they are made.
-func (t *Turn) hadAny() bool { return t.Facts.Group.Initialized || len(t.Machines) > 0 }
+func (t *View) hadAny() bool { return t.Facts.Group.Initialized || len(t.Machines) > 0 }
 
 // ReadSecrets adds what is known of the cluster's authorities, as kubeadm needs them with a configuration, of the certificates that the user
 // copies to the machines, and of the kubeconfig.
-func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
+func (t *Observer) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	found := &t.Memory.Secrets
 	from := certs.Basis(t.Cluster, &config.ClusterConfiguration, t.ControllerRef(), config.Files...)
 	if !found.fresh(t, from) {
@@ -85,7 +85,7 @@ func (t *Turn) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfi
 }
 
 // look reads the secrets.
-func (f *Secrets) look(ctx context.Context, t *Turn, config *bootstrapv1.KubeadmConfigSpec) error {
+func (f *Secrets) look(ctx context.Context, t *Observer, config *bootstrapv1.KubeadmConfigSpec) error {
 	found, err := certs.Read(ctx, t.APIReader, t.Cluster, &config.ClusterConfiguration, t.ControllerRef(), config.Files...)
 	if err != nil {
 		return fmt.Errorf("looking for the secrets of cluster %s: %w", t.Cluster.Name, err)
@@ -97,10 +97,10 @@ func (f *Secrets) look(ctx context.Context, t *Turn, config *bootstrapv1.Kubeadm
 
 // GenerateSecrets makes the authorities that are missing, as kubeadm needs them with a configuration. What it made need not be read again; where a secret has
 // appeared meanwhile, all are.
-func (t *Turn) GenerateSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
+func (t *Writer) GenerateSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	known := t.Memory.Secrets
 	t.Memory.Secrets = Secrets{}
-	made, err := certs.Generate(ctx, t.Client, t.Cluster, &config.ClusterConfiguration, known.missing, t.ControllerRef(), config.Files...)
+	made, err := certs.Generate(ctx, t.to, t.Cluster, &config.ClusterConfiguration, known.missing, t.ControllerRef(), config.Files...)
 	if err != nil {
 		return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
 	}
@@ -112,10 +112,10 @@ func (t *Turn) GenerateSecrets(ctx context.Context, config *bootstrapv1.KubeadmC
 }
 
 // WriteKubeconfig writes the kubeconfig of the cluster, signed by its own authority.
-func (t *Turn) WriteKubeconfig(ctx context.Context) error {
+func (t *Writer) WriteKubeconfig(ctx context.Context) error {
 	known := t.Memory.Secrets
 	t.Memory.Secrets = Secrets{}
-	written, err := certs.WriteKubeconfig(ctx, t.Client, t.Cluster, t.ControllerRef(), known.kubeconfig.Absent)
+	written, err := certs.WriteKubeconfig(ctx, t.to, t.Cluster, t.ControllerRef(), known.kubeconfig.Absent)
 	if err != nil {
 		return fmt.Errorf("writing the kubeconfig of cluster %s: %w", t.Cluster.Name, err)
 	}
@@ -141,7 +141,7 @@ func (f Secrets) lacking() []string {
 
 // keysElsewhere names the authorities without which nobody joins although their certificates are
 // there: the bootstrap provider refuses to let a machine join without their keys.
-func (f *Secrets) keysElsewhere(t *Turn) []string {
+func (f *Secrets) keysElsewhere(t *Observer) []string {
 	var all []string
 	for _, purpose := range f.keyless {
 		all = append(all, fmt.Sprintf("%s (secret %s/%s-%s lacks tls.key)", purpose, t.Object.GetNamespace(), t.Cluster.Name, purpose))
@@ -151,7 +151,7 @@ func (f *Secrets) keysElsewhere(t *Turn) []string {
 
 // ControlSecrets makes the group the controller of the cluster's own secrets that lost it, or name it by
 // a UID from before a move or a restore. One that changes meanwhile is left to the next turn.
-func (t *Turn) ControlSecrets(ctx context.Context, but ...secret.Purpose) error {
+func (t *Writer) ControlSecrets(ctx context.Context, but ...secret.Purpose) error {
 	m := &t.Memory.Secrets
 	m.disowned = slices.DeleteFunc(m.disowned, func(purpose string) bool { return slices.Contains(but, secret.Purpose(purpose)) })
 	if len(m.disowned) == 0 {
@@ -160,7 +160,7 @@ func (t *Turn) ControlSecrets(ctx context.Context, but ...secret.Purpose) error 
 	// The garbage collector takes the owner off what shall outlive it: put on again, it would go with it.
 	err := t.Remains(ctx)
 	if err == nil {
-		err = certs.Own(ctx, t.APIReader, t.Client, t.Cluster, m.disowned, t.ControllerRef())
+		err = certs.Own(ctx, t.APIReader, t.to, t.Cluster, m.disowned, t.ControllerRef())
 	}
 	if t.LookAgain(err) != nil {
 		return fmt.Errorf("keeping the secrets of cluster %s: %w", t.Cluster.Name, err)

@@ -173,23 +173,23 @@ func (e *EtcdStanding) collect(g gauges) {
 func (t *Turn) stands(d plan.Decision, end time.Time) Standing {
 	o, s := t.Facts, Standing{CertificateEnd: end}
 	if !t.Nodeless && o.Group.Initialized && !o.Group.Deleting {
-		s.Reachable, s.Addons = ptr.To(o.Cluster.Reachable), t.addonsWork()
+		s.Reachable, s.Addons = ptr.To(o.Cluster.Reachable), t.reported().addonsWork()
 	}
 	if o.Etcd.Ours() && o.Etcd.Known {
-		s.Etcd = t.etcdStands()
+		s.Etcd = t.reported().etcdStands()
 	}
 	if d.Step.Verb == plan.Wait {
 		s.Waits = Waiting{Rule: d.Rule, Reason: d.Reason, Since: o.Now}
-		if last := t.Memory.waits; last.Rule == d.Rule && last.Reason == d.Reason {
+		if last := t.past.waits; last.Rule == d.Rule && last.Reason == d.Reason {
 			s.Waits.Since = last.Since
 		}
 	}
-	t.Memory.waits = s.Waits
+	t.past.waits = s.Waits
 	return s
 }
 
 // etcdStands is what the members of the group's etcd say.
-func (t *Turn) etcdStands() *EtcdStanding {
+func (t Report) etcdStands() *EtcdStanding {
 	e := &EtcdStanding{
 		Spare:  etcd.NewBallot(t.Assessed.Voters, nil).Spare(),
 		Alarms: map[string]int{}, Sizes: map[string]int64{}, Quotas: map[string]int64{},

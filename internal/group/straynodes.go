@@ -17,9 +17,9 @@ const mostStray = 3
 
 // refuseStrayNodes refuses to begin anything while a control plane node reports that has no Machine. With etcd on the machines its
 // member is found; with etcd elsewhere only the Node shows it.
-func (t *Turn) refuseStrayNodes() {
+func (t *Observer) refuseStrayNodes() {
 	g := t.Facts.Group
-	if t.Facts.Etcd.Ours() || t.Nodeless || g.Deleting || g.Paused || !t.View.Reachable {
+	if t.Facts.Etcd.Ours() || t.Nodeless || g.Deleting || g.Paused || !t.Inside.Reachable {
 		return
 	}
 	var stray []string
@@ -45,7 +45,7 @@ func (t *Turn) refuseStrayNodes() {
 
 // strayNodes are the Nodes of control planes that no Machine has; none while a machine of the group has no Node that is known, which may be
 // one of them.
-func (t *Turn) strayNodes() []*corev1.Node {
+func (t *View) strayNodes() []*corev1.Node {
 	taken := map[string]bool{}
 	for _, m := range t.Facts.Machines {
 		if m.Host == "" {

@@ -24,7 +24,7 @@ func TestStrayNodesMessage(t *testing.T) {
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 			view.Nodes = append(view.Nodes, node)
 		}
-		turn := &Turn{Observation: &Observation{View: view}}
+		turn := &Observer{View: &View{Inside: view}}
 		turn.refuseStrayNodes()
 		if got := turn.Facts.Want.Refused.Message; !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, want %s", nodes, got, want)

@@ -22,11 +22,11 @@ type upgraderSeen struct {
 
 // addUpgrader adds that no image can upgrade nodes in place to the wanted version. It looks before the first machine is touched: an update that has begun
 // has an image, or reports by itself that it has none.
-func (t *Turn) addUpgrader(ctx context.Context) error {
+func (t *Observer) addUpgrader(ctx context.Context) error {
 	if t.Upgraders == nil || !t.needsUpgrader() {
 		return nil
 	}
-	version := t.Kind.Goal(t).Version
+	version := t.Kind.Goal(t.View).Version
 	seen, believed := &t.Memory.upgrader, SlowTime
 	if seen.missing != "" {
 		believed = SlowMissing
@@ -46,12 +46,12 @@ func (t *Turn) addUpgrader(ctx context.Context) error {
 }
 
 // addReportedUpgrader adds what the manager reported of a missing image for the wanted version. The command line does not see the manager's flag.
-func (t *Turn) addReportedUpgrader() {
+func (t *Observer) addReportedUpgrader() {
 	p := t.Kind.Status(t.Object).Plan
 	if p.Reason != noUpgrader || !t.needsUpgrader() {
 		return
 	}
-	if at := strings.Index(p.Message, "no upgrader image for "+t.Kind.Goal(t).Version+":"); at >= 0 {
+	if at := strings.Index(p.Message, "no upgrader image for "+t.Kind.Goal(t.View).Version+":"); at >= 0 {
 		t.Facts.Group.NoUpgrader = p.Message[at:]
 	}
 }
@@ -59,11 +59,11 @@ func (t *Turn) addReportedUpgrader() {
 // unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen tells whether it has
 // one: neither a report of the
 // manager, nor an upgrade that it began, nor the ConfigMap in the cluster's namespace, which some users may not read.
-func (t *Turn) unseenUpgrader(ctx context.Context, from client.Reader) string {
+func (t *Observer) unseenUpgrader(ctx context.Context, from client.Reader) string {
 	if t.Facts.Group.NoUpgrader != "" || !t.needsUpgrader() {
 		return ""
 	}
-	version := t.Kind.Goal(t).Version
+	version := t.Kind.Goal(t.View).Version
 	if slices.ContainsFunc(t.Updates.Nodes, func(u inplace.NodeUpgrade) bool { return u.Spec.KubernetesVersion == version }) {
 		return ""
 	}
@@ -75,7 +75,7 @@ func (t *Turn) unseenUpgrader(ctx context.Context, from client.Reader) string {
 }
 
 // needsUpgrader reports whether Quorate's own upgrader is to update a machine in place that it has not begun with.
-func (t *Turn) needsUpgrader() bool {
+func (t *Observer) needsUpgrader() bool {
 	if !t.Facts.Policy.InPlace.Ours() || t.byExtension() || t.Facts.Group.Deleting || t.Facts.Group.Paused {
 		return false
 	}

@@ -42,7 +42,8 @@ func TestUsable(t *testing.T) {
 
 // TestResurvey: the next look comes when a survey that something has overtaken is to be made anew.
 func TestResurvey(t *testing.T) {
-	turn := &Turn{Observation: &Observation{}, resurvey: 40 * time.Millisecond}
+	turn := turnOf(&Controller{}, &View{})
+	turn.resurvey = 40 * time.Millisecond
 	turn.Facts.Group.Initialized = true
 	if got := turn.Again(plan.Decision{Step: plan.Step{Verb: plan.Wait}}); got != 40*time.Millisecond {
 		t.Errorf("the next look comes after %s, want 40ms", got)

@@ -12,7 +12,7 @@ import (
 // refuseBeforeTopology begins nothing while a newer version is on its way from the cluster's
 // topology: it would be done twice. Upstream repairs nothing meanwhile either, and makes no
 // replacement; a first machine is made all the same.
-func (t *Turn) refuseBeforeTopology() {
+func (t *Observer) refuseBeforeTopology() {
 	topology := t.Cluster.Spec.Topology
 	if !topology.IsDefined() || len(t.Machines) == 0 {
 		return

@@ -55,17 +55,17 @@ type lastRead struct {
 // also where it changes meanwhile.
 type noting struct {
 	client.Reader
-	turn *Turn
+	turn *Observer
 	// status: the status is read too.
 	status bool
 }
 
 // Get implements client.Reader.
 func (n noting) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-	if _, definition := into.(*metav1.PartialObjectMetadata); definition || n.turn.Controller == nil || n.turn.watched.start == nil {
+	if _, definition := into.(*metav1.PartialObjectMetadata); definition || n.turn.watched == nil || n.turn.watched.start == nil {
 		return n.Reader.Get(ctx, key, into, options...)
 	}
-	gvk, err := apiutil.GVKForObject(into, n.turn.Client.Scheme())
+	gvk, err := apiutil.GVKForObject(into, n.turn.Scheme)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key.Name, err)
 	}
@@ -83,7 +83,7 @@ func (n noting) Get(ctx context.Context, key client.ObjectKey, into client.Objec
 
 // noteAsked remembers that the group is about to read an object: a change may be reported before the answer is there. What
 // is known of an earlier read stays.
-func (t *Turn) noteAsked(name watchedObject, status bool) {
+func (t *Observer) noteAsked(name watchedObject, status bool) {
 	if t.reads == nil {
 		t.reads = map[watchedObject]bool{}
 	}
@@ -92,7 +92,7 @@ func (t *Turn) noteAsked(name watchedObject, status bool) {
 }
 
 // noteRead remembers how the group has read an object, or that there is none, and has its kind watched.
-func (t *Turn) noteRead(of client.Object, gvk schema.GroupVersionKind, name watchedObject, read lastRead) {
+func (t *Observer) noteRead(of client.Object, gvk schema.GroupVersionKind, name watchedObject, read lastRead) {
 	t.watched.note(t.Key(), name, read)
 	if err := t.watched.watch(of, gvk); err != nil {
 		ctrl.Log.WithName("watch").Error(err, "Changes are noticed late", "kind", gvk.String())

@@ -37,7 +37,7 @@ func thing(version string, change func(*unstructured.Unstructured)) *unstructure
 }
 
 // watching returns a turn of a group by that name of a controller that watches what its turns read, and the kinds that it began to watch.
-func watching(c *Controller, name string, kinds *[]string) *Turn {
+func watching(c *Controller, name string, kinds *[]string) *Observer {
 	if c.Client == nil {
 		c.Client = fake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()
 		c.watched.start = func(of client.Object) error {
@@ -45,11 +45,11 @@ func watching(c *Controller, name string, kinds *[]string) *Turn {
 			return nil
 		}
 	}
-	return &Turn{Controller: c, Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}
+	return &Observer{Sources: c.sources(), View: &View{Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}}
 }
 
 // noteThing has a turn read an object as it is.
-func noteThing(turn *Turn, o *unstructured.Unstructured, status bool) {
+func noteThing(turn *Observer, o *unstructured.Unstructured, status bool) {
 	name := watchedObject{o.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(o)}
 	turn.noteAsked(name, status)
 	turn.noteRead(o, o.GroupVersionKind(), name, lastRead{o.GetResourceVersion(), status})
@@ -99,7 +99,7 @@ func TestWatched(t *testing.T) {
 		return names
 	}
 	a := thing("1", nil)
-	for _, turn := range []*Turn{first, second} {
+	for _, turn := range []*Observer{first, second} {
 		noteThing(turn, a, false)
 		turn.watched.keep(turn.Key(), turn.reads)
 	}
@@ -148,7 +148,7 @@ func TestWatchFails(t *testing.T) {
 
 // withThings makes the controller's client know the kind Thing, by its definition, and the objects. Meanwhile is called
 // after an object was read, before the reader has the answer.
-func withThings(t *testing.T, c *Controller, meanwhile func(client.Object), objects ...client.Object) {
+func withThings(t *testing.T, c *Controller, turn *Observer, meanwhile func(client.Object), objects ...client.Object) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
@@ -165,15 +165,16 @@ func withThings(t *testing.T, c *Controller, meanwhile func(client.Object), obje
 			return err
 		},
 	}).Build()
+	turn.Sources = c.sources()
 }
 
 // reads are the two ways by which a turn reads object a.
-var reads = map[string]func(context.Context, *Turn) error{
-	"Find": func(ctx context.Context, turn *Turn) error {
+var reads = map[string]func(context.Context, *Observer) error{
+	"Find": func(ctx context.Context, turn *Observer) error {
 		_, err := turn.Find(ctx, machine.InfrastructureRef, clusterv1.ContractVersionedObjectReference{APIGroup: "provider.example", Kind: "Thing", Name: "a"})
 		return err
 	},
-	"GetPart": func(ctx context.Context, turn *Turn) error {
+	"GetPart": func(ctx context.Context, turn *Observer) error {
 		empty := &unstructured.Unstructured{}
 		empty.SetGroupVersionKind(thing("", nil).GroupVersionKind())
 		return client.IgnoreNotFound(turn.GetPart(ctx, "a", empty))
@@ -187,7 +188,7 @@ func TestMissingIsWatched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, kinds := &Controller{}, []string{}
 			turn := watching(c, "demo", &kinds)
-			withThings(t, c, func(client.Object) {})
+			withThings(t, c, turn, func(client.Object) {})
 			if err := read(t.Context(), turn); err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +208,7 @@ func TestChangeDuringRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, kinds, passes := &Controller{}, []string{}, false
 			turn := watching(c, "demo", &kinds)
-			withThings(t, c, func(o client.Object) {
+			withThings(t, c, turn, func(o client.Object) {
 				changed := thing("1000", func(u *unstructured.Unstructured) { u.SetGeneration(2) })
 				passes = o.GetName() == "a" && c.readChanges().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: changed}) &&
 					len(c.ofRead(t.Context(), changed)) == 1

@@ -109,7 +109,7 @@ func IgnoreStale(err error) error {
 }
 
 // LookAgain is IgnoreStale for a write whose failure the next turn makes good. After a conflict that turn comes soon.
-func (t *Turn) LookAgain(err error) error {
+func (t *Writer) LookAgain(err error) error {
 	t.overtaken = t.overtaken || apierrors.IsConflict(err)
 	return IgnoreStale(err)
 }

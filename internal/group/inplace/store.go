@@ -55,10 +55,10 @@ func UnfitRuntime(said string) string { return steps.UnfitRuntime(said) }
 // Changed reports whether a node that is not upgraded may run something else than before.
 func Changed(u *NodeUpgrade) bool { return updates.Changed(u) }
 
-// Store reaches the objects of one cluster's upgrades. Client reads from the cache and writes; APIReader reads from the API server.
+// Store reaches the objects of one cluster's upgrades. Cache reads what is watched, and APIReader from the API server. To writes; nil: nothing is written.
 type Store struct {
-	Client    client.Client
-	APIReader client.Reader
+	Cache, APIReader client.Reader
+	To               client.Client
 	// Namespace and Cluster are those of the Cluster.
 	Namespace, Cluster string
 	// Owner is the control plane.
@@ -71,12 +71,12 @@ func (s Store) selected() []client.ListOption {
 
 // Read reads the upgrades that the control plane believes.
 func (s Store) Read(ctx context.Context) (Seen, error) {
-	nodes, err := s.nodes(ctx, s.Client)
+	nodes, err := s.nodes(ctx, s.Cache)
 	if err != nil {
 		return Seen{}, err
 	}
 	var groups upgradev1.ControlPlaneUpgradeList
-	if err := s.Client.List(ctx, &groups, s.selected()...); err != nil {
+	if err := s.Cache.List(ctx, &groups, s.selected()...); err != nil {
 		return Seen{}, fmt.Errorf("listing the ControlPlaneUpgrades of cluster %s: %w", s.Cluster, err)
 	}
 	return Seen{Nodes: nodes, Groups: updates.Owned(groups.Items, s.Owner)}, nil
@@ -114,7 +114,7 @@ func (s Store) Begin(ctx context.Context, g Group, all, behind []string, machine
 	if i := slices.IndexFunc(nodes, func(u NodeUpgrade) bool { return u.Name == made.Name }); i >= 0 {
 		return s.reuse(ctx, &nodes[i], machine)
 	}
-	err = s.Client.Create(ctx, made)
+	err = s.To.Create(ctx, made)
 	if apierrors.IsAlreadyExists(err) {
 		return conflict(made.Name, "it was made in this moment")
 	}
@@ -150,7 +150,7 @@ func underWay(nodes []NodeUpgrade, machines []string) *NodeUpgrade {
 // before, makes room for another: its spec cannot be changed.
 func (s Store) ensureGroup(ctx context.Context, g Group, behind []string, machine string) (*upgradev1.ControlPlaneUpgrade, error) {
 	wanted := g.ControlPlaneUpgrade(behind)
-	err := s.Client.Create(ctx, wanted)
+	err := s.To.Create(ctx, wanted)
 	if err == nil {
 		return wanted, nil
 	}
@@ -198,7 +198,7 @@ func (s Store) makeRoom(ctx context.Context, there client.Object) error {
 // Delete deletes an object of upgrades.
 func (s Store) Delete(ctx context.Context, o client.Object) error {
 	uid := o.GetUID()
-	err := s.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
+	err := s.To.Delete(ctx, o, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %T %s: %w", o, o.GetName(), err)
 	}
@@ -209,7 +209,7 @@ func (s Store) Delete(ctx context.Context, o client.Object) error {
 func (s Store) MarkRecorded(ctx context.Context, u *NodeUpgrade, now time.Time) (*NodeUpgrade, error) {
 	after := u.DeepCopy()
 	metav1.SetMetaDataAnnotation(&after.ObjectMeta, upgradev1.RecordedAnnotation, now.UTC().Format(time.RFC3339))
-	if err := s.Client.Patch(ctx, after, client.MergeFrom(u)); client.IgnoreNotFound(err) != nil {
+	if err := s.To.Patch(ctx, after, client.MergeFrom(u)); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("noting on NodeUpgrade %s that it is recorded: %w", u.Name, err)
 	}
 	return after, nil
@@ -242,7 +242,7 @@ func (s Store) writeStatus(ctx context.Context, of *upgradev1.ControlPlaneUpgrad
 	}
 	after := of.DeepCopy()
 	after.Status = status
-	if err := s.Client.Status().Patch(ctx, after, client.MergeFrom(of)); client.IgnoreNotFound(err) != nil {
+	if err := s.To.Status().Patch(ctx, after, client.MergeFrom(of)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of ControlPlaneUpgrade %s: %w", of.Name, err)
 	}
 	return nil

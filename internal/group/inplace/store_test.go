@@ -25,7 +25,7 @@ func TestBeginNameTaken(t *testing.T) {
 	}
 	g.Owner = metav1.OwnerReference{APIVersion: "v1", Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "u"}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(taken).Build()
-	s := Store{Client: c, APIReader: c, Namespace: "default", Cluster: "demo"}
+	s := Store{Cache: c, To: c, APIReader: c, Namespace: "default", Cluster: "demo"}
 	err := s.Begin(t.Context(), g, []string{"demo-cp-1"}, []string{"demo-cp-1"}, "demo-cp-1", true)
 	if err == nil || !strings.Contains(err.Error(), `spec.machine is "other-cp-1": must be "demo-cp-1"`) {
 		t.Errorf("got %v", err)

@@ -19,7 +19,7 @@ import (
 )
 
 // Bootstrap implements group.Kind. Who begins the etcd cluster, and through whom the others join, the bootstrap provider decides.
-func (k *Kind) Bootstrap(_ context.Context, t *group.Turn, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
+func (k *Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
 	carries := k.InPlace(t, &group.Machine{Machine: &clusterv1.Machine{}, Bootstrap: &bootstrapv1alpha1.EtcdadmConfig{}}).Config
 	made := &bootstrapv1alpha1.EtcdadmConfig{
 		ObjectMeta: metav1.ObjectMeta{
@@ -33,7 +33,7 @@ func (k *Kind) Bootstrap(_ context.Context, t *group.Turn, step plan.Step) (clie
 }
 
 // buildVersion is the version that a member can be made with now: where the wanted one is refused, the newest that there is.
-func buildVersion(t *group.Turn) string {
+func buildVersion(t *group.View) string {
 	refused := t.Facts.Want.Refused.Reason
 	if all := versions(t); refused != "" && refused != notFollowed && len(all) > 0 {
 		return all[len(all)-1].String()
@@ -49,9 +49,9 @@ func configOf(e *v1alpha1.EtcdCluster, version string) bootstrapv1alpha1.Etcdadm
 }
 
 // Created implements group.Kind.
-func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error) {
+func (*Kind) Created(ctx context.Context, t *group.Observer) ([]client.Object, error) {
 	list := &bootstrapv1alpha1.EtcdadmConfigList{}
-	if err := t.Client.List(ctx, list, t.MadeForGroup()...); err != nil {
+	if err := t.Cache.List(ctx, list, t.MadeForGroup()...); err != nil {
 		return nil, fmt.Errorf("listing the EtcdadmConfigs of %s: %w", t.Object.GetName(), err)
 	}
 	found := make([]client.Object, len(list.Items))
@@ -62,7 +62,7 @@ func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error
 }
 
 // ReadBootstrap implements group.Kind.
-func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
+func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Machine) error {
 	name := m.Spec.Bootstrap.ConfigRef.Name
 	if name == "" {
 		return nil
@@ -80,7 +80,7 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine)
 }
 
 // Drift implements group.Kind.
-func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
+func (*Kind) Drift(t *group.View, m *group.Machine) drift.Drift {
 	found := drift.Drift{Reasons: wanted(t).Compare(partsOf(m))}
 	config, _ := m.Bootstrap.(*bootstrapv1alpha1.EtcdadmConfig)
 	if config == nil {
@@ -102,7 +102,7 @@ func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
 }
 
 // InPlace implements group.Kind.
-func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
+func (*Kind) InPlace(t *group.View, m *group.Machine) drift.Changes {
 	return wanted(t).InPlace(t.Cluster.Name, partsOf(m))
 }
 
@@ -118,7 +118,7 @@ func partsOf(m *group.Machine) drift.Machine {
 }
 
 // Unadoptable implements group.Kind.
-func (*Kind) Unadoptable(_ context.Context, t *group.Turn, m *clusterv1.Machine) (string, error) {
+func (*Kind) Unadoptable(_ context.Context, t *group.Observer, m *clusterv1.Machine) (string, error) {
 	if !m.DeletionTimestamp.IsZero() {
 		return "", nil
 	}
@@ -129,9 +129,9 @@ func (*Kind) Unadoptable(_ context.Context, t *group.Turn, m *clusterv1.Machine)
 }
 
 // Adopt implements group.Kind: the EtcdadmConfig gets the labels that say whose it is.
-func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) error {
+func (*Kind) Adopt(ctx context.Context, t *group.Writer, m *clusterv1.Machine) error {
 	config := &bootstrapv1alpha1.EtcdadmConfig{}
-	err := t.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, config)
+	err := t.Cache.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, config)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) err
 	}
 	after := config.DeepCopy()
 	after.Labels = t.Identified(config.Labels)
-	if err := t.Client.Patch(ctx, after, client.MergeFrom(config)); err != nil {
+	if err := t.Merge(ctx, config, after); err != nil {
 		return fmt.Errorf("adopting EtcdadmConfig %s: %w", config.Name, err)
 	}
 	return nil

@@ -23,8 +23,8 @@ const notFollowed = "EndpointsNotFollowed"
 
 // waitForFollowers refuses to take away the last member at whose address a machine of the control plane looks for etcd. By then the
 // addresses of those that stay are handed over, and the control plane replaces that machine. A member that fails is replaced all the same.
-func waitForFollowers(ctx context.Context, t *group.Turn) error {
-	if t.Facts.Group.Deleting || !takesNext(t) {
+func waitForFollowers(ctx context.Context, t *group.Observer) error {
+	if t.Facts.Group.Deleting || !takesNext(t.View) {
 		return nil
 	}
 	users, err := users(ctx, t)
@@ -32,7 +32,7 @@ func waitForFollowers(ctx context.Context, t *group.Turn) error {
 		return err
 	}
 	for _, u := range users {
-		if last := lastKnown(t, u.endpoints); last != nil && mayGo(t, last) {
+		if last := lastKnown(t.View, u.endpoints); last != nil && mayGo(t.View, last) {
 			t.Refuse(plan.Refusal{Reason: notFollowed, Replaceable: true, Message: fmt.Sprintf(
 				"machine %s of the control plane looks for etcd at %s, where only %s is left: that stays until the control plane has replaced its machine",
 				u.machine, strings.Join(u.endpoints, ", "), last.Name)})
@@ -43,7 +43,7 @@ func waitForFollowers(ctx context.Context, t *group.Turn) error {
 }
 
 // takesNext reports whether the next machine that a rollout or a scaling is about goes, and is not made.
-func takesNext(t *group.Turn) bool {
+func takesNext(t *group.View) bool {
 	staying := 0
 	for _, m := range t.Machines {
 		if m.DeletionTimestamp.IsZero() {
@@ -63,9 +63,9 @@ type user struct {
 }
 
 // users are the machines of the control plane that kubeadm made with an external etcd, by name. Of others nothing is known.
-func users(ctx context.Context, t *group.Turn) ([]user, error) {
+func users(ctx context.Context, t *group.Observer) ([]user, error) {
 	list := &clusterv1.MachineList{}
-	if err := t.Client.List(ctx, list, client.InNamespace(t.Object.GetNamespace()), machine.Labels(t.Cluster.Name)); err != nil {
+	if err := t.Cache.List(ctx, list, client.InNamespace(t.Object.GetNamespace()), machine.Labels(t.Cluster.Name)); err != nil {
 		return nil, fmt.Errorf("listing the machines of the control plane of cluster %s: %w", t.Cluster.Name, err)
 	}
 	var all []user
@@ -75,7 +75,7 @@ func users(ctx context.Context, t *group.Turn) ([]user, error) {
 			continue
 		}
 		config := &bootstrapv1.KubeadmConfig{}
-		err := t.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, config)
+		err := t.Cache.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, config)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -92,7 +92,7 @@ func users(ctx context.Context, t *group.Turn) ([]user, error) {
 
 // lastKnown is the only machine left that is reached at one of these URLs; nil: there are others, an endpoint for all members is among
 // them, or none is left.
-func lastKnown(t *group.Turn, endpoints []string) *group.Machine {
+func lastKnown(t *group.View, endpoints []string) *group.Machine {
 	if slices.ContainsFunc(staticEndpoints(t), func(url string) bool { return slices.Contains(endpoints, url) }) {
 		return nil
 	}
@@ -110,6 +110,6 @@ func lastKnown(t *group.Turn, endpoints []string) *group.Machine {
 }
 
 // mayGo reports whether a machine may be the next to go: it is outdated, or none is.
-func mayGo(t *group.Turn, m *group.Machine) bool {
+func mayGo(t *group.View, m *group.Machine) bool {
 	return m.Facts.Outdated != "" || !slices.ContainsFunc(t.Machines, func(other *group.Machine) bool { return other.Facts.Outdated != "" })
 }

@@ -36,7 +36,7 @@ type Kind struct{}
 func New() *Kind { return &Kind{} }
 
 // of returns the etcd cluster of a turn.
-func of(t *group.Turn) *v1alpha1.EtcdCluster { return t.Object.(*v1alpha1.EtcdCluster) }
+func of(t *group.View) *v1alpha1.EtcdCluster { return t.Object.(*v1alpha1.EtcdCluster) }
 
 // Type implements group.Kind.
 func (*Kind) Type() group.Type {
@@ -111,15 +111,15 @@ func (*Kind) Status(object group.Object) group.Status {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(*group.Turn) {}
+func (*Kind) Want(*group.Observer) {}
 
 // Look implements group.Kind: whether members of the wanted version can join, of which version new ones are, whether control planes
 // must follow first, and whether anything must go before an EtcdCluster that is being deleted.
-func (*Kind) Look(ctx context.Context, t *group.Turn) error {
-	if text := leap(Version(of(t)), versions(t)); text != "" {
+func (*Kind) Look(ctx context.Context, t *group.Observer) error {
+	if text := leap(Version(of(t.View)), versions(t.View)); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: "spec.version: " + text, Replaceable: true})
 	}
-	t.Facts.Want.EtcdVersion = buildVersion(t)
+	t.Facts.Want.EtcdVersion = buildVersion(t.View)
 	if err := needNothing(ctx, t); err != nil {
 		return err
 	}
@@ -127,12 +127,12 @@ func (*Kind) Look(ctx context.Context, t *group.Turn) error {
 }
 
 // Perform implements group.Kind.
-func (*Kind) Perform(_ context.Context, _ *group.Turn, step plan.Step) error {
+func (*Kind) Perform(_ context.Context, _ *group.Writer, step plan.Step) error {
 	return fmt.Errorf("the step %s is not known", step)
 }
 
 // wanted is what each machine should be.
-func wanted(t *group.Turn) drift.Wanted {
+func wanted(t *group.View) drift.Wanted {
 	e := of(t)
 	template := e.Spec.MachineTemplate
 	w := drift.Wanted{
@@ -151,24 +151,24 @@ func wanted(t *group.Turn) drift.Wanted {
 }
 
 // Goal implements group.Kind: machines that have no Nodes are not changed in place.
-func (*Kind) Goal(*group.Turn) drift.Goal { return drift.Goal{} }
+func (*Kind) Goal(*group.View) drift.Goal { return drift.Goal{} }
 
 // Desired implements group.Kind.
-func (*Kind) Desired(_ *group.Turn, m *group.Machine) client.Object { return m.Bootstrap }
+func (*Kind) Desired(_ *group.View, m *group.Machine) client.Object { return m.Bootstrap }
 
 // Record implements group.Kind.
-func (*Kind) Record(_ context.Context, _ *group.Turn, m *group.Machine, _ *clusterv1.Machine, _ drift.Goal) error {
+func (*Kind) Record(_ context.Context, _ *group.Writer, m *group.Machine, _ *clusterv1.Machine, _ drift.Goal) error {
 	return fmt.Errorf("recording the update of Machine %s: machines of etcd are not changed in place", m.Name)
 }
 
 // Conditions implements group.Kind.
-func (*Kind) Conditions(*group.Turn) []metav1.Condition { return nil }
+func (*Kind) Conditions(*group.View) []metav1.Condition { return nil }
 
 // MachineConditions implements group.Kind: the group's own are all there are.
-func (*Kind) MachineConditions(*group.Turn, *group.Machine) []metav1.Condition { return nil }
+func (*Kind) MachineConditions(*group.View, *group.Machine) []metav1.Condition { return nil }
 
 // Describe implements group.Kind. Machines without Nodes are never ready in Cluster API's sense: ready is whose member votes and answers.
-func (*Kind) Describe(t *group.Turn, object group.Object) {
+func (*Kind) Describe(t *group.View, object group.Object) {
 	e := object.(*v1alpha1.EtcdCluster)
 	status := &e.Status
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.MachineLabel: e.Name}})
@@ -188,7 +188,7 @@ func (*Kind) Describe(t *group.Turn, object group.Object) {
 }
 
 // firstAddress is the address of the oldest machine whose member votes; empty: there is none.
-func firstAddress(t *group.Turn) string {
+func firstAddress(t *group.View) string {
 	for _, m := range t.Machines {
 		if ip := machine.InternalIP(m.Machine); m.Facts.Ready && ip != "" {
 			return ip

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
-	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
@@ -23,19 +22,19 @@ import (
 
 // Sync implements group.Kind: the Cluster owns the etcd cluster, the certificates that control planes read are renewed, and when those of
 // members end is recorded.
-func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
+func (*Kind) Sync(ctx context.Context, t *group.Writer) error {
 	return errors.Join(ownedByCluster(ctx, t), publish(ctx, t), recordExpiries(ctx, t))
 }
 
 // ownedByCluster makes the Cluster an owner of the etcd cluster, so that it moves with the Cluster.
-func ownedByCluster(ctx context.Context, t *group.Turn) error {
+func ownedByCluster(ctx context.Context, t *group.Writer) error {
 	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: t.Cluster.Name, UID: t.Cluster.UID}
 	if util.HasExactOwnerRef(t.Object.GetOwnerReferences(), owner) {
 		return nil
 	}
-	after := of(t).DeepCopy()
+	after := of(t.View).DeepCopy()
 	after.OwnerReferences = util.EnsureOwnerRef(after.OwnerReferences, owner)
-	if err := t.Client.Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := t.Change(ctx, t.Object, after); err != nil {
 		return fmt.Errorf("making cluster %s an owner of EtcdCluster %s: %w", t.Cluster.Name, t.Object.GetName(), err)
 	}
 	t.Object = after
@@ -61,16 +60,12 @@ func memoryOf(m *group.Memory) *memory {
 }
 
 // publish has the secrets there that control planes read, and renews the client certificate in them long before its end.
-func publish(ctx context.Context, t *group.Turn) error {
+func publish(ctx context.Context, t *group.Writer) error {
 	m := memoryOf(t.Memory)
 	if !t.Facts.Group.Initialized || t.Facts.Now.Sub(m.published.Time) < group.SlowTime {
 		return nil
 	}
-	authority, err := certs.ManagedEtcdAuthority(ctx, t.APIReader, t.Cluster)
-	if err != nil || authority == nil {
-		return err
-	}
-	if err := authority.PublishManagedEtcd(ctx, t.APIReader, t.Client, t.Cluster, t.ControllerRef()); err != nil {
+	if err := t.PublishEtcd(ctx); err != nil {
 		return err
 	}
 	m.published.Time = t.Facts.Now
@@ -78,13 +73,13 @@ func publish(ctx context.Context, t *group.Turn) error {
 }
 
 // offerKnown reports whether the infrastructure was asked whether it offers an endpoint.
-func offerKnown(t *group.Turn) bool {
+func offerKnown(t *group.View) bool {
 	return !t.Cluster.Spec.InfrastructureRef.IsDefined() || memoryOf(t.Memory).looked
 }
 
 // Read implements group.Kind: the endpoint that the infrastructure offers. The secrets are the bootstrap provider's, which knows when
 // there is no member yet.
-func (*Kind) Read(ctx context.Context, t *group.Turn) error {
+func (*Kind) Read(ctx context.Context, t *group.Observer) error {
 	if err := refuseSecond(ctx, t); err != nil {
 		return err
 	}
@@ -115,7 +110,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 }
 
 // refuseSecond begins nothing where another EtcdCluster keeps the etcd of the Cluster.
-func refuseSecond(ctx context.Context, t *group.Turn) error {
+func refuseSecond(ctx context.Context, t *group.Observer) error {
 	keeper, err := otherKeeper(ctx, t)
 	if keeper != "" {
 		t.Refuse(plan.Refusal{Reason: "AnotherEtcdCluster", Message: fmt.Sprintf(
@@ -125,7 +120,7 @@ func refuseSecond(ctx context.Context, t *group.Turn) error {
 }
 
 // needNothing: no machine of the Cluster has to go before an EtcdCluster without machines if another one keeps their etcd.
-func needNothing(ctx context.Context, t *group.Turn) error {
+func needNothing(ctx context.Context, t *group.Observer) error {
 	if !t.Facts.Group.Deleting || len(t.Machines) > 0 || len(t.Facts.Workers) == 0 {
 		return nil
 	}
@@ -137,9 +132,9 @@ func needNothing(ctx context.Context, t *group.Turn) error {
 }
 
 // otherKeeper returns the name of the EtcdCluster that keeps the etcd of the Cluster if it is not the turn's; "" otherwise.
-func otherKeeper(ctx context.Context, t *group.Turn) (string, error) {
+func otherKeeper(ctx context.Context, t *group.Observer) (string, error) {
 	var all v1alpha1.EtcdClusterList
-	if err := t.Client.List(ctx, &all, client.InNamespace(t.Object.GetNamespace())); err != nil {
+	if err := t.Cache.List(ctx, &all, client.InNamespace(t.Object.GetNamespace())); err != nil {
 		return "", fmt.Errorf("listing the EtcdClusters of namespace %s: %w", t.Object.GetNamespace(), err)
 	}
 	if keeper := etcdadm.Keeper(all.Items, t.Cluster.Name); keeper != nil && keeper.UID != t.Object.GetUID() {

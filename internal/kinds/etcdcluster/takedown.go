@@ -15,7 +15,7 @@ import (
 // only when all other Machines of a Cluster are gone, those of etcd among them, and the control plane needs etcd to the end. So the
 // last two are deleted here, once nobody else is left. An etcd cluster that was deleted first waits for the control plane, which is
 // deleted here all the same.
-func (*Kind) TakeDown(ctx context.Context, t *group.Turn) error {
+func (*Kind) TakeDown(ctx context.Context, t *group.Writer) error {
 	if t.Cluster.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -27,25 +27,25 @@ func (*Kind) TakeDown(ctx context.Context, t *group.Turn) error {
 	controlPlane, err := t.Find(ctx, machine.ControlPlaneRef, ref)
 	switch {
 	case ref.IsDefined() && machine.ControlPlaneRef.Check(ref.GroupKind()) != nil:
-		return deleteOnce(ctx, t.Client, t.Object) // no control plane has ever used it
+		return deleteOnce(ctx, t, t.Object) // no control plane has ever used it
 	case err != nil:
 		return err
 	case controlPlane == nil:
-		return deleteOnce(ctx, t.Client, t.Object)
+		return deleteOnce(ctx, t, t.Object)
 	case controlPlane.GetDeletionTimestamp().IsZero():
-		return deleteOnce(ctx, t.Client, controlPlane)
+		return deleteOnce(ctx, t, controlPlane)
 	}
 	return nil
 }
 
 // workersRemain reports whether the cluster has Machines that are neither the control plane's nor etcd's, or MachinePools.
-func workersRemain(ctx context.Context, t *group.Turn) (bool, error) {
-	pools, err := group.ListMachinePools(ctx, t.Client, t.Cluster.Namespace, t.Cluster.Name)
+func workersRemain(ctx context.Context, t *group.Writer) (bool, error) {
+	pools, err := group.ListMachinePools(ctx, t.Cache, t.Cluster.Namespace, t.Cluster.Name)
 	if err != nil || len(pools) > 0 {
 		return true, err
 	}
 	all := &clusterv1.MachineList{}
-	if err := t.Client.List(ctx, all, client.InNamespace(t.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}); err != nil {
+	if err := t.Cache.List(ctx, all, client.InNamespace(t.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}); err != nil {
 		return true, fmt.Errorf("listing the Machines of cluster %s: %w", t.Cluster.Name, err)
 	}
 	for i := range all.Items {
@@ -57,10 +57,8 @@ func workersRemain(ctx context.Context, t *group.Turn) (bool, error) {
 }
 
 // deleteOnce deletes an object, of this very UID.
-func deleteOnce(ctx context.Context, c client.Client, o client.Object) error {
-	uid := o.GetUID()
-	err := c.Delete(ctx, o.DeepCopyObject().(client.Object), client.Preconditions{UID: &uid})
-	if group.IgnoreStale(err) != nil {
+func deleteOnce(ctx context.Context, t *group.Writer, o client.Object) error {
+	if err := t.Delete(ctx, o, false); group.IgnoreStale(err) != nil {
 		return fmt.Errorf("deleting %s with its cluster: %w", o.GetName(), err)
 	}
 	return nil

@@ -31,7 +31,7 @@ func written(version string) string {
 }
 
 // versions are those that the members were made with, the oldest first.
-func versions(t *group.Turn) []version.Version {
+func versions(t *group.View) []version.Version {
 	var found []version.Version
 	for _, m := range t.Machines {
 		config, _ := m.Bootstrap.(*bootstrapv1alpha1.EtcdadmConfig)

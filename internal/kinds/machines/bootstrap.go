@@ -53,8 +53,8 @@ func usesKubeadm(cp *v1alpha1.ControlPlane) bool {
 }
 
 // observeFiles adds in what kubeadm's files in the cluster are behind, where kubeadm makes the machines.
-func observeFiles(ctx context.Context, t *group.Turn) error {
-	if !usesKubeadm(of(t)) || t.Spec.Version == "" || memoryOf(t.Memory).template == nil {
+func observeFiles(ctx context.Context, t *group.Observer) error {
+	if !usesKubeadm(of(t.View)) || t.Spec.Version == "" || memoryOf(t.Memory).template == nil {
 		return nil
 	}
 	config, err := kubeadm.TemplateConfiguration(memoryOf(t.Memory).made)
@@ -62,11 +62,11 @@ func observeFiles(ctx context.Context, t *group.Turn) error {
 		return err
 	}
 	t.ObserveExternalEtcd(ctx, config.ClusterConfiguration.Etcd.External.Endpoints)
-	return t.ObserveKubeadm(ctx, filesWanted(t, config))
+	return t.ObserveKubeadm(ctx, filesWanted(t.View, config))
 }
 
 // filesWanted is what kubeadm's files in the cluster shall say.
-func filesWanted(t *group.Turn, config *bootstrapv1.KubeadmConfigSpec) kubeadm.Wanted {
+func filesWanted(t *group.View, config *bootstrapv1.KubeadmConfigSpec) kubeadm.Wanted {
 	annotations := t.Object.GetAnnotations()
 	_, skipProxy := annotations[upstream.SkipKubeProxyAnnotation]
 	_, skipDNS := annotations[upstream.SkipCoreDNSAnnotation]
@@ -78,9 +78,9 @@ func filesWanted(t *group.Turn, config *bootstrapv1.KubeadmConfigSpec) kubeadm.W
 }
 
 // Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.
-func (*Kind) Read(ctx context.Context, t *group.Turn) error {
+func (*Kind) Read(ctx context.Context, t *group.Observer) error {
 	m := memoryOf(t.Memory)
-	found, missing := t.FindTemplate(ctx, machine.BootstrapTemplateRef, "spec.machineTemplate.spec.bootstrap.configRef", of(t).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef)
+	found, missing := t.FindTemplate(ctx, machine.BootstrapTemplateRef, "spec.machineTemplate.spec.bootstrap.configRef", of(t.View).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef)
 	if missing != "" {
 		t.Facts.Cluster.Template = missing
 	}
@@ -88,7 +88,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 	if err := readManagedEtcd(ctx, t); err != nil {
 		return err
 	}
-	if !usesKubeadm(of(t)) {
+	if !usesKubeadm(of(t.View)) {
 		return readOthers(ctx, t)
 	}
 	config, err := kubeadm.TemplateConfiguration(m.made)
@@ -103,7 +103,7 @@ func (*Kind) Read(ctx context.Context, t *group.Turn) error {
 }
 
 // readOthers looks for the secrets of a cluster whose bootstrap provider keeps its authorities itself.
-func readOthers(ctx context.Context, t *group.Turn) error {
+func readOthers(ctx context.Context, t *group.Observer) error {
 	m := memoryOf(t.Memory)
 	if t.Facts.Now.Sub(m.read) > t.Slow() || !m.kubeconfig && t.Facts.Now.Sub(m.read) > group.SlowMissing {
 		for purpose, found := range map[secret.Purpose]*bool{secret.Kubeconfig: &m.kubeconfig, secret.ClusterCA: &m.authority, secret.EtcdCA: &m.etcd} {
@@ -118,14 +118,14 @@ func readOthers(ctx context.Context, t *group.Turn) error {
 	// Without an authority only others can make the kubeconfig.
 	others := m.kubeconfig || !m.authority
 	t.NoteKubeconfig(certs.Kubeconfig{Exists: others, Foreign: others}, true)
-	if of(t).Spec.Etcd.Management == "" && !of(t).Spec.ManagedExternalEtcdRef.IsDefined() && m.etcd {
+	if of(t.View).Spec.Etcd.Management == "" && !of(t.View).Spec.ManagedExternalEtcdRef.IsDefined() && m.etcd {
 		t.Facts.Etcd.Owner = plan.EtcdOurs
 	}
 	return nil
 }
 
 // exists reports whether a secret of the cluster is there.
-func exists(ctx context.Context, t *group.Turn, purpose secret.Purpose) (bool, error) {
+func exists(ctx context.Context, t *group.Observer, purpose secret.Purpose) (bool, error) {
 	name := secret.Name(t.Cluster.Name, purpose)
 	err := t.APIReader.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: name}, &corev1.Secret{})
 	if client.IgnoreNotFound(err) != nil {
@@ -135,7 +135,7 @@ func exists(ctx context.Context, t *group.Turn, purpose secret.Purpose) (bool, e
 }
 
 // ReadBootstrap implements group.Kind.
-func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
+func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Machine) error {
 	found, err := t.FindPart(ctx, machine.BootstrapRef, "spec.bootstrap.configRef of Machine "+m.Name, m.Spec.Bootstrap.ConfigRef)
 	if found != nil {
 		m.Bootstrap = found
@@ -144,7 +144,7 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine)
 }
 
 // Created implements group.Kind.
-func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error) {
+func (*Kind) Created(ctx context.Context, t *group.Observer) ([]client.Object, error) {
 	template := memoryOf(t.Memory).template
 	if template == nil {
 		return nil, nil
@@ -153,7 +153,7 @@ func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error
 }
 
 // Bootstrap implements group.Kind. Who initialises the cluster is decided by the bootstrap provider.
-func (k *Kind) Bootstrap(_ context.Context, t *group.Turn, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
+func (k *Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
 	given := of(t).Spec.MachineTemplate.Spec.Bootstrap
 	if !given.ConfigRef.IsDefined() {
 		// A machine without bootstrap data joins by itself.
@@ -173,7 +173,7 @@ func (k *Kind) Bootstrap(_ context.Context, t *group.Turn, step plan.Step) (clie
 }
 
 // Unadoptable implements group.Kind. Whatever a machine was made of, it may be adopted.
-func (*Kind) Unadoptable(_ context.Context, t *group.Turn, m *clusterv1.Machine) (string, error) {
+func (*Kind) Unadoptable(_ context.Context, t *group.Observer, m *clusterv1.Machine) (string, error) {
 	if !m.DeletionTimestamp.IsZero() || t.Spec.Version == "" {
 		return "", nil
 	}
@@ -182,7 +182,7 @@ func (*Kind) Unadoptable(_ context.Context, t *group.Turn, m *clusterv1.Machine)
 
 // Adopt implements group.Kind: a machine's bootstrap object gets the group's labels, and the cluster's secrets that a
 // KubeadmConfig controls become the control plane's own.
-func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) error {
+func (*Kind) Adopt(ctx context.Context, t *group.Writer, m *clusterv1.Machine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
 	found, err := t.FindPart(ctx, machine.BootstrapRef, "spec.bootstrap.configRef of Machine "+m.Name, ref)
 	if err != nil || found == nil {
@@ -190,9 +190,8 @@ func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) err
 	}
 	if ref.Kind == "KubeadmConfig" && ref.APIGroup == bootstrapv1.GroupVersion.Group {
 		config := &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID()}}
-		t.Memory.Secrets = group.Secrets{}
-		if err := certs.TakeOver(ctx, t.APIReader, t.Client, t.Cluster, config, t.ControllerRef()); err != nil {
-			return fmt.Errorf("adopting the secrets of cluster %s: %w", t.Cluster.Name, err)
+		if err := t.TakeOver(ctx, config); err != nil {
+			return err
 		}
 	}
 	after := found.DeepCopy()
@@ -200,7 +199,7 @@ func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) err
 	if maps.Equal(after.GetLabels(), found.GetLabels()) {
 		return nil
 	}
-	if err := t.Client.Patch(ctx, after, client.MergeFrom(found)); err != nil {
+	if err := t.Merge(ctx, found, after); err != nil {
 		return fmt.Errorf("adopting %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	return nil

@@ -38,15 +38,15 @@ func management(cp *v1alpha1.ControlPlane) v1alpha1.EtcdManagement {
 }
 
 // recordManagement records that the cluster has an etcd authority, where nobody says who keeps the members.
-func recordManagement(ctx context.Context, t *group.Turn) error {
-	if cp := of(t); cp.Spec.Etcd.Management != "" || cp.Spec.ManagedExternalEtcdRef.IsDefined() || cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
+func recordManagement(ctx context.Context, t *group.Writer) error {
+	if cp := of(t.View); cp.Spec.Etcd.Management != "" || cp.Spec.ManagedExternalEtcdRef.IsDefined() || cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
 		return nil
 	}
 	return t.Annotate(ctx, map[string]string{ManagementAnnotation: string(v1alpha1.EtcdManagementMembers)})
 }
 
 // Look implements group.Kind: whether the cluster serves, and how the operator says that etcd is.
-func (k *Kind) Look(ctx context.Context, t *group.Turn) error {
+func (k *Kind) Look(ctx context.Context, t *group.Observer) error {
 	o := &t.Facts
 	if o.Group.Deleting || o.Group.Paused {
 		return nil
@@ -83,7 +83,7 @@ const operatorAge = 2 * time.Second
 
 // askOperator refuses to begin anything while the operator does not say that etcd is healthy. A machine that broke is replaced
 // nevertheless: etcd is not healthy because of it, and the operator's hooks say when it may go.
-func (k *Kind) askOperator(ctx context.Context, t *group.Turn) {
+func (k *Kind) askOperator(ctx context.Context, t *group.Observer) {
 	m := memoryOf(t.Memory)
 	if t.Facts.Now.Sub(m.said.at) > operatorAge {
 		m.said = k.operator(ctx, t)
@@ -95,8 +95,8 @@ func (k *Kind) askOperator(ctx context.Context, t *group.Turn) {
 }
 
 // operator asks for the operator's word.
-func (k *Kind) operator(ctx context.Context, t *group.Turn) operatorSays {
-	ref := of(t).Spec.Etcd.Operator.WithDefaults()
+func (k *Kind) operator(ctx context.Context, t *group.Observer) operatorSays {
+	ref := of(t.View).Spec.Etcd.Operator.WithDefaults()
 	name := ref.Kind + " " + ref.Name
 	config := t.Workload.Config(t.ClusterKey())
 	if config == nil {
@@ -131,7 +131,7 @@ func (clusters) Condition(ctx context.Context, config *rest.Config, ref v1alpha1
 }
 
 // operatorCondition tells what the operator said of etcd.
-func operatorCondition(t *group.Turn) []metav1.Condition {
+func operatorCondition(t *group.View) []metav1.Condition {
 	if !t.Facts.Etcd.Operated() {
 		return nil
 	}

@@ -40,7 +40,7 @@ type Kind struct {
 func New() *Kind { return &Kind{} }
 
 // of returns the control plane of a turn.
-func of(t *group.Turn) *v1alpha1.ControlPlane { return t.Object.(*v1alpha1.ControlPlane) }
+func of(t *group.View) *v1alpha1.ControlPlane { return t.Object.(*v1alpha1.ControlPlane) }
 
 // Type implements group.Kind.
 func (*Kind) Type() group.Type {
@@ -136,8 +136,8 @@ func (*Kind) Status(object group.Object) group.Status {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(t *group.Turn) {
-	cp := of(t)
+func (*Kind) Want(t *group.Observer) {
+	cp := of(t.View)
 	if text := cp.Spec.Version; text != "" {
 		v, err := version.Parse(text)
 		if err != nil {
@@ -145,15 +145,15 @@ func (*Kind) Want(t *group.Turn) {
 		}
 		t.Facts.Policy.Learners = v.Learners() && usesKubeadm(cp)
 	}
-	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t) && !wasActive(t)
+	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t.View) && !wasActive(t.View)
 }
 
 // wasActive reports whether the control plane has acted before: it controls machines, or has made one. Owner references and
 // annotations survive a restart and a move. Such a control plane goes on when somebody labels a Machine that nobody controls.
-func wasActive(t *group.Turn) bool { return len(t.Machines) > 0 || t.Facts.Group.LastMachine > 0 }
+func wasActive(t *group.View) bool { return len(t.Machines) > 0 || t.Facts.Group.LastMachine > 0 }
 
 // wouldAdopt reports whether there are machines that nobody controls.
-func wouldAdopt(t *group.Turn) bool {
+func wouldAdopt(t *group.View) bool {
 	for _, m := range t.Others {
 		if metav1.GetControllerOf(m) == nil {
 			return true
@@ -163,7 +163,7 @@ func wouldAdopt(t *group.Turn) bool {
 }
 
 // wanted is what each machine should be.
-func wanted(t *group.Turn) drift.Wanted {
+func wanted(t *group.View) drift.Wanted {
 	cp := of(t)
 	template := cp.Spec.MachineTemplate
 	w := drift.Wanted{
@@ -195,17 +195,17 @@ func partsOf(m *group.Machine) drift.Machine {
 }
 
 // Drift implements group.Kind.
-func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
+func (*Kind) Drift(t *group.View, m *group.Machine) drift.Drift {
 	return drift.Drift{Reasons: append(wanted(t).Compare(partsOf(m)), etcdDrift(t, m)...)}
 }
 
 // InPlace implements group.Kind.
-func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
+func (*Kind) InPlace(t *group.View, m *group.Machine) drift.Changes {
 	return wanted(t).InPlace(t.Cluster.Name, partsOf(m))
 }
 
 // Perform implements group.Kind.
-func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
+func (*Kind) Perform(ctx context.Context, t *group.Writer, step plan.Step) error {
 	config, err := kubeadm.TemplateConfiguration(memoryOf(t.Memory).made)
 	if err != nil {
 		return err
@@ -213,15 +213,15 @@ func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
 	if step.Chore == group.ChoreCertificates {
 		return t.GenerateSecrets(ctx, config)
 	}
-	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t, config))
+	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t.View, config))
 }
 
 // TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
-func (*Kind) TakeDown(context.Context, *group.Turn) error { return nil }
+func (*Kind) TakeDown(context.Context, *group.Writer) error { return nil }
 
 // Sync implements group.Kind.
-func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
-	if usesKubeadm(of(t)) {
+func (*Kind) Sync(ctx context.Context, t *group.Writer) error {
+	if usesKubeadm(of(t.View)) {
 		t.DropTokens(ctx)
 	}
 	if template := memoryOf(t.Memory).template; template != nil {
@@ -232,20 +232,20 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 	if err := recordManagement(ctx, t); err != nil {
 		return err
 	}
-	return t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t).Spec.ManagedExternalEtcdRef)...)
+	return t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t.View).Spec.ManagedExternalEtcdRef)...)
 }
 
 // Conditions implements group.Kind.
-func (*Kind) Conditions(t *group.Turn) []metav1.Condition { return operatorCondition(t) }
+func (*Kind) Conditions(t *group.View) []metav1.Condition { return operatorCondition(t) }
 
 // MachineConditions implements group.Kind: the group's own are all there are.
-func (*Kind) MachineConditions(*group.Turn, *group.Machine) []metav1.Condition { return nil }
+func (*Kind) MachineConditions(*group.View, *group.Machine) []metav1.Condition { return nil }
 
 // passing are reasons to refuse a spec that pass without anybody's help.
 var passing = map[string]bool{"EtcdNotHealthy": true, "EtcdNotReady": true, "EtcdRollingOut": true, "TopologyPending": true}
 
 // Describe implements group.Kind.
-func (*Kind) Describe(t *group.Turn, object group.Object) {
+func (*Kind) Describe(t *group.View, object group.Object) {
 	status := &object.(*v1alpha1.ControlPlane).Status
 	status.UpdatedReplicas = status.UpToDateReplicas
 	missing := max(int32(len(t.Machines)), ptr.Deref(t.Spec.Replicas, 1)) - ptr.Deref(status.AvailableReplicas, 0)

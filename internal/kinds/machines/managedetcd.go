@@ -22,13 +22,13 @@ var (
 
 // readManagedEtcd adds what whoever keeps the etcd on machines of its own says, and has kubeadm's machines made with it. Of other
 // bootstrap providers nothing is known: they find the certificates in the cluster's secrets, and the endpoints are their template's to say.
-func readManagedEtcd(ctx context.Context, t *group.Turn) error {
-	ref := of(t).Spec.ManagedExternalEtcdRef
+func readManagedEtcd(ctx context.Context, t *group.Observer) error {
+	ref := of(t.View).Spec.ManagedExternalEtcdRef
 	if err := t.ReadManagedEtcd(ctx, ref); err != nil {
 		return err
 	}
 	m := memoryOf(t.Memory)
-	if !ref.IsDefined() || !usesKubeadm(of(t)) || m.template == nil {
+	if !ref.IsDefined() || !usesKubeadm(of(t.View)) || m.template == nil {
 		return nil
 	}
 	if own, said, _ := unstructured.NestedMap(m.template.Object, templateEtcd...); said && len(own) > 0 {
@@ -50,7 +50,7 @@ func readManagedEtcd(ctx context.Context, t *group.Turn) error {
 
 // etcdDrift says whether a machine was made with other endpoints of the managed etcd. While they are not known, none is. A machine that
 // was not made with an external etcd has its data elsewhere: it is not replaced for this.
-func etcdDrift(t *group.Turn, m *group.Machine) []drift.Difference {
+func etcdDrift(t *group.View, m *group.Machine) []drift.Difference {
 	config, _ := m.Bootstrap.(*unstructured.Unstructured)
 	want := t.Memory.ManagedEtcd.Endpoints
 	if config == nil || len(want) == 0 || !of(t).Spec.ManagedExternalEtcdRef.IsDefined() || !usesKubeadm(of(t)) {

@@ -150,7 +150,7 @@ func TestManagedEtcdMoves(t *testing.T) {
 		{"no managed etcd", testControlPlane(), group.ExternalEtcd([]string{"a"}), []string{"b"}, false},
 		{"another bootstrap provider", others, group.ExternalEtcd([]string{"a"}), []string{"b"}, false},
 	} {
-		turn := &group.Turn{Object: row.cp, Memory: &group.Memory{ManagedEtcd: group.ManagedEtcd{Endpoints: row.want}}}
+		turn := &group.View{Object: row.cp, Memory: &group.Memory{ManagedEtcd: group.ManagedEtcd{Endpoints: row.want}}}
 		if found := etcdDrift(turn, made(row.has)); (len(found) > 0) != row.outdated || row.outdated && found[0].String() != "spec.managedExternalEtcdRef, endpoints: a, wanted b" {
 			t.Errorf("%s: %v", row.name, found)
 		}

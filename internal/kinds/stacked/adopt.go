@@ -10,13 +10,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/group"
 )
 
 // Unadoptable implements group.Kind.
-func (*Kind) Unadoptable(ctx context.Context, t *group.Turn, m *clusterv1.Machine) (string, error) {
+func (*Kind) Unadoptable(ctx context.Context, t *group.Observer, m *clusterv1.Machine) (string, error) {
 	if !m.DeletionTimestamp.IsZero() {
 		return "", nil // it is let go of in good order, whatever it was made of
 	}
@@ -28,7 +27,7 @@ func (*Kind) Unadoptable(ctx context.Context, t *group.Turn, m *clusterv1.Machin
 		return against, nil
 	}
 	made := &bootstrapv1.KubeadmConfig{}
-	err := t.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: config.Name}, made)
+	err := t.Cache.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: config.Name}, made)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "its KubeadmConfig " + config.Name + " does not exist", nil
@@ -53,18 +52,17 @@ func noKubeadmConfig(config clusterv1.ContractVersionedObjectReference) string {
 }
 
 // Adopt implements group.Kind: the cluster's secrets and the KubeadmConfig become the control plane's own.
-func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) error {
+func (*Kind) Adopt(ctx context.Context, t *group.Writer, m *clusterv1.Machine) error {
 	config := &bootstrapv1.KubeadmConfig{}
-	err := t.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, config)
+	err := t.Cache.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, config)
 	if apierrors.IsNotFound(err) && !m.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading the KubeadmConfig of Machine %s: %w", m.Name, err)
 	}
-	t.Memory.Secrets = group.Secrets{}
-	if err := certs.TakeOver(ctx, t.APIReader, t.Client, t.Cluster, config, t.ControllerRef()); err != nil {
-		return fmt.Errorf("adopting the secrets of cluster %s: %w", t.Cluster.Name, err)
+	if err := t.TakeOver(ctx, config); err != nil {
+		return err
 	}
 	// The Machine stays the controller of its KubeadmConfig; only the labels say whose both are.
 	after := config.DeepCopy()
@@ -72,7 +70,7 @@ func (*Kind) Adopt(ctx context.Context, t *group.Turn, m *clusterv1.Machine) err
 	if maps.Equal(after.Labels, config.Labels) {
 		return nil
 	}
-	if err := t.Client.Patch(ctx, after, client.MergeFrom(config)); err != nil {
+	if err := t.Merge(ctx, config, after); err != nil {
 		return fmt.Errorf("adopting KubeadmConfig %s: %w", config.Name, err)
 	}
 	return nil

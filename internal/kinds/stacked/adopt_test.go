@@ -354,7 +354,7 @@ func TestNoAdoptionOnOldFacts(t *testing.T) {
 	// Another has the name of the control plane that was read.
 	w = forsaken(t, nil)
 	s = w.scene()
-	of(s).UID = "earlier"
+	of(s.View).UID = "earlier"
 	if err := s.Do(context.Background(), step); !apierrors.IsConflict(err) {
 		t.Errorf("error is %v, want a conflict", err)
 	}
@@ -392,7 +392,7 @@ func TestAdoptionSeen(t *testing.T) {
 	if unseen(w.machine(alone[0])) {
 		t.Error("the Machine as it is after the adoption will not do")
 	}
-	list, err := group.ListMachines(context.Background(), w.client, of(s), "demo", nil)
+	list, err := group.ListMachines(context.Background(), w.client, of(s.View), "demo", nil)
 	if err != nil || len(list.Ours) != 1 || len(list.Others) != 2 {
 		t.Errorf("ours %d, strangers %d, %v", len(list.Ours), len(list.Others), err)
 	}

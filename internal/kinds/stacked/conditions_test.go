@@ -43,13 +43,13 @@ func fine() *group.Turn {
 // again reads the scene's facts anew, after the test has changed the objects.
 func renewed(s *group.Turn) *group.Turn {
 	o := s.Facts
-	n := begin(of(s), s.Cluster, s.Objects(), o.Workers, time.Now())
+	n := begin(of(s.View), s.Cluster, s.Objects(), o.Workers, time.Now())
 	n.Facts.Cluster.Template, n.Lacking = o.Cluster.Template, s.Lacking
 	for i, m := range s.Machines {
 		to := n.Machines[i]
 		to.Read, to.Bootstrap, to.Infrastructure, to.Withdrawn = true, m.Bootstrap, m.Infrastructure, m.Withdrawn
 	}
-	n.See(s.View)
+	n.See(s.Inside)
 	n.AddEtcd(s.Survey, &group.MemberTimes{}, time.Now())
 	return n
 }
@@ -59,6 +59,9 @@ func judged(s *group.Turn) *group.Turn {
 	s.Assessed = plan.Assess(s.Facts)
 	return s
 }
+
+// reported is what is reported of a turn, once the rules were asked.
+func reported(s *group.Turn) group.Report { return group.Report{View: judged(s).View, Kind: New()} }
 
 // told writes one condition as "Type=Status Reason: message".
 func told(all []metav1.Condition, kind string) string {
@@ -92,18 +95,18 @@ func TestGroupConditions(t *testing.T) {
 			"EtcdClusterHealthy": "True Healthy", "ControlPlaneComponentsHealthy": "True Healthy", "RollingOut": "False NotRollingOut",
 			"ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown", "Remediating": "False NotRemediating", "Deleting": "False NotDeleting",
 		}},
-		{"not initialised", func(s *group.Turn) { of(s).Status.Initialization.ControlPlaneInitialized = nil }, waiting, map[string]string{
+		{"not initialised", func(s *group.Turn) { of(s.View).Status.Initialization.ControlPlaneInitialized = nil }, waiting, map[string]string{
 			"Available": "False NotAvailable: The control plane is not initialized yet", "Initialized": "False NotInitialized",
 			"EtcdClusterHealthy":            "Unknown InspectionFailed: The control plane is not initialized yet",
 			"ControlPlaneComponentsHealthy": "Unknown InspectionFailed: The control plane is not initialized yet",
 		}},
-		{"fewer machines than wanted, and more to come", func(s *group.Turn) { of(s).Spec.Replicas = ptr.To(int32(5)) }, acting, map[string]string{
+		{"fewer machines than wanted, and more to come", func(s *group.Turn) { of(s.View).Spec.Replicas = ptr.To(int32(5)) }, acting, map[string]string{
 			"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas",
 		}},
-		{"fewer machines than wanted, and a reason to wait", func(s *group.Turn) { of(s).Spec.Replicas = ptr.To(int32(5)) }, waiting, map[string]string{
+		{"fewer machines than wanted, and a reason to wait", func(s *group.Turn) { of(s.View).Spec.Replicas = ptr.To(int32(5)) }, waiting, map[string]string{
 			"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas waits:\n* the reason to wait",
 		}},
-		{"more machines than wanted", func(s *group.Turn) { of(s).Spec.Replicas = ptr.To(int32(1)) }, waiting, map[string]string{
+		{"more machines than wanted", func(s *group.Turn) { of(s.View).Spec.Replicas = ptr.To(int32(1)) }, waiting, map[string]string{
 			"ScalingDown": "True ScalingDown: Scaling down from 3 to 1 replicas waits:\n* the reason to wait",
 		}},
 		{"no template", func(s *group.Turn) { s.Facts.Cluster.Template = "it is not there" }, waiting, map[string]string{
@@ -119,19 +122,19 @@ func TestGroupConditions(t *testing.T) {
 			"CertificatesAvailable": "False NotAvailable: secret default/demo-sa lacks tls.key; Secrets that only the user can give are missing, for etcd",
 			"Available":             "False NotAvailable: * secret default/demo-sa lacks tls.key\n* Secrets that only the user can give are missing, for etcd",
 		}},
-		{"a control plane Node without a machine", func(s *group.Turn) { s.View.Nodes = append(s.View.Nodes, testNode("alien")) }, waiting, map[string]string{
+		{"a control plane Node without a machine", func(s *group.Turn) { s.Inside.Nodes = append(s.Inside.Nodes, testNode("alien")) }, waiting, map[string]string{
 			"ControlPlaneComponentsHealthy": "False NotHealthy: * Control plane Node alien has no Machine",
 		}},
 		{"it may be that of a machine that joins", func(s *group.Turn) {
-			s.View.Nodes[2].Name = "new"
+			s.Inside.Nodes[2].Name = "new"
 			s.Machines[2].Machine = made("m3 ip=10.0.0.3")
 		}, waiting, map[string]string{"ControlPlaneComponentsHealthy": "True Healthy"}},
-		{"an API server fails", func(s *group.Turn) { s.View.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
+		{"an API server fails", func(s *group.Turn) { s.Inside.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
 			"Available":                     "True Available: * 2 of 3 machines have all control plane components healthy",
 			"ControlPlaneComponentsHealthy": "False NotHealthy: * m1: kube-apiserver: the pod is Running",
 			"EtcdClusterHealthy":            "True Healthy",
 		}},
-		{"a kubelet is silent", func(s *group.Turn) { s.View.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, waiting, map[string]string{
+		{"a kubelet is silent", func(s *group.Turn) { s.Inside.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, waiting, map[string]string{
 			"ControlPlaneComponentsHealthy": "Unknown HealthUnknown: * m2: etcd: Node m2 does not report\n* m2: kube-apiserver: Node m2 does not report\n* m2: kube-controller-manager: Node m2 does not report\n* m2: kube-scheduler: Node m2 does not report",
 		}},
 		{"a member fails", func(s *group.Turn) { s.Survey.Members[0].Health = plan.Unhealthy }, waiting, map[string]string{
@@ -161,33 +164,33 @@ func TestGroupConditions(t *testing.T) {
 			"Available": "Unknown InspectionFailed: The members of etcd are not known: nobody answers", "EtcdClusterHealthy": "Unknown InspectionFailed: nobody answers",
 		}},
 		{"out of reach for long", func(s *group.Turn) {
-			s.View.Reachable, s.View.Why, s.View.Since = false, "refused", longAgo.Time
+			s.Inside.Reachable, s.Inside.Why, s.Inside.Since = false, "refused", longAgo.Time
 			s.Survey = etcd.Survey{}
 		}, waiting, map[string]string{
 			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
 		}},
 		{"out of reach for a moment: what was told stays", func(s *group.Turn) {
-			of(s).Status.Conditions = judged(s).Conditions(waiting, nil)
-			s.View.Reachable, s.View.Since = false, time.Now()
+			of(s.View).Status.Conditions = reported(s).Conditions(waiting, nil)
+			s.Inside.Reachable, s.Inside.Since = false, time.Now()
 			s.Survey = etcd.Survey{}
 		}, waiting, map[string]string{
 			"Available": "absent", "ControlPlaneComponentsHealthy": "absent", "EtcdClusterHealthy": "absent",
 		}},
 		{"being deleted, with workers", func(s *group.Turn) {
-			of(s).DeletionTimestamp = &longAgo
+			of(s.View).DeletionTimestamp = &longAgo
 			s.Facts.Workers = []string{"w"}
 		}, waiting, map[string]string{
 			"Deleting": "True WaitingForWorkersDeletion: the reason to wait", "Available": "False NotAvailable: The control plane is being deleted",
 			"ScalingDown": "True ScalingDown: Scaling down from 3 to 0 replicas waits:\n* the reason to wait", "CertificatesAvailable": "absent",
 		}},
-		{"being deleted", func(s *group.Turn) { of(s).DeletionTimestamp = &longAgo }, waiting, map[string]string{
+		{"being deleted", func(s *group.Turn) { of(s.View).DeletionTimestamp = &longAgo }, waiting, map[string]string{
 			"Deleting": "True WaitingForMachineDeletion: the reason to wait",
 		}},
-		{"deleted", func(s *group.Turn) { of(s).DeletionTimestamp = &longAgo; s.Machines = nil }, waiting, map[string]string{
+		{"deleted", func(s *group.Turn) { of(s.View).DeletionTimestamp = &longAgo; s.Machines = nil }, waiting, map[string]string{
 			"Deleting": "True DeletionCompleted: the reason to wait", "MachinesReady": "True NoReplicas",
 		}},
 		{"external etcd is not judged", func(s *group.Turn) {
-			of(s).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
+			of(s.View).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
 			s.Survey = etcd.Survey{}
 		}, waiting, map[string]string{
 			"EtcdClusterHealthy": "absent", "Available": "True Available",
@@ -203,7 +206,7 @@ func TestGroupConditions(t *testing.T) {
 			s := fine()
 			test.change(s)
 			s = renewed(s)
-			all := judged(s).Conditions(test.d, nil)
+			all := reported(s).Conditions(test.d, nil)
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
@@ -226,35 +229,35 @@ func TestMachineConditions(t *testing.T) {
 			"UpToDate": "True UpToDate", "APIServerPodHealthy": "True Running", "ControllerManagerPodHealthy": "True Running", "SchedulerPodHealthy": "True Running",
 			"EtcdPodHealthy": "True Running", "EtcdMemberHealthy": "True Healthy", "NodeKubeadmLabelsAndTaintsSet": "True Set",
 		}},
-		{"not initialised", func(s *group.Turn) { of(s).Status.Initialization.ControlPlaneInitialized = nil }, map[string]string{
+		{"not initialised", func(s *group.Turn) { of(s.View).Status.Initialization.ControlPlaneInitialized = nil }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized",
 		}},
 		{"no provider ID", func(s *group.Turn) {
 			s.Machines[0].Machine = made("m1")
 			s.Machines[0].Spec.InfrastructureRef.Kind = "LocalMachine"
-			s.View.Nodes = s.View.Nodes[1:]
+			s.Inside.Nodes = s.Inside.Nodes[1:]
 		}, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for its Node", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for its Node",
 			"NodeKubeadmLabelsAndTaintsSet": "Unknown InspectionFailed: Waiting for its Node",
 		}},
-		{"no Node", func(s *group.Turn) { s.Machines[0].Status.NodeRef.Name = ""; s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
+		{"no Node", func(s *group.Turn) { s.Machines[0].Status.NodeRef.Name = ""; s.Inside.Nodes = s.Inside.Nodes[1:] }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for its Node",
 		}},
-		{"the Node is gone", func(s *group.Turn) { s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
+		{"the Node is gone", func(s *group.Turn) { s.Inside.Nodes = s.Inside.Nodes[1:] }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Node m1 does not exist",
 		}},
-		{"a silent kubelet", func(s *group.Turn) { s.View.Nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, map[string]string{
+		{"a silent kubelet", func(s *group.Turn) { s.Inside.Nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Node m1 does not report", "EtcdMemberHealthy": "True Healthy",
 		}},
-		{"a pod is missing", func(s *group.Turn) { s.View.Pods = s.View.Pods[1:] }, map[string]string{"EtcdPodHealthy": "False DoesNotExist: Pod does not exist"}},
+		{"a pod is missing", func(s *group.Turn) { s.Inside.Pods = s.Inside.Pods[1:] }, map[string]string{"EtcdPodHealthy": "False DoesNotExist: Pod does not exist"}},
 		{"a pod starts", func(s *group.Turn) {
-			pod := &s.View.Pods[1]
+			pod := &s.Inside.Pods[1]
 			pod.Status.Conditions[0].Status = corev1.ConditionFalse
 			pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1)
 			waitingFor(&pod.Status.ContainerStatuses[0], "ContainerCreating")
 		}, map[string]string{"APIServerPodHealthy": "False Provisioning: ContainerCreating"}},
 		{"a pod crashes", func(s *group.Turn) {
-			pod := &s.View.Pods[1]
+			pod := &s.Inside.Pods[1]
 			pod.Status.Conditions[0].Status = corev1.ConditionFalse
 			pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1)
 			waitingFor(&pod.Status.ContainerStatuses[0], "CrashLoopBackOff")
@@ -263,7 +266,7 @@ func TestMachineConditions(t *testing.T) {
 		{"being deleted", func(s *group.Turn) { s.Machines[0].DeletionTimestamp = &longAgo }, map[string]string{
 			"APIServerPodHealthy": "False Deleting: Machine is deleting", "EtcdMemberHealthy": "False Deleting: Machine is deleting", "NodeKubeadmLabelsAndTaintsSet": "True Set",
 		}},
-		{"being deleted, Node gone", func(s *group.Turn) { s.Machines[0].DeletionTimestamp = &longAgo; s.View.Nodes = s.View.Nodes[1:] }, map[string]string{
+		{"being deleted, Node gone", func(s *group.Turn) { s.Machines[0].DeletionTimestamp = &longAgo; s.Inside.Nodes = s.Inside.Nodes[1:] }, map[string]string{
 			"NodeKubeadmLabelsAndTaintsSet": "False Deleting: Machine is deleting",
 		}},
 		{"no member", func(s *group.Turn) { s.Survey.Members = s.Survey.Members[1:] }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Etcd has no member for Node m1"}},
@@ -274,40 +277,40 @@ func TestMachineConditions(t *testing.T) {
 		}, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 does not answer: connection refused"}},
 		{"members are not known", func(s *group.Turn) { s.Survey = etcd.Survey{Why: "group.Silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: group.Silence"}},
 		{"no label and no taint", func(s *group.Turn) {
-			s.View.Nodes[0].Labels, s.View.Nodes[0].Spec.Taints = nil, nil
+			s.Inside.Nodes[0].Labels, s.Inside.Nodes[0].Spec.Taints = nil, nil
 			s.Machines[0].Bootstrap = &bootstrapv1.KubeadmConfig{}
 		}, map[string]string{
 			"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the label node-role.kubernetes.io/control-plane and the taint node-role.kubernetes.io/control-plane:NoSchedule",
 		}},
 		{"no taint, as the user wants it", func(s *group.Turn) {
-			s.View.Nodes[0].Spec.Taints = nil
+			s.Inside.Nodes[0].Spec.Taints = nil
 			config := &bootstrapv1.KubeadmConfig{}
 			config.Spec.InitConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
 			s.Machines[0].Bootstrap = config
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
 		{"no taint on a machine that joined so, whatever the spec says now", func(s *group.Turn) {
-			s.View.Nodes[0].Spec.Taints = nil
+			s.Inside.Nodes[0].Spec.Taints = nil
 			config := &bootstrapv1.KubeadmConfig{}
 			config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
 			config.Spec.JoinConfiguration.NodeRegistration.Taints = &[]corev1.Taint{}
 			s.Machines[0].Bootstrap = config
-			of(s).Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Taints = nil
+			of(s.View).Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Taints = nil
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "True Set"}},
 		{"the Machine itself wants the taint", func(s *group.Turn) {
-			s.View.Nodes[0].Spec.Taints = nil
+			s.Inside.Nodes[0].Spec.Taints = nil
 			s.Machines[0].Spec.Taints = []clusterv1.MachineTaint{{Key: machine.NodeLabel, Effect: corev1.TaintEffectNoSchedule}}
 		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the taint node-role.kubernetes.io/control-plane:NoSchedule"}},
 		{"an older version", func(s *group.Turn) { s.Machines[0].Spec.Version = "v1.35.4" }, map[string]string{"UpToDate": "False NotUpToDate: spec.version: v1.35.4, wanted v1.36.3"}},
 		{"out of reach for long", func(s *group.Turn) {
-			s.View.Reachable, s.View.Why, s.View.Since = false, "refused", longAgo.Time
+			s.Inside.Reachable, s.Inside.Why, s.Inside.Since = false, "refused", longAgo.Time
 		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
 		{"out of reach for a moment: what was told stays", func(s *group.Turn) {
-			s.View.Reachable, s.View.Since = false, time.Now()
-			s.Machines[0].Status.Conditions = judged(s).MachineConditions(s.Machines[0])
+			s.Inside.Reachable, s.Inside.Since = false, time.Now()
+			s.Machines[0].Status.Conditions = reported(s).MachineConditions(s.Machines[0])
 		}, map[string]string{
 			"APIServerPodHealthy": "absent", "EtcdMemberHealthy": "absent", "UpToDate": "True UpToDate",
 		}},
-		{"out of reach for a moment: what was never told is told", func(s *group.Turn) { s.View.Reachable, s.View.Why, s.View.Since = false, "refused", time.Now() }, map[string]string{
+		{"out of reach for a moment: what was never told is told", func(s *group.Turn) { s.Inside.Reachable, s.Inside.Why, s.Inside.Since = false, "refused", time.Now() }, map[string]string{
 			"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused",
 		}},
 	}
@@ -316,7 +319,7 @@ func TestMachineConditions(t *testing.T) {
 			s := fine()
 			test.change(s)
 			n := renewed(s)
-			all := judged(n).MachineConditions(n.Machines[0])
+			all := reported(n).MachineConditions(n.Machines[0])
 			for kind, want := range test.want {
 				if got := told(all, kind); got != want {
 					t.Errorf("%s is\n%s\nwant\n%s", kind, got, want)
@@ -331,11 +334,11 @@ func TestEveryGateIsTold(t *testing.T) {
 	for _, external := range []bool{false, true} {
 		s := fine()
 		if external {
-			of(s).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
+			of(s.View).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://etcd:2379"}
 			s = renewed(s)
 		}
-		all := judged(s).MachineConditions(s.Machines[0])
-		for _, gate := range New().InPlace(s, &group.Machine{Machine: &clusterv1.Machine{}}).Machine.ReadinessGates {
+		all := reported(s).MachineConditions(s.Machines[0])
+		for _, gate := range New().InPlace(s.View, &group.Machine{Machine: &clusterv1.Machine{}}).Machine.ReadinessGates {
 			if told(all, gate.ConditionType) == "absent" {
 				t.Errorf("external etcd %v: no condition for the gate %s", external, gate.ConditionType)
 			}

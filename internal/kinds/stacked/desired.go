@@ -32,7 +32,7 @@ func managesEtcd(kcp *controlplanev1.KubeadmControlPlane) bool {
 }
 
 // Bootstrap implements group.Kind.
-func (*Kind) Bootstrap(_ context.Context, t *group.Turn, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
+func (*Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
 	ref := clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: step.Machine}
 	config := desiredConfig(buildable(t), t.Cluster.Name, step.Machine, step.Init)
 	config.OwnerReferences = []metav1.OwnerReference{t.OwnerRef()}

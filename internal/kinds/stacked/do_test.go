@@ -327,13 +327,13 @@ func TestConfirm(t *testing.T) {
 	w := grown(t, 3)
 	w.scale(1)
 	s := w.scene()
-	d := s.Decide(context.Background(), of(s).Status.Plan)
+	d := s.Decide(context.Background(), of(s.View).Status.Plan)
 	for d.Step.Verb != plan.Delete { // the leader hands over first
 		if err := s.Do(context.Background(), d.Step); err != nil {
 			t.Fatal(err)
 		}
 		s = w.scene()
-		d = s.Decide(context.Background(), of(s).Status.Plan)
+		d = s.Decide(context.Background(), of(s.View).Status.Plan)
 	}
 	same, err := s.Confirm(context.Background(), d)
 	if err != nil || same.Step != d.Step {

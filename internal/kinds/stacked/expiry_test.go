@@ -267,7 +267,7 @@ func TestWhichAPIServersAreAsked(t *testing.T) {
 	} {
 		s := fine()
 		test.change(&s.Facts)
-		if got := mayAsk(s, s.Machines[0]); got != test.want {
+		if got := mayAsk(s.Observer, s.Machines[0]); got != test.want {
 			t.Errorf("%s: asked %t", name, got)
 		}
 	}

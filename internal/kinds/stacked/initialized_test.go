@@ -170,11 +170,11 @@ func TestBuildable(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: clusterv1.MachineSpec{Version: "v1.36.3"}},
 	}
 	s := begin(kcp, testCluster(), machines, nil, time.Now())
-	if got := buildable(s).Spec.Version; got != "v1.36.3" || kcp.Spec.Version != "v1.39.0" {
+	if got := buildable(s.View).Spec.Version; got != "v1.36.3" || kcp.Spec.Version != "v1.39.0" {
 		t.Errorf("machines would be made of %s, and %s is wanted now", got, kcp.Spec.Version)
 	}
 	kcp.Spec.Version = "v1.36.3"
-	if s := begin(kcp, testCluster(), machines, nil, time.Now()); buildable(s) != kcp {
+	if s := begin(kcp, testCluster(), machines, nil, time.Now()); buildable(s.View) != kcp {
 		t.Error("what is not refused is changed")
 	}
 }

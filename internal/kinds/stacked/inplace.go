@@ -15,13 +15,13 @@ import (
 )
 
 // Goal implements group.Kind.
-func (*Kind) Goal(t *group.Turn) drift.Goal {
+func (*Kind) Goal(t *group.View) drift.Goal {
 	spec := of(t).Spec
 	return drift.NewGoal(spec.Version, spec.KubeadmConfigSpec.ClusterConfiguration, spec.MachineTemplate.Spec.InfrastructureRef).WithKubelets(spec.KubeadmConfigSpec).WithFiles(&spec.KubeadmConfigSpec)
 }
 
 // Desired implements group.Kind.
-func (*Kind) Desired(t *group.Turn, m *group.Machine) client.Object {
+func (*Kind) Desired(t *group.View, m *group.Machine) client.Object {
 	config := kubeadmConfig(m)
 	if config == nil {
 		return m.Bootstrap
@@ -33,7 +33,7 @@ func (*Kind) Desired(t *group.Turn, m *group.Machine) client.Object {
 
 // Record implements group.Kind. The upgrade has renewed the certificates: when they expire is written anew, and not taken away until
 // it is known, as whoever finds no date goes on with the last one that it knew.
-func (*Kind) Record(ctx context.Context, t *group.Turn, m *group.Machine, after *clusterv1.Machine, goal drift.Goal) error {
+func (*Kind) Record(ctx context.Context, t *group.Writer, m *group.Machine, after *clusterv1.Machine, goal drift.Goal) error {
 	record, known := goal.RecordOf(partsOf(m))
 	if _, annotated := after.Annotations[drift.RecordAnnotation]; annotated && known {
 		after.Annotations[drift.RecordAnnotation] = drift.RecordText(record)
@@ -54,7 +54,7 @@ func (*Kind) Record(ctx context.Context, t *group.Turn, m *group.Machine, after 
 	}
 	goal.RecordKubelet(&written.Spec)
 	goal.RecordFiles(&written.Spec)
-	if err := t.Client.Patch(ctx, written, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := t.Change(ctx, config, written); err != nil {
 		return fmt.Errorf("recording the update of Machine %s in its KubeadmConfig: %w", m.Name, err)
 	}
 	m.Bootstrap = written
@@ -74,13 +74,13 @@ func redate(object metav1.Object, end time.Time) {
 
 // newEnd asks the API server of a machine that was upgraded when its certificate expires now. Zero: nothing was done on the node, or nobody recorded
 // when the one before expires.
-func newEnd(ctx context.Context, t *group.Turn, m *group.Machine) (time.Time, error) {
+func newEnd(ctx context.Context, t *group.Writer, m *group.Machine) (time.Time, error) {
 	if t.Updates.Of(m.Name) == nil || partsOf(m).CertificatesEnd().IsZero() {
 		return time.Time{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewedTime)
 	defer cancel()
-	end, err := certs.APIServerEnd(ctx, apiServerOf(t, m))
+	end, err := certs.APIServerEnd(ctx, apiServerOf(t.Observer, m))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("asking the API server of Machine %s for its new certificate: %w", m.Name, err)
 	}

@@ -37,7 +37,7 @@ func conditioned(kind, status, reason string) *unstructured.Unstructured {
 
 func TestCannotJoin(t *testing.T) {
 	removed := func(s *group.Turn, id string) {
-		s.View.Pods = nil
+		s.Inside.Pods = nil
 		s.Machines[0].Annotations = map[string]string{controlplanev1.MemberRemovedAnnotation: id}
 	}
 	tests := []struct {
@@ -45,12 +45,12 @@ func TestCannotJoin(t *testing.T) {
 		change func(*group.Turn)
 		want   string
 	}{
-		{"nothing is known", func(s *group.Turn) { s.View.Pods = nil }, ""},
+		{"nothing is known", func(s *group.Turn) { s.Inside.Pods = nil }, ""},
 		{"its etcd was seen", func(*group.Turn) {}, "its etcd was started: there is pod etcd-m1"},
-		{"and is not seen now", func(s *group.Turn) { s.View.Reachable = false }, "its etcd was started: there is pod etcd-m1"},
-		{"its Node is gone", func(s *group.Turn) { s.View.Nodes = s.View.Nodes[1:] }, ""},
+		{"and is not seen now", func(s *group.Turn) { s.Inside.Reachable = false }, "its etcd was started: there is pod etcd-m1"},
+		{"its Node is gone", func(s *group.Turn) { s.Inside.Nodes = s.Inside.Nodes[1:] }, ""},
 		{"a pod on an earlier Node of that name", func(s *group.Turn) {
-			s.View.Pods[0].OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "m1", UID: "earlier"}}
+			s.Inside.Pods[0].OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "m1", UID: "earlier"}}
 		}, ""},
 		{"its member was removed", func(s *group.Turn) { removed(s, "1"); s.Survey.Members = s.Survey.Members[1:] }, "its etcd member 1 was removed"},
 		{"its member was to be removed, and is still there", func(s *group.Turn) { removed(s, "1") }, ""},
@@ -62,22 +62,22 @@ func TestCannotJoin(t *testing.T) {
 		{"it was removed, and another came", func(s *group.Turn) { removed(s, "9") }, ""},
 		{"a note that is none", func(s *group.Turn) { removed(s, "x y"); s.Survey.Members = s.Survey.Members[1:] }, ""},
 		{"kubeadm failed", func(s *group.Turn) {
-			s.View.Pods = nil
+			s.Inside.Pods = nil
 			s.Machines[0].Infrastructure = bootstrapped("False", "BootstrapFailed")
 		}, "its bootstrap ended with an error, and is not tried again"},
 		{"kubeadm runs", func(s *group.Turn) {
-			s.View.Pods = nil
+			s.Inside.Pods = nil
 			s.Machines[0].Infrastructure = bootstrapped("False", "BootstrapRunning")
 		}, ""},
 		{"nothing is left of it", func(s *group.Turn) {
-			s.View.Pods = nil
+			s.Inside.Pods = nil
 			s.Machines[0].Infrastructure = conditioned("Ready", "False", "Vanished")
 		}, "nothing is left of it on its host"},
 		{"it died, and may be started again", func(s *group.Turn) {
-			s.View.Pods = nil
+			s.Inside.Pods = nil
 			s.Machines[0].Infrastructure = conditioned("Ready", "False", "Died")
 		}, ""},
-		{"it gets no bootstrap data", func(s *group.Turn) { s.View.Pods = nil; s.Machines[0].Withdrawn = true },
+		{"it gets no bootstrap data", func(s *group.Turn) { s.Inside.Pods = nil; s.Machines[0].Withdrawn = true },
 			"it is being deleted, had no bootstrap data, and gets none without its KubeadmConfig"},
 	}
 	for _, test := range tests {
@@ -85,7 +85,7 @@ func TestCannotJoin(t *testing.T) {
 			s := renewed(fine())
 			test.change(s)
 			n := renewed(s)
-			n.See(s.View)
+			n.See(s.Inside)
 			n.AddEtcd(s.Survey, &group.MemberTimes{}, n.Facts.Now)
 			if got := n.Facts.Machines[0].CannotJoin; got != test.want {
 				t.Errorf("cannot join because %q, want %q", got, test.want)

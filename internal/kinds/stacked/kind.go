@@ -55,7 +55,7 @@ func memoryOf(m *group.Memory) *memory {
 }
 
 // of returns the control plane of a turn.
-func of(t *group.Turn) *controlplanev1.KubeadmControlPlane {
+func of(t *group.View) *controlplanev1.KubeadmControlPlane {
 	return t.Object.(*controlplanev1.KubeadmControlPlane)
 }
 
@@ -134,8 +134,8 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(t *group.Turn) {
-	kcp := of(t)
+func (*Kind) Want(t *group.Observer) {
+	kcp := of(t.View)
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: " + err.Error(), Replaceable: true})
@@ -146,33 +146,33 @@ func (*Kind) Want(t *group.Turn) {
 }
 
 // Read implements group.Kind.
-func (*Kind) Read(ctx context.Context, t *group.Turn) error {
-	if err := t.ReadManagedEtcd(ctx, of(t).Spec.ManagedExternalEtcdRef); err != nil {
+func (*Kind) Read(ctx context.Context, t *group.Observer) error {
+	if err := t.ReadManagedEtcd(ctx, of(t.View).Spec.ManagedExternalEtcdRef); err != nil {
 		return err
 	}
-	return t.ReadSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec)
+	return t.ReadSecrets(ctx, &buildable(t.View).Spec.KubeadmConfigSpec)
 }
 
 // Drift implements group.Kind.
-func (*Kind) Drift(t *group.Turn, m *group.Machine) drift.Drift {
+func (*Kind) Drift(t *group.View, m *group.Machine) drift.Drift {
 	return drift.Of(withGates(wantedAs(t, m)), partsOf(m), t.Facts.Now)
 }
 
 // InPlace implements group.Kind.
-func (*Kind) InPlace(t *group.Turn, m *group.Machine) drift.Changes {
+func (*Kind) InPlace(t *group.View, m *group.Machine) drift.Changes {
 	return drift.InPlace(wantedAs(t, m), t.Cluster.Name, partsOf(m))
 }
 
 // Perform implements group.Kind.
-func (*Kind) Perform(ctx context.Context, t *group.Turn, step plan.Step) error {
+func (*Kind) Perform(ctx context.Context, t *group.Writer, step plan.Step) error {
 	if step.Chore == group.ChoreCertificates {
-		return t.GenerateSecrets(ctx, &buildable(t).Spec.KubeadmConfigSpec)
+		return t.GenerateSecrets(ctx, &buildable(t.View).Spec.KubeadmConfigSpec)
 	}
-	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t), kubeadm.DataOf(t.Cluster)))
+	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t.View), kubeadm.DataOf(t.Cluster)))
 }
 
 // buildable returns the control plane as machines of it can be made now.
-func buildable(t *group.Turn) *controlplanev1.KubeadmControlPlane {
+func buildable(t *group.View) *controlplanev1.KubeadmControlPlane {
 	kcp := withEtcd(of(t), t.Memory.ManagedEtcd.Endpoints)
 	v := t.BuildVersion()
 	if v == of(t).Spec.Version {
@@ -184,16 +184,16 @@ func buildable(t *group.Turn) *controlplanev1.KubeadmControlPlane {
 }
 
 // TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
-func (*Kind) TakeDown(context.Context, *group.Turn) error { return nil }
+func (*Kind) TakeDown(context.Context, *group.Writer) error { return nil }
 
 // Sync implements group.Kind.
-func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
+func (*Kind) Sync(ctx context.Context, t *group.Writer) error {
 	for _, m := range t.Machines {
 		if err := withdrawBootstrap(ctx, t, m); err != nil {
 			return err
 		}
 	}
-	if err := t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t).Spec.ManagedExternalEtcdRef)...); err != nil {
+	if err := t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t.View).Spec.ManagedExternalEtcdRef)...); err != nil {
 		return err
 	}
 	t.DropTokens(ctx)
@@ -202,7 +202,7 @@ func (*Kind) Sync(ctx context.Context, t *group.Turn) error {
 }
 
 // Conditions implements group.Kind.
-func (*Kind) Conditions(t *group.Turn) []metav1.Condition {
+func (*Kind) Conditions(t *group.View) []metav1.Condition {
 	if t.Facts.Group.Deleting {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (*Kind) Conditions(t *group.Turn) []metav1.Condition {
 }
 
 // Describe implements group.Kind.
-func (*Kind) Describe(t *group.Turn, object group.Object) {
+func (*Kind) Describe(t *group.View, object group.Object) {
 	kcp := object.(*controlplanev1.KubeadmControlPlane)
 	if last := t.LastRemediation(); last != nil {
 		kcp.Status.LastRemediation = upstream.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
@@ -235,9 +235,9 @@ func partsOf(m *group.Machine) drift.Machine {
 }
 
 // Created implements group.Kind.
-func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error) {
+func (*Kind) Created(ctx context.Context, t *group.Observer) ([]client.Object, error) {
 	configs := &bootstrapv1.KubeadmConfigList{}
-	if err := t.Client.List(ctx, configs, t.MadeForGroup()...); err != nil {
+	if err := t.Cache.List(ctx, configs, t.MadeForGroup()...); err != nil {
 		return nil, fmt.Errorf("listing the KubeadmConfigs of %s: %w", t.Object.GetName(), err)
 	}
 	found := make([]client.Object, len(configs.Items))
@@ -249,7 +249,7 @@ func (*Kind) Created(ctx context.Context, t *group.Turn) ([]client.Object, error
 
 // ReadBootstrap implements group.Kind. That a machine joined shows that a cluster was
 // initialised: none is made to join before.
-func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
+func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Machine) error {
 	name := m.Spec.Bootstrap.ConfigRef.Name
 	if name == "" {
 		return nil
@@ -271,7 +271,7 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Turn, m *group.Machine)
 
 // checkConfigGone notes that a machine gets no bootstrap data any more: it is being deleted, has
 // none, and the API server has no KubeadmConfig for it. A cache may not show it yet.
-func checkConfigGone(ctx context.Context, t *group.Turn, m *group.Machine) error {
+func checkConfigGone(ctx context.Context, t *group.Observer, m *group.Machine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || ref.Kind != "KubeadmConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
 		return nil
@@ -289,13 +289,13 @@ func checkConfigGone(ctx context.Context, t *group.Turn, m *group.Machine) error
 // withdrawBootstrap deletes the KubeadmConfig of a Machine that is being deleted and has no
 // bootstrap data yet. The bootstrap provider heeds the deletion of its own objects only: it would
 // still let the machine join, which could not be let go of before that is seen.
-func withdrawBootstrap(ctx context.Context, t *group.Turn, m *group.Machine) error {
+func withdrawBootstrap(ctx context.Context, t *group.Writer, m *group.Machine) error {
 	config := kubeadmConfig(m)
 	if m.DeletionTimestamp.IsZero() || !m.Facts.Hook || !t.Facts.Etcd.Ours() || !group.AwaitsData(m) {
 		return nil
 	}
 	// Of this very version: the data may have come meanwhile.
-	err := t.Client.Delete(ctx, config.DeepCopy(), client.Preconditions{UID: &config.UID, ResourceVersion: &config.ResourceVersion})
+	err := t.Delete(ctx, config, true)
 	if t.LookAgain(err) != nil {
 		return fmt.Errorf("withdrawing KubeadmConfig %s: %w", config.Name, err)
 	}

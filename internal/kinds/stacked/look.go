@@ -15,10 +15,10 @@ import (
 const tokenPhase = "bootstrap-token"
 
 // Look implements group.Kind.
-func (k *Kind) Look(ctx context.Context, t *group.Turn) error {
-	t.ObserveExternalEtcd(ctx, buildable(t).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints)
-	t.ObserveInit(ctx, !skips(of(t), tokenPhase))
-	if err := t.ObserveKubeadm(ctx, wantedOf(buildable(t), kubeadm.DataOf(t.Cluster))); err != nil {
+func (k *Kind) Look(ctx context.Context, t *group.Observer) error {
+	t.ObserveExternalEtcd(ctx, buildable(t.View).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints)
+	t.ObserveInit(ctx, !skips(of(t.View), tokenPhase))
+	if err := t.ObserveKubeadm(ctx, wantedOf(buildable(t.View), kubeadm.DataOf(t.Cluster))); err != nil {
 		return err
 	}
 	k.observeExpiries(ctx, t)

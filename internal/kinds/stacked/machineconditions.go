@@ -16,7 +16,7 @@ import (
 )
 
 // MachineConditions implements group.Kind.
-func (*Kind) MachineConditions(t *group.Turn, m *group.Machine) []metav1.Condition {
+func (*Kind) MachineConditions(t *group.View, m *group.Machine) []metav1.Condition {
 	var all []metav1.Condition
 	for _, c := range m.Facts.Components {
 		all = append(all, podCondition(t, m, c))
@@ -25,7 +25,7 @@ func (*Kind) MachineConditions(t *group.Turn, m *group.Machine) []metav1.Conditi
 }
 
 // podCondition tells of one static pod.
-func podCondition(t *group.Turn, m *group.Machine, c plan.Component) metav1.Condition {
+func podCondition(t *group.View, m *group.Machine, c plan.Component) metav1.Condition {
 	kind := machine.PodConditions[c.Name]
 	if m.Facts.Deleting {
 		return group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDeletingReason, "Machine is deleting")
@@ -33,7 +33,7 @@ func podCondition(t *group.Turn, m *group.Machine, c plan.Component) metav1.Cond
 	if reason, why := t.Blind(m); why != "" {
 		return group.Condition(kind, metav1.ConditionUnknown, reason, why)
 	}
-	pod := machine.FindPod(t.View.Pods, c.Name+"-"+m.Node.Name)
+	pod := machine.FindPod(t.Inside.Pods, c.Name+"-"+m.Node.Name)
 	switch {
 	case c.Health == plan.Healthy:
 		return group.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachinePodRunningReason, "")
@@ -66,7 +66,7 @@ func hasFailed(pod *corev1.Pod) bool {
 }
 
 // nodeCondition tells whether kubeadm's label and taint are on the Node.
-func nodeCondition(t *group.Turn, m *group.Machine) metav1.Condition {
+func nodeCondition(t *group.View, m *group.Machine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
 	node := m.Node
 	if m.Facts.Deleting && node == nil {

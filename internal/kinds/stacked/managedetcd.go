@@ -17,7 +17,7 @@ func withEtcd(kcp *controlplanev1.KubeadmControlPlane, endpoints []string) *cont
 
 // wantedAs returns the control plane as a machine should be of it. While the endpoints of its managed etcd are not known, a machine
 // keeps those that it was made with.
-func wantedAs(t *group.Turn, m *group.Machine) *controlplanev1.KubeadmControlPlane {
+func wantedAs(t *group.View, m *group.Machine) *controlplanev1.KubeadmControlPlane {
 	endpoints := t.Memory.ManagedEtcd.Endpoints
 	if config := kubeadmConfig(m); len(endpoints) == 0 && config != nil {
 		endpoints = config.Spec.ClusterConfiguration.Etcd.External.Endpoints

@@ -106,7 +106,7 @@ func TestUpdating(t *testing.T) {
 				t.Errorf("updating: %q, want %q", got, test.want)
 			}
 			s := begin(testKCP(3), testCluster(), []*clusterv1.Machine{m}, nil, time.Now())
-			s.See(s.View)
+			s.See(s.Inside)
 			if got := s.Facts.Machines[0].Updating; got != test.want {
 				t.Errorf("the facts say %q, want %q", got, test.want)
 			}

@@ -171,7 +171,7 @@ func TestLastRemediation(t *testing.T) {
 	if got := s.LastRemediation(); got == nil || got.String() != newer.String() {
 		t.Errorf("the newest on the machines is %v, told %v", newer, got)
 	}
-	of(s).Annotations = map[string]string{upstream.RemediationInProgressAnnotation: running.String()}
+	of(s.View).Annotations = map[string]string{upstream.RemediationInProgressAnnotation: running.String()}
 	if got := s.LastRemediation(); got == nil || got.String() != running.String() {
 		t.Errorf("in progress is %v, told %v", running, got)
 	}

@@ -55,16 +55,16 @@ func TestRestartTellsNothing(t *testing.T) {
 // TestEtcdUnknownAtStart: the API server may be seen before etcd is.
 func TestEtcdUnknownAtStart(t *testing.T) {
 	s := fine()
-	of(s).Status.Conditions = judged(s).Conditions(waiting, nil)
+	of(s.View).Status.Conditions = reported(s).Conditions(waiting, nil)
 	s.AddEtcd(etcd.Survey{Why: "not asked yet"}, &group.MemberTimes{}, s.Facts.Now)
 	s.Memory.Began = s.Facts.Now
 	for _, kind := range []string{"Available", "EtcdClusterHealthy"} {
-		if got := told(judged(s).Conditions(waiting, nil), kind); got != "absent" {
+		if got := told(reported(s).Conditions(waiting, nil), kind); got != "absent" {
 			t.Errorf("%s is told anew: %s", kind, got)
 		}
 	}
 	s.Memory.Began = s.Facts.Now.Add(-group.Silence)
-	if got := told(judged(s).Conditions(waiting, nil), "EtcdClusterHealthy"); got != "Unknown InspectionFailed: not asked yet" {
+	if got := told(reported(s).Conditions(waiting, nil), "EtcdClusterHealthy"); got != "Unknown InspectionFailed: not asked yet" {
 		t.Errorf("after the grace period it is %s", got)
 	}
 }
@@ -92,17 +92,17 @@ func TestJustPromoted(t *testing.T) {
 			test.member.ID, test.member.Name = 2, "m2"
 			s.Survey.Members[1] = test.member
 			if !test.node {
-				s.View.Nodes = append(s.View.Nodes[:1:1], s.View.Nodes[2:]...)
+				s.Inside.Nodes = append(s.Inside.Nodes[:1:1], s.Inside.Nodes[2:]...)
 				s.Machines[1].Machine = made("m2 host=m2")
 			}
 			if test.node {
-				s.View.Nodes[1].CreationTimestamp = metav1.NewTime(time.Now().Add(-test.since))
+				s.Inside.Nodes[1].CreationTimestamp = metav1.NewTime(time.Now().Add(-test.since))
 			}
 			s = renewed(s)
 			for i := range s.Facts.Etcd.Members {
 				s.Facts.Etcd.Members[i].Since = s.Facts.Now.Add(-test.since)
 			}
-			if got := told(judged(s).Conditions(waiting, nil), "Available"); got != test.want {
+			if got := told(reported(s).Conditions(waiting, nil), "Available"); got != test.want {
 				t.Errorf("Available is\n%s\nwant\n%s", got, test.want)
 			}
 		})

@@ -315,7 +315,7 @@ func TestNewestFact(t *testing.T) {
 			s.Machines[0].Node = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: at(18)}}}}
 		}, 18},
 		{"a pod", func(s *group.Turn) {
-			s.View.Pods = []corev1.Pod{{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, LastTransitionTime: at(15)}}}}}
+			s.Inside.Pods = []corev1.Pod{{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, LastTransitionTime: at(15)}}}}}
 		}, 15},
 		{"a member", func(s *group.Turn) { s.Facts.Etcd.Members = []plan.Member{{Since: time.Unix(16, 0)}} }, 16},
 		{"the infrastructure", func(s *group.Turn) {
@@ -325,7 +325,7 @@ func TestNewestFact(t *testing.T) {
 	for _, test := range tests {
 		s := base()
 		test.add(s)
-		if got := s.NewestFact(of(s)).Unix(); got != test.want {
+		if got := s.NewestFact(of(s.View)).Unix(); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
 	}

@@ -121,7 +121,7 @@ func TestLeavingIsNoContradiction(t *testing.T) {
 	m := made("m1 gone=held")
 	m.Spec.ClusterName, m.Spec.Version = "demo", "v1.20.0"
 	s := begin(testKCP(3), testCluster(), nil, nil, time.Now())
-	if got, err := New().Unadoptable(context.Background(), s, m); got != "" || err != nil {
+	if got, err := New().Unadoptable(context.Background(), s.Observer, m); got != "" || err != nil {
 		t.Errorf("it leaves, and %s, %v", got, err)
 	}
 }

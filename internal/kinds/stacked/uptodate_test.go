@@ -42,7 +42,7 @@ func TestUpToDate(t *testing.T) {
 			s := fine()
 			test.change(s.Machines[0].Machine)
 			n := renewed(s)
-			if got := told(judged(n).MachineConditions(n.Machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
+			if got := told(reported(n).MachineConditions(n.Machines[0]), clusterv1.MachineUpToDateCondition); got != test.want {
 				t.Errorf("UpToDate is\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -76,7 +76,7 @@ func TestUpToDateOfTheDeleted(t *testing.T) {
 func TestLongConditions(t *testing.T) {
 	s := fine()
 	for i := range 400 {
-		of(s).Spec.KubeadmConfigSpec.Files = append(of(s).Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: fmt.Sprintf("/etc/kubernetes/some/where/file-%03d.yaml", i), Owner: "root:root", Content: "new"})
+		of(s.View).Spec.KubeadmConfigSpec.Files = append(of(s.View).Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: fmt.Sprintf("/etc/kubernetes/some/where/file-%03d.yaml", i), Owner: "root:root", Content: "new"})
 	}
 	config := &bootstrapv1.KubeadmConfig{}
 	config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
@@ -84,16 +84,16 @@ func TestLongConditions(t *testing.T) {
 	for _, m := range n.Machines {
 		m.Bootstrap = config
 	}
-	n.See(n.View)
+	n.See(n.Inside)
 	for _, m := range n.Machines {
-		for _, c := range judged(n).MachineConditions(m) {
+		for _, c := range reported(n).MachineConditions(m) {
 			conditions.Set(m, c)
 		}
 	}
 	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > group.LongestDifferences+100 || !strings.Contains(got, "; ... and ") {
 		t.Errorf("UpToDate has %d bytes, and ends with %q", len(got), got[max(0, len(got)-80):])
 	}
-	for _, c := range judged(n).Conditions(plan.Decision{}, nil) {
+	for _, c := range reported(n).Conditions(plan.Decision{}, nil) {
 		if len(c.Message) > group.LongestCondition {
 			t.Errorf("%s has %d bytes", c.Type, len(c.Message))
 		}
