@@ -69,7 +69,7 @@ type Controller struct {
 	Wakes chan event.GenericEvent
 
 	// watched are the objects beside Machines whose changes bring about turns.
-	watched watched
+	watched Watched
 }
 
 // Observe looks at a group, and returns the turn that goes on with what was seen. While an own
@@ -91,14 +91,14 @@ func (c *Controller) Begin(object Object, cluster *clusterv1.Cluster, machines M
 
 // turnOf is a turn that goes on with what was seen.
 func (c *Controller) turnOf(seen *Observer, of *kept) *Turn {
-	return &Turn{Writer: &Writer{Observer: seen, to: c.Client}, Controller: c, past: &of.past}
+	return &Turn{Writer: NewWriter(seen, NewClient(c.Client), c.Kind), Controller: c, past: &of.past}
 }
 
 // sources are where what is known of groups comes from.
 func (c *Controller) sources() Sources {
 	from := Sources{
 		Cache: c.Client, APIReader: c.APIReader, Workload: c.Workload, Quorums: c.Quorums, EtcdEndpoints: c.EtcdEndpoints, Kubeadm: c.Kubeadm,
-		Upgraders: c.Upgraders, Wakes: c.Wakes, watched: &c.watched,
+		Upgraders: c.Upgraders, Wakes: c.Wakes, Watched: &c.watched,
 	}
 	if c.Client != nil {
 		from.Scheme, from.DryRun = c.Client.Scheme(), client.NewDryRunClient(c.Client)
@@ -208,7 +208,7 @@ func (c *Controller) reportUnmanaged(ctx context.Context, object Object, reason,
 		return nil
 	}
 	Announce(ctx, c.Recorder, object, before, d, false, nil)
-	if err := c.Client.Status().Patch(ctx, after, client.MergeFrom(object)); err != nil {
+	if err := NewClient(c.Client).MergeStatus(ctx, object, after); err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
 	return nil
@@ -216,9 +216,7 @@ func (c *Controller) reportUnmanaged(ctx context.Context, object Object, reason,
 
 // ensureFinalizer adds the finalizer, before anything is made that must be taken down in order.
 func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
-	after := object.DeepCopyObject().(Object)
-	controllerutil.AddFinalizer(after, c.Kind.Type().Finalizer)
-	err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+	err := NewClient(c.Client).AddFinalizer(ctx, object, c.Kind.Type().Finalizer)
 	if IgnoreStale(err) != nil {
 		return fmt.Errorf("adding the finalizer to %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
@@ -292,7 +290,7 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 // prepare keeps what the next turn needs to know of this one, and asks for a
 // connection to the cluster as soon as there can be one.
 func (t *Turn) prepare(d plan.Decision) {
-	t.watched.keep(t.Key(), t.reads)
+	t.KeepReads()
 	t.Memory.Surveys.Rest, t.Memory.Rests = t.rest(d), t.steady(d)
 	if t.Memory.Surveys.Rest == SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
 		t.Quorums.Rest(t.ClusterKey())
@@ -375,6 +373,6 @@ func (c *Controller) Forget(key client.ObjectKey) {
 			c.EtcdEndpoints.Forget(m.Cluster)
 		}
 	}
-	c.watched.keep(key, nil)
+	c.watched.Keep(key, nil)
 	c.metrics().Forget(key)
 }

@@ -89,7 +89,7 @@ func (t *Writer) createObjects(ctx context.Context, template, infrastructure *un
 
 // createBootstrap makes the bootstrap object of a machine, where its kind has one, and returns how the Machine refers to its bootstrap data.
 func (t *Writer) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.Bootstrap, error) {
-	config, bootstrap, err := t.Kind.Bootstrap(ctx, t.View, step)
+	config, bootstrap, err := t.performer.Bootstrap(ctx, t.View, step)
 	if err != nil || config == nil {
 		return bootstrap, err
 	}
@@ -159,7 +159,7 @@ func (t *Writer) abandon(ctx context.Context, step plan.Step) error {
 	clone := &unstructured.Unstructured{}
 	clone.SetGroupVersionKind(t.Memory.Template.Kind)
 	objects := []client.Object{clone}
-	config, _, err := t.Kind.Bootstrap(ctx, t.View, step)
+	config, _, err := t.performer.Bootstrap(ctx, t.View, step)
 	if err == nil && config != nil {
 		objects = append(objects, config)
 	}
@@ -169,7 +169,7 @@ func (t *Writer) abandon(ctx context.Context, step plan.Step) error {
 			continue
 		}
 		if err == nil {
-			err = client.IgnoreNotFound(t.to.Delete(ctx, o))
+			err = client.IgnoreNotFound(t.Delete(ctx, o, false))
 		}
 		if err != nil {
 			return fmt.Errorf("removing what was made for %s: %w", step.Machine, err)
@@ -279,7 +279,7 @@ func (t *View) Clone(template *unstructured.Unstructured, name string, carries d
 // an earlier try, is as good.
 func (t *Writer) make(ctx context.Context, object client.Object) error {
 	there := object.DeepCopyObject().(client.Object)
-	err := t.to.Create(ctx, object)
+	err := t.Create(ctx, object)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}

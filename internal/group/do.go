@@ -57,7 +57,7 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 	case step.Chore == ChoreKubeconfig:
 		return t.WriteKubeconfig(ctx)
 	}
-	return t.Kind.Perform(ctx, t, step)
+	return t.performer.Perform(ctx, t, step)
 }
 
 // remove deletes a Machine. Its hook holds it until its member is gone.
@@ -262,11 +262,11 @@ func (t *Writer) noteRemoval(ctx context.Context, step plan.Step) error {
 	}
 	after := before.DeepCopy()
 	metav1.SetMetaDataAnnotation(&after.ObjectMeta, controlplanev1.MemberRemovedAnnotation, step.Member)
-	patch := client.MergeFrom(before.Machine)
+	write := t.Merge
 	if before.DeletionTimestamp.IsZero() {
-		patch = client.MergeFromWithOptions(before.Machine, client.MergeFromWithOptimisticLock{})
+		write = t.Change
 	}
-	if err := t.to.Patch(ctx, after, patch); err != nil {
+	if err := write(ctx, before.Machine, after); err != nil {
 		return fmt.Errorf("noting the removal of member %s on Machine %s: %w", step.Member, before.Name, err)
 	}
 	t.Replace(after)

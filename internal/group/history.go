@@ -18,7 +18,7 @@ func (t *Turn) keepHistory(ctx context.Context, d plan.Decision, failure error) 
 		return
 	}
 	t.past.history.Keep(ctx, record.Group{
-		Client: t.Client, Reader: t.APIReader,
+		Writer: t.Writer.Client, Reader: t.APIReader,
 		Object: t.Object, Kind: t.Type.Kind, Cluster: t.Cluster.Name, Owner: t.OwnerRef(),
 	}, t.Facts, t.Assessed)
 }

@@ -25,7 +25,7 @@ func (t *Observer) upgrades() inplace.Store {
 // store also writes them.
 func (t *Writer) store() inplace.Store {
 	all := t.upgrades()
-	all.To = t.to
+	all.To = t.Client
 	return all
 }
 
@@ -173,7 +173,7 @@ func (t *Writer) recordUpdate(ctx context.Context, step plan.Step) error {
 		if err := t.recordTemplate(ctx, m, goal); err != nil {
 			return err
 		}
-		if err := t.Kind.Record(ctx, t, m, after, goal); err != nil {
+		if err := t.performer.Record(ctx, t, m, after, goal); err != nil {
 			return err
 		}
 	}

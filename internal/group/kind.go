@@ -43,12 +43,9 @@ type Type struct {
 	Standalone bool
 }
 
-// Kind is what one kind of groups has of its own. Everything else of a turn is the same for all.
-//
-// Its methods are called in this order in each turn: Spec and Want; Read, unless the group is paused or deleted;
-// ReadBootstrap of each machine; Look; then the step, which is Perform's where it is only this kind's;
-// TakeDown and Sync; Conditions, MachineConditions and Describe.
-type Kind interface {
+// ObservedKind is what one kind of groups has of its own when it is looked at. Its methods are called in this order: Spec and Want; Read,
+// unless the group is paused or deleted; ReadBootstrap of each machine; Look.
+type ObservedKind interface {
 	// Type names the kind; New returns an empty object of it.
 	Type() Type
 	New() Object
@@ -62,28 +59,32 @@ type Kind interface {
 	Read(ctx context.Context, t *Observer) error
 	// ReadBootstrap adds the bootstrap object of a machine.
 	ReadBootstrap(ctx context.Context, t *Observer, m *Machine) error
-	// Drift says in what a machine is not as wanted.
-	Drift(t *View, m *Machine) drift.Drift
 	// Look adds what the managed cluster knows beside Nodes, static pods and etcd.
 	Look(ctx context.Context, t *Observer) error
-
 	// Created lists the bootstrap objects of the group.
 	Created(ctx context.Context, t *Observer) ([]client.Object, error)
-	// Bootstrap returns the bootstrap of a machine that is to be made: the object to create, nil where none is, and what its
-	// Machine says of it.
-	Bootstrap(ctx context.Context, t *View, step plan.Step) (client.Object, clusterv1.Bootstrap, error)
 	// Unadoptable says what a Machine's bootstrap and version have against its adoption; empty: nothing.
 	Unadoptable(ctx context.Context, t *Observer, m *clusterv1.Machine) (string, error)
-	// Adopt makes the group's own what belongs to a Machine that it adopts, before the Machine itself.
-	Adopt(ctx context.Context, t *Writer, m *clusterv1.Machine) error
-	// Perform carries out a step that only this kind knows.
-	Perform(ctx context.Context, t *Writer, step plan.Step) error
+
+	// Drift says in what a machine is not as wanted.
+	Drift(t *View, m *Machine) drift.Drift
 	// InPlace returns what the objects of a machine should carry; of an empty one, what a new one is made with.
 	InPlace(t *View, m *Machine) drift.Changes
 	// Goal is what machines are brought to where they are changed in place.
 	Goal(t *View) drift.Goal
 	// Desired is the bootstrap object of a machine as it is once the machine is as wanted; the one that it has where none of that can be said, or it has none.
 	Desired(t *View, m *Machine) client.Object
+}
+
+// PerformingKind is what one kind of groups has of its own when steps are carried out.
+type PerformingKind interface {
+	// Bootstrap returns the bootstrap of a machine that is to be made: the object to create, nil where none is, and what its
+	// Machine says of it.
+	Bootstrap(ctx context.Context, t *View, step plan.Step) (client.Object, clusterv1.Bootstrap, error)
+	// Adopt makes the group's own what belongs to a Machine that it adopts, before the Machine itself.
+	Adopt(ctx context.Context, t *Writer, m *clusterv1.Machine) error
+	// Perform carries out a step that only this kind knows.
+	Perform(ctx context.Context, t *Writer, step plan.Step) error
 	// Record has a machine's bootstrap object, and the Machine itself, after, which is written next, say that it was brought to a goal in place.
 	Record(ctx context.Context, t *Writer, m *Machine, after *clusterv1.Machine, goal drift.Goal) error
 	// Sync writes what follows the object without a step.
@@ -91,12 +92,24 @@ type Kind interface {
 	// TakeDown sees to the end of others with the Cluster, also while the group itself is being deleted or has machines that it
 	// cannot adopt.
 	TakeDown(ctx context.Context, t *Writer) error
+}
 
+// ReportedKind is what one kind of groups has of its own in what is reported.
+type ReportedKind interface {
+	// Status points to what all kinds' statuses have.
+	Status(object Object) Status
 	// Conditions and MachineConditions are those that only this kind has.
 	Conditions(t *View) []metav1.Condition
 	MachineConditions(t *View, m *Machine) []metav1.Condition
 	// Describe completes the status of an object.
 	Describe(t *View, object Object)
+}
+
+// Kind is what one kind of groups has of its own. Everything else of a turn is the same for all.
+type Kind interface {
+	ObservedKind
+	PerformingKind
+	ReportedKind
 }
 
 // Spec is what all kinds' specs say.

@@ -16,11 +16,12 @@ import (
 // be. To Cluster API all of them are unhealthy, so that a limit there would never let one be replaced.
 func TestHealthCheckOfMembers(t *testing.T) {
 	object := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd", UID: "etcd"}}
-	turn := turnOf(&Controller{Kind: nodelessKind{}}, &View{
+	turn := &Writer{Observer: &Observer{View: &View{
+		Type:    nodelessType,
 		Cluster: testCluster(),
 		Object:  object,
 		Spec:    Spec{Replicas: ptr.To(int32(3)), HoldsQuorum: true, HealthCheck: &HealthCheck{UnhealthySeconds: ptr.To(int32(7))}},
-	})
+	}}}
 	turn.Nodeless = true
 	check := turn.desiredHealthCheck()
 	if check == nil {

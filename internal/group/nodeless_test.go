@@ -24,9 +24,11 @@ import (
 // nodelessKind is a kind whose machines have no Nodes, and whose objects belong to the Cluster that their label names.
 type nodelessKind struct{ Kind }
 
-func (nodelessKind) Type() Type {
-	return Type{GroupVersionKind: etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"), Resource: "etcdclusters", Nodeless: true, Standalone: true}
-}
+func (nodelessKind) Type() Type { return nodelessType }
+
+// nodelessType is the type of such a kind.
+var nodelessType = Type{GroupVersionKind: etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"), Resource: "etcdclusters", Nodeless: true, Standalone: true}
+
 func (nodelessKind) New() Object { return &etcdclusterv1alpha1.EtcdCluster{} }
 
 // at gives a Machine an address.

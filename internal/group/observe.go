@@ -57,7 +57,7 @@ const (
 
 // Observe reads everything that a decision may depend on, once. While an own
 // write is not to be seen yet, it returns how long to wait for it instead.
-func Observe(ctx context.Context, from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1.Cluster) (*Observer, time.Duration, error) {
+func Observe(ctx context.Context, from Sources, kind ObservedKind, m *Memory, object Object, cluster *clusterv1.Cluster) (*Observer, time.Duration, error) {
 	machines, err := ListMachines(ctx, from.Cache, object, cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
 		return nil, 0, err
@@ -90,7 +90,7 @@ func Observe(ctx context.Context, from Sources, kind Kind, m *Memory, object Obj
 }
 
 // Begin begins to look at a group: with what the objects themselves say.
-func Begin(from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) *Observer {
+func Begin(from Sources, kind ObservedKind, m *Memory, object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) *Observer {
 	m.Cluster = client.ObjectKeyFromObject(cluster)
 	t := &Observer{Sources: from, Kind: kind, View: NewView(cluster, machines.Ours, beginning(kind, object, cluster, machines, now))}
 	t.Type, t.Object, t.Spec, t.Memory = kind.Type(), object, kind.Spec(object), m
@@ -103,7 +103,7 @@ func Begin(from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1
 }
 
 // beginning are the facts that the objects themselves tell.
-func beginning(kind Kind, object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) plan.Observed {
+func beginning(kind ObservedKind, object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) plan.Observed {
 	annotations, spec := object.GetAnnotations(), kind.Spec(object)
 	return plan.Observed{
 		Now: now,
@@ -207,7 +207,7 @@ func domains(cluster *clusterv1.Cluster) []string {
 
 // recordedInitialized reports whether it is on record that a cluster was initialised: in the
 // status, or where a move and a backup keep it.
-func recordedInitialized(kind Kind, object Object) bool {
+func recordedInitialized(kind ObservedKind, object Object) bool {
 	_, recorded := object.GetAnnotations()[controlplanev1.InitializedAnnotation]
 	return recorded || ptr.Deref(*kind.Status(object).Initialized, false)
 }

@@ -26,7 +26,7 @@ const onceTimeout = 5 * time.Second
 // are is not known to one who looks once; Member.Since is the time of the look.
 // A managed cluster that does not answer is a fact, not an error. A group
 // without a Cluster is an error.
-func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, error) {
+func ObserveOnce(ctx context.Context, from client.Reader, kind ObservedKind, key client.ObjectKey) (plan.Observed, error) {
 	t, err := turnOnce(ctx, from, kind, key)
 	if err != nil {
 		return plan.Observed{}, err
@@ -35,7 +35,7 @@ func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.
 }
 
 // ObserveAll is ObserveOnce, with what is found beside the facts.
-func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, Beside, error) {
+func ObserveAll(ctx context.Context, from client.Reader, kind ObservedKind, key client.ObjectKey) (plan.Observed, Beside, error) {
 	t, err := turnOnce(ctx, from, kind, key)
 	if err != nil {
 		return plan.Observed{}, Beside{}, err
@@ -67,7 +67,7 @@ func (t *Observer) Following() []string {
 }
 
 // turnOnce observes one group, once. What does not wait for one another is asked for at the same time.
-func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (*Observer, error) {
+func turnOnce(ctx context.Context, from client.Reader, kind ObservedKind, key client.ObjectKey) (*Observer, error) {
 	from = NewSnapshot(from)
 	object := kind.New()
 	if err := from.Get(ctx, key, object); err != nil {
@@ -286,7 +286,7 @@ func (connection) Events() <-chan event.GenericEvent { return nil }
 
 // ClusterName returns the name of the Cluster that owns a group, or that its label names where that
 // is enough; empty: there is none.
-func ClusterName(kind Kind, object client.Object) string {
+func ClusterName(kind ObservedKind, object client.Object) string {
 	if name := ownerName(object); name != "" || !kind.Type().Standalone {
 		return name
 	}

@@ -55,6 +55,13 @@ func testTurn(object Object, machines ...*clusterv1.Machine) *Turn {
 	return turnOf(&Controller{Kind: testKind{}}, v)
 }
 
+// observing is what looks at an object with machines, of whom three are wanted.
+func observing(object Object, machines ...*clusterv1.Machine) *Observer {
+	v := NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+	v.Object, v.Memory = object, &Memory{}
+	return &Observer{View: v}
+}
+
 // turnOf is a turn of a controller that goes on with what was seen.
 func turnOf(c *Controller, seen *View) *Turn {
 	of := &kept{}
@@ -365,7 +372,7 @@ func TestStaleRepair(t *testing.T) {
 			if last := machines[len(machines)-1]; test.of != "" {
 				last.Annotations = map[string]string{upstream.RemediationForAnnotation: test.of}
 			}
-			s := testTurn(object, machines...)
+			s := &Writer{Observer: observing(object, machines...)}
 			s.Facts.Policy.Surge = 1
 			for _, m := range s.Machines {
 				if m.Name == test.outdated {
@@ -416,19 +423,19 @@ func TestSecretsFresh(t *testing.T) {
 		{"the kubeconfig is to be made", Secrets{}, false, false, SlowOurs},
 		{"the kubeconfig is the user's to make, who keeps the key", Secrets{keyless: []string{"ca"}}, false, true, SlowMissing},
 	} {
-		turn := testTurn(testObject())
+		turn := observing(testObject())
 		turn.Facts.Group.New, turn.Facts.Group.Initialized = test.new, test.initialized
 		turn.Memory.Rests = strings.Contains(test.what, "nothing is left to do")
 		test.of.of, test.of.Read = "same", turn.Facts.Now
 		turn.Facts.Now = test.of.Read.Add(test.want - time.Nanosecond)
-		if !test.of.fresh(turn.Observer, "same") {
+		if !test.of.fresh(turn, "same") {
 			t.Errorf("%s: looked for again before %s", test.what, test.want)
 		}
-		if test.of.fresh(turn.Observer, "other") {
+		if test.of.fresh(turn, "other") {
 			t.Errorf("%s: believed of another object", test.what)
 		}
 		turn.Facts.Now = test.of.Read.Add(test.want)
-		if test.of.fresh(turn.Observer, "same") {
+		if test.of.fresh(turn, "same") {
 			t.Errorf("%s: believed for more than %s", test.what, test.want)
 		}
 	}

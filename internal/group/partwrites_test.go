@@ -40,7 +40,7 @@ func TestRecordExpiryOnce(t *testing.T) {
 	memory, now, end := &Memory{}, time.Now(), time.Now().AddDate(1, 0, 0)
 	record := func(cached *bootstrapv1.KubeadmConfig, after time.Duration, want int) {
 		t.Helper()
-		turn := &Writer{to: c, Observer: &Observer{View: &View{Memory: memory, Facts: plan.Observed{Now: now.Add(after)}}}}
+		turn := &Writer{Client: NewClient(c), Observer: &Observer{View: &View{Memory: memory, Facts: plan.Observed{Now: now.Add(after)}}}}
 		m := &Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}, Bootstrap: cached.DeepCopy()}
 		if err := turn.RecordExpiry(t.Context(), m, end); err != nil {
 			t.Fatal(err)

@@ -58,7 +58,7 @@ func (t *Writer) healthCheck(ctx context.Context) error {
 	case apierrors.IsNotFound(err) && want == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		err = t.to.Create(ctx, want)
+		err = t.Create(ctx, want)
 	case err != nil:
 	case !metav1.IsControlledBy(has, t.Object):
 		return nil // somebody else's, who knows what is wanted

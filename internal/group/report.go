@@ -7,12 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
@@ -24,22 +21,13 @@ import (
 func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error {
 	var kept error
 	if !t.Facts.Group.Paused {
-		if err := t.recordInitialized(ctx); err != nil {
-			return err
-		}
-		if err := t.recordNumber(ctx); err != nil {
-			return err
-		}
-		if err := t.endRepair(ctx, d); err != nil {
-			return err
-		}
-		if err := t.endApproval(ctx); err != nil {
+		if err := t.Note(ctx, d); err != nil {
 			return err
 		}
 		if err := t.reportMachines(ctx, d, failure); err != nil {
 			return err
 		}
-		kept = t.syncOwned(ctx)
+		kept = t.Keep(ctx)
 	}
 	after := t.Object.DeepCopyObject().(Object)
 	t.reported().describe(after, d, failure)
@@ -51,7 +39,7 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(t.Object, after) || t.mayWait("", t.Object, after) {
 		return kept
 	}
-	err := t.writeStatus(ctx, t.Object, after)
+	err := t.ChangeStatus(ctx, t.Object, after)
 	if err != nil {
 		return errors.Join(kept, fmt.Errorf("writing the status of %s: %w", t.title(), err))
 	}
@@ -62,26 +50,6 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 
 // reported is what is reported of the group.
 func (t *Turn) reported() Report { return Report{View: t.View, Kind: t.Kind} }
-
-// syncOwned writes what follows the group without a step: who owns the machine template, what the
-// machines carry, whose the cluster's secrets are, when certificates expire, and the health check.
-func (t *Turn) syncOwned(ctx context.Context) error {
-	if err := t.Kind.TakeDown(ctx, t.Writer); err != nil {
-		return err
-	}
-	if t.Facts.Group.Deleting || len(t.Facts.Uncontrolled) > 0 {
-		return nil
-	}
-	if template := t.Memory.Template; template.Object != nil && t.Cluster.UID != "" {
-		if err := t.OwnTemplate(ctx, template.Object); err != nil {
-			return err
-		}
-	}
-	if err := t.propagate(ctx); err != nil {
-		return err
-	}
-	return errors.Join(t.Kind.Sync(ctx, t.Writer), t.healthCheck(ctx), t.syncUpdates(ctx))
-}
 
 // reportMachines writes the conditions of the Machines. One that is gone, or has changed where that matters,
 // since it was read is left to the next turn, which comes soon.
@@ -103,7 +71,7 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 		if equality.Semantic.DeepEqual(before.Status, after.Status) || t.mayWait(before.Name, before, after) {
 			continue
 		}
-		err := t.writeConditions(ctx, before, after)
+		err := t.ApplyConditions(ctx, before, after)
 		if t.LookAgain(err) != nil {
 			return fmt.Errorf("writing the conditions of Machine %s: %w", before.Name, err)
 		}
@@ -114,46 +82,6 @@ func (t *Turn) reportMachines(ctx context.Context, d plan.Decision, failure erro
 		t.Memory.Writes.Expect(Write{Machine: after.Name, UID: after.UID, Version: after.ResourceVersion, Wrote: after})
 	}
 	return nil
-}
-
-// conditionsOwner is who owns the conditions of Machines that are ours alone.
-const conditionsOwner = client.FieldOwner("quorate-machine-conditions")
-
-// writeConditions writes what of a Machine's conditions differs, and what the API server answers into after. Cluster API's controllers write the status
-// as often as we do: conditions that are ours alone are applied, which no write of theirs contradicts. Where another differs, or one
-// goes, the whole list is written, if nobody else has written meanwhile.
-func (t *Writer) writeConditions(ctx context.Context, before, after *clusterv1.Machine) error {
-	applied := before.DeepCopy()
-	var ours []any
-	for _, c := range after.Status.Conditions {
-		if machine.OnlyControlPlaneWrites(c.Type) {
-			conditions.Set(applied, c)
-			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c)
-			if err != nil {
-				return err
-			}
-			ours = append(ours, content)
-		}
-	}
-	if !equality.Semantic.DeepEqual(applied.Status, after.Status) {
-		return t.writeStatus(ctx, before, after)
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"namespace": before.Namespace, "name": before.Name, "uid": string(before.UID)},
-		"status":   map[string]any{"conditions": ours},
-	}}
-	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Machine"))
-	// As a patch of an object, which those who count and break writes in tests see.
-	if err := t.to.Status().Patch(ctx, u, client.Apply, conditionsOwner, client.ForceOwnership); err != nil { //nolint:staticcheck // see above
-		return err
-	}
-	*after = clusterv1.Machine{}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, after)
-}
-
-// writeStatus writes the status of an object, unless somebody else has written it since it was read.
-func (t *Writer) writeStatus(ctx context.Context, before, after client.Object) error {
-	return t.to.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // describe writes what was seen and decided into an object's status.

@@ -122,8 +122,8 @@ func TestGoingIsToldLater(t *testing.T) {
 	for what, verb := range map[string]plan.Verb{"deleted": plan.Delete, "released": plan.ReleaseHook} {
 		m := named("m1")[0]
 		m.Status.NodeRef.Name = "m1"
-		turn := testTurn(testObject(), m)
-		turn.to, turn.RetellAfter = fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build(), time.Minute
+		c := &Controller{Kind: testKind{}, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build(), RetellAfter: time.Minute}
+		turn := turnOf(c, observing(testObject(), m).View)
 		if err := turn.act(t.Context(), plan.Decision{Step: plan.Step{Verb: verb, Machine: "m1"}}); err != nil {
 			t.Fatal(err)
 		}

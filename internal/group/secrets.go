@@ -100,7 +100,7 @@ func (f *Secrets) look(ctx context.Context, t *Observer, config *bootstrapv1.Kub
 func (t *Writer) GenerateSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	known := t.Memory.Secrets
 	t.Memory.Secrets = Secrets{}
-	made, err := certs.Generate(ctx, t.to, t.Cluster, &config.ClusterConfiguration, known.missing, t.ControllerRef(), config.Files...)
+	made, err := certs.Generate(ctx, t.Client.to, t.Cluster, &config.ClusterConfiguration, known.missing, t.ControllerRef(), config.Files...)
 	if err != nil {
 		return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
 	}
@@ -115,7 +115,7 @@ func (t *Writer) GenerateSecrets(ctx context.Context, config *bootstrapv1.Kubead
 func (t *Writer) WriteKubeconfig(ctx context.Context) error {
 	known := t.Memory.Secrets
 	t.Memory.Secrets = Secrets{}
-	written, err := certs.WriteKubeconfig(ctx, t.to, t.Cluster, t.ControllerRef(), known.kubeconfig.Absent)
+	written, err := certs.WriteKubeconfig(ctx, t.Client.to, t.Cluster, t.ControllerRef(), known.kubeconfig.Absent)
 	if err != nil {
 		return fmt.Errorf("writing the kubeconfig of cluster %s: %w", t.Cluster.Name, err)
 	}
@@ -160,7 +160,7 @@ func (t *Writer) ControlSecrets(ctx context.Context, but ...secret.Purpose) erro
 	// The garbage collector takes the owner off what shall outlive it: put on again, it would go with it.
 	err := t.Remains(ctx)
 	if err == nil {
-		err = certs.Own(ctx, t.APIReader, t.to, t.Cluster, m.disowned, t.ControllerRef())
+		err = certs.Own(ctx, t.APIReader, t.Client.to, t.Cluster, m.disowned, t.ControllerRef())
 	}
 	if t.LookAgain(err) != nil {
 		return fmt.Errorf("keeping the secrets of cluster %s: %w", t.Cluster.Name, err)

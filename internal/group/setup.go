@@ -69,9 +69,9 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err != nil {
 		return fmt.Errorf("setting up the controller of %s: %w", kind.Kind, err)
 	}
-	c.watched.start = func(of client.Object) error {
-		return set.Watch(source.Kind(mgr.GetCache(), of, handler.EnqueueRequestsFromMapFunc(c.ofRead), c.readChanges()))
-	}
+	c.watched.Start(mgr.GetScheme(), func(of client.Object) error {
+		return set.Watch(source.Kind(mgr.GetCache(), of, handler.EnqueueRequestsFromMapFunc(c.watched.Requests), c.watched.Changes()))
+	})
 	return nil
 }
 

@@ -32,17 +32,17 @@ type Sources struct {
 	// Wakes brings about turns of groups; nil: nobody listens.
 	Wakes chan event.GenericEvent
 
-	// watched are the objects beside Machines whose changes bring about turns; nil: none is watched.
-	watched *watched
+	// Watched are the objects beside Machines whose changes bring about turns; nil: none is watched.
+	Watched *Watched
 }
 
 // Observer looks at one group.
 type Observer struct {
 	*View
 	Sources
-	Kind Kind
+	Kind ObservedKind
 	// resurvey is when etcd must be asked again, for something has changed since it was asked; 0: nothing has.
 	resurvey time.Duration
-	// reads are the objects that the turn has read because a field names them.
+	// reads are the objects that were read because a field names them.
 	reads map[watchedObject]bool
 }

@@ -86,7 +86,7 @@ func (s *standings) Collect(to chan<- prometheus.Metric) {
 	now := maps.Clone(s.of)
 	s.mu.Unlock()
 	for of, standing := range now {
-		standing.collect(gauges{of, to})
+		collect(standing, gauges{of, to})
 	}
 }
 
@@ -136,7 +136,7 @@ func zeroOrOne(is bool) float64 {
 }
 
 // collect tells the gauges of one group.
-func (s Standing) collect(g gauges) {
+func collect(s Standing, g gauges) {
 	if s.Reachable != nil {
 		g.set(reachable, zeroOrOne(*s.Reachable))
 	}
@@ -144,7 +144,7 @@ func (s Standing) collect(g gauges) {
 		g.set(addonHealthy, zeroOrOne(works), addon)
 	}
 	if s.Etcd != nil {
-		s.Etcd.collect(g)
+		collectEtcd(s.Etcd, g)
 	}
 	if !s.CertificateEnd.IsZero() {
 		g.set(certificateExpiry, float64(s.CertificateEnd.Unix()))
@@ -154,7 +154,8 @@ func (s Standing) collect(g gauges) {
 	}
 }
 
-func (e *EtcdStanding) collect(g gauges) {
+// collectEtcd tells the gauges of the etcd of one group.
+func collectEtcd(e *EtcdStanding, g gauges) {
 	g.set(quorumSpare, float64(e.Spare))
 	g.set(etcdMembers, float64(e.Voters), "voter")
 	g.set(etcdMembers, float64(e.Learners), "learner")

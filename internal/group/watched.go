@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,11 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// watched are the objects that groups read because a field names them: templates, and what machines consist of. Their kinds are known only when they are
+// Watched are the objects that groups read because a field names them: templates, and what machines consist of. Their kinds are known only when they are
 // read. The cache holds each kind from then on, so that watching it costs no request. The zero value watches nothing.
-type watched struct {
-	// start has a change of an object of a kind bring about turns, by requests; nil: nothing is watched.
-	start func(of client.Object) error
+type Watched struct {
+	// scheme knows the kinds. start has a change of an object of a kind bring about turns, by requests; nil: nothing is watched.
+	scheme *runtime.Scheme
+	start  func(of client.Object) error
 
 	mu      sync.Mutex
 	kinds   map[watchedKind]bool
@@ -62,7 +64,7 @@ type noting struct {
 
 // Get implements client.Reader.
 func (n noting) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-	if _, definition := into.(*metav1.PartialObjectMetadata); definition || n.turn.watched == nil || n.turn.watched.start == nil {
+	if _, definition := into.(*metav1.PartialObjectMetadata); definition || n.turn.Watched == nil || n.turn.Watched.start == nil {
 		return n.Reader.Get(ctx, key, into, options...)
 	}
 	gvk, err := apiutil.GVKForObject(into, n.turn.Scheme)
@@ -88,19 +90,24 @@ func (t *Observer) noteAsked(name watchedObject, status bool) {
 		t.reads = map[watchedObject]bool{}
 	}
 	t.reads[name] = true
-	t.watched.expect(t.Key(), name, lastRead{status: status})
+	t.Watched.expect(t.Key(), name, lastRead{status: status})
 }
 
 // noteRead remembers how the group has read an object, or that there is none, and has its kind watched.
 func (t *Observer) noteRead(of client.Object, gvk schema.GroupVersionKind, name watchedObject, read lastRead) {
-	t.watched.note(t.Key(), name, read)
-	if err := t.watched.watch(of, gvk); err != nil {
+	t.Watched.note(t.Key(), name, read)
+	if err := t.Watched.watch(of, gvk); err != nil {
 		ctrl.Log.WithName("watch").Error(err, "Changes are noticed late", "kind", gvk.String())
 	}
 }
 
+// Start has the kinds of the objects that are read watched: by start, which has a change of an object bring about the turns that Requests names.
+func (w *Watched) Start(scheme *runtime.Scheme, start func(of client.Object) error) {
+	w.scheme, w.start = scheme, start
+}
+
 // watch starts to watch the kind of an object, once.
-func (w *watched) watch(of client.Object, gvk schema.GroupVersionKind) error {
+func (w *Watched) watch(of client.Object, gvk schema.GroupVersionKind) error {
 	_, untyped := of.(*unstructured.Unstructured)
 	kind := watchedKind{gvk, untyped}
 	w.mu.Lock()
@@ -125,7 +132,7 @@ func (w *watched) watch(of client.Object, gvk schema.GroupVersionKind) error {
 }
 
 // expect remembers that a group is about to read an object, unless it has read it before.
-func (w *watched) expect(group client.ObjectKey, name watchedObject, read lastRead) {
+func (w *Watched) expect(group client.ObjectKey, name watchedObject, read lastRead) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, before := w.readers[name][group]; !before {
@@ -134,14 +141,14 @@ func (w *watched) expect(group client.ObjectKey, name watchedObject, read lastRe
 }
 
 // note remembers how a group has read an object.
-func (w *watched) note(group client.ObjectKey, name watchedObject, read lastRead) {
+func (w *Watched) note(group client.ObjectKey, name watchedObject, read lastRead) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.set(group, name, read)
 }
 
 // set is note, while the lock is held.
-func (w *watched) set(group client.ObjectKey, name watchedObject, read lastRead) {
+func (w *Watched) set(group client.ObjectKey, name watchedObject, read lastRead) {
 	if w.readers == nil {
 		w.readers = map[watchedObject]map[client.ObjectKey]lastRead{}
 		w.groups = map[client.ObjectKey]map[watchedObject]bool{}
@@ -156,8 +163,8 @@ func (w *watched) set(group client.ObjectKey, name watchedObject, read lastRead)
 	w.readers[name][group] = read
 }
 
-// keep drops the objects that a group does not read any more.
-func (w *watched) keep(group client.ObjectKey, names map[watchedObject]bool) {
+// Keep drops the objects that a group does not read any more.
+func (w *Watched) Keep(group client.ObjectKey, names map[watchedObject]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name := range w.groups[group] {
@@ -174,32 +181,35 @@ func (w *watched) keep(group client.ObjectKey, names map[watchedObject]bool) {
 	}
 }
 
+// KeepReads drops the objects that the group has read before, and not in this turn.
+func (t *Observer) KeepReads() { t.Watched.Keep(t.Key(), t.reads) }
+
 // readersOf returns who reads an object, and how.
-func (c *Controller) readersOf(o client.Object) map[client.ObjectKey]lastRead {
-	gvk, err := apiutil.GVKForObject(o, c.Client.Scheme())
+func (w *Watched) readersOf(o client.Object) map[client.ObjectKey]lastRead {
+	gvk, err := apiutil.GVKForObject(o, w.scheme)
 	if err != nil {
 		return nil
 	}
-	c.watched.mu.Lock()
-	defer c.watched.mu.Unlock()
-	return maps.Clone(c.watched.readers[watchedObject{gvk.GroupKind(), client.ObjectKeyFromObject(o)}])
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.readers[watchedObject{gvk.GroupKind(), client.ObjectKeyFromObject(o)}])
 }
 
-// ofRead returns the groups that read an object.
-func (c *Controller) ofRead(_ context.Context, o client.Object) []ctrl.Request {
+// Requests returns the groups that read an object.
+func (w *Watched) Requests(_ context.Context, o client.Object) []ctrl.Request {
 	var requests []ctrl.Request
-	for key := range c.readersOf(o) {
+	for key := range w.readersOf(o) {
 		requests = append(requests, ctrl.Request{NamespacedName: key})
 	}
 	return requests
 }
 
-// readChanges passes changes of objects that groups read: deletions, changes of the metadata and the spec, changes of the status where that
+// Changes passes changes of objects that groups read: deletions, changes of the metadata and the spec, changes of the status where that
 // is read, and creations of objects that did not exist when they were read. A watch begins with all objects; those that were read already are
 // not passed.
-func (c *Controller) readChanges() predicate.Predicate {
+func (w *Watched) Changes() predicate.Predicate {
 	has := func(o client.Object, is func(lastRead) bool) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Values(c.readersOf(o))), is)
+		return slices.ContainsFunc(slices.Collect(maps.Values(w.readersOf(o))), is)
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {

@@ -37,15 +37,14 @@ func thing(version string, change func(*unstructured.Unstructured)) *unstructure
 }
 
 // watching returns a turn of a group by that name of a controller that watches what its turns read, and the kinds that it began to watch.
-func watching(c *Controller, name string, kinds *[]string) *Observer {
-	if c.Client == nil {
-		c.Client = fake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()
-		c.watched.start = func(of client.Object) error {
+func watching(w *Watched, name string, kinds *[]string) *Observer {
+	if w.start == nil {
+		w.Start(runtime.NewScheme(), func(of client.Object) error {
 			*kinds = append(*kinds, of.GetObjectKind().GroupVersionKind().Kind+of.GetName())
 			return nil
-		}
+		})
 	}
-	return &Observer{Sources: c.sources(), View: &View{Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}}
+	return &Observer{Sources: Sources{Watched: w, Scheme: w.scheme}, View: &View{Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}}
 }
 
 // noteThing has a turn read an object as it is.
@@ -72,13 +71,13 @@ func TestReadChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for status, want := range map[bool]bool{false: row.turn, true: row.ofStatus} {
-				c, kinds := &Controller{}, []string{}
-				noteThing(watching(c, "demo", &kinds), thing("1", nil), status)
-				passes := c.readChanges().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: thing("2", row.change)})
+				w, kinds := &Watched{}, []string{}
+				noteThing(watching(w, "demo", &kinds), thing("1", nil), status)
+				passes := w.Changes().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: thing("2", row.change)})
 				if passes != want {
 					t.Errorf("the status is read: %v; passes: %v", status, passes)
 				}
-				if c.readChanges().Update(event.UpdateEvent{ObjectOld: thing("0", row.change), ObjectNew: thing("1", nil)}) {
+				if w.Changes().Update(event.UpdateEvent{ObjectOld: thing("0", row.change), ObjectNew: thing("1", nil)}) {
 					t.Error("what was read already brings about a turn")
 				}
 			}
@@ -88,11 +87,11 @@ func TestReadChanges(t *testing.T) {
 
 // TestWatched: each kind is watched once; those groups are told that have asked for an object in their last turn, also for one that did not exist.
 func TestWatched(t *testing.T) {
-	c, kinds := &Controller{}, []string{}
-	first, second := watching(c, "first", &kinds), watching(c, "second", &kinds)
+	w, kinds := &Watched{}, []string{}
+	first, second := watching(w, "first", &kinds), watching(w, "second", &kinds)
 	told := func(o client.Object) []string {
 		var names []string
-		for _, r := range c.ofRead(t.Context(), o) {
+		for _, r := range w.Requests(t.Context(), o) {
 			names = append(names, r.Name)
 		}
 		slices.Sort(names)
@@ -101,25 +100,25 @@ func TestWatched(t *testing.T) {
 	a := thing("1", nil)
 	for _, turn := range []*Observer{first, second} {
 		noteThing(turn, a, false)
-		turn.watched.keep(turn.Key(), turn.reads)
+		turn.Watched.Keep(turn.Key(), turn.reads)
 	}
 	if !slices.Equal(kinds, []string{"Thing"}) || !slices.Equal(told(a), []string{"first", "second"}) {
 		t.Errorf("it watches %v, and tells %v", kinds, told(a))
 	}
-	created := func(o client.Object) bool { return c.readChanges().Create(event.CreateEvent{Object: o}) }
+	created := func(o client.Object) bool { return w.Changes().Create(event.CreateEvent{Object: o}) }
 	if created(a) || !created(thing("2", nil)) {
 		t.Error("an object that was read counts as new, or its change before the watch was lost")
 	}
-	if !c.readChanges().Delete(event.DeleteEvent{Object: a}) {
+	if !w.Changes().Delete(event.DeleteEvent{Object: a}) {
 		t.Error("the end of an object is not told")
 	}
-	c.watched.keep(first.Key(), nil)
+	w.Keep(first.Key(), nil)
 	if !slices.Equal(told(a), []string{"second"}) {
 		t.Errorf("it tells %v", told(a))
 	}
-	c.watched.keep(second.Key(), nil)
-	if len(c.watched.readers)+len(c.watched.groups) > 0 || created(thing("2", nil)) {
-		t.Errorf("left are %v and %v", c.watched.readers, c.watched.groups)
+	w.Keep(second.Key(), nil)
+	if len(w.readers)+len(w.groups) > 0 || created(thing("2", nil)) {
+		t.Errorf("left are %v and %v", w.readers, w.groups)
 	}
 	second.noteAsked(watchedObject{a.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(a)}, false)
 	if !created(a) {
@@ -129,10 +128,10 @@ func TestWatched(t *testing.T) {
 
 // TestWatchFails: a watch that cannot be started is started with the next read.
 func TestWatchFails(t *testing.T) {
-	c, kinds := &Controller{}, []string{}
-	turn := watching(c, "demo", &kinds)
-	start, fails := c.watched.start, true
-	c.watched.start = func(of client.Object) error {
+	w, kinds := &Watched{}, []string{}
+	turn := watching(w, "demo", &kinds)
+	start, fails := w.start, true
+	w.start = func(of client.Object) error {
 		if fails {
 			return errors.New("no")
 		}
@@ -148,7 +147,7 @@ func TestWatchFails(t *testing.T) {
 
 // withThings makes the controller's client know the kind Thing, by its definition, and the objects. Meanwhile is called
 // after an object was read, before the reader has the answer.
-func withThings(t *testing.T, c *Controller, turn *Observer, meanwhile func(client.Object), objects ...client.Object) {
+func withThings(t *testing.T, turn *Observer, meanwhile func(client.Object), objects ...client.Object) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
@@ -158,14 +157,14 @@ func withThings(t *testing.T, c *Controller, turn *Observer, meanwhile func(clie
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
 		Name: "things.provider.example", Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"},
 	}}
-	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, definition)...).WithInterceptorFuncs(interceptor.Funcs{
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, definition)...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, from client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 			err := from.Get(ctx, key, into, options...)
 			meanwhile(into)
 			return err
 		},
 	}).Build()
-	turn.Sources = c.sources()
+	turn.Cache, turn.Scheme, turn.Watched.scheme = c, scheme, scheme
 }
 
 // reads are the two ways by which a turn reads object a.
@@ -186,16 +185,16 @@ var reads = map[string]func(context.Context, *Observer) error{
 func TestMissingIsWatched(t *testing.T) {
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {
-			c, kinds := &Controller{}, []string{}
-			turn := watching(c, "demo", &kinds)
-			withThings(t, c, turn, func(client.Object) {})
+			w, kinds := &Watched{}, []string{}
+			turn := watching(w, "demo", &kinds)
+			withThings(t, turn, func(client.Object) {})
 			if err := read(t.Context(), turn); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(kinds, []string{"Thing"}) {
 				t.Errorf("it watches %v", kinds)
 			}
-			if !c.readChanges().Create(event.CreateEvent{Object: thing("1", nil)}) {
+			if !w.Changes().Create(event.CreateEvent{Object: thing("1", nil)}) {
 				t.Error("the creation of what was missing brings about no turn")
 			}
 		})
@@ -206,12 +205,12 @@ func TestMissingIsWatched(t *testing.T) {
 func TestChangeDuringRead(t *testing.T) {
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {
-			c, kinds, passes := &Controller{}, []string{}, false
-			turn := watching(c, "demo", &kinds)
-			withThings(t, c, turn, func(o client.Object) {
+			w, kinds, passes := &Watched{}, []string{}, false
+			turn := watching(w, "demo", &kinds)
+			withThings(t, turn, func(o client.Object) {
 				changed := thing("1000", func(u *unstructured.Unstructured) { u.SetGeneration(2) })
-				passes = o.GetName() == "a" && c.readChanges().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: changed}) &&
-					len(c.ofRead(t.Context(), changed)) == 1
+				passes = o.GetName() == "a" && w.Changes().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: changed}) &&
+					len(w.Requests(t.Context(), changed)) == 1
 			}, thing("", nil))
 			if err := read(t.Context(), turn); err != nil {
 				t.Fatal(err)
@@ -220,10 +219,10 @@ func TestChangeDuringRead(t *testing.T) {
 				t.Error("a change while the object was read brings about no turn")
 			}
 			found := thing("", nil)
-			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
+			if err := turn.Cache.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
 				t.Fatal(err)
 			}
-			if c.readChanges().Create(event.CreateEvent{Object: found}) {
+			if w.Changes().Create(event.CreateEvent{Object: found}) {
 				t.Error("what was read already brings about a turn")
 			}
 		})

@@ -7,13 +7,14 @@ import (
 
 	"github.com/quorate/quorate/internal/cluster/certs"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Writer carries out what was decided on what was seen. It alone has a client that writes.
+// Writer carries out what was decided on what was seen.
 type Writer struct {
 	*Observer
-	to client.Client
+	Client
+	// performer is the kind, as far as it carries out steps.
+	performer PerformingKind
 	// overtaken: a write found that its object had changed since it was read. The change may be one that brings about no turn,
 	// such as one of the status.
 	overtaken bool
@@ -21,30 +22,15 @@ type Writer struct {
 	changed []string
 }
 
-// Merge writes in what an object differs from what it was before, whatever others have written meanwhile.
-func (t *Writer) Merge(ctx context.Context, before, after client.Object) error {
-	return t.to.Patch(ctx, after, client.MergeFrom(before))
-}
-
-// Change is Merge for an object that must not have changed since it was read: then the error is a conflict.
-func (t *Writer) Change(ctx context.Context, before, after client.Object) error {
-	return t.to.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-}
-
-// Delete deletes an object, of this very UID; unchanged: and of this very version, which else is a conflict.
-func (t *Writer) Delete(ctx context.Context, o client.Object, unchanged bool) error {
-	uid, version := o.GetUID(), o.GetResourceVersion()
-	only := client.Preconditions{UID: &uid}
-	if unchanged {
-		only.ResourceVersion = &version
-	}
-	return t.to.Delete(ctx, o.DeepCopyObject().(client.Object), only)
+// NewWriter returns what carries out steps of a kind on what was seen.
+func NewWriter(seen *Observer, to Client, kind PerformingKind) *Writer {
+	return &Writer{Observer: seen, Client: to, performer: kind}
 }
 
 // TakeOver makes the group the controller of the secrets of its cluster that a KubeadmConfig controls. They are read again afterwards.
 func (t *Writer) TakeOver(ctx context.Context, config *bootstrapv1.KubeadmConfig) error {
 	t.Memory.Secrets = Secrets{}
-	if err := certs.TakeOver(ctx, t.APIReader, t.to, t.Cluster, config, t.ControllerRef()); err != nil {
+	if err := certs.TakeOver(ctx, t.APIReader, t.Client.to, t.Cluster, config, t.ControllerRef()); err != nil {
 		return fmt.Errorf("adopting the secrets of cluster %s: %w", t.Cluster.Name, err)
 	}
 	return nil
@@ -56,7 +42,7 @@ func (t *Writer) PublishEtcd(ctx context.Context) error {
 	if err != nil || authority == nil {
 		return err
 	}
-	return authority.PublishManagedEtcd(ctx, t.APIReader, t.to, t.Cluster, t.ControllerRef())
+	return authority.PublishManagedEtcd(ctx, t.APIReader, t.Client.to, t.Cluster, t.ControllerRef())
 }
 
 // Annotate sets annotations of the object, or takes those away whose value is
@@ -75,7 +61,7 @@ func (t *Writer) Annotate(ctx context.Context, values map[string]string) error {
 		}
 	}
 	after.SetAnnotations(annotations)
-	if err := t.to.Patch(ctx, after, client.MergeFromWithOptions(t.Object, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := t.Change(ctx, t.Object, after); err != nil {
 		return fmt.Errorf("writing annotations of %s: %w", t.title(), err)
 	}
 	t.Object = after

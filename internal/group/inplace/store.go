@@ -55,10 +55,19 @@ func UnfitRuntime(said string) string { return steps.UnfitRuntime(said) }
 // Changed reports whether a node that is not upgraded may run something else than before.
 func Changed(u *NodeUpgrade) bool { return updates.Changed(u) }
 
+// Writer writes objects of upgrades: Merge and MergeStatus what differs from what was before, whatever others have written meanwhile; Delete an object of that very
+// UID, and, unchanged, of that very version.
+type Writer interface {
+	Create(ctx context.Context, o client.Object) error
+	Merge(ctx context.Context, before, after client.Object) error
+	MergeStatus(ctx context.Context, before, after client.Object) error
+	Delete(ctx context.Context, o client.Object, unchanged bool) error
+}
+
 // Store reaches the objects of one cluster's upgrades. Cache reads what is watched, and APIReader from the API server. To writes; nil: nothing is written.
 type Store struct {
 	Cache, APIReader client.Reader
-	To               client.Client
+	To               Writer
 	// Namespace and Cluster are those of the Cluster.
 	Namespace, Cluster string
 	// Owner is the control plane.
@@ -197,9 +206,7 @@ func (s Store) makeRoom(ctx context.Context, there client.Object) error {
 
 // Delete deletes an object of upgrades.
 func (s Store) Delete(ctx context.Context, o client.Object) error {
-	uid := o.GetUID()
-	err := s.To.Delete(ctx, o, client.Preconditions{UID: &uid})
-	if client.IgnoreNotFound(err) != nil {
+	if err := s.To.Delete(ctx, o, false); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %T %s: %w", o, o.GetName(), err)
 	}
 	return nil
@@ -209,7 +216,7 @@ func (s Store) Delete(ctx context.Context, o client.Object) error {
 func (s Store) MarkRecorded(ctx context.Context, u *NodeUpgrade, now time.Time) (*NodeUpgrade, error) {
 	after := u.DeepCopy()
 	metav1.SetMetaDataAnnotation(&after.ObjectMeta, upgradev1.RecordedAnnotation, now.UTC().Format(time.RFC3339))
-	if err := s.To.Patch(ctx, after, client.MergeFrom(u)); client.IgnoreNotFound(err) != nil {
+	if err := s.To.Merge(ctx, u, after); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("noting on NodeUpgrade %s that it is recorded: %w", u.Name, err)
 	}
 	return after, nil
@@ -242,7 +249,7 @@ func (s Store) writeStatus(ctx context.Context, of *upgradev1.ControlPlaneUpgrad
 	}
 	after := of.DeepCopy()
 	after.Status = status
-	if err := s.To.Status().Patch(ctx, after, client.MergeFrom(of)); client.IgnoreNotFound(err) != nil {
+	if err := s.To.MergeStatus(ctx, of, after); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of ControlPlaneUpgrade %s: %w", of.Name, err)
 	}
 	return nil

@@ -25,14 +25,20 @@ import (
 
 // Group is whose history is kept, and how that is reached.
 type Group struct {
-	// Client writes. Reader reads from the API server.
-	Client client.Client
+	// Writer writes. Reader reads from the API server.
+	Writer Writer
 	Reader client.Reader
 	// Object is the group's own, of Kind, in the cluster of that name. Owner refers to it.
 	Object  client.Object
 	Kind    string
 	Cluster string
 	Owner   metav1.OwnerReference
+}
+
+// Writer makes an object, or writes in what it differs from what it was before, unless somebody else has written it since it was read.
+type Writer interface {
+	Create(ctx context.Context, o client.Object) error
+	Change(ctx context.Context, before, after client.Object) error
 }
 
 // Keeper keeps the history of one group. The zero value is ready for use.
@@ -164,9 +170,9 @@ func (k *Keeper) write(ctx context.Context, g Group) error {
 // write creates the ConfigMap where there is none, and else changes it.
 func (g Group) write(ctx context.Context, before, after *corev1.ConfigMap) error {
 	if before == nil {
-		return g.Client.Create(ctx, after)
+		return g.Writer.Create(ctx, after)
 	}
-	return g.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return g.Writer.Change(ctx, before, after)
 }
 
 // key names the ConfigMap.

@@ -66,7 +66,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 		},
 	}).Build()
 	s.kcp = &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp", UID: "kcp-uid", Generation: 4}}
-	s.group = Group{Client: c, Reader: c, Kind: "KubeadmControlPlane", Cluster: "demo", Owner: metav1.OwnerReference{Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "kcp-uid"}}
+	s.group = Group{Writer: writer{c}, Reader: c, Kind: "KubeadmControlPlane", Cluster: "demo", Owner: metav1.OwnerReference{Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "kcp-uid"}}
 	return s
 }
 
@@ -193,7 +193,7 @@ func TestOthersWrite(t *testing.T) {
 	s := newScene(t)
 	s.step("m1", nil)
 	s.keep(false)
-	if err := s.group.Client.Delete(context.Background(), s.configMap()); err != nil {
+	if err := s.group.Writer.(writer).Delete(context.Background(), s.configMap()); err != nil {
 		t.Fatal(err)
 	}
 	s.step("m2", nil)
@@ -203,7 +203,7 @@ func TestOthersWrite(t *testing.T) {
 
 	found := s.configMap()
 	found.Data[history.Key], found.OwnerReferences = "garbage", nil
-	if err := s.group.Client.Update(context.Background(), found); err != nil {
+	if err := s.group.Writer.(writer).Update(context.Background(), found); err != nil {
 		t.Fatal(err)
 	}
 	s.step("m3", nil)
@@ -283,4 +283,13 @@ func TestCreated(t *testing.T) {
 		s.keep(false)
 		s.want("created:" + manager + " m1")
 	}
+}
+
+// writer changes objects that nobody else has written since they were read.
+type writer struct{ client.Client }
+
+func (w writer) Create(ctx context.Context, o client.Object) error { return w.Client.Create(ctx, o) }
+
+func (w writer) Change(ctx context.Context, before, after client.Object) error {
+	return w.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
