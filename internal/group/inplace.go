@@ -35,7 +35,7 @@ func (t *Observer) updateGroup() inplace.Group {
 	return inplace.Group{
 		Namespace: t.Object.GetNamespace(), Name: t.Object.GetName(), Cluster: t.Cluster.Name,
 		Ref:   clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: t.Object.GetName()},
-		Owner: t.ControllerRef(), Goal: t.Kind.Goal(t.View),
+		Owner: t.ControllerRef(), Goal: t.Kind.Goal(t.View), Drain: inplace.Drain(t.Spec.Drain),
 	}
 }
 
@@ -68,7 +68,7 @@ func (t *Observer) addUpdate(m *Machine) {
 	u := t.Updates.Of(m.Name)
 	if u != nil {
 		facts.Update = inplace.Fact(u, t.Kind.Goal(t.View))
-		facts.Update.Obsolete = facts.Update.Obsolete || t.byExtension()
+		facts.Update.Obsolete = facts.Update.Obsolete || t.byExtension() || inplace.IsDrainedOtherwise(u, t.Spec.Drain)
 	} else if t.isOnlyRecorded(m) {
 		facts.Update = plan.Update{State: plan.UpdateDone, Message: "nothing is to be done on its node"}
 	}

@@ -130,6 +130,8 @@ type Spec struct {
 	Policy plan.Policy
 	// ByExtension: Runtime Extensions of others change machines in place, and Quorate does not.
 	ByExtension bool
+	// Drain is how nodes are drained before they are upgraded in place.
+	Drain controlplanev1.InPlaceDrainSpec
 	// NeedsApproval: a person must approve before machines are replaced or changed in place.
 	NeedsApproval bool
 	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/inplace"
 )
 
 // onceTimeout is how long the managed cluster may take to answer one who looks once.
@@ -40,7 +41,7 @@ func ObserveAll(ctx context.Context, from client.Reader, kind ObservedKind, key 
 	if err != nil {
 		return plan.Observed{}, Beside{}, err
 	}
-	return t.Facts, Beside{Following: t.Following(), UnseenUpgrader: t.unseenUpgrader(ctx, from)}, nil
+	return t.Facts, Beside{Following: t.Following(), UnseenUpgrader: t.unseenUpgrader(ctx, from), Drain: t.drainText()}, nil
 }
 
 // Beside is what one who looks once finds beside the facts that decide.
@@ -50,6 +51,16 @@ type Beside struct {
 	// UnseenUpgrader is the version for which the manager may have an upgrader image or not: its flag and its own namespace are not seen.
 	// Empty: it is known, or none is needed.
 	UnseenUpgrader string
+	// Drain says how nodes are drained before Quorate updates their machines in place; empty: it updates none.
+	Drain string
+}
+
+// drainText says how nodes are drained before Quorate updates their machines in place; empty: it updates none.
+func (t *Observer) drainText() string {
+	if !t.Facts.Policy.InPlace.Ours() || t.byExtension() {
+		return ""
+	}
+	return inplace.DrainText(t.Spec.Drain, len(t.Machines) == 1 && len(t.Facts.Workers) == 0)
 }
 
 // Following names the machines whose labels, annotations, timeouts, taints or gates follow the group without a step.

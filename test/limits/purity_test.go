@@ -29,7 +29,11 @@ var pure = map[string]string{
 		k8s.io/api/core/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/util/conditions
 		` + module + "api/upgrade/v1alpha1 " + ours + "program/plaintext " + ours + "core/steps",
-	"internal/upgrade/updates": `cmp slices time k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
+	"internal/upgrade/eviction": `maps slices
+		k8s.io/api/core/v1 k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/labels
+		k8s.io/component-helpers/resource k8s.io/component-helpers/scheduling/corev1 k8s.io/component-helpers/scheduling/corev1/nodeaffinity
+		k8s.io/klog/v2 ` + ours + "core/steps " + ours + "program/plaintext",
+	"internal/upgrade/updates": `cmp fmt slices strconv time k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/conditions sigs.k8s.io/cluster-api/util/labels/format
 		` + module + "api/upgrade/v1alpha1 " + ours + "core/drift " + ours + "core/plan " + ours + "core/steps " + ours + "upgrade/upgradepod",

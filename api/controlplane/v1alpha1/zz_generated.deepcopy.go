@@ -61,7 +61,7 @@ func (in *CommonSpec) DeepCopyInto(out *CommonSpec) {
 	out.ManagedExternalEtcdRef = in.ManagedExternalEtcdRef
 	in.Joins.DeepCopyInto(&out.Joins)
 	out.MachineNaming = in.MachineNaming
-	out.InPlace = in.InPlace
+	in.InPlace.DeepCopyInto(&out.InPlace)
 	in.Approval.DeepCopyInto(&out.Approval)
 }
 

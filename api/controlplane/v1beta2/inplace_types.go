@@ -30,10 +30,44 @@ const (
 	UpdaterExtension InPlaceUpdater = "Extension"
 )
 
+// InPlaceDrainPolicy says whether pods leave a node before it is upgraded in place.
+//
+// +kubebuilder:validation:Enum=Never;BestEffort;Required
+type InPlaceDrainPolicy string
+
+// The values of InPlaceDrainPolicy.
+const (
+	// InPlaceDrainNever leaves pods where they are. It is the default: containers keep running while the kubelet restarts.
+	InPlaceDrainNever InPlaceDrainPolicy = "Never"
+	// InPlaceDrainBestEffort evicts pods, and upgrades the node when the time is over.
+	InPlaceDrainBestEffort InPlaceDrainPolicy = "BestEffort"
+	// InPlaceDrainRequired evicts pods, and fails when the time is over.
+	InPlaceDrainRequired InPlaceDrainPolicy = "Required"
+)
+
+// InPlaceDrainSpec says how nodes are drained before they are upgraded in place.
+//
+// +kubebuilder:validation:MinProperties=1
+type InPlaceDrainSpec struct {
+	// policy says whether pods leave a node before its kubelet restarts. Never: they stay, and their containers keep running. BestEffort: they are
+	// evicted; those that are left when the time is over stay, and a node whose pods have no room on other nodes is not drained. Required: they are evicted;
+	// if some are left when the time is over the upgrade fails and the node is uncordoned, and the upgrade waits that long for room on other nodes before it
+	// evicts anything. The only node of a cluster is never drained. Defaults to Never.
+	// +optional
+	Policy InPlaceDrainPolicy `json:"policy,omitempty"`
+
+	// timeoutSeconds is how long draining one node may take. Defaults to 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+}
+
 // InPlaceSpec says whether machines are changed in place.
 //
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.updater) || self.updater != 'Extension' || has(self.policy) && self.policy in ['Preferred', 'Only']",message="updater Extension needs policy Preferred or Only: with Never and External machines are not updated on this control plane's request"
+// +kubebuilder:validation:XValidation:rule="!has(self.drain) || !has(self.updater) || self.updater != 'Extension'",fieldPath=".drain",message="inPlace.drain and inPlace.updater Extension exclude one another: an extension decides itself whether it drains; remove inPlace.drain, or set updater Quorate"
 type InPlaceSpec struct {
 	// policy says what happens to machines that are behind. Never: they are replaced. Preferred: they are changed in place; those that differ in a field
 	// that cannot be changed in place are replaced. Only: they are changed in place, and none is ever replaced. External: somebody else changes them, whom the
@@ -49,4 +83,8 @@ type InPlaceSpec struct {
 	// Defaults to Quorate.
 	// +optional
 	Updater InPlaceUpdater `json:"updater,omitempty"`
+
+	// drain says whether pods leave a node before Quorate upgrades it in place, and how long that may take.
+	// +optional
+	Drain InPlaceDrainSpec `json:"drain,omitempty,omitzero"`
 }

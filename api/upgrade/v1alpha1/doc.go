@@ -27,6 +27,13 @@ const PolicyAnnotation = "upgrade.cluster.x-k8s.io/in-place-policy"
 // MaxUnavailableAnnotation on a MachineDeployment is how many of its machines may be away at once while they are upgraded in place. Defaults to 1.
 const MaxUnavailableAnnotation = "upgrade.cluster.x-k8s.io/max-unavailable"
 
+// DrainPolicyAnnotation on a MachineDeployment says whether pods leave a node before it is upgraded in place: Never, BestEffort (the default) or Required,
+// as spec.inPlace.drain.policy says it of control planes. Quorate's Runtime Extension reads it from Machines.
+const DrainPolicyAnnotation = "upgrade.cluster.x-k8s.io/drain-policy"
+
+// DrainTimeoutAnnotation beside DrainPolicyAnnotation is how many seconds draining one node may take, from 1 to 86400. Defaults to 300.
+const DrainTimeoutAnnotation = "upgrade.cluster.x-k8s.io/drain-timeout-seconds"
+
 // PrepareAnnotation on an infrastructure machine says that its provider brings images to the node itself, because the
 // node has no registry: the upgrade waits until the provider has set the condition UpgraderAvailable or ImagesAvailable of the NodeUpgrade.
 const PrepareAnnotation = "upgrade.cluster.x-k8s.io/prepares-images"
@@ -92,6 +99,8 @@ const (
 	WaitingForFiles = "WaitingForFiles"
 	// WaitingForMachine: the Machine, its Node or its cluster's API server is not there.
 	WaitingForMachine = "WaitingForMachine"
+	// WaitingForRoom: the node is to be drained, its pods must leave, and some fit on no other node.
+	WaitingForRoom = "WaitingForRoom"
 	// Running: the upgrader works on the node.
 	Running = "Running"
 	// Paused: a person holds it; a step that has begun is finished.

@@ -41,12 +41,14 @@ const (
 
 // DrainSpec says how a node is drained.
 type DrainSpec struct {
-	// policy defaults to Never on control plane nodes, and to BestEffort on workers. A node that is the only one is never drained.
+	// policy defaults to Never on control plane nodes, and to BestEffort on workers. The only node of a cluster is never drained. Where pods have no room on
+	// other nodes, BestEffort does not drain, and Required waits for room for timeoutSeconds before it evicts anything.
 	// +optional
 	Policy DrainPolicy `json:"policy,omitempty"`
 	// timeoutSeconds is how long draining may take. Defaults to 300.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 

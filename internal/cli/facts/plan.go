@@ -80,6 +80,7 @@ func planOf(ctx context.Context, from client.Reader, key client.ObjectKey, of *G
 	}
 	p := report.NewPlan(key, Title(of), observed, beside.Following, past)
 	p.NoteUpgrader(beside.UnseenUpgrader)
+	p.NoteDrain(beside.Drain)
 	if config != nil {
 		p.NoteRefused(version, config)
 	}

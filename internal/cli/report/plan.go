@@ -28,6 +28,8 @@ type Plan struct {
 	Refused []string `json:"refused,omitempty"`
 	// NotChecked are those of which it is not known whether the programs take them, a sentence each; empty: none.
 	NotChecked []string `json:"notChecked,omitempty"`
+	// Drain says how the nodes of machines that are changed in place are drained before; empty: no machine is, or somebody else decides that.
+	Drain string `json:"drain,omitempty"`
 	forecast.Forecast
 }
 
@@ -47,10 +49,22 @@ func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following 
 // NoteUpgrader notes that it cannot be seen whether the manager has an upgrader image for a version, if machines are to be changed in
 // place by it; empty: it can.
 func (p *Plan) NoteUpgrader(version string) {
-	if version != "" && slices.ContainsFunc(p.Machines, func(m forecast.Machine) bool { return m.Fate == forecast.Update }) {
+	if version != "" && p.changesInPlace() {
 		p.NotKnown = fmt.Sprintf("whether the manager has an upgrader image for %s: neither its flag --upgrader-image nor its own ConfigMap quorate-upgrader-images "+
 			"is seen from here. Without one nothing is changed in place (NoUpgraderImage)", version)
 	}
+}
+
+// NoteDrain notes how nodes are drained, if machines are to be changed in place.
+func (p *Plan) NoteDrain(drain string) {
+	if p.changesInPlace() {
+		p.Drain = drain
+	}
+}
+
+// changesInPlace reports whether a machine that is there is changed in place.
+func (p *Plan) changesInPlace() bool {
+	return slices.ContainsFunc(p.Machines, func(m forecast.Machine) bool { return m.Fate == forecast.Update })
 }
 
 // NoteRefused notes what programs of the wanted version of Kubernetes do not take of a configuration for kubeadm, or that it is not known.
@@ -149,6 +163,9 @@ func (p Plan) ending() []screen.Line {
 	}
 	if p.Approval != "" {
 		lines = append(lines, screen.Line{{Text: "approval    "}, {Text: "needed", Colour: screen.Doubt}, {Text: ": revision " + p.Approval + "; `quorate approve " + p.Cluster + "`"}})
+	}
+	if p.Drain != "" {
+		lines = append(lines, screen.Text("drain       "+p.Drain))
 	}
 	unknown := p.NotChecked
 	if p.NotKnown != "" {

@@ -37,6 +37,7 @@ func TestPlan(t *testing.T) {
 			o.Machines[i].Outdated = "spec.version: v1.35.4, wanted v1.36.3"
 		}
 	}
+	const inPlace = "in place"
 	const unseen, removed = "an upgrader image that is not seen", "a flag and a feature gate that the version does not have"
 	var b strings.Builder
 	for _, test := range []struct {
@@ -45,7 +46,7 @@ func TestPlan(t *testing.T) {
 		change    func(*plan.Observed)
 	}{
 		{"a rollout", nil, outdated},
-		{"in place", nil, func(o *plan.Observed) { outdated(o); o.Policy.InPlace = plan.InPlaceOnly }},
+		{inPlace, nil, func(o *plan.Observed) { outdated(o); o.Policy.InPlace = plan.InPlaceOnly }},
 		{"one in a day", nil, func(o *plan.Observed) { outdated(o); o.Policy.MaxReplacements, o.Machines[0].Outdated = 1, "" }},
 		{"to be approved", nil, func(o *plan.Observed) {
 			outdated(o)
@@ -69,6 +70,9 @@ func TestPlan(t *testing.T) {
 	} {
 		b.WriteString("--- " + test.name + "\n")
 		p := NewPlan(client.ObjectKey{Namespace: "default", Name: "demo"}, "KubeadmControlPlane demo-cp", threeMachines(test.change), test.following, History{})
+		if test.name == inPlace || test.name == "a rollout" {
+			p.NoteDrain("Never: pods stay on their nodes")
+		}
 		if strings.HasPrefix(test.name, unseen) {
 			p.NoteUpgrader("v1.36.3")
 		}

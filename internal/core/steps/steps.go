@@ -90,6 +90,9 @@ type Wanted struct {
 	VerifyTimeoutSeconds int32 `json:"verifyTimeoutSeconds,omitempty"`
 }
 
+// CordonedAnnotation on a Node names the upgrade, by Wanted.ID, that made it unschedulable: only that one makes it schedulable again.
+const CordonedAnnotation = "upgrade.cluster.x-k8s.io/cordoned-by"
+
 // Defaults of Wanted, in seconds.
 const (
 	DefaultDrainTimeout  = 300

@@ -17,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
@@ -48,6 +49,21 @@ type (
 
 // Fact is what a decision may know of a machine's NodeUpgrade; nil: it has none. goal is what is wanted now.
 func Fact(u *NodeUpgrade, goal drift.Goal) plan.Update { return updates.Fact(u, goal) }
+
+// Drain is how the nodes of a control plane are drained before they are upgraded in place.
+func Drain(given controlplanev1.InPlaceDrainSpec) upgradev1.DrainSpec {
+	return upgradev1.DrainSpec{Policy: upgradev1.DrainPolicy(given.Policy), TimeoutSeconds: given.TimeoutSeconds}
+}
+
+// DrainText says the same in words. only: the cluster has no other node.
+func DrainText(given controlplanev1.InPlaceDrainSpec, only bool) string {
+	return updates.DrainText(Drain(given), only)
+}
+
+// IsDrainedOtherwise reports whether a NodeUpgrade failed before its node was changed, and does not drain the node as is wanted now.
+func IsDrainedOtherwise(u *NodeUpgrade, wanted controlplanev1.InPlaceDrainSpec) bool {
+	return updates.IsDrainedOtherwise(u, Drain(wanted))
+}
 
 // UnfitRuntime says why a node with a container runtime cannot be upgraded in place; empty: it can be.
 func UnfitRuntime(said string) string { return steps.UnfitRuntime(said) }

@@ -63,6 +63,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 	spec := group.Spec{
 		NeedsApproval:  group.NeedsApproval(cp.Spec.Approval),
 		ByExtension:    cp.Spec.InPlace.Updater == controlplanev1.UpdaterExtension,
+		Drain:          cp.Spec.InPlace.Drain,
 		Replicas:       cp.Spec.Replicas,
 		Version:        cp.Spec.Version,
 		Names:          cp.Spec.MachineNaming.Template,

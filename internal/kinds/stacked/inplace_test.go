@@ -413,6 +413,31 @@ func TestUpdateFails(t *testing.T) {
 	}
 }
 
+// TestDrain: nodes are drained as the spec says. An upgrade that failed before it changed its node makes room for one that drains it as is wanted now.
+func TestDrain(t *testing.T) {
+	w := grown(t, 3)
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		inPlacePolicy(controlplanev1.InPlaceOnly)(kcp)
+		kcp.Spec.InPlace.Drain = controlplanev1.InPlaceDrainSpec{Policy: controlplanev1.InPlaceDrainRequired, TimeoutSeconds: ptr.To[int32](60)}
+	})
+	w.step()
+	u := w.underway()
+	if u.Spec.Drain.Policy != upgradev1.DrainRequired || ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0) != 60 {
+		t.Fatalf("%+v", u.Spec.Drain)
+	}
+	w.endUpgrade(u, upgradev1.Failed)
+	if p := w.step(); p.Reason != "UpdateFailed" {
+		t.Fatalf("%+v", p)
+	}
+	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.InPlace.Drain.Policy = controlplanev1.InPlaceDrainBestEffort
+	})
+	p := w.step()
+	if again := w.underway(); p.Reason != "UpdatingInPlace" || again.Spec.Drain.Policy != upgradev1.DrainBestEffort {
+		t.Errorf("%+v, %+v", p, again.Spec.Drain)
+	}
+}
+
 // TestSecondVersion: what is under way is finished and recorded for what it was, and then the next begins.
 func TestSecondVersion(t *testing.T) {
 	w := grown(t, 1)

@@ -78,6 +78,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 	spec := group.Spec{
 		NeedsApproval:  group.NeedsApproval(kcp.Spec.Approval),
 		ByExtension:    kcp.Spec.InPlace.Updater == controlplanev1.UpdaterExtension,
+		Drain:          kcp.Spec.InPlace.Drain,
 		Replicas:       kcp.Spec.Replicas,
 		Version:        kcp.Spec.Version,
 		Names:          kcp.Spec.MachineNaming.Template,

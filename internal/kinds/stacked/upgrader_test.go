@@ -112,6 +112,9 @@ func TestUnseenUpgrader(t *testing.T) {
 		if err != nil || beside.UnseenUpgrader != test.want {
 			t.Errorf("%s: %q, want %q, %v", test.name, beside.UnseenUpgrader, test.want, err)
 		}
+		if replaced := test.policy == controlplanev1.InPlaceNever; (beside.Drain == "") != replaced {
+			t.Errorf("%s: drain %q", test.name, beside.Drain)
+		}
 	}
 }
 

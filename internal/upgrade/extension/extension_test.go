@@ -154,6 +154,7 @@ func TestUpdateMachineWorker(t *testing.T) {
 	machine, before := machineObject("m", "v1.36.3", false), machineObject("o", "v1.35.4", true)
 	before.Annotations = nil
 	machine.Labels[clusterv1.WatchLabel] = "mine"
+	machine.Annotations[upgradev1.DrainPolicyAnnotation] = "Required"
 	u := updater{t, newClient(t, machine, before), "v1.36.3"} // its KubeadmConfig says nothing that counts
 	u.waits("waits for control plane machine o")
 	before.Spec.Version = "v1.36.3"
@@ -161,7 +162,7 @@ func TestUpdateMachineWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.waits("about to begin")
-	if made := u.only(); made.Spec.NodeType != upgradev1.Worker || made.Spec.FirstNodeToBeUpgraded != nil || made.Labels[clusterv1.WatchLabel] != "mine" {
+	if made := u.only(); made.Spec.NodeType != upgradev1.Worker || made.Spec.FirstNodeToBeUpgraded != nil || made.Labels[clusterv1.WatchLabel] != "mine" || made.Spec.Drain.Policy != upgradev1.DrainRequired {
 		t.Errorf("made: %+v, labels %v", made.Spec, made.Labels)
 	}
 }

@@ -208,6 +208,10 @@ func stepOf(u *upgradev1.NodeUpgrade) string {
 
 // make makes the NodeUpgrade. Its name says what it is for, so that one that exists already is the same.
 func (e *Extension) make(ctx context.Context, m *clusterv1.Machine, d inplace.Decision) error {
+	drain, err := updates.AnnotatedDrain(m.Annotations)
+	if err != nil {
+		return fmt.Errorf("reading how the node of Machine %s is drained: %w", m.Name, err)
+	}
 	u := &upgradev1.NodeUpgrade{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: m.Namespace, Name: d.Upgrade, Labels: map[string]string{clusterv1.ClusterNameLabel: m.Spec.ClusterName},
@@ -217,6 +221,7 @@ func (e *Extension) make(ctx context.Context, m *clusterv1.Machine, d inplace.De
 		},
 		Spec: upgradev1.NodeUpgradeSpec{
 			Machine: upgradev1.MachineReference{Name: m.Name}, KubernetesVersion: m.Spec.Version, NodeType: upgradev1.Worker,
+			Drain: drain,
 		},
 	}
 	if util.IsControlPlaneMachine(m) {

@@ -69,9 +69,11 @@ func fromSecrets(secrets client.Reader) Clusters {
 
 // look is one look into a managed cluster, and what it found for the next pod.
 type look struct {
-	set    kubernetes.Interface
-	end    func()
-	env    upgradepod.Environment
+	set kubernetes.Interface
+	end func()
+	env upgradepod.Environment
+	// node is the one that is upgraded.
+	node   *corev1.Node
 	wanted steps.Wanted
 	list   []steps.Step
 	// contents are what the files of the environment are to hold, in their order. They may be secret.
@@ -133,6 +135,7 @@ func (w *look) environment(ctx context.Context, name string) error {
 	w.env.Node, w.env.KubeletVersion = name, node.Status.NodeInfo.KubeletVersion
 	w.env.Runtime = node.Status.NodeInfo.ContainerRuntimeVersion
 	w.env.SingleNode, w.env.StackedEtcd = len(nodes.Items) == 1, err == nil
+	w.node = node
 	return nil
 }
 

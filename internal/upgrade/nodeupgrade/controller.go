@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/program/plaintext"
 	"github.com/quorate/quorate/internal/upgrade/upgradepod"
 )
 
@@ -245,11 +244,8 @@ func (c *Controller) announce(ctx context.Context, u *upgradev1.NodeUpgrade, is 
 		kind = corev1.EventTypeWarning
 	}
 	ctrl.LoggerFrom(ctx).Info("Node upgrade", "node upgrade", u.Name, "machine", u.Spec.Machine.Name, "reason", is.Reason, "message", is.Message)
-	c.Recorder.Eventf(u, nil, kind, is.Reason, "Upgrade", "%s", plaintext.Beginning(u.Spec.Machine.Name+": "+is.Message, longestNote))
+	c.Recorder.Eventf(u, nil, kind, is.Reason, "Upgrade", "%s", upgradepod.Note(u, is))
 }
-
-// longestNote is how many bytes the note of an event may have.
-const longestNote = 1000
 
 // dropRetry takes away the annotation by which a person asked for another try.
 func (c *Controller) dropRetry(ctx context.Context, s *scope) error {

@@ -49,6 +49,7 @@ func (c *Controller) observe(ctx context.Context, s *scope) (upgradepod.Facts, *
 	}
 	if f.Pod == nil && f.Obstacle.Reason == "" {
 		f.Obstacle = c.obstacle(ctx, s, w)
+		f.NotDrained = w.env.NotDrained
 	}
 	return f, w
 }
@@ -222,6 +223,9 @@ func (c *Controller) images(ctx context.Context, s *scope, w *look) (upgradepod.
 func (c *Controller) environment(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
 	if err := w.environment(ctx, s.machine.Status.NodeRef.Name); err != nil {
 		return upgradepod.Obstacle{}, err
+	}
+	if o, err := w.room(ctx, s.upgrade); err != nil || o.Reason != "" {
+		return o, err
 	}
 	attempt := ptr.Deref(s.upgrade.Status.Attempts, 0) + 1
 	w.wanted = upgradepod.Wanted(s.upgrade, w.env, attempt)

@@ -155,6 +155,8 @@ type Group struct {
 	Goal drift.Goal
 	// Kubelet is what the goal says of the arguments of the kubelet of the machine that is next.
 	Kubelet drift.KubeletArgs
+	// Drain is how nodes are drained before.
+	Drain upgradev1.DrainSpec
 	// Files are those of the goal that the machine that is next does not have.
 	Files []bootstrapv1.File
 }
@@ -191,6 +193,7 @@ func (g Group) NodeUpgrade(parent *upgradev1.ControlPlaneUpgrade, machine string
 			EtcdVersion:       g.Goal.KubeadmConfig.ClusterConfiguration.Etcd.Local.ImageTag,
 			NodeType:          upgradev1.ControlPlane,
 			Kubelet:           kubelet(g.Kubelet),
+			Drain:             g.Drain,
 		},
 	}
 	for _, f := range g.Files {

@@ -44,6 +44,8 @@ type Facts struct {
 	Unreachable string
 	// Pod is the one of the NodeUpgrade; nil: there is none.
 	Pod *corev1.Pod
+	// NotDrained says why the next pod does not drain the node although that is wanted; empty: it does, or need not.
+	NotDrained string
 }
 
 // Obstacle is why an upgrade cannot begin: a reason of the condition Progressing, and a sentence.
@@ -181,13 +183,27 @@ func (d *decision) begin() Outcome {
 	case d.Unreachable != "":
 		return d.waitFor(Obstacle{Reason: upgradev1.WaitingForMachine, Message: "the cluster's API server does not answer: " + d.Unreachable})
 	}
-	d.say(metav1.ConditionTrue, upgradev1.Running, "the upgrader begins")
+	d.say(metav1.ConditionTrue, upgradev1.Running, "the upgrader begins"+d.noteDrain())
 	return Outcome{Action: MakePod, Again: SoonRunning}
+}
+
+// noteDrain notes in the condition of the step why the node is not drained, and returns the same as the end of a sentence; empty: it is drained, or need not be.
+func (d *decision) noteDrain() string {
+	if d.NotDrained == "" {
+		return ""
+	}
+	text := "the node is not drained: " + d.NotDrained
+	d.set(metav1.Condition{Type: string(steps.Drain), Status: metav1.ConditionTrue, Reason: upgradev1.Skipped, Message: text})
+	return "; " + text
 }
 
 // waitFor waits for what is in the way, and gives up when that has been there for long: whoever follows an upgrade must see an end of it.
 func (d *decision) waitFor(o Obstacle) Outcome {
-	limits := map[string]time.Duration{upgradev1.WaitingForImages: imagesTimeout, upgradev1.WaitingForMachine: startTimeout, upgradev1.WaitingForFiles: startTimeout, upgradev1.WaitingForUpgrader: startTimeout}
+	_, drain := Drain(d.Upgrade)
+	limits := map[string]time.Duration{
+		upgradev1.WaitingForImages: imagesTimeout, upgradev1.WaitingForMachine: startTimeout, upgradev1.WaitingForFiles: startTimeout,
+		upgradev1.WaitingForUpgrader: startTimeout, upgradev1.WaitingForRoom: drain,
+	}
 	limit, limited := limits[o.Reason]
 	was := conditions.Get(d.Upgrade, upgradev1.Progressing)
 	if limited && was != nil && was.Reason == o.Reason && d.Now.Sub(was.LastTransitionTime.Time) > limit {
@@ -215,7 +231,7 @@ func (d *decision) failed() Outcome {
 	}
 	d.next.Status.FailedStep = ""
 	d.next.Status.RetriedAttempt = ptr.To(ptr.Deref(d.Upgrade.Status.Attempts, 0) + 1)
-	d.say(metav1.ConditionTrue, upgradev1.Running, "the upgrader begins again")
+	d.say(metav1.ConditionTrue, upgradev1.Running, "the upgrader begins again"+d.noteDrain())
 	return Outcome{Action: MakePod, Again: SoonRunning, Retried: true}
 }
 
@@ -293,7 +309,7 @@ func (d *decision) another(at steps.Step, why string) Outcome {
 		}
 		return d.wait(d.Obstacle.Reason, d.Obstacle.Message)
 	}
-	d.say(metav1.ConditionTrue, upgradev1.Running, why+": the upgrader begins again")
+	d.say(metav1.ConditionTrue, upgradev1.Running, why+": the upgrader begins again"+d.noteDrain())
 	return Outcome{Action: MakePod, Again: SoonRunning}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,6 +68,17 @@ type Environment struct {
 	SkipPhases []string
 	// Files are the user's that the node is to have.
 	Files []steps.File
+	// NotDrained says why the node is not drained although its NodeUpgrade wants that; empty: it is, or need not be.
+	NotDrained string
+}
+
+// Drain is how the node of a NodeUpgrade is drained, if it can be.
+func Drain(u *upgradev1.NodeUpgrade) (steps.DrainPolicy, time.Duration) {
+	policy := steps.DrainPolicy(u.Spec.Drain.Policy)
+	if policy == "" && u.Spec.NodeType == upgradev1.Worker {
+		policy = steps.DrainBestEffort
+	}
+	return policy, time.Duration(ptr.Deref(u.Spec.Drain.TimeoutSeconds, steps.DefaultDrainTimeout)) * time.Second
 }
 
 // Wanted is what the steps of an attempt are told.
@@ -82,7 +94,6 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 		First:                ptr.Deref(u.Spec.FirstNodeToBeUpgraded, false) && u.Spec.NodeType == upgradev1.ControlPlane,
 		SingleNode:           e.SingleNode,
 		StackedEtcd:          e.StackedEtcd,
-		Drain:                steps.DrainPolicy(u.Spec.Drain.Policy),
 		DrainTimeoutSeconds:  ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0),
 		VerifyTimeoutSeconds: ptr.Deref(u.Spec.VerifyTimeoutSeconds, 0),
 	}
@@ -91,8 +102,8 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 	for _, argument := range u.Spec.Kubelet.ExtraArgs {
 		w.Kubelet.ExtraArgs = append(w.Kubelet.ExtraArgs, steps.Argument{Name: argument.Name, Value: ptr.Deref(argument.Value, "")})
 	}
-	if w.Drain == "" && u.Spec.NodeType == upgradev1.Worker {
-		w.Drain = steps.DrainBestEffort
+	if w.Drain, _ = Drain(u); e.NotDrained != "" {
+		w.Drain = steps.DrainNever
 	}
 	return w
 }
@@ -130,7 +141,7 @@ func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image
 		return nil, fmt.Errorf("NodeUpgrade %s has no steps", u.Name)
 	}
 	last := len(containers) - 1
-	waits := int64(max(wanted.DrainTimeoutSeconds, steps.DefaultDrainTimeout) + 2*max(wanted.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout))
+	waits := max(int64(wanted.DrainTimeoutSeconds), steps.DefaultDrainTimeout) + 2*max(int64(wanted.VerifyTimeoutSeconds), steps.DefaultVerifyTimeout)
 	pod := &corev1.Pod{ObjectMeta: meta(u), Spec: corev1.PodSpec{
 		NodeName:                      wanted.Node,
 		InitContainers:                containers[:last],

@@ -129,6 +129,20 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestLongDrain: a pod may take as long as the longest drain and verification together.
+func TestLongDrain(t *testing.T) {
+	u := upgradeOf("", 0)
+	wanted := Wanted(u, Environment{Node: "n1"}, 1)
+	wanted.DrainTimeoutSeconds, wanted.VerifyTimeoutSeconds = 1<<31-1, 3600
+	list, err := steps.List(steps.Node{KubeletVersion: "v1.35.4"}, wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod, err := Pod(u, wanted, list, "i"); err != nil || *pod.Spec.ActiveDeadlineSeconds != deadline+1<<31-1+7200 {
+		t.Errorf("%+v, %v", pod.Spec.ActiveDeadlineSeconds, err)
+	}
+}
+
 // TestName: a pod's name is also its host name, and names that are cut stay different.
 func TestName(t *testing.T) {
 	u := upgradeOf("", 0)

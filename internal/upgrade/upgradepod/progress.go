@@ -18,6 +18,14 @@ import (
 // longestMessage is how many bytes of what a step printed a condition tells.
 const longestMessage = 1000
 
+// longestNote is how many bytes the note of an event may have.
+const longestNote = 1000
+
+// Note is what an event says of the condition Progressing of an upgrade.
+func Note(u *upgradev1.NodeUpgrade, progressing *metav1.Condition) string {
+	return plaintext.Beginning(u.Spec.Machine.Name+": "+progressing.Message, longestNote)
+}
+
 // progress is what a pod's status says of its steps.
 type progress struct {
 	// names are the steps, conditions what is known of each, in their order.

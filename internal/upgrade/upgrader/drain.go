@@ -16,13 +16,11 @@ import (
 
 	"github.com/quorate/quorate/internal/core/steps"
 	"github.com/quorate/quorate/internal/program/plaintext"
+	"github.com/quorate/quorate/internal/upgrade/eviction"
 )
 
 // Draining needs no rights but those of the node itself: a kubelet may patch its own Node, and list and evict the pods that are bound to it. The API server's
 // admission plugin NodeRestriction, which kubeadm enables, refuses the same for other Nodes and their pods. So a pod of an upgrade has no ServiceAccount.
-
-// cordonedAnnotation on a Node names the upgrade that made it unschedulable: only that one makes it schedulable again.
-const cordonedAnnotation = "upgrade.cluster.x-k8s.io/cordoned-by"
 
 // evictionInterval is how often pods are evicted again that a disruption budget keeps.
 const evictionInterval = 2 * time.Second
@@ -88,7 +86,7 @@ func cordon(ctx context.Context, a *api, w steps.Wanted) error {
 // patchNode writes whether the node is unschedulable, and because of which upgrade, if the Node is as it was read.
 func patchNode(ctx context.Context, a *api, is *corev1.Node, by any, unschedulable any) error {
 	patch := map[string]any{
-		"metadata": map[string]any{"resourceVersion": is.ResourceVersion, "annotations": map[string]any{cordonedAnnotation: by}},
+		"metadata": map[string]any{"resourceVersion": is.ResourceVersion, "annotations": map[string]any{steps.CordonedAnnotation: by}},
 		"spec":     map[string]any{"unschedulable": unschedulable},
 	}
 	return a.send(ctx, http.MethodPatch, nodePath(is.Name), patch, nil)
@@ -99,7 +97,7 @@ func uncordon(ctx context.Context, a *api, w steps.Wanted) (string, error) {
 	did := false
 	err := eventually(ctx, patienceWithAPI, func(ctx context.Context) error {
 		var is corev1.Node
-		if err := a.get(ctx, nodePath(w.Node), &is); err != nil || is.Annotations[cordonedAnnotation] != w.ID {
+		if err := a.get(ctx, nodePath(w.Node), &is); err != nil || is.Annotations[steps.CordonedAnnotation] != w.ID {
 			return err
 		}
 		did = true
@@ -120,7 +118,7 @@ func evictAll(ctx context.Context, a *api, nodeName string) error {
 	var left []string
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if staysOnNode(p) {
+		if !eviction.Leaves(p) {
 			continue
 		}
 		why, err := "it is being deleted", error(nil)
@@ -136,16 +134,6 @@ func evictAll(ctx context.Context, a *api, nodeName string) error {
 		return nil
 	}
 	return fmt.Errorf("draining node %s: %s have not left", nodeName, plaintext.List(left))
-}
-
-// staysOnNode reports whether a pod is not evicted: the kubelet's own, one of a DaemonSet, which would come back, and the upgrader's.
-func staysOnNode(p *corev1.Pod) bool {
-	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static || p.Namespace == metav1.NamespaceSystem && p.Labels[steps.PodLabel] == steps.PodLabelValue {
-		return true
-	}
-	owner := metav1.GetControllerOf(p)
-	over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	return owner != nil && owner.Kind == "DaemonSet" && !over
 }
 
 // evict evicts a pod, and says why it is still there.

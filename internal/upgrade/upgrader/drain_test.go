@@ -156,7 +156,7 @@ func TestDrain(t *testing.T) {
 			if got := strings.Join(s.evicted, " "); got != test.want.evicted {
 				t.Errorf("%s were evicted", got)
 			}
-			if got := s.node.Annotations[cordonedAnnotation]; got != test.want.cordonedBy || s.node.Spec.Unschedulable != (got != "" || test.cordoned) {
+			if got := s.node.Annotations[steps.CordonedAnnotation]; got != test.want.cordonedBy || s.node.Spec.Unschedulable != (got != "" || test.cordoned) {
 				t.Errorf("%+v", s.node)
 			}
 		})
@@ -167,7 +167,7 @@ func TestDrain(t *testing.T) {
 func TestUncordon(t *testing.T) {
 	for by, want := range map[string]bool{"id": true, "another": false} {
 		s := &server{T: t}
-		s.node.Name, s.node.Spec.Unschedulable, s.node.Annotations = "n1", true, map[string]string{cordonedAnnotation: by}
+		s.node.Name, s.node.Spec.Unschedulable, s.node.Annotations = "n1", true, map[string]string{steps.CordonedAnnotation: by}
 		_, err := uncordon(t.Context(), s.open(), steps.Wanted{ID: "id", Node: "n1"})
 		if s.node.Spec.Unschedulable == want || (err == nil) != want {
 			t.Errorf("%s: %v, %+v", by, err, s.node)

@@ -2,6 +2,7 @@ package workerupgrade
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -274,6 +275,46 @@ func TestFailed(t *testing.T) {
 	w.turns(3)
 	if n := len(w.upgrades()); n != 0 {
 		t.Errorf("%d upgrades are left", n)
+	}
+}
+
+// TestDrain: nodes are drained as the annotations say; a node whose upgrade failed before it was changed is drained as they say now.
+func TestDrain(t *testing.T) {
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only", upgradev1.DrainPolicyAnnotation: "Required", upgradev1.DrainTimeoutAnnotation: "60"})
+	w.turns(2)
+	u := w.upgrades()[0]
+	if u.Spec.Drain.Policy != upgradev1.DrainRequired || ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0) != 60 {
+		t.Fatalf("%+v", u.Spec.Drain)
+	}
+	w.ends(u, false)
+	w.turns(3)
+	if all := w.upgrades(); len(all) != 1 || all[0].Spec.Drain.Policy != upgradev1.DrainRequired {
+		t.Fatalf("%+v", all)
+	}
+	w.annotate(upgradev1.DrainPolicyAnnotation, "Never")
+	w.turns(3)
+	if all := w.upgrades(); len(all) != 1 || all[0].Spec.Drain.Policy != upgradev1.DrainNever {
+		t.Errorf("%+v", all)
+	}
+	for name, value := range map[string]string{upgradev1.DrainPolicyAnnotation: "Sometimes", upgradev1.DrainTimeoutAnnotation: "5m"} {
+		w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only", name: value})
+		if err := w.turn(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("invalid annotation %s %q: must be ", name, value)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := len(w.upgrades()); n != 0 {
+			t.Errorf("%s: %d were begun", name, n)
+		}
+	}
+}
+
+// annotate changes an annotation of the MachineDeployment.
+func (w *world) annotate(name, value string) {
+	w.t.Helper()
+	md := &clusterv1.MachineDeployment{}
+	w.get(md, "demo-workers")
+	md.Annotations[name] = value
+	if err := w.client.Update(context.Background(), md); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -54,6 +54,10 @@ func (s *scope) upgradeName() string { return s.deployment.Name + "-" + s.wanted
 
 // update begins the upgrade of a machine.
 func (c *Controller) update(ctx context.Context, s *scope, name string) error {
+	drain, err := s.drain()
+	if err != nil {
+		return err
+	}
 	u := &upgradev1.NodeUpgrade{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.deployment.Namespace, Name: name + "-" + s.wanted(), Labels: s.labels(),
@@ -61,9 +65,10 @@ func (c *Controller) update(ctx context.Context, s *scope, name string) error {
 		},
 		Spec: upgradev1.NodeUpgradeSpec{
 			Machine: upgradev1.MachineReference{Name: name}, KubernetesVersion: s.deployment.Spec.Template.Spec.Version, NodeType: upgradev1.Worker,
+			Drain: drain,
 		},
 	}
-	err := c.Client.Create(ctx, u)
+	err = c.Client.Create(ctx, u)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return c.makeRoom(ctx, u)

@@ -53,6 +53,15 @@ func (s *scope) policy() (plan.InPlace, error) {
 	}
 }
 
+// drain is how the MachineDeployment's annotations want nodes to be drained.
+func (s *scope) drain() (upgradev1.DrainSpec, error) {
+	drain, err := updates.AnnotatedDrain(s.deployment.Annotations)
+	if err != nil {
+		return drain, fmt.Errorf("reading how nodes of MachineDeployment %s are drained: %w", s.deployment.Name, err)
+	}
+	return drain, nil
+}
+
 // read reads all that belongs to a MachineDeployment.
 func (c *Controller) read(ctx context.Context, s *scope) error {
 	md := s.deployment
@@ -133,6 +142,10 @@ func (c *Controller) observe(ctx context.Context, s *scope) (workerplan.Observed
 	if err != nil {
 		return workerplan.Observed{}, err
 	}
+	drain, err := s.drain()
+	if err != nil {
+		return workerplan.Observed{}, err
+	}
 	o := workerplan.Observed{
 		Policy: policy, Held: s.held(), Version: md.Spec.Template.Spec.Version,
 		OnDelete:       md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
@@ -147,7 +160,7 @@ func (c *Controller) observe(ctx context.Context, s *scope) (workerplan.Observed
 	for _, m := range s.machines {
 		ms := s.setOf(m)
 		used[ms.Name] = true
-		o.Machines = append(o.Machines, s.factsOf(m, ms))
+		o.Machines = append(o.Machines, s.factsOf(m, ms, drain))
 	}
 	for i := range s.sets {
 		if ms := &s.sets[i]; used[ms.Name] {
@@ -182,8 +195,8 @@ func (s *scope) held() string {
 	return ""
 }
 
-// factsOf are the facts of one machine.
-func (s *scope) factsOf(m *clusterv1.Machine, ms *clusterv1.MachineSet) workerplan.Machine {
+// factsOf are the facts of one machine, whose node is to be drained so.
+func (s *scope) factsOf(m *clusterv1.Machine, ms *clusterv1.MachineSet, drain upgradev1.DrainSpec) workerplan.Machine {
 	facts := workerplan.Machine{
 		Name: m.Name, Set: ms.Name, Created: m.CreationTimestamp.Time, Version: m.Spec.Version, Deleting: !m.DeletionTimestamp.IsZero(),
 	}
@@ -202,7 +215,7 @@ func (s *scope) factsOf(m *clusterv1.Machine, ms *clusterv1.MachineSet) workerpl
 		facts.Unfit = err.Error()
 	}
 	if u := s.nodes[m.Name]; u != nil {
-		facts.Obsolete = u.Spec.KubernetesVersion != s.deployment.Spec.Template.Spec.Version
+		facts.Obsolete = u.Spec.KubernetesVersion != s.deployment.Spec.Template.Spec.Version || updates.IsDrainedOtherwise(u, drain)
 		facts.Message = conditions.GetMessage(u, upgradev1.Progressing)
 		facts.Update = map[upgradepod.State]workerplan.Update{
 			upgradepod.Waiting: workerplan.Underway, upgradepod.Active: workerplan.Underway, upgradepod.Complete: workerplan.Done, upgradepod.Failed: workerplan.Failed,
