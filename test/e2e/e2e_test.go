@@ -80,6 +80,7 @@ var lives = []struct {
 	{"inplace-extension", inplaceExtension},
 	{"inplace-runtime", inplaceRuntime},
 	{"inplace-only", inplaceOnly},
+	{"inplace-fallback", inplaceFallback},
 	{"inplace-kill", inplaceKill},
 	{"inplace-move", inplaceMove},
 	{"class", classes},
