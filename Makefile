@@ -88,7 +88,7 @@ packages: ## install the operating system's packages that machines need (Debian,
 # In the background, and without a word: see there.
 .PHONY: fetch
 fetch:
-	@[ -n '$(QUORATE_BUNDLE)' ] || GO='$(GO)' ./hack/fetch-modules.sh >/dev/null 2>&1 &
+	@[ -n "$$QUORATE_BUNDLE" ] || GO='$(GO)' ./hack/fetch-modules.sh >/dev/null 2>&1 &
 
 .PHONY: demo
 demo: packages fetch programs ## from nothing to a highly available control plane on this host (as root); QUORATE_BUNDLE names a bundle that spares the builds

@@ -54,16 +54,18 @@ func (a *app) exportArtifacts(ctx context.Context, versions []string, to, key st
 }
 
 func (a *app) importCommand() *cobra.Command {
-	var key string
+	var key, sum string
 	cmd := &cobra.Command{
 		Use:   "import FROM",
 		Short: "Take from a bundle what is not in the cache",
 		Long: `Take from a bundle of 'quorate artifacts export' what is not in the cache. FROM is a file, an http:// or https:// URL,
-oci://REGISTRY/REPOSITORY:TAG, or - for standard input. http:// is accepted only with --public-key. Each file is compared with its checksum before anything of its product can be used. What is there stays; after an interruption the same
-command goes on. A bundle of another platform, or of a release with other pins, is refused. With --public-key so is one that is not
+oci://REGISTRY/REPOSITORY:TAG, or - for standard input. http://, and a redirect to another host, are accepted only with --public-key or --sha256.
+A download that is cut goes on where it was, with --sha256 also in the next run. Each file is compared with its checksum before anything of its product
+can be used. What is there stays; after an interruption the same command goes on. A bundle of another platform, or of a release with other pins, is refused. With --public-key so is one that is not
 signed with the private key of that one. 'quorate up' and 'quorate artifacts build' import from QUORATE_BUNDLE what is missing.`,
 		Example: `  quorate artifacts import quorate-bundle.tar.zst
   quorate artifacts import https://example.org/quorate-bundle.tar.zst --public-key bundle.pub
+  quorate artifacts import https://example.org/quorate-bundle.tar.zst --sha256 SUM
   quorate artifacts import oci://registry.example.org/quorate/bundle:v1.37.2`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -72,22 +74,23 @@ signed with the private key of that one. 'quorate up' and 'quorate artifacts bui
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.importArtifacts(cmd, args[0], cmp.Or(key, a.Environment("QUORATE_BUNDLE_KEY")))
+			return a.importArtifacts(cmd, artifacts.Bundle{
+				From: args[0], Input: cmd.InOrStdin(), KeyFile: cmp.Or(key, a.Environment("QUORATE_BUNDLE_KEY")), SHA256: sum, Warn: a.Warn,
+			})
 		},
 	}
 	cmd.Flags().StringVar(&key, "public-key", "", "PEM file with the ed25519 public key of the required signature (default: that of QUORATE_BUNDLE_KEY, if set)")
+	cmd.Flags().StringVar(&sum, "sha256", "", "SHA-256 of the whole bundle, in hexadecimal digits; only for a file or URL")
 	return cmd
 }
 
-func (a *app) importArtifacts(cmd *cobra.Command, from, key string) error {
+func (a *app) importArtifacts(cmd *cobra.Command, from artifacts.Bundle) error {
 	s := a.NewScreen()
 	return command.Stage(s, "bundle", func() (string, error) {
 		ticker := command.NewTicker(s)
 		defer ticker.Stop()
 		options := artifacts.Options{Progress: ticker.Product}
-		imported, err := artifacts.ImportBundle(cmd.Context(), options, artifacts.Bundle{
-			From: from, Input: cmd.InOrStdin(), KeyFile: key, Warn: a.Warn,
-		})
+		imported, err := artifacts.ImportBundle(cmd.Context(), options, from)
 		if err != nil {
 			return "", err
 		}

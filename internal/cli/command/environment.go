@@ -28,13 +28,13 @@ import (
 	"github.com/quorate/quorate/internal/manager"
 )
 
-// Bundle is what QUORATE_BUNDLE and QUORATE_BUNDLE_KEY name; nil: nothing.
+// Bundle is what QUORATE_BUNDLE, QUORATE_BUNDLE_KEY and QUORATE_BUNDLE_SHA256 name; nil: nothing.
 func (a *Invocation) Bundle() *artifacts.Bundle {
 	from := a.Environment("QUORATE_BUNDLE")
 	if from == "" {
 		return nil
 	}
-	return &artifacts.Bundle{From: from, KeyFile: a.Environment("QUORATE_BUNDLE_KEY"), Warn: a.Warn}
+	return &artifacts.Bundle{From: from, KeyFile: a.Environment("QUORATE_BUNDLE_KEY"), SHA256: a.Environment("QUORATE_BUNDLE_SHA256"), Warn: a.Warn}
 }
 
 // Warn writes a warning to standard error.

@@ -119,19 +119,31 @@ func ImportBundle(ctx context.Context, o Options, b Bundle) ([]string, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	from, err := b.open(ctx, cancel)
+	root, err := o.CacheFolder()
+	if err != nil {
+		return nil, err
+	}
+	from, err := b.open(ctx, cancel, filepath.Join(root, downloadsFolder), o.downloading)
 	if err != nil {
 		return nil, fmt.Errorf("opening the bundle %s: %w", redacted(b.From), err)
 	}
 	defer func() { _ = from.Close() }() // only read
+	o.report(cache.Cached, "")
 	imported, err := c.Import(ctx, from, accepted)
 	if err != nil {
-		if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
-			err = cause
-		}
-		return imported, fmt.Errorf("importing %s: %w", redacted(b.From), err)
+		return imported, fmt.Errorf("importing %s: %w", redacted(b.From), stalledOr(ctx, err))
 	}
 	return imported, nil
+}
+
+// downloading reports how much of a bundle was downloaded.
+func (o Options) downloading(detail string) { o.report(cache.Downloading, detail) }
+
+// report tells how far a bundle is.
+func (o Options) report(phase cache.Phase, detail string) {
+	if o.Progress != nil {
+		o.Progress(Progress{Product: "bundle", Phase: phase, Detail: detail})
+	}
 }
 
 // fromBundle imports the bundle of the options unless all products are there.

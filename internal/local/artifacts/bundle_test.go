@@ -161,17 +161,17 @@ func TestRefusedSources(t *testing.T) {
 	}
 	private, public := keys(t)
 	for want, b := range map[string]Bundle{
-		"http:// is accepted only with a public key":                                   {From: plain.URL + "/bundle"},
-		"it redirects to " + plain.URL + "/bundle: http:// is accepted only with":      {From: secure.URL + "/moved", Client: secure.Client()},
+		"http:// needs a public key": {From: plain.URL + "/bundle"},
+		"it redirects to " + plain.URL + "/bundle: http:// needs a public key":         {From: secure.URL + "/moved", Client: secure.Client()},
 		"the server answers 404 Not Found":                                             {From: secure.URL + "/none", Client: secure.Client()},
 		"ftp:// is not supported: a file or http:// or https:// or oci:// is accepted": {From: "ftp://example.org/bundle"},
 		"oci://REGISTRY/REPOSITORY:TAG is accepted":                                    {From: "oci://" + address + "/quorate/bundle"},
 		"NAME_UNKNOWN": {From: "oci://" + address + "/quorate/none:v1"},
 		"one layer of type application/vnd.oci.image.layer.v1.tar+zstd": {From: "oci://" + address + "/other/image:v1"},
 		"no such file": {From: filepath.Join(root, "none")},
-		"a PEM file with a PUBLIC KEY is accepted":                    {From: "-", KeyFile: private},
-		"gopher://me:xxxxx@example.org/x: gopher:// is not supported": {From: "gopher://me:secret@example.org/x"},
-		"is it one of `quorate artifacts export`":                     {From: "-", Input: strings.NewReader(""), KeyFile: public},
+		"a PEM file with a PUBLIC KEY is accepted":                       {From: "-", KeyFile: private},
+		"gopher://xxxxx@example.org/x?xxxxx: gopher:// is not supported": {From: "gopher://secret:secret@example.org/x?token=secret#secret"},
+		"is it one of `quorate artifacts export`":                        {From: "-", Input: strings.NewReader(""), KeyFile: public},
 	} {
 		to := Options{Cache: t.TempDir()}
 		_, err := ImportBundle(t.Context(), to, b)
@@ -249,9 +249,9 @@ func TestStalledServer(t *testing.T) {
 			body, server := io.Pipe()
 			context.AfterFunc(r.Context(), func() { _ = server.CloseWithError(r.Context().Err()) })
 			go func() { _, _ = server.Write([]byte("x")) }()
-			return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Body: body, Request: r}, nil
+			return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", ContentLength: -1, Body: body, Request: r}, nil
 		})
-		from, err := Bundle{From: "https://example.org/bundle", Client: &http.Client{Transport: to}}.open(ctx, cancel)
+		from, err := Bundle{From: "https://example.org/bundle", Client: &http.Client{Transport: to}}.open(ctx, cancel, t.TempDir(), func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}

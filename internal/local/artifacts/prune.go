@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts/cache"
 )
 
-// Pruned is a product that Prune removed.
+// Pruned is a product, or an interrupted download of a bundle, that Prune removed.
 type Pruned = cache.Removed
 
 // AddUser notes in the cache that the environment of a state folder takes artifacts from there.
@@ -28,7 +28,7 @@ func Users(o Options) ([]string, error) {
 }
 
 // Prune removes from the cache what no version of Versions is made of any more and none of the used sets has; prebuilt
-// artifacts are never touched. A dry run only tells what would go. The error comes with what was removed before it.
+// artifacts are never touched. So does it with interrupted downloads of bundles. A dry run only tells what would go. The error comes with what was removed before it.
 func Prune(ctx context.Context, o Options, used []Set, dryRun bool) ([]Pruned, error) {
 	c, err := o.openCache()
 	if err != nil {
@@ -52,7 +52,16 @@ func Prune(ctx context.Context, o Options, used []Set, dryRun bool) ([]Pruned, e
 		paths = append(paths, set.Management, set.Machine, set.CNI, set.Store, set.CRDs, set.Etcd)
 		paths = append(paths, set.Images...)
 	}
-	return c.Prune(wanted, paths, dryRun)
+	pruned, err := c.Prune(wanted, paths, dryRun)
+	if err != nil {
+		return pruned, err
+	}
+	root, err := o.CacheFolder()
+	if err != nil {
+		return pruned, err
+	}
+	downloads, err := dropDownloads(root, dryRun)
+	return append(pruned, downloads...), err
 }
 
 // openCache opens the cache itself, even where prebuilt artifacts are used instead of it.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -29,13 +29,15 @@ type Bundle struct {
 	From    string       // a file, an http:// or https:// URL, oci://REGISTRY/REPOSITORY:TAG, or - for Input
 	Input   io.Reader    // may be nil
 	KeyFile string       // with the public key of the required signature, in PEM; empty: none is required
+	SHA256  string       // of the whole file, in hexadecimal digits; empty: not known. Only for a file or URL
+	Most    int64        // bytes that a URL may have; 0 means 8 GiB
 	Client  *http.Client // for URLs; nil means a default one
 	Warn    func(string) // is told of a bundle that is taken although nobody vouches for it; may be nil
 }
 
-// unverified warns of a bundle whose signature is not verified: its programs run as root.
+// unverified warns of a bundle whose signature is not verified, and that has no checksum either: its programs run as root.
 func (b Bundle) unverified(signed bool) {
-	if b.Warn == nil {
+	if b.Warn == nil || b.SHA256 != "" {
 		return
 	}
 	said := "is not signed"
@@ -44,6 +46,9 @@ func (b Bundle) unverified(signed bool) {
 	}
 	b.Warn(fmt.Sprintf("bundle %s %s: its programs, which run as root, are those of whoever made it", redacted(b.From), said))
 }
+
+// checksum matches a SHA-256 in hexadecimal digits.
+var checksum = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
 
 // What bundles come from and go to, as it begins.
 const (
@@ -65,91 +70,96 @@ func schemeOf(text string, accepted ...string) (string, error) {
 	return "", fmt.Errorf("%s:// is not supported: a file%s is accepted", before, strings.Join(accepted, " or "))
 }
 
-// redacted is a text for people without the password that a URL may have.
+// redacted is a text for people. Of a URL it leaves out whatever may be a credential: users, passwords, queries and fragments.
 func redacted(text string) string {
-	if u, err := url.Parse(text); err == nil && u.User != nil {
-		return u.Redacted()
+	before, rest, isURL := strings.Cut(text, "://")
+	if !isURL {
+		return text
+	}
+	rest, _, fragment := strings.Cut(rest, "#")
+	rest, _, query := strings.Cut(rest, "?")
+	host, path, slash := strings.Cut(rest, "/")
+	if at := strings.LastIndex(host, "@"); at >= 0 {
+		host = "xxxxx" + host[at:]
+	}
+	text = before + "://" + host
+	if slash {
+		text += "/" + path
+	}
+	if query || fragment {
+		text += "?xxxxx"
 	}
 	return text
 }
 
-// errPlain is about bundles that anybody on the way could replace.
-var errPlain = errors.New("http:// is accepted only with a public key, of the required signature: https:// would be without")
+// vouched reports whether it can be told of whatever arrives whether it is the bundle that the user means.
+func (b Bundle) vouched() bool { return b.KeyFile != "" || b.SHA256 != "" }
 
-// open begins to read a bundle. Cancel is called when a server that it comes from sends nothing more.
-func (b Bundle) open(ctx context.Context, cancel context.CancelCauseFunc) (io.ReadCloser, error) {
-	if b.From == "-" && b.Input != nil {
-		return io.NopCloser(b.Input), nil
-	}
+// open begins to read a bundle. Cancel is called when a server that it comes from sends nothing more. Folder is where a bundle with a checksum is kept until all
+// of it is there; report is told how much of it is.
+func (b Bundle) open(ctx context.Context, cancel context.CancelCauseFunc, folder string, report func(string)) (io.ReadCloser, error) {
 	scheme, err := schemeOf(b.From, fileScheme, httpScheme, httpsScheme, registryScheme)
 	if err != nil {
 		return nil, err
 	}
-	if scheme == fileScheme {
-		return os.Open(b.From)
+	if b.SHA256 != "" && !checksum.MatchString(b.SHA256) {
+		return nil, fmt.Errorf("invalid checksum %q: must be the 64 hexadecimal digits of a SHA-256", b.SHA256)
 	}
-	begin := b.fetch
-	if scheme == registryScheme {
-		begin = b.pull
-	} else if scheme == httpScheme && b.KeyFile == "" {
+	if b.SHA256 != "" && (scheme == registryScheme || b.From == "-") {
+		return nil, fmt.Errorf("a checksum cannot be combined with %s: it is for a file or a URL", redacted(b.From))
+	}
+	switch {
+	case b.From == "-" && b.Input != nil:
+		return io.NopCloser(b.Input), nil
+	case scheme == fileScheme:
+		return b.openFile()
+	case scheme == registryScheme:
+		return b.watched(ctx, cancel)
+	case scheme == httpScheme && !b.vouched():
 		return nil, errPlain
+	case b.SHA256 != "":
+		return b.openWhole(ctx, cancel, folder, report)
 	}
+	d, err := b.newDownload(ctx, cancel)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Read(nil); err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(stalledOr(ctx, err), d.Close())
+	}
+	return d, nil
+}
+
+// stalledOr is why a download failed: that the server sent nothing more, or an error.
+func stalledOr(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
+		return cause
+	}
+	return err
+}
+
+// watched begins to read a bundle from a registry, and gives up when that sends nothing more.
+func (b Bundle) watched(ctx context.Context, cancel context.CancelCauseFunc) (io.ReadCloser, error) {
 	watchdog := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
 	defer watchdog.Stop()
-	body, err := begin(ctx)
+	body, err := b.pull(ctx)
 	if err != nil {
-		if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
-			err = cause
-		}
-		return nil, err
+		return nil, stalledOr(ctx, err)
 	}
-	return download{ReadCloser: body, watchdog: watchdog}, nil
+	return layer{ReadCloser: body, watchdog: watchdog}, nil
 }
 
-// fetch begins to download from a URL.
-func (b Bundle) fetch(ctx context.Context) (io.ReadCloser, error) {
-	client := http.Client{}
-	if b.Client != nil {
-		client = *b.Client
-	}
-	client.CheckRedirect = func(to *http.Request, via []*http.Request) error {
-		if to.URL.Scheme != "https" && b.KeyFile == "" {
-			return fmt.Errorf("it redirects to %s: %w", to.URL.Redacted(), errPlain)
-		}
-		if len(via) >= 10 {
-			return errors.New("it redirects more than 10 times")
-		}
-		return nil
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.From, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("the server answers %s", response.Status), response.Body.Close())
-	}
-	return response.Body, nil
-}
-
-// stallTimeout is how long a server may send nothing.
-const stallTimeout = time.Minute
-
-var errStalled = fmt.Errorf("the server has sent nothing for %s", stallTimeout)
-
-// download is what a server sends. Its watchdog runs while it is waited for, not while the importer does something else.
-type download struct {
+// layer is what a registry sends. Its watchdog runs while it is waited for, not while the importer does something else.
+type layer struct {
 	io.ReadCloser
 	watchdog *time.Timer
 }
 
-func (d download) Read(p []byte) (int, error) {
-	d.watchdog.Reset(stallTimeout)
-	defer d.watchdog.Stop()
-	return d.ReadCloser.Read(p)
+// Read implements io.Reader.
+func (l layer) Read(p []byte) (int, error) {
+	l.watchdog.Reset(stallTimeout)
+	defer l.watchdog.Stop()
+	return l.ReadCloser.Read(p)
 }
 
 // bundleType is the media type of a bundle in a registry: it is the only layer of an image that nobody can run.

@@ -40,6 +40,19 @@ type bundle struct {
 	Products   []manifest `json:"products"`
 }
 
+// sizes are those of the contents that products list.
+func (b bundle) sizes() map[Digest]int64 {
+	all := map[Digest]int64{}
+	for _, m := range b.Products {
+		for _, e := range m.Entries {
+			if e.Mode[0] == '-' {
+				all[e.Sum] = e.Size
+			}
+		}
+	}
+	return all
+}
+
 // Platform is that of the products which this program makes.
 func Platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 

@@ -240,6 +240,11 @@ func TestDamagedBundles(t *testing.T) {
 	foreign := unpack(t, whole)
 	foreign[2].Name = "../escape"
 	refused(t, "a foreign file", pack(t, foreign), `it has "../escape"`)
+	stray := unpack(t, whole)
+	stray[1].Name = contentPrefix + strings.Repeat("0", 64)
+	refused(t, "a content that nobody lists", pack(t, stray), "which no product lists")
+	twice := unpack(t, whole)
+	refused(t, "a content twice", pack(t, slices.Insert(twice, 2, twice[1])), "or twice")
 	link := unpack(t, whole)
 	link[2].Typeflag, link[2].Linkname, link[2].text = tar.TypeSymlink, "/etc/passwd", ""
 	refused(t, "a link for a content", pack(t, link), "does not belong there")

@@ -71,8 +71,10 @@ const (
 
 	Exporting Phase = "exporting" // Detail says which file
 	Exported  Phase = "exported"
-	Importing Phase = "importing" // Detail says which file
-	Imported  Phase = "imported"
+	// Downloading: Detail says how much of a bundle is there.
+	Downloading Phase = "downloading"
+	Importing   Phase = "importing" // Detail says which file
+	Imported    Phase = "imported"
 )
 
 // Progress tells that something happened to a product.

@@ -39,7 +39,7 @@ func (c *Cache) Import(ctx context.Context, from io.Reader, o Import) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	i := &importer{cache: c, wanted: map[Digest][]place{}}
+	i := &importer{cache: c, wanted: map[Digest][]place{}, sizes: b.sizes()}
 	defer i.close()
 	for _, m := range slices.SortedFunc(slices.Values(b.Products), func(a, b manifest) int {
 		return strings.Compare(a.product().Folder(), b.product().Folder()) // all take locks in one order
@@ -133,6 +133,7 @@ type importer struct {
 	cache  *Cache
 	staged []*stage
 	wanted map[Digest][]place // where contents go
+	sizes  map[Digest]int64   // of the contents that products list and that have not come
 	done   []string
 	unlock []func()
 }
@@ -263,6 +264,11 @@ func (i *importer) run(ctx context.Context, from *contents) error {
 		if !ok || h.Typeflag != tar.TypeReg || !isDigest(Digest(sum)) {
 			return fmt.Errorf("%w: it has %q, which does not belong there", ErrBundle, h.Name)
 		}
+		// What is skipped is decompressed too, and compressed zeros can be as many as they like.
+		if size, listed := i.sizes[Digest(sum)]; len(i.wanted[Digest(sum)]) == 0 && (!listed || size != h.Size) {
+			return fmt.Errorf("%w: it has %q with %d bytes, which no product lists, or twice", ErrBundle, h.Name, h.Size)
+		}
+		delete(i.sizes, Digest(sum))
 		if err := i.take(Digest(sum), from.tar); err != nil {
 			return err
 		}
