@@ -27,6 +27,7 @@ const (
 )
 
 var (
+	errCut     = errors.New("the connection was cut")
 	errStalled = fmt.Errorf("the server has sent nothing for %s", stallTimeout)
 	// errPlain is about bundles that anybody on the way could replace.
 	errPlain   = errors.New("http:// needs a public key (QUORATE_BUNDLE_KEY) or a checksum (QUORATE_BUNDLE_SHA256); use https:// without")
@@ -117,7 +118,7 @@ func (d *download) Read(p []byte) (int, error) {
 		d.cuts++
 		d.vain++
 		if d.vain > mostVainTries || d.cuts > mostCuts {
-			return 0, fmt.Errorf("the server cut the connection %d times, the last time after %s: %v", d.cuts, cache.Bytes(d.offset), err)
+			return 0, fmt.Errorf("the server cut the connection %d times, the last time after %s: %w", d.cuts, cache.Bytes(d.offset), err)
 		}
 		if err := d.pause(); err != nil {
 			return 0, err
@@ -148,8 +149,8 @@ func (d *download) readOnce(p []byte) (n int, err error) {
 		return 0, io.EOF
 	}
 	if d.body == nil {
-		if err := d.connect(); errors.Is(err, io.EOF) {
-			return 0, io.ErrUnexpectedEOF // it is not the end of the file
+		if err := d.connect(); isEnd(err) {
+			return 0, errCut
 		} else if err != nil {
 			return 0, err
 		}
@@ -163,16 +164,18 @@ func (d *download) readOnce(p []byte) (n int, err error) {
 	}
 	_ = d.body.Close() // only read
 	d.body = nil
-	if errors.Is(err, io.EOF) {
-		switch {
-		case d.total < 0:
-			d.total = d.offset // it ended as it should
-		case d.offset < d.total:
-			err = io.ErrUnexpectedEOF
-		}
+	switch {
+	case errors.Is(err, io.EOF) && (d.total < 0 || d.offset == d.total):
+		d.total = d.offset // it ended as it should
+		return n, io.EOF
+	case isEnd(err):
+		return n, errCut
 	}
 	return n, err
 }
+
+// isEnd reports whether a connection ended, which only readOnce takes for the end of the file.
+func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // connect asks for what was not read yet.
 func (d *download) connect() error {
@@ -193,22 +196,8 @@ func (d *download) connect() error {
 
 // take checks an answer, and skips what was read before.
 func (d *download) take(r *http.Response) error {
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return final{fmt.Errorf("the server sends Content-Encoding %q, and nothing but the file as it is was asked for", redacted(encoding))}
-	}
-	from, total := int64(0), r.ContentLength
-	switch r.StatusCode {
-	case http.StatusOK:
-	case http.StatusPartialContent:
-		var err error
-		if from, total, err = parseRange(r.Header.Get("Content-Range")); err != nil || from != d.offset {
-			return final{fmt.Errorf("the server sends the part %q of the file, and the one from byte %d was asked for", r.Header.Get("Content-Range"), d.offset)}
-		}
-	default:
-		err := fmt.Errorf("the server answers %d %s", r.StatusCode, http.StatusText(r.StatusCode))
-		if r.StatusCode < http.StatusInternalServerError && r.StatusCode != http.StatusTooManyRequests {
-			return final{err}
-		}
+	from, total, err := d.part(r)
+	if err != nil {
 		return err
 	}
 	if total > d.most {
@@ -226,6 +215,28 @@ func (d *download) take(r *http.Response) error {
 		return fmt.Errorf("reading again what was read before, up to byte %d: %w", skipped, err)
 	}
 	return nil
+}
+
+// part returns where in the file an answer begins, and how long the file is; -1: it does not say.
+func (d *download) part(r *http.Response) (from, total int64, err error) {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return 0, 0, final{fmt.Errorf("the server sends Content-Encoding %q: must be the file as it is", encoding)}
+	}
+	switch r.StatusCode {
+	case http.StatusOK:
+		return 0, r.ContentLength, nil
+	case http.StatusPartialContent:
+		said := r.Header.Get("Content-Range")
+		if from, total, err = parseRange(said); err != nil || from != d.offset {
+			return 0, 0, final{fmt.Errorf("the server sends the part %q of the file: must begin with byte %d", said, d.offset)}
+		}
+		return from, total, nil
+	}
+	err = fmt.Errorf("the server answers %d %s", r.StatusCode, http.StatusText(r.StatusCode))
+	if r.StatusCode < http.StatusInternalServerError && r.StatusCode != http.StatusTooManyRequests {
+		err = final{err}
+	}
+	return 0, 0, err
 }
 
 // versionOf tells a file from others of the same URL.

@@ -102,11 +102,8 @@ func (b Bundle) open(ctx context.Context, cancel context.CancelCauseFunc, folder
 	if err != nil {
 		return nil, err
 	}
-	if b.SHA256 != "" && !checksum.MatchString(b.SHA256) {
-		return nil, fmt.Errorf("invalid checksum %q: must be the 64 hexadecimal digits of a SHA-256", b.SHA256)
-	}
-	if b.SHA256 != "" && (scheme == registryScheme || b.From == "-") {
-		return nil, fmt.Errorf("a checksum cannot be combined with %s: it is for a file or a URL", redacted(b.From))
+	if err := b.checkSum(scheme); err != nil {
+		return nil, err
 	}
 	switch {
 	case b.From == "-" && b.Input != nil:
@@ -120,6 +117,24 @@ func (b Bundle) open(ctx context.Context, cancel context.CancelCauseFunc, folder
 	case b.SHA256 != "":
 		return b.openWhole(ctx, cancel, folder, report)
 	}
+	return b.stream(ctx, cancel)
+}
+
+// checkSum checks the checksum that is given for what comes from a scheme.
+func (b Bundle) checkSum(scheme string) error {
+	switch {
+	case b.SHA256 == "":
+		return nil
+	case !checksum.MatchString(b.SHA256):
+		return fmt.Errorf("invalid checksum %q: must be the 64 hexadecimal digits of a SHA-256", b.SHA256)
+	case scheme == registryScheme || b.From == "-":
+		return fmt.Errorf("a checksum cannot be combined with %s: it is for a file or a URL", redacted(b.From))
+	}
+	return nil
+}
+
+// stream begins to read a bundle from a URL.
+func (b Bundle) stream(ctx context.Context, cancel context.CancelCauseFunc) (io.ReadCloser, error) {
 	d, err := b.newDownload(ctx, cancel)
 	if err != nil {
 		return nil, err

@@ -260,19 +260,29 @@ func (i *importer) run(ctx context.Context, from *contents) error {
 			return err
 		}
 		from.next = nil
-		sum, ok := strings.CutPrefix(h.Name, contentPrefix)
-		if !ok || h.Typeflag != tar.TypeReg || !isDigest(Digest(sum)) {
-			return fmt.Errorf("%w: it has %q, which does not belong there", ErrBundle, h.Name)
+		sum, err := i.listed(h)
+		if err != nil {
+			return err
 		}
-		// What is skipped is decompressed too, and compressed zeros can be as many as they like.
-		if size, listed := i.sizes[Digest(sum)]; len(i.wanted[Digest(sum)]) == 0 && (!listed || size != h.Size) {
-			return fmt.Errorf("%w: it has %q with %d bytes, which no product lists, or twice", ErrBundle, h.Name, h.Size)
-		}
-		delete(i.sizes, Digest(sum))
-		if err := i.take(Digest(sum), from.tar); err != nil {
+		if err := i.take(sum, from.tar); err != nil {
 			return err
 		}
 	}
+}
+
+// listed returns the checksum of the content that comes next, which a product must list. What is skipped is decompressed too, and compressed zeros can be as
+// many as they like.
+func (i *importer) listed(h *tar.Header) (Digest, error) {
+	text, ok := strings.CutPrefix(h.Name, contentPrefix)
+	sum := Digest(text)
+	if !ok || h.Typeflag != tar.TypeReg || !isDigest(sum) {
+		return "", fmt.Errorf("%w: it has %q, which does not belong there", ErrBundle, h.Name)
+	}
+	if size, listed := i.sizes[sum]; len(i.wanted[sum]) == 0 && (!listed || size != h.Size) {
+		return "", fmt.Errorf("%w: it has %q with %d bytes, which no product lists, or twice", ErrBundle, h.Name, h.Size)
+	}
+	delete(i.sizes, sum)
+	return sum, nil
 }
 
 // lacking names a file that has not come.
