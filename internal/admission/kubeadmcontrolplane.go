@@ -76,7 +76,7 @@ func (v *KubeadmControlPlane) ValidateUpdate(ctx context.Context, before, after 
 // which not any number is accepted.
 func theirs(kcp *controlplanev1.KubeadmControlPlane) *upstreamv1.KubeadmControlPlane {
 	plain := conversion.PlainControlPlane(kcp)
-	if kcp.Spec.ManagedExternalEtcdRef.IsDefined() {
+	if kcp.Spec.ManagedExternalEtcdRef.IsDefined() && plain.Spec.Replicas != nil {
 		plain.Spec.Replicas = acceptable(plain.Spec.Replicas, false)
 	}
 	return plain
