@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+	"github.com/quorate/quorate/api/bootstrap/v1beta1"
 	"github.com/quorate/quorate/internal/kinds/etcdadm"
 )
 
@@ -22,15 +23,20 @@ var _ admission.Validator[*bootstrapv1alpha1.EtcdadmConfig] = &EtcdadmConfig{}
 
 // ValidateCreate refuses what could not be carried out.
 func (v *EtcdadmConfig) ValidateCreate(_ context.Context, c *bootstrapv1alpha1.EtcdadmConfig) (admission.Warnings, error) {
-	return nil, invalidEtcdadm("EtcdadmConfig", c.Name, etcdadm.Validate(&c.Spec, field.NewPath("spec")))
+	wrong := etcdadm.Validate(&c.Spec, field.NewPath("spec"))
+	return nil, invalidEtcdadm("EtcdadmConfig", c.Name, append(wrong, etcdadm.ValidateKept(c)...))
 }
 
 // ValidateUpdate refuses changes that could not be carried out.
-func (v *EtcdadmConfig) ValidateUpdate(ctx context.Context, before, after *bootstrapv1alpha1.EtcdadmConfig) (admission.Warnings, error) {
-	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
-		return nil, nil
+func (v *EtcdadmConfig) ValidateUpdate(_ context.Context, before, after *bootstrapv1alpha1.EtcdadmConfig) (admission.Warnings, error) {
+	var wrong field.ErrorList
+	if before.Annotations[v1beta1.KeptAnnotation] != after.Annotations[v1beta1.KeptAnnotation] {
+		wrong = etcdadm.ValidateKept(after)
 	}
-	return v.ValidateCreate(ctx, after)
+	if !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		wrong = append(wrong, etcdadm.Validate(&after.Spec, field.NewPath("spec"))...)
+	}
+	return nil, invalidEtcdadm("EtcdadmConfig", after.Name, wrong)
 }
 
 // ValidateDelete refuses nothing.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+	"github.com/quorate/quorate/api/bootstrap/v1beta1"
 )
 
 // TestEtcdadmConfig: what cannot be carried out is refused with its field, in a configuration and in a template; what is stored already
@@ -37,5 +38,37 @@ func TestEtcdadmConfig(t *testing.T) {
 		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
+	}
+}
+
+// TestKeptFields: what only v1beta1 has fields for, and Quorate cannot carry out, is refused with its reason, whichever version it was
+// written in. What is stored already stays changeable in all else.
+func TestKeptFields(t *testing.T) {
+	config := func(kept string) *bootstrapv1alpha1.EtcdadmConfig {
+		c := &bootstrapv1alpha1.EtcdadmConfig{}
+		if kept != "" {
+			c.Annotations = map[string]string{v1beta1.KeptAnnotation: kept}
+		}
+		return c
+	}
+	v := &EtcdadmConfig{}
+	for kept, refusal := range map[string]string{
+		"":                          "",
+		`{"etcdadmBuiltin":true}`:   "",
+		`{"format":"bottlerocket"}`: "spec.format: Forbidden: Quorate makes etcd machines with cloud-init",
+		`{"bottlerocketConfig":{"bootstrapImage":"a","pauseImage":"b"}}`: "spec.bottlerocketConfig: Forbidden: Quorate makes etcd machines with cloud-init",
+		`{"registryMirror":{"endpoint":"a"}}`:                            "spec.registryMirror: Forbidden",
+		`{"cipherSuites":"a"}`:                                           "spec.cipherSuites: Forbidden",
+		`{"certBundles":[{"name":"a","data":"b"}]}`:                      "spec.certBundles: Forbidden",
+		`{`: "metadata.annotations[bootstrap.cluster.x-k8s.io/v1beta1-fields]: Forbidden",
+	} {
+		_, err := v.ValidateCreate(t.Context(), config(kept))
+		want(t, "created with "+kept, err, refusal)
+		_, err = v.ValidateUpdate(t.Context(), config(""), config(kept))
+		want(t, "updated to "+kept, err, refusal)
+		after := config(kept)
+		after.Spec.Version = "3.6.16"
+		_, err = v.ValidateUpdate(t.Context(), config(kept), after)
+		want(t, "stored with "+kept, err, "")
 	}
 }

@@ -38,6 +38,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &bootstrapv1alpha1.EtcdadmConfig{}).
 			WithValidator(&EtcdadmConfig{}).
+			WithConverter(conversion.EtcdadmConfig).
 			Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &bootstrapv1alpha1.EtcdadmConfigTemplate{}).
 			WithValidator(&EtcdadmConfigTemplate{}).

@@ -5,6 +5,8 @@ import (
 
 	data "sigs.k8s.io/cluster-api/util/conversion"
 
+	"github.com/quorate/quorate/api/bootstrap/v1alpha1"
+	etcdadmv1beta1 "github.com/quorate/quorate/api/bootstrap/v1beta1"
 	"github.com/quorate/quorate/api/controlplane/v1beta1"
 	"github.com/quorate/quorate/api/controlplane/v1beta2"
 )
@@ -38,6 +40,35 @@ func FuzzAnnotation(f *testing.F) {
 		if err := templateFromOld(t.Context(), template, made); err == nil {
 			if err := templateToOld(t.Context(), made, &v1beta1.KubeadmControlPlaneTemplate{}); err != nil {
 				t.Errorf("the template that was made of %q has no way back: %v", text, err)
+			}
+		}
+	})
+}
+
+// FuzzEtcdadmAnnotation: the annotations of EtcdadmConfigs likewise.
+func FuzzEtcdadmAnnotation(f *testing.F) {
+	for _, seed := range []string{
+		`{"etcdadmBuiltin":true,"etcdadmInstallCommands":["a"],"format":"bottlerocket","bottlerocketConfig":{"pauseImage":"a"},"cipherSuites":"a"}`,
+		`{"etcdadmArgs":{"install-dir":"/a","log-level":"b"},"notAppended":["/a"],"conditions":[{"type":"a"}],"ready":false}`,
+		`{}`, `null`, `[]`, `"`, ``, `{"conditions":[null],"dataSecretCreated":null}`, `{"observedGeneration":99999999999999999999}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		old := &etcdadmv1beta1.EtcdadmConfig{}
+		old.Annotations = map[string]string{etcdadmv1beta1.NewerAnnotation: text}
+		now := &v1alpha1.EtcdadmConfig{}
+		if err := etcdadmConfigFromOld(t.Context(), old, now); err == nil {
+			if err := etcdadmConfigToOld(t.Context(), now, &etcdadmv1beta1.EtcdadmConfig{}); err != nil {
+				t.Errorf("what was made of %q has no way back: %v", text, err)
+			}
+		}
+		now = &v1alpha1.EtcdadmConfig{}
+		now.Annotations = map[string]string{etcdadmv1beta1.KeptAnnotation: text}
+		made := &etcdadmv1beta1.EtcdadmConfig{}
+		if err := etcdadmConfigToOld(t.Context(), now, made); err == nil {
+			if err := etcdadmConfigFromOld(t.Context(), made, &v1alpha1.EtcdadmConfig{}); err != nil {
+				t.Errorf("what was made of %q has no way forth: %v", text, err)
 			}
 		}
 	})

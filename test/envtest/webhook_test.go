@@ -61,7 +61,13 @@ func clusterAPI(t *testing.T) string {
 // serve runs Quorate's manager with its webhooks until the test ends.
 func serve(t *testing.T, cfg *rest.Config) {
 	t.Helper()
-	at := envtest.WebhookInstallOptions{Paths: []string{"../../config/webhook/manifests.yaml"}}
+	run(t, cfg, hook(t, cfg))
+}
+
+// hook has the API server ask webhooks that nobody serves yet.
+func hook(t *testing.T, cfg *rest.Config) *envtest.WebhookInstallOptions {
+	t.Helper()
+	at := &envtest.WebhookInstallOptions{Paths: []string{"../../config/webhook/manifests.yaml"}}
 	if err := at.Install(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +76,12 @@ func serve(t *testing.T, cfg *rest.Config) {
 			t.Error(err)
 		}
 	})
+	return at
+}
+
+// run runs Quorate's manager, which serves the webhooks, until the test ends.
+func run(t *testing.T, cfg *rest.Config, at *envtest.WebhookInstallOptions) {
+	t.Helper()
 	o := manager.Options{Webhooks: true}
 	mgr, err := manager.New(cfg, ctrl.Options{
 		Metrics:       metricsserver.Options{BindAddress: "0"},

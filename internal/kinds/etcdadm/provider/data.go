@@ -37,7 +37,8 @@ func (r *Controller) bootstrap(ctx context.Context, s *scope) (*obstacle, error)
 	if s.done() {
 		return nil, r.dropKeys(ctx, s)
 	}
-	if wrong := etcdadm.Validate(&s.config.Spec, field.NewPath("spec")); len(wrong) > 0 {
+	wrong := etcdadm.Validate(&s.config.Spec, field.NewPath("spec"))
+	if wrong = append(wrong, etcdadm.ValidateKept(s.config)...); len(wrong) > 0 {
 		return waits(bootstrapv1alpha1.SpecInvalidReason, "%v", wrong.ToAggregate()), nil
 	}
 	member := etcdadm.Member{Name: s.machine.Name}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+	"github.com/quorate/quorate/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 )
@@ -47,7 +48,7 @@ func newScene(t *testing.T) *scene {
 }
 
 // machine adds a Machine of the EtcdCluster and its configuration.
-func (s *scene) machine(name string, spec bootstrapv1alpha1.EtcdadmConfigSpec) {
+func (s *scene) machine(name string, spec bootstrapv1alpha1.EtcdadmConfigSpec) *bootstrapv1alpha1.EtcdadmConfig {
 	s.Helper()
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
@@ -60,6 +61,7 @@ func (s *scene) machine(name string, spec bootstrapv1alpha1.EtcdadmConfigSpec) {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: m.UID}},
 	}, Spec: spec}
 	s.create(c)
+	return c
 }
 
 func (s *scene) create(o client.Object) {
@@ -227,6 +229,13 @@ func TestObstacles(t *testing.T) {
 	s := newScene(t)
 	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{EtcdadmArgs: map[string]string{"name": "x"}})
 	s.waits("e-1", bootstrapv1alpha1.SpecInvalidReason, "spec.etcdadmArgs[name]")
+	s = newScene(t)
+	kept := s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{})
+	kept.Annotations = map[string]string{v1beta1.KeptAnnotation: `{"format":"bottlerocket"}`}
+	if err := s.client.Update(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	s.waits("e-1", bootstrapv1alpha1.SpecInvalidReason, "spec.format: Forbidden: Quorate makes etcd machines with cloud-init")
 	from := bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "given", Key: "k"}}
 	s = newScene(t)
 	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{
