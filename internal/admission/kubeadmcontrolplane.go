@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cluster/kubeadm"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/conversion"
 	"github.com/quorate/quorate/internal/core/version"
@@ -117,7 +118,7 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 	}
 	all = append(all, checkReferences(before, after, field.NewPath("spec"))...)
 	config := &after.Spec.KubeadmConfigSpec
-	if before == nil || joinAddress(&before.Spec.KubeadmConfigSpec) != joinAddress(config) {
+	if before == nil || kubeadm.JoinAddress(&before.Spec.KubeadmConfigSpec) != kubeadm.JoinAddress(config) {
 		all = append(all, checkAdvertised(config, !hasExternalEtcd(after), field.NewPath("spec", "kubeadmConfigSpec"))...)
 	}
 	naming := after.Spec.MachineNaming.Template

@@ -99,6 +99,10 @@ func (*Kind) Read(ctx context.Context, t *group.Observer) error {
 	if config.ClusterConfiguration.Etcd.External.IsDefined() && t.Facts.Etcd.Ours() {
 		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() + ", and spec.etcd.management is Members: None would be accepted"})
 	}
+	if refused := kubeadm.SharedAddress(config); refused != "" && !config.ClusterConfiguration.Etcd.External.IsDefined() {
+		t.Facts.Cluster.Template = fmt.Sprintf("KubeadmConfigTemplate %s: invalid spec.template.spec.%s %q: %s",
+			m.template.GetName(), kubeadm.JoinAddressField, kubeadm.JoinAddress(config), refused)
+	}
 	return t.ReadSecrets(ctx, config)
 }
 
