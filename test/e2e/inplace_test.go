@@ -59,7 +59,7 @@ func inplaceThree(t *testing.T, e *environment) {
 	var rolled time.Duration
 	ctx, stop := context.WithCancel(context.Background())
 	outage := e.probe(t, ctx, other)
-	e.written(t, other, func() { rolled = e.up(t, other, "--kubernetes-version", newer) })
+	e.served(t, other, 3, func() { rolled = e.up(t, other, "--kubernetes-version", newer) })
 	stop()
 	t.Logf("FIGURE 3 machines replaced: API not answering: %s", <-outage)
 	t.Logf("FIGURE three machines %s -> %s: in place %.1f s, replaced %.1f s, ratio %.2f", older, newer, inPlace.Seconds(), rolled.Seconds(), inPlace.Seconds()/rolled.Seconds())
@@ -74,7 +74,7 @@ func inplaceWorkers(t *testing.T, e *environment) {
 	before := uids(e.machinesWith(t, clusterLabels(name)))
 	ctx, stop := context.WithCancel(context.Background())
 	times := e.watchNodes(t, ctx, name)
-	e.written(t, name, func() {
+	e.served(t, name, 3, func() {
 		took := e.up(t, name, "--kubernetes-version", newer)
 		eventually(t, "the workers are upgraded", 2*patience, func() string {
 			var all upgradev1.MachineDeploymentUpgradeList
@@ -122,7 +122,7 @@ func (e *environment) upgradedInPlace(t *testing.T, name string, replicas int) t
 	ctx, stop := context.WithCancel(context.Background())
 	outage, times := e.probe(t, ctx, name), e.watchNodes(t, ctx, name)
 	var took time.Duration
-	e.written(t, name, func() {
+	e.served(t, name, replicas, func() {
 		took = e.up(t, name, "--in-place", "--kubernetes-version", newer)
 		eventually(t, "all voters", patience, e.quorumOf(t, name, replicas))
 		eventually(t, "all nodes healthy", patience, e.healthy(t, name, replicas))
@@ -414,7 +414,7 @@ func (e *environment) rolledBack(t *testing.T, name string, replicas int) {
 	e.argued(t, name, "v", "2")
 	ctx, stop := context.WithCancel(context.Background())
 	outage := e.probe(t, ctx, name)
-	e.written(t, name, func() {
+	e.served(t, name, replicas, func() {
 		e.argue(t, name, "no-such-argument", "nonsense")
 		eventually(t, "the first node was put back", patience, func() string {
 			for _, u := range e.nodeUpgrades(t, name) {

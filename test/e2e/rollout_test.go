@@ -62,13 +62,14 @@ func rollOver(t *testing.T, e *environment, name string, most int, args ...strin
 	before := e.machines(t, name)
 	ctx, stop := context.WithCancel(context.Background())
 	seen := e.countMachines(t, ctx, clusterLabels(name))
-	e.observed(t, name, "Quorate", func() {
+	gap := e.observed(t, name, "Quorate", func() {
 		took := e.up(t, name, append(args, "--kubernetes-version", newer)...)
 		t.Logf("FIGURE three machines %s -> %s: %.1f s", older, newer, took.Seconds())
 		eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
 		eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
 	})
 	stop()
+	checkGap(t, gap, len(before))
 	for _, m := range e.machines(t, name) {
 		if slices.Contains(before, m) {
 			t.Errorf("%s was not replaced", m)
@@ -110,6 +111,25 @@ func (e *environment) written(t *testing.T, name string, f func()) time.Duration
 	t.Helper()
 	client, _ := e.underWrites(t, name, f)
 	return client.gap
+}
+
+// plannedGap bounds how long no write may be acknowledged while one machine after the other is changed. An election of etcd's leader takes
+// one to two seconds.
+const plannedGap = 2500 * time.Millisecond
+
+// served is written for machines that are changed one after the other. With more than one machine the API must go on: no acknowledged write for
+// longer than plannedGap is an error. The API of a single machine is away while that machine is changed.
+func (e *environment) served(t *testing.T, name string, machines int, f func()) {
+	t.Helper()
+	checkGap(t, e.written(t, name, f), machines)
+}
+
+// checkGap reports a gap between acknowledged writes that is longer than plannedGap, unless a single machine was changed.
+func checkGap(t *testing.T, gap time.Duration, machines int) {
+	t.Helper()
+	if machines > 1 && gap > plannedGap {
+		t.Errorf("for %s no write was acknowledged, want at most %s", gap.Round(time.Millisecond), plannedGap)
+	}
 }
 
 // underWrites runs f while a client writes, and returns that client and how many of its acknowledged writes are lost, which must be none.

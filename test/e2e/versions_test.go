@@ -74,6 +74,7 @@ func versions(t *testing.T, e *environment) {
 				eventually(t, "all voters", patience, e.quorumOf(t, c.name(), c.machines))
 				eventually(t, "all nodes healthy", patience, e.healthy(t, c.name(), c.machines+c.workers))
 			})
+			checkGap(t, client.gap, c.machines)
 			e.isVersion(t, c.name(), c.to)
 			e.servicesServe(t, c.name())
 			eventually(t, "all nodes healthy", patience, e.healthy(t, c.name(), c.machines+c.workers)) // CoreDNS is replaced last
