@@ -90,7 +90,8 @@ type Witness struct {
 	Revision int64 `json:"revision"`
 	// CompactRevision is the revision at which the member was compacted. Hashes of different values cannot be compared.
 	CompactRevision int64 `json:"compactRevision"`
-	// Hash is the answer.
+	// Hash is the answer. It covers each value that can be read at Revision and each that was written after CompactRevision; not those from before
+	// that were replaced since, which a recovery marks as compacted.
 	Hash uint32 `json:"hash"`
 }
 
@@ -194,9 +195,22 @@ func IsFile(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") == ""
 }
 
-// Name returns the name of a backup that was taken at a time from etcd at a revision. Names sort by time.
-func Name(taken time.Time, revision int64) string {
-	return strings.ToLower(taken.UTC().Format("20060102t150405z")) + fmt.Sprintf("-r%d", revision)
+// nameTime is the part of a backup's name that says when it was taken.
+const nameTime = "20060102t150405z"
+
+// Name returns the name of a backup that was taken at a time. The suffix tells it from others of the same second. Names sort by time.
+func Name(taken time.Time, suffix string) string {
+	return strings.ToLower(taken.UTC().Format(strings.ToUpper(nameTime))) + "-" + suffix
+}
+
+// NameTime returns the time in a name that Name returned; zero: the name is another.
+func NameTime(name string) time.Time {
+	text, _, _ := strings.Cut(name, "-")
+	t, err := time.Parse(strings.ToUpper(nameTime), strings.ToUpper(text))
+	if err != nil || !IsName(name) {
+		return time.Time{}
+	}
+	return t
 }
 
 // sealed is a document with the digest of its bytes.

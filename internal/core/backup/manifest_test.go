@@ -12,7 +12,7 @@ const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 func sample() *Manifest {
 	return &Manifest{
-		Version: FormatVersion, Name: "20261127t170312z-r42", Cluster: Cluster{UID: "0f3c9d3e-5f9e-4ad5-a30e-6e3f3a3a3a3a", Namespace: "team", Name: "demo"},
+		Version: FormatVersion, Name: "20261127t170312z-abcde", Cluster: Cluster{UID: "0f3c9d3e-5f9e-4ad5-a30e-6e3f3a3a3a3a", Namespace: "team", Name: "demo"},
 		Taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC), Kubernetes: "v1.36.3",
 		Etcd:      Etcd{Version: "3.6.16", Storage: "3.6.0", Cluster: "abc", Term: 3, Member: "1", Members: []Member{{ID: "1", Name: "cp-1", PeerURLs: []string{"https://10.0.0.1:2380"}}}},
 		Witnesses: []Witness{{42, 7, 0xdeadbeef}, {42, 9, 0xcafe}}, Keys: 12, Snapshot: Digest{100, sum},
@@ -138,5 +138,19 @@ func TestDiffers(t *testing.T) {
 	data[20] ^= 1
 	if _, err := DecodeVerification(data); err == nil {
 		t.Error("a changed bit is not found")
+	}
+}
+
+// TestName: a name says when the backup was taken, and other names say nothing.
+func TestName(t *testing.T) {
+	taken := time.Date(2026, 11, 27, 18, 3, 12, 5, time.FixedZone("CET", 3600))
+	name := Name(taken, "abcde")
+	if name != sample().Name || !NameTime(name).Equal(taken.Truncate(time.Second)) {
+		t.Errorf("%s, %s", name, NameTime(name))
+	}
+	for _, other := range []string{"", "x", "20261127t170312z-ABC", "20261327t170312z-abcde", "lost+found", "../20261127t170312z-abcde"} {
+		if at := NameTime(other); !at.IsZero() {
+			t.Errorf("%q: %s", other, at)
+		}
 	}
 }

@@ -1,0 +1,321 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/quorate/quorate/internal/cluster/backup/archive"
+	"github.com/quorate/quorate/internal/cluster/backup/scratch"
+	"github.com/quorate/quorate/internal/cluster/backup/store"
+	"github.com/quorate/quorate/internal/core/backup"
+)
+
+// The objects of one backup, in the folder UID/NAME of a store. A backup exists once it has a manifest.
+const (
+	archiveObject  = "archive"
+	manifestObject = "manifest.json"
+	verifiedObject = "verified.json"
+)
+
+// abandoned is after how long what has no manifest counts as left over from an upload that failed.
+const abandoned = 24 * time.Hour
+
+// Catalog is the backups of one cluster in a store.
+type Catalog struct {
+	// Store is where they are.
+	Store store.Store
+	// UID is the cluster's.
+	UID string
+}
+
+// Entry is one backup in a store.
+type Entry struct {
+	// Name is its name.
+	Name string
+	// Manifest describes it; nil: it cannot be read, see Err.
+	Manifest *backup.Manifest
+	// Verification is the proof that it was restored; nil: it was not.
+	Verification *backup.Verification
+	// Err is why the manifest cannot be used.
+	Err error
+}
+
+// Verified reports whether the backup was restored once, as the store holds it.
+func (e *Entry) Verified() bool { return e.Manifest != nil && e.Verification.Proves(e.Manifest) }
+
+func (c Catalog) key(name, object string) string { return path.Join(c.UID, name, object) }
+
+// Save stores what a function writes as the backup with a name: the archive first, then the manifest, with which the backup exists. The archive
+// is stored as a whole or not at all.
+func (c Catalog) Save(ctx context.Context, name string, take func(io.Writer) (*Taken, error)) (*Taken, error) {
+	read, write := io.Pipe()
+	var taken *Taken
+	taking := make(chan error, 1)
+	go func() {
+		var err error
+		taken, err = take(write)
+		_ = write.CloseWithError(err)
+		taking <- err
+	}()
+	stored := c.Store.Put(ctx, c.key(name, archiveObject), read)
+	_ = read.CloseWithError(cmpError(stored, io.ErrClosedPipe))
+	if err := <-taking; err != nil && !errors.Is(err, io.ErrClosedPipe) && !errors.Is(err, stored) {
+		return nil, err
+	}
+	if stored != nil {
+		return nil, stored
+	}
+	if taken.Manifest.Name != name || taken.Manifest.Cluster.UID != c.UID {
+		return nil, fmt.Errorf("storing backup %s of cluster %s: its manifest says %s of %s", name, c.UID, taken.Manifest.Name, taken.Manifest.Cluster.UID)
+	}
+	data, err := taken.Manifest.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return taken, c.Store.Put(ctx, c.key(name, manifestObject), bytes.NewReader(data))
+}
+
+func cmpError(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// List reads all backups of the cluster from the store, the oldest name first. A backup whose manifest cannot be read is listed with the error.
+func (c Catalog) List(ctx context.Context) ([]*Entry, error) {
+	names, err := c.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Entry
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !slices.Contains(names[name], manifestObject) {
+			continue
+		}
+		e, err := c.entry(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// names returns the objects of each backup, and of each that was not finished.
+func (c Catalog) names(ctx context.Context) (map[string][]string, error) {
+	names := map[string][]string{}
+	err := c.Store.List(ctx, c.UID, func(key string) error {
+		name, object, _ := strings.Cut(strings.TrimPrefix(key, c.UID+"/"), "/")
+		if !backup.NameTime(name).IsZero() {
+			names[name] = append(names[name], object)
+		}
+		return nil
+	})
+	return names, err
+}
+
+// Get reads one backup. The error is store.ErrNotFound where there is none.
+func (c Catalog) Get(ctx context.Context, name string) (*Entry, error) {
+	if backup.NameTime(name).IsZero() {
+		return nil, fmt.Errorf("invalid name of a backup %q: must be a time and a suffix, such as 20261127t170312z-x7k2p", name)
+	}
+	e, err := c.entry(ctx, name)
+	if err == nil && errors.Is(e.Err, store.ErrNotFound) {
+		return nil, e.Err
+	}
+	return e, err
+}
+
+// entry reads the manifest and the proof. Its own error means that the store does not answer.
+func (c Catalog) entry(ctx context.Context, name string) (*Entry, error) {
+	e := &Entry{Name: name}
+	data, err := c.small(ctx, name, manifestObject)
+	if errors.Is(err, store.ErrNotFound) {
+		e.Err = err
+		return e, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := backup.DecodeManifest(data)
+	if err == nil && (manifest.Name != name || manifest.Cluster.UID != c.UID || manifest.Archive == nil) {
+		err = fmt.Errorf("it is the manifest of backup %s of cluster %s", manifest.Name, manifest.Cluster.UID)
+	}
+	if err != nil {
+		e.Err = fmt.Errorf("backup %s: %w", name, err)
+		return e, nil
+	}
+	e.Manifest = manifest
+	data, err = c.small(ctx, name, verifiedObject)
+	if err != nil {
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		return e, err
+	}
+	// A proof that cannot be read is none.
+	if v, err := backup.DecodeVerification(data); err == nil {
+		e.Verification = v
+	}
+	return e, nil
+}
+
+// small reads an object that has at most as many bytes as a manifest.
+func (c Catalog) small(ctx context.Context, name, object string) (data []byte, err error) {
+	body, err := c.Store.Get(ctx, c.key(name, object))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	return io.ReadAll(io.LimitReader(body, backup.MostManifest+1))
+}
+
+// Archive opens the archive of a backup.
+func (c Catalog) Archive(ctx context.Context, name string) (io.ReadCloser, error) {
+	return c.Store.Get(ctx, c.key(name, archiveObject))
+}
+
+// Proof says how a backup is verified.
+type Proof struct {
+	// Restored is what the snapshot became while the backup was taken. The archive is read back then and compared by its digest only.
+	Restored *backup.Restored
+	// Identities decrypt the archive, and Scratch is the folder in which it is restored, within Limits; where Restored is nil.
+	Identities []age.Identity
+	Scratch    string
+	Limits     scratch.Limits
+	// Now is the time.
+	Now time.Time
+}
+
+// Verify reads the archive of a backup back from the store, proves that it can be restored, and stores the proof. An error says what is
+// wrong with the backup, or that the store did not answer.
+func (c Catalog) Verify(ctx context.Context, e *Entry, p Proof) (*backup.Verification, error) {
+	if e.Manifest == nil {
+		return nil, e.Err
+	}
+	body, err := c.Archive(ctx, e.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	v := &backup.Verification{Name: e.Name, At: p.Now.UTC().Truncate(time.Second), Archive: e.Manifest.Archive.Digest}
+	if p.Restored == nil {
+		p.Restored, err = Restore(ctx, e.Manifest, body, p)
+	} else {
+		err = compare(e.Manifest, body)
+	}
+	if err == nil {
+		err = e.Manifest.Differs(*p.Restored)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("verifying backup %s: %w", e.Name, err)
+	}
+	v.Restored = *p.Restored
+	data, err := v.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return v, c.Store.Put(ctx, c.key(e.Name, verifiedObject), bytes.NewReader(data))
+}
+
+func compare(m *backup.Manifest, body io.Reader) error {
+	sum, err := archive.Sum(io.LimitReader(body, m.Archive.Size+1))
+	if err == nil && sum != m.Archive.Digest {
+		err = errChanged
+	}
+	return err
+}
+
+var errChanged = errors.New("the archive in the store is not the one that the manifest describes: it was changed or damaged")
+
+// Restore reads an archive, compares it with its manifest and restores it in a scratch folder.
+func Restore(ctx context.Context, m *backup.Manifest, body io.Reader, p Proof) (*backup.Restored, error) {
+	s, err := scratch.Start(ctx, p.Scratch, m.Revision(), p.Limits)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(m, body, p.Identities, s); err != nil {
+		s.Discard()
+		return nil, err
+	}
+	return s.Wait()
+}
+
+// check reads an archive to its end, compares all of it with the manifest beside it, and writes the snapshot to a stream.
+func check(m *backup.Manifest, body io.Reader, identities []age.Identity, to io.Writer) error {
+	sums, writes := io.Pipe()
+	summed := make(chan error, 1)
+	go func() {
+		err := compare(m, sums)
+		_ = sums.CloseWithError(cmpError(err, io.ErrClosedPipe))
+		summed <- err
+	}()
+	whole := io.TeeReader(body, writes)
+	contents, err := archive.Read(whole, identities, m.Snapshot.Size, to)
+	if err == nil {
+		_, err = io.Copy(io.Discard, whole)
+	}
+	_ = writes.Close()
+	different := <-summed
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case err == nil:
+		err = different
+	}
+	if err != nil {
+		return err
+	}
+	outside := *m
+	outside.Archive = nil
+	a, err := outside.Encode()
+	if err != nil {
+		return err
+	}
+	if b, err := contents.Manifest.Encode(); err != nil || !bytes.Equal(a, b) {
+		return errors.New("the manifest inside the archive is not the one beside it")
+	}
+	return nil
+}
+
+// Delete deletes a backup: its manifest first, so that what is left, if that is all, is no backup any more.
+func (c Catalog) Delete(ctx context.Context, name string) error {
+	for _, object := range []string{manifestObject, verifiedObject, archiveObject} {
+		if err := c.Store.Delete(ctx, c.key(name, object)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Clear removes what uploads left behind that failed or were stopped, once it is a day old.
+func (c Catalog) Clear(ctx context.Context, now time.Time) error {
+	before := now.Add(-abandoned)
+	if err := c.Store.ClearUploads(ctx, c.UID, before); err != nil {
+		return err
+	}
+	names, err := c.names(ctx)
+	if err != nil {
+		return err
+	}
+	for name, objects := range names {
+		if slices.Contains(objects, manifestObject) || !backup.NameTime(name).Before(before) {
+			continue
+		}
+		if err := c.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+// Package store keeps objects by key: in a folder, or in a bucket of an S3-compatible service. An object is there as a whole or not at all.
+// It does not know what the objects are.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// ErrNotFound is the error of a key without an object.
+var ErrNotFound = errors.New("not found in the store")
+
+// ErrForbidden is the error of an operation that the store's credentials do not allow.
+var ErrForbidden = errors.New("the store's credentials do not allow it")
+
+// Store keeps objects. Its methods may be called at the same time.
+type Store interface {
+	// Put stores an object, whose size is not known before, in place of the one with this key. If reading the body fails, nothing is stored.
+	Put(ctx context.Context, key string, body io.Reader) error
+	// Get opens an object. The error is ErrNotFound where there is none.
+	Get(ctx context.Context, key string) (io.ReadCloser, error)
+	// List calls a function with the key of each object below a folder, until the function returns an error, which it returns. The order is not defined.
+	List(ctx context.Context, folder string, each func(key string) error) error
+	// Delete deletes an object. A key without one is no error.
+	Delete(ctx context.Context, key string) error
+	// ClearUploads removes what uploads left below a folder that began before a time and did not end.
+	ClearUploads(ctx context.Context, folder string, before time.Time) error
+}
+
+// checkKey says in what a key cannot be used: its parts must be names that stay in their folder.
+func checkKey(key string) error {
+	for part := range strings.SplitSeq(key, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.ContainsAny(part, "\\\x00\n") {
+			return fmt.Errorf("key %q: must consist of names that are separated by slashes and begin with no dot", key)
+		}
+	}
+	return nil
+}
