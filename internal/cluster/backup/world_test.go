@@ -36,7 +36,7 @@ var limits = scratch.Limits{Memory: 1 << 30, Disk: 1 << 30}
 
 // world is a real etcd and a store in a folder.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	members etcdtest.Group
 	client  *etcd.Cluster
 	kv      pb.KVClient
@@ -45,7 +45,7 @@ type world struct {
 	taken   int
 }
 
-func newWorld(t *testing.T, names ...string) *world {
+func newWorld(t testing.TB, names ...string) *world {
 	t.Helper()
 	ca := etcdtest.NewAuthority(t)
 	w := &world{t: t, members: etcdtest.Run(t, ca, names, "--quota-backend-bytes", "4294967296"), client: etcd.Open(ca.Client())}
@@ -56,7 +56,7 @@ func newWorld(t *testing.T, names ...string) *world {
 	return w
 }
 
-func folder(t *testing.T) *store.Folder {
+func folder(t testing.TB) *store.Folder {
 	t.Helper()
 	f, err := store.OpenFolder(t.TempDir())
 	etcdtest.Must(t, err)
@@ -135,7 +135,7 @@ func (w *world) proof(identities ...age.Identity) clusterbackup.Proof {
 	return clusterbackup.Proof{Identities: identities, Scratch: w.t.TempDir(), Limits: limits, Now: now}
 }
 
-func identity(t *testing.T) *age.X25519Identity {
+func identity(t testing.TB) *age.X25519Identity {
 	t.Helper()
 	i, err := age.GenerateX25519Identity()
 	etcdtest.Must(t, err)

@@ -1,0 +1,92 @@
+package backup_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/quorate/quorate/internal/cluster/etcd/etcdtest"
+)
+
+// BenchmarkBackup takes, stores and verifies a backup of an etcd with QUORATE_BACKUP_MB megabytes (100), and reports how much memory this process
+// took at most, the longest gap between two writes to etcd meanwhile, and how many of them failed.
+func BenchmarkBackup(b *testing.B) {
+	size, err := strconv.Atoi(os.Getenv("QUORATE_BACKUP_MB"))
+	if err != nil {
+		size = 100
+	}
+	w := newWorld(b, "a", "b", "c")
+	w.fill(size*8, 128<<10)
+	owner := identity(b)
+	for b.Loop() {
+		stop := w.writes()
+		before := resident(b)
+		resetPeak(b)
+		begun := time.Now()
+		e := w.must(w.request(owner.Recipient().String()))
+		b.ReportMetric(time.Since(begun).Seconds(), "s/backup")
+		gap, failed := stop()
+		b.ReportMetric(gap.Seconds(), "s-gap")
+		b.ReportMetric(float64(failed), "failed-writes")
+		b.ReportMetric(float64(peak(b)-before)/1024, "MiB-more")
+		b.ReportMetric(float64(e.Manifest.Snapshot.Size)/1e6, "MB-snapshot")
+	}
+}
+
+// writes writes to the leader all the time, until the function is called that it returns.
+func (w *world) writes() func() (longest time.Duration, failed int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	kv := pb.NewKVClient(w.members.Leader().Connect())
+	var done sync.WaitGroup
+	var longest time.Duration
+	var failed, n int
+	done.Go(func() {
+		for last := time.Now(); ctx.Err() == nil; n++ {
+			if _, err := kv.Put(ctx, &pb.PutRequest{Key: []byte("written"), Value: fmt.Append(nil, n)}); err != nil {
+				if ctx.Err() == nil {
+					failed++
+				}
+				continue
+			}
+			longest, last = max(longest, time.Since(last)), time.Now()
+		}
+	})
+	return func() (time.Duration, int) {
+		cancel()
+		done.Wait()
+		return longest, failed
+	}
+}
+
+// status returns a value of /proc/self/status in KiB.
+func status(tb testing.TB, field string) int {
+	tb.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	etcdtest.Must(tb, err)
+	for line := range strings.Lines(string(text)) {
+		if value, is := strings.CutPrefix(line, field+":"); is {
+			kib, err := strconv.Atoi(strings.Fields(value)[0])
+			etcdtest.Must(tb, err)
+			return kib
+		}
+	}
+	tb.Fatalf("no %s in /proc/self/status", field)
+	return 0
+}
+
+func resident(tb testing.TB) int { tb.Helper(); return status(tb, "VmRSS") }
+
+func peak(tb testing.TB) int { tb.Helper(); return status(tb, "VmHWM") }
+
+// resetPeak makes the peak what is resident now.
+func resetPeak(tb testing.TB) {
+	tb.Helper()
+	etcdtest.Must(tb, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0))
+}
