@@ -14,11 +14,13 @@ GENERATE_PIN := $(shell cat tools/generate/go.mod tools/generate/go.sum tools/ge
 ALERTS_PIN   := $(shell cat tools/alerts/go.mod tools/alerts/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 VULN_PIN     := $(shell cat tools/vuln/go.mod tools/vuln/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 WORKFLOWS_PIN := $(shell cat tools/workflows/go.mod tools/workflows/go.sum 2>/dev/null | sha256sum | cut -c1-12)
+S3_PIN       := $(shell cat tools/s3/go.mod tools/s3/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 PROSE_PIN    := $(shell cat tools/prose/go.mod tools/prose/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI     := $(TOOLS)/golangci-lint-$(LINT_PIN)
 CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
 CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 PROMTOOL := $(TOOLS)/promtool-$(ALERTS_PIN)
+S3_SERVER := $(TOOLS)/versitygw-$(S3_PIN)
 ACTIONLINT := $(TOOLS)/actionlint-$(WORKFLOWS_PIN)
 VALE := $(TOOLS)/vale-$(PROSE_PIN)
 GOVULNCHECK := $(TOOLS)/govulncheck-$(VULN_PIN)
@@ -183,6 +185,10 @@ hostile: programs ## the manager against each attack of a hostile cluster, besid
 	@$(WITH_ASSETS) \
 	$(GO) test ./test/hostile -count 1 -v -timeout 20m -args -hostile -attacks '$(ATTACKS)'
 
+.PHONY: s3
+s3: $(S3_SERVER) ## test the store of backups with a real S3 server, which is built first, for some minutes; not a part of `make test`
+	QUORATE_S3_SERVER='$(S3_SERVER)' $(GO) test -count=1 -run TestServer ./internal/cluster/backup/store
+
 .PHONY: alerts
 alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by promtool; not a part of `make test`: promtool is built first, for some minutes
 	$(PROMTOOL) check rules config/monitoring/alerts.yaml
@@ -271,6 +277,9 @@ $(VALE):
 
 $(GOVULNCHECK):
 	./hack/build-tool.sh tools/vuln golang.org/x/vuln/cmd/govulncheck $@
+
+$(S3_SERVER):
+	./hack/build-tool.sh tools/s3 github.com/versity/versitygw/cmd/versitygw $@
 
 $(PROMTOOL):
 	./hack/build-tool.sh tools/alerts github.com/prometheus/prometheus/cmd/promtool $@

@@ -24,6 +24,34 @@ func (e AddressError) Error() string {
 // NetworkPolicy forbids it.
 func Dialer() *net.Dialer { return &net.Dialer{Control: refuseOwn} }
 
+// DialerExcept returns a dialer that refuses the given ranges too, such as those of the management cluster.
+func DialerExcept(ranges []netip.Prefix) *net.Dialer {
+	return &net.Dialer{Control: func(network, address string, c syscall.RawConn) error {
+		if err := refuseOwn(network, address, c); err != nil {
+			return err
+		}
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("dialing %q: %w", address, err)
+		}
+		at := to.Addr().WithZone("")
+		for _, a := range []netip.Addr{at.Unmap(), embedded(at)} {
+			if slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) }) {
+				return RangeError{to.Addr()}
+			}
+		}
+		return nil
+	}}
+}
+
+// A RangeError says that an address is not dialed because it is in a range that the manager was told to refuse.
+type RangeError struct{ Address netip.Addr }
+
+// Error implements error.
+func (e RangeError) Error() string {
+	return fmt.Sprintf("the address %s is not dialed: it is in a range that the manager refuses", e.Address)
+}
+
 // refuseOwn is called with each address that a name resolves to, before a connection is made.
 func refuseOwn(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)

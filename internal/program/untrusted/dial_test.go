@@ -55,3 +55,16 @@ func TestRefusedAddresses(t *testing.T) {
 		}
 	}
 }
+
+// TestDialerExcept: ranges that are given are refused too, in each form that leads to them, and nothing else is.
+func TestDialerExcept(t *testing.T) {
+	d := DialerExcept(prefixes("10.96.0.0/12", "fd00:10::/64"))
+	for address, refused := range map[string]bool{
+		"10.96.0.1": true, "10.111.255.255": true, "::ffff:10.96.0.1": true, "64:ff9b::10.96.0.1": true, "2002:0a60:0001::1": true, "fd00:10::1": true, "fd00:10::1%eth0": true,
+		"127.0.0.1": true, "169.254.169.254": true, "10.95.255.255": false, "10.112.0.0": false, "fd00:11::1": false, "203.0.113.7": false,
+	} {
+		if err := d.Control("tcp", net.JoinHostPort(address, "443"), nil); (err != nil) != refused {
+			t.Errorf("%s: %v, refused shall be %t", address, err, refused)
+		}
+	}
+}
