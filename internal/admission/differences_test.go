@@ -10,6 +10,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/cluster/kubeadm"
 )
 
 // difference is a case in which Quorate answers otherwise than Cluster API's webhook on purpose. Its name is that of its row in
@@ -58,8 +59,8 @@ var controlPlaneDifferences = []difference[kcp]{
 			(ref.APIGroup != "infrastructure.cluster.x-k8s.io" || !strings.HasSuffix(ref.Kind, "Template"))
 	}},
 	{"an address that every machine would advertise", true, func(before, after *kcp) bool {
-		return stacked(after) && changed(before, after, func(k *kcp) any { return joinAddress(&k.Spec.KubeadmConfigSpec) }) &&
-			fixedAddress(joinAddress(&after.Spec.KubeadmConfigSpec))
+		return stacked(after) && changed(before, after, func(k *kcp) any { return kubeadm.JoinAddress(&k.Spec.KubeadmConfigSpec) }) &&
+			kubeadm.SharedAddress(&after.Spec.KubeadmConfigSpec) != ""
 	}},
 	{"machine names without a number", true, func(before, after *kcp) bool {
 		return changed(before, after, func(k *kcp) any { return k.Spec.MachineNaming.Template }) &&
@@ -87,7 +88,7 @@ var templateDifferences = []difference[classKCP]{
 	{"an address that every machine would advertise", true, func(before, after *classKCP) bool {
 		s := &after.Spec.Template.Spec
 		return before == nil && !s.ManagedExternalEtcdRef.IsDefined() && !s.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() &&
-			fixedAddress(joinAddress(&s.KubeadmConfigSpec))
+			kubeadm.SharedAddress(&s.KubeadmConfigSpec) != ""
 	}},
 	{"machine names without a number", true, func(before, after *classKCP) bool {
 		return before == nil && strings.Contains(after.Spec.Template.Spec.MachineNaming.Template, "{{ if false }}")
@@ -110,8 +111,6 @@ func managedEtcd(k *kcp) any { return k.Spec.ManagedExternalEtcdRef }
 func unfitEtcd(ref controlplanev1.ManagedEtcdReference) bool {
 	return ref.IsDefined() && (ref.APIGroup == "" || ref.APIGroup == "apps")
 }
-
-func fixedAddress(text string) bool { return text == "10.0.0.1" || text == "::1" }
 
 func stacked(k *kcp) bool {
 	return !k.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() && !k.Spec.ManagedExternalEtcdRef.IsDefined()

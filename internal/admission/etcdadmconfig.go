@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
-	"github.com/quorate/quorate/api/bootstrap/v1beta1"
 	"github.com/quorate/quorate/internal/kinds/etcdadm"
 )
 
@@ -29,10 +28,7 @@ func (v *EtcdadmConfig) ValidateCreate(_ context.Context, c *bootstrapv1alpha1.E
 
 // ValidateUpdate refuses changes that could not be carried out.
 func (v *EtcdadmConfig) ValidateUpdate(_ context.Context, before, after *bootstrapv1alpha1.EtcdadmConfig) (admission.Warnings, error) {
-	var wrong field.ErrorList
-	if before.Annotations[v1beta1.KeptAnnotation] != after.Annotations[v1beta1.KeptAnnotation] {
-		wrong = etcdadm.ValidateKept(after)
-	}
+	wrong := etcdadm.ValidateKeptUpdate(before, after)
 	if !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		wrong = append(wrong, etcdadm.Validate(&after.Spec, field.NewPath("spec"))...)
 	}

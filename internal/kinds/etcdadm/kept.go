@@ -19,6 +19,14 @@ func ValidateKept(config *bootstrapv1alpha1.EtcdadmConfig) field.ErrorList {
 	return RefuseKept(kept, field.NewPath("spec"))
 }
 
+// ValidateKeptUpdate is ValidateKept for a configuration in which these fields have changed.
+func ValidateKeptUpdate(before, after *bootstrapv1alpha1.EtcdadmConfig) field.ErrorList {
+	if before.Annotations[v1beta1.KeptAnnotation] == after.Annotations[v1beta1.KeptAnnotation] {
+		return nil
+	}
+	return ValidateKept(after)
+}
+
 // RefuseKept is ValidateKept for the fields themselves.
 func RefuseKept(kept conversion.Kept, at *field.Path) field.ErrorList {
 	var all field.ErrorList
