@@ -1,5 +1,6 @@
-// Command docs writes the pages of docs that are made from the code: docs/troubleshooting.md and docs/reference. It knows where in the
-// sources reasons, fields and conditions are; what to do about a reason is written by hand, in advice.yaml beside it.
+// Command docs writes the pages of docs that are made from the code: docs/troubleshooting.md, docs/reference, and in docs/compatibility.md which test runs
+// which version. It knows where in the sources reasons, fields, conditions and the declarations of tests are; what to do about a reason is written by hand, in
+// advice.yaml beside it.
 //
 // Usage: go run ./hack/docs [ROOT], where ROOT is the folder of the sources.
 package main
@@ -54,5 +55,9 @@ func pages(root string) ([]page, error) {
 		return nil, err
 	}
 	all, err := reference(root)
-	return append(all, page{"docs/troubleshooting.md", troubleshooting(sections, advice)}), err
+	if err != nil {
+		return nil, err
+	}
+	compatibility, err := matrix(root)
+	return append(all, page{"docs/troubleshooting.md", troubleshooting(sections, advice)}, compatibility), err
 }

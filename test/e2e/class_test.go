@@ -19,6 +19,8 @@ import (
 
 // classes: clusters of a ClusterClass, with both kinds of control planes, are made from the examples, changed by a variable, and brought to another version by the Cluster
 // alone: the control plane first, and the worker after it.
+//
+//quorate:shows kubernetes class older>newer
 func classes(t *testing.T, e *environment) {
 	for _, c := range []struct{ file, name string }{{"cluster-class.yaml", "classy"}, {"cluster-class-of-machines.yaml", "classy-machines"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -40,14 +42,17 @@ func classes(t *testing.T, e *environment) {
 	}
 }
 
-// chain are the pinned versions of Kubernetes from the oldest to newer, one of each minor.
-var chain = []string{"v1.34.4", "v1.35.4", older, newer}
+// oldest is the pinned version of Kubernetes that is three minors behind newer.
+const oldest = "v1.34.4"
 
-// oldest is the version that is three minors behind newer.
-var oldest = chain[0]
+// chain are the pinned versions from the oldest to newer, one of each minor.
+var chain = []string{oldest, "v1.35.4", older, newer}
 
 // chainedClass: a cluster of the class, three minors behind, is brought to the newest version at once by its topology. Cluster API goes through the
 // versions between, and each machine of the control plane is replaced once for each minor.
+//
+//quorate:shows kubernetes created oldest
+//quorate:shows kubernetes class oldest>v1.35.4>older>newer
 func chainedClass(t *testing.T, e *environment) {
 	const name = "classy"
 	text, err := os.ReadFile("../../examples/cluster-class.yaml")

@@ -46,6 +46,8 @@ func documents(t *testing.T, e *environment) {
 }
 
 // documentsChange runs the commands of the documents that change something: those about one cluster on a cluster, and those that make clusters each on an empty host.
+//
+//quorate:shows kubernetes created older
 func documentsChange(t *testing.T, e *environment) {
 	e.up(t, "demo", "--kubernetes-version", older)
 	shell := newExampleShell(t, e)

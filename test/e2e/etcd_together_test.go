@@ -12,6 +12,9 @@ import (
 
 // etcdTogether: Kubernetes and the etcd on machines of its own are given other versions by one command. etcd's machines are replaced first; only then that of
 // the control plane, which says until then what it waits for. A client goes on writing.
+//
+//quorate:shows kubernetes replaced older>newer
+//quorate:shows etcd replaced 3.5.35>3.6.16
 func etcdTogether(t *testing.T, e *environment) {
 	const name = "together"
 	e.up(t, name, "--replicas", "1", "--etcd", "3", "--etcd-version", "3.5.35", "--kubernetes-version", older)

@@ -23,6 +23,10 @@ import (
 // etcdVersions: an etcd cluster of three goes from etcd 3.5 to 3.6 and back by machines, under a control plane that goes on writing. What
 // etcd would not take is refused, and a way back that is taken back ends where it began. Members come back after their process was killed,
 // and after their machine was powered off.
+//
+//quorate:shows etcd created 3.5.35
+//quorate:shows etcd replaced 3.5.35>3.6.16
+//quorate:shows etcd replaced 3.6.16>3.5.35
 func etcdVersions(t *testing.T, e *environment) {
 	const name = "zulu"
 	e.up(t, name, "--replicas", "1", "--etcd", "3", "--etcd-version", "3.5.35")
@@ -69,6 +73,10 @@ func etcdVersions(t *testing.T, e *environment) {
 
 // etcdNewest: an etcd cluster of three goes from etcd 3.6 to 3.7 and back by machines, under a control plane that goes on writing. A way back
 // that is taken back ends where it began.
+//
+//quorate:shows etcd created 3.6.16
+//quorate:shows etcd replaced 3.6.16>3.7.3
+//quorate:shows etcd replaced 3.7.3>3.6.16
 func etcdNewest(t *testing.T, e *environment) {
 	const name, older, newest = "yankee", "3.6.16", "3.7.3"
 	e.up(t, name, "--replicas", "1", "--etcd", "3", "--etcd-version", older)

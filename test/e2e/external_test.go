@@ -25,6 +25,8 @@ import (
 )
 
 // external: the control plane's etcd is elsewhere. Two machines, four, and one: any number will do, and none has a member.
+//
+//quorate:shows kubernetes created newer
 func external(t *testing.T, e *environment) {
 	const name = "quebec"
 	gateway := e.address("0.1")

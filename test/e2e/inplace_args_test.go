@@ -21,6 +21,8 @@ import (
 
 // inplaceArgs: the only machine of a control plane gets another argument of the kubelet and files, one of them from a secret, and stays; then the argument goes and the files
 // change. An argument that no kubelet knows fails before anything is interrupted, and is forgotten with the wish.
+//
+//quorate:shows kubernetes created newer
 func inplaceArgs(t *testing.T, e *environment) {
 	const name, pods = "inargs", 77
 	const plainFile, secretFile = "/etc/kubernetes/quorate-test.yaml", "/etc/quorate-test/secret"

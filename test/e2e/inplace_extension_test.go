@@ -29,6 +29,8 @@ import (
 
 // inplaceExtension: a Runtime Extension under another name than Quorate's updates three machines in place for Quorate's controller, with Cluster API's Machine
 // controller calling it. While it does not answer, nothing is updated or replaced.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceExtension(t *testing.T, e *environment) {
 	const name = "inext"
 	t.Setenv("QUORATE_RUNTIME_EXTENSIONS", "true")

@@ -106,6 +106,8 @@ type matrix struct {
 
 // inplaceMatrix: a machine that differs from kubeadm's defaults in many ways becomes another version in place, and differs in the same
 // ways. A second manifest of a component is named before anything is interrupted.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceMatrix(t *testing.T, e *environment) {
 	m := newMatrix(t, e)
 	defer e.takeDown(t, matrixName)

@@ -14,6 +14,8 @@ import (
 
 // inplaceMove: the Clusters of a management cluster are moved away and back in the middle of an upgrade in place of one of them. It goes on in each, once for each node,
 // under a client that writes.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceMove(t *testing.T, e *environment) {
 	const home, name = "home", "inmove"
 	e.up(t, home, "--replicas", "1")

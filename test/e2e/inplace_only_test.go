@@ -17,6 +17,8 @@ import (
 
 // inplaceOnly: with the policy Only the machine of a control plane stays, whatever is changed: another template of infrastructure machines is noted, a command that ran before
 // kubeadm is refused with its field until it is changed back, and another version is brought to the node. Its worker, whose kubelet is a minor version behind then, goes on.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceOnly(t *testing.T, e *environment) {
 	const name = "inonly"
 	e.up(t, name, "--replicas", "1", "--workers", "1", "--kubernetes-version", older, "--in-place=Only")

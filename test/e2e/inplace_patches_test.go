@@ -11,6 +11,8 @@ import (
 )
 
 // inplacePatches: a machine whose manifests a user patches by kubeadm has the patches in those of the newer version too.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplacePatches(t *testing.T, e *environment) {
 	const name, patched, manifest = "inpatch", "example.com/patched-by", "/etc/kubernetes/manifests/kube-scheduler.yaml"
 	file := writeManifests(t, name, e.quorate(t, "up", "--dry-run", "--name", name, "--replicas", "1", "--kubernetes-version", older),

@@ -32,6 +32,8 @@ const (
 
 // inplaceRuntime: the only machine of a control plane gets, beside another version of Kubernetes, another containerd and a CNI plugin that it lacks, from an image as releases
 // have it. Containers that have no part in the upgrade go on.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceRuntime(t *testing.T, e *environment) {
 	const name = "inruntime"
 	e.up(t, name, "--replicas", "1", "--kubernetes-version", older)

@@ -26,6 +26,8 @@ import (
 )
 
 // inplaceOne: the only machine of a control plane becomes another version, and stays. Its API is away for seconds.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceOne(t *testing.T, e *environment) {
 	const name = "inone"
 	e.up(t, name, "--replicas", "1", "--kubernetes-version", older)
@@ -34,6 +36,8 @@ func inplaceOne(t *testing.T, e *environment) {
 }
 
 // inplaceMachines: the only machine of a ControlPlane, whose bootstrap objects say nothing of the version, becomes another version, and stays.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceMachines(t *testing.T, e *environment) {
 	const name = "inmach"
 	e.up(t, name, "--kind", "ControlPlane", "--replicas", "1", "--kubernetes-version", older)
@@ -43,6 +47,9 @@ func inplaceMachines(t *testing.T, e *environment) {
 
 // inplaceThree: three machines become another version one after the other under a client that writes; beside it, in the same run, three are
 // replaced.
+//
+//quorate:shows kubernetes replaced older>newer
+//quorate:shows kubernetes in-place older>newer
 func inplaceThree(t *testing.T, e *environment) {
 	const name, other = "inthree", "inroll"
 	e.up(t, name, "--replicas", "3", "--kubernetes-version", older)
@@ -68,6 +75,8 @@ func inplaceThree(t *testing.T, e *environment) {
 
 // inplaceWorkers: a control plane of three and two workers become another version in place, the workers after the control plane and one after the other. A
 // client that writes, and pods on the workers, go on.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceWorkers(t *testing.T, e *environment) {
 	const name = "inwork"
 	e.up(t, name, "--replicas", "3", "--workers", "2", "--kubernetes-version", older, "--in-place")

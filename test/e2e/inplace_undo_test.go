@@ -18,6 +18,8 @@ import (
 
 // inplaceUndo: the newer version serves, and then kubeadm cannot do the rest. The node is put back with all that was written meanwhile, and gets the newer version when the cause is
 // gone and a person has it tried again.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceUndo(t *testing.T, e *environment) {
 	const name, missing = "inundo", "kubelet-config"
 	e.up(t, name, "--replicas", "1", "--kubernetes-version", older)

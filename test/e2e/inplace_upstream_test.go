@@ -25,6 +25,8 @@ import (
 
 // inplaceUpstream: upstream's controllers upgrade three machines of a control plane and then a worker in place by Quorate's Runtime Extension, and Quorate,
 // which gets the control plane back, finds nothing to do.
+//
+//quorate:shows kubernetes in-place older>newer
 func inplaceUpstream(t *testing.T, e *environment) {
 	const name, labels = "inup", "kind: KubeadmControlPlane\nmetadata:\n  labels:\n"
 	u := buildUpstream(t, e)

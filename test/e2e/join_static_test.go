@@ -24,6 +24,8 @@ import (
 
 // joinStatic: names and addresses of all machines are known beforehand and in the certificates, which have nothing else. Who asks for an address
 // that no machine can have, or that another has, is told so, and nothing is made. A machine's address goes to the one that replaces it.
+//
+//quorate:shows kubernetes created newer
 func joinStatic(t *testing.T, e *environment) {
 	const name = "romeo"
 	var addresses []string

@@ -26,6 +26,8 @@ import (
 
 // kubectlAfterUpgrade: once v1.36.3 has become v1.37.2, kubectl logs, exec and port-forward work on every node. The certificates with which
 // API servers ask kubelets are of the newer kubeadm, and what they may do was bound by none of the machines, which all joined.
+//
+//quorate:shows kubernetes replaced older>newer
 func kubectlAfterUpgrade(t *testing.T, e *environment) {
 	const name = "yankee"
 	e.up(t, name, "--replicas", "3", "--kubernetes-version", older)

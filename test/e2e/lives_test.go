@@ -27,6 +27,8 @@ var listAll = metav1.ListOptions{}
 const patience = 8 * time.Minute
 
 // create: 0 -> 3 in one command, the quorum verified by etcd's own member list.
+//
+//quorate:shows kubernetes created default
 func create(t *testing.T, e *environment) {
 	took := e.up(t, "alpha", "--replicas", "3", "--failure-domains", "a,b,c")
 	t.Logf("FIGURE up --replicas 3, artifacts cached: %.1f s", took.Seconds())

@@ -11,6 +11,8 @@ import (
 
 // peer runs Cluster API's own e2e specs (tools/peer) on the management plane. QUORATE_PEER_FOCUS chooses specs by a regular expression; what
 // they write stays in the folder QUORATE_PEER_ARTIFACTS where that is set.
+//
+//quorate:shows kubernetes replaced older>newer
 func peer(t *testing.T, e *environment) {
 	e.quorate(t, "artifacts", "build", older, newer)
 	// The management plane is there as long as a cluster is.

@@ -33,6 +33,9 @@ import (
 
 // planning: what `quorate plan` says before a control plane is scaled, rolled out, changed in place and made smaller is what is done then, and its exit code
 // tells whether a machine would be replaced. Nothing is changed by planning.
+//
+//quorate:shows kubernetes replaced older>newer
+//quorate:shows kubernetes in-place older>newer
 func planning(t *testing.T, e *environment) {
 	const name, inPlace = "papa", "quebec"
 	e.up(t, name, "--replicas", "1", "--kubernetes-version", older)
@@ -178,6 +181,8 @@ func plainStep(step string) string { return memberID.ReplaceAllString(step, " $1
 
 // approving: a control plane that wants an approval waits with another version, also where another revision was approved, until somebody approves what
 // `quorate plan` shows. It scales meanwhile. The approval ends with the rollout, and the history has all of it.
+//
+//quorate:shows kubernetes replaced older>newer
 func approving(t *testing.T, e *environment) {
 	const name = "romeo"
 	e.up(t, name, "--replicas", "1", "--kubernetes-version", older)

@@ -31,6 +31,9 @@ import (
 var older, newer = cmp.Or(os.Getenv("QUORATE_E2E_FROM"), "v1.36.3"), cmp.Or(os.Getenv("QUORATE_E2E_TO"), "v1.37.2")
 
 // surge1: v1.36.3 -> v1.37.2 with one machine more than wanted, while a client writes and reads.
+//
+//quorate:shows kubernetes created older
+//quorate:shows kubernetes replaced older>newer
 func surge1(t *testing.T, e *environment) {
 	e.up(t, "golf", "--replicas", "3", "--kubernetes-version", older)
 	rollOver(t, e, "golf", 4)
@@ -38,6 +41,8 @@ func surge1(t *testing.T, e *environment) {
 }
 
 // surge0: the same, one machine first taken away each time.
+//
+//quorate:shows kubernetes replaced older>newer
 func surge0(t *testing.T, e *environment) {
 	e.up(t, "hotel", "--replicas", "3", "--kubernetes-version", older)
 	e.change(t, "hotel", func(kcp *controlplanev1.KubeadmControlPlane) {
@@ -49,6 +54,8 @@ func surge0(t *testing.T, e *environment) {
 }
 
 // machinesUpgrade: a ControlPlane whose machines kubeadm makes follows another version.
+//
+//quorate:shows kubernetes replaced older>newer
 func machinesUpgrade(t *testing.T, e *environment) {
 	kind := []string{"--kind", "ControlPlane"}
 	e.up(t, "zulu-cp", append(kind, "--replicas", "3", "--kubernetes-version", older)...)
@@ -321,6 +328,8 @@ func (e *environment) leader(t *testing.T, machines []string) string {
 }
 
 // killDaemonOften: SIGKILL of the daemon at ten random moments of a rollout.
+//
+//quorate:shows kubernetes replaced older>newer
 func killDaemonOften(t *testing.T, e *environment) {
 	e.up(t, "november", "--replicas", "3", "--kubernetes-version", older)
 	before := e.machines(t, "november")

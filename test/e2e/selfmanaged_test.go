@@ -43,6 +43,8 @@ func moved(t *testing.T, e *environment) {
 }
 
 // selfManaged: a cluster keeps itself and another one: it makes that, survives the death of its leader and its host's boot, and rolls its own machines.
+//
+//quorate:shows kubernetes replaced older>newer
 func selfManaged(t *testing.T, e *environment) {
 	e.up(t, "home", "--kubernetes-version", older)
 	eventually(t, "all nodes healthy", patience, e.healthy(t, "home", 3))

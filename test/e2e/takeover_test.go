@@ -26,6 +26,8 @@ import (
 
 // takeover: upstream's controller makes a control plane, Quorate takes it over without replacing a machine, and gives
 // it back. How long each takes for the same work is told.
+//
+//quorate:shows kubernetes replaced older>newer
 func takeover(t *testing.T, e *environment) {
 	const name, labels = "oscar", "kind: KubeadmControlPlane\nmetadata:\n  labels:\n"
 	u := buildUpstream(t, e)

@@ -56,6 +56,10 @@ func cells() []cell {
 }
 
 // versions: clusters go from each version to the next, replaced and in place, under a client that writes. It prints a line for each way.
+//
+//quorate:shows kubernetes created each
+//quorate:shows kubernetes replaced each
+//quorate:shows kubernetes in-place each
 func versions(t *testing.T, e *environment) {
 	matrix := []string{"FIGURE from | to | way | machines + workers | seconds | failed writes | longest gap, s | lost | etcd"}
 	for _, c := range cells() {

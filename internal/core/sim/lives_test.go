@@ -108,6 +108,8 @@ func cutLast(words []string, last string) ([]string, bool) {
 }
 
 // TestEtcdAgrees lives every life on the world's etcd and on a real one, and compares them after each step.
+//
+//quorate:shows etcd agrees each
 func TestEtcdAgrees(t *testing.T) {
 	etcdtest.Binary(t)
 	var lives, steps, disagreements atomic.Int32
