@@ -58,10 +58,11 @@ build: programs ## build bin/quorate, bin/quorate-node, bin/quorate-upgrader and
 # What one host needs; the manager runs in a management cluster. The upgrader is not told its revision here: images of hundreds of MB are made
 # anew for each upgrader that differs. `make image` tells it.
 .PHONY: programs
+VERBOSE ?=
 programs:
-	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate ./cmd/quorate
-	$(GO) build -ldflags '-s -w $(STAMP)' -o bin/quorate-node ./cmd/node & node=$$!; \
-	$(GO) build -ldflags '-s -w' -o bin/quorate-upgrader ./cmd/upgrader && wait $$node
+	$(GO) build $(VERBOSE) -ldflags '-s -w $(STAMP)' -o bin/quorate ./cmd/quorate
+	$(GO) build $(VERBOSE) -ldflags '-s -w $(STAMP)' -o bin/quorate-node ./cmd/node & node=$$!; \
+	$(GO) build $(VERBOSE) -ldflags '-s -w' -o bin/quorate-upgrader ./cmd/upgrader && wait $$node
 
 OUT         ?= dist
 UPGRADERS   ?=
@@ -93,8 +94,8 @@ fetch:
 	@[ -n "$$QUORATE_BUNDLE" ] || GO='$(GO)' ./hack/fetch-modules.sh >/dev/null 2>&1 &
 
 .PHONY: demo
-demo: packages fetch programs ## from nothing to a highly available control plane on this host (as root); QUORATE_BUNDLE names a bundle that spares the builds
-	./bin/quorate up
+demo: ## from nothing to a highly available control plane on this host (as root); QUORATE_BUNDLE names a bundle that spares the builds
+	@GO='$(GO)' MAKE='$(MAKE)' ./hack/demo.sh
 
 .PHONY: check
 check: ## the first loop of a change, in less than a minute, offline, without root; BASE=BRANCH chooses what it compares with

@@ -175,14 +175,7 @@ func (d *declared) declare(test string, words []string) error {
 		return err
 	}
 	if words[2] == "each" {
-		for i, v := range pinned {
-			switch {
-			case way == "created" || way == "agrees":
-				d.shown = append(d.shown, shown{of, way, v, "", test})
-			case i+1 < len(pinned):
-				d.shown = append(d.shown, shown{of, way, v, pinned[i+1], test})
-			}
-		}
+		d.declareEach(of, way, test, pinned)
 		return nil
 	}
 	from := ""
@@ -194,12 +187,27 @@ func (d *declared) declare(test string, words []string) error {
 		if !slices.Contains(pinned, v) {
 			return fmt.Errorf("invalid version %q: must be %s, or have a name in test/e2e", word, strings.Join(pinned, ", "))
 		}
-		if i > 0 || way == "created" || way == "agrees" {
+		if i > 0 || isFirst(way) {
 			d.shown = append(d.shown, shown{of, way, v, from, test})
 		}
 		from = v
 	}
 	return nil
+}
+
+// isFirst reports whether a version comes about in a way that has no version before it.
+func isFirst(way string) bool { return way == "created" || way == "agrees" }
+
+// declareEach notes that a test shows each pinned version, from the one before it if the way has one.
+func (d *declared) declareEach(of, way, test string, pinned []string) {
+	for i, v := range pinned {
+		switch {
+		case isFirst(way):
+			d.shown = append(d.shown, shown{of, way, v, "", test})
+		case i+1 < len(pinned):
+			d.shown = append(d.shown, shown{of, way, v, pinned[i+1], test})
+		}
+	}
 }
 
 // pinnedOf are the versions that artifacts are built of, the newest first.

@@ -174,12 +174,13 @@ func buildPrograms(ctx context.Context, tools toolchain, w cache.Workplace, p pi
 		return err
 	}
 	arguments := append([]string{"build", "-v", "-buildvcs=false", "-o", w.Out + string(filepath.Separator)}, flags...)
-	var programs []string
+	var packages, programs []string
 	for _, tool := range p.directives("tool") {
-		arguments = append(arguments, tool[0])
+		packages = append(packages, tool[0])
 		programs = append(programs, program(tool[0]))
 	}
-	if _, err := tools.run(ctx, w.Work, narrate(w.Report), arguments...); err != nil {
+	total := toCompile(ctx, tools, w, flags, packages)
+	if _, err := tools.run(ctx, w.Work, narrate(w.Report, total), append(arguments, packages...)...); err != nil {
 		return err
 	}
 	for _, name := range programs {
@@ -202,7 +203,7 @@ func buildNamed(ctx context.Context, tools toolchain, w cache.Workplace, p pin, 
 		}
 		arguments := append([]string{"build", "-v", "-buildvcs=false", "-o", filepath.Join(w.Out, name)}, flags...)
 		arguments = append(arguments, tool[0])
-		if _, err := tools.run(ctx, w.Work, narrate(w.Report), arguments...); err != nil {
+		if _, err := tools.run(ctx, w.Work, narrate(w.Report, 0), arguments...); err != nil {
 			return err
 		}
 	}
@@ -225,25 +226,55 @@ func writeModule(folder string, p pin) error {
 }
 
 // narrate turns what `go build -v` prints, a line for each module it fetches and each package it compiles, into a
-// sentence now and then.
-func narrate(report func(string, ...any)) func(string) {
+// sentence now and then. Total is how many packages there are to compile; 0: that is not known.
+func narrate(report func(string, ...any), total int) func(string) {
 	var last time.Time
+	begun := time.Now()
 	fetched, compiled := 0, 0
 	return func(line string) {
-		if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
+		module, isModule := strings.CutPrefix(line, "go: downloading ")
+		if isModule {
 			fetched++
-			if time.Since(last) > time.Second {
-				last = time.Now()
-				report("%d modules fetched, now %s", fetched, module)
-			}
+		} else {
+			compiled++
+		}
+		if time.Since(last) < time.Second && compiled != total {
 			return
 		}
-		compiled++
-		if time.Since(last) > time.Second {
-			last = time.Now()
+		last = time.Now()
+		switch {
+		case isModule:
+			report("%d modules fetched, now %s", fetched, module)
+		case total == 0:
 			report("%d packages compiled", compiled)
+		case compiled >= total:
+			report("all %d packages compiled, linking", total)
+		default:
+			report("%d of %d packages compiled%s", compiled, total, timeLeft(time.Since(begun), compiled, total))
 		}
 	}
+}
+
+// leastCompiled is how many packages must be compiled before their time says something of the others'.
+const leastCompiled = 20
+
+// timeLeft says how long the rest of some packages takes, as the end of a sentence; empty: too little is known.
+func timeLeft(took time.Duration, compiled, total int) string {
+	if compiled < leastCompiled {
+		return ""
+	}
+	left := took * time.Duration(total-compiled) / time.Duration(compiled)
+	return fmt.Sprintf(", about %s left", left.Round(time.Second))
+}
+
+// toCompile counts the packages of programs that Go has to compile. It fetches the modules that they need, which the build needs as well.
+func toCompile(ctx context.Context, tools toolchain, w cache.Workplace, flags, programs []string) int {
+	arguments := append([]string{"list", "-deps", "-buildvcs=false", "-f", "{{if .StaleReason}}{{.ImportPath}}{{end}}"}, flags...)
+	output, err := tools.run(ctx, w.Work, narrate(w.Report, 0), append(arguments, programs...)...)
+	if err != nil {
+		return 0 // the build meets the same, and says it
+	}
+	return len(strings.Fields(string(output)))
 }
 
 func sortedKeys[V any](m map[string]V) []string {

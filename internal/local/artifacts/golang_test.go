@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -396,11 +397,31 @@ func TestLines(t *testing.T) {
 
 func TestNarrate(t *testing.T) {
 	var told []string
-	each := narrate(func(format string, values ...any) { told = append(told, format) })
+	each := narrate(func(format string, values ...any) { told = append(told, format) }, 0)
 	each("go: downloading k8s.io/api v0.36.3")
 	each("k8s.io/api")
 	each("k8s.io/api/core/v1")
 	if len(told) != 1 {
 		t.Errorf("one sentence a second at most, got %q", told)
 	}
+}
+
+// TestNarrateLeft: where it is known how many packages there are, it is said how many of them are compiled and how long the rest takes.
+func TestNarrateLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		each := narrate(func(format string, values ...any) { told = append(told, fmt.Sprintf(format, values...)) }, 60)
+		for range 60 {
+			time.Sleep(2 * time.Second)
+			each("k8s.io/api")
+		}
+		for n, want := range map[int]string{
+			0: "1 of 60 packages compiled", 18: "19 of 60 packages compiled", 19: "20 of 60 packages compiled, about 1m20s left",
+			58: "59 of 60 packages compiled, about 2s left", 59: "all 60 packages compiled, linking",
+		} {
+			if told[n] != want {
+				t.Errorf("sentence %d: %q, want %q", n, told[n], want)
+			}
+		}
+	})
 }

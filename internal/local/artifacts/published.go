@@ -156,7 +156,7 @@ func (c component) published(tools toolchain, p pin, programs []string) (cache.P
 			if len(arguments)-before != len(programs) {
 				return errors.New("the pins name fewer programs than the upgrader needs: " + fmt.Sprint(programs))
 			}
-			_, err := tools.run(ctx, w.Work, narrate(w.Report), arguments...)
+			_, err := tools.run(ctx, w.Work, narrate(w.Report, 0), arguments...)
 			return err
 		},
 	}, nil

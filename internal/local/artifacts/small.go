@@ -75,7 +75,7 @@ func fetch(ctx context.Context, tools toolchain, w cache.Workplace, p pin, modul
 	if err := writeModule(w.Work, p); err != nil {
 		return "", err
 	}
-	output, err := tools.run(ctx, w.Work, narrate(w.Report), "mod", "download", "-json", module)
+	output, err := tools.run(ctx, w.Work, narrate(w.Report, 0), "mod", "download", "-json", module)
 	if err != nil {
 		return "", fmt.Errorf("fetching %s: %w: %s", module, err, output)
 	}
