@@ -141,9 +141,12 @@ func (t *Observer) ObserveExternalEtcd(ctx context.Context, endpoints []string) 
 	}
 	if m.down() {
 		texts := m.ailments().texts
+		for i := range texts {
+			texts[i] = strings.TrimPrefix(texts[i], "* ")
+		}
 		t.Refuse(plan.Refusal{
 			Reason:  "EtcdNotReady",
-			Message: "no endpoint of the external etcd is healthy: " + strings.TrimPrefix(entries(texts, "; ", LongestDifferences), "* "),
+			Message: "no endpoint of the external etcd is healthy: " + entries(texts, "; ", LongestDifferences),
 		})
 	}
 }
