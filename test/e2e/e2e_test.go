@@ -56,6 +56,7 @@ var lives = []struct {
 	{"join-dynamic", joinDynamic},
 	{"join-static", joinStatic},
 	{"join-certificates", joinCertificates},
+	{"join-external", joinExternal},
 	{"join-fails", joinFails},
 	{"join-hangs", joinHangs},
 	{"etcd-scale", etcdScale},

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,16 +33,7 @@ func external(t *testing.T, e *environment) {
 	gateway := e.address("0.1")
 	port := freePort(t)
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, newer,
-		"spec:\n  kubeadmConfigSpec:\n", fmt.Sprintf(`spec:
-  kubeadmConfigSpec:
-    clusterConfiguration:
-      etcd:
-        external:
-          endpoints: ["https://%s:%s"]
-          caFile: /etc/kubernetes/pki/etcd/ca.crt
-          certFile: /etc/kubernetes/pki/apiserver-etcd-client.crt
-          keyFile: /etc/kubernetes/pki/apiserver-etcd-client.key
-`, gateway, port), "  replicas: 3\n", "  replicas: 2\n"))
+		clusterConfiguration, clusterConfiguration+externalEtcd(gateway, port), "  replicas: 3\n", "  replicas: 2\n"))
 	eventually(t, "it says which certificates it misses", patience, func() string {
 		if p := e.controlPlane(t, name).Status.Plan; p.Reason != "GivenCertificatesMissing" {
 			return p.Reason + ": " + p.Message
@@ -62,6 +54,20 @@ func external(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
+// clusterConfiguration begins what manifests say of a cluster as kubeadm makes it.
+const clusterConfiguration = "    clusterConfiguration:\n"
+
+// externalEtcd is the part of it for an etcd that runs elsewhere, with the certificates of the cluster's secrets.
+func externalEtcd(address, port string) string {
+	return fmt.Sprintf(`      etcd:
+        external:
+          endpoints: ["https://%s"]
+          caFile: /etc/kubernetes/pki/etcd/ca.crt
+          certFile: /etc/kubernetes/pki/apiserver-etcd-client.crt
+          keyFile: /etc/kubernetes/pki/apiserver-etcd-client.key
+`, net.JoinHostPort(address, port))
+}
+
 // runEtcd runs an etcd of one member on an address of the host, and gives the cluster what it needs to use it.
 func (e *environment) runEtcd(t *testing.T, cluster, address, port string) {
 	t.Helper()
@@ -71,28 +77,23 @@ func (e *environment) runEtcd(t *testing.T, cluster, address, port string) {
 			t.Fatal(err)
 		}
 	}
-	authority := &secret.Certificate{Purpose: secret.EtcdCA}
-	must(authority.Generate())
-	ca, err := certs.DecodeCertPEM(authority.KeyPair.Cert)
-	must(err)
-	signer, err := certs.DecodePrivateKeyPEM(authority.KeyPair.Key)
-	must(err)
-	folder := t.TempDir()
-	pair := func(name string, ips ...net.IP) (cert, key []byte) {
-		own, err := certs.NewPrivateKey()
-		must(err)
-		usages := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-		signed, err := (&certs.Config{CommonName: name, Usages: usages, AltNames: certs.AltNames{IPs: ips}}).NewSignedCert(own, ca, signer)
-		must(err)
-		return certs.EncodeCertPEM(signed), certs.EncodePrivateKeyPEM(own)
-	}
-	cert, key := pair("etcd", net.ParseIP(address))
-	for file, data := range map[string][]byte{"ca": authority.KeyPair.Cert, "crt": cert, "key": key} {
+	authority, folder := newPair(t, secret.EtcdCA), t.TempDir()
+	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	server := signedBy(t, authority, certs.Config{CommonName: "etcd", Usages: both, AltNames: certs.AltNames{IPs: []net.IP{net.ParseIP(address)}}})
+	for file, data := range map[string][]byte{"ca": authority["tls.crt"], "crt": server["tls.crt"], "key": server["tls.key"]} {
 		must(os.WriteFile(filepath.Join(folder, file), data, 0o600))
 	}
 	env, err := embed.Load(e.state)
 	must(err)
 	url := "https://" + net.JoinHostPort(address, port)
+	eventually(t, "this host has the address "+address, patience, func() string {
+		l, err := net.Listen("tcp", net.JoinHostPort(address, port))
+		if err != nil {
+			return err.Error()
+		}
+		must(l.Close())
+		return ""
+	})
 	process := exec.Command(filepath.Join(env.Artifacts.Management, "etcd"), "--data-dir", folder+"/data", "--log-level", "warn",
 		"--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:"+freePort(t),
 		"--cert-file", folder+"/crt", "--key-file", folder+"/key", "--trusted-ca-file", folder+"/ca", "--client-cert-auth")
@@ -101,10 +102,17 @@ func (e *environment) runEtcd(t *testing.T, cluster, address, port string) {
 		_ = process.Process.Kill()
 		_ = process.Wait()
 	})
-	cert, key = pair("kube-apiserver")
+	eventually(t, "etcd listens", patience, func() string {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, port), time.Second)
+		if err != nil {
+			return err.Error()
+		}
+		must(conn.Close())
+		return ""
+	})
 	for purpose, data := range map[secret.Purpose]map[string][]byte{
-		secret.EtcdCA:              {"tls.crt": authority.KeyPair.Cert},
-		secret.APIServerEtcdClient: {"tls.crt": cert, "tls.key": key},
+		secret.EtcdCA:              {"tls.crt": authority["tls.crt"]},
+		secret.APIServerEtcdClient: clientOf(t, authority),
 	} {
 		must(e.management(t).Create(context.Background(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: secret.Name(cluster, purpose), Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}},

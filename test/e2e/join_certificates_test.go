@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -90,16 +91,8 @@ func (e *environment) etcdOfOthers(t *testing.T, name string) {
 	t.Helper()
 	e.give(t, name, secret.EtcdCA, map[string][]byte{"tls.crt": newPair(t, secret.EtcdCA)["tls.crt"]})
 	e.give(t, name, secret.APIServerEtcdClient, clientOf(t, newPair(t, secret.EtcdCA)))
-	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, newer, "spec:\n  kubeadmConfigSpec:\n", `spec:
-  kubeadmConfigSpec:
-    clusterConfiguration:
-      etcd:
-        external:
-          endpoints: ["https://192.0.2.1:2379"]
-          caFile: /etc/kubernetes/pki/etcd/ca.crt
-          certFile: /etc/kubernetes/pki/apiserver-etcd-client.crt
-          keyFile: /etc/kubernetes/pki/apiserver-etcd-client.key
-`))
+	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, newer,
+		clusterConfiguration, clusterConfiguration+externalEtcd("192.0.2.1", "2379")))
 	e.refusesCertificates(t, name, "secret default/"+name+"-apiserver-etcd-client: tls.crt is signed by another authority than secret default/"+name+"-etcd: tls.crt")
 	e.takeDown(t, name)
 }
@@ -214,6 +207,26 @@ func newPair(t *testing.T, purpose secret.Purpose) map[string][]byte {
 // clientOf is a client certificate that an authority signed.
 func clientOf(t *testing.T, authority map[string][]byte) map[string][]byte {
 	t.Helper()
+	return signedBy(t, authority, certs.Config{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+}
+
+// serverOf is a server's certificate for names and addresses that an authority signed.
+func serverOf(t *testing.T, authority map[string][]byte, names []string) map[string][]byte {
+	t.Helper()
+	config := certs.Config{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			config.AltNames.IPs = append(config.AltNames.IPs, ip)
+		} else {
+			config.AltNames.DNSNames = append(config.AltNames.DNSNames, name)
+		}
+	}
+	return signedBy(t, authority, config)
+}
+
+// signedBy is a certificate with its key that an authority signed.
+func signedBy(t *testing.T, authority map[string][]byte, config certs.Config) map[string][]byte {
+	t.Helper()
 	ca, err := certs.DecodeCertPEM(authority["tls.crt"])
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +239,7 @@ func clientOf(t *testing.T, authority map[string][]byte) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := (&certs.Config{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}).NewSignedCert(own, ca, signer)
+	signed, err := config.NewSignedCert(own, ca, signer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,9 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
+// oldFirst has rollouts take an old machine away before they make a new one.
+const oldFirst = "  rollout:\n    strategy:\n      type: RollingUpdate\n      rollingUpdate:\n        maxSurge: 0\n"
+
 // joinStatic: names and addresses of all machines are known beforehand and in the certificates, which have nothing else. Who asks for an address
 // that no machine can have, or that another has, is told so, and nothing is made. A machine's address goes to the one that replaces it.
 //
@@ -36,8 +39,8 @@ func joinStatic(t *testing.T, e *environment) {
 	start := time.Now()
 	e.quorate(t, "up", "--network", e.network, "--timeout", "10m", "-f", e.manifests(t, name, newer,
 		"    spec: {}\n", "    spec:\n      addresses: ["+strings.Join(addresses, ", ")+"]\n",
-		"  kubeadmConfigSpec:\n", "  rollout:\n    strategy:\n      type: RollingUpdate\n      rollingUpdate:\n        maxSurge: 0\n  kubeadmConfigSpec:\n"+
-			"    clusterConfiguration:\n      apiServer:\n        certSANs: ["+strings.Join(sans, ", ")+"]\n"))
+		"  kubeadmConfigSpec:\n", oldFirst+"  kubeadmConfigSpec:\n",
+		clusterConfiguration, clusterConfiguration+"      apiServer:\n        certSANs: ["+strings.Join(sans, ", ")+"]\n"))
 	t.Logf("FIGURE three machines with fixed names and addresses: %.1f s", time.Since(start).Seconds())
 	if got := e.machines(t, name); !slices.Equal(got, []string{"romeo-cp-1", "romeo-cp-2", "romeo-cp-3"}) {
 		t.Errorf("the machines are %v", got)
