@@ -9,6 +9,9 @@ package e2e
 import (
 	"os"
 	"testing"
+
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // lives are the tests, in the order in which they run. Each makes the cluster that it needs and takes it down
@@ -65,6 +68,7 @@ var lives = []struct {
 	{"etcd-delete", etcdDelete},
 	{"etcd-together", etcdTogether},
 	{"etcd-twice", etcdTwice},
+	{"etcd-foreign", etcdForeign},
 	{"plan", planning},
 	{"approve", approving},
 	{"history", remembered},
@@ -102,6 +106,7 @@ func TestE2E(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("machines are namespaces of this host: run as root")
 	}
+	log.SetLogger(klog.Background()) // of controllers that run in this process
 	before := lookAtHost(t)
 	env := newEnvironment(t)
 	t.Cleanup(func() { env.quorate(t, "down", "--yes") })

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -41,6 +42,8 @@ type environment struct {
 	recordings int
 	// asked is what Quorate's controllers asked its management planes for that are gone.
 	asked map[rights.Right]int
+	// granted are rules beside those of config/rbac that a life gave Quorate's controllers, as for a kind of a foreign provider.
+	granted []rbacv1.PolicyRule
 }
 
 func newEnvironment(t *testing.T) *environment {
