@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/quorate/quorate/internal/cluster/backup/scratch"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/program/buildinfo"
@@ -81,6 +82,7 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.manager.EtcdForwardOnly, "etcd-forward-only", false,
 		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose networks use the same addresses.")
 	s.manager.Bounds.AddFlags(fs)
+	s.manager.Backups.AddFlags(fs)
 	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", "",
 		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+upgraders.ConfigMap+" names one. "+
 			"Empty: nothing is upgraded in place to versions without one.")
@@ -145,6 +147,9 @@ func (s *settings) check() error {
 		return fmt.Errorf("--kube-api-qps=%v, --kube-api-burst=%d: both must be positive", s.qps, s.burst)
 	case !s.electsInOrder():
 		return fmt.Errorf("--leader-elect-...: retry period %s, renew deadline %s and lease duration %s must be positive and grow in this order", s.retry, s.renew, s.lease)
+	}
+	if err := s.manager.Backups.Check(); err != nil {
+		return err
 	}
 	return s.manager.Bounds.Check()
 }
@@ -260,6 +265,7 @@ func (s *settings) newManager() (ctrl.Manager, error) {
 }
 
 func main() {
+	scratch.RunIfChild()
 	s := &settings{}
 	fs := pflag.CommandLine
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cli"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cluster/backup/scratch"
 	"github.com/quorate/quorate/internal/program/buildinfo/gauge"
 )
 
@@ -29,6 +30,7 @@ func environment(name string) string {
 }
 
 func main() {
+	scratch.RunIfChild()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if err := gauge.Register(metrics.Registry); err != nil {
 		fmt.Fprintln(os.Stderr, "quorate:", err)

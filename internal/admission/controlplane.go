@@ -89,6 +89,13 @@ func validateSpec(before, after *controlplanev1alpha1.ControlPlaneSpec, of names
 	if ref := after.ManagedExternalEtcdRef; before.ManagedExternalEtcdRef != ref {
 		all = append(all, checkManagedEtcd(ref, spec)...)
 	}
+	why := ""
+	if after.ManagedExternalEtcdRef.IsDefined() {
+		why = etcdElsewhere
+	} else if m := after.Etcd.Management; m != "" && m != controlplanev1alpha1.EtcdManagementMembers {
+		why = etcdNotOurs
+	}
+	all = append(all, checkBackup(before.Backup, after.Backup, why, spec)...)
 	return append(all, validateMachineTemplate(before, after, spec.Child("machineTemplate"))...)
 }
 

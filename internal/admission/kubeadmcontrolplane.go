@@ -117,6 +117,7 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 		all = append(all, checkNeeded(before, after, after.Spec.InPlace.Policy)...)
 	}
 	all = append(all, checkReferences(before, after, field.NewPath("spec"))...)
+	all = append(all, checkBackup(backupOf(before), after.Spec.Backup, elsewhere(hasExternalEtcd(after)), field.NewPath("spec"))...)
 	config := &after.Spec.KubeadmConfigSpec
 	if before == nil || kubeadm.JoinAddress(&before.Spec.KubeadmConfigSpec) != kubeadm.JoinAddress(config) {
 		all = append(all, checkAdvertised(config, !hasExternalEtcd(after), field.NewPath("spec", "kubeadmConfigSpec"))...)
@@ -129,6 +130,14 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 		return nil
 	}
 	return apierrors.NewInvalid(controlplanev1.GroupVersion.WithKind("KubeadmControlPlane").GroupKind(), after.Name, all)
+}
+
+// backupOf returns a control plane's backups; of nil none.
+func backupOf(kcp *controlplanev1.KubeadmControlPlane) *controlplanev1.BackupSpec {
+	if kcp == nil {
+		return nil
+	}
+	return kcp.Spec.Backup
 }
 
 // checkReferences returns what is wrong with references that are new.

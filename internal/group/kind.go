@@ -149,6 +149,8 @@ type Spec struct {
 	Inline *unstructured.Unstructured
 	// InlineHash is drift.Wanted.InlineHash of it.
 	InlineHash string
+	// Backup says when etcd is backed up; nil: never.
+	Backup *controlplanev1.BackupSpec
 }
 
 // HealthCheck says when a machine counts as broken.
@@ -171,6 +173,8 @@ type Status struct {
 	UpToDateReplicas   **int32
 	// CertificateExpiry is the first certificate of the group to expire; nil: the kind does not tell it.
 	CertificateExpiry *controlplanev1.CertificateExpiryStatus
+	// Backup is what came of backups.
+	Backup *controlplanev1.BackupStatus
 }
 
 // CertificateEnd is when the first certificate of the group expires; zero: not known.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/quorate/quorate/internal/manager/backups"
 	"github.com/quorate/quorate/internal/manager/kinds"
 	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
@@ -50,6 +51,8 @@ type Options struct {
 	// UpgraderImage is the image that upgrades nodes in place, with %s for the Kubernetes version, where nothing else names one.
 	// Empty: without another source no node is upgraded in place.
 	UpgraderImage string
+	// Backups say where backups are kept and proven.
+	Backups backups.Settings
 	// LeaveLabelled, without a WatchFilter, leaves groups that have that label to the managers that look for it.
 	LeaveLabelled bool
 	// ManagedFields: the cache has those of all objects, for controllers of others that share it. Otherwise it has those of groups only.
@@ -81,6 +84,7 @@ var contents = []part{
 	{"ControlPlane", ControlPlaneProvider, addGroup("ControlPlane")},
 	{"EtcdCluster", ControlPlaneProvider, addGroup("EtcdCluster")},
 	{"EtcdadmConfig", BootstrapProvider, addEtcdadmConfig},
+	{"backups", ControlPlaneProvider, addBackups},
 	{"NodeUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddNodes)},
 	{"MachineDeploymentUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddWorkers)},
 	{"Runtime Extension", "", addExtension},

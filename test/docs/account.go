@@ -51,6 +51,7 @@ var account = []accountRow{
 	{row(`docs/release.md: .*`), Runner{Makes, ""}},
 	{row(`docs/scale.md: make bench-upstream.*`), Runner{Measures, ""}},
 
+	{row(`docs/backup.md: quorate backup .*`), Runner{"RUN=backup", "with another cluster's name"}},
 	{row(`docs/bundles.md: QUORATE_BUNDLE=.* make demo`), Runner{Makes, ""}},
 	{row(`docs/bundles.md: openssl .*`), Runner{Changes, ""}},
 	{row(`docs/bundles.md: .*registry\.example\.org.*`), Runner{"TestBundleSources", "with a registry of the test's own"}},

@@ -72,6 +72,7 @@ var lives = []struct {
 	{"plan", planning},
 	{"approve", approving},
 	{"history", remembered},
+	{"backup", backup},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

@@ -82,6 +82,11 @@ type CommonSpec struct {
 	// approval says whether a person must approve before machines are replaced or changed in place, and how many are in a day.
 	// +optional
 	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
+
+	// backup takes backups of etcd by a schedule, and proves that they can be restored. Left out: none is taken. It needs etcd on the control plane's own
+	// machines, kept by Quorate.
+	// +optional
+	Backup *v1beta2.BackupSpec `json:"backup,omitempty"`
 }
 
 // HealthSpec says when a machine counts as unhealthy.

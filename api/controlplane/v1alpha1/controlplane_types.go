@@ -187,6 +187,10 @@ type ControlPlaneStatus struct {
 	// plan is the step that was decided last, and why. An inactive control plane shows here what it would do.
 	// +optional
 	Plan v1beta2.PlanStatus `json:"plan,omitempty,omitzero"`
+
+	// backup is what came of the backups of etcd.
+	// +optional
+	Backup v1beta2.BackupStatus `json:"backup,omitempty,omitzero"`
 }
 
 // InitializationStatus is the part of the status that Cluster API waits for before other machines are made.

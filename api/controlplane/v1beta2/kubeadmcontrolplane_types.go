@@ -85,6 +85,11 @@ type Additions struct {
 	// approval says whether a person must approve before machines are replaced or changed in place, and how many are in a day.
 	// +optional
 	Approval ApprovalSpec `json:"approval,omitempty,omitzero"`
+
+	// backup takes backups of etcd by a schedule, and proves that they can be restored. Left out: none is taken. It needs etcd on the control plane's own
+	// machines; where an EtcdCluster keeps etcd, that takes backups.
+	// +optional
+	Backup *BackupSpec `json:"backup,omitempty"`
 }
 
 // AutoRepairSpec says when a machine counts as broken.
@@ -142,6 +147,10 @@ type KubeadmControlPlaneStatus struct {
 	// members expires first. Left out: none has been seen yet.
 	// +optional
 	CertificateExpiry CertificateExpiryStatus `json:"certificateExpiry,omitempty,omitzero"`
+
+	// backup is what came of the backups of etcd.
+	// +optional
+	Backup BackupStatus `json:"backup,omitempty,omitzero"`
 }
 
 // CertificateExpiryStatus is one serving certificate, and when it expires.

@@ -52,6 +52,10 @@ type CommonSpec struct {
 	// +optional
 	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
 
+	// backup takes backups by a schedule, and proves that they can be restored. Left out: none is taken.
+	// +optional
+	Backup *v1beta2.BackupSpec `json:"backup,omitempty"`
+
 	// remediation limits how often unhealthy machines are replaced.
 	// +optional
 	Remediation controlplanev1alpha1.RemediationSpec `json:"remediation,omitempty,omitzero"`
@@ -213,6 +217,10 @@ type EtcdClusterStatus struct {
 	// plan is the step that was decided last, and why.
 	// +optional
 	Plan v1beta2.PlanStatus `json:"plan,omitempty,omitzero"`
+
+	// backup is what came of the backups of etcd.
+	// +optional
+	Backup v1beta2.BackupStatus `json:"backup,omitempty,omitzero"`
 }
 
 // +kubebuilder:object:root=true

@@ -1,5 +1,6 @@
 // Package status is what shows how clusters are: `quorate status`, why, `quorate explain`, how they will
-// be, `quorate plan`, what was done, `quorate history`, and what they were made from, `quorate export`. It reads and changes nothing.
+// be, `quorate plan`, what was done, `quorate history`, what they were made from, `quorate export`, and from what they can be
+// recovered, `quorate backup`.
 package status
 
 import (
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/cli/backups"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/export"
 	"github.com/quorate/quorate/internal/cli/facts"
@@ -20,10 +22,10 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history` and `quorate export`.
+// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history`, `quorate export` and `quorate backup`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i)}
+	return []*cobra.Command{a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i), backups.Command(i)}
 }
 
 func (a *app) statusCommand() *cobra.Command {

@@ -319,3 +319,8 @@ func (c Catalog) Clear(ctx context.Context, now time.Time) error {
 	}
 	return nil
 }
+
+// Copy writes an archive to a stream and compares it with its manifest. After an error nothing that was written may be used.
+func Copy(m *backup.Manifest, from io.Reader, to io.Writer) error {
+	return compare(m, io.TeeReader(from, to))
+}

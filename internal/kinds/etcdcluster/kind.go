@@ -73,6 +73,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			Repair:          group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(e.Spec.Remediation)),
 			EtcdOnly:        true,
 		},
+		Backup:      e.Spec.Backup,
 		Etcd:        plan.EtcdOurs,
 		HoldsQuorum: true,
 		Selector:    labels.SelectorFromSet(labels.Set{v1alpha1.MachineLabel: e.Name}),
@@ -96,6 +97,7 @@ func surge(e *v1alpha1.EtcdCluster) int {
 func (*Kind) Status(object group.Object) group.Status {
 	status := &object.(*v1alpha1.EtcdCluster).Status
 	return group.Status{
+		Backup:             &status.Backup,
 		Plan:               &status.Plan,
 		ObservedGeneration: &status.ObservedGeneration,
 		Selector:           &status.Selector,

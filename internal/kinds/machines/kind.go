@@ -80,6 +80,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			InPlace:         group.InPlace(cp.Spec.InPlace.Policy),
 			Repair:          group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(cp.Spec.Remediation)),
 		},
+		Backup:      cp.Spec.Backup,
 		Etcd:        owners[management(cp)],
 		HoldsQuorum: !cp.Spec.ManagedExternalEtcdRef.IsDefined(),
 		Inline:      inline(cp),
@@ -123,6 +124,7 @@ func inline(cp *v1alpha1.ControlPlane) *unstructured.Unstructured {
 func (*Kind) Status(object group.Object) group.Status {
 	status := &object.(*v1alpha1.ControlPlane).Status
 	return group.Status{
+		Backup:             &status.Backup,
 		Plan:               &status.Plan,
 		ObservedGeneration: &status.ObservedGeneration,
 		Selector:           &status.Selector,

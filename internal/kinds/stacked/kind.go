@@ -94,6 +94,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			Repair:          group.RepairLimits(kcp.Spec.Remediation),
 			InPlace:         group.InPlace(kcp.Spec.InPlace.Policy),
 		},
+		Backup:      kcp.Spec.Backup,
 		HoldsQuorum: managesEtcd(kcp),
 		Components:  []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"},
 	}
@@ -122,6 +123,7 @@ func (*Kind) Status(object group.Object) group.Status {
 		AvailableReplicas:  &status.AvailableReplicas,
 		UpToDateReplicas:   &status.UpToDateReplicas,
 		CertificateExpiry:  &status.CertificateExpiry,
+		Backup:             &status.Backup,
 	}
 }
 

@@ -248,12 +248,20 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 	if e.madeFor() == "" {
 		o.Local = machines
 	}
+	o.Backups.Folder, o.Backups.Scratch = BackupFolder(d.state), filepath.Join(d.state, "scratch")
+	// What a process before left in the scratch folder goes.
+	if err := errors.Join(os.RemoveAll(o.Backups.Scratch), os.MkdirAll(o.Backups.Scratch, 0o700), os.MkdirAll(o.Backups.Folder, 0o700)); err != nil {
+		return nil, host.Options{}, fmt.Errorf("making the folders of backups: %w", err)
+	}
 	mgr, err := host.New(cfg, d.managerOptions(e, plane), o)
 	if err != nil || e.madeFor() == "" {
 		return mgr, o, err
 	}
 	return mgr, o, mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error { return d.follow(ctx, e, *machines) }))
 }
+
+// BackupFolder returns where the BackupStores of the kind folder lie in a state folder.
+func BackupFolder(state string) string { return filepath.Join(state, "backups") }
 
 // options are those of an environment's controllers. Local machines import their upgrader's image from the host, under the name that it has there.
 func options(e Environment, own *rest.Config) host.Options {

@@ -5,7 +5,9 @@ package groups
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -39,6 +41,15 @@ var types = sync.OnceValue(func() map[reflect.Type]bool {
 
 // IsGroup reports whether an object is a group, of whichever kind.
 func IsGroup(object any) bool { return types()[reflect.TypeOf(object)] }
+
+// All returns all kinds of groups.
+func All() []group.Kind {
+	var all []group.Kind
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		all = append(all, kinds[name]())
+	}
+	return all
+}
 
 // Options are what the controllers have in common.
 type Options struct {

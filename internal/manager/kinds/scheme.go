@@ -19,6 +19,7 @@ import (
 	runtimev1alpha1 "sigs.k8s.io/cluster-api/api/runtime/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	etcdadmv1beta1 "github.com/quorate/quorate/api/bootstrap/v1beta1"
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
@@ -41,7 +42,7 @@ func Scheme() *runtime.Scheme {
 		ipamv1.AddToScheme, ipamv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
 		bootstrapv1.AddToScheme, bootstrapv1beta1.AddToScheme,
 		controlplanev1.AddToScheme, controlplanev1beta1.AddToScheme, controlplanev1alpha1.AddToScheme, infrav1.AddToScheme,
-		bootstrapv1alpha1.AddToScheme, etcdadmv1beta1.AddToScheme, etcdclusterv1alpha1.AddToScheme, upgradev1.AddToScheme,
+		bootstrapv1alpha1.AddToScheme, etcdadmv1beta1.AddToScheme, etcdclusterv1alpha1.AddToScheme, upgradev1.AddToScheme, backupv1alpha1.AddToScheme,
 	} {
 		// It fails only when two Go types claim one kind: a mistake in this list.
 		utilruntime.Must(add(s))

@@ -40,6 +40,9 @@ const (
 func Recipients(texts []string) ([]age.Recipient, error) {
 	var all []age.Recipient
 	for _, text := range texts {
+		if IsIdentity(text) {
+			return nil, errors.New("recipient: it is a private key of age, which must stay with those who decrypt; give its public key (age1...)")
+		}
 		parsed, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil || len(parsed) != 1 {
 			return nil, fmt.Errorf("recipient %q: must be one public key of age, as age-keygen prints it (age1...)", text)
@@ -48,6 +51,9 @@ func Recipients(texts []string) ([]age.Recipient, error) {
 	}
 	return all, nil
 }
+
+// IsIdentity reports whether a text is a private key of age, which must be in no message.
+func IsIdentity(text string) bool { return strings.Contains(strings.ToUpper(text), "AGE-SECRET-KEY") }
 
 // Writer writes one archive. Write takes the snapshot's bytes.
 type Writer struct {

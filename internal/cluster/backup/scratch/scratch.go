@@ -37,8 +37,8 @@ type Limits struct {
 	Disk int64 `json:"disk"`
 }
 
-// DefaultLimits are enough for a snapshot of 8 GiB with a million keys.
-var DefaultLimits = Limits{Memory: 1 << 30, Disk: 2*(8<<30) + logs}
+// DefaultLimits are enough for a snapshot of 4 GiB with a million keys.
+var DefaultLimits = Limits{Memory: 768 << 20, Disk: 2*(4<<30) + logs}
 
 // Most returns the largest snapshot in bytes that the limits allow.
 func (l Limits) Most() int64 { return max(0, (l.Disk-logs)/2) }

@@ -1,0 +1,84 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+)
+
+func backups(change func(*controlplanev1.BackupSpec)) *controlplanev1.BackupSpec {
+	b := &controlplanev1.BackupSpec{StoreRef: controlplanev1.BackupStoreReference{Name: "s"}, Schedule: "0 */6 * * *", TimeZone: "Europe/Berlin"}
+	b.Encryption.Recipients = []string{"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"}
+	if change != nil {
+		change(b)
+	}
+	return b
+}
+
+// TestBackup: what cannot be carried out is refused by field, value and what is valid, in each kind; what is stored already is not refused again.
+func TestBackup(t *testing.T) {
+	for want, b := range map[string]*controlplanev1.BackupSpec{
+		"": backups(nil),
+		`spec.backup.schedule: Invalid value: "every day": schedule "every day": must be five fields of cron`:       backups(func(b *controlplanev1.BackupSpec) { b.Schedule = "every day" }),
+		`spec.backup.timeZone: Invalid value: "Mars": timeZone "Mars": must be a name of the IANA`:                  backups(func(b *controlplanev1.BackupSpec) { b.TimeZone = "Mars" }),
+		`spec.backup.encryption.recipients[0]: Invalid value: "AGE-SECRET": recipient "AGE-SECRET": must be one pu`: backups(func(b *controlplanev1.BackupSpec) { b.Encryption.Recipients[0] = "AGE-SECRET" }),
+	} {
+		spec := field.NewPath("spec")
+		for kind, got := range map[string]field.ErrorList{
+			"a control plane": checkBackup(nil, b, "", spec),
+			"ControlPlane":    validateSpec(&controlplanev1alpha1.ControlPlaneSpec{}, &controlplanev1alpha1.ControlPlaneSpec{CommonSpec: controlplanev1alpha1.CommonSpec{Backup: b}}, names{"a", "b"}, spec),
+			"EtcdCluster":     validateEtcd(&etcdclusterv1alpha1.CommonSpec{Backup: b}, spec),
+		} {
+			if text := got.ToAggregate(); (text == nil) != (want == "") || text != nil && !strings.Contains(text.Error(), want) {
+				t.Errorf("%s: %v, want %q", kind, text, want)
+			}
+		}
+		if got := checkBackup(b, b, "", spec); len(got) > 0 {
+			t.Errorf("stored already: %v", got)
+		}
+	}
+	secret := "age-secret-key-1QQPQQQQ"
+	got := checkBackup(nil, backups(func(b *controlplanev1.BackupSpec) { b.Encryption.Recipients[0] = secret }), "", field.NewPath("spec")).ToAggregate()
+	if got == nil || strings.Contains(got.Error(), secret) || !strings.Contains(got.Error(), "private key") {
+		t.Errorf("a private key: %v", got)
+	}
+	if got := checkBackup(nil, nil, "elsewhere", field.NewPath("spec")); len(got) > 0 {
+		t.Errorf("no backup at all: %v", got)
+	}
+}
+
+// TestBackupElsewhere: a control plane whose etcd is not ours takes no backups, and says who does.
+func TestBackupElsewhere(t *testing.T) {
+	for _, change := range []func(*controlplanev1alpha1.ControlPlaneSpec){
+		func(s *controlplanev1alpha1.ControlPlaneSpec) {
+			s.Etcd.Management = controlplanev1alpha1.EtcdManagementOperator
+		},
+		func(s *controlplanev1alpha1.ControlPlaneSpec) {
+			s.Etcd.Management = controlplanev1alpha1.EtcdManagementNone
+		},
+		func(s *controlplanev1alpha1.ControlPlaneSpec) {
+			s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "e"}
+		},
+	} {
+		spec := controlplanev1alpha1.ControlPlaneSpec{CommonSpec: controlplanev1alpha1.CommonSpec{Backup: backups(nil)}}
+		change(&spec)
+		if got := validateSpec(&spec, &spec, names{"a", "b"}, field.NewPath("spec")); len(got) > 0 {
+			t.Errorf("stored already: %v", got)
+		}
+		got := validateSpec(&controlplanev1alpha1.ControlPlaneSpec{}, &spec, names{"a", "b"}, field.NewPath("spec")).ToAggregate()
+		if got == nil || !strings.Contains(got.Error(), "spec.backup: Forbidden") {
+			t.Error(got)
+		}
+	}
+	kcp := &controlplanev1.KubeadmControlPlane{}
+	kcp.Spec.Version, kcp.Spec.Backup = "v1.36.3", backups(nil)
+	kcp.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "e"}
+	if err := refusal(nil, kcp); err == nil || !strings.Contains(err.Error(), "set its spec.backup") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,134 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cluster/backup"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/local/embed"
+)
+
+// every is how often is asked what came of a backup.
+const every = 500 * time.Millisecond
+
+// keeper is the control plane, or the EtcdCluster, that has backups taken.
+type keeper struct {
+	of     *facts.Group
+	object group.Object
+}
+
+func (k *keeper) spec() *controlplanev1.BackupSpec { return k.of.Kind.Spec(k.object).Backup }
+
+func (k *keeper) status() *controlplanev1.BackupStatus { return k.of.Kind.Status(k.object).Backup }
+
+// keeperOf finds it.
+func keeperOf(ctx context.Context, c client.Client, key client.ObjectKey) (*keeper, error) {
+	objects, err := facts.Read(ctx, c, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range append(objects.EtcdClusters, objects.ControlPlane) {
+		if of == nil {
+			continue
+		}
+		k := &keeper{of: of}
+		if err := k.read(ctx, c); err != nil {
+			return nil, err
+		}
+		if k.spec() != nil {
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("cluster %s takes no backups: set spec.backup of its control plane, or of its EtcdCluster", key.Name)
+}
+
+func (k *keeper) read(ctx context.Context, c client.Client) error {
+	k.object = k.of.Kind.New()
+	if err := c.Get(ctx, k.of.Key, k.object); err != nil {
+		return fmt.Errorf("reading %s: %w", facts.Title(k.of), err)
+	}
+	return nil
+}
+
+// with opens the store of a cluster's backups.
+func (a *app) with(ctx context.Context, c client.Client, key client.ObjectKey, do func(backup.Catalog) error) error {
+	k, err := keeperOf(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	opener := backup.Opener{Reader: c}
+	if a.IsOwnManagement() {
+		opener.Folder = embed.BackupFolder(a.State)
+	}
+	s, done, err := opener.Open(ctx, client.ObjectKey{Namespace: key.Namespace, Name: k.spec().StoreRef.Name})
+	if err != nil {
+		return err
+	}
+	defer done()
+	id := k.object.GetAnnotations()[controlplanev1.BackupIdentityAnnotation]
+	if id == "" {
+		return fmt.Errorf("no backup of cluster %s was tried yet", key.Name)
+	}
+	return do(backup.Catalog{Store: s, UID: id})
+}
+
+// errNoBackup says that a backup was asked for, and none came.
+var errNoBackup = errors.New("no verified backup was taken")
+
+// now asks for a backup and waits for what comes of it.
+func (a *app) now(ctx context.Context, c client.Client, key client.ObjectKey, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w within --timeout %s", errNoBackup, timeout))
+	defer cancel()
+	k, err := keeperOf(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	asked := time.Now().UTC()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(k.of.Kind.Type().GroupVersionKind)
+	object.SetNamespace(k.of.Key.Namespace)
+	object.SetName(k.of.Key.Name)
+	change := command.Change{Object: object, Manager: "quorate-backup", Patch: map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{controlplanev1.BackupRequestedAnnotation: asked.Format(time.RFC3339Nano)}},
+	}}
+	if err := change.Write(ctx, c); err != nil {
+		return err
+	}
+	again := time.NewTicker(every)
+	defer again.Stop()
+	for {
+		if err := k.read(ctx, c); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if s := k.status(); !s.LastAttempt.Time.Time.Before(asked.Truncate(time.Second)) && s.LastAttempt.Reason != "" {
+			return a.tell(*s)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		}
+	}
+}
+
+// tell says what came of an attempt.
+func (a *app) tell(s controlplanev1.BackupStatus) error {
+	switch s.LastAttempt.Reason {
+	case controlplanev1.BackupVerified:
+		a.NewScreen().Printf("recoverable from %s: revision %d, %d bytes, verified", s.LastVerified.Name, s.LastVerified.Revision, s.LastVerified.SizeBytes)
+		return nil
+	case controlplanev1.BackupStored:
+		a.NewScreen().Printf("the backup was stored; spec.backup.verify is Daily, and another was verified today")
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %s", errNoBackup, s.LastAttempt.Reason, s.LastAttempt.Message)
+}

@@ -1,0 +1,23 @@
+package manager
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/internal/manager/backups"
+	"github.com/quorate/quorate/internal/manager/groups"
+)
+
+// addBackups adds the controllers that take the backups of all kinds of groups. They share how many are taken at the same time.
+func addBackups(_ context.Context, p *parts) error {
+	o, err := p.opts.Backups.Options(p.mgr, p.opts.Controller(), p.opts.LeaveLabelled)
+	if err != nil {
+		return err
+	}
+	o.WatchFilter, o.LeaveLabelled, o.ForwardOnly = p.opts.WatchFilter, p.opts.LeaveLabelled, p.opts.EtcdForwardOnly
+	for _, kind := range groups.All() {
+		if err := backups.Add(p.mgr, kind, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
+	"github.com/quorate/quorate/internal/cluster/backup/store"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/core/backup"
+	"github.com/quorate/quorate/internal/group"
+)
+
+// verifyAge is how old the newest verified backup may be where backups are verified daily.
+const verifyAge = 24 * time.Hour
+
+// look is one look at a group's backups.
+type look struct {
+	object    group.Object
+	cluster   *clusterv1.Cluster
+	spec      *controlplanev1.BackupSpec
+	timetable backup.Timetable
+	known     *known
+	catalog   clusterbackup.Catalog
+	entries   []*clusterbackup.Entry
+	// failed is why nothing could be looked at, and reason that in one word; nil: it could.
+	failed error
+	reason string
+	// kept says that retention is left to the store.
+	kept bool
+}
+
+// newest returns the newest backup, of those that are verified only if so; nil: there is none.
+func (l *look) newest(verified bool) *clusterbackup.Entry {
+	var found *clusterbackup.Entry
+	for _, e := range l.entries {
+		if e.Manifest != nil && (!verified || e.Verified()) && (found == nil || e.Manifest.Taken.After(found.Manifest.Taken)) {
+			found = e
+		}
+	}
+	return found
+}
+
+// due returns when the next backup is to be taken.
+func (l *look) due() time.Time {
+	past := backup.Past{Attempted: l.known.attempted, Failures: l.known.failures}
+	if e := l.newest(false); e != nil {
+		past.Taken = e.Manifest.Taken
+	}
+	return l.timetable.Due(l.catalog.UID, past)
+}
+
+// asked reports whether a person asked for a backup that was not tried since.
+func (l *look) asked() bool {
+	at, err := time.Parse(time.RFC3339Nano, l.object.GetAnnotations()[controlplanev1.BackupRequestedAnnotation])
+	if err != nil {
+		return false
+	}
+	e := l.newest(false)
+	return l.known.attempted.Before(at) && (e == nil || e.Manifest.Taken.Before(at.Truncate(time.Second)))
+}
+
+// attempt takes a backup, once there is a slot. What comes of it stands in the look; an error means that the manager ends.
+func (c *Controller) attempt(ctx context.Context, l *look) error {
+	select {
+	case c.Slots <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.Slots }()
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	began := time.Now()
+	reason, err := c.take(ctx, l, began)
+	l.known.attempted = began
+	l.known.said = controlplanev1.BackupAttempt{Time: metaTime(began), Reason: reason}
+	log := ctrl.LoggerFrom(ctx)
+	if err != nil {
+		l.known.said.Message = shown(err)
+		countFailure(c.Kind.Type().Kind, reason)
+		log.Info("Backup failed", "reason", reason, "message", l.known.said.Message)
+	} else {
+		observe(c.Kind.Type().Kind, time.Since(began))
+		log.Info("Took a backup", "reason", reason, "took", time.Since(began).Round(time.Millisecond).String())
+	}
+	// What was stored is a backup, proven or not: it is not tried again at once.
+	if l.known.failures++; reason != controlplanev1.BackupFailed && reason != controlplanev1.BackupNotVerified {
+		l.known.failures = 0
+	}
+	entries, listed := l.catalog.List(ctx)
+	if listed != nil {
+		l.failed, l.reason = listed, controlplanev1.BackupStoreUnusable
+		return nil
+	}
+	l.entries = entries
+	if l.known.failures == 0 {
+		c.retain(ctx, l)
+	}
+	return nil
+}
+
+// take takes, stores and proves one backup, and returns what came of it in one word.
+func (c *Controller) take(ctx context.Context, l *look, now time.Time) (string, error) {
+	found, err := group.FindEtcd(ctx, c.Client, c.Kind, client.ObjectKeyFromObject(l.object), c.ForwardOnly)
+	if err != nil {
+		return controlplanev1.BackupFailed, err
+	}
+	client := etcd.Open(found.Credentials)
+	defer client.Close()
+	files, fingerprints, err := c.files(ctx, found)
+	if err != nil {
+		return controlplanev1.BackupFailed, err
+	}
+	r := clusterbackup.Request{
+		Name: backup.Name(now, rand.String(5)), Kubernetes: found.Version, Recipients: l.spec.Encryption.Recipients, Fingerprints: fingerprints, Files: files,
+		Cluster: backup.Cluster{UID: l.catalog.UID, Namespace: l.cluster.Namespace, Name: l.cluster.Name}, Limits: c.Limits, Now: now,
+	}
+	proves := l.proves(now)
+	if proves {
+		r.Scratch = c.Scratch
+	}
+	taken, err := l.catalog.Save(ctx, r.Name, func(to io.Writer) (*clusterbackup.Taken, error) {
+		return clusterbackup.Take(ctx, client, found.Targets, r, to)
+	})
+	switch {
+	case err != nil:
+		return controlplanev1.BackupFailed, err
+	case !proves:
+		return controlplanev1.BackupStored, nil
+	case taken.Unproven != nil:
+		return controlplanev1.BackupNotVerified, taken.Unproven
+	}
+	e, err := l.catalog.Get(ctx, r.Name)
+	if err == nil {
+		_, err = l.catalog.Verify(ctx, e, clusterbackup.Proof{Restored: taken.Restored, Now: time.Now()})
+	}
+	if err != nil {
+		return controlplanev1.BackupNotVerified, err
+	}
+	return controlplanev1.BackupVerified, nil
+}
+
+// proves reports whether the next backup is to be restored.
+func (l *look) proves(now time.Time) bool {
+	if l.spec.Verify != controlplanev1.BackupVerifyDaily {
+		return true
+	}
+	e := l.newest(true)
+	return e == nil || now.Sub(e.Manifest.Taken) > verifyAge
+}
+
+// retain deletes what retention does not keep, and what uploads left behind. Nobody waits for it: what fails is tried after the next backup.
+func (c *Controller) retain(ctx context.Context, l *look) {
+	given := l.spec.Retention
+	r := backup.Retention{
+		Last: int(ptr.Deref(given.Last, 0)), Hourly: int(ptr.Deref(given.Hourly, 0)), Daily: int(ptr.Deref(given.Daily, 0)),
+		Weekly: int(ptr.Deref(given.Weekly, 0)), Monthly: int(ptr.Deref(given.Monthly, 0)),
+	}
+	var all []backup.Stored
+	for _, e := range l.entries {
+		if e.Manifest != nil {
+			all = append(all, backup.Stored{Name: e.Name, UID: e.Manifest.Cluster.UID, Taken: e.Manifest.Taken, Verified: e.Verified()})
+		}
+	}
+	var failed error
+	for _, name := range backup.Expired(r, l.catalog.UID, all) {
+		if failed = l.catalog.Delete(ctx, name); failed != nil {
+			break
+		}
+		ctrl.LoggerFrom(ctx).Info("Deleted a backup that retention does not keep", "backup", name)
+	}
+	if failed == nil {
+		failed = l.catalog.Clear(ctx, time.Now())
+	}
+	if l.kept = errors.Is(failed, store.ErrForbidden); failed != nil && !l.kept {
+		ctrl.LoggerFrom(ctx).Info("Deleting old backups failed", "message", shown(fmt.Errorf("deleting old backups: %w", failed)))
+	}
+}

@@ -1,0 +1,88 @@
+package backups
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/program/untrusted"
+)
+
+func metaTime(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+// shown is an error that is fit for a status: a store may have said it.
+func shown(err error) string { return untrusted.Shown(err.Error()) }
+
+// report writes status.backup and the condition, where they differ.
+func (c *Controller) report(ctx context.Context, l *look) error {
+	after := l.object.DeepCopyObject().(group.Object)
+	status := c.Kind.Status(after).Backup
+	if l.failed == nil {
+		status.LastVerified = controlplanev1.VerifiedBackup{}
+		if e := l.newest(true); e != nil {
+			status.LastVerified = controlplanev1.VerifiedBackup{
+				Name: e.Name, Time: metav1.NewTime(e.Manifest.Taken), Revision: e.Manifest.Revision(), SizeBytes: e.Manifest.Archive.Size,
+			}
+		}
+		status.Next = metaTime(l.due())
+	}
+	if l.known != nil && !l.known.attempted.IsZero() {
+		status.LastAttempt = l.known.said
+	}
+	conditions.Set(after, l.current(*status, time.Now()))
+	gauge(c.Kind.Type().Kind, client.ObjectKeyFromObject(after), status.LastVerified)
+	return c.write(ctx, l.object, after)
+}
+
+// withdraw takes the condition away from a group without backups. What was taken stays in the status, as it stays in the store.
+func (c *Controller) withdraw(ctx context.Context, object group.Object) error {
+	if conditions.Get(object, controlplanev1.BackupCurrentCondition) == nil {
+		return nil
+	}
+	after := object.DeepCopyObject().(group.Object)
+	conditions.Delete(after, controlplanev1.BackupCurrentCondition)
+	return c.write(ctx, object, after)
+}
+
+func (c *Controller) write(ctx context.Context, before, after group.Object) error {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	// The list of conditions is written as a whole: nobody else may have written meanwhile.
+	if err := c.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing the status of %s %s: %w", c.Kind.Type().Kind, after.GetName(), err)
+	}
+	return nil
+}
+
+// current is the condition.
+func (l *look) current(status controlplanev1.BackupStatus, now time.Time) metav1.Condition {
+	made := metav1.Condition{Type: controlplanev1.BackupCurrentCondition, Status: metav1.ConditionFalse}
+	last, attempt := status.LastVerified, ""
+	if a := status.LastAttempt; a.Message != "" {
+		attempt = fmt.Sprintf("; the last attempt (%s): %s", a.Reason, a.Message)
+	}
+	switch {
+	case l.failed != nil:
+		made.Reason, made.Message = l.reason, shown(l.failed)
+	case last.Name == "":
+		made.Reason, made.Message = controlplanev1.BackupNever, "there is no verified backup yet"+attempt
+	case l.timetable.Late(last.Time.Time, now):
+		made.Reason = controlplanev1.BackupOverdue
+		made.Message = fmt.Sprintf("the newest verified backup, %s, is older than two intervals of the schedule%s", last.Name, attempt)
+	default:
+		made.Status, made.Reason = metav1.ConditionTrue, controlplanev1.BackupVerified
+		made.Message = fmt.Sprintf("recoverable from %s, verified%s", last.Name, attempt)
+		if l.kept {
+			made.Message += "; old backups are left to the store, which does not allow deleting them"
+		}
+	}
+	return made
+}

@@ -1,0 +1,155 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/local/embed"
+)
+
+// listed is a backup as `quorate backup list -o json` has it.
+type listed struct {
+	Name      string `json:"name"`
+	Revision  int64  `json:"revision"`
+	SizeBytes int64  `json:"sizeBytes"`
+	Verified  bool   `json:"verified"`
+	Encrypted bool   `json:"encrypted"`
+	Etcd      string `json:"etcd"`
+}
+
+func (e *environment) backups(t *testing.T, name string) []listed {
+	t.Helper()
+	var all []listed
+	if err := json.Unmarshal([]byte(e.quorate(t, "backup", "list", name, "-o", "json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// backup: a cluster's etcd is backed up by the schedule and on request into a folder store, while writes go on without a failure; each backup is proven, also
+// from the store alone with the identity, damage is found, retention keeps what it should, and the newest verified backup is not deleted by mistake.
+func backup(t *testing.T, e *environment) {
+	const name = "tango"
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(t.TempDir(), "key.txt")
+	if err := os.WriteFile(key, []byte(identity.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.up(t, name, "--replicas", "3")
+	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
+	store := &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "host"}, Spec: backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}}}
+	if err := e.management(t).Create(context.Background(), store); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := e.try("backup", "now", name); err == nil || !strings.Contains(err.Error(), "spec.backup") {
+		t.Errorf("without spec.backup: %v\n%s", err, out)
+	}
+	c, _ := e.workload(t, name)
+	writes, done := newWriter(c), make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { defer close(done); writes.run(ctx) }()
+
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Backup = &controlplanev1.BackupSpec{
+			StoreRef: controlplanev1.BackupStoreReference{Name: "host"}, Schedule: "@daily", Retention: controlplanev1.BackupRetention{Last: ptr.To(int32(2))},
+			Encryption: controlplanev1.BackupEncryption{Recipients: []string{identity.Recipient().String()}},
+		}
+	})
+	eventually(t, "the first backup is taken and verified", patience, func() string {
+		kcp := e.controlPlane(t, name)
+		if c := conditions.Get(kcp, controlplanev1.BackupCurrentCondition); c == nil || c.Status != metav1.ConditionTrue {
+			return "BackupCurrent: " + conditionText(c)
+		}
+		return ""
+	})
+	for range 3 {
+		start := time.Now()
+		out := e.quorate(t, "backup", "now", name)
+		t.Logf("FIGURE backup now: %.1f s: %s", time.Since(start).Seconds(), strings.TrimSpace(out))
+	}
+	cancel()
+	<-done
+	t.Logf("FIGURE writes while four backups were taken: %s", writes)
+	if writes.failed > 0 {
+		t.Errorf("%d writes failed: %q", writes.failed, writes.errors)
+	}
+	if len(writes.acknowledged) == 0 {
+		t.Error("no write was acknowledged")
+	}
+	all := e.backups(t, name)
+	if len(all) != 2 || !all[0].Verified || !all[1].Verified || !all[1].Encrypted || all[1].Revision <= all[0].Revision || all[1].Etcd == "" {
+		t.Fatalf("the store has %+v, want the last two, verified", all)
+	}
+	newest := all[1].Name
+	if status := e.controlPlane(t, name).Status.Backup; status.LastVerified.Name != newest || status.LastAttempt.Reason != controlplanev1.BackupVerified || status.Next.IsZero() {
+		t.Errorf("the status says %+v, the newest is %s", status, newest)
+	}
+	e.provesBackups(t, name, all, key)
+	e.takeDown(t, name)
+	if left, _ := filepath.Glob(filepath.Join(embed.BackupFolder(e.state), "default", "host", "*", newest, "archive")); len(left) != 1 {
+		t.Errorf("the backups went with the cluster: %v", left)
+	}
+}
+
+// provesBackups verifies, fetches, damages and deletes backups.
+func (e *environment) provesBackups(t *testing.T, name string, all []listed, key string) {
+	t.Helper()
+	older, newest := all[0].Name, all[1].Name
+	if out, err := e.try("backup", "verify", name, newest); err == nil || !strings.Contains(err.Error(), "--identity") {
+		t.Errorf("an encrypted backup without an identity: %v\n%s", err, out)
+	}
+	start := time.Now()
+	out := e.quorate(t, "backup", "verify", name, newest, "--identity", key)
+	t.Logf("FIGURE backup verify: %.1f s: %s", time.Since(start).Seconds(), strings.TrimSpace(out))
+	to := filepath.Join(t.TempDir(), "archive")
+	e.quorate(t, "backup", "get", name, newest, "--to", to)
+	if info, err := os.Stat(to); err != nil || info.Size() != all[1].SizeBytes {
+		t.Errorf("the archive that was fetched: %v, %v", info, err)
+	}
+	if out, err := e.try("backup", "delete", name, newest); err == nil {
+		t.Errorf("the newest verified backup was deleted: %s", out)
+	}
+	found, _ := filepath.Glob(filepath.Join(embed.BackupFolder(e.state), "default", "host", "*", older, "archive"))
+	if len(found) != 1 {
+		t.Fatalf("%d archives of backup %s", len(found), older)
+	}
+	data, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(found[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := e.try("backup", "verify", name, older, "--identity", key); err == nil {
+		t.Errorf("a changed bit is not found: %s", out)
+	}
+	e.quorate(t, "backup", "delete", name, older)
+	if left := e.backups(t, name); len(left) != 1 || left[0].Name != newest {
+		t.Errorf("after one was deleted the store has %+v", left)
+	}
+}
+
+func conditionText(c *metav1.Condition) string {
+	if c == nil {
+		return "missing"
+	}
+	return string(c.Status) + " " + c.Reason + ": " + c.Message
+}
