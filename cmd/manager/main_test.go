@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/internal/manager"
+	"github.com/quorate/quorate/internal/manager/backups"
 )
 
 func parse(t *testing.T, args ...string) *settings {
@@ -286,8 +287,14 @@ func checkWebhooks(t *testing.T, s *settings, pod corev1.PodSpec) {
 	}) {
 		t.Errorf("the Service's port %q is none that listens at %d: %+v", target, s.webhookPort, pod.Containers[0].Ports)
 	}
-	if mounts := pod.Containers[0].VolumeMounts; len(mounts) != 1 || mounts[0].MountPath != s.webhookCert || mounts[0].Name != pod.Volumes[0].Name {
-		t.Errorf("certificate in %s, mounted: %+v", s.webhookCert, mounts)
+	// The second is where snapshots are restored, with room for what the flags allow.
+	mounts := pod.Containers[0].VolumeMounts
+	if len(mounts) != 2 || mounts[0].MountPath != s.webhookCert || mounts[0].Name != pod.Volumes[0].Name {
+		t.Fatalf("certificate in %s, mounted: %+v", s.webhookCert, mounts)
+	}
+	scratch := pod.Volumes[1]
+	if mounts[1].MountPath != backups.DefaultScratch || mounts[1].Name != scratch.Name || scratch.EmptyDir.SizeLimit.Value() <= s.manager.Backups.Limits.Disk {
+		t.Errorf("the scratch folder is %s, %+v: restores may take %d bytes", mounts[1].MountPath, scratch, s.manager.Backups.Limits.Disk)
 	}
 }
 

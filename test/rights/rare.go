@@ -3,6 +3,7 @@ package rights
 import "maps"
 
 const (
+	backup         = "backup.quorate.io"
 	bootstrap      = "bootstrap.cluster.x-k8s.io"
 	cluster        = "cluster.x-k8s.io"
 	controlPlane   = "controlplane.cluster.x-k8s.io"
@@ -16,9 +17,10 @@ const (
 // rare are the grants of Quorate's role that the making and the repair of a control plane may go without, each with what
 // needs it. Every other grant is used by one of them.
 var rare = map[Right]string{
-	{"update", "", "secrets"}:   "a kubeconfig is written anew before its certificate ends",
-	{"patch", "", "secrets"}:    "a secret that lost its owner is owned again",
-	{"patch", events, "events"}: "an event that is repeated becomes one with a count",
+	{"get", backup, "backupstores"}: "there is spec.backup",
+	{"update", "", "secrets"}:       "a kubeconfig is written anew before its certificate ends",
+	{"patch", "", "secrets"}:        "a secret that lost its owner is owned again",
+	{"patch", events, "events"}:     "an event that is repeated becomes one with a count",
 	{"update", controlPlane, "kubeadmcontrolplanes/finalizers"}: "asked for by the admission plugin OwnerReferencesPermissionEnforcement, where " +
 		"that is on, of whoever sets an owner reference that blocks the owner's deletion",
 	{"get", controlPlane, "kubeadmcontrolplanes"}:               "the cache has not shown the control plane's last write",

@@ -136,6 +136,7 @@ func attempts() []attempt {
 	inline(add)
 	secrets(add)
 	upgrades(add)
+	stores(add)
 	return all
 }
 
@@ -213,6 +214,35 @@ spec:
 		}
 		with("EtcdadmConfig spec.files[].contentFrom.secret", "files: [{path: /etc/motd, contentFrom: {secret: {name: %q, key: value}}}]")
 		with("EtcdadmConfig spec.users[].passwdFrom.secret", "users: [{name: me, passwdFrom: {secret: {name: %q, key: value}}}]")
+	}
+}
+
+// stores are the attempts that name stores of backups, their secrets and their addresses. The groups call themselves initialised, as only then they are backed up.
+func stores(add func(string, bool, ...string)) {
+	const store = `
+apiVersion: backup.quorate.io/v1alpha1
+kind: BackupStore
+metadata: {name: NAME, namespace: tenant}
+spec: {s3: {endpoint: %q, bucket: prize, pathStyle: true, credentialsSecretRef: {name: %q}}}
+`
+	initialized := func(object string) string {
+		return strings.Replace(object, "namespace: tenant,", `namespace: tenant, annotations: {controlplane.cluster.x-k8s.io/quorate-initialized: "true"},`, 1)
+	}
+	const backups = "  backup: {storeRef: {name: %q}, schedule: '@hourly'}\n"
+	kubeadm := clusterFor("{apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: NAME}", "")
+	kcp := initialized(kubeadmOf) + fmt.Sprintf(infraTemplate, harmlessTemplate)
+	for _, name := range []string{"prize", "../../victim/backupstores/prize", "victim/prize"} {
+		named := fmt.Sprintf(backups, name)
+		add("KubeadmControlPlane spec.backup.storeRef", false, kubeadm, kcp+named)
+		add("ControlPlane spec.backup.storeRef", false, clusterFor("", ""), initialized(machinesOf)+"  etcd: {management: Members}\n"+fmt.Sprintf(infraTemplate, harmlessTemplate)+named)
+		add("EtcdCluster spec.backup.storeRef", false, clusterFor("", ""), initialized(etcdOf)+"  infrastructureTemplate: "+harmlessTemplate+"\n"+named)
+	}
+	own := fmt.Sprintf(backups, "NAME")
+	for _, name := range []string{"prize", "../../victim/secrets/prize", "victim/prize", "kube-system/prize"} {
+		add("BackupStore spec.s3.credentialsSecretRef", false, kubeadm, kcp+own, fmt.Sprintf(store, "https://s3.example.com", name))
+	}
+	for _, endpoint := range []string{"http://127.0.0.1:1", "https://localhost:6443", "http://169.254.169.254", "http://[::1]:2379"} {
+		add("BackupStore spec.s3.endpoint", false, kubeadm, kcp+own, fmt.Sprintf(store, endpoint, "own"))
 	}
 }
 

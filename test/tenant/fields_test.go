@@ -29,6 +29,8 @@ const (
 	inCluster
 	// unread: the manager has no controller for the kind: it cannot even list it.
 	unread
+	// atService: the value goes to a service that the tenant chose.
+	atService
 	// onHost: the kind is one of local machines, which no management cluster has.
 	onHost
 )
@@ -67,6 +69,12 @@ var uses = map[string]use{
 	"NodeUpgrade spec.kubelet":                                        onNodes,
 	"NodeUpgrade spec.machine":                                        followed,
 	"NodeUpgrade spec.upgraderImage":                                  onNodes,
+	"KubeadmControlPlane spec.backup.storeRef":                        followed,
+	"ControlPlane spec.backup.storeRef":                               followed,
+	"EtcdCluster spec.backup.storeRef":                                followed,
+	"BackupStore spec.s3.credentialsSecretRef":                        followed,
+	"BackupStore spec.s3.endpoint":                                    followed,
+	"BackupStore spec.s3.encryption.keyName":                          atService,
 }
 
 // field is one that names something.

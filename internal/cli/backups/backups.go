@@ -34,6 +34,8 @@ func Command(i *command.Invocation) *cobra.Command {
 		Long: `Take, list, verify, fetch and delete backups of a cluster's etcd. They are taken by the controllers, as spec.backup of the control plane, or of
 the EtcdCluster, says, and lie in the BackupStore that it names. A backup is verified once it was restored in a scratch folder and its data were
 those that the etcd member held.`,
+		Example: `  quorate backup now demo
+  quorate backup list demo`,
 	}
 	cmd.AddCommand(a.nowCommand(), a.listCommand(), a.verifyCommand(), a.getCommand(), a.deleteCommand())
 	return cmd

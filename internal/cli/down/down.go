@@ -218,7 +218,10 @@ func (d *down) removeParts(ctx context.Context, h *sandbox.Host) error {
 		{"daemon", func() (string, error) { return "stopped", embed.Stop(ctx, d.State) }},
 		{"endpoints", func() (string, error) { return "gone", provider.Teardown(ctx, d.State) }},
 		{"machines", func() (string, error) { return "gone", h.Teardown(ctx) }},
-		{"files", func() (string, error) { return d.State + " removed", removeState(d.State) }},
+		{"files", func() (string, error) {
+			err := removeState(d.State)
+			return d.State + stateGone(d.State), err
+		}},
 	} {
 		if part.name == "files" && len(errs) > 0 {
 			break // they say what is left
@@ -268,12 +271,13 @@ var stateMarks = []string{"environment.json", "start.lock"}
 
 // stateFiles are what an environment keeps in its state folder, the marks last. What else is there is not ours to remove.
 var stateFiles = append([]string{
-	".environment.json.*", "daemon.*", ".daemon.*", "network.lock", "management", "machines", "endpoints", command.KubeconfigFolder,
+	".environment.json.*", "daemon.*", ".daemon.*", "network.lock", "management", "scratch", "machines", "endpoints", command.KubeconfigFolder,
 }, stateMarks...)
 
 // checkState refuses a folder that is no environment's: what has our names there is somebody else's.
 func checkState(state string) error {
 	entries, err := os.ReadDir(state)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == filepath.Base(embed.BackupFolder(state)) })
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil
 	}
@@ -292,11 +296,14 @@ func removeState(state string) error {
 		return err
 	}
 	entries, err := os.ReadDir(state)
+	entries = withoutBackups(state, entries)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the state folder: %w", err)
+	case stateGone(state) != gone && len(entries) == 0:
+		return nil
 	case len(entries) > 0:
 		return fmt.Errorf("%s holds %s, which quorate did not make: it stays", state, entries[0].Name())
 	}
@@ -304,6 +311,33 @@ func removeState(state string) error {
 		return fmt.Errorf("removing the state folder: %w", err)
 	}
 	return nil
+}
+
+// gone is what is said of a state folder of which nothing is left.
+const gone = " removed"
+
+// stateGone says what is left of a state folder: backups outlive it.
+func stateGone(state string) string {
+	if _, err := os.Stat(embed.BackupFolder(state)); err == nil {
+		return gone + ", but for the backups in " + embed.BackupFolder(state)
+	}
+	return gone
+}
+
+// withoutBackups returns the entries of a state folder but for its backups. Folders without a backup are removed.
+func withoutBackups(state string, entries []fs.DirEntry) []fs.DirEntry {
+	folder := embed.BackupFolder(state)
+	var folders []string
+	_ = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			folders = append(folders, path)
+		}
+		return nil
+	})
+	for _, f := range slices.Backward(folders) {
+		_ = os.Remove(f) // one that holds something stays
+	}
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == filepath.Base(folder) })
 }
 
 // removeStateFiles removes what quorate made in the state folder.

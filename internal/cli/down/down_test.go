@@ -1,6 +1,7 @@
 package down
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,41 @@ func TestRemoveState(t *testing.T) {
 	}
 	if _, err := os.Stat(state); err == nil {
 		t.Error("the state folder is left")
+	}
+}
+
+// TestBackupsOutlive: backups stay where everything else of an environment goes, and folders without one go.
+func TestBackupsOutlive(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	kept := filepath.Join(state, "backups", "default", "host", "uid", "name", "archive")
+	for _, folder := range []string{filepath.Dir(kept), filepath.Join(state, "backups", "other", "empty"), filepath.Join(state, "scratch", "scratch-1")} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, kept, "x")
+	for range 2 { // it may be repeated
+		if err := errors.Join(checkState(state), removeState(state)); err != nil && !strings.Contains(err.Error(), "environment.json") {
+			t.Error(err)
+		}
+		write(t, filepath.Join(state, "environment.json"), "{}")
+	}
+	if err := removeState(state); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(kept); err != nil || !strings.Contains(stateGone(state), filepath.Join(state, "backups")) {
+		t.Errorf("the backup: %v; %s", err, stateGone(state))
+	}
+	for _, folder := range []string{"backups/other", "scratch", "environment.json"} {
+		if _, err := os.Stat(filepath.Join(state, folder)); err == nil {
+			t.Errorf("%s is left", folder)
+		}
+	}
+	if err := errors.Join(os.Remove(kept), removeState(state)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(state); err == nil {
+		t.Error("the state folder is left without a backup")
 	}
 }
 

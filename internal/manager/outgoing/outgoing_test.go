@@ -154,6 +154,7 @@ var others = sets.New(
 	"machine",
 	"members",
 	"name",
+	"next",
 	"podCIDR",
 	"reason",
 	"rule",
