@@ -25,9 +25,11 @@ func TestRevision(t *testing.T) {
 		change func(*controlplanev1.KubeadmControlPlane)
 		same   bool
 	}{
-		"replicas":   {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Replicas = ptr.To[int32](5) }, true},
-		"approval":   {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Approval.Policy = controlplanev1.ApprovalRequired }, true},
-		"backup":     {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Backup = &controlplanev1.BackupSpec{Schedule: "@daily"} }, true},
+		"replicas": {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Replicas = ptr.To[int32](5) }, true},
+		"approval": {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Approval.Policy = controlplanev1.ApprovalRequired }, true},
+		"backup": {func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.Backup = &controlplanev1.BackupSpec{Schedule: "@daily"}
+		}, true},
 		"annotation": {func(k *controlplanev1.KubeadmControlPlane) { k.Annotations = map[string]string{"a": "b"} }, true},
 		"status":     {func(k *controlplanev1.KubeadmControlPlane) { k.Status.Version = "v1.35.4" }, true},
 		"version":    {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Version = "v1.36.3" }, false},

@@ -27,6 +27,8 @@ import (
 
 // etcdForeign: a control plane keeps its data in the etcd of a provider that knows nothing of Quorate but the contract, on machines of its
 // own. It waits for that etcd, begins nothing while its quorum is lost, goes on with all data when it is back, and goes before it.
+//
+//quorate:shows kubernetes created newer
 func etcdForeign(t *testing.T, e *environment) {
 	const name = "foreign"
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", writeManifests(t, name, onlyTemplate)) // for the management plane

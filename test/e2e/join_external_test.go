@@ -19,6 +19,8 @@ import (
 // joinExternal: the two layouts of KEP 15 for control planes whose etcd is elsewhere. In the static one all machines, whose names and addresses
 // are known beforehand, share one serving certificate, and each advertises an address of its own. In the dynamic one all advertise the
 // cluster's endpoint, which is refused where etcd runs on the machines.
+//
+//quorate:shows kubernetes created newer
 func joinExternal(t *testing.T, e *environment) {
 	began := e.beginShared(t, "sharing")
 	e.sharesCertificate(t, "fixed")
