@@ -4,10 +4,15 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/internal/kinds/etcdadm/provider"
+	"github.com/quorate/quorate/internal/kinds/etcdcluster/takeover"
 )
 
 func addEtcdadmConfig(_ context.Context, p *parts) error {
 	return (&provider.Controller{
 		Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), WatchFilter: p.opts.WatchFilter,
 	}).SetupWithManager(p.mgr, p.opts.Controller())
+}
+
+func addEtcdadmCluster(_ context.Context, p *parts) error {
+	return (&takeover.Controller{Client: p.mgr.GetClient(), WatchFilter: p.opts.WatchFilter}).SetupWithManager(p.mgr, p.opts.Controller())
 }

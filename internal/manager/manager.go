@@ -83,6 +83,7 @@ var contents = []part{
 	{"KubeadmControlPlane", ControlPlaneProvider, addGroup("KubeadmControlPlane")},
 	{"ControlPlane", ControlPlaneProvider, addGroup("ControlPlane")},
 	{"EtcdCluster", ControlPlaneProvider, addGroup("EtcdCluster")},
+	{"EtcdadmCluster", ControlPlaneProvider, addEtcdadmCluster},
 	{"EtcdadmConfig", BootstrapProvider, addEtcdadmConfig},
 	{"backups", ControlPlaneProvider, addBackups},
 	{"NodeUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddNodes)},

@@ -33,7 +33,7 @@ func TestContents(t *testing.T) {
 		all = append(all, p.name)
 	}
 	// What the role in config/rbac and the deployment in config/manager are made for.
-	if strings.Join(all, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmConfig,backups,NodeUpgrade,MachineDeploymentUpgrade,Runtime Extension,webhooks" {
+	if strings.Join(all, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmCluster,EtcdadmConfig,backups,NodeUpgrade,MachineDeploymentUpgrade,Runtime Extension,webhooks" {
 		t.Errorf("contents: %v", all)
 	}
 }
@@ -149,7 +149,7 @@ func TestProviders(t *testing.T) {
 		return names
 	}
 	served := []string{"Runtime Extension", "webhooks"}
-	controlPlane := []string{"KubeadmControlPlane", "ControlPlane", "EtcdCluster", "NodeUpgrade", "MachineDeploymentUpgrade", "backups"}
+	controlPlane := []string{"KubeadmControlPlane", "ControlPlane", "EtcdCluster", "EtcdadmCluster", "NodeUpgrade", "MachineDeploymentUpgrade", "backups"}
 	for _, c := range []struct {
 		providers []string
 		want      []string

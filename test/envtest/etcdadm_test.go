@@ -5,16 +5,24 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	etcdclusterv1beta1 "github.com/quorate/quorate/api/etcdcluster/v1beta1"
 	"github.com/quorate/quorate/config/crd"
 )
 
@@ -63,19 +71,37 @@ spec:
   bottlerocketConfig: {etcdImage: etcd, bootstrapImage: boot, adminImage: admin, controlImage: control, pauseImage: pause}
 `}
 
+// theirClusters is the definition of the kind EtcdadmCluster as aws/etcdadm-controller has it, but for the schema.
+var theirClusters = strings.NewReplacer("etcdadmconfig", "etcdadmcluster", "EtcdadmConfig", "EtcdadmCluster", "bootstrap.cluster", "etcdcluster.cluster",
+	"bootstrap-etcdadm-bootstrap", "bootstrap-etcdadm-controller").Replace(theirs)
+
+// theirCluster is an etcd cluster with three machines that aws/etcdadm-controller keeps; itsCluster is the Cluster.
+const (
+	theirCluster = `
+apiVersion: etcdcluster.cluster.x-k8s.io/v1beta1
+kind: EtcdadmCluster
+metadata: {name: demo-etcd, namespace: default, finalizers: [etcdcluster.cluster.x-k8s.io], labels: {cluster.x-k8s.io/cluster-name: demo}}
+spec:
+  replicas: 3
+  infrastructureTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: VSphereMachineTemplate, name: etcd, namespace: default}
+  etcdadmConfigSpec:
+    etcdadmBuiltin: true
+    format: cloud-config
+    cloudInitConfig: {version: 3.5.26, installDir: /usr/bin}
+    preEtcdadmCommands: [hostname]
+    users: [{name: ec2-user, sudo: 'ALL=(ALL) NOPASSWD:ALL', sshAuthorizedKeys: [ssh-rsa a]}]
+`
+	itsCluster = "{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: demo, namespace: default}, " +
+		"spec: {controlPlaneRef: {apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: demo}}}"
+)
+
 // TestEtcdadmConfigs: Quorate's definition installs over that of aws/etcdadm-bootstrap-provider, with objects that are stored. They are
 // read in both versions, and changed. What Quorate cannot carry out is refused with its reason.
 func TestEtcdadmConfigs(t *testing.T) {
 	needAssets(t)
 	env := &envtest.Environment{CRDDirectoryPaths: []string{clusterAPI(t)}, ErrorIfCRDPathMissing: true}
 	c := start(t, env)
-	given := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict([]byte(theirs), given); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{given}}); err != nil {
-		t.Fatal(err)
-	}
+	given := installTheirs(t, env, theirs)
 	for _, manifest := range theirConfigs {
 		o := object(t, manifest)
 		create(t, c, o)
@@ -93,6 +119,19 @@ func TestEtcdadmConfigs(t *testing.T) {
 	t.Run("read in v1alpha1", func(t *testing.T) { readTaken(t, c) })
 	t.Run("read and changed in v1beta1", func(t *testing.T) { changeTaken(t, c) })
 	t.Run("refused", func(t *testing.T) { refuseBottlerocket(t, c) })
+}
+
+// installTheirs installs a definition of the other provider, and returns it.
+func installTheirs(t *testing.T, env *envtest.Environment, manifest string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	given := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict([]byte(manifest), given); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{given}}); err != nil {
+		t.Fatal(err)
+	}
+	return given
 }
 
 // installOver installs Quorate's definitions, whose conversions the webhooks are to answer.
@@ -189,4 +228,123 @@ func refuseBottlerocket(t *testing.T, c client.Client) {
 	// What is stored stays changeable.
 	o := object(t, theirConfigs[1])
 	wantRefusal(t, c.Patch(context.Background(), o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))), "")
+}
+
+// TestEtcdadmCluster: an etcd cluster that aws/etcdadm-controller keeps is taken over. Its machines are adopted as they are, and count as
+// what is wanted; its secrets get the EtcdCluster as their controller.
+func TestEtcdadmCluster(t *testing.T) {
+	needAssets(t)
+	env := &envtest.Environment{CRDDirectoryPaths: []string{clusterAPI(t)}, ErrorIfCRDPathMissing: true}
+	c := start(t, env)
+	installTheirs(t, env, theirs)
+	installTheirs(t, env, theirClusters)
+	keeper := object(t, theirCluster)
+	create(t, c, object(t, itsCluster), keeper)
+	keeper.Object["status"] = map[string]any{"initialized": true, "ready": true, "creationComplete": true, "endpoints": "https://10.0.0.1:2379", "initMachineAddress": "etcd-init"}
+	if err := c.Status().Update(context.Background(), keeper); err != nil {
+		t.Fatal(err)
+	}
+	machines := []string{"demo-etcd-x7k2p", "demo-etcd-9dq5w", "demo-etcd-bb4lz"}
+	for _, name := range machines {
+		theirMachine(t, c, keeper, name)
+	}
+	secrets := []string{"demo-managed-etcd", "demo-etcd", "demo-apiserver-etcd-client"}
+	theirSecrets(t, c, keeper, secrets)
+
+	at := hook(t, env.Config)
+	installOver(t, env, at)
+	run(t, env.Config, at)
+	until(t, "the condition says what to do", func() bool {
+		now := &etcdclusterv1beta1.EtcdadmCluster{}
+		return c.Get(context.Background(), client.ObjectKeyFromObject(keeper), now) == nil && len(now.Status.Conditions) == 1 && now.Status.Conditions[0].Reason == "WaitingForTakeOver"
+	})
+	for _, name := range machines {
+		if kind := controllerOf(t, c, &clusterv1.Machine{}, name); kind != "EtcdadmCluster" {
+			t.Errorf("before it was allowed, Machine %s is controlled by %q", name, kind)
+		}
+	}
+	allow := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"etcdcluster.cluster.x-k8s.io/quorate-take-over":"true"}}}`))
+	if err := c.Patch(context.Background(), keeper, allow); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the machines are adopted and as wanted", func() bool {
+		now := &etcdclusterv1alpha1.EtcdCluster{}
+		err := c.Get(context.Background(), client.ObjectKeyFromObject(keeper), now)
+		return err == nil && ptr.Deref(now.Status.Replicas, 0) == 3 && ptr.Deref(now.Status.UpToDateReplicas, 0) == 3
+	})
+	for _, name := range machines {
+		m := &clusterv1.Machine{}
+		if kind := controllerOf(t, c, m, name); kind != "EtcdCluster" || !m.DeletionTimestamp.IsZero() {
+			t.Errorf("Machine %s is controlled by %q, deleted %v", name, kind, m.DeletionTimestamp)
+		}
+	}
+	for _, name := range secrets {
+		if kind := controllerOf(t, c, &corev1.Secret{}, name); kind != "EtcdCluster" {
+			t.Errorf("secret %s is controlled by %q", name, kind)
+		}
+	}
+	now := &etcdclusterv1beta1.EtcdadmCluster{}
+	if err := c.Get(context.Background(), client.ObjectKeyFromObject(keeper), now); err != nil || !now.Status.Ready || now.Status.Endpoints != "https://10.0.0.1:2379" || len(now.Finalizers) > 0 {
+		t.Errorf("%v: the EtcdadmCluster is %+v", err, now)
+	}
+}
+
+// theirMachine creates a Machine with its objects as aws/etcdadm-controller does, but for the infrastructure machine, whose kind is not
+// installed.
+func theirMachine(t *testing.T, c client.Client, keeper *unstructured.Unstructured, name string) {
+	t.Helper()
+	labels := map[string]string{"cluster.x-k8s.io/cluster-name": "demo", "cluster.x-k8s.io/etcd-cluster": "demo-etcd"}
+	config := object(t, theirConfigs[0])
+	config.SetName(name)
+	spec, _, _ := unstructured.NestedMap(keeper.Object, "spec", "etcdadmConfigSpec")
+	config.Object["spec"] = spec
+	create(t, c, config)
+	config.Object["status"] = map[string]any{"ready": true, "dataSecretName": name}
+	if err := c.Status().Update(context.Background(), config); err != nil {
+		t.Fatal(err)
+	}
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, Labels: labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(keeper, keeper.GroupVersionKind())},
+	}}
+	m.Spec.ClusterName = "demo"
+	m.Spec.Bootstrap.DataSecretName = &name
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "EtcdadmConfig", Name: name}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "VSphereMachine", Name: name}
+	if err := c.Create(context.Background(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func theirSecrets(t *testing.T, c client.Client, keeper *unstructured.Unstructured, names []string) {
+	t.Helper()
+	for _, name := range names {
+		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "demo"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(keeper, keeper.GroupVersionKind())},
+		}, Type: clusterv1.ClusterSecretType}
+		if err := c.Create(context.Background(), made); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// controllerOf reads an object, and returns the kind of its controller; empty: it has none.
+func controllerOf(t *testing.T, c client.Client, into client.Object, name string) string {
+	t.Helper()
+	if err := c.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, into); err != nil {
+		t.Fatal(err)
+	}
+	if owner := metav1.GetControllerOf(into); owner != nil {
+		return owner.Kind
+	}
+	return ""
+}
+
+// until waits for what the manager does by itself.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		t.Fatalf("%s: it is not so", what)
+	}
 }

@@ -17,7 +17,7 @@ import (
 var roles = struct{ decisions, turns, shells []string }{
 	decisions: []string{"internal/core/quorum", "internal/core/backup", "internal/core/version", "internal/core/drift", "internal/core/plan", "internal/core/forecast", "internal/core/steps", "internal/upgrade/upgradepod", "internal/upgrade/eviction", "internal/upgrade/updates", "internal/core/workerplan", "internal/upgrade/extension/inplace"},
 	turns:     []string{"internal/group"},
-	shells:    []string{"internal/kinds/stacked", "internal/kinds/machines", "internal/local/provider", "internal/admission", "internal/kinds/etcdadm/provider", "internal/upgrade/nodeupgrade", "internal/upgrade/workerupgrade", "internal/upgrade/extension", "internal/manager/backups"},
+	shells:    []string{"internal/kinds/stacked", "internal/kinds/machines", "internal/local/provider", "internal/admission", "internal/kinds/etcdadm/provider", "internal/kinds/etcdcluster/takeover", "internal/upgrade/nodeupgrade", "internal/upgrade/workerupgrade", "internal/upgrade/extension", "internal/manager/backups"},
 }
 
 // parts are packages that are one shell's: no other may use them.

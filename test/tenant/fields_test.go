@@ -31,6 +31,8 @@ const (
 	unread
 	// atService: the value goes to a service that the tenant chose.
 	atService
+	// copied: the manager copies the value into the field of an EtcdCluster, which has its own attempts, and reads nothing by it.
+	copied
 	// onHost: the kind is one of local machines, which no management cluster has.
 	onHost
 )
@@ -38,7 +40,8 @@ const (
 // kinds whose fields have one use all together.
 var kinds = map[string]use{
 	"KubeadmControlPlaneTemplate": unread, "ControlPlaneTemplate": unread, "EtcdClusterTemplate": unread, "EtcdadmConfigTemplate": unread,
-	"LocalCluster": onHost, "LocalClusterTemplate": onHost, "LocalMachine": onHost, "LocalMachineTemplate": onHost,
+	"EtcdadmCluster": copied,
+	"LocalCluster":   onHost, "LocalClusterTemplate": onHost, "LocalMachine": onHost, "LocalMachineTemplate": onHost,
 }
 
 // uses are those of the fields of other kinds, by the longest prefix.
@@ -176,8 +179,8 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s names nothing any more: strike it off", prefix)
 		}
 	}
-	t.Logf("fields that name something: %d followed, %d for nodes, %d in the managed cluster, %d of kinds without a controller, %d of local machines",
-		count[followed], count[onNodes], count[inCluster], count[unread], count[onHost])
+	t.Logf("fields that name something: %d followed, %d for nodes, %d in the managed cluster, %d of kinds without a controller, %d copied to another kind, %d of local machines",
+		count[followed], count[onNodes], count[inCluster], count[unread], count[copied], count[onHost])
 }
 
 // TestUnread: the manager's role grants nothing on the kinds of which its controllers read none.

@@ -26,6 +26,7 @@ import (
 	controlplanev1beta1 "github.com/quorate/quorate/api/controlplane/v1beta1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	etcdclusterv1beta1 "github.com/quorate/quorate/api/etcdcluster/v1beta1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
@@ -42,7 +43,8 @@ func Scheme() *runtime.Scheme {
 		ipamv1.AddToScheme, ipamv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
 		bootstrapv1.AddToScheme, bootstrapv1beta1.AddToScheme,
 		controlplanev1.AddToScheme, controlplanev1beta1.AddToScheme, controlplanev1alpha1.AddToScheme, infrav1.AddToScheme,
-		bootstrapv1alpha1.AddToScheme, etcdadmv1beta1.AddToScheme, etcdclusterv1alpha1.AddToScheme, upgradev1.AddToScheme, backupv1alpha1.AddToScheme,
+		bootstrapv1alpha1.AddToScheme, etcdadmv1beta1.AddToScheme, etcdclusterv1alpha1.AddToScheme, etcdclusterv1beta1.AddToScheme, upgradev1.AddToScheme,
+		backupv1alpha1.AddToScheme,
 	} {
 		// It fails only when two Go types claim one kind: a mistake in this list.
 		utilruntime.Must(add(s))
