@@ -65,7 +65,7 @@ type EtcdadmConfigSpec struct {
 	Version string `json:"version,omitempty"`
 
 	// releaseURL is where etcd is downloaded from when it is not in the machine's image: the archive is taken from
-	// RELEASE-URL/vVERSION/etcd-vVERSION-linux-amd64.tar.gz. Defaults to etcd's own releases.
+	// RELEASE-URL/vVERSION/etcd-vVERSION-linux-ARCH.tar.gz, with amd64 or arm64 for ARCH. Defaults to etcd's own releases.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes this machine a member of an etcd cluster, with etcdadm. Written by cloud-init; settings.sh beside it says what is wanted:
-# ROLE (init or join), NAME, VERSION, ENDPOINTS (URLs of members, separated by blanks), and the functions etcdadm_download,
-# etcdadm_init and etcdadm_join ENDPOINT.
+# ROLE (init or join), NAME, VERSION, ENDPOINTS (URLs of members, separated by blanks), RELEASE_URL and CONNECT_SECONDS of a download, and the
+# functions etcdadm_download, etcdadm_init and etcdadm_join ENDPOINT.
 # Exit code 0: etcd runs here, and votes or is still a learner. Safe to repeat: it never removes the data of a member.
 set -u
 PKI=/etc/etcd/pki
@@ -27,10 +27,24 @@ loopback() { ctl --endpoints https://127.0.0.1:2379 "$@"; }
 # A learner answers this too.
 runs() { systemctl is-active $UNIT >/dev/null 2>&1 && loopback endpoint status >/dev/null 2>&1; }
 
+# download gets the archive for this machine's processor. etcdadm knows that for amd64 only, and installs whatever archive has its name.
+download() {
+	case $(uname -m) in
+	aarch64 | arm64) ;;
+	*)
+		etcdadm_download
+		return
+		;;
+	esac
+	mkdir -p "${ARCHIVE%/*}"
+	curl --fail --silent --show-error --location --connect-timeout "$CONNECT_SECONDS" --output "$ARCHIVE.part" \
+		"$RELEASE_URL/v$VERSION/etcd-v$VERSION-linux-arm64.tar.gz" && mv "$ARCHIVE.part" "$ARCHIVE"
+}
+
 # The archive comes before a place as learner is taken: etcd has only one at a time.
 fetch() {
 	deadline=$(($(now) + WAIT))
-	until [ -s "$ARCHIVE" ] || etcdadm_download; do
+	until [ -s "$ARCHIVE" ] || download; do
 		[ "$(now)" -lt $deadline ] || die "etcd $VERSION cannot be downloaded"
 		sleep 5
 	done

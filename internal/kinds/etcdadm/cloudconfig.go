@@ -192,6 +192,7 @@ func (m Member) settings() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ROLE=%s\nNAME=%s\nVERSION=%s\nENDPOINTS=%s\n",
 		quote(string(m.Role)), quote(m.Name), quote(a.version), quote(strings.Join(m.Endpoints, " ")))
+	fmt.Fprintf(&b, "RELEASE_URL=%s\nCONNECT_SECONDS=%d\n", quote(a.releaseURL), a.connectSeconds)
 	fmt.Fprintf(&b, "etcdadm_download() { etcdadm download --version %s%s; }\n", quote(a.version), quoted(a.download, a.log))
 	fmt.Fprintf(&b, "etcdadm_init() { etcdadm init%s; }\n", quoted(named, a.download))
 	// Its flags are those of init without the time for a download.

@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "etcdadm"), []byte("#!/bin/sh\nfor a; do printf '%s|' \"$a\"; done\necho\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := m.settings() + "etcdadm_download; etcdadm_init; etcdadm_join https://e; echo $ROLE $NAME $VERSION $ENDPOINTS\n"
+	text := m.settings() + "etcdadm_download; etcdadm_init; etcdadm_join https://e; echo $ROLE $NAME $VERSION $ENDPOINTS $CONNECT_SECONDS \"$RELEASE_URL\"\n"
 	cmd := exec.Command("/bin/sh", "-euc", text)
 	cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	out, err := cmd.CombinedOutput()
@@ -105,7 +105,7 @@ func TestSettings(t *testing.T) {
 	want := "download|--version|3.5.35|--release-url|https://mirror/$(x)|--download-connect-timeout|30s|--log-level|debug|\n" +
 		"init|" + named + "--download-connect-timeout|30s|\n" +
 		"join|https://e|" + named + "\n" +
-		"join etcd-2 3.5.35 https://10.0.0.1:2379 https://10.0.0.2:2379\n"
+		"join etcd-2 3.5.35 https://10.0.0.1:2379 https://10.0.0.2:2379 30 https://mirror/$(x)\n"
 	if string(out) != want {
 		t.Errorf("called\n%swant\n%s", out, want)
 	}

@@ -106,11 +106,20 @@ func Version(spec *bootstrapv1alpha1.EtcdadmConfigSpec) string {
 // args are the flags that a configuration asks for, by the commands of etcdadm that know them.
 type args struct {
 	version string
+	// releaseURL is where etcd comes from, and connectSeconds how long a connection to it may take.
+	releaseURL     string
+	connectSeconds int
 	// release says where etcd comes from; download that, and how long a connection may take.
 	release, download []string
 	// install are of how etcd is installed, certificate of its certificates, log of etcdadm's own output.
 	install, certificate, log []string
 }
+
+// What etcdadm v0.1.5 takes where a configuration says nothing: the address of releases, and how long a connection to it may take.
+const (
+	releases       = "https://github.com/coreos/etcd/releases/download"
+	connectSeconds = 10
+)
 
 func argsOf(spec *bootstrapv1alpha1.EtcdadmConfigSpec) args {
 	given := func(name string) []string {
@@ -119,9 +128,12 @@ func argsOf(spec *bootstrapv1alpha1.EtcdadmConfigSpec) args {
 		}
 		return nil
 	}
-	a := args{version: Version(spec), log: given("log-level"), install: given("install-dir"), certificate: given("server-cert-extra-sans")}
+	a := args{version: Version(spec), releaseURL: releases, connectSeconds: connectSeconds, log: given("log-level"), install: given("install-dir"), certificate: given("server-cert-extra-sans")}
 	if url := cmp.Or(spec.ReleaseURL, spec.EtcdadmArgs["release-url"]); url != "" {
-		a.release = []string{"--release-url", url}
+		a.release, a.releaseURL = []string{"--release-url", url}, url
+	}
+	if limit, err := time.ParseDuration(spec.EtcdadmArgs["download-connect-timeout"]); err == nil {
+		a.connectSeconds = max(1, int(limit.Seconds()))
 	}
 	a.download = append(slices.Clone(a.release), given("download-connect-timeout")...)
 	if priorities, ok := spec.EtcdadmArgs["disk-priorities"]; ok {

@@ -27,7 +27,13 @@ var programs = map[string]string{
 esac`,
 	"sleep": `echo "sleep $1" >>DIR/slept; [ ! -e DIR/after ] || . DIR/after`,
 	"curl": `echo "curl $*" | sed 's/curl.*https/curl https/' >>DIR/asked
-case $* in */version) cat DIR/version ;; */v3/maintenance/status) cat DIR/downgrade ;; esac`,
+case $* in
+*linux-*)
+	[ ! -e DIR/no-mirror ] || exit 22
+	echo "curl ${*##* }" >>DIR/calls
+	for a; do [ "$next" != --output ] || cp DIR/mirror.tar.gz "$a"; next=$a; done ;;
+*/version) cat DIR/version ;; */v3/maintenance/status) cat DIR/downgrade ;; esac`,
+	"uname": `cat DIR/processor 2>/dev/null || echo x86_64`,
 	"systemctl": `echo "systemctl $*" >>DIR/calls
 case $1 in is-active) [ -e DIR/active ] ;; stop) rm -f DIR/active ;; esac`,
 	"etcdadm": `echo "etcdadm $1 $([ $1 != join ] || echo $2)" >>DIR/calls
@@ -172,6 +178,20 @@ func TestBootstrapScript(t *testing.T) {
 				h.Fatal(err)
 			}
 		}, Init, nil, 0, "", "etcdadm download; etcdadm init"},
+		{"an archive for arm64 that is not there", func(h *host) {
+			h.pack("mirror.tar.gz")
+			h.write("processor", "aarch64")
+			if err := os.Remove(filepath.Join(h.dir, "cache/etcd/v3.6.16/etcd-v3.6.16-linux-amd64.tar.gz")); err != nil {
+				h.Fatal(err)
+			}
+		}, Init, nil, 0, "", "curl https://github.com/coreos/etcd/releases/download/v3.6.16/etcd-v3.6.16-linux-arm64.tar.gz; etcdadm init"},
+		{"an archive for arm64 that nobody has", func(h *host) {
+			h.write("processor", "aarch64")
+			h.write("no-mirror", "")
+			if err := os.Remove(filepath.Join(h.dir, "cache/etcd/v3.6.16/etcd-v3.6.16-linux-amd64.tar.gz")); err != nil {
+				h.Fatal(err)
+			}
+		}, Init, nil, 1, "etcd 3.6.16 cannot be downloaded", ""},
 		{"an older etcd, before the cluster is lowered", func(h *host) {
 			h.write("status", newerStatus)
 			h.write("version", `{"etcdserver":"3.7.1","etcdcluster":"3.7.0","storage":"3.7.0"}`)
