@@ -42,6 +42,8 @@ type Kept struct {
 // newer are the fields that only v1alpha1 has.
 type newer struct {
 	Args map[string]string `json:"etcdadmArgs,omitempty"`
+	// Format is one that v1beta1 does not have.
+	Format v1alpha1.Format `json:"format,omitempty"`
 	// NotAppended are the paths of files for which append is written out as false.
 	NotAppended        []string           `json:"notAppended,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
@@ -72,6 +74,9 @@ func etcdadmConfigToOld(_ context.Context, src *v1alpha1.EtcdadmConfig, dst *v1b
 	}
 	rest := newer{Args: maps.Clone(src.Spec.EtcdadmArgs), Conditions: status.Conditions}
 	delete(rest.Args, installDir)
+	if format := src.Spec.Format; format != "" && format != v1alpha1.CloudConfig {
+		rest.Format = format
+	}
 	for _, f := range src.Spec.Files {
 		if f.Append != nil && !*f.Append {
 			rest.NotAppended = append(rest.NotAppended, f.Path)
@@ -103,6 +108,9 @@ func etcdadmConfigFromOld(_ context.Context, src *v1beta1.EtcdadmConfig, dst *v1
 			spec.EtcdadmArgs = map[string]string{}
 		}
 		spec.EtcdadmArgs[name] = value
+	}
+	if src.Spec.Format == "" {
+		spec.Format = rest.Format
 	}
 	for i := range spec.Files {
 		if f := &spec.Files[i]; f.Append == nil && slices.Contains(rest.NotAppended, f.Path) {
@@ -179,6 +187,9 @@ func SpecToOld(spec *v1alpha1.EtcdadmConfigSpec, kept Kept) (v1beta1.EtcdadmConf
 		old.EtcdadmInstallCommands = kept.InstallCommands
 	} else {
 		old.EtcdadmBuiltin = false
+	}
+	if spec.Format == v1alpha1.Ignition {
+		old.Format = "" // v1beta1 has no such format
 	}
 	if kept.Format != "" && spec.Format == "" {
 		old.Format = kept.Format

@@ -23,7 +23,7 @@ func fillEtcdadm(object any) {
 	data.GetFuzzer(runtime.NewScheme(), fuzzer.FuzzerFuncs(func(serializer.CodecFactory) []any {
 		return []any{
 			func(f *v1alpha1.Format, c randfill.Continue) {
-				*f = []v1alpha1.Format{"", v1alpha1.CloudConfig}[c.Intn(2)]
+				*f = []v1alpha1.Format{"", v1alpha1.CloudConfig, v1alpha1.Ignition}[c.Intn(3)]
 			},
 			func(f *v1beta1.Format, c randfill.Continue) {
 				*f = []v1beta1.Format{"", v1beta1.CloudConfig, v1beta1.Bottlerocket}[c.Intn(3)]

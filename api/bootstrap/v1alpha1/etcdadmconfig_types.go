@@ -15,6 +15,9 @@ type Format string
 // CloudConfig is bootstrap data for cloud-init.
 const CloudConfig Format = "cloud-config"
 
+// Ignition is bootstrap data for Ignition.
+const Ignition Format = "ignition"
+
 // Condition types of an EtcdadmConfig beside Ready and Paused.
 const (
 	// DataSecretAvailableCondition is true once the secret with the bootstrap data exists.
@@ -125,9 +128,9 @@ type EtcdadmConfigSpec struct {
 	// +optional
 	Proxy ProxySpec `json:"proxy,omitempty,omitzero"`
 
-	// format is the form of the bootstrap data. Only cloud-config is accepted. Defaults to cloud-config.
+	// format is the form of the bootstrap data. Defaults to cloud-config.
 	// +optional
-	// +kubebuilder:validation:Enum=cloud-config
+	// +kubebuilder:validation:Enum=cloud-config;ignition
 	Format Format `json:"format,omitempty"`
 }
 

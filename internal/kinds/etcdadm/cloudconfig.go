@@ -242,8 +242,11 @@ func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\'
 
 // WithoutKeys returns bootstrap data without private keys, that of the authority and that of the machine's client
 // certificate, and whether they had any. Each opens etcd to a later reader of the data. The rest stays: it shows what the
-// machine was made from. WithoutKeys leaves data alone that CloudConfig has not made.
+// machine was made from. WithoutKeys leaves data alone that Data has not made.
 func WithoutKeys(data []byte) ([]byte, bool, error) {
+	if strings.HasPrefix(string(data), "{") {
+		return withoutIgnitionKeys(data)
+	}
 	var c cloudConfig
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return data, false, nil

@@ -165,7 +165,7 @@ func TestValidate(t *testing.T) {
 		{bootstrapv1alpha1.EtcdadmConfigSpec{Version: "3.6.1", EtcdadmArgs: map[string]string{"version": "3.6.2"}}, "spec.etcdadmArgs[version]: Invalid value: \"3.6.2\": the field beside"},
 		{bootstrapv1alpha1.EtcdadmConfigSpec{ReleaseURL: "ftp://a"}, "spec.releaseURL: Invalid value"},
 		{bootstrapv1alpha1.EtcdadmConfigSpec{ReleaseURL: "https://a/b?c=d&e"}, "spec.releaseURL: Invalid value"},
-		{bootstrapv1alpha1.EtcdadmConfigSpec{Format: "ignition"}, "spec.format: Unsupported value"},
+		{bootstrapv1alpha1.EtcdadmConfigSpec{Format: "toml"}, "spec.format: Unsupported value"},
 		{args("name", "x"), "spec.etcdadmArgs[name]: Forbidden: a member has the name of its Machine"},
 		{args("certs-dir", "x"), "spec.etcdadmArgs[certs-dir]: Forbidden"},
 		{args("init-system", "x"), "spec.etcdadmArgs[init-system]: Unsupported value: \"init-system\": supported values: \"disk-priorities\""},

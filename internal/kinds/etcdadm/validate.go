@@ -1,6 +1,7 @@
 package etcdadm
 
 import (
+	"encoding/base64"
 	"fmt"
 	"path"
 	"slices"
@@ -21,9 +22,10 @@ func Validate(spec *bootstrapv1alpha1.EtcdadmConfigSpec, at *field.Path) field.E
 	if spec.ReleaseURL != "" {
 		all = append(all, invalid(at.Child("releaseURL"), spec.ReleaseURL, wrongURL(spec.ReleaseURL))...)
 	}
-	if spec.Format != "" && spec.Format != bootstrapv1alpha1.CloudConfig {
-		all = append(all, field.NotSupported(at.Child("format"), spec.Format, []bootstrapv1alpha1.Format{bootstrapv1alpha1.CloudConfig}))
+	if formats := []bootstrapv1alpha1.Format{bootstrapv1alpha1.CloudConfig, bootstrapv1alpha1.Ignition}; spec.Format != "" && !slices.Contains(formats, spec.Format) {
+		all = append(all, field.NotSupported(at.Child("format"), spec.Format, formats))
 	}
+	all = append(all, validateIgnition(spec, at)...)
 	all = append(all, validateArgs(spec, at.Child("etcdadmArgs"))...)
 	all = append(all, validateFiles(spec.Files, at.Child("files"))...)
 	all = append(all, validateUsers(spec.Users, at.Child("users"))...)
@@ -107,6 +109,29 @@ func validateContent(f bootstrapv1.File, at *field.Path) field.ErrorList {
 	}
 	if f.ContentFormat != "" && f.ContentFormat != bootstrapv1.FileContentFormatRaw {
 		all = append(all, field.NotSupported(at.Child("contentFormat"), f.ContentFormat, []bootstrapv1.FileContentFormat{bootstrapv1.FileContentFormatRaw}))
+	}
+	return all
+}
+
+// validateIgnition returns what of a configuration Ignition has no words for.
+func validateIgnition(spec *bootstrapv1alpha1.EtcdadmConfigSpec, at *field.Path) field.ErrorList {
+	var all field.ErrorList
+	if spec.Format != bootstrapv1alpha1.Ignition {
+		return nil
+	}
+	for i, u := range spec.Users {
+		if u.Inactive != nil && *u.Inactive {
+			all = append(all, field.Forbidden(at.Child("users").Index(i).Child("inactive"), "Ignition makes no inactive users: leave it out, or use the format cloud-config"))
+		}
+	}
+	for i, f := range spec.Files {
+		packed := f.Encoding == bootstrapv1.Base64 || f.Encoding == bootstrapv1.GzipBase64
+		if _, err := base64.StdEncoding.DecodeString(f.Content); packed && f.ContentFrom.Secret.Name == "" && err != nil {
+			all = append(all, field.Forbidden(at.Child("files").Index(i).Child("content"), "it is not base64, as its encoding says"))
+		}
+		if clean := path.Clean(f.Path); clean == commandsFile {
+			all = append(all, field.Forbidden(at.Child("files").Index(i).Child("path"), f.Path+" is written by Quorate"))
+		}
 	}
 	return all
 }

@@ -47,12 +47,12 @@ func (r *Controller) bootstrap(ctx context.Context, s *scope) (*obstacle, error)
 			return o, err
 		}
 	}
-	data, err := etcdadm.CloudConfig(member)
+	data, format, err := etcdadm.Data(member)
 	if err != nil {
 		return nil, fmt.Errorf("rendering the bootstrap data of %s: %w", s.machine.Name, err)
 	}
 	metav1.SetMetaDataAnnotation(&s.config.ObjectMeta, bootstrapv1alpha1.ServerNamesAnnotation, strings.Join(member.SANs, ","))
-	return nil, r.store(ctx, s, data)
+	return nil, r.store(ctx, s, data, format)
 }
 
 // done reports whether there are bootstrap data. After a move the status is lost, and the Machine still names them.
@@ -208,14 +208,14 @@ func host(endpoint string) string {
 }
 
 // store writes the data into the configuration's secret. One that is there already is of an earlier try: no machine was told of it.
-func (r *Controller) store(ctx context.Context, s *scope, data []byte) error {
+func (r *Controller) store(ctx context.Context, s *scope, data []byte, format bootstrapv1alpha1.Format) error {
 	made := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.config.Namespace, Name: s.config.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.config, bootstrapv1alpha1.GroupVersion.WithKind("EtcdadmConfig"))},
 		},
 		Type: clusterv1.ClusterSecretType,
-		Data: map[string][]byte{"value": data, "format": []byte(bootstrapv1alpha1.CloudConfig)},
+		Data: map[string][]byte{"value": data, "format": []byte(format)},
 	}
 	err := r.Client.Create(ctx, made)
 	if apierrors.IsAlreadyExists(err) {
