@@ -135,7 +135,7 @@ func TestIgnitionKeys(t *testing.T) {
 	}
 }
 
-// TestIgnitionRefused: what Ignition has no words for is refused.
+// TestIgnitionRefused: what Ignition does not support is refused.
 func TestIgnitionRefused(t *testing.T) {
 	for want, spec := range map[string]bootstrapv1alpha1.EtcdadmConfigSpec{
 		"spec.users[0].inactive: Forbidden": {Users: []bootstrapv1.User{{Name: "a", Inactive: ptr.To(true)}}},

@@ -113,7 +113,7 @@ func validateContent(f bootstrapv1.File, at *field.Path) field.ErrorList {
 	return all
 }
 
-// validateIgnition returns what of a configuration Ignition has no words for.
+// validateIgnition returns what of a configuration Ignition does not support.
 func validateIgnition(spec *bootstrapv1alpha1.EtcdadmConfigSpec, at *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if spec.Format != bootstrapv1alpha1.Ignition {
