@@ -30,6 +30,7 @@ type writer struct {
 	failed       int
 	last         time.Time     // when a write was acknowledged last
 	gap          time.Duration // the longest time without an acknowledged write
+	gapBegan     time.Time     // when that began
 	slowest      time.Duration // the longest time that a write took that was acknowledged
 	errors       []string      // when the failed ones were begun, and what they said
 }
@@ -54,7 +55,14 @@ func (w *writer) run(ctx context.Context) {
 	}
 	ended := time.Now()
 	writes.Wait()
-	w.gap = max(w.gap, ended.Sub(w.last))
+	w.note(ended)
+}
+
+// note notes the time without an acknowledged write that ends now, if it is the longest.
+func (w *writer) note(now time.Time) {
+	if gap := now.Sub(w.last); gap > w.gap {
+		w.gap, w.gapBegan = gap, w.last
+	}
 }
 
 // write writes once.
@@ -70,10 +78,10 @@ func (w *writer) write(name string) {
 		w.errors = append(w.errors, fmt.Sprintf("begun %s, ended after %.1f s: %v", began.Format("15:04:05.000"), time.Since(began).Seconds(), err))
 		return
 	}
-	w.acknowledged = append(w.acknowledged, name)
-	w.gap = max(w.gap, time.Since(w.last))
-	w.slowest = max(w.slowest, time.Since(began))
-	w.last = time.Now()
+	now := time.Now()
+	w.note(now)
+	w.acknowledged, w.last = append(w.acknowledged, name), now
+	w.slowest = max(w.slowest, now.Sub(began))
 }
 
 // lost counts the acknowledged writes that cannot be read any more. The cluster must still be there.
@@ -103,7 +111,8 @@ func (w *writer) lost(ctx context.Context, t *testing.T) int {
 }
 
 func (w *writer) String() string {
-	return fmt.Sprintf("%d tried, %d failed, longest gap %.1f s, slowest %.1f s %q", w.tried, w.failed, w.gap.Seconds(), w.slowest.Seconds(), w.errors)
+	return fmt.Sprintf("%d tried, %d failed, longest gap %.1f s from %s on, slowest %.1f s %q",
+		w.tried, w.failed, w.gap.Seconds(), w.gapBegan.Format("15:04:05.000"), w.slowest.Seconds(), w.errors)
 }
 
 // reportMemory prints what the daemon with its children and each machine really use.
