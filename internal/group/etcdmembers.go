@@ -8,10 +8,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/core/plan"
 )
+
+// BackupCurrent is the condition of a group that takes backups.
+const BackupCurrent = controlplanev1.BackupCurrentCondition
 
 // EtcdMembers are the members of a group's etcd, and how they are asked.
 type EtcdMembers struct {

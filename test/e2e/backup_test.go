@@ -5,16 +5,20 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -40,10 +44,52 @@ func (e *environment) backups(t *testing.T, name string) []listed {
 	return all
 }
 
-// backup: a cluster's etcd is backed up by the schedule and on request into a folder store, while writes go on without a failure; each backup is proven, also
-// from the store alone with the identity, damage is found, retention keeps what it should, and the newest verified backup is not deleted by mistake.
+// place is where a life's backups go.
+type place struct {
+	cluster string
+	spec    backupv1alpha1.BackupStoreSpec
+	// folder holds a folder for each identity.
+	folder string
+}
+
+// backup: the life of backups in a folder.
 func backup(t *testing.T, e *environment) {
-	const name = "tango"
+	e.livesOfBackups(t, place{"tango", backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}}, filepath.Join(embed.BackupFolder(e.state), "default", "host")})
+}
+
+// backupS3: the same in a bucket of a real S3 server, versitygw, which serves a folder. QUORATE_S3_SERVER is its path.
+func backupS3(t *testing.T, e *environment) {
+	path := os.Getenv("QUORATE_S3_SERVER")
+	if path == "" {
+		t.Fatal("QUORATE_S3_SERVER names no versitygw: run this by make e2e RUN=backup-s3")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	data := t.TempDir()
+	if err := os.Mkdir(filepath.Join(data, "backups"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server := exec.Command(path, "--port", address, "--access", "id", "--secret", "secret-key", "--quiet", "posix", "--sidecar", t.TempDir(), data)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	e.livesOfBackups(t, place{"uniform", backupv1alpha1.BackupStoreSpec{S3: &backupv1alpha1.S3Store{
+		Endpoint: "http://" + address, Bucket: "backups", Prefix: "e2e", PathStyle: ptr.To(true), CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "bucket"},
+	}}, filepath.Join(data, "backups", "e2e")})
+}
+
+// livesOfBackups: a cluster's etcd is backed up by the schedule and on request into a store, while writes go on without a failure; each backup is proven, also
+// from the store alone with the identity, damage is found, retention keeps what it should, and the newest verified backup is not deleted by mistake.
+func (e *environment) livesOfBackups(t *testing.T, to place) {
+	name := to.cluster
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +100,15 @@ func backup(t *testing.T, e *environment) {
 	}
 	e.up(t, name, "--replicas", "3")
 	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
-	store := &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "host"}, Spec: backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}}}
-	if err := e.management(t).Create(context.Background(), store); err != nil {
-		t.Fatal(err)
+	credentials := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bucket"},
+		Data:       map[string][]byte{backupv1alpha1.AccessKeyID: []byte("id"), backupv1alpha1.SecretAccessKey: []byte("secret-key")},
+	}
+	store := &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "host"}, Spec: to.spec}
+	for _, object := range []client.Object{credentials, store} {
+		if err := e.management(t).Create(context.Background(), object); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if out, err := e.try("backup", "now", name); err == nil || !strings.Contains(err.Error(), "spec.backup") {
 		t.Errorf("without spec.backup: %v\n%s", err, out)
@@ -101,16 +153,17 @@ func backup(t *testing.T, e *environment) {
 	if status := e.controlPlane(t, name).Status.Backup; status.LastVerified.Name != newest || status.LastAttempt.Reason != controlplanev1.BackupVerified || status.Next.IsZero() {
 		t.Errorf("the status says %+v, the newest is %s", status, newest)
 	}
-	e.provesBackups(t, name, all, key)
+	e.provesBackups(t, to, all, key)
 	e.takeDown(t, name)
-	if left, _ := filepath.Glob(filepath.Join(embed.BackupFolder(e.state), "default", "host", "*", newest, "archive")); len(left) != 1 {
+	if left, _ := filepath.Glob(filepath.Join(to.folder, "*", newest, "archive")); len(left) != 1 {
 		t.Errorf("the backups went with the cluster: %v", left)
 	}
 }
 
 // provesBackups verifies, fetches, damages and deletes backups.
-func (e *environment) provesBackups(t *testing.T, name string, all []listed, key string) {
+func (e *environment) provesBackups(t *testing.T, in place, all []listed, key string) {
 	t.Helper()
+	name := in.cluster
 	older, newest := all[0].Name, all[1].Name
 	if out, err := e.try("backup", "verify", name, newest); err == nil || !strings.Contains(err.Error(), "--identity") {
 		t.Errorf("an encrypted backup without an identity: %v\n%s", err, out)
@@ -126,7 +179,7 @@ func (e *environment) provesBackups(t *testing.T, name string, all []listed, key
 	if out, err := e.try("backup", "delete", name, newest); err == nil {
 		t.Errorf("the newest verified backup was deleted: %s", out)
 	}
-	found, _ := filepath.Glob(filepath.Join(embed.BackupFolder(e.state), "default", "host", "*", older, "archive"))
+	found, _ := filepath.Glob(filepath.Join(in.folder, "*", older, "archive"))
 	if len(found) != 1 {
 		t.Fatalf("%d archives of backup %s", len(found), older)
 	}

@@ -73,6 +73,7 @@ var lives = []struct {
 	{"approve", approving},
 	{"history", remembered},
 	{"backup", backup},
+	{"backup-s3", backupS3},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/manager/backups"
 	"github.com/quorate/quorate/internal/program/buildinfo/gauge"
 )
 
@@ -73,7 +76,7 @@ func labelNames(pairs string) string {
 func registered(t *testing.T) map[string]metric {
 	t.Helper()
 	r := registrar{t: t, found: map[string]metric{}}
-	if err := errors.Join(group.RegisterMetrics(r), gauge.Register(r)); err != nil {
+	if err := errors.Join(group.RegisterMetrics(r), backups.RegisterMetrics(r), gauge.Register(r)); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.found) < 10 {
@@ -143,7 +146,7 @@ func typeOf(name string) string {
 // TestTypes: metrics are of the type that their names promise.
 func TestTypes(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	if err := errors.Join(group.RegisterMetrics(registry), gauge.Register(registry)); err != nil {
+	if err := errors.Join(group.RegisterMetrics(registry), backups.RegisterMetrics(registry), gauge.Register(registry)); err != nil {
 		t.Fatal(err)
 	}
 	sample()
@@ -166,6 +169,9 @@ func TestTypes(t *testing.T) {
 // sample gives each metric a series.
 func sample() {
 	kind, of := group.Metrics("Sample"), client.ObjectKey{Namespace: "default", Name: "sample"}
+	backups.Stands("Sample", of, controlplanev1.VerifiedBackup{}, metav1.Condition{Reason: controlplanev1.BackupNever})
+	backups.Observe("Sample", time.Second)
+	backups.CountFailure("Sample", controlplanev1.BackupFailed)
 	kind.Step(plan.Decision{Step: plan.Step{Verb: plan.Create}}, group.Timing{}, nil)
 	kind.Turn(time.Second)
 	kind.Rollout(time.Minute)

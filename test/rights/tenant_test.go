@@ -44,7 +44,7 @@ func kinds(t *testing.T) map[string]kind {
 	module := strings.TrimSpace(string(out))
 	all := map[string]kind{}
 	for _, folder := range []string{"../../config/crd", filepath.Join(module, "core/config/crd/bases"), filepath.Join(module, "bootstrap/kubeadm/config/crd/bases")} {
-		files, err := filepath.Glob(filepath.Join(folder, "*.x-k8s.io_*.yaml"))
+		files, err := filepath.Glob(filepath.Join(folder, "*_*.yaml"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d definitions, %v", folder, len(files), err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -42,6 +43,8 @@ type Group struct {
 	Next report.Next
 	// CertificateExpiry is zero where the kind does not tell it.
 	CertificateExpiry report.CertificateExpiry
+	// Recovery is from which backup its etcd can be recovered; its age is not known here.
+	Recovery report.Recovery
 	// HoldsQuorum: etcd may run on its machines.
 	HoldsQuorum bool
 	// Components are the static pods that each machine should run; none: it may run its components in any way.
@@ -61,6 +64,19 @@ func kindOf(ref clusterv1.ContractVersionedObjectReference) group.Kind {
 	return nil
 }
 
+// recovery is what a status tells of backups, where they are wanted.
+func recovery(spec group.Spec, status group.Status, conditions []metav1.Condition) report.Recovery {
+	if spec.Backup == nil {
+		return report.Recovery{}
+	}
+	of := status.Backup.LastVerified
+	r := report.Recovery{Wanted: true, Name: of.Name, Taken: of.Time.Time, Revision: of.Revision}
+	if c := meta.FindStatusCondition(conditions, group.BackupCurrent); c != nil {
+		r.Current, r.Reason, r.Message = c.Status == metav1.ConditionTrue, c.Reason, c.Message
+	}
+	return r
+}
+
 func viewOf(kind group.Kind, object group.Object) *Group {
 	spec, status := kind.Spec(object), kind.Status(object)
 	cp := &Group{
@@ -73,6 +89,7 @@ func viewOf(kind group.Kind, object group.Object) *Group {
 		Initialized:        ptr.Deref(*status.Initialized, false),
 		ObservedGeneration: *status.ObservedGeneration,
 		Conditions:         object.GetConditions(),
+		Recovery:           recovery(spec, status, object.GetConditions()),
 		Next:               report.Next{Step: status.Plan.Step, Rule: status.Plan.Rule, Reason: status.Plan.Reason, Message: status.Plan.Message},
 		HoldsQuorum:        spec.HoldsQuorum,
 		Components:         spec.Components,

@@ -70,6 +70,7 @@ func (s Seen) etcdCluster(e *Group) report.EtcdCluster {
 		Replicas: e.Replicas,
 		Current:  e.ObservedGeneration == e.Generation,
 		Next:     e.Next,
+		Recovery: aged(e.Recovery),
 	}
 	if observed := s.EtcdObserved[e.Key.Name]; observed != nil {
 		out.Etcd = report.NewEtcd(observed.Etcd)
@@ -103,12 +104,21 @@ func (s Seen) controlPlane() report.ControlPlane {
 		out.Next = cp.Next
 	}
 	out.CertificateExpiry = s.certificateExpiry()
+	out.Recovery = aged(cp.Recovery)
 	for i := range s.Objects.Machines {
 		if m := &s.Objects.Machines[i]; machine.IsControlPlane(m) {
 			out.Machines = append(out.Machines, s.machine(m))
 		}
 	}
 	return out
+}
+
+// aged returns a recovery with the age of its backup.
+func aged(r report.Recovery) report.Recovery {
+	if !r.Taken.IsZero() {
+		r.Age = time.Since(r.Taken)
+	}
+	return r
 }
 
 // expirySoon is how long before its end a certificate is worth a warning.

@@ -47,7 +47,9 @@ type ControlPlane struct {
 	Next    Next `json:"next,omitzero"`
 	// CertificateExpiry is the first certificate to expire; zero: none is known.
 	CertificateExpiry CertificateExpiry `json:"certificateExpiry,omitzero"`
-	Machines          []Machine         `json:"machines,omitempty"`
+	// Recovery is from which backup its etcd can be recovered; zero: none is taken, or the etcd is elsewhere.
+	Recovery Recovery  `json:"recovery,omitzero"`
+	Machines []Machine `json:"machines,omitempty"`
 }
 
 // Inactive reports whether the control plane tells its next step without taking it, until a person activates it.
@@ -83,6 +85,8 @@ type EtcdCluster struct {
 	Next     Next      `json:"next,omitzero"`
 	Machines []Machine `json:"machines,omitempty"`
 	Etcd     Etcd      `json:"etcd,omitzero"`
+	// Recovery is from which backup it can be recovered; zero: none is taken.
+	Recovery Recovery `json:"recovery,omitzero"`
 }
 
 // Workers are the machines of one MachineDeployment, or, without a name, of none, or of one etcd cluster that is not known here.

@@ -87,6 +87,7 @@ func (c Cluster) controlPlaneBranch() []screen.Line {
 	if !cp.CertificateExpiry.Date.IsZero() {
 		lines = append(lines, screen.Line{{Text: "certificates  "}, cp.CertificateExpiry.span()})
 	}
+	lines = append(lines, cp.Recovery.lines()...)
 	return append(lines, machineLines(cp.Machines)...)
 }
 
@@ -122,6 +123,7 @@ func (e EtcdCluster) branch() []screen.Line {
 	if e.Next.Step != "" {
 		lines = append(lines, screen.Line{{Text: "next  "}, e.Next.span()})
 	}
+	lines = append(lines, e.Recovery.lines()...)
 	return append(lines, machineLines(e.Machines)...)
 }
 

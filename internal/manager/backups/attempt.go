@@ -87,10 +87,10 @@ func (c *Controller) attempt(ctx context.Context, l *look) error {
 	log := ctrl.LoggerFrom(ctx)
 	if err != nil {
 		l.known.said.Message = shown(err)
-		countFailure(c.Kind.Type().Kind, reason)
+		CountFailure(c.Kind.Type().Kind, reason)
 		log.Info("Backup failed", "reason", reason, "message", l.known.said.Message)
 	} else {
-		observe(c.Kind.Type().Kind, time.Since(began))
+		Observe(c.Kind.Type().Kind, time.Since(began))
 		log.Info("Took a backup", "reason", reason, "took", time.Since(began).Round(time.Millisecond).String())
 	}
 	// What was stored is a backup, proven or not: it is not tried again at once.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -84,7 +85,7 @@ type known struct {
 
 // Add adds the controller of a kind to a manager.
 func Add(mgr ctrl.Manager, kind group.Kind, o Options) error {
-	if err := registerMetrics(); err != nil {
+	if err := RegisterMetrics(metrics.Registry); err != nil {
 		return err
 	}
 	o.Controller.ReconciliationTimeout = longest + time.Hour
@@ -201,7 +202,7 @@ func (c *Controller) look(ctx context.Context, object group.Object, cluster *clu
 // unusable reports that the store cannot be used, and when it is tried again.
 func (c *Controller) unusable(ctx context.Context, l *look, err error) (ctrl.Result, error) {
 	l.failed, l.reason = err, controlplanev1.BackupStoreUnusable
-	countFailure(c.Kind.Type().Kind, l.reason)
+	CountFailure(c.Kind.Type().Kind, l.reason)
 	return ctrl.Result{RequeueAfter: soon}, c.report(ctx, l)
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
@@ -15,13 +15,18 @@ import (
 var (
 	lastVerified = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "quorate_backup_last_verified_timestamp_seconds",
-		Help: "When the newest verified backup of a group's etcd was taken; 0: there is none.",
+		Help: "When the newest verified backup of a group's etcd was taken; 0: there is none; absent without spec.backup.",
 	}, []string{"kind", "namespace", "name"})
 
 	size = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "quorate_backup_size_bytes",
-		Help: "How many bytes the store holds of the newest verified backup.",
+		Help: "How many bytes the store holds of the newest verified backup; absent without spec.backup.",
 	}, []string{"kind", "namespace", "name"})
+
+	current = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "quorate_backup_current",
+		Help: "1 while the condition BackupCurrent of a group is True, 0 while it is not, with its reason; absent without spec.backup.",
+	}, []string{"kind", "namespace", "name", "reason"})
 
 	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "quorate_backup_duration_seconds",
@@ -35,10 +40,10 @@ var (
 	}, []string{"kind", "reason"})
 )
 
-// registerMetrics adds the metrics to the manager's registry. A second time does nothing.
-func registerMetrics() error {
-	for _, c := range []prometheus.Collector{lastVerified, size, duration, failures} {
-		err := metrics.Registry.Register(c)
+// RegisterMetrics adds the metrics to a registry. A second time does nothing.
+func RegisterMetrics(to prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{lastVerified, size, current, duration, failures} {
+		err := to.Register(c)
 		if already := (prometheus.AlreadyRegisteredError{}); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("registering metrics: %w", err)
 		}
@@ -46,8 +51,14 @@ func registerMetrics() error {
 	return nil
 }
 
-// gauge tells of the newest verified backup of a group.
-func gauge(kind string, of types.NamespacedName, b controlplanev1.VerifiedBackup) {
+// Stands tells of the newest verified backup of a group, and of its condition.
+func Stands(kind string, of types.NamespacedName, b controlplanev1.VerifiedBackup, c metav1.Condition) {
+	current.DeletePartialMatch(labels(kind, of))
+	value := 0.0
+	if c.Status == metav1.ConditionTrue {
+		value = 1
+	}
+	current.WithLabelValues(kind, of.Namespace, of.Name, c.Reason).Set(value)
 	at := 0.0
 	if b.Name != "" {
 		at = float64(b.Time.Unix())
@@ -56,12 +67,19 @@ func gauge(kind string, of types.NamespacedName, b controlplanev1.VerifiedBackup
 	size.WithLabelValues(kind, of.Namespace, of.Name).Set(float64(b.SizeBytes))
 }
 
+func labels(kind string, of types.NamespacedName) prometheus.Labels {
+	return prometheus.Labels{"kind": kind, "namespace": of.Namespace, "name": of.Name}
+}
+
 // forgetMetrics takes away what is told of a group.
 func forgetMetrics(kind string, of types.NamespacedName) {
+	current.DeletePartialMatch(labels(kind, of))
 	lastVerified.DeleteLabelValues(kind, of.Namespace, of.Name)
 	size.DeleteLabelValues(kind, of.Namespace, of.Name)
 }
 
-func observe(kind string, took time.Duration) { duration.WithLabelValues(kind).Observe(took.Seconds()) }
+// Observe observes how long a backup took.
+func Observe(kind string, took time.Duration) { duration.WithLabelValues(kind).Observe(took.Seconds()) }
 
-func countFailure(kind, reason string) { failures.WithLabelValues(kind, reason).Inc() }
+// CountFailure counts an attempt that failed.
+func CountFailure(kind, reason string) { failures.WithLabelValues(kind, reason).Inc() }

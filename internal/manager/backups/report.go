@@ -36,8 +36,9 @@ func (c *Controller) report(ctx context.Context, l *look) error {
 	if l.known != nil && !l.known.attempted.IsZero() {
 		status.LastAttempt = l.known.said
 	}
-	conditions.Set(after, l.current(*status, time.Now()))
-	gauge(c.Kind.Type().Kind, client.ObjectKeyFromObject(after), status.LastVerified)
+	made := l.current(*status, time.Now())
+	conditions.Set(after, made)
+	Stands(c.Kind.Type().Kind, client.ObjectKeyFromObject(after), status.LastVerified, made)
 	return c.write(ctx, l.object, after)
 }
 
