@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,4 +225,48 @@ func TestReadArchive(t *testing.T) {
 	if string(contents.Files["pki/ca.key"]) != "secret" || int64(snapshot.Len()) != e.Manifest.Snapshot.Size || contents.Manifest.Name != e.Name {
 		t.Errorf("%d bytes of snapshot, files %v", snapshot.Len(), contents.Files)
 	}
+}
+
+// reads counts what is read of a store.
+type reads struct {
+	store.Store
+	n int
+}
+
+// Get implements store.Store.
+func (r *reads) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	r.n++
+	return r.Store.Get(ctx, key)
+}
+
+// TestSeen: what was read and verified is read once, the newest each time; what somebody takes away or changes does not count any more.
+func TestSeen(t *testing.T) {
+	w := newWorld(t, "a")
+	for range 3 {
+		w.must(w.request())
+	}
+	counted := &reads{Store: w.store}
+	c := clusterbackup.Catalog{Store: counted, UID: uid, Seen: map[string]*clusterbackup.Entry{}}
+	list := func(gets int, verified ...bool) []*clusterbackup.Entry {
+		t.Helper()
+		counted.n = 0
+		all, err := c.List(t.Context())
+		etcdtest.Must(t, err)
+		var got []bool
+		for _, e := range all {
+			c.Seen[e.Name] = e
+			got = append(got, e.Verified())
+		}
+		if counted.n != gets || !slices.Equal(got, verified) {
+			t.Errorf("%d objects were read, want %d; verified are %v, want %v", counted.n, gets, got, verified)
+		}
+		return all
+	}
+	all := list(6, true, true, true)
+	list(2, true, true, true)
+	etcdtest.Must(t, w.store.Delete(t.Context(), key(all[0], "archive")))
+	list(4, false, true, true)
+	w.write(key(all[2], "manifest.json"), w.read(key(all[1], "manifest.json")))
+	// The newest cannot be read, so the one before is the newest.
+	list(5, false, true, false)
 }

@@ -36,6 +36,9 @@ type Catalog struct {
 	Store store.Store
 	// UID is the cluster's.
 	UID string
+	// Seen are backups that were read before. One that is verified is not read again while its objects are there, except for the newest: what is stored is
+	// never changed. nil: all are read.
+	Seen map[string]*Entry
 }
 
 // Entry is one backup in a store.
@@ -99,17 +102,32 @@ func (c Catalog) List(ctx context.Context) ([]*Entry, error) {
 		return nil, err
 	}
 	var all []*Entry
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	newest := true
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(names))) {
 		if !slices.Contains(names[name], manifestObject) {
+			continue
+		}
+		if seen := c.Seen[name]; !newest && seen != nil && seen.Verified() && isWhole(names[name]) {
+			all = append(all, seen)
 			continue
 		}
 		e, err := c.entry(ctx, name)
 		if err != nil {
 			return nil, err
 		}
+		if !slices.Contains(names[name], archiveObject) {
+			e.Verification = nil // somebody took the archive away
+		}
+		newest = newest && !e.Verified()
 		all = append(all, e)
 	}
+	slices.Reverse(all)
 	return all, nil
+}
+
+// isWhole reports whether all objects of a verified backup are there.
+func isWhole(objects []string) bool {
+	return slices.Contains(objects, archiveObject) && slices.Contains(objects, manifestObject) && slices.Contains(objects, verifiedObject)
 }
 
 // names returns the objects of each backup, and of each that was not finished.

@@ -51,6 +51,19 @@ func (l *look) newest(verified bool) *clusterbackup.Entry {
 	return found
 }
 
+// list reads what the store has, and remembers it.
+func (l *look) list(ctx context.Context) error {
+	entries, err := l.catalog.List(ctx)
+	if err != nil {
+		return err
+	}
+	l.entries, l.known.seen = entries, map[string]*clusterbackup.Entry{}
+	for _, e := range entries {
+		l.known.seen[e.Name] = e
+	}
+	return nil
+}
+
 // due returns when the next backup is to be taken.
 func (l *look) due() time.Time {
 	past := backup.Past{Attempted: l.known.attempted, Failures: l.known.failures}
@@ -97,12 +110,10 @@ func (c *Controller) attempt(ctx context.Context, l *look) error {
 	if l.known.failures++; reason != controlplanev1.BackupFailed && reason != controlplanev1.BackupNotVerified {
 		l.known.failures = 0
 	}
-	entries, listed := l.catalog.List(ctx)
-	if listed != nil {
-		l.failed, l.reason = listed, controlplanev1.BackupStoreUnusable
+	if err := l.list(ctx); err != nil {
+		l.failed, l.reason = err, controlplanev1.BackupStoreUnusable
 		return nil
 	}
-	l.entries = entries
 	if l.known.failures == 0 {
 		c.retain(ctx, l)
 	}

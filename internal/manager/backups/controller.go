@@ -81,6 +81,9 @@ type known struct {
 	attempted time.Time
 	failures  int
 	said      controlplanev1.BackupAttempt
+	// seen are the backups that the last list had, in the store and under the identity that it was of.
+	seen   map[string]*clusterbackup.Entry
+	seenOf string
 }
 
 // Add adds the controller of a kind to a manager.
@@ -185,7 +188,12 @@ func (c *Controller) look(ctx context.Context, object group.Object, cluster *clu
 	}
 	defer done()
 	l.catalog = clusterbackup.Catalog{Store: opened, UID: id}
-	if l.entries, err = l.catalog.List(ctx); err != nil {
+	if of := spec.StoreRef.Name + "/" + id; k.seenOf == of {
+		l.catalog.Seen = k.seen
+	} else {
+		k.seenOf = of
+	}
+	if err = l.list(ctx); err != nil {
 		return c.unusable(ctx, l, err)
 	}
 	if due := l.due(); !due.After(time.Now()) || l.asked() {

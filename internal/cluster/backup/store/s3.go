@@ -40,10 +40,8 @@ type S3 struct {
 	Bucket, Prefix string
 	// Region is the bucket's. Defaults to us-east-1, which services without regions accept.
 	Region string
-	// AccessKey, SecretKey and SessionToken are the credentials; where AccessKey is empty Default must be true.
+	// AccessKey, SecretKey and SessionToken are the credentials.
 	AccessKey, SecretKey, SessionToken string
-	// Default reports whether the process' own credentials are used: environment, web identity, instance metadata.
-	Default bool
 	// CA are certificates in PEM that the service's certificate is verified with; empty: the system's.
 	CA []byte
 	// Proxy is the URL of an HTTP proxy; empty: none. The environment's proxy is never used.
@@ -94,19 +92,12 @@ func (s S3) Open() (Store, error) {
 		region = "us-east-1"
 	}
 	b.client, err = minio.New(endpoint.Host, &minio.Options{
-		Creds: s.credentials(), Secure: endpoint.Scheme == "https", Transport: &guarded{transport}, Region: region, BucketLookup: lookup, MaxRetries: 3,
+		Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken), Secure: endpoint.Scheme == "https", Transport: &guarded{transport}, Region: region, BucketLookup: lookup, MaxRetries: 3,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", s.Endpoint, err)
 	}
 	return b, nil
-}
-
-func (s S3) credentials() *credentials.Credentials {
-	if s.Default {
-		return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.IAM{}})
-	}
-	return credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken)
 }
 
 func (s S3) serverSide() (encrypt.ServerSide, error) {
