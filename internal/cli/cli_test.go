@@ -58,6 +58,10 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{"upp", command.ExitUsage, `unknown command "upp" for "quorate" Did you mean this? up`},
+		{"backup now demo --timeout 0s", command.ExitUsage, `invalid --timeout "0s": must be greater than 0`},
+		{"backup verify demo", command.ExitUsage, "expected NAME and BACKUP, got 1 arguments"},
+		{"backup get demo a b", command.ExitUsage, "expected NAME and BACKUP, got 3 arguments"},
+		{"backup list a b", command.ExitUsage, ""},
 		{"up --replicas 4", command.ExitUsage, "--replicas is 4: an even number"},
 		{"up --replicas nine", command.ExitUsage, `--replicas is "nine": a whole number would be accepted`},
 		{"up --bogus", command.ExitUsage, `unknown flag: --bogus; see "quorate up --help"`},

@@ -109,6 +109,11 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 		if err := e.management(t).Create(context.Background(), object); err != nil {
 			t.Fatal(err)
 		}
+		defer func() {
+			if err := e.management(t).Delete(context.Background(), object); err != nil {
+				t.Error(err)
+			}
+		}()
 	}
 	if out, err := e.try("backup", "now", name); err == nil || !strings.Contains(err.Error(), "spec.backup") {
 		t.Errorf("without spec.backup: %v\n%s", err, out)
@@ -152,6 +157,9 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 	newest := all[1].Name
 	if status := e.controlPlane(t, name).Status.Backup; status.LastVerified.Name != newest || status.LastAttempt.Reason != controlplanev1.BackupVerified || status.Next.IsZero() {
 		t.Errorf("the status says %+v, the newest is %s", status, newest)
+	}
+	if out := e.quorate(t, "status", name); !strings.Contains(out, "recoverable from "+newest+", taken ") {
+		t.Errorf("quorate status does not tell of %s:\n%s", newest, out)
 	}
 	e.provesBackups(t, to, all, key)
 	e.takeDown(t, name)

@@ -1,0 +1,101 @@
+package backups
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cluster/backup"
+	corebackup "github.com/quorate/quorate/internal/core/backup"
+)
+
+const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// entry is a backup of some hour.
+func entry(name string, hour int, verified bool) *backup.Entry {
+	w := corebackup.Witness{Revision: 42, CompactRevision: 7, Hash: 9}
+	m := &corebackup.Manifest{
+		Name: name, Taken: time.Date(2026, 11, 27, hour, 0, 0, 0, time.UTC), Kubernetes: "v1.36.3", Etcd: corebackup.Etcd{Version: "3.6.16"},
+		Witnesses: []corebackup.Witness{w}, Keys: 3, Snapshot: corebackup.Digest{Size: 10, SHA256: sum},
+		Archive: &corebackup.Archive{Digest: corebackup.Digest{Size: 5, SHA256: sum}, Recipients: []string{"age1"}},
+	}
+	e := &backup.Entry{Name: name, Manifest: m}
+	if verified {
+		e.Verification = &corebackup.Verification{Name: name, Archive: m.Archive.Digest, Restored: corebackup.Restored{Witness: w, Keys: 3, Latest: 42, Snapshot: m.Snapshot}}
+	}
+	return e
+}
+
+// TestTable: each backup has a line, also one whose manifest cannot be read.
+func TestTable(t *testing.T) {
+	all := rows([]*backup.Entry{entry("a", 10, true), {Name: "b", Err: errors.New("it was changed")}})
+	var out bytes.Buffer
+	if err := table(&out, all, time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if got := strings.Join(strings.Fields(lines[1]), " "); got != "a 2h0m0s 42 5 true true 3.6.16 v1.36.3" {
+		t.Error(got)
+	}
+	if got := strings.Join(strings.Fields(lines[2]), " "); got != "b it was changed" {
+		t.Error(got)
+	}
+}
+
+// TestNewestVerified: the newest verified backup is the one that is not deleted by mistake, whatever the order.
+func TestNewestVerified(t *testing.T) {
+	for want, all := range map[string][]*backup.Entry{
+		"":  {entry("a", 1, false), {Name: "b", Err: errors.New("x")}},
+		"c": {entry("a", 1, true), entry("c", 9, true), entry("b", 5, true), entry("d", 11, false)},
+	} {
+		if got := newestVerified(all); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestIdentities: a file that holds no identities is refused, and nothing of it is quoted.
+func TestIdentities(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key.txt")
+	if err := os.WriteFile(path, []byte("AGE-SECRET-KEY-1HUNTER2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readIdentities(path); err == nil || strings.Contains(err.Error(), "HUNTER2") || !strings.Contains(err.Error(), path) {
+		t.Error(err)
+	}
+	if _, err := readIdentities(path + ".gone"); err == nil {
+		t.Error("a file that is not there is read")
+	}
+	if all, err := readIdentities(""); err != nil || all != nil {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestTell: what came of an attempt is told, and everything but a backup is an error.
+func TestTell(t *testing.T) {
+	verified := controlplanev1.VerifiedBackup{Name: "a", Revision: 42, SizeBytes: 5, Time: metav1.Now()}
+	for reason, want := range map[string]string{
+		controlplanev1.BackupVerified: "recoverable from a: revision 42, 5 bytes, verified",
+		controlplanev1.BackupStored:   "the backup was stored",
+		controlplanev1.BackupFailed:   "no verified backup was taken: Failed: why",
+	} {
+		var out bytes.Buffer
+		a := &app{&command.Invocation{Streams: command.Streams{Out: &out, Err: &out}, Environment: func(string) string { return "" }}}
+		err := a.tell(controlplanev1.BackupStatus{LastVerified: verified, LastAttempt: controlplanev1.BackupAttempt{Reason: reason, Message: "why"}})
+		text := out.String()
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.HasPrefix(text, want) || (err != nil) != (reason == controlplanev1.BackupFailed) {
+			t.Errorf("%s: %q, want %q", reason, text, want)
+		}
+	}
+}
