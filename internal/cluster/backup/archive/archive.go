@@ -210,9 +210,12 @@ func Read(from io.Reader, identities []age.Identity, most int64, snapshot io.Wri
 	if err := r.entries(); err != nil {
 		return nil, fmt.Errorf("reading the archive: %w", err)
 	}
-	// What follows the last entry belongs to nothing.
-	if n, err := io.Copy(io.Discard, io.LimitReader(decompressor, 1<<20)); err != nil || n > 0 && !r.ended {
-		return nil, fmt.Errorf("reading the archive: %d bytes follow its end: %w", n, err)
+	// What follows the last entry belongs to nothing. An error there is one of the end, such as of a checksum.
+	switch n, err := decompressor.Read(make([]byte, 1)); {
+	case n > 0:
+		return nil, errors.New("reading the archive: bytes follow its end")
+	case !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("reading the end of the archive: %w", err)
 	}
 	return &r.out, r.check()
 }
@@ -248,7 +251,6 @@ type reader struct {
 	pieces   int
 	short    bool // a piece was shorter than the others: it must have been the last
 	size     int64
-	ended    bool
 	out      Contents
 }
 
@@ -256,7 +258,6 @@ func (r *reader) entries() error {
 	for {
 		header, err := r.tar.Next()
 		if errors.Is(err, io.EOF) {
-			r.ended = true
 			return nil
 		}
 		if err != nil {

@@ -194,7 +194,8 @@ type whole struct{ from io.Reader }
 // Read implements io.Reader.
 func (w whole) Read(p []byte) (int, error) {
 	n, err := w.from.Read(p)
-	if err != io.EOF && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+	wrapped := errors.Is(err, io.EOF) && errors.Unwrap(err) != nil
+	if wrapped || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("reading what is to be stored: " + err.Error())
 	}
 	return n, err
