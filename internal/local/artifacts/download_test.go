@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,12 +51,9 @@ func server(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *atomic.I
 	return s, &requests
 }
 
-// cutting serves a file, and cuts each connection after some bytes. Ranges: it sends parts of it when it is asked for them.
-func cutting(text []byte, after int, ranges bool) http.HandlerFunc {
+// cutting serves a file, or the part of it that is asked for, and cuts each connection after some bytes.
+func cutting(text []byte, after int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !ranges {
-			r.Header.Del("Range")
-		}
 		w.Header().Set("ETag", `"one"`)
 		http.ServeContent(&cutWriter{ResponseWriter: w, left: after}, r, "", time.Time{}, bytes.NewReader(text))
 	}
@@ -79,22 +77,21 @@ func (c *cutWriter) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// TestCutDownload: a download that is cut goes on where it was, also from a server that only sends whole files, and arrives whole.
+// TestCutDownload: a download that is cut goes on where it was, and arrives whole.
 func TestCutDownload(t *testing.T) {
 	text, sum := bundleFile(t)
 	for name, test := range map[string]struct {
-		after  int
-		ranges bool
-		sum    string
+		after int
+		sum   string
 	}{
-		"with ranges":                   {len(text)/4 + 1, true, ""},
-		"with ranges and a checksum":    {len(text)/4 + 1, true, sum},
-		"never cut":                     {len(text), true, sum},
-		"upper case digits":             {len(text), true, strings.ToUpper(sum)},
-		"after a few bytes, many times": {len(text)/40 + 1, true, sum},
+		"without a checksum":            {len(text)/4 + 1, ""},
+		"with a checksum":               {len(text)/4 + 1, sum},
+		"never cut":                     {len(text), sum},
+		"upper case digits":             {len(text), strings.ToUpper(sum)},
+		"after a few bytes, many times": {len(text)/40 + 1, sum},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, requests := server(t, cutting(text, test.after, test.ranges))
+			s, requests := server(t, cutting(text, test.after))
 			to := Options{Cache: t.TempDir()}
 			imported, err := ImportBundle(t.Context(), to, Bundle{From: s.URL + "/bundle", SHA256: test.sum, Client: s.Client()})
 			if err != nil || len(imported) == 0 {
@@ -113,6 +110,32 @@ func TestCutDownload(t *testing.T) {
 	}
 }
 
+// TestCutWithoutRanges: a server that only sends whole files, with or without a version, sends again what was read before, which is skipped.
+func TestCutWithoutRanges(t *testing.T) {
+	text, sum := bundleFile(t)
+	for _, tag := range []string{"", `"one"`} {
+		for _, sum := range []string{"", sum} {
+			var again atomic.Bool
+			s, requests := server(t, func(w http.ResponseWriter, _ *http.Request) {
+				if tag != "" {
+					w.Header().Set("ETag", tag)
+				}
+				w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+				left := len(text) / 2
+				if again.Swap(true) {
+					left = len(text)
+				}
+				_, _ = (&cutWriter{ResponseWriter: w, left: left}).Write(text)
+			})
+			to := Options{Cache: t.TempDir()}
+			imported, err := ImportBundle(t.Context(), to, Bundle{From: s.URL + "/bundle", SHA256: sum, Client: s.Client()})
+			if err != nil || len(imported) == 0 || requests.Load() != 2 {
+				t.Errorf("tag %q, checksum %q: imported %v after %d requests, %v", tag, sum, imported, requests.Load(), err)
+			}
+		}
+	}
+}
+
 // TestDownloadGoesOn: with a checksum an interrupted download goes on in the next run; what it left is removed by Prune, and not used if it is something else.
 func TestDownloadGoesOn(t *testing.T) {
 	text, sum := bundleFile(t)
@@ -122,11 +145,11 @@ func TestDownloadGoesOn(t *testing.T) {
 		asked.Store(r.Header.Get("Range"), true)
 		switch turn.Add(1) {
 		case 1:
-			cutting(text, len(text)*2/3, true)(w, r)
+			cutting(text, len(text)*2/3)(w, r)
 		case 2:
 			w.WriteHeader(http.StatusForbidden)
 		default:
-			cutting(text, len(text), true)(w, r)
+			cutting(text, len(text))(w, r)
 		}
 	})
 	to := Options{Cache: t.TempDir()}
@@ -165,7 +188,7 @@ func TestDownloadGoesOn(t *testing.T) {
 // TestHostileServers: what a server sends instead of the bundle is refused, with nothing imported and nothing left.
 func TestHostileServers(t *testing.T) {
 	text, sum := bundleFile(t)
-	whole := func(w http.ResponseWriter, r *http.Request) { cutting(text, len(text), true)(w, r) }
+	whole := func(w http.ResponseWriter, r *http.Request) { cutting(text, len(text))(w, r) }
 	other, _ := server(t, whole)
 	zip := &bytes.Buffer{}
 	z := gzip.NewWriter(zip)
@@ -182,7 +205,7 @@ func TestHostileServers(t *testing.T) {
 			first(w, r)
 		}
 	}
-	cut := cutting(text, len(text)/2, true)
+	cut := cutting(text, len(text)/2)
 	say := func(code int, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			for i := 0; i+1 < len(header); i += 2 {
@@ -215,7 +238,7 @@ func TestHostileServers(t *testing.T) {
 			w.Header().Set("ETag", `"two"`)
 			withoutVersion(w, r, text)
 		}), "", "the file was replaced on the server"},
-		"another size after a cut":   {first(cut, func(w http.ResponseWriter, r *http.Request) { cutting(text[:len(text)-1], len(text), true)(w, r) }), "", "the file was replaced on the server"},
+		"another size after a cut":   {first(cut, func(w http.ResponseWriter, r *http.Request) { cutting(text[:len(text)-1], len(text))(w, r) }), "", "the file was replaced on the server"},
 		"another part after a cut":   {first(cut, say(http.StatusPartialContent, "ETag", `"one"`, "Content-Range", "bytes 7-9/10")), "", `sends the part "bytes 7-9/10" of the file: must begin with byte`},
 		"no part after a cut":        {first(cut, say(http.StatusPartialContent, "ETag", `"one"`, "Content-Range", "nonsense")), "", `sends the part "nonsense"`},
 		"nothing more after a cut":   {first(cut, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "", "the server cut the connection 6 times"},
@@ -256,9 +279,9 @@ func (zeros) Read(p []byte) (int, error) {
 func TestRedirectedElsewhere(t *testing.T) {
 	text, sum := bundleFile(t)
 	told := make(chan http.Header, 10)
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		told <- r.Header.Clone()
-		cutting(text, len(text), true)(w, r)
+		cutting(text, len(text))(w, r)
 	}))
 	t.Cleanup(other.Close)
 	s, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -305,7 +328,7 @@ func TestChecksumOfFile(t *testing.T) {
 // TestDownloadReports: how much of a bundle was downloaded is reported, and the row goes when all of it is there.
 func TestDownloadReports(t *testing.T) {
 	text, sum := bundleFile(t)
-	s, _ := server(t, cutting(text, len(text), true))
+	s, _ := server(t, cutting(text, len(text)))
 	var said []string
 	to := Options{Cache: t.TempDir(), Progress: func(p Progress) {
 		if p.Product == "bundle" {
@@ -335,7 +358,7 @@ func TestCancelledDownload(t *testing.T) {
 			cancel()
 			panic(http.ErrAbortHandler)
 		}
-		cutting(text, len(text)/2, true)(w, r)
+		cutting(text, len(text)/2)(w, r)
 	})
 	if _, err := ImportBundle(ctx, Options{Cache: t.TempDir()}, Bundle{From: s.URL, Client: s.Client()}); err == nil {
 		t.Error("it succeeds")
