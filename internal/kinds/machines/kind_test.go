@@ -325,6 +325,10 @@ func TestSpecRollout(t *testing.T) {
 	}
 	cp.Spec.Approval.MaxReplacementsPerDay, cp.Spec.Joins.Overlap = ptr.To(int32(3)), ptr.To(true)
 	cp.Spec.Joins.TimeoutSeconds = ptr.To[int32](7200)
+	cp.Spec.InPlace.Drain.Policy = v1beta2.InPlaceDrainRequired
+	if got := New().Spec(cp).Drain; got.Policy != v1beta2.InPlaceDrainRequired {
+		t.Errorf("%+v", got)
+	}
 	if got := New().Spec(cp).Policy; got.MemberAdd != 2*time.Hour || got.MaxReplacements != 3 || !got.Overlap {
 		t.Errorf("it is %+v, want at most 3 and overlaps", got)
 	}
