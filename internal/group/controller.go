@@ -19,7 +19,10 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/act"
 	"github.com/quorate/quorate/internal/group/inplace"
+	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/group/status"
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update;patch
@@ -38,7 +41,7 @@ type Controller struct {
 	Client    client.Client
 	APIReader client.Reader
 	// Workload keeps the connections to the managed clusters: *workload.Connections.
-	Workload Workloads
+	Workload observe.Workloads
 	// Recorder writes events.
 	Recorder events.EventRecorder
 	// WatchFilter is the value of Cluster API's watch-filter label that objects
@@ -50,33 +53,33 @@ type Controller struct {
 	// Kind is what its groups have of their own.
 	Kind Kind
 	// Quorums reaches etcd. Nil: SetupWithManager makes one that asks the clusters themselves.
-	Quorums Quorums
+	Quorums observe.Quorums
 	// EtcdEndpoints asks etcds that run elsewhere. Nil: they are not asked; SetupWithManager makes one that asks them with the clusters' secrets.
-	EtcdEndpoints EtcdEndpoints
+	EtcdEndpoints observe.EtcdEndpoints
 	// Kubeadm reaches what kubeadm left in the clusters. Nil: the clusters are asked themselves.
-	Kubeadm KubeadmFiles
+	Kubeadm observe.KubeadmFiles
 	// Memories are what is kept of each group between turns.
 	Memories Memories
 
 	// RetellAfter is how long what only says the same in other words may wait to be written. SetupWithManager makes it RetellTime; 0: it is written at once.
 	RetellAfter time.Duration
 	// Keys limits the turns that make keys at the same time, Slots all turns.
-	Keys  KeyMakers
-	Slots Slots
+	Keys  act.KeyMakers
+	Slots observe.Slots
 	// Upgraders finds the images that upgrade nodes in place. Nil: nothing is looked up.
 	Upgraders *inplace.Upgraders
 	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.
 	Wakes chan event.GenericEvent
 
 	// watched are the objects beside Machines whose changes bring about turns.
-	watched Watched
+	watched observe.Watched
 }
 
 // Observe looks at a group, and returns the turn that goes on with what was seen. While an own
 // write is not to be seen yet, it returns how long to wait for it instead.
-func (c *Controller) Observe(ctx context.Context, object Object, cluster *clusterv1.Cluster) (*Turn, time.Duration, error) {
+func (c *Controller) Observe(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster) (*Turn, time.Duration, error) {
 	of := c.Memories.all(client.ObjectKeyFromObject(object))
-	seen, wait, err := Observe(ctx, c.sources(), c.Kind, &of.Memory, object, cluster)
+	seen, wait, err := observe.Observe(ctx, c.sources(), c.Kind, &of.Memory, object, cluster)
 	if err != nil || wait > 0 {
 		return nil, wait, err
 	}
@@ -84,19 +87,19 @@ func (c *Controller) Observe(ctx context.Context, object Object, cluster *cluste
 }
 
 // Begin makes a turn of what the objects themselves say.
-func (c *Controller) Begin(object Object, cluster *clusterv1.Cluster, machines Machines, now time.Time) *Turn {
+func (c *Controller) Begin(object observe.Object, cluster *clusterv1.Cluster, machines observe.Machines, now time.Time) *Turn {
 	of := c.Memories.all(client.ObjectKeyFromObject(object))
-	return c.turnOf(Begin(c.sources(), c.Kind, &of.Memory, object, cluster, machines, now), of)
+	return c.turnOf(observe.Begin(c.sources(), c.Kind, &of.Memory, object, cluster, machines, now), of)
 }
 
 // turnOf is a turn that goes on with what was seen.
-func (c *Controller) turnOf(seen *Observer, of *kept) *Turn {
-	return &Turn{Writer: NewWriter(seen, NewClient(c.Client), c.Kind), Controller: c, past: &of.past}
+func (c *Controller) turnOf(seen *observe.Observer, of *kept) *Turn {
+	return &Turn{Writer: act.NewWriter(seen, act.NewClient(c.Client), c.Kind), Controller: c, past: &of.past}
 }
 
 // sources are where what is known of groups comes from.
-func (c *Controller) sources() Sources {
-	from := Sources{
+func (c *Controller) sources() observe.Sources {
+	from := observe.Sources{
 		Cache: c.Client, APIReader: c.APIReader, Workload: c.Workload, Quorums: c.Quorums, EtcdEndpoints: c.EtcdEndpoints, Kubeadm: c.Kubeadm,
 		Upgraders: c.Upgraders, Wakes: c.Wakes, Watched: &c.watched,
 	}
@@ -115,7 +118,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if wait := c.Memories.Early(request.NamespacedName, began); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	ctx, leave := c.Slots.enter(ctx)
+	ctx, leave := c.Slots.Enter(ctx)
 	defer leave()
 	c.metrics().Turn(time.Since(began))
 	object := c.Kind.New()
@@ -148,7 +151,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // owner returns the Cluster that owns a group; nil if there is none. A group that
 // is deleted may outlive its Cluster, and must still be able to go.
-func (c *Controller) owner(ctx context.Context, object Object) (*clusterv1.Cluster, error) {
+func (c *Controller) owner(ctx context.Context, object observe.Object) (*clusterv1.Cluster, error) {
 	cluster, err := util.GetOwnerCluster(ctx, c.Client, metav1.ObjectMeta{Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences()})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading the Cluster that owns %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
@@ -156,7 +159,7 @@ func (c *Controller) owner(ctx context.Context, object Object) (*clusterv1.Clust
 	if cluster != nil && err == nil {
 		return cluster, nil
 	}
-	name := ClusterName(c.Kind, object)
+	name := observe.ClusterName(c.Kind, object)
 	if name == "" {
 		return nil, nil
 	}
@@ -167,7 +170,7 @@ func (c *Controller) owner(ctx context.Context, object Object) (*clusterv1.Clust
 }
 
 // named returns the Cluster of that name; nil if there is none.
-func (c *Controller) named(ctx context.Context, object Object, name string) (*clusterv1.Cluster, error) {
+func (c *Controller) named(ctx context.Context, object observe.Object, name string) (*clusterv1.Cluster, error) {
 	cluster := &clusterv1.Cluster{}
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: object.GetNamespace(), Name: name}, cluster)
 	if apierrors.IsNotFound(err) {
@@ -180,7 +183,7 @@ func (c *Controller) named(ctx context.Context, object Object, name string) (*cl
 }
 
 // otherManager is the manager that a label leaves a group to; empty: the group is ours.
-func (c *Controller) otherManager(object Object) string {
+func (c *Controller) otherManager(object observe.Object) string {
 	if !c.LeaveLabelled {
 		return ""
 	}
@@ -188,43 +191,43 @@ func (c *Controller) otherManager(object Object) string {
 }
 
 // reportNoCluster says that a group belongs to no Cluster yet, and when to look again.
-func (c *Controller) reportNoCluster(ctx context.Context, object Object) (ctrl.Result, error) {
+func (c *Controller) reportNoCluster(ctx context.Context, object observe.Object) (ctrl.Result, error) {
 	// Its event comes with the owner reference; of one that a label names, none comes.
 	again := time.Duration(0)
 	if c.Kind.Type().Standalone {
-		again = SoonAtRest
+		again = observe.SoonAtRest
 	}
 	return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
 }
 
 // reportUnmanaged writes to the status why Quorate does not manage a group: another manager does, or no Cluster owns it. The
 // group is not observed.
-func (c *Controller) reportUnmanaged(ctx context.Context, object Object, reason, message string) error {
+func (c *Controller) reportUnmanaged(ctx context.Context, object observe.Object, reason, message string) error {
 	d := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: "hold", Reason: reason, Message: message}
-	after := object.DeepCopyObject().(Object)
+	after := object.DeepCopyObject().(observe.Object)
 	before, told := *c.Kind.Status(object).Plan, c.Kind.Status(after).Plan
-	*told = PlanStatus(d, nil)
+	*told = status.PlanStatus(d, nil)
 	if *told == before {
 		return nil
 	}
 	Announce(ctx, c.Recorder, object, before, d, false, nil)
-	if err := NewClient(c.Client).MergeStatus(ctx, object, after); err != nil {
+	if err := act.NewClient(c.Client).MergeStatus(ctx, object, after); err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
 	return nil
 }
 
 // ensureFinalizer adds the finalizer, before anything is made that must be taken down in order.
-func (c *Controller) ensureFinalizer(ctx context.Context, object Object) error {
-	err := NewClient(c.Client).AddFinalizer(ctx, object, c.Kind.Type().Finalizer)
-	if IgnoreStale(err) != nil {
+func (c *Controller) ensureFinalizer(ctx context.Context, object observe.Object) error {
+	err := act.NewClient(c.Client).AddFinalizer(ctx, object, c.Kind.Type().Finalizer)
+	if act.IgnoreStale(err) != nil {
 		return fmt.Errorf("adding the finalizer to %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
 	return nil
 }
 
 // turn observes, decides, acts and reports.
-func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+func (c *Controller) turn(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	m := c.keepOnly(object, cluster)
 	defer func() { m.past.ended = time.Now() }()
 	t, unseen, err := c.Observe(ctx, object, cluster)
@@ -235,8 +238,8 @@ func (c *Controller) turn(ctx context.Context, object Object, cluster *clusterv1
 		d, err = t.decide(ctx, told)
 	}
 	switch {
-	case errors.Is(err, ErrSurveyRuns):
-		return ctrl.Result{RequeueAfter: SurveyTimeout}, nil // its end comes as an event
+	case errors.Is(err, observe.ErrSurveyRuns):
+		return ctrl.Result{RequeueAfter: observe.SurveyTimeout}, nil // its end comes as an event
 	case errors.Is(err, errRested):
 		return c.turn(ctx, object, cluster)
 	case err != nil || unseen > 0:
@@ -265,9 +268,9 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 	switch {
 	case apierrors.IsConflict(failure):
 		// Decided on facts that are no longer true: nothing was done, and nothing is told.
-		return ctrl.Result{RequeueAfter: SoonAfterConflict}, nil
+		return ctrl.Result{RequeueAfter: observe.SoonAfterConflict}, nil
 	case errors.Is(failure, errKeysWait):
-		return ctrl.Result{RequeueAfter: SoonKeys}, nil
+		return ctrl.Result{RequeueAfter: observe.SoonKeys}, nil
 	case d.Step.Verb == plan.Finish && failure == nil:
 		Announce(ctx, c.Recorder, t.Object, told, d, false, nil)
 		c.Forget(t.Key())
@@ -279,8 +282,8 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 	switch {
 	case failure != nil:
 		return ctrl.Result{}, failure
-	case isStale(err):
-		return ctrl.Result{RequeueAfter: SoonAfterConflict}, nil
+	case act.IsStale(err):
+		return ctrl.Result{RequeueAfter: observe.SoonAfterConflict}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -292,14 +295,14 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 func (t *Turn) prepare(d plan.Decision) {
 	t.KeepReads()
 	t.Memory.Surveys.Rest, t.Memory.Rests = t.rest(d), t.steady(d)
-	if t.Memory.Surveys.Rest == SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
+	if t.Memory.Surveys.Rest == observe.SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
 		t.Quorums.Rest(t.ClusterKey())
 	}
 	t.Memories.Moves(t.Key(), t.moves())
 	if len(t.Machines) > 0 && !t.Nodeless && (t.Kubeconfig.Exists || t.Facts.Group.Deleting) {
 		key := t.ClusterKey()
 		t.Workload.Want(key, t.Busy())
-		t.Workload.Own(key, t.mine()) // also where the connection is new
+		t.Workload.Own(key, t.Mine()) // also where the connection is new
 	}
 }
 
@@ -312,15 +315,15 @@ func (t *Turn) Confirm(ctx context.Context, d plan.Decision) (plan.Decision, err
 	if !d.Step.ChangesQuorum() || !t.Surveys() {
 		return d, nil
 	}
-	renewed, err := t.Memory.Surveys.Confirm(ctx, t.asker(), t.Around(), d.Step.String())
+	renewed, err := t.Memory.Surveys.Confirm(ctx, t.Asker(), t.Around(), d.Step.String())
 	if err != nil || !renewed {
 		return d, err
 	}
-	t.useSurvey()
-	t.resurvey = 0
+	t.UseSurvey()
+	t.Resurvey = 0
 	now := t.Decide(ctx, *t.Kind.Status(t.Object).Plan)
 	if now.Step != d.Step && now.Step.Acts() {
-		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: SoonAfterConflict,
+		return plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: "FactsChanged", Again: observe.SoonAfterConflict,
 			Message: fmt.Sprintf("%s was the next step until etcd was asked once more; now it is %s", d.Step, now.Step)}, nil
 	}
 	return now, nil
@@ -339,7 +342,7 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 	}
 	fact, began := t.newest(), time.Now()
 	err := t.Do(ctx, d.Step)
-	for _, name := range t.changed {
+	for _, name := range t.Changed {
 		t.noteStep(name)
 	}
 	delay := time.Since(fact)
@@ -352,7 +355,7 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 }
 
 // keepOnly returns what is kept of a group. It drops what is of an earlier one of the same name, or of one of an earlier Cluster: no turn may have come while there was none.
-func (c *Controller) keepOnly(object Object, cluster *clusterv1.Cluster) *kept {
+func (c *Controller) keepOnly(object observe.Object, cluster *clusterv1.Cluster) *kept {
 	key, of := client.ObjectKeyFromObject(object), [2]types.UID{object.GetUID(), cluster.GetUID()}
 	m := c.Memories.all(key)
 	if m.past.of != of && m.past.of != [2]types.UID{} {

@@ -11,28 +11,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/group/status"
 )
 
 // CheckFailed is the reason to wait when a decision broke an invariant: a defect of ours.
 const CheckFailed = "CheckFailed"
 
-// The most bytes that the fields of status.plan, and the note of an event, may have.
-const (
-	longestStep    = 512
-	longestMessage = 4096
-	longestNote    = 1024
-)
-
 // Decide asks the rules, and has their answer checked. What breaks an invariant is not done: it is logged with
 // all that it was made from, once, and waited instead. told is what the status says of the last decision. What the rules make of the
-// facts is kept in the observation, for all that follows.
-func (o *View) Decide(ctx context.Context, told controlplanev1.PlanStatus) plan.Decision {
-	assessed, d := plan.Judge(o.Facts)
-	o.Assessed = assessed
-	if err := plan.Check(o.Facts, d); err != nil {
-		return refused(ctx, o.Facts, told, d, err)
+// facts is kept in the view, for all that follows.
+func (t *Turn) Decide(ctx context.Context, told controlplanev1.PlanStatus) plan.Decision {
+	assessed, d := plan.Judge(t.Facts)
+	t.Assessed = assessed
+	if err := plan.Check(t.Facts, d); err != nil {
+		return refused(ctx, t.Facts, told, d, err)
 	}
 	return d
 }
@@ -41,7 +35,7 @@ func (o *View) Decide(ctx context.Context, told controlplanev1.PlanStatus) plan.
 func refused(ctx context.Context, o plan.Observed, told controlplanev1.PlanStatus, d plan.Decision, err error) plan.Decision {
 	instead := plan.Decision{Step: plan.Step{Verb: plan.Wait}, Rule: d.Rule, Reason: CheckFailed,
 		Message: fmt.Sprintf("%s is not safe: %v; this is a defect of Quorate", d.Step, err)}
-	if told == PlanStatus(instead, nil) {
+	if told == status.PlanStatus(instead, nil) {
 		return instead // it was logged when it was new
 	}
 	facts, failed := json.Marshal(o)
@@ -52,27 +46,10 @@ func refused(ctx context.Context, o plan.Observed, told controlplanev1.PlanStatu
 	return instead
 }
 
-// PlanStatus is a decision as the status tells it, and how its step failed, if it did.
-func PlanStatus(d plan.Decision, failure error) controlplanev1.PlanStatus {
-	message := d.Message
-	if failure != nil {
-		message += "; the last try failed: " + failure.Error()
-	}
-	return controlplanev1.PlanStatus{
-		Step:    Cut(d.Step.String(), longestStep),
-		Rule:    d.Rule,
-		Reason:  d.Reason,
-		Message: Cut(message, longestMessage),
-	}
-}
-
-// Cut returns a text, which may quote others, fit for a status or an event: redacted, and of at most so many bytes.
-func Cut(text string, most int) string { return machine.Clean(text, most) }
-
 // Announce tells of a decision once, when it is new, and of a failure when it is another one, by a log line and an
 // event on the group's object. told is what the status said before. expected: the event of a step that was just done told of the decision; it gets none.
 func Announce(ctx context.Context, recorder events.EventRecorder, on client.Object, told controlplanev1.PlanStatus, d plan.Decision, expected bool, failure error) {
-	is := PlanStatus(d, failure)
+	is := status.PlanStatus(d, failure)
 	if told.Step != is.Step || told.Rule != is.Rule || told.Reason != is.Reason {
 		ctrl.LoggerFrom(ctx).Info("Decided", "step", is.Step, "rule", d.Rule, "reason", d.Reason, "message", d.Message)
 		kind := corev1.EventTypeNormal
@@ -80,10 +57,10 @@ func Announce(ctx context.Context, recorder events.EventRecorder, on client.Obje
 			kind = corev1.EventTypeWarning
 		}
 		if !expected {
-			recorder.Eventf(on, nil, kind, d.Reason, string(d.Step.Verb), "%s", Cut(is.Step+": "+d.Message, longestNote))
+			recorder.Eventf(on, nil, kind, d.Reason, string(d.Step.Verb), "%s", observe.Cut(is.Step+": "+d.Message, status.LongestNote))
 		}
 	}
 	if failure != nil && told.Message != is.Message {
-		recorder.Eventf(on, nil, corev1.EventTypeWarning, "StepFailed", string(d.Step.Verb), "%s", Cut(is.Step+": "+failure.Error(), longestNote))
+		recorder.Eventf(on, nil, corev1.EventTypeWarning, "StepFailed", string(d.Step.Verb), "%s", observe.Cut(is.Step+": "+failure.Error(), status.LongestNote))
 	}
 }

@@ -8,25 +8,17 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/status"
 )
 
 // TestRefused: a decision that breaks an invariant is told and not carried out.
 func TestRefused(t *testing.T) {
 	wrong := plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: "m1"}, Rule: "scale down"}
 	d := refused(context.Background(), plan.Observed{}, controlplanev1.PlanStatus{}, wrong, errors.New("invariant 4"))
-	if again := refused(context.Background(), plan.Observed{}, PlanStatus(d, nil), wrong, errors.New("invariant 4")); again != d {
+	if again := refused(context.Background(), plan.Observed{}, status.PlanStatus(d, nil), wrong, errors.New("invariant 4")); again != d {
 		t.Errorf("decided %+v at first, then %+v", d, again)
 	}
 	if d.Step.Acts() || d.Reason != CheckFailed || !strings.Contains(d.Message, "invariant 4") || !strings.Contains(d.Message, "Delete m1") {
 		t.Errorf("decided %+v", d)
-	}
-}
-
-func TestCut(t *testing.T) {
-	if got := Cut(strings.Repeat("\u00e4", 300), 512); len(got) > 512 || !strings.HasSuffix(got, "\u00e4...") {
-		t.Errorf("cut to %d bytes, ending in %q", len(got), got[len(got)-8:])
-	}
-	if got := Cut("short", 512); got != "short" {
-		t.Errorf("cut to %q", got)
 	}
 }

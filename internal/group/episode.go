@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // episode is a rollout or a repair, which lasts until all is as wanted: longer than the condition that tells of its
@@ -33,7 +34,7 @@ func (e *episode) follow(cause *metav1.Condition, asWanted bool, now time.Time) 
 
 // followEpisodes observes how long rollouts and repairs take, whose conditions an object has. One whose cause was gone when
 // this process first looked is not observed.
-func (t *Turn) followEpisodes(object Object, d plan.Decision) {
+func (t *Turn) followEpisodes(object observe.Object, d plan.Decision) {
 	asWanted := d.Step.Verb == plan.Nothing
 	rolls := conditions.Get(object, upstream.KubeadmControlPlaneRollingOutCondition)
 	if took, over := t.past.rollout.follow(rolls, asWanted, t.Facts.Now); over {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/status"
 )
 
 var (
@@ -48,7 +49,7 @@ var (
 	}, []string{"kind"})
 
 	// seen are the gauges of all groups of all kinds.
-	seen = &standings{of: map[groupKey]Standing{}}
+	seen = &standings{of: map[groupKey]status.Standing{}}
 )
 
 // episodeBuckets are seconds, up to four hours.
@@ -102,7 +103,7 @@ func (kind Metrics) Repair(took time.Duration) {
 }
 
 // Stands tells how a group stands, in place of all that was told of it before.
-func (kind Metrics) Stands(of client.ObjectKey, now Standing) {
+func (kind Metrics) Stands(of client.ObjectKey, now status.Standing) {
 	seen.put(groupKey{string(kind), of}, now)
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/group/status"
 )
 
 // told are the figures of one kind as lines, sorted: a metric, its labels but the kind's and the namespace's, and its value.
@@ -76,12 +78,12 @@ func wants(t *testing.T, when, kind string, want ...string) {
 
 // etcdTurn is a turn that sees three voters and a learner without a machine; one voter does not answer, one is full.
 func etcdTurn() *Turn {
-	o := &View{Facts: plan.Observed{
+	o := &observe.View{Facts: plan.Observed{
 		Now: time.Unix(1000, 0), Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}, Etcd: plan.Etcd{Owner: plan.EtcdOurs},
 	}}
 	survey := etcd.Survey{Known: true, Agreed: true}
 	for i, name := range []string{"a", "b", "c"} {
-		m := &Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}, Facts: &plan.Machine{Name: name, Host: name}}
+		m := &observe.Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}, Facts: &plan.Machine{Name: name, Host: name}}
 		o.Machines = append(o.Machines, m)
 		survey.Members = append(survey.Members, etcd.Member{ID: uint64(i + 1), Name: name, Health: plan.Healthy, Size: 100, Quota: 2000})
 	}
@@ -99,7 +101,7 @@ func etcdTurn() *Turn {
 func TestStands(t *testing.T) {
 	of, metrics := client.ObjectKey{Namespace: "default", Name: "x"}, Metrics("Stands")
 	turn, rest := etcdTurn(), plan.Decision{Step: plan.Step{Verb: plan.Nothing}}
-	metrics.Stands(of, turn.stands(rest, time.Unix(77, 0)))
+	metrics.Stands(of, turn.stands(status.Of(turn.View, nil, rest, nil), time.Unix(77, 0)))
 	wants(t, "all is known", "Stands",
 		"certificate_expiry_timestamp_seconds name=x 77", "cluster_reachable name=x 1", "quorum_spare name=x 0",
 		"etcd_members name=x role=voter 3", "etcd_members name=x role=learner 1",
@@ -107,10 +109,10 @@ func TestStands(t *testing.T) {
 		"etcd_db_size_bytes machine=a name=x 100", "etcd_db_size_bytes machine=c name=x 100", "etcd_db_quota_bytes machine=a name=x 2000")
 
 	turn.Facts.Etcd.Known, turn.Facts.Cluster.Reachable = false, false
-	metrics.Stands(of, turn.stands(rest, time.Time{}))
+	metrics.Stands(of, turn.stands(status.Of(turn.View, nil, rest, nil), time.Time{}))
 	wants(t, "nobody answers", "Stands", "cluster_reachable name=x 0")
 
-	metrics.Stands(client.ObjectKey{Namespace: "default", Name: "y"}, Standing{CertificateEnd: time.Unix(5, 0)})
+	metrics.Stands(client.ObjectKey{Namespace: "default", Name: "y"}, status.Standing{CertificateEnd: time.Unix(5, 0)})
 	metrics.Forget(of)
 	wants(t, "one of two is gone", "Stands", "certificate_expiry_timestamp_seconds name=y 5")
 }
@@ -124,7 +126,7 @@ func TestReachableWhereExpected(t *testing.T) {
 	} {
 		turn := etcdTurn()
 		change(turn)
-		if got := turn.stands(plan.Decision{}, time.Time{}).Reachable; got != nil {
+		if got := turn.stands(status.Of(turn.View, nil, plan.Decision{}, nil), time.Time{}).Reachable; got != nil {
 			t.Errorf("%s: it tells %t", name, *got)
 		}
 	}
@@ -132,7 +134,7 @@ func TestReachableWhereExpected(t *testing.T) {
 
 // TestWaits: a wait counts from its first turn for as long as rule and reason stay, and only the present one is told.
 func TestWaits(t *testing.T) {
-	of, metrics, turn := client.ObjectKey{Name: "x"}, Metrics("Waits"), turnOf(&Controller{}, &View{})
+	of, metrics, turn := client.ObjectKey{Name: "x"}, Metrics("Waits"), turnOf(&Controller{}, &observe.View{})
 	for _, c := range []struct {
 		at                 int64
 		verb               plan.Verb
@@ -147,7 +149,7 @@ func TestWaits(t *testing.T) {
 		{70, plan.Nothing, "steady", "AsWanted", ""},
 	} {
 		turn.Facts.Now = time.Unix(c.at, 0)
-		metrics.Stands(of, turn.stands(plan.Decision{Step: plan.Step{Verb: c.verb}, Rule: c.rule, Reason: c.reason}, time.Time{}))
+		metrics.Stands(of, turn.stands(status.Of(turn.View, nil, plan.Decision{Step: plan.Step{Verb: c.verb}, Rule: c.rule, Reason: c.reason}, nil), time.Time{}))
 		var want []string
 		if c.want != "" {
 			want = []string{"waiting_since_timestamp_seconds name=x reason=" + c.reason + " " + c.want}

@@ -11,6 +11,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TestBrokenForGood: a group of which there was no news for long does not count among those in which something goes on.
@@ -21,7 +22,7 @@ func TestBrokenForGood(t *testing.T) {
 		object := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "a", CreationTimestamp: metav1.NewTime(now.Add(-news))}}
 		// It is initialised, and does not answer.
 		facts := plan.Observed{Now: now, Group: plan.Group{Initialized: true}}
-		turn := turnOf(c, &View{Object: object, Cluster: &clusterv1.Cluster{}, Facts: facts})
+		turn := turnOf(c, &observe.View{Object: object, Cluster: &clusterv1.Cluster{}, Facts: facts})
 		turn.prepare(plan.Decision{Step: plan.Step{Verb: plan.Wait}})
 		if got := len(c.Memories.moving); got != want {
 			t.Errorf("the newest fact is %s old: %d groups move, want %d", news, got, want)

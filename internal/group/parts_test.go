@@ -1,37 +1,31 @@
 package group
 
 import (
-	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-
 	"context"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/quorate/quorate/internal/cluster/certs"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // testKind is as much of a kind as the parts of a turn need that are tested here.
 type testKind struct{ Kind }
 
-func (testKind) Type() Type {
-	return Type{GroupVersionKind: controlplanev1.GroupVersion.WithKind("KubeadmControlPlane"), Resource: "kubeadmcontrolplanes"}
+func (testKind) Type() observe.Type {
+	return observe.Type{GroupVersionKind: controlplanev1.GroupVersion.WithKind("KubeadmControlPlane"), Resource: "kubeadmcontrolplanes"}
 }
-func (testKind) New() Object { return &controlplanev1.KubeadmControlPlane{} }
+func (testKind) New() observe.Object { return &controlplanev1.KubeadmControlPlane{} }
 
 var testKey = client.ObjectKey{Namespace: "default", Name: "demo-cp"}
 
@@ -49,27 +43,27 @@ func testCluster() *clusterv1.Cluster {
 }
 
 // testTurn is a turn of an object with machines, of whom three are wanted.
-func testTurn(object Object, machines ...*clusterv1.Machine) *Turn {
-	v := NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+func testTurn(object observe.Object, machines ...*clusterv1.Machine) *Turn {
+	v := observe.NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
 	v.Object = object
 	return turnOf(&Controller{Kind: testKind{}}, v)
 }
 
 // observing is what looks at an object with machines, of whom three are wanted.
-func observing(object Object, machines ...*clusterv1.Machine) *Observer {
-	v := NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
-	v.Object, v.Memory = object, &Memory{}
-	return &Observer{View: v}
+func observing(object observe.Object, machines ...*clusterv1.Machine) *observe.Observer {
+	v := observe.NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+	v.Object, v.Memory = object, &observe.Memory{}
+	return &observe.Observer{View: v}
 }
 
 // turnOf is a turn of a controller that goes on with what was seen.
-func turnOf(c *Controller, seen *View) *Turn {
+func turnOf(c *Controller, seen *observe.View) *Turn {
 	of := &kept{}
 	seen.Memory = &of.Memory
 	if c.Kind != nil {
 		seen.Type = c.Kind.Type()
 	}
-	return c.turnOf(&Observer{View: seen, Sources: c.sources(), Kind: c.Kind}, of)
+	return c.turnOf(&observe.Observer{View: seen, Sources: c.sources(), Kind: c.Kind}, of)
 }
 
 // named returns Machines of these names; the words "gone=held" say that one is being deleted.
@@ -84,60 +78,6 @@ func named(names ...string) []*clusterv1.Machine {
 		machines = append(machines, m)
 	}
 	return machines
-}
-
-func TestOthersMade(t *testing.T) {
-	for _, test := range []struct {
-		format string
-		last   int
-		names  []string
-		want   bool
-	}{
-		{"cp-%s", 0, nil, false},
-		{"cp-%s", 2, []string{"cp-1", "cp-2"}, false},
-		{"cp-%s", 1, []string{"cp-1", "cp-2"}, true},
-		{"cp-%s", 1, []string{"cp-1", "cp-x7k2p"}, true},
-		{"cp-%s-m", 1, []string{"cp-1"}, true},
-		{"cp-%s-m", 1, []string{"cp-1-m"}, false},
-		{"cp-%s", 1, []string{"1"}, true},
-	} {
-		if got := othersMade(test.format, test.last, named(test.names...)); got != test.want {
-			t.Errorf("%s up to %d: %v, of %v", test.format, test.last, got, test.names)
-		}
-	}
-}
-
-func TestBegun(t *testing.T) {
-	group := testObject()
-	ours := metav1.OwnerReference{Kind: "KubeadmControlPlane", UID: group.UID}
-	machineOwner := metav1.OwnerReference{Kind: "Machine", UID: "m"}
-	now := metav1.Now()
-	object := func(name string, deleted *metav1.Time, owners ...metav1.OwnerReference) client.Object {
-		o := &unstructured.Unstructured{}
-		o.SetName(name)
-		o.SetOwnerReferences(owners)
-		o.SetDeletionTimestamp(deleted)
-		return o
-	}
-	tests := []struct {
-		name    string
-		objects []client.Object
-		want    string
-	}{
-		{"nothing", nil, ""},
-		{"begun", []client.Object{object("demo-cp-2", nil, ours)}, "demo-cp-2"},
-		{"the first of several", []client.Object{object("demo-cp-3", nil, ours), object("demo-cp-2", nil, ours)}, "demo-cp-2"},
-		{"has its Machine", []client.Object{object("demo-cp-1", nil, ours)}, ""},
-		{"of a Machine that is gone", []client.Object{object("demo-cp-2", nil, ours, machineOwner)}, ""},
-		{"being deleted", []client.Object{object("demo-cp-2", &now, ours)}, ""},
-		{"somebody else's", []client.Object{object("demo-cp-2", nil, metav1.OwnerReference{Kind: "KubeadmControlPlane", UID: "other"})}, ""},
-		{"nobody's", []client.Object{object("demo-cp-2", nil)}, ""},
-	}
-	for _, test := range tests {
-		if got := firstOrphan(test.objects, group, named("demo-cp-1")); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
-	}
 }
 
 func TestClusterDiffers(t *testing.T) {
@@ -293,150 +233,6 @@ func TestVersionLeaps(t *testing.T) {
 		}
 		if got := machine.Leap(test.want, machines); got != test.says {
 			t.Errorf("%s from %v: %q, want %q", test.want, test.has, got, test.says)
-		}
-	}
-}
-
-// TestSpared: as many may break as the quorum allows.
-func TestSpared(t *testing.T) {
-	for replicas, most := range map[int32]int32{1: 0, 3: 1, 5: 2, 7: 3} {
-		if got := (Spec{Replicas: &replicas, HoldsQuorum: true}).spared(); got != most {
-			t.Errorf("of %d machines %d may break, want %d", replicas, got, most)
-		}
-	}
-}
-
-func TestEntries(t *testing.T) {
-	tests := []struct {
-		texts []string
-		most  int
-		want  string
-	}{
-		{nil, 10, ""},
-		{[]string{"aaa", "bbb"}, 8, "aaa; bbb"},
-		{[]string{"aaa", "bbb", "ccc", "ddddddddddddddddd"}, 25, "aaa; bbb; ... and 2 more"},
-		{[]string{"aaaaaaaaaaaaaaaaaaaa", "b"}, 20, "... and 2 more"},
-	}
-	for _, test := range tests {
-		if got := entries(test.texts, "; ", test.most); got != test.want || len(got) > test.most {
-			t.Errorf("of %q in %d bytes: %q, want %q", test.texts, test.most, got, test.want)
-		}
-	}
-}
-
-func TestLastMachine(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "7": 7, "-1": 0, "seven": 0} {
-		annotations := map[string]string{"controlplane.cluster.x-k8s.io/quorate-last-machine": text}
-		if got := lastMachine(annotations); got != want {
-			t.Errorf("%q is read as %d, want %d", text, got, want)
-		}
-	}
-}
-
-func TestStaleRepair(t *testing.T) {
-	at := metav1.NewTime(time.Unix(1000, 0).UTC())
-	given := Replacement{Machine: "m2", Timestamp: at}
-	earlier := Replacement{Machine: "m2", Timestamp: metav1.NewTime(at.Add(-time.Hour))}
-	tests := []struct {
-		name     string
-		value    string
-		machines []string
-		of       string // the annotation remediation-for of the last machine
-		d        plan.Decision
-		want     bool
-		outdated string // this machine is
-	}{
-		{"none", "", []string{"m1", "m2", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false, ""},
-		{"a machine is missing", given.String(), []string{"m1", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false, ""},
-		{"it still goes", given.String(), []string{"m1", "m2 gone=held", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false, ""},
-		{"its replacement is there, another is missing", given.String(), []string{"m1", "m4"}, given.String(), plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, ""},
-		{"a replacement of another repair", given.String(), []string{"m1", "m4"}, earlier.String(), plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false, ""},
-		{"nothing is missing any more", given.String(), []string{"m1", "m3", "m4"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, ""},
-		{"nothing is missing, the one given up still goes", given.String(), []string{"m1", "m2 gone=held", "m3", "m4"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, ""},
-		{"it was noted, and not deleted", given.String(), []string{"m1", "m2", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, ""},
-		{"it was noted just now", given.String(), []string{"m1", "m2", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Delete, Machine: "m2", Repair: true}}, false, ""},
-		{"a rollout makes another", given.String(), []string{"m1", "m3", "m4"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, false, "m1"},
-		{"a rollout has made another", given.String(), []string{"m1", "m3", "m4", "m5"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, "m1"},
-		{"a rollout has made another for it", given.String(), []string{"m1", "m3", "m5"}, given.String(), plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, "m1"},
-		{"what is outdated goes", given.String(), []string{"m1 gone=held", "m3", "m4", "m5"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, "m1"},
-		{"a rollout, it was noted and not deleted", given.String(), []string{"m1", "m2", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, "m1"},
-		{"it cannot be read", "{", []string{"m1", "m3"}, "", plan.Decision{Step: plan.Step{Verb: plan.Wait}}, true, ""},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			object := testObject()
-			if test.value != "" {
-				object.Annotations = map[string]string{upstream.RemediationInProgressAnnotation: test.value}
-			}
-			machines := named(test.machines...)
-			if last := machines[len(machines)-1]; test.of != "" {
-				last.Annotations = map[string]string{upstream.RemediationForAnnotation: test.of}
-			}
-			s := &Writer{Observer: observing(object, machines...)}
-			s.Facts.Policy.Surge = 1
-			for _, m := range s.Machines {
-				if m.Name == test.outdated {
-					m.Facts.Outdated = "spec 1, 2 wanted"
-				}
-			}
-			if got := s.staleRepair(test.d); got != test.want {
-				t.Errorf("stale: %t, want %t", got, test.want)
-			}
-		})
-	}
-}
-
-// TestLackingSecrets: what the certificates lack is said in sentences.
-func TestLackingSecrets(t *testing.T) {
-	for _, test := range []struct {
-		secrets Secrets
-		want    []string
-	}{
-		{Secrets{}, nil},
-		{Secrets{missing: []string{"ca", "sa"}}, []string{"No secrets with the authorities for ca, sa"}},
-		{Secrets{given: []string{"etcd"}, broken: "secret default/demo-sa lacks tls.key"},
-			[]string{"secret default/demo-sa lacks tls.key", "Secrets that only the user can give are missing, for etcd"}},
-	} {
-		if got := test.secrets.lacking(); !slices.Equal(got, test.want) {
-			t.Errorf("says %q, want %q", got, test.want)
-		}
-	}
-}
-
-// TestSecretsFresh: what a person must give is looked for at once, what is ours to make a few times a minute, and what is well rarely.
-func TestSecretsFresh(t *testing.T) {
-	made := certs.Kubeconfig{Exists: true}
-	for _, test := range []struct {
-		what             string
-		of               Secrets
-		new, initialized bool
-		want             time.Duration
-	}{
-		{"all is there", Secrets{kubeconfig: made}, false, true, SlowTime},
-		{"all is there, and nothing is left to do", Secrets{kubeconfig: made}, false, true, SlowAtRest},
-		{"nothing is left to do, and the user has not given all", Secrets{kubeconfig: made, given: []string{"etcd"}}, false, true, SlowMissing},
-		{"the user has not given all", Secrets{kubeconfig: made, given: []string{"etcd"}}, true, false, SlowMissing},
-		{"what was given is broken", Secrets{kubeconfig: made, broken: "no key"}, true, false, SlowMissing},
-		{"authorities are to be made", Secrets{missing: []string{"ca"}}, false, false, SlowOurs},
-		{"authorities are to be made, and the first machine is", Secrets{missing: []string{"ca"}}, true, true, SlowOurs},
-		{"authorities of a cluster that runs are lost", Secrets{kubeconfig: made, missing: []string{"ca"}}, false, true, SlowMissing},
-		{"the kubeconfig is to be made", Secrets{}, false, false, SlowOurs},
-		{"the kubeconfig is the user's to make, who keeps the key", Secrets{keyless: []string{"ca"}}, false, true, SlowMissing},
-	} {
-		turn := observing(testObject())
-		turn.Facts.Group.New, turn.Facts.Group.Initialized = test.new, test.initialized
-		turn.Memory.Rests = strings.Contains(test.what, "nothing is left to do")
-		test.of.of, test.of.Read = "same", turn.Facts.Now
-		turn.Facts.Now = test.of.Read.Add(test.want - time.Nanosecond)
-		if !test.of.fresh(turn, "same") {
-			t.Errorf("%s: looked for again before %s", test.what, test.want)
-		}
-		if test.of.fresh(turn, "other") {
-			t.Errorf("%s: believed of another object", test.what)
-		}
-		turn.Facts.Now = test.of.Read.Add(test.want)
-		if test.of.fresh(turn, "same") {
-			t.Errorf("%s: believed for more than %s", test.what, test.want)
 		}
 	}
 }

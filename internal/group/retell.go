@@ -10,6 +10,8 @@ import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // RetellTime is how long conditions that only say the same in other words may wait to be written: messages of machines that come up change every second, and
@@ -30,7 +32,7 @@ type telling struct {
 }
 
 // mayWait reports whether a status need not be written yet, and has the next turn come when it must be.
-func (t *Turn) mayWait(name string, before, after Object) bool {
+func (t *Turn) mayWait(name string, before, after observe.Object) bool {
 	last, most := t.past.told[name], t.RetellAfter
 	switch {
 	case differsIn(before, after, restamps):
@@ -51,7 +53,7 @@ func (t *Turn) mayWait(name string, before, after Object) bool {
 
 // passes reports whether a Machine has no node yet, or goes: what its conditions say just after it was made, deleted or released is said
 // otherwise in a moment, or it is gone.
-func passes(o Object) bool {
+func passes(o observe.Object) bool {
 	m, is := o.(*clusterv1.Machine)
 	return is && (!m.Status.NodeRef.IsDefined() || !m.DeletionTimestamp.IsZero())
 }
@@ -92,13 +94,13 @@ func restamps(was, is metav1.Condition) bool {
 }
 
 // isMachine reports whether an object is a Machine, whose conditions of v1beta1 others write.
-func isMachine(o Object) bool {
+func isMachine(o observe.Object) bool {
 	_, is := o.(*clusterv1.Machine)
 	return is
 }
 
 // differsIn reports whether two states of an object differ in nothing but conditions, and in these only so far.
-func differsIn(before, after Object, only func(was, is metav1.Condition) bool) bool {
+func differsIn(before, after observe.Object, only func(was, is metav1.Condition) bool) bool {
 	was, is := before.GetConditions(), after.GetConditions()
 	other := func(c metav1.Condition) bool {
 		return !slices.ContainsFunc(was, func(o metav1.Condition) bool { return o.Type == c.Type && only(o, c) })
@@ -106,7 +108,7 @@ func differsIn(before, after Object, only func(was, is metav1.Condition) bool) b
 	if len(was) != len(is) || slices.ContainsFunc(is, other) {
 		return false
 	}
-	as := before.DeepCopyObject().(Object)
+	as := before.DeepCopyObject().(observe.Object)
 	as.SetConditions(is)
 	// Those of v1beta1 of a group follow from these, and say nothing of their own.
 	if old, has := as.(v1beta1conditions.Setter); has && !isMachine(after) {

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/group/inplace"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // SetupWithManager registers the controller: turns are brought about by changes
@@ -41,10 +41,10 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		c.Recorder = mgr.GetEventRecorder("quorate")
 	}
 	if c.Quorums == nil {
-		c.Quorums = NewQuorums(c.APIReader, kind.Nodeless)
+		c.Quorums = observe.NewQuorums(c.APIReader, kind.Nodeless)
 	}
 	if c.EtcdEndpoints == nil {
-		c.EtcdEndpoints = NewEtcdEndpoints(c.APIReader)
+		c.EtcdEndpoints = observe.NewEtcdEndpoints(c.APIReader)
 	}
 	c.Wakes, c.RetellAfter = make(chan event.GenericEvent), RetellTime
 	if err := RegisterMetrics(runtimemetrics.Registry); err != nil {
@@ -208,16 +208,11 @@ func ownerChanges() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld, e.ObjectNew
 			return metav1.GetControllerOfNoCopy(after) == nil ||
-				!slices.EqualFunc(before.GetOwnerReferences(), after.GetOwnerReferences(), sameOwner) ||
+				!slices.EqualFunc(before.GetOwnerReferences(), after.GetOwnerReferences(), observe.SameOwner) ||
 				!maps.Equal(before.GetLabels(), after.GetLabels()) ||
 				!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp())
 		},
 	}
-}
-
-// sameOwner reports whether two references to an owner say the same of whose something is.
-func sameOwner(a, b metav1.OwnerReference) bool {
-	return a.UID == b.UID && a.Kind == b.Kind && a.Name == b.Name && a.APIVersion == b.APIVersion && ptr.Deref(a.Controller, false) == ptr.Deref(b.Controller, false)
 }
 
 // clusterChanges passes changes of a Cluster that a decision may depend on.

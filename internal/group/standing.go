@@ -6,44 +6,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/cluster/etcd"
-	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/status"
 )
-
-// Standing is what the gauges tell of one group. What is not known has no figure: the last good
-// one would hide that nobody answers.
-type Standing struct {
-	// Reachable tells whether the cluster's API server answers; nil: the group has none, or none is expected to answer.
-	Reachable *bool
-	// Etcd is what its members say; nil: they do not, or are not Quorate's to keep.
-	Etcd *EtcdStanding
-	// CertificateEnd is when the first certificate expires; zero: not known.
-	CertificateEnd time.Time
-	// Addons are whether add-ons work, by their names, without those of which it is not known or not reported.
-	Addons map[string]bool
-	// Waits is what the group waits for; the zero value: it does not wait.
-	Waits Waiting
-}
-
-// EtcdStanding is what the members of a group's etcd say.
-type EtcdStanding struct {
-	// Spare is how many more healthy voters may fail.
-	Spare            int
-	Voters, Learners int
-	// Alarms are how many members raise each alarm.
-	Alarms map[string]int
-	// Sizes and Quotas are bytes of the members' data, taken and allowed, by the names of their machines. They lack what is not told.
-	Sizes, Quotas map[string]int64
-}
-
-// Waiting is a wait for one reason by one rule. The zero value: there is none.
-type Waiting struct {
-	Rule, Reason string
-	Since        time.Time
-}
 
 // alarms are those that etcd knows. Others would be labels without a bound.
 var alarms = []string{"CORRUPT", "NOSPACE"}
@@ -58,10 +24,10 @@ type groupKey struct {
 // of them anew, so that none outlives what it tells of.
 type standings struct {
 	mu sync.Mutex
-	of map[groupKey]Standing
+	of map[groupKey]status.Standing
 }
 
-func (s *standings) put(of groupKey, now Standing) {
+func (s *standings) put(of groupKey, now status.Standing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[of] = now
@@ -136,7 +102,7 @@ func zeroOrOne(is bool) float64 {
 }
 
 // collect tells the gauges of one group.
-func collect(s Standing, g gauges) {
+func collect(s status.Standing, g gauges) {
 	if s.Reachable != nil {
 		g.set(reachable, zeroOrOne(*s.Reachable))
 	}
@@ -149,13 +115,13 @@ func collect(s Standing, g gauges) {
 	if !s.CertificateEnd.IsZero() {
 		g.set(certificateExpiry, float64(s.CertificateEnd.Unix()))
 	}
-	if s.Waits != (Waiting{}) {
+	if s.Waits != (status.Waiting{}) {
 		g.set(waitingSince, float64(s.Waits.Since.Unix()), s.Waits.Rule, s.Waits.Reason)
 	}
 }
 
 // collectEtcd tells the gauges of the etcd of one group.
-func collectEtcd(e *EtcdStanding, g gauges) {
+func collectEtcd(e *status.EtcdStanding, g gauges) {
 	g.set(quorumSpare, float64(e.Spare))
 	g.set(etcdMembers, float64(e.Voters), "voter")
 	g.set(etcdMembers, float64(e.Learners), "learner")
@@ -171,56 +137,11 @@ func collectEtcd(e *EtcdStanding, g gauges) {
 }
 
 // stands is how the group stands, by what this turn saw and decided. end is when its first certificate expires.
-func (t *Turn) stands(d plan.Decision, end time.Time) Standing {
-	o, s := t.Facts, Standing{CertificateEnd: end}
-	if !t.Nodeless && o.Group.Initialized && !o.Group.Deleting {
-		s.Reachable, s.Addons = ptr.To(o.Cluster.Reachable), t.reported().addonsWork()
-	}
-	if o.Etcd.Ours() && o.Etcd.Known {
-		s.Etcd = t.reported().etcdStands()
-	}
-	if d.Step.Verb == plan.Wait {
-		s.Waits = Waiting{Rule: d.Rule, Reason: d.Reason, Since: o.Now}
-		if last := t.past.waits; last.Rule == d.Rule && last.Reason == d.Reason {
-			s.Waits.Since = last.Since
-		}
+func (t *Turn) stands(says status.Report, end time.Time) status.Standing {
+	s := says.Stands(end)
+	if last := t.past.waits; s.Waits != (status.Waiting{}) && last.Rule == s.Waits.Rule && last.Reason == s.Waits.Reason {
+		s.Waits.Since = last.Since
 	}
 	t.past.waits = s.Waits
 	return s
-}
-
-// etcdStands is what the members of the group's etcd say.
-func (t Report) etcdStands() *EtcdStanding {
-	e := &EtcdStanding{
-		Spare:  etcd.NewBallot(t.Assessed.Voters, nil).Spare(),
-		Alarms: map[string]int{}, Sizes: map[string]int64{}, Quotas: map[string]int64{},
-	}
-	for _, m := range t.Facts.Etcd.Members {
-		if m.Learner {
-			e.Learners++
-		} else {
-			e.Voters++
-		}
-		for _, alarm := range m.Alarms {
-			e.Alarms[alarm]++
-		}
-	}
-	hosts := t.Match(t.Survey.Members).Hosts
-	for _, m := range t.Survey.Members {
-		e.note(hosts[m.ID], m.Size, m.Quota)
-	}
-	return e
-}
-
-// note notes the size of the data on one machine, and its quota, where they are told.
-func (e *EtcdStanding) note(machine string, size, quota int64) {
-	if machine == "" {
-		return
-	}
-	if size > 0 {
-		e.Sizes[machine] = size
-	}
-	if quota > 0 {
-		e.Quotas[machine] = quota
-	}
 }

@@ -17,7 +17,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/manager"
 	"github.com/quorate/quorate/test/releases"
 )
@@ -39,7 +39,7 @@ func TestWatchedTemplate(t *testing.T) {
 	runManager(t, cfg)
 	began := time.Now()
 	for n := range times + 1 {
-		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, times*group.SoonAtRest/2-time.Since(began), true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, times*observe.SoonAtRest/2-time.Since(began), true, func(ctx context.Context) (bool, error) {
 			err := c.Get(ctx, client.ObjectKeyFromObject(template), template)
 			return len(template.OwnerReferences) > 0, err
 		})

@@ -22,6 +22,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/status"
 	"github.com/quorate/quorate/internal/manager/backups"
 	"github.com/quorate/quorate/internal/program/buildinfo/gauge"
 )
@@ -176,9 +177,9 @@ func sample() {
 	kind.Turn(time.Second)
 	kind.Rollout(time.Minute)
 	kind.Repair(time.Minute)
-	kind.Stands(of, group.Standing{
-		Reachable: ptr.To(true), Addons: map[string]bool{"coredns": true}, CertificateEnd: time.Unix(1, 0), Waits: group.Waiting{Rule: "grow", Reason: "Joining", Since: time.Unix(1, 0)},
-		Etcd: &group.EtcdStanding{Sizes: map[string]int64{"sample-1": 1}, Quotas: map[string]int64{"sample-1": 2}},
+	kind.Stands(of, status.Standing{
+		Reachable: ptr.To(true), Addons: map[string]bool{"coredns": true}, CertificateEnd: time.Unix(1, 0), Waits: status.Waiting{Rule: "grow", Reason: "Joining", Since: time.Unix(1, 0)},
+		Etcd: &status.EtcdStanding{Sizes: map[string]int64{"sample-1": 1}, Quotas: map[string]int64{"sample-1": 2}},
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // A healthy managed cluster: a ready Node for each recorded machine, all static pods, and a voter each. Whatever would change it is an error.
@@ -77,7 +77,7 @@ func (h *healthy) Events() <-chan event.GenericEvent    { return nil }
 func (h *healthy) Dial(client.ObjectKey, string, string, int) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
 }
-func (h *healthy) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return h, nil }
+func (h *healthy) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return h, nil }
 func (h *healthy) Survey(context.Context, []etcd.Target) etcd.Survey {
 	return etcd.Survey{Known: true, Agreed: true, Members: h.members}
 }

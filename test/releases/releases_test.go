@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,8 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/go-logr/logr"
-
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/admission"
@@ -33,6 +32,7 @@ import (
 	"github.com/quorate/quorate/internal/core/forecast"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/kinds/etcdcluster"
 	"github.com/quorate/quorate/internal/kinds/machines"
 	"github.com/quorate/quorate/internal/kinds/stacked"
@@ -179,7 +179,7 @@ func (p *past) makeSecrets(recorded []string) {
 }
 
 // controllerRef makes a group the controller of an object.
-func controllerRef(kind group.Kind, object group.Object) metav1.OwnerReference {
+func controllerRef(kind group.Kind, object observe.Object) metav1.OwnerReference {
 	return *metav1.NewControllerRef(object, kind.Type().GroupVersionKind)
 }
 
@@ -211,7 +211,7 @@ func (p *past) isBootstrap(name string) bool {
 }
 
 // groups are the recorded groups of a kind.
-func (p *past) groups(kind group.Kind) []group.Object {
+func (p *past) groups(kind group.Kind) []observe.Object {
 	p.t.Helper()
 	list, err := p.scheme.New(kind.Type().GroupVersion().WithKind(kind.Type().Kind + "List"))
 	if err != nil {
@@ -220,19 +220,19 @@ func (p *past) groups(kind group.Kind) []group.Object {
 	if err := p.client.List(p.t.Context(), list.(client.ObjectList)); err != nil {
 		p.t.Fatal(err)
 	}
-	var found []group.Object
+	var found []observe.Object
 	items := reflect.ValueOf(list).Elem().FieldByName("Items")
 	for i := range items.Len() {
-		found = append(found, items.Index(i).Addr().Interface().(group.Object))
+		found = append(found, items.Index(i).Addr().Interface().(observe.Object))
 	}
 	return found
 }
 
 // rests expects that a group is at rest in each respect, and returns of how many machines.
-func (p *past) rests(kind group.Kind, object group.Object) int {
+func (p *past) rests(kind group.Kind, object observe.Object) int {
 	p.t.Helper()
 	title := kind.Type().Kind + " " + object.GetName()
-	ours, err := group.ListMachines(p.t.Context(), p.client, object, p.cluster.Name, kind.Spec(object).Selector)
+	ours, err := observe.ListMachines(p.t.Context(), p.client, object, p.cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -267,13 +267,13 @@ func (p *past) rests(kind group.Kind, object group.Object) int {
 }
 
 // observe reads everything that a decision depends on.
-func (p *past) observe(c *group.Controller, object group.Object) *group.Turn {
+func (p *past) observe(c *group.Controller, object observe.Object) *group.Turn {
 	p.t.Helper()
 	for {
 		turn, wait, err := c.Observe(p.t.Context(), object, p.cluster)
 		running := c.Memories.Of(client.ObjectKeyFromObject(object)).Surveys.Running()
 		switch {
-		case errors.Is(err, group.ErrSurveyRuns) && running != nil:
+		case errors.Is(err, observe.ErrSurveyRuns) && running != nil:
 			<-running
 		case err != nil:
 			p.t.Fatal(err)
@@ -286,7 +286,7 @@ func (p *past) observe(c *group.Controller, object group.Object) *group.Turn {
 }
 
 // turns takes some turns, as the manager would.
-func (p *past) turns(c *group.Controller, object group.Object) {
+func (p *past) turns(c *group.Controller, object observe.Object) {
 	p.t.Helper()
 	key := client.ObjectKeyFromObject(object)
 	for range 5 {

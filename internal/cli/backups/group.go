@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cluster/backup"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
@@ -23,7 +23,7 @@ const every = 500 * time.Millisecond
 // keeper is the control plane, or the EtcdCluster, that has backups taken.
 type keeper struct {
 	of     *facts.Group
-	object group.Object
+	object observe.Object
 }
 
 func (k *keeper) spec() *controlplanev1.BackupSpec { return k.of.Kind.Spec(k.object).Backup }

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/kinds/etcdcluster"
 	"github.com/quorate/quorate/internal/kinds/machines"
 	"github.com/quorate/quorate/internal/kinds/stacked"
@@ -27,7 +27,7 @@ import (
 // Group is what a control plane of any kind, or an etcd cluster, says, in one shape.
 type Group struct {
 	// Kind observes it.
-	Kind       group.Kind
+	Kind       observe.Kind
 	Key        client.ObjectKey
 	Labels     map[string]string
 	Generation int64
@@ -52,10 +52,10 @@ type Group struct {
 }
 
 // kinds are those of control planes that are known here.
-func kinds() []group.Kind { return []group.Kind{stacked.New(), machines.New()} }
+func kinds() []observe.Kind { return []observe.Kind{stacked.New(), machines.New()} }
 
 // kindOf returns the kind that a reference is of; nil: it is not known here.
-func kindOf(ref clusterv1.ContractVersionedObjectReference) group.Kind {
+func kindOf(ref clusterv1.ContractVersionedObjectReference) observe.Kind {
 	for _, kind := range kinds() {
 		if t := kind.Type(); t.Group == ref.APIGroup && t.Kind == ref.Kind {
 			return kind
@@ -65,19 +65,19 @@ func kindOf(ref clusterv1.ContractVersionedObjectReference) group.Kind {
 }
 
 // recovery is what a status tells of backups, where they are wanted.
-func recovery(spec group.Spec, status group.Status, conditions []metav1.Condition) report.Recovery {
+func recovery(spec observe.Spec, status observe.Status, conditions []metav1.Condition) report.Recovery {
 	if spec.Backup == nil {
 		return report.Recovery{}
 	}
 	of := status.Backup.LastVerified
 	r := report.Recovery{Wanted: true, Name: of.Name, Taken: of.Time.Time, Revision: of.Revision}
-	if c := meta.FindStatusCondition(conditions, group.BackupCurrent); c != nil {
+	if c := meta.FindStatusCondition(conditions, observe.BackupCurrent); c != nil {
 		r.Current, r.Reason, r.Message = c.Status == metav1.ConditionTrue, c.Reason, c.Message
 	}
 	return r
 }
 
-func viewOf(kind group.Kind, object group.Object) *Group {
+func viewOf(kind observe.Kind, object observe.Object) *Group {
 	spec, status := kind.Spec(object), kind.Status(object)
 	cp := &Group{
 		Kind:               kind,

@@ -16,7 +16,7 @@ import (
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/manager"
 )
 
@@ -102,7 +102,7 @@ func TestTreesAreTheSame(t *testing.T) {
 
 // Who manages etcd is told; where nothing can be observed, that it is not known, but of machines that have no etcd.
 func TestEtcdManagement(t *testing.T) {
-	kubeadm := func(change func(*controlplanev1.KubeadmControlPlane)) group.Object {
+	kubeadm := func(change func(*controlplanev1.KubeadmControlPlane)) observe.Object {
 		kcp := controlPlanes()[kubeadmControlPlane].(*controlplanev1.KubeadmControlPlane)
 		change(kcp)
 		return kcp
@@ -110,14 +110,14 @@ func TestEtcdManagement(t *testing.T) {
 	external := func(kcp *controlplanev1.KubeadmControlPlane) {
 		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://e:2379"}}
 	}
-	by := func(management controlplanev1alpha1.EtcdManagement) group.Object {
+	by := func(management controlplanev1alpha1.EtcdManagement) observe.Object {
 		cp := controlPlanes()[controlPlane].(*controlplanev1alpha1.ControlPlane)
 		cp.Spec.Etcd.Management = management
 		return cp
 	}
 	for _, tt := range []struct {
 		name         string
-		controlPlane group.Object
+		controlPlane observe.Object
 		sentence     string
 		failed       string // the sentence where nothing can be observed
 	}{

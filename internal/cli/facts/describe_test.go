@@ -21,7 +21,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/local/sandbox"
 	"github.com/quorate/quorate/internal/manager"
 )
@@ -33,7 +33,7 @@ func named(name string) metav1.ObjectMeta {
 }
 
 // controlPlanes are of each kind one that is as wanted.
-func controlPlanes() map[string]group.Object {
+func controlPlanes() map[string]observe.Object {
 	conditions := func() []metav1.Condition {
 		return []metav1.Condition{
 			{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue},
@@ -52,7 +52,7 @@ func controlPlanes() map[string]group.Object {
 	cp.Status.ObservedGeneration = 2
 	cp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	cp.Status.Conditions, cp.Status.Plan = conditions(), settled
-	return map[string]group.Object{kubeadmControlPlane: kcp, controlPlane: cp}
+	return map[string]observe.Object{kubeadmControlPlane: kcp, controlPlane: cp}
 }
 
 // The kinds of control planes.
@@ -62,7 +62,7 @@ const (
 )
 
 // of is what a control plane of any kind says.
-func of(o group.Object) *Group {
+func of(o observe.Object) *Group {
 	for _, kind := range kinds() {
 		if reflect.TypeOf(kind.New()) == reflect.TypeOf(o) {
 			return viewOf(kind, o)

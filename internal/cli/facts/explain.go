@@ -10,24 +10,24 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // WithObserved adds what the next decisions depend on, as far as it can be read; what cannot be is told as what etcd says.
 func WithObserved(ctx context.Context, c client.Reader, s Seen) Seen {
 	if cp := s.Objects.ControlPlane; cp != nil {
-		s.Observed = observe(ctx, c, cp)
+		s.Observed = observedOf(ctx, c, cp)
 	}
 	s.EtcdObserved = map[string]*plan.Observed{}
 	for _, e := range s.Objects.EtcdClusters {
-		s.EtcdObserved[e.Key.Name] = observe(ctx, c, e)
+		s.EtcdObserved[e.Key.Name] = observedOf(ctx, c, e)
 	}
 	return s
 }
 
-// observe is what the next decision about one group depends on.
-func observe(ctx context.Context, c client.Reader, of *Group) *plan.Observed {
-	observed, err := group.ObserveOnce(ctx, c, of.Kind, of.Key)
+// observedOf is what the next decision about one group depends on.
+func observedOf(ctx context.Context, c client.Reader, of *Group) *plan.Observed {
+	observed, err := observe.ObserveOnce(ctx, c, of.Kind, of.Key)
 	if err != nil {
 		observed = plan.Observed{Etcd: plan.Etcd{Why: err.Error()}}
 		if of.HoldsQuorum {
@@ -44,7 +44,7 @@ func Explain(ctx context.Context, c client.Reader, key client.ObjectKey, etcd bo
 	if err != nil {
 		return report.Explanation{}, err
 	}
-	observed, err := group.ObserveOnce(ctx, c, of.Kind, of.Key)
+	observed, err := observe.ObserveOnce(ctx, c, of.Kind, of.Key)
 	if err != nil {
 		return report.Explanation{}, fmt.Errorf("observing cluster %s: %w", key, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // Plans forecasts what happens to a cluster's etcd clusters on machines of their own, and then to its control plane, if objects were as they are
@@ -51,18 +51,18 @@ func Plans(ctx context.Context, from client.Reader, scheme *runtime.Scheme, key 
 }
 
 // Snapshot reads a management cluster for one look, each thing once.
-func Snapshot(from client.Reader) client.Reader { return group.NewSnapshot(from) }
+func Snapshot(from client.Reader) client.Reader { return observe.NewSnapshot(from) }
 
 // planOf forecasts what happens to one group of a cluster.
 func planOf(ctx context.Context, from client.Reader, key client.ObjectKey, of *Group) (report.Plan, error) {
 	var observed plan.Observed
-	var beside group.Beside
+	var beside observe.Beside
 	var past report.History
 	var version string
 	var config *bootstrapv1.KubeadmConfigSpec
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() (err error) {
-		if observed, beside, err = group.ObserveAll(ctx, from, of.Kind, of.Key); err != nil {
+		if observed, beside, err = observe.ObserveAll(ctx, from, of.Kind, of.Key); err != nil {
 			return fmt.Errorf("observing cluster %s: %w", key, err)
 		}
 		return nil
@@ -151,7 +151,7 @@ type overlay struct {
 }
 
 func newOverlay(under client.Reader, scheme *runtime.Scheme, changed []*unstructured.Unstructured) overlay {
-	from := overlay{Reader: group.NewSnapshot(under), scheme: scheme, changed: map[changedKey]*unstructured.Unstructured{}}
+	from := overlay{Reader: observe.NewSnapshot(under), scheme: scheme, changed: map[changedKey]*unstructured.Unstructured{}}
 	for _, o := range changed {
 		from.changed[changedKey{o.GroupVersionKind(), client.ObjectKeyFromObject(o)}] = o
 	}

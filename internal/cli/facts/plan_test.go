@@ -18,7 +18,7 @@ import (
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/kinds/machines"
 	"github.com/quorate/quorate/internal/kinds/stacked"
 	"github.com/quorate/quorate/internal/manager"
@@ -110,7 +110,7 @@ func sayRefused(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) {
 	kcp.Spec.Version, kcp.Spec.KubeadmConfigSpec = "v1.36.3", template.Spec.Template.Spec
 	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(kcp, kubeadm, other, template).Build()
 	for _, test := range []struct {
-		kind group.Kind
+		kind observe.Kind
 		name string
 		has  bool
 	}{{&stacked.Kind{}, kcp.Name, true}, {&machines.Kind{}, kubeadm.Name, true}, {&machines.Kind{}, other.Name, false}} {

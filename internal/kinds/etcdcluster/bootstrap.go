@@ -15,12 +15,13 @@ import (
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // Bootstrap implements group.Kind. Who begins the etcd cluster, and through whom the others join, the bootstrap provider decides.
-func (k *Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
-	carries := k.InPlace(t, &group.Machine{Machine: &clusterv1.Machine{}, Bootstrap: &bootstrapv1alpha1.EtcdadmConfig{}}).Config
+func (k *Kind) Bootstrap(_ context.Context, t *observe.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
+	carries := k.InPlace(t, &observe.Machine{Machine: &clusterv1.Machine{}, Bootstrap: &bootstrapv1alpha1.EtcdadmConfig{}}).Config
 	made := &bootstrapv1alpha1.EtcdadmConfig{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: t.Object.GetNamespace(), Name: step.Machine, Labels: carries.Labels, Annotations: carries.Annotations,
@@ -33,7 +34,7 @@ func (k *Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (clie
 }
 
 // buildVersion is the version that a member can be made with now: where the wanted one is refused, the newest that there is.
-func buildVersion(t *group.View) string {
+func buildVersion(t *observe.View) string {
 	refused := t.Facts.Want.Refused.Reason
 	if all := versions(t); refused != "" && refused != notFollowed && len(all) > 0 {
 		return all[len(all)-1].String()
@@ -49,7 +50,7 @@ func configOf(e *v1alpha1.EtcdCluster, version string) bootstrapv1alpha1.Etcdadm
 }
 
 // Created implements group.Kind.
-func (*Kind) Created(ctx context.Context, t *group.Observer) ([]client.Object, error) {
+func (*Kind) Created(ctx context.Context, t *observe.Observer) ([]client.Object, error) {
 	list := &bootstrapv1alpha1.EtcdadmConfigList{}
 	if err := t.Cache.List(ctx, list, t.MadeForGroup()...); err != nil {
 		return nil, fmt.Errorf("listing the EtcdadmConfigs of %s: %w", t.Object.GetName(), err)
@@ -62,7 +63,7 @@ func (*Kind) Created(ctx context.Context, t *group.Observer) ([]client.Object, e
 }
 
 // ReadBootstrap implements group.Kind.
-func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Machine) error {
+func (*Kind) ReadBootstrap(ctx context.Context, t *observe.Observer, m *observe.Machine) error {
 	name := m.Spec.Bootstrap.ConfigRef.Name
 	if name == "" {
 		return nil
@@ -80,7 +81,7 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Mach
 }
 
 // Drift implements group.Kind.
-func (*Kind) Drift(t *group.View, m *group.Machine) drift.Drift {
+func (*Kind) Drift(t *observe.View, m *observe.Machine) drift.Drift {
 	found := drift.Drift{Reasons: wanted(t).Compare(partsOf(m))}
 	config, _ := m.Bootstrap.(*bootstrapv1alpha1.EtcdadmConfig)
 	if config == nil {
@@ -102,12 +103,12 @@ func (*Kind) Drift(t *group.View, m *group.Machine) drift.Drift {
 }
 
 // InPlace implements group.Kind.
-func (*Kind) InPlace(t *group.View, m *group.Machine) drift.Changes {
+func (*Kind) InPlace(t *observe.View, m *observe.Machine) drift.Changes {
 	return wanted(t).InPlace(t.Cluster.Name, partsOf(m))
 }
 
 // partsOf are the objects that a machine consists of.
-func partsOf(m *group.Machine) drift.Machine {
+func partsOf(m *observe.Machine) drift.Machine {
 	parts := drift.Machine{Machine: m.Machine, Infrastructure: m.Infrastructure}
 	if m.Bootstrap != nil {
 		parts.Bootstrap = &unstructured.Unstructured{Object: map[string]any{}}
@@ -118,7 +119,7 @@ func partsOf(m *group.Machine) drift.Machine {
 }
 
 // Unadoptable implements group.Kind.
-func (*Kind) Unadoptable(_ context.Context, t *group.Observer, m *clusterv1.Machine) (string, error) {
+func (*Kind) Unadoptable(_ context.Context, t *observe.Observer, m *clusterv1.Machine) (string, error) {
 	if !m.DeletionTimestamp.IsZero() {
 		return "", nil
 	}
@@ -129,7 +130,7 @@ func (*Kind) Unadoptable(_ context.Context, t *group.Observer, m *clusterv1.Mach
 }
 
 // Adopt implements group.Kind: the EtcdadmConfig gets the labels that say whose it is.
-func (*Kind) Adopt(ctx context.Context, t *group.Writer, m *clusterv1.Machine) error {
+func (*Kind) Adopt(ctx context.Context, t *act.Writer, m *clusterv1.Machine) error {
 	config := &bootstrapv1alpha1.EtcdadmConfig{}
 	err := t.Cache.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, config)
 	if apierrors.IsNotFound(err) {

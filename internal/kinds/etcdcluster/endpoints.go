@@ -12,11 +12,11 @@ import (
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // handOver tells of the members, and where a control plane reaches them.
-func handOver(t *group.View, status *v1alpha1.EtcdClusterStatus) {
+func handOver(t *observe.View, status *v1alpha1.EtcdClusterStatus) {
 	status.Members = strings.Join(memberURLs(t, isMember), ",")
 	if status.InitMachineAddress == "" {
 		status.InitMachineAddress = firstAddress(t)
@@ -39,7 +39,7 @@ func handOver(t *group.View, status *v1alpha1.EtcdClusterStatus) {
 // atRest reports whether the members' own addresses can be handed over: they are those that are wanted and stay, so that a control
 // plane follows a rollout once and not with every member. What is refused replaces nobody. Before it is known whether the infrastructure
 // offers an endpoint, as after a move, nothing is handed over.
-func atRest(t *group.View) bool {
+func atRest(t *observe.View) bool {
 	outdated := slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
 	refused := t.Facts.Want.Refused.Reason
 	return offerKnown(t) && t.Assessed.Settled && len(t.Machines) == t.Facts.Want.Replicas && (!outdated || refused != "" && refused != notFollowed)
@@ -48,7 +48,7 @@ func atRest(t *group.View) bool {
 // replacedAll reports whether the members that stay after a rollout are all there, beside the last of those that they replace: a
 // control plane follows them now, while there is one left that it knows. Where it must have followed before another can be made,
 // those that are there are all that can be.
-func replacedAll(t *group.View) bool {
+func replacedAll(t *observe.View) bool {
 	staying := 0
 	for _, m := range t.Machines {
 		switch {
@@ -63,13 +63,13 @@ func replacedAll(t *group.View) bool {
 }
 
 // isMember reports whether a machine stays that has a member that votes and answers.
-func isMember(m *group.Machine) bool { return m.Facts.Ready && !m.Facts.Deleting }
+func isMember(m *observe.Machine) bool { return m.Facts.Ready && !m.Facts.Deleting }
 
 // isUpToDate reports whether it will not be replaced either.
-func isUpToDate(m *group.Machine) bool { return isMember(m) && m.Facts.Outdated == "" }
+func isUpToDate(m *observe.Machine) bool { return isMember(m) && m.Facts.Outdated == "" }
 
 // memberURLs are the URLs of the members on some machines, by the machines' age.
-func memberURLs(t *group.View, which func(*group.Machine) bool) []string {
+func memberURLs(t *observe.View, which func(*observe.Machine) bool) []string {
 	var urls []string
 	for _, m := range t.Machines {
 		if url := memberURL(m); url != "" && which(m) {
@@ -80,7 +80,7 @@ func memberURLs(t *group.View, which func(*group.Machine) bool) []string {
 }
 
 // memberURL is the URL of the member on a machine; empty: it has no address.
-func memberURL(m *group.Machine) string {
+func memberURL(m *observe.Machine) string {
 	if ip := machine.InternalIP(m.Machine); ip != "" {
 		return urlOf(ip)
 	}
@@ -97,7 +97,7 @@ func urlOf(host string) string {
 
 // staticEndpoints are the URLs under which all members are reached, the one that is used first: the user's, and what the
 // infrastructure offers.
-func staticEndpoints(t *group.View) []string {
+func staticEndpoints(t *observe.View) []string {
 	var urls []string
 	for _, host := range []string{of(t).Spec.Endpoint, memoryOf(t.Memory).endpoint} {
 		if host != "" {
@@ -108,7 +108,7 @@ func staticEndpoints(t *group.View) []string {
 }
 
 // endpoint is the URL under which all members are reached; empty: there is none.
-func endpoint(t *group.View) string {
+func endpoint(t *observe.View) string {
 	if all := staticEndpoints(t); len(all) > 0 {
 		return all[0]
 	}
@@ -116,7 +116,7 @@ func endpoint(t *group.View) string {
 }
 
 // staticHost is the name or address in endpoint; empty: there is none.
-func staticHost(t *group.View) string {
+func staticHost(t *observe.View) string {
 	host, _, err := net.SplitHostPort(strings.TrimPrefix(endpoint(t), "https://"))
 	if err != nil {
 		return ""
@@ -125,8 +125,8 @@ func staticHost(t *group.View) string {
 }
 
 // reachedAt reports whether the certificates of all members are good for a host.
-func reachedAt(t *group.View, host string) bool {
-	return !slices.ContainsFunc(t.Machines, func(m *group.Machine) bool {
+func reachedAt(t *observe.View, host string) bool {
+	return !slices.ContainsFunc(t.Machines, func(m *observe.Machine) bool {
 		config, _ := m.Bootstrap.(*bootstrapv1alpha1.EtcdadmConfig)
 		return isMember(m) && config != nil && !isCertified(config, host)
 	})

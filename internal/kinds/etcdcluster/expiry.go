@@ -11,7 +11,8 @@ import (
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	"github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // expiryDays is how long before its member's certificate expires a machine is replaced, where the user says nothing: etcdadm makes
@@ -27,7 +28,7 @@ func rollout(e *v1alpha1.EtcdCluster) upstream.KubeadmControlPlaneRolloutSpec {
 
 // recordExpiries writes onto the EtcdadmConfigs when the certificates end that the members showed: from there the rules have it, also
 // while a member does not answer, and Cluster API the Machine's status. One that has changed since it was read is left to the next turn.
-func recordExpiries(ctx context.Context, t *group.Writer) error {
+func recordExpiries(ctx context.Context, t *act.Writer) error {
 	ends := map[string]time.Time{}
 	for _, member := range t.Survey.Members {
 		ends[t.MachineOf(member)] = member.CertificateEnd
@@ -45,7 +46,7 @@ func recordExpiries(ctx context.Context, t *group.Writer) error {
 }
 
 // describeExpiry writes into the status which member's certificate expires first. While etcd does not answer, what was last known stays.
-func describeExpiry(t *group.View, status *v1alpha1.EtcdClusterStatus) {
+func describeExpiry(t *observe.View, status *v1alpha1.EtcdClusterStatus) {
 	switch {
 	case len(t.Machines) == 0:
 		status.CertificateExpiry = v1beta2.CertificateExpiryStatus{}
@@ -55,7 +56,7 @@ func describeExpiry(t *group.View, status *v1alpha1.EtcdClusterStatus) {
 }
 
 // firstExpiry is the first certificate to expire of those that are known; none is known: empty.
-func firstExpiry(t *group.View) v1beta2.CertificateExpiryStatus {
+func firstExpiry(t *observe.View) v1beta2.CertificateExpiryStatus {
 	var first v1beta2.CertificateExpiryStatus
 	for _, m := range t.Machines {
 		end := partsOf(m).CertificatesEnd()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=get;list;watch
@@ -23,7 +23,7 @@ const notFollowed = "EndpointsNotFollowed"
 
 // waitForFollowers refuses to take away the last member at whose address a machine of the control plane looks for etcd. By then the
 // addresses of those that stay are handed over, and the control plane replaces that machine. A member that fails is replaced all the same.
-func waitForFollowers(ctx context.Context, t *group.Observer) error {
+func waitForFollowers(ctx context.Context, t *observe.Observer) error {
 	if t.Facts.Group.Deleting || !takesNext(t.View) {
 		return nil
 	}
@@ -43,7 +43,7 @@ func waitForFollowers(ctx context.Context, t *group.Observer) error {
 }
 
 // takesNext reports whether the next machine that a rollout or a scaling is about goes, and is not made.
-func takesNext(t *group.View) bool {
+func takesNext(t *observe.View) bool {
 	staying := 0
 	for _, m := range t.Machines {
 		if m.DeletionTimestamp.IsZero() {
@@ -63,7 +63,7 @@ type user struct {
 }
 
 // users are the machines of the control plane that kubeadm made with an external etcd, by name. Of others nothing is known.
-func users(ctx context.Context, t *group.Observer) ([]user, error) {
+func users(ctx context.Context, t *observe.Observer) ([]user, error) {
 	list := &clusterv1.MachineList{}
 	if err := t.Cache.List(ctx, list, client.InNamespace(t.Object.GetNamespace()), machine.Labels(t.Cluster.Name)); err != nil {
 		return nil, fmt.Errorf("listing the machines of the control plane of cluster %s: %w", t.Cluster.Name, err)
@@ -92,11 +92,11 @@ func users(ctx context.Context, t *group.Observer) ([]user, error) {
 
 // lastKnown is the only machine left that is reached at one of these URLs; nil: there are others, an endpoint for all members is among
 // them, or none is left.
-func lastKnown(t *group.View, endpoints []string) *group.Machine {
+func lastKnown(t *observe.View, endpoints []string) *observe.Machine {
 	if slices.ContainsFunc(staticEndpoints(t), func(url string) bool { return slices.Contains(endpoints, url) }) {
 		return nil
 	}
-	var last *group.Machine
+	var last *observe.Machine
 	for _, m := range t.Machines {
 		if !m.DeletionTimestamp.IsZero() || !slices.Contains(endpoints, memberURL(m)) {
 			continue
@@ -110,6 +110,6 @@ func lastKnown(t *group.View, endpoints []string) *group.Machine {
 }
 
 // mayGo reports whether a machine may be the next to go: it is outdated, or none is.
-func mayGo(t *group.View, m *group.Machine) bool {
-	return m.Facts.Outdated != "" || !slices.ContainsFunc(t.Machines, func(other *group.Machine) bool { return other.Facts.Outdated != "" })
+func mayGo(t *observe.View, m *observe.Machine) bool {
+	return m.Facts.Outdated != "" || !slices.ContainsFunc(t.Machines, func(other *observe.Machine) bool { return other.Facts.Outdated != "" })
 }

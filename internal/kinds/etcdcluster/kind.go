@@ -15,7 +15,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // +kubebuilder:rbac:groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,verbs=get;list;watch;patch;delete
@@ -36,11 +37,11 @@ type Kind struct{}
 func New() *Kind { return &Kind{} }
 
 // of returns the etcd cluster of a turn.
-func of(t *group.View) *v1alpha1.EtcdCluster { return t.Object.(*v1alpha1.EtcdCluster) }
+func of(t *observe.View) *v1alpha1.EtcdCluster { return t.Object.(*v1alpha1.EtcdCluster) }
 
 // Type implements group.Kind.
-func (*Kind) Type() group.Type {
-	return group.Type{
+func (*Kind) Type() observe.Type {
+	return observe.Type{
 		GroupVersionKind: v1alpha1.GroupVersion.WithKind("EtcdCluster"),
 		Resource:         "etcdclusters",
 		Finalizer:        Finalizer,
@@ -52,13 +53,13 @@ func (*Kind) Type() group.Type {
 }
 
 // New implements group.Kind.
-func (*Kind) New() group.Object { return &v1alpha1.EtcdCluster{} }
+func (*Kind) New() observe.Object { return &v1alpha1.EtcdCluster{} }
 
 // Spec implements group.Kind.
-func (*Kind) Spec(object group.Object) group.Spec {
+func (*Kind) Spec(object observe.Object) observe.Spec {
 	e := object.(*v1alpha1.EtcdCluster)
-	spec := group.Spec{
-		NeedsApproval:  group.NeedsApproval(e.Spec.Approval),
+	spec := observe.Spec{
+		NeedsApproval:  observe.NeedsApproval(e.Spec.Approval),
 		Replicas:       e.Spec.Replicas,
 		Infrastructure: e.Spec.InfrastructureTemplate,
 		ReadinessGates: e.Spec.MachineTemplate.Spec.ReadinessGates,
@@ -68,9 +69,9 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			Learners:        true,
 			Surge:           surge(e),
 			Overlap:         ptr.Deref(e.Spec.Joins.Overlap, false),
-			MemberAdd:       group.MemberAdd(e.Spec.Joins.TimeoutSeconds),
-			MaxReplacements: group.MaxReplacements(e.Spec.Approval),
-			Repair:          group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(e.Spec.Remediation)),
+			MemberAdd:       observe.MemberAdd(e.Spec.Joins.TimeoutSeconds),
+			MaxReplacements: observe.MaxReplacements(e.Spec.Approval),
+			Repair:          observe.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(e.Spec.Remediation)),
 			EtcdOnly:        true,
 		},
 		Backup:      e.Spec.Backup,
@@ -79,7 +80,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		Selector:    labels.SelectorFromSet(labels.Set{v1alpha1.MachineLabel: e.Name}),
 	}
 	if auto := e.Spec.AutoRepair; auto != nil {
-		spec.HealthCheck = &group.HealthCheck{NodeStartupSeconds: auto.StartupTimeoutSeconds, UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
+		spec.HealthCheck = &observe.HealthCheck{NodeStartupSeconds: auto.StartupTimeoutSeconds, UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
 	}
 	return spec
 }
@@ -94,9 +95,9 @@ func surge(e *v1alpha1.EtcdCluster) int {
 }
 
 // Status implements group.Kind.
-func (*Kind) Status(object group.Object) group.Status {
+func (*Kind) Status(object observe.Object) observe.Status {
 	status := &object.(*v1alpha1.EtcdCluster).Status
-	return group.Status{
+	return observe.Status{
 		Backup:             &status.Backup,
 		Plan:               &status.Plan,
 		ObservedGeneration: &status.ObservedGeneration,
@@ -113,11 +114,11 @@ func (*Kind) Status(object group.Object) group.Status {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(*group.Observer) {}
+func (*Kind) Want(*observe.Observer) {}
 
 // Look implements group.Kind: whether members of the wanted version can join, of which version new ones are, whether control planes
 // must follow first, and whether anything must go before an EtcdCluster that is being deleted.
-func (*Kind) Look(ctx context.Context, t *group.Observer) error {
+func (*Kind) Look(ctx context.Context, t *observe.Observer) error {
 	if text := leap(Version(of(t.View)), versions(t.View)); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: "spec.version: " + text, Replaceable: true})
 	}
@@ -129,12 +130,12 @@ func (*Kind) Look(ctx context.Context, t *group.Observer) error {
 }
 
 // Perform implements group.Kind.
-func (*Kind) Perform(_ context.Context, _ *group.Writer, step plan.Step) error {
+func (*Kind) Perform(_ context.Context, _ *act.Writer, step plan.Step) error {
 	return fmt.Errorf("the step %s is not known", step)
 }
 
 // wanted is what each machine should be.
-func wanted(t *group.View) drift.Wanted {
+func wanted(t *observe.View) drift.Wanted {
 	e := of(t)
 	template := e.Spec.MachineTemplate
 	w := drift.Wanted{
@@ -153,24 +154,24 @@ func wanted(t *group.View) drift.Wanted {
 }
 
 // Goal implements group.Kind: machines that have no Nodes are not changed in place.
-func (*Kind) Goal(*group.View) drift.Goal { return drift.Goal{} }
+func (*Kind) Goal(*observe.View) drift.Goal { return drift.Goal{} }
 
 // Desired implements group.Kind.
-func (*Kind) Desired(_ *group.View, m *group.Machine) client.Object { return m.Bootstrap }
+func (*Kind) Desired(_ *observe.View, m *observe.Machine) client.Object { return m.Bootstrap }
 
 // Record implements group.Kind.
-func (*Kind) Record(_ context.Context, _ *group.Writer, m *group.Machine, _ *clusterv1.Machine, _ drift.Goal) error {
+func (*Kind) Record(_ context.Context, _ *act.Writer, m *observe.Machine, _ *clusterv1.Machine, _ drift.Goal) error {
 	return fmt.Errorf("recording the update of Machine %s: machines of etcd are not changed in place", m.Name)
 }
 
 // Conditions implements group.Kind.
-func (*Kind) Conditions(*group.View) []metav1.Condition { return nil }
+func (*Kind) Conditions(*observe.View) []metav1.Condition { return nil }
 
 // MachineConditions implements group.Kind: the group's own are all there are.
-func (*Kind) MachineConditions(*group.View, *group.Machine) []metav1.Condition { return nil }
+func (*Kind) MachineConditions(*observe.View, *observe.Machine) []metav1.Condition { return nil }
 
 // Describe implements group.Kind. Machines without Nodes are never ready in Cluster API's sense: ready is whose member votes and answers.
-func (*Kind) Describe(t *group.View, object group.Object) {
+func (*Kind) Describe(t *observe.View, object observe.Object) {
 	e := object.(*v1alpha1.EtcdCluster)
 	status := &e.Status
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.MachineLabel: e.Name}})
@@ -190,7 +191,7 @@ func (*Kind) Describe(t *group.View, object group.Object) {
 }
 
 // firstAddress is the address of the oldest machine whose member votes; empty: there is none.
-func firstAddress(t *group.View) string {
+func firstAddress(t *observe.View) string {
 	for _, m := range t.Machines {
 		if ip := machine.InternalIP(m.Machine); m.Facts.Ready && ip != "" {
 			return ip

@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/core/version"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // offer lets the infrastructure offer an endpoint for etcd; empty: none.
@@ -316,7 +316,7 @@ func TestLostStatus(t *testing.T) {
 func TestObserveOnce(t *testing.T) {
 	w := grown(t, 3)
 	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.8.0" })
-	o, err := group.ObserveOnce(t.Context(), w.client, New(), key)
+	o, err := observe.ObserveOnce(t.Context(), w.client, New(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestObserveOnce(t *testing.T) {
 		m.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "127.0.0.77"}} // nobody listens
 		w.updateStatus(&m)
 	}
-	if o, err = group.ObserveOnce(t.Context(), w.client, New(), key); err != nil || o.Etcd.Known || !strings.Contains(o.Etcd.Why, "demo-etcd-1") {
+	if o, err = observe.ObserveOnce(t.Context(), w.client, New(), key); err != nil || o.Etcd.Known || !strings.Contains(o.Etcd.Why, "demo-etcd-1") {
 		t.Errorf("nobody answers, and etcd is %+v, %v", o.Etcd, err)
 	}
 }
@@ -444,7 +444,7 @@ func TestPublish(t *testing.T) {
 	if !w.isGone("demo-etcd", &corev1.Secret{}) {
 		t.Error("secrets are read at each turn")
 	}
-	memoryOf(w.c.Memories.Of(key)).published.Time = time.Now().Add(-group.SlowTime)
+	memoryOf(w.c.Memories.Of(key)).published.Time = time.Now().Add(-observe.SlowTime)
 	w.rest()
 	for _, name := range secrets {
 		w.get(name, &corev1.Secret{})

@@ -16,18 +16,19 @@ import (
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/kinds/etcdadm"
 )
 
 // Sync implements group.Kind: the Cluster owns the etcd cluster, the certificates that control planes read are renewed, and when those of
 // members end is recorded.
-func (*Kind) Sync(ctx context.Context, t *group.Writer) error {
+func (*Kind) Sync(ctx context.Context, t *act.Writer) error {
 	return errors.Join(ownedByCluster(ctx, t), publish(ctx, t), recordExpiries(ctx, t))
 }
 
 // ownedByCluster makes the Cluster an owner of the etcd cluster, so that it moves with the Cluster.
-func ownedByCluster(ctx context.Context, t *group.Writer) error {
+func ownedByCluster(ctx context.Context, t *act.Writer) error {
 	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: t.Cluster.Name, UID: t.Cluster.UID}
 	if util.HasExactOwnerRef(t.Object.GetOwnerReferences(), owner) {
 		return nil
@@ -52,7 +53,7 @@ type memory struct {
 }
 
 // memoryOf returns what is kept of a turn's etcd cluster.
-func memoryOf(m *group.Memory) *memory {
+func memoryOf(m *observe.Memory) *memory {
 	if m.Own == nil {
 		m.Own = &memory{}
 	}
@@ -60,9 +61,9 @@ func memoryOf(m *group.Memory) *memory {
 }
 
 // publish has the secrets there that control planes read, and renews the client certificate in them long before its end.
-func publish(ctx context.Context, t *group.Writer) error {
+func publish(ctx context.Context, t *act.Writer) error {
 	m := memoryOf(t.Memory)
-	if !t.Facts.Group.Initialized || t.Facts.Now.Sub(m.published.Time) < group.SlowTime {
+	if !t.Facts.Group.Initialized || t.Facts.Now.Sub(m.published.Time) < observe.SlowTime {
 		return nil
 	}
 	if err := t.PublishEtcd(ctx); err != nil {
@@ -73,13 +74,13 @@ func publish(ctx context.Context, t *group.Writer) error {
 }
 
 // offerKnown reports whether the infrastructure was asked whether it offers an endpoint.
-func offerKnown(t *group.View) bool {
+func offerKnown(t *observe.View) bool {
 	return !t.Cluster.Spec.InfrastructureRef.IsDefined() || memoryOf(t.Memory).looked
 }
 
 // Read implements group.Kind: the endpoint that the infrastructure offers. The secrets are the bootstrap provider's, which knows when
 // there is no member yet.
-func (*Kind) Read(ctx context.Context, t *group.Observer) error {
+func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 	if err := refuseSecond(ctx, t); err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (*Kind) Read(ctx context.Context, t *group.Observer) error {
 }
 
 // refuseSecond begins nothing where another EtcdCluster keeps the etcd of the Cluster.
-func refuseSecond(ctx context.Context, t *group.Observer) error {
+func refuseSecond(ctx context.Context, t *observe.Observer) error {
 	keeper, err := otherKeeper(ctx, t)
 	if keeper != "" {
 		t.Refuse(plan.Refusal{Reason: "AnotherEtcdCluster", Message: fmt.Sprintf(
@@ -120,7 +121,7 @@ func refuseSecond(ctx context.Context, t *group.Observer) error {
 }
 
 // needNothing: no machine of the Cluster has to go before an EtcdCluster without machines if another one keeps their etcd.
-func needNothing(ctx context.Context, t *group.Observer) error {
+func needNothing(ctx context.Context, t *observe.Observer) error {
 	if !t.Facts.Group.Deleting || len(t.Machines) > 0 || len(t.Facts.Workers) == 0 {
 		return nil
 	}
@@ -132,7 +133,7 @@ func needNothing(ctx context.Context, t *group.Observer) error {
 }
 
 // otherKeeper returns the name of the EtcdCluster that keeps the etcd of the Cluster if it is not the turn's; "" otherwise.
-func otherKeeper(ctx context.Context, t *group.Observer) (string, error) {
+func otherKeeper(ctx context.Context, t *observe.Observer) (string, error) {
 	var all v1alpha1.EtcdClusterList
 	if err := t.Cache.List(ctx, &all, client.InNamespace(t.Object.GetNamespace())); err != nil {
 		return "", fmt.Errorf("listing the EtcdClusters of namespace %s: %w", t.Object.GetNamespace(), err)

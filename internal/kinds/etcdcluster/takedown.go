@@ -8,14 +8,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cluster/machine"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TakeDown implements group.Kind: the order in which a cluster goes, workers, control plane, etcd. Cluster API deletes the control plane
 // only when all other Machines of a Cluster are gone, those of etcd among them, and the control plane needs etcd to the end. So the
 // last two are deleted here, once nobody else is left. An etcd cluster that was deleted first waits for the control plane, which is
 // deleted here all the same.
-func (*Kind) TakeDown(ctx context.Context, t *group.Writer) error {
+func (*Kind) TakeDown(ctx context.Context, t *act.Writer) error {
 	if t.Cluster.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -39,8 +40,8 @@ func (*Kind) TakeDown(ctx context.Context, t *group.Writer) error {
 }
 
 // workersRemain reports whether the cluster has Machines that are neither the control plane's nor etcd's, or MachinePools.
-func workersRemain(ctx context.Context, t *group.Writer) (bool, error) {
-	pools, err := group.ListMachinePools(ctx, t.Cache, t.Cluster.Namespace, t.Cluster.Name)
+func workersRemain(ctx context.Context, t *act.Writer) (bool, error) {
+	pools, err := observe.ListMachinePools(ctx, t.Cache, t.Cluster.Namespace, t.Cluster.Name)
 	if err != nil || len(pools) > 0 {
 		return true, err
 	}
@@ -57,8 +58,8 @@ func workersRemain(ctx context.Context, t *group.Writer) (bool, error) {
 }
 
 // deleteOnce deletes an object, of this very UID.
-func deleteOnce(ctx context.Context, t *group.Writer, o client.Object) error {
-	if err := t.Delete(ctx, o, false); group.IgnoreStale(err) != nil {
+func deleteOnce(ctx context.Context, t *act.Writer, o client.Object) error {
+	if err := t.Delete(ctx, o, false); act.IgnoreStale(err) != nil {
 		return fmt.Errorf("deleting %s with its cluster: %w", o.GetName(), err)
 	}
 	return nil

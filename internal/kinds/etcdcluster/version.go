@@ -9,7 +9,7 @@ import (
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/core/version"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // DefaultVersion is the version of etcd where spec.version says none.
@@ -31,7 +31,7 @@ func written(version string) string {
 }
 
 // versions are those that the members were made with, the oldest first.
-func versions(t *group.View) []version.Version {
+func versions(t *observe.View) []version.Version {
 	var found []version.Version
 	for _, m := range t.Machines {
 		config, _ := m.Bootstrap.(*bootstrapv1alpha1.EtcdadmConfig)

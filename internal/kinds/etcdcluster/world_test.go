@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,8 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-
-	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	"github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -39,6 +38,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/group/grouptest"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 var key = client.ObjectKey{Namespace: "default", Name: "demo-etcd"}
@@ -77,7 +77,7 @@ func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context
 	w.t.Error("members were to be reached through the managed cluster, which needs them first")
 	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
 }
-func (w *world) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return w, nil }
+func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return w, nil }
 
 // Survey implements group.Quorum: nobody knows the health of who was not asked.
 func (w *world) Survey(_ context.Context, targets []etcd.Target) etcd.Survey {

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/controlplane/v1alpha1"
-	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // memory is what is kept of one control plane between turns.
@@ -38,7 +38,7 @@ type memory struct {
 }
 
 // memoryOf returns what is kept of a turn's control plane.
-func memoryOf(m *group.Memory) *memory {
+func memoryOf(m *observe.Memory) *memory {
 	if m.Own == nil {
 		m.Own = &memory{}
 	}
@@ -53,7 +53,7 @@ func usesKubeadm(cp *v1alpha1.ControlPlane) bool {
 }
 
 // observeFiles adds in what kubeadm's files in the cluster are behind, where kubeadm makes the machines.
-func observeFiles(ctx context.Context, t *group.Observer) error {
+func observeFiles(ctx context.Context, t *observe.Observer) error {
 	if !usesKubeadm(of(t.View)) || t.Spec.Version == "" || memoryOf(t.Memory).template == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func observeFiles(ctx context.Context, t *group.Observer) error {
 }
 
 // filesWanted is what kubeadm's files in the cluster shall say.
-func filesWanted(t *group.View, config *bootstrapv1.KubeadmConfigSpec) kubeadm.Wanted {
+func filesWanted(t *observe.View, config *bootstrapv1.KubeadmConfigSpec) kubeadm.Wanted {
 	annotations := t.Object.GetAnnotations()
 	_, skipProxy := annotations[upstream.SkipKubeProxyAnnotation]
 	_, skipDNS := annotations[upstream.SkipCoreDNSAnnotation]
@@ -78,7 +78,7 @@ func filesWanted(t *group.View, config *bootstrapv1.KubeadmConfigSpec) kubeadm.W
 }
 
 // Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.
-func (*Kind) Read(ctx context.Context, t *group.Observer) error {
+func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 	m := memoryOf(t.Memory)
 	found, missing := t.FindTemplate(ctx, machine.BootstrapTemplateRef, "spec.machineTemplate.spec.bootstrap.configRef", of(t.View).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef)
 	if missing != "" {
@@ -107,9 +107,9 @@ func (*Kind) Read(ctx context.Context, t *group.Observer) error {
 }
 
 // readOthers looks for the secrets of a cluster whose bootstrap provider keeps its authorities itself.
-func readOthers(ctx context.Context, t *group.Observer) error {
+func readOthers(ctx context.Context, t *observe.Observer) error {
 	m := memoryOf(t.Memory)
-	if t.Facts.Now.Sub(m.read) > t.Slow() || !m.kubeconfig && t.Facts.Now.Sub(m.read) > group.SlowMissing {
+	if t.Facts.Now.Sub(m.read) > t.Slow() || !m.kubeconfig && t.Facts.Now.Sub(m.read) > observe.SlowMissing {
 		for purpose, found := range map[secret.Purpose]*bool{secret.Kubeconfig: &m.kubeconfig, secret.ClusterCA: &m.authority, secret.EtcdCA: &m.etcd} {
 			there, err := exists(ctx, t, purpose)
 			if err != nil {
@@ -121,7 +121,7 @@ func readOthers(ctx context.Context, t *group.Observer) error {
 	}
 	// Without an authority only others can make the kubeconfig.
 	others := m.kubeconfig || !m.authority
-	t.NoteKubeconfig(certs.Kubeconfig{Exists: others, Foreign: others}, true)
+	t.NoteOthersKubeconfig(others)
 	if of(t.View).Spec.Etcd.Management == "" && !of(t.View).Spec.ManagedExternalEtcdRef.IsDefined() && m.etcd {
 		t.Facts.Etcd.Owner = plan.EtcdOurs
 	}
@@ -129,7 +129,7 @@ func readOthers(ctx context.Context, t *group.Observer) error {
 }
 
 // exists reports whether a secret of the cluster is there.
-func exists(ctx context.Context, t *group.Observer, purpose secret.Purpose) (bool, error) {
+func exists(ctx context.Context, t *observe.Observer, purpose secret.Purpose) (bool, error) {
 	name := secret.Name(t.Cluster.Name, purpose)
 	err := t.APIReader.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: name}, &corev1.Secret{})
 	if client.IgnoreNotFound(err) != nil {
@@ -139,7 +139,7 @@ func exists(ctx context.Context, t *group.Observer, purpose secret.Purpose) (boo
 }
 
 // ReadBootstrap implements group.Kind.
-func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Machine) error {
+func (*Kind) ReadBootstrap(ctx context.Context, t *observe.Observer, m *observe.Machine) error {
 	found, err := t.FindPart(ctx, machine.BootstrapRef, "spec.bootstrap.configRef of Machine "+m.Name, m.Spec.Bootstrap.ConfigRef)
 	if found != nil {
 		m.Bootstrap = found
@@ -148,16 +148,16 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Mach
 }
 
 // Created implements group.Kind.
-func (*Kind) Created(ctx context.Context, t *group.Observer) ([]client.Object, error) {
+func (*Kind) Created(ctx context.Context, t *observe.Observer) ([]client.Object, error) {
 	template := memoryOf(t.Memory).template
 	if template == nil {
 		return nil, nil
 	}
-	return t.Made(ctx, group.MadeBy(template))
+	return t.Made(ctx, observe.MadeBy(template))
 }
 
 // Bootstrap implements group.Kind. Who initialises the cluster is decided by the bootstrap provider.
-func (k *Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
+func (k *Kind) Bootstrap(_ context.Context, t *observe.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
 	given := of(t).Spec.MachineTemplate.Spec.Bootstrap
 	if !given.ConfigRef.IsDefined() {
 		// A machine without bootstrap data joins by itself.
@@ -167,7 +167,7 @@ func (k *Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (clie
 	if template == nil {
 		return nil, clusterv1.Bootstrap{}, fmt.Errorf("making the bootstrap of Machine %s: there is no %s %s", step.Machine, given.ConfigRef.Kind, given.ConfigRef.Name)
 	}
-	newborn := &group.Machine{Machine: &clusterv1.Machine{}, Bootstrap: &unstructured.Unstructured{Object: map[string]any{}}}
+	newborn := &observe.Machine{Machine: &clusterv1.Machine{}, Bootstrap: &unstructured.Unstructured{Object: map[string]any{}}}
 	made, err := t.Clone(template, step.Machine, k.InPlace(t, newborn).Config)
 	if err != nil {
 		return nil, clusterv1.Bootstrap{}, err
@@ -177,7 +177,7 @@ func (k *Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (clie
 }
 
 // Unadoptable implements group.Kind. Whatever a machine was made of, it may be adopted.
-func (*Kind) Unadoptable(_ context.Context, t *group.Observer, m *clusterv1.Machine) (string, error) {
+func (*Kind) Unadoptable(_ context.Context, t *observe.Observer, m *clusterv1.Machine) (string, error) {
 	if !m.DeletionTimestamp.IsZero() || t.Spec.Version == "" {
 		return "", nil
 	}
@@ -186,7 +186,7 @@ func (*Kind) Unadoptable(_ context.Context, t *group.Observer, m *clusterv1.Mach
 
 // Adopt implements group.Kind: a machine's bootstrap object gets the group's labels, and the cluster's secrets that a
 // KubeadmConfig controls become the control plane's own.
-func (*Kind) Adopt(ctx context.Context, t *group.Writer, m *clusterv1.Machine) error {
+func (*Kind) Adopt(ctx context.Context, t *act.Writer, m *clusterv1.Machine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
 	found, err := t.FindPart(ctx, machine.BootstrapRef, "spec.bootstrap.configRef of Machine "+m.Name, ref)
 	if err != nil || found == nil {

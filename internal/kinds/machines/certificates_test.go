@@ -9,7 +9,7 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TestCertificatesOfFiles: certificates among the files of the bootstrap template are looked at, and the secrets made of them.
@@ -39,7 +39,7 @@ func TestCertificatesOfFiles(t *testing.T) {
 		t.Errorf("the reason of the failure is %q", reason)
 	}
 	copies(string(ca.KeyPair.Key))
-	w.c.Memories.Of(key).Secrets.Read = time.Now().Add(-group.SlowMissing)
+	w.c.Memories.Of(key).Secrets.Read = time.Now().Add(-observe.SlowMissing)
 	w.settle()
 	s := &corev1.Secret{}
 	w.get("demo-ca", s)

@@ -17,7 +17,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // ManagementAnnotation on a ControlPlane records that its cluster has an etcd authority, where spec.etcd.management does not
@@ -38,7 +39,7 @@ func management(cp *v1alpha1.ControlPlane) v1alpha1.EtcdManagement {
 }
 
 // recordManagement records that the cluster has an etcd authority, where nobody says who keeps the members.
-func recordManagement(ctx context.Context, t *group.Writer) error {
+func recordManagement(ctx context.Context, t *act.Writer) error {
 	if cp := of(t.View); cp.Spec.Etcd.Management != "" || cp.Spec.ManagedExternalEtcdRef.IsDefined() || cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
 		return nil
 	}
@@ -46,7 +47,7 @@ func recordManagement(ctx context.Context, t *group.Writer) error {
 }
 
 // Look implements group.Kind: whether the cluster serves, and how the operator says that etcd is.
-func (k *Kind) Look(ctx context.Context, t *group.Observer) error {
+func (k *Kind) Look(ctx context.Context, t *observe.Observer) error {
 	o := &t.Facts
 	if o.Group.Deleting || o.Group.Paused {
 		return nil
@@ -83,7 +84,7 @@ const operatorAge = 2 * time.Second
 
 // askOperator refuses to begin anything while the operator does not say that etcd is healthy. A machine that broke is replaced
 // nevertheless: etcd is not healthy because of it, and the operator's hooks say when it may go.
-func (k *Kind) askOperator(ctx context.Context, t *group.Observer) {
+func (k *Kind) askOperator(ctx context.Context, t *observe.Observer) {
 	m := memoryOf(t.Memory)
 	if t.Facts.Now.Sub(m.said.at) > operatorAge {
 		m.said = k.operator(ctx, t)
@@ -95,7 +96,7 @@ func (k *Kind) askOperator(ctx context.Context, t *group.Observer) {
 }
 
 // operator asks for the operator's word.
-func (k *Kind) operator(ctx context.Context, t *group.Observer) operatorSays {
+func (k *Kind) operator(ctx context.Context, t *observe.Observer) operatorSays {
 	ref := of(t.View).Spec.Etcd.Operator.WithDefaults()
 	name := ref.Kind + " " + ref.Name
 	config := t.Workload.Config(t.ClusterKey())
@@ -108,7 +109,7 @@ func (k *Kind) operator(ctx context.Context, t *group.Observer) operatorSays {
 	}
 	var c *metav1.Condition
 	var err error
-	group.Aside(ctx, func() { c, err = from.Condition(ctx, config, ref) })
+	observe.Aside(ctx, func() { c, err = from.Condition(ctx, config, ref) })
 	switch {
 	case err != nil:
 		return operatorSays{text: fmt.Sprintf("%s could not be read: %s", name, machine.Quote(err.Error()))}
@@ -131,16 +132,16 @@ func (clusters) Condition(ctx context.Context, config *rest.Config, ref v1alpha1
 }
 
 // operatorCondition tells what the operator said of etcd.
-func operatorCondition(t *group.View) []metav1.Condition {
+func operatorCondition(t *observe.View) []metav1.Condition {
 	if !t.Facts.Etcd.Operated() {
 		return nil
 	}
 	kind, said := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition, memoryOf(t.Memory).said
 	switch {
 	case said.at.IsZero():
-		return []metav1.Condition{group.Condition(kind, metav1.ConditionUnknown, clusterv1.InspectionFailedReason, "The operator was not asked yet")}
+		return []metav1.Condition{observe.Condition(kind, metav1.ConditionUnknown, clusterv1.InspectionFailedReason, "The operator was not asked yet")}
 	case said.healthy:
-		return []metav1.Condition{group.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneEtcdClusterHealthyReason, "")}
+		return []metav1.Condition{observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneEtcdClusterHealthyReason, "")}
 	}
-	return []metav1.Condition{group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, said.text)}
+	return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, said.text)}
 }

@@ -8,19 +8,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/core/drift"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // Goal implements group.Kind: what bootstrap templates say does not change while they are the same.
-func (*Kind) Goal(t *group.View) drift.Goal {
+func (*Kind) Goal(t *observe.View) drift.Goal {
 	spec := of(t).Spec
 	return drift.NewGoal(spec.Version, bootstrapv1.ClusterConfiguration{}, spec.MachineTemplate.Spec.InfrastructureRef)
 }
 
 // Desired implements group.Kind: another bootstrap template needs another machine.
-func (*Kind) Desired(_ *group.View, m *group.Machine) client.Object { return m.Bootstrap }
+func (*Kind) Desired(_ *observe.View, m *observe.Machine) client.Object { return m.Bootstrap }
 
 // Record implements group.Kind: the bootstrap object says nothing of the version.
-func (*Kind) Record(context.Context, *group.Writer, *group.Machine, *clusterv1.Machine, drift.Goal) error {
+func (*Kind) Record(context.Context, *act.Writer, *observe.Machine, *clusterv1.Machine, drift.Goal) error {
 	return nil
 }

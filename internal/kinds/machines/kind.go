@@ -19,7 +19,8 @@ import (
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/core/version"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=controlplanes,verbs=get;list;watch;patch
@@ -40,11 +41,11 @@ type Kind struct {
 func New() *Kind { return &Kind{} }
 
 // of returns the control plane of a turn.
-func of(t *group.View) *v1alpha1.ControlPlane { return t.Object.(*v1alpha1.ControlPlane) }
+func of(t *observe.View) *v1alpha1.ControlPlane { return t.Object.(*v1alpha1.ControlPlane) }
 
 // Type implements group.Kind.
-func (*Kind) Type() group.Type {
-	return group.Type{
+func (*Kind) Type() observe.Type {
+	return observe.Type{
 		GroupVersionKind: v1alpha1.GroupVersion.WithKind("ControlPlane"),
 		Resource:         "controlplanes",
 		Finalizer:        Finalizer,
@@ -54,14 +55,14 @@ func (*Kind) Type() group.Type {
 }
 
 // New implements group.Kind.
-func (*Kind) New() group.Object { return &v1alpha1.ControlPlane{} }
+func (*Kind) New() observe.Object { return &v1alpha1.ControlPlane{} }
 
 // Spec implements group.Kind.
-func (*Kind) Spec(object group.Object) group.Spec {
+func (*Kind) Spec(object observe.Object) observe.Spec {
 	cp := object.(*v1alpha1.ControlPlane)
 	template := cp.Spec.MachineTemplate.Spec
-	spec := group.Spec{
-		NeedsApproval:  group.NeedsApproval(cp.Spec.Approval),
+	spec := observe.Spec{
+		NeedsApproval:  observe.NeedsApproval(cp.Spec.Approval),
 		ByExtension:    cp.Spec.InPlace.Updater == controlplanev1.UpdaterExtension,
 		Drain:          cp.Spec.InPlace.Drain,
 		Replicas:       cp.Spec.Replicas,
@@ -74,11 +75,11 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			MaxParallel:     int(ptr.Deref(cp.Spec.Joins.MaxParallel, v1alpha1.DefaultMaxParallelJoins)),
 			Surge:           1,
 			Overlap:         ptr.Deref(cp.Spec.Joins.Overlap, false),
-			MemberAdd:       group.MemberAdd(cp.Spec.Joins.TimeoutSeconds),
-			MaxReplacements: group.MaxReplacements(cp.Spec.Approval),
+			MemberAdd:       observe.MemberAdd(cp.Spec.Joins.TimeoutSeconds),
+			MaxReplacements: observe.MaxReplacements(cp.Spec.Approval),
 			ShrinkHealthy:   true,
-			InPlace:         group.InPlace(cp.Spec.InPlace.Policy),
-			Repair:          group.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(cp.Spec.Remediation)),
+			InPlace:         observe.InPlace(cp.Spec.InPlace.Policy),
+			Repair:          observe.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(cp.Spec.Remediation)),
 		},
 		Backup:      cp.Spec.Backup,
 		Etcd:        owners[management(cp)],
@@ -86,7 +87,7 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		Inline:      inline(cp),
 	}
 	if ptr.Deref(cp.Spec.EnableAutorepair, true) {
-		spec.HealthCheck = &group.HealthCheck{NodeStartupSeconds: cp.Spec.Health.NodeStartupTimeoutSeconds, UnhealthySeconds: cp.Spec.Health.UnhealthyTimeoutSeconds}
+		spec.HealthCheck = &observe.HealthCheck{NodeStartupSeconds: cp.Spec.Health.NodeStartupTimeoutSeconds, UnhealthySeconds: cp.Spec.Health.UnhealthyTimeoutSeconds}
 	}
 	if spec.Inline != nil {
 		spec.InlineHash = drift.Wanted{Inline: spec.Inline}.InlineHash()
@@ -121,9 +122,9 @@ func inline(cp *v1alpha1.ControlPlane) *unstructured.Unstructured {
 }
 
 // Status implements group.Kind.
-func (*Kind) Status(object group.Object) group.Status {
+func (*Kind) Status(object observe.Object) observe.Status {
 	status := &object.(*v1alpha1.ControlPlane).Status
-	return group.Status{
+	return observe.Status{
 		Backup:             &status.Backup,
 		Plan:               &status.Plan,
 		ObservedGeneration: &status.ObservedGeneration,
@@ -139,7 +140,7 @@ func (*Kind) Status(object group.Object) group.Status {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(t *group.Observer) {
+func (*Kind) Want(t *observe.Observer) {
 	cp := of(t.View)
 	if text := cp.Spec.Version; text != "" {
 		v, err := version.Parse(text)
@@ -153,10 +154,10 @@ func (*Kind) Want(t *group.Observer) {
 
 // wasActive reports whether the control plane has acted before: it controls machines, or has made one. Owner references and
 // annotations survive a restart and a move. Such a control plane goes on when somebody labels a Machine that nobody controls.
-func wasActive(t *group.View) bool { return len(t.Machines) > 0 || t.Facts.Group.LastMachine > 0 }
+func wasActive(t *observe.View) bool { return len(t.Machines) > 0 || t.Facts.Group.LastMachine > 0 }
 
 // wouldAdopt reports whether there are machines that nobody controls.
-func wouldAdopt(t *group.View) bool {
+func wouldAdopt(t *observe.View) bool {
 	for _, m := range t.Others {
 		if metav1.GetControllerOf(m) == nil {
 			return true
@@ -166,7 +167,7 @@ func wouldAdopt(t *group.View) bool {
 }
 
 // wanted is what each machine should be.
-func wanted(t *group.View) drift.Wanted {
+func wanted(t *observe.View) drift.Wanted {
 	cp := of(t)
 	template := cp.Spec.MachineTemplate
 	w := drift.Wanted{
@@ -192,38 +193,38 @@ func wanted(t *group.View) drift.Wanted {
 }
 
 // partsOf are the objects that a machine consists of.
-func partsOf(m *group.Machine) drift.Machine {
+func partsOf(m *observe.Machine) drift.Machine {
 	bootstrap, _ := m.Bootstrap.(*unstructured.Unstructured)
 	return drift.Machine{Machine: m.Machine, Bootstrap: bootstrap, Infrastructure: m.Infrastructure}
 }
 
 // Drift implements group.Kind.
-func (*Kind) Drift(t *group.View, m *group.Machine) drift.Drift {
+func (*Kind) Drift(t *observe.View, m *observe.Machine) drift.Drift {
 	return drift.Drift{Reasons: append(wanted(t).Compare(partsOf(m)), etcdDrift(t, m)...)}
 }
 
 // InPlace implements group.Kind.
-func (*Kind) InPlace(t *group.View, m *group.Machine) drift.Changes {
+func (*Kind) InPlace(t *observe.View, m *observe.Machine) drift.Changes {
 	return wanted(t).InPlace(t.Cluster.Name, partsOf(m))
 }
 
 // Perform implements group.Kind.
-func (*Kind) Perform(ctx context.Context, t *group.Writer, step plan.Step) error {
+func (*Kind) Perform(ctx context.Context, t *act.Writer, step plan.Step) error {
 	config, err := kubeadm.TemplateConfiguration(memoryOf(t.Memory).made)
 	if err != nil {
 		return err
 	}
-	if step.Chore == group.ChoreCertificates {
+	if step.Chore == observe.ChoreCertificates {
 		return t.GenerateSecrets(ctx, config)
 	}
 	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t.View, config))
 }
 
 // TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
-func (*Kind) TakeDown(context.Context, *group.Writer) error { return nil }
+func (*Kind) TakeDown(context.Context, *act.Writer) error { return nil }
 
 // Sync implements group.Kind.
-func (*Kind) Sync(ctx context.Context, t *group.Writer) error {
+func (*Kind) Sync(ctx context.Context, t *act.Writer) error {
 	if usesKubeadm(of(t.View)) {
 		t.DropTokens(ctx)
 	}
@@ -235,20 +236,20 @@ func (*Kind) Sync(ctx context.Context, t *group.Writer) error {
 	if err := recordManagement(ctx, t); err != nil {
 		return err
 	}
-	return t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t.View).Spec.ManagedExternalEtcdRef)...)
+	return t.ControlSecrets(ctx, observe.ManagedEtcdSecrets(of(t.View).Spec.ManagedExternalEtcdRef)...)
 }
 
 // Conditions implements group.Kind.
-func (*Kind) Conditions(t *group.View) []metav1.Condition { return operatorCondition(t) }
+func (*Kind) Conditions(t *observe.View) []metav1.Condition { return operatorCondition(t) }
 
 // MachineConditions implements group.Kind: the group's own are all there are.
-func (*Kind) MachineConditions(*group.View, *group.Machine) []metav1.Condition { return nil }
+func (*Kind) MachineConditions(*observe.View, *observe.Machine) []metav1.Condition { return nil }
 
 // passing are reasons to refuse a spec that pass without anybody's help.
 var passing = map[string]bool{"EtcdNotHealthy": true, "EtcdNotReady": true, "EtcdRollingOut": true, "TopologyPending": true}
 
 // Describe implements group.Kind.
-func (*Kind) Describe(t *group.View, object group.Object) {
+func (*Kind) Describe(t *observe.View, object observe.Object) {
 	status := &object.(*v1alpha1.ControlPlane).Status
 	status.UpdatedReplicas = status.UpToDateReplicas
 	missing := max(int32(len(t.Machines)), ptr.Deref(t.Spec.Replicas, 1)) - ptr.Deref(status.AvailableReplicas, 0)

@@ -25,7 +25,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // grown is a world in which three machines are there, one after the other.
@@ -134,7 +134,7 @@ func TestVersionChange(t *testing.T) {
 	w := grown(t)
 	w.change(func(cp *v1alpha1.ControlPlane) { cp.Spec.Version = "v1.36.4" })
 	w.settle()
-	if got := w.machines(); len(got) != 4 || w.files[group.ChorePermissions] != "v1.36.4" || w.files[group.ChoreKubeadmConfig] != "v1.36.4" || w.files[group.ChoreAddons] != "v1.36.3" {
+	if got := w.machines(); len(got) != 4 || w.files[observe.ChorePermissions] != "v1.36.4" || w.files[observe.ChoreKubeadmConfig] != "v1.36.4" || w.files[observe.ChoreAddons] != "v1.36.3" {
 		t.Errorf("machines are %v, kubeadm's files are of %v", got, w.files)
 	}
 	newest := &clusterv1.Machine{}
@@ -173,7 +173,7 @@ func TestSecretsOfOthersAfterRest(t *testing.T) {
 		t.Fatalf("with its machine: %+v", p)
 	}
 	m := memoryOf(w.c.Memories.Of(key))
-	before := time.Now().Add(-2 * group.SlowTime)
+	before := time.Now().Add(-2 * observe.SlowTime)
 	m.read = before
 	if w.settle(); !m.read.Equal(before) {
 		t.Error("they are read at rest")
@@ -343,7 +343,7 @@ func TestOtherBootstrap(t *testing.T) {
 	if turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster()); err != nil || !turn.Facts.Etcd.Ours() {
 		t.Errorf("there is an authority, and members count as nobody's: %v", err)
 	}
-	if o, err := group.ObserveOnce(t.Context(), w.client, New(), key); err != nil || !o.Etcd.Ours() {
+	if o, err := observe.ObserveOnce(t.Context(), w.client, New(), key); err != nil || !o.Etcd.Ours() {
 		t.Errorf("whoever looks once sees members as nobody's: %v", err)
 	}
 	w.settle()
@@ -411,7 +411,7 @@ func TestOperator(t *testing.T) {
 	} {
 		w := grown(t)
 		w.config, w.said, w.failed = test.config, test.said, test.failed
-		w.c.Slots = group.NewSlots(1)
+		w.c.Slots = observe.NewSlots(1)
 		w.change(func(cp *v1alpha1.ControlPlane) {
 			cp.Spec.Etcd.Management, cp.Spec.Replicas = v1alpha1.EtcdManagementOperator, ptr.To(int32(5))
 		})

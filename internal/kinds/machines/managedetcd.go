@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // Where a KubeadmConfigTemplate, and a KubeadmConfig, say which etcd a cluster has.
@@ -22,7 +22,7 @@ var (
 
 // readManagedEtcd adds what whoever keeps the etcd on machines of its own says, and has kubeadm's machines made with it. Of other
 // bootstrap providers nothing is known: they find the certificates in the cluster's secrets, and the endpoints are their template's to say.
-func readManagedEtcd(ctx context.Context, t *group.Observer) error {
+func readManagedEtcd(ctx context.Context, t *observe.Observer) error {
 	ref := of(t.View).Spec.ManagedExternalEtcdRef
 	if err := t.ReadManagedEtcd(ctx, ref); err != nil {
 		return err
@@ -36,7 +36,7 @@ func readManagedEtcd(ctx context.Context, t *group.Observer) error {
 			"KubeadmConfigTemplate %s says in clusterConfiguration.etcd which etcd the cluster has, and so does spec.managedExternalEtcdRef: a template that leaves it out would be accepted", m.template.GetName())})
 		return nil
 	}
-	etcd := group.ExternalEtcd(t.Memory.ManagedEtcd.Endpoints)
+	etcd := observe.ExternalEtcd(t.Memory.ManagedEtcd.Endpoints)
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&etcd)
 	if err != nil {
 		return fmt.Errorf("writing the endpoints of etcd: %w", err)
@@ -50,7 +50,7 @@ func readManagedEtcd(ctx context.Context, t *group.Observer) error {
 
 // etcdDrift says whether a machine was made with other endpoints of the managed etcd. While they are not known, none is. A machine that
 // was not made with an external etcd has its data elsewhere: it is not replaced for this.
-func etcdDrift(t *group.View, m *group.Machine) []drift.Difference {
+func etcdDrift(t *observe.View, m *observe.Machine) []drift.Difference {
 	config, _ := m.Bootstrap.(*unstructured.Unstructured)
 	want := t.Memory.ManagedEtcd.Endpoints
 	if config == nil || len(want) == 0 || !of(t).Spec.ManagedExternalEtcdRef.IsDefined() || !usesKubeadm(of(t)) {

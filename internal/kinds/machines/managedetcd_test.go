@@ -16,7 +16,7 @@ import (
 	"github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // onEtcd is a control plane that keeps its data in an object of a kind that nothing here knows.
@@ -83,7 +83,7 @@ func TestManagedEtcd(t *testing.T) {
 	w.settle()
 	config := &bootstrapv1.KubeadmConfig{}
 	w.get("cp-1", config)
-	want := group.ExternalEtcd([]string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"}).External
+	want := observe.ExternalEtcd([]string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"}).External
 	if got := config.Spec.ClusterConfiguration.Etcd.External; !slices.Equal(got.Endpoints, want.Endpoints) || got.CAFile != want.CAFile || got.CertFile != want.CertFile || got.KeyFile != want.KeyFile {
 		t.Errorf("the machine has the etcd %+v", got)
 	}
@@ -115,13 +115,13 @@ func (w *world) etcdAt(endpoints string) {
 
 func (w *world) lookAgain() {
 	memory := w.c.Memories.Of(key)
-	memory.ManagedEtcd, memory.Secrets = group.ManagedEtcd{}, group.Secrets{}
+	memory.ManagedEtcd, memory.Secrets = observe.ManagedEtcd{}, observe.Secrets{}
 }
 
 // TestManagedEtcdMoves: other endpoints make kubeadm's machines outdated, another order or none does not, nor does it those that were
 // made without an external etcd.
 func TestManagedEtcdMoves(t *testing.T) {
-	made := func(etcd bootstrapv1.Etcd) *group.Machine {
+	made := func(etcd bootstrapv1.Etcd) *observe.Machine {
 		config := &unstructured.Unstructured{Object: map[string]any{}}
 		var endpoints []any
 		for _, e := range etcd.External.Endpoints {
@@ -132,7 +132,7 @@ func TestManagedEtcdMoves(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return &group.Machine{Machine: &clusterv1.Machine{}, Bootstrap: config}
+		return &observe.Machine{Machine: &clusterv1.Machine{}, Bootstrap: config}
 	}
 	others := onEtcd()
 	others.Spec.MachineTemplate.Spec.Bootstrap.ConfigRef.Kind = "TalosConfigTemplate"
@@ -143,14 +143,14 @@ func TestManagedEtcdMoves(t *testing.T) {
 		want     []string
 		outdated bool
 	}{
-		{"the same", onEtcd(), group.ExternalEtcd([]string{"b", "a"}), []string{"a", "b"}, false},
-		{"others", onEtcd(), group.ExternalEtcd([]string{"a"}), []string{"b"}, true},
-		{"not known", onEtcd(), group.ExternalEtcd([]string{"a"}), nil, false},
+		{"the same", onEtcd(), observe.ExternalEtcd([]string{"b", "a"}), []string{"a", "b"}, false},
+		{"others", onEtcd(), observe.ExternalEtcd([]string{"a"}), []string{"b"}, true},
+		{"not known", onEtcd(), observe.ExternalEtcd([]string{"a"}), nil, false},
 		{"on the machine", onEtcd(), bootstrapv1.Etcd{}, []string{"b"}, false},
-		{"no managed etcd", testControlPlane(), group.ExternalEtcd([]string{"a"}), []string{"b"}, false},
-		{"another bootstrap provider", others, group.ExternalEtcd([]string{"a"}), []string{"b"}, false},
+		{"no managed etcd", testControlPlane(), observe.ExternalEtcd([]string{"a"}), []string{"b"}, false},
+		{"another bootstrap provider", others, observe.ExternalEtcd([]string{"a"}), []string{"b"}, false},
 	} {
-		turn := &group.View{Object: row.cp, Memory: &group.Memory{ManagedEtcd: group.ManagedEtcd{Endpoints: row.want}}}
+		turn := &observe.View{Object: row.cp, Memory: &observe.Memory{ManagedEtcd: observe.ManagedEtcd{Endpoints: row.want}}}
 		if found := etcdDrift(turn, made(row.has)); (len(found) > 0) != row.outdated || row.outdated && found[0].String() != "spec.managedExternalEtcdRef, endpoints: a, wanted b" {
 			t.Errorf("%s: %v", row.name, found)
 		}

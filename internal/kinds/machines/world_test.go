@@ -34,6 +34,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/group/grouptest"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 var key = client.ObjectKey{Namespace: "default", Name: "cp"}
@@ -75,7 +76,7 @@ func (w *world) Behind(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Wan
 		}
 		return ""
 	}
-	return kubeadm.Behind{Permissions: differs(group.ChorePermissions), Config: differs(group.ChoreKubeadmConfig), Addons: differs(group.ChoreAddons)}, nil
+	return kubeadm.Behind{Permissions: differs(observe.ChorePermissions), Config: differs(observe.ChoreKubeadmConfig), Addons: differs(observe.ChoreAddons)}, nil
 }
 
 // Write implements group.KubeadmFiles.
@@ -94,7 +95,7 @@ func (w *world) Events() <-chan event.GenericEvent    { return nil }
 func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
 }
-func (w *world) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return w, nil }
+func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return w, nil }
 func (w *world) Survey(context.Context, []etcd.Target) etcd.Survey {
 	return etcd.Survey{Known: true, Agreed: true, Members: slices.Clone(w.members)}
 }
@@ -164,7 +165,7 @@ func newWorld(t *testing.T, cp *v1alpha1.ControlPlane, objects ...client.Object)
 		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}},
 		kindOf("localmachinetemplates.infrastructure.cluster.x-k8s.io", "v1alpha1"), kindOf("localmachines.infrastructure.cluster.x-k8s.io", "v1alpha1"),
 		kindOf("kubeadmconfigtemplates.bootstrap.cluster.x-k8s.io", "v1beta2"), kindOf("kubeadmconfigs.bootstrap.cluster.x-k8s.io", "v1beta2"))
-	w := &world{t: t, files: map[string]string{group.ChorePermissions: "v1.36.3", group.ChoreKubeadmConfig: "v1.36.3", group.ChoreAddons: "v1.36.3"}}
+	w := &world{t: t, files: map[string]string{observe.ChorePermissions: "v1.36.3", observe.ChoreKubeadmConfig: "v1.36.3", observe.ChoreAddons: "v1.36.3"}}
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.ControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch, Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -199,7 +200,7 @@ func (w *world) settle() v1beta2.PlanStatus {
 	w.t.Helper()
 	for range 50 {
 		before := w.controlPlane().ResourceVersion
-		if result, after := w.turn(), w.controlPlane(); result.RequeueAfter != group.SoonAfterAct && after.ResourceVersion == before {
+		if result, after := w.turn(), w.controlPlane(); result.RequeueAfter != observe.SoonAfterAct && after.ResourceVersion == before {
 			return after.Status.Plan
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TestAddonsHealthy: a condition and a metric report whether kube-proxy and CoreDNS work, and nothing else changes.
@@ -18,7 +18,7 @@ func TestAddonsHealthy(t *testing.T) {
 	w := grown(t, 3)
 	look := func() {
 		t.Helper()
-		w.r.Memories.Of(kcpKey).Files = group.FilesSeen{}
+		w.r.Memories.Of(kcpKey).Files = observe.FilesSeen{}
 		if p := w.settle(); p.Step != string(plan.Nothing) {
 			t.Errorf("it is decided by: %+v", p)
 		}
@@ -37,7 +37,7 @@ func TestAddonsHealthy(t *testing.T) {
 	if got := addonGauges(t); len(got) != 2 || got["kube-proxy"] != 1 || got["coredns"] != 0 {
 		t.Errorf("metrics are %v", got)
 	}
-	if again := w.turn().RequeueAfter; again > group.SoonAtRest {
+	if again := w.turn().RequeueAfter; again > observe.SoonAtRest {
 		t.Errorf("looks again after %s, so that a repair is seen late", again)
 	}
 	w.dns = kubeadm.AddonHealth{State: kubeadm.AddonUnknown, Message: "its controller has not seen generation 2 yet, only 1"}

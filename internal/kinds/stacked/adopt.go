@@ -11,11 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cluster/machine"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // Unadoptable implements group.Kind.
-func (*Kind) Unadoptable(ctx context.Context, t *group.Observer, m *clusterv1.Machine) (string, error) {
+func (*Kind) Unadoptable(ctx context.Context, t *observe.Observer, m *clusterv1.Machine) (string, error) {
 	if !m.DeletionTimestamp.IsZero() {
 		return "", nil // it is let go of in good order, whatever it was made of
 	}
@@ -52,7 +53,7 @@ func noKubeadmConfig(config clusterv1.ContractVersionedObjectReference) string {
 }
 
 // Adopt implements group.Kind: the cluster's secrets and the KubeadmConfig become the control plane's own.
-func (*Kind) Adopt(ctx context.Context, t *group.Writer, m *clusterv1.Machine) error {
+func (*Kind) Adopt(ctx context.Context, t *act.Writer, m *clusterv1.Machine) error {
 	config := &bootstrapv1.KubeadmConfig{}
 	err := t.Cache.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, config)
 	if apierrors.IsNotFound(err) && !m.DeletionTimestamp.IsZero() {

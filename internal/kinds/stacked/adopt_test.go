@@ -29,7 +29,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // alone are machines that somebody made without a control plane: the first by init, the others by join.
@@ -392,7 +392,7 @@ func TestAdoptionSeen(t *testing.T) {
 	if unseen(w.machine(alone[0])) {
 		t.Error("the Machine as it is after the adoption will not do")
 	}
-	list, err := group.ListMachines(context.Background(), w.client, of(s.View), "demo", nil)
+	list, err := observe.ListMachines(context.Background(), w.client, of(s.View), "demo", nil)
 	if err != nil || len(list.Ours) != 1 || len(list.Others) != 2 {
 		t.Errorf("ours %d, strangers %d, %v", len(list.Ours), len(list.Others), err)
 	}
@@ -505,7 +505,7 @@ func TestAdoptedAfterCorrection(t *testing.T) {
 	})
 	data := w.data()
 	w.settle()
-	if got := w.turn().RequeueAfter; got != group.SoonMissing {
+	if got := w.turn().RequeueAfter; got != observe.SoonMissing {
 		t.Errorf("looks again after %v", got)
 	}
 	m := w.machine(alone[2])

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // eagerKCP makes all machines beside the first.
@@ -58,7 +58,7 @@ func TestMadeAhead(t *testing.T) {
 
 	given := w.machine("demo-cp-3")
 	given.Spec.Bootstrap.DataSecretName = ptr.To("given")
-	if group.IsHeld(&group.Machine{Machine: given, Bootstrap: w.kubeadmConfigOf("demo-cp-3")}) {
+	if observe.IsHeld(&observe.Machine{Machine: given, Bootstrap: w.kubeadmConfigOf("demo-cp-3")}) {
 		t.Error("a machine that has bootstrap data is taken for one that is held back")
 	}
 

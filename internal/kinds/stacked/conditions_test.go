@@ -15,6 +15,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/group/status"
 )
 
 // fine returns a scene of three machines on which all is well.
@@ -36,7 +38,7 @@ func fine() *group.Turn {
 	}
 	s := begin(kcp, testCluster(), machines, nil, time.Now())
 	s.See(view)
-	s.AddEtcd(survey, &group.MemberTimes{}, time.Now())
+	s.AddEtcd(survey, &observe.MemberTimes{}, time.Now())
 	return s
 }
 
@@ -50,7 +52,7 @@ func renewed(s *group.Turn) *group.Turn {
 		to.Read, to.Bootstrap, to.Infrastructure, to.Withdrawn = true, m.Bootstrap, m.Infrastructure, m.Withdrawn
 	}
 	n.See(s.Inside)
-	n.AddEtcd(s.Survey, &group.MemberTimes{}, time.Now())
+	n.AddEtcd(s.Survey, &observe.MemberTimes{}, time.Now())
 	return n
 }
 
@@ -61,7 +63,7 @@ func judged(s *group.Turn) *group.Turn {
 }
 
 // reported is what is reported of a turn, once the rules were asked.
-func reported(s *group.Turn) group.Report { return group.Report{View: judged(s).View, Kind: New()} }
+func reported(s *group.Turn) status.Report { return status.Report{View: judged(s).View, Kind: New()} }
 
 // told writes one condition as "Type=Status Reason: message".
 func told(all []metav1.Condition, kind string) string {
@@ -338,7 +340,7 @@ func TestEveryGateIsTold(t *testing.T) {
 			s = renewed(s)
 		}
 		all := reported(s).MachineConditions(s.Machines[0])
-		for _, gate := range New().InPlace(s.View, &group.Machine{Machine: &clusterv1.Machine{}}).Machine.ReadinessGates {
+		for _, gate := range New().InPlace(s.View, &observe.Machine{Machine: &clusterv1.Machine{}}).Machine.ReadinessGates {
 			if told(all, gate.ConditionType) == "absent" {
 				t.Errorf("external etcd %v: no condition for the gate %s", external, gate.ConditionType)
 			}

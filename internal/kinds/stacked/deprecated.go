@@ -10,7 +10,8 @@ import (
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/group/status"
 )
 
 // translation is how a condition of v1beta1 follows from one of v1beta2.
@@ -71,7 +72,7 @@ func describeDeprecated(kcp *controlplanev1.KubeadmControlPlane) {
 	old.UpdatedReplicas = *kcp.Status.UpToDateReplicas
 	old.ReadyReplicas = *kcp.Status.ReadyReplicas
 	old.UnavailableReplicas = *kcp.Status.Replicas - *kcp.Status.ReadyReplicas
-	group.ForgetDeprecated(kcp, retired)
+	status.ForgetDeprecated(kcp, retired)
 	for _, t := range translations {
 		t.write(kcp)
 	}
@@ -86,10 +87,10 @@ func describeDeprecated(kcp *controlplanev1.KubeadmControlPlane) {
 func (t translation) write(kcp *controlplanev1.KubeadmControlPlane) {
 	from := conditions.Get(kcp, t.from)
 	if from == nil {
-		group.ForgetDeprecated(kcp, []clusterv1.ConditionType{t.to})
+		status.ForgetDeprecated(kcp, []clusterv1.ConditionType{t.to})
 		return
 	}
-	is, message := from.Status, group.Cut(from.Message, longestDeprecated)
+	is, message := from.Status, observe.Cut(from.Message, longestDeprecated)
 	if t.negative {
 		is = opposite[is]
 	}

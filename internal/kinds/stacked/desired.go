@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/core/version"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // kubeletLocalMode is the feature gate of kubeadm with which a joining kubelet
@@ -32,7 +32,7 @@ func managesEtcd(kcp *controlplanev1.KubeadmControlPlane) bool {
 }
 
 // Bootstrap implements group.Kind.
-func (*Kind) Bootstrap(_ context.Context, t *group.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
+func (*Kind) Bootstrap(_ context.Context, t *observe.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error) {
 	ref := clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: step.Machine}
 	config := desiredConfig(buildable(t), t.Cluster.Name, step.Machine, step.Init)
 	config.OwnerReferences = []metav1.OwnerReference{t.OwnerRef()}

@@ -24,6 +24,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // scene reads the world as a turn would, without deciding.
@@ -44,16 +45,16 @@ func (w *world) objects() string {
 func TestCreate(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(3))
 	step := plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Domain: "a", Init: true}
-	first := &group.Memory{}
-	for _, m := range []*group.Memory{first, {}} { // a repeated step makes nothing twice
+	first := &observe.Memory{}
+	for _, m := range []*observe.Memory{first, {}} { // a repeated step makes nothing twice
 		s := w.scene()
 		s.Memory = m
 		if err := s.Do(context.Background(), step); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.ContainsFunc(first.Writes.Awaited, func(e group.Write) bool { return e.Machine == "demo-cp-1" && e.UID == "" }) ||
-		!slices.ContainsFunc(first.Writes.Awaited, func(e group.Write) bool { return e.Machine == "" && e.Version != "" }) {
+	if !slices.ContainsFunc(first.Writes.Awaited, func(e observe.Write) bool { return e.Machine == "demo-cp-1" && e.UID == "" }) ||
+		!slices.ContainsFunc(first.Writes.Awaited, func(e observe.Write) bool { return e.Machine == "" && e.Version != "" }) {
 		t.Errorf("expected is %+v, want the Machine and the number", first.Writes.Awaited)
 	}
 	if got := w.objects(); got != "[demo-cp-1] [demo-cp-1] [demo-cp-1]" {
@@ -135,7 +136,7 @@ func TestCreateAfterCrash(t *testing.T) {
 // provide lets the certificates and the kubeconfig be there.
 func (w *world) provide() {
 	w.t.Helper()
-	for _, chore := range []string{group.ChoreCertificates, group.ChoreKubeconfig} {
+	for _, chore := range []string{observe.ChoreCertificates, observe.ChoreKubeconfig} {
 		if err := w.scene().Do(context.Background(), plan.Step{Verb: plan.Write, Chore: chore}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -249,7 +250,7 @@ func TestRemoveAndRelease(t *testing.T) {
 	if w.machine("demo-cp-1").DeletionTimestamp.IsZero() {
 		t.Fatal("the Machine is not being deleted")
 	}
-	if !slices.ContainsFunc(m.Writes.Awaited, func(e group.Write) bool { return e.Deleted && e.UID == s.Machines[0].UID }) {
+	if !slices.ContainsFunc(m.Writes.Awaited, func(e observe.Write) bool { return e.Deleted && e.UID == s.Machines[0].UID }) {
 		t.Errorf("expected is %+v, want the deletion", m.Writes.Awaited)
 	}
 	for range 2 {
@@ -257,7 +258,7 @@ func TestRemoveAndRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.ContainsFunc(m.Writes.Awaited, func(e group.Write) bool { return e.Released && e.UID == s.Machines[0].UID }) {
+	if !slices.ContainsFunc(m.Writes.Awaited, func(e observe.Write) bool { return e.Released && e.UID == s.Machines[0].UID }) {
 		t.Errorf("expected is %+v, want the release", m.Writes.Awaited)
 	}
 	w.bury()
@@ -382,7 +383,7 @@ func TestSecretsThatWereNotWrittenAreReadAnew(t *testing.T) {
 	if m.Secrets.Read.IsZero() {
 		t.Fatal("nothing was read before")
 	}
-	if err := s.Do(context.Background(), plan.Step{Verb: plan.Write, Chore: group.ChoreKubeconfig}); err == nil {
+	if err := s.Do(context.Background(), plan.Step{Verb: plan.Write, Chore: observe.ChoreKubeconfig}); err == nil {
 		t.Fatal("it was written")
 	}
 	if !m.Secrets.Read.IsZero() {

@@ -15,7 +15,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 const (
@@ -29,7 +30,7 @@ const apiServer = "kube-apiserver"
 
 // observeExpiries adds when the certificates of the API servers expire, as far as they have
 // answered, and lets those be asked whose time it is.
-func (k *Kind) observeExpiries(ctx context.Context, t *group.Observer) {
+func (k *Kind) observeExpiries(ctx context.Context, t *observe.Observer) {
 	if t.Once {
 		return // the answers would come too late
 	}
@@ -44,7 +45,7 @@ func (k *Kind) observeExpiries(ctx context.Context, t *group.Observer) {
 }
 
 // mayAsk reports whether the API server of a machine is there to be asked.
-func mayAsk(t *group.Observer, m *group.Machine) bool {
+func mayAsk(t *observe.Observer, m *observe.Machine) bool {
 	if !t.Facts.Group.Initialized || !t.Inspects() {
 		return false
 	}
@@ -54,7 +55,7 @@ func mayAsk(t *group.Observer, m *group.Machine) bool {
 }
 
 // askExpiry asks one API server in the background; false: too many are asked already.
-func (k *Kind) askExpiry(ctx context.Context, t *group.Observer, into *group.Expiries, target *group.Machine) bool {
+func (k *Kind) askExpiry(ctx context.Context, t *observe.Observer, into *observe.Expiries, target *observe.Machine) bool {
 	dial, node, uid := apiServerOf(t, target), target.Facts.Host, target.UID
 	// The turn ends before the answer comes.
 	ctx = context.WithoutCancel(ctx)
@@ -71,14 +72,14 @@ func (k *Kind) askExpiry(ctx context.Context, t *group.Observer, into *group.Exp
 }
 
 // apiServerOf is the way to the API server of a machine.
-func apiServerOf(t *group.Observer, target *group.Machine) func(context.Context) (net.Conn, error) {
+func apiServerOf(t *observe.Observer, target *observe.Machine) func(context.Context) (net.Conn, error) {
 	return t.Workload.Dial(t.ClusterKey(), target.Facts.Host, target.Address(), machine.APIServerPort(kubeadmConfig(target)))
 }
 
 // recordExpiries writes into the KubeadmConfigs when the certificates of the API servers expire, as upstream's controller
 // does: once, in the annotation from which the Machine's status and spec.rollout.before take it. What is there
 // stays. One that has changed since it was read is left to the next turn.
-func recordExpiries(ctx context.Context, t *group.Writer) error {
+func recordExpiries(ctx context.Context, t *act.Writer) error {
 	m := memoryOf(t.Memory)
 	for _, on := range t.Machines {
 		if kubeadmConfig(on) == nil || on.Facts.Deleting {
@@ -97,7 +98,7 @@ func recordExpiries(ctx context.Context, t *group.Writer) error {
 
 // describeExpiry writes into the status which certificate expires first. While the cluster or its etcd does not
 // answer, what was last known stays.
-func describeExpiry(t *group.View, status *controlplanev1.KubeadmControlPlaneStatus) {
+func describeExpiry(t *observe.View, status *controlplanev1.KubeadmControlPlaneStatus) {
 	o := t.Facts
 	switch {
 	case len(t.Machines) == 0:
@@ -108,7 +109,7 @@ func describeExpiry(t *group.View, status *controlplanev1.KubeadmControlPlaneSta
 }
 
 // firstExpiry is the first certificate to expire of those that are known; none is known: empty.
-func firstExpiry(t *group.View) controlplanev1.CertificateExpiryStatus {
+func firstExpiry(t *observe.View) controlplanev1.CertificateExpiryStatus {
 	var first controlplanev1.CertificateExpiryStatus
 	look := func(end time.Time, machine, component string) {
 		if !end.IsZero() && (first.Date.IsZero() || end.Before(first.Date.Time)) {

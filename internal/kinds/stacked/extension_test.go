@@ -31,7 +31,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/upgrade/updatehooks"
 )
 
@@ -401,7 +401,7 @@ func TestExtensionSilent(t *testing.T) {
 // prevents does not count as a replacement.
 func TestExtensionAskedAnew(t *testing.T) {
 	w, extension := metalWorld(t, 1)
-	w.r.Slots = group.NewSlots(1)
+	w.r.Slots = observe.NewSlots(1)
 	extension.set(func(m *metal) {
 		m.can = func(asked int) bool {
 			if asked > 0 && len(w.r.Slots) != 0 {
@@ -468,7 +468,7 @@ func TestExtensionOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.change(wantBig(controlplanev1.InPlaceOnly))
-	o, err := group.ObserveOnce(context.Background(), w.client, New(), kcpKey)
+	o, err := observe.ObserveOnce(context.Background(), w.client, New(), kcpKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +476,7 @@ func TestExtensionOnce(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	extension.set(func(m *metal) { m.status = http.StatusTeapot })
-	if o, err = group.ObserveOnce(context.Background(), w.client, New(), kcpKey); err != nil || !strings.Contains(o.Machines[0].Unanswered, "418") {
+	if o, err = observe.ObserveOnce(context.Background(), w.client, New(), kcpKey); err != nil || !strings.Contains(o.Machines[0].Unanswered, "418") {
 		t.Errorf("%v, %+v", err, o.Machines[0])
 	}
 }
@@ -650,7 +650,7 @@ func (w *world) isRefused(asBefore func() bool) {
 			w.t.Fatalf("it is not as it was before, or a turn failed: %v", err)
 		case surveying != nil:
 			<-surveying
-		case result.RequeueAfter == group.SoonAfterConflict:
+		case result.RequeueAfter == observe.SoonAfterConflict:
 			return
 		}
 	}

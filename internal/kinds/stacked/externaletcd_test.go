@@ -11,7 +11,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TestExternalEtcdHealthy: a condition reports what the endpoints of an external etcd say, and nothing is begun while none is
@@ -23,7 +23,7 @@ func TestExternalEtcdHealthy(t *testing.T) {
 	w.giveEtcdCertificates()
 	w.r.EtcdEndpoints = w
 	external := func(kcp *controlplanev1.KubeadmControlPlane) {
-		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd = group.ExternalEtcd([]string{a, b})
+		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd = observe.ExternalEtcd([]string{a, b})
 	}
 	good, silent := etcd.EndpointHealth{Health: plan.Healthy}, etcd.EndpointHealth{Why: "no answer in time"}
 	bad := etcd.EndpointHealth{Health: plan.Unhealthy, Why: "bad"}
@@ -44,7 +44,7 @@ func TestExternalEtcdHealthy(t *testing.T) {
 		{"one answers again", good, silent, nil, metav1.ConditionFalse, "* 10.0.0.2:2379: no answer in time", false},
 	} {
 		w.endpoints, w.unasked = map[string]etcd.EndpointHealth{a: test.a, b: test.b}, test.unasked
-		w.r.Memories.Of(kcpKey).ExternalEtcd.Read = metav1.Now().Add(-group.SlowTime)
+		w.r.Memories.Of(kcpKey).ExternalEtcd.Read = metav1.Now().Add(-observe.SlowTime)
 		w.change(external)
 		w.settle()
 		kcp := w.kcp()

@@ -29,6 +29,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // A fleet is many managed clusters, one a namespace, of which some do not answer.
@@ -92,7 +93,7 @@ func (f *fleet) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kub
 
 func (f *fleet) Write(context.Context, *clusterv1.Cluster, kubeadm.Wanted, string) error { return nil }
 
-func (f *fleet) Of(_ context.Context, cluster *clusterv1.Cluster) (group.Quorum, error) {
+func (f *fleet) Of(_ context.Context, cluster *clusterv1.Cluster) (observe.Quorum, error) {
 	return fleetEtcd{f, cluster.Namespace}, nil
 }
 

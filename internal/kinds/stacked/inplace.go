@@ -11,17 +11,18 @@ import (
 
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/core/drift"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // Goal implements group.Kind.
-func (*Kind) Goal(t *group.View) drift.Goal {
+func (*Kind) Goal(t *observe.View) drift.Goal {
 	spec := of(t).Spec
 	return drift.NewGoal(spec.Version, spec.KubeadmConfigSpec.ClusterConfiguration, spec.MachineTemplate.Spec.InfrastructureRef).WithKubelets(spec.KubeadmConfigSpec).WithFiles(&spec.KubeadmConfigSpec)
 }
 
 // Desired implements group.Kind.
-func (*Kind) Desired(t *group.View, m *group.Machine) client.Object {
+func (*Kind) Desired(t *observe.View, m *observe.Machine) client.Object {
 	config := kubeadmConfig(m)
 	if config == nil {
 		return m.Bootstrap
@@ -33,7 +34,7 @@ func (*Kind) Desired(t *group.View, m *group.Machine) client.Object {
 
 // Record implements group.Kind. The upgrade has renewed the certificates: when they expire is written anew, and not taken away until
 // it is known, as whoever finds no date goes on with the last one that it knew.
-func (*Kind) Record(ctx context.Context, t *group.Writer, m *group.Machine, after *clusterv1.Machine, goal drift.Goal) error {
+func (*Kind) Record(ctx context.Context, t *act.Writer, m *observe.Machine, after *clusterv1.Machine, goal drift.Goal) error {
 	record, known := goal.RecordOf(partsOf(m))
 	if _, annotated := after.Annotations[drift.RecordAnnotation]; annotated && known {
 		after.Annotations[drift.RecordAnnotation] = drift.RecordText(record)
@@ -74,7 +75,7 @@ func redate(object metav1.Object, end time.Time) {
 
 // newEnd asks the API server of a machine that was upgraded when its certificate expires now. Zero: nothing was done on the node, or nobody recorded
 // when the one before expires.
-func newEnd(ctx context.Context, t *group.Writer, m *group.Machine) (time.Time, error) {
+func newEnd(ctx context.Context, t *act.Writer, m *observe.Machine) (time.Time, error) {
 	if t.Updates.Of(m.Name) == nil || partsOf(m).CertificatesEnd().IsZero() {
 		return time.Time{}, nil
 	}

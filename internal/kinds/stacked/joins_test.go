@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // bootstrapped is an infrastructure machine whose bootstrap ended in that way.
@@ -86,7 +87,7 @@ func TestCannotJoin(t *testing.T) {
 			test.change(s)
 			n := renewed(s)
 			n.See(s.Inside)
-			n.AddEtcd(s.Survey, &group.MemberTimes{}, n.Facts.Now)
+			n.AddEtcd(s.Survey, &observe.MemberTimes{}, n.Facts.Now)
 			if got := n.Facts.Machines[0].CannotJoin; got != test.want {
 				t.Errorf("cannot join because %q, want %q", got, test.want)
 			}

@@ -19,7 +19,8 @@ import (
 	"github.com/quorate/quorate/internal/core/drift"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/core/version"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get;list;watch;patch
@@ -43,11 +44,11 @@ func New() *Kind {
 // memory is what is kept of one control plane between turns.
 type memory struct {
 	// expiries are when the certificates of the API servers expire.
-	expiries group.Expiries
+	expiries observe.Expiries
 }
 
 // memoryOf returns what is kept of a turn's control plane.
-func memoryOf(m *group.Memory) *memory {
+func memoryOf(m *observe.Memory) *memory {
 	if m.Own == nil {
 		m.Own = &memory{}
 	}
@@ -55,13 +56,13 @@ func memoryOf(m *group.Memory) *memory {
 }
 
 // of returns the control plane of a turn.
-func of(t *group.View) *controlplanev1.KubeadmControlPlane {
+func of(t *observe.View) *controlplanev1.KubeadmControlPlane {
 	return t.Object.(*controlplanev1.KubeadmControlPlane)
 }
 
 // Type implements group.Kind.
-func (*Kind) Type() group.Type {
-	return group.Type{
+func (*Kind) Type() observe.Type {
+	return observe.Type{
 		GroupVersionKind: controlplanev1.GroupVersion.WithKind("KubeadmControlPlane"),
 		Resource:         "kubeadmcontrolplanes",
 		Finalizer:        upstream.KubeadmControlPlaneFinalizer,
@@ -70,13 +71,13 @@ func (*Kind) Type() group.Type {
 }
 
 // New implements group.Kind.
-func (*Kind) New() group.Object { return &controlplanev1.KubeadmControlPlane{} }
+func (*Kind) New() observe.Object { return &controlplanev1.KubeadmControlPlane{} }
 
 // Spec implements group.Kind.
-func (*Kind) Spec(object group.Object) group.Spec {
+func (*Kind) Spec(object observe.Object) observe.Spec {
 	kcp := object.(*controlplanev1.KubeadmControlPlane)
-	spec := group.Spec{
-		NeedsApproval:  group.NeedsApproval(kcp.Spec.Approval),
+	spec := observe.Spec{
+		NeedsApproval:  observe.NeedsApproval(kcp.Spec.Approval),
 		ByExtension:    kcp.Spec.InPlace.Updater == controlplanev1.UpdaterExtension,
 		Drain:          kcp.Spec.InPlace.Drain,
 		Replicas:       kcp.Spec.Replicas,
@@ -88,11 +89,11 @@ func (*Kind) Spec(object group.Object) group.Spec {
 			MaxParallel:     int(ptr.Deref(kcp.Spec.Joins.MaxParallel, 0)),
 			Eager:           ptr.Deref(kcp.Spec.Joins.Eager, false),
 			Overlap:         ptr.Deref(kcp.Spec.Joins.Overlap, false),
-			MemberAdd:       group.MemberAdd(kcp.Spec.Joins.TimeoutSeconds),
+			MemberAdd:       observe.MemberAdd(kcp.Spec.Joins.TimeoutSeconds),
 			Surge:           surge(kcp),
-			MaxReplacements: group.MaxReplacements(kcp.Spec.Approval),
-			Repair:          group.RepairLimits(kcp.Spec.Remediation),
-			InPlace:         group.InPlace(kcp.Spec.InPlace.Policy),
+			MaxReplacements: observe.MaxReplacements(kcp.Spec.Approval),
+			Repair:          observe.RepairLimits(kcp.Spec.Remediation),
+			InPlace:         observe.InPlace(kcp.Spec.InPlace.Policy),
 		},
 		Backup:      kcp.Spec.Backup,
 		HoldsQuorum: managesEtcd(kcp),
@@ -103,15 +104,15 @@ func (*Kind) Spec(object group.Object) group.Spec {
 		spec.Components = append([]string{"etcd"}, spec.Components...)
 	}
 	if auto := kcp.Spec.AutoRepair; auto != nil {
-		spec.HealthCheck = &group.HealthCheck{NodeStartupSeconds: auto.NodeStartupTimeoutSeconds, UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
+		spec.HealthCheck = &observe.HealthCheck{NodeStartupSeconds: auto.NodeStartupTimeoutSeconds, UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
 	}
 	return spec
 }
 
 // Status implements group.Kind.
-func (*Kind) Status(object group.Object) group.Status {
+func (*Kind) Status(object observe.Object) observe.Status {
 	status := &object.(*controlplanev1.KubeadmControlPlane).Status
-	return group.Status{
+	return observe.Status{
 		Plan:               &status.Plan,
 		ObservedGeneration: &status.ObservedGeneration,
 		Selector:           &status.Selector,
@@ -137,7 +138,7 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(t *group.Observer) {
+func (*Kind) Want(t *observe.Observer) {
 	kcp := of(t.View)
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
@@ -149,7 +150,7 @@ func (*Kind) Want(t *group.Observer) {
 }
 
 // Read implements group.Kind.
-func (*Kind) Read(ctx context.Context, t *group.Observer) error {
+func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 	if err := t.ReadManagedEtcd(ctx, of(t.View).Spec.ManagedExternalEtcdRef); err != nil {
 		return err
 	}
@@ -157,25 +158,25 @@ func (*Kind) Read(ctx context.Context, t *group.Observer) error {
 }
 
 // Drift implements group.Kind.
-func (*Kind) Drift(t *group.View, m *group.Machine) drift.Drift {
+func (*Kind) Drift(t *observe.View, m *observe.Machine) drift.Drift {
 	return drift.Of(withGates(wantedAs(t, m)), partsOf(m), t.Facts.Now)
 }
 
 // InPlace implements group.Kind.
-func (*Kind) InPlace(t *group.View, m *group.Machine) drift.Changes {
+func (*Kind) InPlace(t *observe.View, m *observe.Machine) drift.Changes {
 	return drift.InPlace(wantedAs(t, m), t.Cluster.Name, partsOf(m))
 }
 
 // Perform implements group.Kind.
-func (*Kind) Perform(ctx context.Context, t *group.Writer, step plan.Step) error {
-	if step.Chore == group.ChoreCertificates {
+func (*Kind) Perform(ctx context.Context, t *act.Writer, step plan.Step) error {
+	if step.Chore == observe.ChoreCertificates {
 		return t.GenerateSecrets(ctx, &buildable(t.View).Spec.KubeadmConfigSpec)
 	}
 	return t.WriteKubeadm(ctx, step.Chore, wantedOf(buildable(t.View), kubeadm.DataOf(t.Cluster)))
 }
 
 // buildable returns the control plane as machines of it can be made now.
-func buildable(t *group.View) *controlplanev1.KubeadmControlPlane {
+func buildable(t *observe.View) *controlplanev1.KubeadmControlPlane {
 	kcp := withEtcd(of(t), t.Memory.ManagedEtcd.Endpoints)
 	v := t.BuildVersion()
 	if v == of(t).Spec.Version {
@@ -187,16 +188,16 @@ func buildable(t *group.View) *controlplanev1.KubeadmControlPlane {
 }
 
 // TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
-func (*Kind) TakeDown(context.Context, *group.Writer) error { return nil }
+func (*Kind) TakeDown(context.Context, *act.Writer) error { return nil }
 
 // Sync implements group.Kind.
-func (*Kind) Sync(ctx context.Context, t *group.Writer) error {
+func (*Kind) Sync(ctx context.Context, t *act.Writer) error {
 	for _, m := range t.Machines {
 		if err := withdrawBootstrap(ctx, t, m); err != nil {
 			return err
 		}
 	}
-	if err := t.ControlSecrets(ctx, group.ManagedEtcdSecrets(of(t.View).Spec.ManagedExternalEtcdRef)...); err != nil {
+	if err := t.ControlSecrets(ctx, observe.ManagedEtcdSecrets(of(t.View).Spec.ManagedExternalEtcdRef)...); err != nil {
 		return err
 	}
 	t.DropTokens(ctx)
@@ -205,19 +206,19 @@ func (*Kind) Sync(ctx context.Context, t *group.Writer) error {
 }
 
 // Conditions implements group.Kind.
-func (*Kind) Conditions(t *group.View) []metav1.Condition {
+func (*Kind) Conditions(t *observe.View) []metav1.Condition {
 	if t.Facts.Group.Deleting {
 		return nil
 	}
 	kind := upstream.KubeadmControlPlaneCertificatesAvailableCondition
 	if len(t.Lacking) > 0 {
-		return []metav1.Condition{group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason, strings.Join(t.Lacking, "; "))}
+		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason, strings.Join(t.Lacking, "; "))}
 	}
-	return []metav1.Condition{group.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneCertificatesAvailableReason, "")}
+	return []metav1.Condition{observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneCertificatesAvailableReason, "")}
 }
 
 // Describe implements group.Kind.
-func (*Kind) Describe(t *group.View, object group.Object) {
+func (*Kind) Describe(t *observe.View, object observe.Object) {
 	kcp := object.(*controlplanev1.KubeadmControlPlane)
 	if last := t.LastRemediation(); last != nil {
 		kcp.Status.LastRemediation = upstream.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
@@ -227,18 +228,18 @@ func (*Kind) Describe(t *group.View, object group.Object) {
 }
 
 // kubeadmConfig is the record of what a machine was made from; nil: not known.
-func kubeadmConfig(m *group.Machine) *bootstrapv1.KubeadmConfig {
+func kubeadmConfig(m *observe.Machine) *bootstrapv1.KubeadmConfig {
 	config, _ := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
 	return config
 }
 
 // partsOf are the objects that a machine consists of.
-func partsOf(m *group.Machine) drift.Machine {
+func partsOf(m *observe.Machine) drift.Machine {
 	return drift.Machine{Machine: m.Machine, Config: kubeadmConfig(m), Infrastructure: m.Infrastructure}
 }
 
 // Created implements group.Kind.
-func (*Kind) Created(ctx context.Context, t *group.Observer) ([]client.Object, error) {
+func (*Kind) Created(ctx context.Context, t *observe.Observer) ([]client.Object, error) {
 	configs := &bootstrapv1.KubeadmConfigList{}
 	if err := t.Cache.List(ctx, configs, t.MadeForGroup()...); err != nil {
 		return nil, fmt.Errorf("listing the KubeadmConfigs of %s: %w", t.Object.GetName(), err)
@@ -252,7 +253,7 @@ func (*Kind) Created(ctx context.Context, t *group.Observer) ([]client.Object, e
 
 // ReadBootstrap implements group.Kind. That a machine joined shows that a cluster was
 // initialised: none is made to join before.
-func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Machine) error {
+func (*Kind) ReadBootstrap(ctx context.Context, t *observe.Observer, m *observe.Machine) error {
 	name := m.Spec.Bootstrap.ConfigRef.Name
 	if name == "" {
 		return nil
@@ -266,7 +267,7 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Mach
 		return fmt.Errorf("reading KubeadmConfig %s: %w", name, err)
 	}
 	m.Bootstrap = config
-	if !group.IsHeld(m) && config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
+	if !observe.IsHeld(m) && config.Spec.JoinConfiguration.ControlPlane != nil && !config.Spec.InitConfiguration.IsDefined() {
 		t.Facts.Group.Initialized, t.Facts.Group.New = true, false
 	}
 	return nil
@@ -274,7 +275,7 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *group.Observer, m *group.Mach
 
 // checkConfigGone notes that a machine gets no bootstrap data any more: it is being deleted, has
 // none, and the API server has no KubeadmConfig for it. A cache may not show it yet.
-func checkConfigGone(ctx context.Context, t *group.Observer, m *group.Machine) error {
+func checkConfigGone(ctx context.Context, t *observe.Observer, m *observe.Machine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || ref.Kind != "KubeadmConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
 		return nil
@@ -292,9 +293,9 @@ func checkConfigGone(ctx context.Context, t *group.Observer, m *group.Machine) e
 // withdrawBootstrap deletes the KubeadmConfig of a Machine that is being deleted and has no
 // bootstrap data yet. The bootstrap provider heeds the deletion of its own objects only: it would
 // still let the machine join, which could not be let go of before that is seen.
-func withdrawBootstrap(ctx context.Context, t *group.Writer, m *group.Machine) error {
+func withdrawBootstrap(ctx context.Context, t *act.Writer, m *observe.Machine) error {
 	config := kubeadmConfig(m)
-	if m.DeletionTimestamp.IsZero() || !m.Facts.Hook || !t.Facts.Etcd.Ours() || !group.AwaitsData(m) {
+	if m.DeletionTimestamp.IsZero() || !m.Facts.Hook || !t.Facts.Etcd.Ours() || !act.AwaitsData(m) {
 		return nil
 	}
 	// Of this very version: the data may have come meanwhile.

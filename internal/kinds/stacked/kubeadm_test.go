@@ -11,7 +11,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 const (
@@ -57,7 +57,7 @@ func TestKubeadmUnusable(t *testing.T) {
 		t.Errorf("a rollout begins: %+v", p)
 	}
 	w.unusable = ""
-	w.r.Memories.Of(kcpKey).Files.Read = metav1.Now().Add(-group.SurveyAgeAtRest)
+	w.r.Memories.Of(kcpKey).Files.Read = metav1.Now().Add(-observe.SurveyAgeAtRest)
 	if p := w.live(); p.Step != string(plan.Nothing) {
 		t.Errorf("it ends with %+v", p)
 	}

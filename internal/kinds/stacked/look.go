@@ -8,14 +8,14 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // tokenPhase is the phase of kubeadm init that lets others join.
 const tokenPhase = "bootstrap-token"
 
 // Look implements group.Kind.
-func (k *Kind) Look(ctx context.Context, t *group.Observer) error {
+func (k *Kind) Look(ctx context.Context, t *observe.Observer) error {
 	t.ObserveExternalEtcd(ctx, buildable(t.View).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints)
 	t.ObserveInit(ctx, !skips(of(t.View), tokenPhase))
 	if err := t.ObserveKubeadm(ctx, wantedOf(buildable(t.View), kubeadm.DataOf(t.Cluster))); err != nil {

@@ -12,11 +12,11 @@ import (
 
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // MachineConditions implements group.Kind.
-func (*Kind) MachineConditions(t *group.View, m *group.Machine) []metav1.Condition {
+func (*Kind) MachineConditions(t *observe.View, m *observe.Machine) []metav1.Condition {
 	var all []metav1.Condition
 	for _, c := range m.Facts.Components {
 		all = append(all, podCondition(t, m, c))
@@ -25,28 +25,28 @@ func (*Kind) MachineConditions(t *group.View, m *group.Machine) []metav1.Conditi
 }
 
 // podCondition tells of one static pod.
-func podCondition(t *group.View, m *group.Machine, c plan.Component) metav1.Condition {
+func podCondition(t *observe.View, m *observe.Machine, c plan.Component) metav1.Condition {
 	kind := machine.PodConditions[c.Name]
 	if m.Facts.Deleting {
-		return group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDeletingReason, "Machine is deleting")
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDeletingReason, "Machine is deleting")
 	}
 	if reason, why := t.Blind(m); why != "" {
-		return group.Condition(kind, metav1.ConditionUnknown, reason, why)
+		return observe.Condition(kind, metav1.ConditionUnknown, reason, why)
 	}
 	pod := machine.FindPod(t.Inside.Pods, c.Name+"-"+m.Node.Name)
 	switch {
 	case c.Health == plan.Healthy:
-		return group.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachinePodRunningReason, "")
+		return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachinePodRunningReason, "")
 	case machine.NodeReady(m.Node) == corev1.ConditionUnknown:
-		return group.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachinePodInspectionFailedReason, c.Why)
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachinePodInspectionFailedReason, c.Why)
 	case pod == nil:
-		return group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDoesNotExistReason, "Pod does not exist")
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodDoesNotExistReason, "Pod does not exist")
 	case c.Health == plan.Unknown:
-		return group.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachinePodInspectionFailedReason, c.Why)
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachinePodInspectionFailedReason, c.Why)
 	case hasFailed(pod):
-		return group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodFailedReason, c.Why)
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodFailedReason, c.Why)
 	}
-	return group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodProvisioningReason, c.Why)
+	return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachinePodProvisioningReason, c.Why)
 }
 
 // hasFailed reports whether a container of a pod ended with an error, rather than not having come up yet.
@@ -66,14 +66,14 @@ func hasFailed(pod *corev1.Pod) bool {
 }
 
 // nodeCondition tells whether kubeadm's label and taint are on the Node.
-func nodeCondition(t *group.View, m *group.Machine) metav1.Condition {
+func nodeCondition(t *observe.View, m *observe.Machine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
 	node := m.Node
 	if m.Facts.Deleting && node == nil {
-		return group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsDeletingReason, "Machine is deleting")
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsDeletingReason, "Machine is deleting")
 	}
 	if reason, why := t.Blind(m); why != "" {
-		return group.Condition(kind, metav1.ConditionUnknown, reason, why)
+		return observe.Condition(kind, metav1.ConditionUnknown, reason, why)
 	}
 	var missing []string
 	if _, ok := node.Labels[machine.NodeLabel]; !ok {
@@ -83,16 +83,16 @@ func nodeCondition(t *group.View, m *group.Machine) metav1.Condition {
 		missing = append(missing, fmt.Sprintf("taint %s:%s", machine.NodeLabel, corev1.TaintEffectNoSchedule))
 	}
 	if len(missing) > 0 {
-		return group.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsNotSetReason,
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsNotSetReason,
 			"Node "+node.Name+" does not have the "+strings.Join(missing, " and the "))
 	}
-	return group.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetReason, "")
+	return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetReason, "")
 }
 
 // expectsTaint reports whether the Node of a machine should have the taint of control planes: its
 // Machine says so, or kubeadm put it there, as the machine's own configuration told it. Who
 // changes the taints of the spec does not change the machines that are there.
-func expectsTaint(m *group.Machine) bool {
+func expectsTaint(m *observe.Machine) bool {
 	if slices.ContainsFunc(m.Spec.Taints, func(t clusterv1.MachineTaint) bool {
 		return t.Key == machine.NodeLabel && t.Effect == corev1.TaintEffectNoSchedule
 	}) {

@@ -2,7 +2,7 @@ package stacked
 
 import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // withEtcd returns a control plane with its managed etcd as an external one, at endpoints. Without one it is returned as it is.
@@ -11,13 +11,13 @@ func withEtcd(kcp *controlplanev1.KubeadmControlPlane, endpoints []string) *cont
 		return kcp
 	}
 	kcp = kcp.DeepCopy()
-	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd = group.ExternalEtcd(endpoints)
+	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd = observe.ExternalEtcd(endpoints)
 	return kcp
 }
 
 // wantedAs returns the control plane as a machine should be of it. While the endpoints of its managed etcd are not known, a machine
 // keeps those that it was made with.
-func wantedAs(t *group.View, m *group.Machine) *controlplanev1.KubeadmControlPlane {
+func wantedAs(t *observe.View, m *observe.Machine) *controlplanev1.KubeadmControlPlane {
 	endpoints := t.Memory.ManagedEtcd.Endpoints
 	if config := kubeadmConfig(m); len(endpoints) == 0 && config != nil {
 		endpoints = config.Spec.ClusterConfiguration.Etcd.External.Endpoints

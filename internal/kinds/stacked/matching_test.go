@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 func TestMatch(t *testing.T) {
@@ -55,7 +55,7 @@ func TestMatch(t *testing.T) {
 					test.members[i].ID = uint64(i + 1)
 				}
 			}
-			s.AddEtcd(etcd.Survey{Known: true, Agreed: true, Members: test.members}, &group.MemberTimes{}, time.Now())
+			s.AddEtcd(etcd.Survey{Known: true, Agreed: true, Members: test.members}, &observe.MemberTimes{}, time.Now())
 			matched := s.Match(test.members)
 			var got []string
 			for _, m := range test.members {
@@ -91,7 +91,7 @@ func TestOwnNames(t *testing.T) {
 	for i := range survey.Members {
 		survey.Members[i].Name = fmt.Sprintf("etcd-%d", i)
 	}
-	s.AddEtcd(survey, &group.MemberTimes{}, time.Now())
+	s.AddEtcd(survey, &observe.MemberTimes{}, time.Now())
 	d := plan.Next(s.Facts)
 	if d.Step.Verb != plan.Nothing {
 		t.Errorf("decided %s; members %+v", d, s.Facts.Etcd.Members)

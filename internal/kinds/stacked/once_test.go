@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // moment is longer than a TLS handshake takes on a host that has much else to do.
@@ -152,7 +152,7 @@ func TestOnceAsksLittle(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			w, r := grown(t, n), &rounds{}
 			m := serveManaged(t, w, r)
-			o, err := group.ObserveOnce(t.Context(), r.through(w), New(), kcpKey)
+			o, err := observe.ObserveOnce(t.Context(), r.through(w), New(), kcpKey)
 			if err != nil || !o.Cluster.Reachable || len(o.Machines) != n || o.Machines[0].Host == "" {
 				t.Fatalf("%+v, %v", o, err)
 			}

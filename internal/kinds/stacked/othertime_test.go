@@ -11,7 +11,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TestNamesAreNewToTheCluster: after a backup of the management cluster was restored, only the cluster knows of the machines that came later. No
@@ -70,7 +70,7 @@ func TestMemberOfAMachineThatVanished(t *testing.T) {
 		s.Survey.Members[1].Health = plan.Unknown
 		s.Machines[1].Infrastructure = conditioned("Ready", "False", reason)
 		n := renewed(s)
-		n.AddEtcd(s.Survey, &group.MemberTimes{}, n.Facts.Now)
+		n.AddEtcd(s.Survey, &observe.MemberTimes{}, n.Facts.Now)
 		if got := n.Facts.Etcd.Members[1]; got.Health != want || got.Machine != "m2" {
 			t.Errorf("%s: the member is %+v, want it %q", reason, got, want)
 		}

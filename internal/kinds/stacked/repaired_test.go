@@ -19,7 +19,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // judged sets conditions of a Machine, as others do.
@@ -158,9 +158,9 @@ func TestRepairEnds(t *testing.T) {
 }
 
 func TestLastRemediation(t *testing.T) {
-	older := group.Replacement{Machine: "m1", Timestamp: metav1.NewTime(time.Unix(1000, 0).UTC())}
-	newer := group.Replacement{Machine: "m2", Timestamp: metav1.NewTime(time.Unix(2000, 0).UTC()), Retries: 1}
-	running := group.Replacement{Machine: "m3", Timestamp: metav1.NewTime(time.Unix(1500, 0).UTC())}
+	older := observe.Replacement{Machine: "m1", Timestamp: metav1.NewTime(time.Unix(1000, 0).UTC())}
+	newer := observe.Replacement{Machine: "m2", Timestamp: metav1.NewTime(time.Unix(2000, 0).UTC()), Retries: 1}
+	running := observe.Replacement{Machine: "m3", Timestamp: metav1.NewTime(time.Unix(1500, 0).UTC())}
 	s := fine()
 	if got := s.LastRemediation(); got != nil {
 		t.Errorf("none, and told %+v", got)

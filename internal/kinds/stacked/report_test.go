@@ -30,6 +30,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/group/grouptest"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // requests counts what costs a request in a manager: all writes, and those reads
@@ -85,8 +86,8 @@ func TestRequestsAtRest(t *testing.T) {
 	w.surveys = 0
 	for passed := time.Duration(0); passed < minutes*time.Minute; {
 		result := w.turn()
-		if result.RequeueAfter < group.SoonSteady {
-			t.Fatalf("looks again after %v, want %v at rest", result.RequeueAfter, group.SoonSteady)
+		if result.RequeueAfter < observe.SoonSteady {
+			t.Fatalf("looks again after %v, want %v at rest", result.RequeueAfter, observe.SoonSteady)
 		}
 		// A Node reports and a Machine is resynced meanwhile: nothing that matters has changed.
 		w.turn()
@@ -99,7 +100,7 @@ func TestRequestsAtRest(t *testing.T) {
 	} else {
 		t.Logf("%.1f requests a minute at rest", perMinute)
 	}
-	if want := int(minutes * time.Minute / group.SoonSteady); w.surveys > want {
+	if want := int(minutes * time.Minute / observe.SoonSteady); w.surveys > want {
 		t.Errorf("asked etcd %d times in %d minutes at rest, want %d at most", w.surveys, minutes, want)
 	}
 	if w.rested == 0 {
@@ -127,13 +128,13 @@ func TestSurveysWhileBusy(t *testing.T) {
 	w.surveys = 0
 	began := time.Now()
 	w.turn()
-	if again := w.turn().RequeueAfter; again != group.SoonBusy {
-		t.Errorf("looks again after %v, want %v", again, group.SoonBusy)
+	if again := w.turn().RequeueAfter; again != observe.SoonBusy {
+		t.Errorf("looks again after %v, want %v", again, observe.SoonBusy)
 	}
 	for range 10 {
 		w.turn()
 	}
-	if passed := time.Since(began); w.surveys > 1+int(passed/group.SurveyAge) {
+	if passed := time.Since(began); w.surveys > 1+int(passed/observe.SurveyAge) {
 		t.Errorf("asked etcd %d times within %v", w.surveys, passed)
 	}
 }
@@ -243,7 +244,7 @@ func TestConflict(t *testing.T) {
 	w.intercept(interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "kubeadmcontrolplanes"}, "demo-cp", errors.New("changed"))
 	}})
-	if again := w.turn().RequeueAfter; again != group.SoonAfterConflict {
+	if again := w.turn().RequeueAfter; again != observe.SoonAfterConflict {
 		t.Errorf("looks again after %v", again)
 	}
 	if got := w.objects(); got != "[] [] []" {
@@ -400,28 +401,28 @@ func TestAgain(t *testing.T) {
 		d      plan.Decision
 		want   time.Duration
 	}{
-		{"all is as wanted", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, group.SoonSteady},
-		{"a person is waited for", func(*group.Turn) {}, waiting, group.SoonAtRest},
+		{"all is as wanted", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, observe.SoonSteady},
+		{"a person is waited for", func(*group.Turn) {}, waiting, observe.SoonAtRest},
 		{"the core asks for an earlier look", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second}, time.Second},
-		{"and not for a later one", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, group.SoonSteady},
-		{"after a step", func(*group.Turn) {}, acting, group.SoonAfterAct},
-		{"a learner", func(s *group.Turn) { s.Facts.Etcd.Members[0].Learner = true }, waiting, group.SoonBusy},
+		{"and not for a later one", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, observe.SoonSteady},
+		{"after a step", func(*group.Turn) {}, acting, observe.SoonAfterAct},
+		{"a learner", func(s *group.Turn) { s.Facts.Etcd.Members[0].Learner = true }, waiting, observe.SoonBusy},
 		{"a learner, and nothing new for long", func(s *group.Turn) {
 			s.Facts.Etcd.Members[0].Learner = true
 			s.Facts.Now = time.Now().Add(time.Hour)
-		}, waiting, group.SoonLongBusy},
-		{"a machine that is being deleted", func(s *group.Turn) { s.Facts.Machines[0].Deleting = true }, waiting, group.SoonBusy},
-		{"a component that is not healthy", func(s *group.Turn) { s.Facts.Machines[0].Components[0].Health = plan.Unhealthy }, waiting, group.SoonBusy},
-		{"fewer members than machines", func(s *group.Turn) { s.Facts.Etcd.Members = s.Facts.Etcd.Members[1:] }, waiting, group.SoonBusy},
-		{"members that are not known", func(s *group.Turn) { s.Facts.Etcd.Known = false }, waiting, group.SoonBusy},
-		{"members that disagree", func(s *group.Turn) { s.Facts.Etcd.Agreed = false }, waiting, group.SoonBusy},
-		{"out of reach", func(s *group.Turn) { s.Facts.Cluster.Reachable = false }, waiting, group.SoonBusy},
-		{"the first machine's API server answers", func(s *group.Turn) { s.Facts.Group.Initialized = false }, waiting, group.SoonInit},
-		{"the first machine comes up", func(s *group.Turn) { s.Facts.Group.Initialized, s.Facts.Cluster.Reachable = false, false }, waiting, group.SoonAtRest},
-		{"somebody else's machine", func(s *group.Turn) { s.Facts.Uncontrolled = []plan.UncontrolledMachine{{}} }, waiting, group.SoonMissing},
-		{"something must be given", func(s *group.Turn) { s.Refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, group.SoonMissing},
+		}, waiting, observe.SoonLongBusy},
+		{"a machine that is being deleted", func(s *group.Turn) { s.Facts.Machines[0].Deleting = true }, waiting, observe.SoonBusy},
+		{"a component that is not healthy", func(s *group.Turn) { s.Facts.Machines[0].Components[0].Health = plan.Unhealthy }, waiting, observe.SoonBusy},
+		{"fewer members than machines", func(s *group.Turn) { s.Facts.Etcd.Members = s.Facts.Etcd.Members[1:] }, waiting, observe.SoonBusy},
+		{"members that are not known", func(s *group.Turn) { s.Facts.Etcd.Known = false }, waiting, observe.SoonBusy},
+		{"members that disagree", func(s *group.Turn) { s.Facts.Etcd.Agreed = false }, waiting, observe.SoonBusy},
+		{"out of reach", func(s *group.Turn) { s.Facts.Cluster.Reachable = false }, waiting, observe.SoonBusy},
+		{"the first machine's API server answers", func(s *group.Turn) { s.Facts.Group.Initialized = false }, waiting, observe.SoonInit},
+		{"the first machine comes up", func(s *group.Turn) { s.Facts.Group.Initialized, s.Facts.Cluster.Reachable = false, false }, waiting, observe.SoonAtRest},
+		{"somebody else's machine", func(s *group.Turn) { s.Facts.Uncontrolled = []plan.UncontrolledMachine{{}} }, waiting, observe.SoonMissing},
+		{"something must be given", func(s *group.Turn) { s.Refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, observe.SoonMissing},
 		{"paused", func(s *group.Turn) { s.Facts.Group.Paused = true }, waiting, 0},
-		{"the whole group goes", func(s *group.Turn) { s.Facts.Group.Deleting = true }, waiting, group.SoonAtRest},
+		{"the whole group goes", func(s *group.Turn) { s.Facts.Group.Deleting = true }, waiting, observe.SoonAtRest},
 	}
 	for _, test := range tests {
 		s := fine()
@@ -458,11 +459,11 @@ func TestAgainInCrowd(t *testing.T) {
 	for i := range 500 {
 		s.Memories.Moves(key(i), false)
 	}
-	if got := judged(s).Again(waiting); got != group.SoonBusy {
-		t.Errorf("when the others rest: %v, want %v", got, group.SoonBusy)
+	if got := judged(s).Again(waiting); got != observe.SoonBusy {
+		t.Errorf("when the others rest: %v, want %v", got, observe.SoonBusy)
 	}
-	if got := judged(s).Again(acting); got != group.SoonAfterAct {
-		t.Errorf("after a step: %v, want %v", got, group.SoonAfterAct)
+	if got := judged(s).Again(acting); got != observe.SoonAfterAct {
+		t.Errorf("after a step: %v, want %v", got, observe.SoonAfterAct)
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/group/status"
 )
 
 // TestRestartTellsNothing: a manager that starts knows nothing yet, which is no news. When it
@@ -43,7 +44,7 @@ func TestRestartTellsNothing(t *testing.T) {
 			t.Errorf("%s is %s because the manager has started", kind, got)
 		}
 	}
-	w.r.Memories.Of(kcpKey).Began = time.Now().Add(-group.Silence)
+	w.r.Memories.Of(kcpKey).Began = time.Now().Add(-status.Silence)
 	w.turn()
 	for kind, got := range told1() {
 		if got[:4] == "True" {
@@ -56,14 +57,14 @@ func TestRestartTellsNothing(t *testing.T) {
 func TestEtcdUnknownAtStart(t *testing.T) {
 	s := fine()
 	of(s.View).Status.Conditions = reported(s).Conditions(waiting, nil)
-	s.AddEtcd(etcd.Survey{Why: "not asked yet"}, &group.MemberTimes{}, s.Facts.Now)
+	s.AddEtcd(etcd.Survey{Why: "not asked yet"}, &observe.MemberTimes{}, s.Facts.Now)
 	s.Memory.Began = s.Facts.Now
 	for _, kind := range []string{"Available", "EtcdClusterHealthy"} {
 		if got := told(reported(s).Conditions(waiting, nil), kind); got != "absent" {
 			t.Errorf("%s is told anew: %s", kind, got)
 		}
 	}
-	s.Memory.Began = s.Facts.Now.Add(-group.Silence)
+	s.Memory.Began = s.Facts.Now.Add(-status.Silence)
 	if got := told(reported(s).Conditions(waiting, nil), "EtcdClusterHealthy"); got != "Unknown InspectionFailed: not asked yet" {
 		t.Errorf("after the grace period it is %s", got)
 	}

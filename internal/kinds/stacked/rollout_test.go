@@ -18,14 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
-
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // change lets the user change the control plane.
@@ -175,7 +174,7 @@ func TestRepair(t *testing.T) {
 	if c := conditions.Get(w.machine("demo-cp-2"), clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason {
 		t.Errorf("OwnerRemediated says %+v", c)
 	}
-	given := group.ReplacementIn(w.kcp().Annotations, upstream.RemediationInProgressAnnotation)
+	given := observe.ReplacementIn(w.kcp().Annotations, upstream.RemediationInProgressAnnotation)
 	if given == nil || given.Machine != "demo-cp-2" || given.Retries != 0 || time.Since(given.Timestamp.Time) > time.Minute {
 		t.Fatalf("the control plane remembers %+v", given)
 	}
@@ -188,7 +187,7 @@ func TestRepair(t *testing.T) {
 	if got := w.machineNames(); !slices.Equal(got, []string{"demo-cp-1", "demo-cp-3", "demo-cp-4"}) {
 		t.Errorf("machines %v", got)
 	}
-	if got := group.ReplacementIn(w.machine("demo-cp-4").Annotations, upstream.RemediationForAnnotation); got == nil || *got != *given {
+	if got := observe.ReplacementIn(w.machine("demo-cp-4").Annotations, upstream.RemediationForAnnotation); got == nil || *got != *given {
 		t.Errorf("demo-cp-4 took the place of %+v, want %+v", got, given)
 	}
 	kcp := w.kcp()
@@ -203,7 +202,7 @@ func TestRepair(t *testing.T) {
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Remediation.MaxRetry = ptr.To[int32](1) })
 	w.ail("demo-cp-4")
 	w.live()
-	if got := group.ReplacementIn(w.machine("demo-cp-5").Annotations, upstream.RemediationForAnnotation); got == nil || got.Machine != "demo-cp-4" || got.Retries != 1 {
+	if got := observe.ReplacementIn(w.machine("demo-cp-5").Annotations, upstream.RemediationForAnnotation); got == nil || got.Machine != "demo-cp-4" || got.Retries != 1 {
 		t.Errorf("demo-cp-5 took the place of %+v", got)
 	}
 	w.ail("demo-cp-5")
@@ -375,7 +374,7 @@ func TestApproval(t *testing.T) {
 	if p := w.step(); p.Reason != "ApprovalRequired" {
 		t.Fatalf("with another approval: %+v", p)
 	}
-	revision, err := group.Revision(w.kcp())
+	revision, err := observe.Revision(w.kcp())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +386,7 @@ func TestApproval(t *testing.T) {
 		t.Errorf("while the rollout goes on %q is approved", got)
 	}
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = before })
-	revision, _ = group.Revision(w.kcp())
+	revision, _ = observe.Revision(w.kcp())
 	approve(revision)
 	w.live()
 	if got, there := w.kcp().Annotations[controlplanev1.ApprovedAnnotation]; there {
@@ -411,7 +410,7 @@ func TestReplacementLimit(t *testing.T) {
 		t.Fatalf("the first: %+v", p)
 	}
 	first := w.underway()
-	noted, err := group.ParseReplacements(w.replacements())
+	noted, err := observe.ParseReplacements(w.replacements())
 	if err != nil || len(noted) != 1 || noted[0].Machine != first.Spec.Machine.Name || time.Since(noted[0].At) > time.Minute {
 		t.Fatalf("%q is noted, %v", w.replacements(), err)
 	}

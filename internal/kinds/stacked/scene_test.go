@@ -19,6 +19,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // made returns a Machine from words: its name, then "node=", "id=", "ip=" and "host=".
@@ -91,7 +92,7 @@ func TestNodesOf(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			found := machine.Nodes(all(made, test.machines), all(registered, test.nodes))
-			mine := group.Mine(all(made, test.machines)...)
+			mine := observe.Mine(all(made, test.machines)...)
 			var got []string
 			for _, m := range slices.Sorted(maps.Keys(found)) {
 				got = append(got, m+":"+found[m].Name)
@@ -137,7 +138,7 @@ func TestMachineFacts(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.machine.CreationTimestamp = metav1.NewTime(born)
-			got := group.MachineFacts(test.machine, test.node, test.view, pods(test.stacked))
+			got := observe.MachineFacts(test.machine, test.node, test.view, pods(test.stacked))
 			if !got.Created.Equal(born) {
 				t.Errorf("created at %v", got.Created)
 			}
@@ -160,12 +161,12 @@ func TestDeletingFacts(t *testing.T) {
 	m := made("m1")
 	m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	m.Annotations = map[string]string{"pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup": ""}
-	got := group.MachineFacts(m, nil, workload.View{}, pods(true))
+	got := observe.MachineFacts(m, nil, workload.View{}, pods(true))
 	if !got.Deleting || !got.Hook || got.HookDue {
 		t.Errorf("deleting %v, hook %v, due %v, want true, true, false", got.Deleting, got.Hook, got.HookDue)
 	}
 	m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason}}
-	if got = group.MachineFacts(m, nil, workload.View{}, pods(true)); !got.HookDue {
+	if got = observe.MachineFacts(m, nil, workload.View{}, pods(true)); !got.HookDue {
 		t.Error("the hook is due, and the facts do not say so")
 	}
 }
@@ -226,7 +227,7 @@ func TestMemberTimes(t *testing.T) {
 		{"the same there", &placed, 8},
 		{"its machine is missing from one look", &voter, 10},
 	}
-	times := &group.MemberTimes{}
+	times := &observe.MemberTimes{}
 	for i, test := range tests {
 		members := []plan.Member{}
 		if test.member != nil {
@@ -241,7 +242,7 @@ func TestMemberTimes(t *testing.T) {
 
 func TestAddEtcdSortsAndTimes(t *testing.T) {
 	s := begin(testKCP(3), testCluster(), nil, nil, time.Now())
-	times := &group.MemberTimes{}
+	times := &observe.MemberTimes{}
 	s.AddEtcd(etcd.Survey{Known: true, Members: []etcd.Member{{ID: 0xb}, {ID: 0xa}}}, times, time.Unix(5, 0))
 	if got := s.Facts.Etcd.Members; got[0].ID != "a" || got[1].ID != "b" || got[0].Since.Unix() != 5 {
 		t.Errorf("members are %+v", got)

@@ -27,7 +27,7 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // authorities are the purposes of those that a cluster with etcd on its machines has.
@@ -49,7 +49,7 @@ func (w *world) disown(owners ...metav1.OwnerReference) {
 }
 
 // readSecrets lets what was read of the secrets be too old.
-func (w *world) readSecrets() { w.r.Memories.Of(kcpKey).Secrets = group.Secrets{} }
+func (w *world) readSecrets() { w.r.Memories.Of(kcpKey).Secrets = observe.Secrets{} }
 
 // TestSecretsAreOwnedAgain: after a restore or a move, and when the control plane's object was
 // lost without what it owns, the secrets of the cluster belong to the control plane.
@@ -301,7 +301,7 @@ func TestSecretsAfterRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := w.r.Memories.Of(kcpKey)
-	read := time.Now().Add(-2 * group.SlowTime)
+	read := time.Now().Add(-2 * observe.SlowTime)
 	m.Secrets.Read = read
 	if p := w.settle(); p.Step != string(plan.Nothing) || !m.Secrets.Read.Equal(read) {
 		t.Fatalf("at rest secrets are read after %s: plan %+v", time.Since(read), p)
@@ -407,7 +407,7 @@ func TestInvalidLater(t *testing.T) {
 	if err := w.client.Update(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
-	w.r.Memories.Of(kcpKey).Secrets.Read = time.Now().Add(-group.SlowMissing)
+	w.r.Memories.Of(kcpKey).Secrets.Read = time.Now().Add(-observe.SlowMissing)
 	w.settle()
 	if n := len(w.machineNames()); n != 3 {
 		t.Errorf("%d machines once it is right, want 3", n)
@@ -438,7 +438,7 @@ func TestCertificatesOfFiles(t *testing.T) {
 	if err := w.client.Update(context.Background(), mine); err != nil {
 		t.Fatal(err)
 	}
-	w.r.Memories.Of(kcpKey).Secrets.Read = time.Now().Add(-group.SlowMissing)
+	w.r.Memories.Of(kcpKey).Secrets.Read = time.Now().Add(-observe.SlowMissing)
 	w.settle()
 	if got := w.secret("demo-ca"); string(got.Data["tls.crt"]) != string(ca["tls.crt"]) || string(got.Data["tls.key"]) != string(ca["tls.key"]) || owners(got) != "KubeadmControlPlane/demo-cp*" {
 		t.Errorf("the secret is another authority than the files, or owned by %s", owners(got))

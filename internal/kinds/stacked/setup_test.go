@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TestSkips: kubeadm init may leave out the phase that lets others join.
@@ -30,7 +30,7 @@ func TestObserve(t *testing.T) {
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
 	w := newWorld(t, cluster, testKCP(1))
 	w.settle()
-	o, err := group.ObserveOnce(context.Background(), w.client, New(), kcpKey)
+	o, err := observe.ObserveOnce(context.Background(), w.client, New(), kcpKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestObserve(t *testing.T) {
 	if d := plan.Next(o); d.Reason != "Initializing" {
 		t.Errorf("decided %v from it", d)
 	}
-	if _, err := group.ObserveOnce(context.Background(), w.client, New(), client.ObjectKey{Namespace: "default", Name: "nobody"}); err == nil {
+	if _, err := observe.ObserveOnce(context.Background(), w.client, New(), client.ObjectKey{Namespace: "default", Name: "nobody"}); err == nil {
 		t.Error("no error for a control plane that does not exist")
 	}
 	kcp := w.kcp()
@@ -48,7 +48,7 @@ func TestObserve(t *testing.T) {
 	if err := w.client.Update(context.Background(), kcp); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := group.ObserveOnce(context.Background(), w.client, New(), kcpKey); err == nil || !strings.Contains(err.Error(), "no Cluster owns") {
+	if _, err := observe.ObserveOnce(context.Background(), w.client, New(), kcpKey); err == nil || !strings.Contains(err.Error(), "no Cluster owns") {
 		t.Errorf("error is %v for a control plane without a Cluster", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestObserve(t *testing.T) {
 // TestQuorums: one etcd a cluster, with credentials signed by its own authority.
 func TestQuorums(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
-	q := group.NewQuorums(w.client, false)
+	q := observe.NewQuorums(w.client, false)
 	if _, err := q.Of(context.Background(), testCluster()); err == nil {
 		t.Error("no error without the authority")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // slotWatch is a world with one slot, which sees whether a turn has it.
@@ -39,7 +39,7 @@ func (s *slotWatch) inside(what string) {
 	}
 }
 
-func (s *slotWatch) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return s, nil }
+func (s *slotWatch) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return s, nil }
 
 func (s *slotWatch) Initialised(ctx context.Context, c *clusterv1.Cluster, tokens bool) (string, error) {
 	s.outside("Initialised")
@@ -112,7 +112,7 @@ func TestTurnsHaveSlots(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, patch, options...)
 		},
 	})
-	s.r.Slots, s.r.Quorums, s.r.Kubeadm = group.NewSlots(1), s, s
+	s.r.Slots, s.r.Quorums, s.r.Kubeadm = observe.NewSlots(1), s, s
 
 	s.settle()
 	s.join("demo-cp-1")
@@ -142,7 +142,7 @@ func TestTurnsHaveSlots(t *testing.T) {
 func TestSurveysHaveNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := grown(t, 3)
-		w.r.Slots = group.NewSlots(1)
+		w.r.Slots = observe.NewSlots(1)
 		w.forgetEtcd()
 		var taken []int
 		w.onSurvey = func(int) {

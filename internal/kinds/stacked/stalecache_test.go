@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/group/grouptest"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TestStaleCache lets the cache lag behind the own creation of a Machine: no
@@ -46,14 +46,14 @@ func TestStaleCache(t *testing.T) {
 	before := w.kcp().ResourceVersion
 	tries = 0
 	for range 3 {
-		if wait := w.turn().RequeueAfter; wait <= 0 || wait > group.CacheTimeout {
-			t.Fatalf("looks again after %v, want within %v", wait, group.CacheTimeout)
+		if wait := w.turn().RequeueAfter; wait <= 0 || wait > observe.CacheTimeout {
+			t.Fatalf("looks again after %v, want within %v", wait, observe.CacheTimeout)
 		}
 	}
 	// The cache takes its time; the API server says that the write stands.
 	m := w.r.Memories.Of(kcpKey)
 	for i := range m.Writes.Awaited {
-		m.Writes.Awaited[i].Since = time.Now().Add(-2 * group.CacheTimeout)
+		m.Writes.Awaited[i].Since = time.Now().Add(-2 * observe.CacheTimeout)
 	}
 	if w.turn(); len(m.Writes.Awaited) == 0 || w.kcp().ResourceVersion != before || tries != 0 {
 		t.Errorf("decided on a cache that lags: expected %v, %d objects created", m.Writes.Awaited, tries)
@@ -114,13 +114,13 @@ func TestStaleStatus(t *testing.T) {
 // TestUndoneWrite: what was created is gone before the cache ever showed it.
 func TestUndoneWrite(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
-	m := &group.Writes{}
-	m.Expect(group.Write{Machine: "demo-cp-1"})
+	m := &observe.Writes{}
+	m.Expect(observe.Write{Machine: "demo-cp-1"})
 	wait, err := m.Unseen(context.Background(), w.r.APIReader, w.kcp(), nil, time.Now())
 	if err != nil || wait <= 0 {
 		t.Fatalf("wait is %v, error %v: want to wait for the Machine at first", wait, err)
 	}
-	wait, err = m.Unseen(context.Background(), w.r.APIReader, w.kcp(), nil, time.Now().Add(2*group.CacheTimeout))
+	wait, err = m.Unseen(context.Background(), w.r.APIReader, w.kcp(), nil, time.Now().Add(2*observe.CacheTimeout))
 	if err != nil || wait != 0 || len(m.Awaited) != 0 {
 		t.Errorf("wait is %v, error %v, expected %v: want to give up what does not stand", wait, err, m.Awaited)
 	}
@@ -133,8 +133,8 @@ func TestUndoneWrite(t *testing.T) {
 	if err := w.client.Update(context.Background(), kcp); err != nil {
 		t.Fatal(err)
 	}
-	m.Expect(group.Write{Version: "99999"})
-	wait, err = m.Unseen(context.Background(), w.r.APIReader, kcp, nil, time.Now().Add(2*group.VersionTimeout))
+	m.Expect(observe.Write{Version: "99999"})
+	wait, err = m.Unseen(context.Background(), w.r.APIReader, kcp, nil, time.Now().Add(2*observe.VersionTimeout))
 	if err != nil || wait != 0 {
 		t.Errorf("wait is %v, error %v for a control plane that is gone", wait, err)
 	}

@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/quorate/quorate/internal/cluster/etcd"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/act"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // slowEtcd takes its time to answer, and then says what the world says.
@@ -31,7 +32,7 @@ type slowEtcd struct {
 	moved time.Time
 }
 
-func (e *slowEtcd) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return e, nil }
+func (e *slowEtcd) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return e, nil }
 
 func (e *slowEtcd) Survey(ctx context.Context, targets []etcd.Target) etcd.Survey {
 	e.asked = append(e.asked, time.Now())
@@ -107,7 +108,7 @@ func TestSurveyHoldsNoWorker(t *testing.T) {
 		for i := 1; i < len(e.asked); i++ {
 			pauses = append(pauses, e.asked[i].Sub(e.asked[i-1])-e.takes)
 		}
-		if len(pauses) < 15 || !slices.IsSorted(pauses[:5]) || slices.Max(pauses) > group.SurveyRetryMax+time.Second || pauses[0] > 2*time.Second {
+		if len(pauses) < 15 || !slices.IsSorted(pauses[:5]) || slices.Max(pauses) > observe.SurveyRetryMax+time.Second || pauses[0] > 2*time.Second {
 			t.Errorf("%d surveys, with pauses of %v", len(e.asked), pauses)
 		}
 
@@ -150,7 +151,7 @@ func TestStepsAwayRestOnANewSurvey(t *testing.T) {
 				last = at
 			}
 		}
-		if !last.After(changed) || e.moved.Sub(last) > e.takes+group.SurveyAge {
+		if !last.After(changed) || e.moved.Sub(last) > e.takes+observe.SurveyAge {
 			t.Errorf("the leader moved at %s, on a survey of %s; a fact changed at %s", e.moved, last, changed)
 		}
 	})
@@ -161,7 +162,7 @@ func TestOneSlowSecretHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	w.provide()
 	block := &blockedReader{Reader: w.client, of: "slow", held: make(chan struct{}), release: make(chan struct{})}
-	q := group.NewQuorums(block, false)
+	q := observe.NewQuorums(block, false)
 	slow := testCluster()
 	slow.Name = "slow"
 	var ended sync.WaitGroup
@@ -253,13 +254,13 @@ func TestMissingIsReadRarely(t *testing.T) {
 // TestKeysAreMadeByFew: of many control planes that are made at once, few make keys at the same time, and the others wait outside of workers.
 func TestKeysAreMadeByFew(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
-	for range group.MostKeyMakers {
+	for range act.MostKeyMakers {
 		if !w.r.Keys.Begin() {
 			t.Fatal("nobody may make keys")
 		}
 	}
 	for range 5 {
-		if result := w.turn(); result.RequeueAfter != group.SoonKeys || len(w.names(&corev1.SecretList{})) > 0 {
+		if result := w.turn(); result.RequeueAfter != observe.SoonKeys || len(w.names(&corev1.SecretList{})) > 0 {
 			t.Errorf("again after %s, secrets %v", result.RequeueAfter, w.names(&corev1.SecretList{}))
 		}
 	}

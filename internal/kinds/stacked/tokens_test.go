@@ -15,7 +15,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // giveToken gives a machine the bootstrap token with which it joins.
@@ -48,7 +48,7 @@ func TestTokensAreDropped(t *testing.T) {
 		t.Fatalf("before anybody has joined, tokens are gone: %v", w.dropped)
 	}
 	watch := &slotWatch{w, map[string]int{}}
-	w.r.Slots, w.r.Kubeadm = group.NewSlots(1), watch
+	w.r.Slots, w.r.Kubeadm = observe.NewSlots(1), watch
 	w.register("demo-cp-2")
 	w.settle()
 	w.settle()
@@ -108,7 +108,7 @@ func TestTokensHoldUpNothing(t *testing.T) {
 		t.Errorf("tokens were asked for %d times, want once: %v", len(w.dropped), w.dropped)
 	}
 	w.failDrop = nil
-	w.r.Memories.Of(kcpKey).Tokens = group.TokensDropped{}
+	w.r.Memories.Of(kcpKey).Tokens = observe.TokensDropped{}
 	w.settle()
 	if len(w.dropped) != 2 {
 		t.Errorf("later they were not asked for again: %v", w.dropped)
@@ -135,7 +135,7 @@ func (w *world) tokenOf(name string) string {
 func TestTokensAreGiven(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(3))
 	watch := &slotWatch{w, map[string]int{}}
-	w.r.Slots, w.r.Kubeadm = group.NewSlots(1), watch
+	w.r.Slots, w.r.Kubeadm = observe.NewSlots(1), watch
 	firstUp(w)
 	for name, want := range map[string]string{"demo-cp-1": "", "demo-cp-2": "000001.0123456789abcdef", "demo-cp-3": "000002.0123456789abcdef"} {
 		if got := w.tokenOf(name); got != want {
@@ -244,7 +244,7 @@ func TestTokensAreRenewed(t *testing.T) {
 		t.Errorf("a token that cannot be made holds something up: %+v", p)
 	}
 	w.failToken = nil
-	w.r.Memories.Of(kcpKey).Tokens = group.TokensDropped{}
+	w.r.Memories.Of(kcpKey).Tokens = observe.TokensDropped{}
 	w.settle()
 	if got := token("demo-cp-2"); got == one || got == "" {
 		t.Errorf("after six minutes the token is %q still", got)
@@ -258,7 +258,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	if w.tokens != before {
 		t.Errorf("tokens are asked for again and again: %d", w.tokens-before)
 	}
-	w.r.Memories.Of(kcpKey).Tokens = group.TokensDropped{}
+	w.r.Memories.Of(kcpKey).Tokens = observe.TokensDropped{}
 	config := w.kubeadmConfigOf("demo-cp-2")
 	config.Status.Initialization.DataSecretCreated = ptr.To(true)
 	if err := w.client.Update(t.Context(), config); err != nil {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/group/inplace"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // TestNoUpgraderImage: without an image for the version no machine is touched, whichever policy lets machines be changed in place, and the plan names the settings.
@@ -64,7 +64,7 @@ func (w *world) noUpgrader(version string) string {
 			return err
 		},
 	})
-	o, err := group.ObserveOnce(w.t.Context(), wants, New(), kcpKey)
+	o, err := observe.ObserveOnce(w.t.Context(), wants, New(), kcpKey)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestUnseenUpgrader(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, beside, err := group.ObserveAll(t.Context(), interceptor.NewClient(w.client, interceptor.Funcs{Get: test.get}), New(), kcpKey)
+		_, beside, err := observe.ObserveAll(t.Context(), interceptor.NewClient(w.client, interceptor.Funcs{Get: test.get}), New(), kcpKey)
 		if err != nil || beside.UnseenUpgrader != test.want {
 			t.Errorf("%s: %q, want %q, %v", test.name, beside.UnseenUpgrader, test.want, err)
 		}

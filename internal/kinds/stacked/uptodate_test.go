@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 func TestUpToDate(t *testing.T) {
@@ -90,11 +90,11 @@ func TestLongConditions(t *testing.T) {
 			conditions.Set(m, c)
 		}
 	}
-	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > group.LongestDifferences+100 || !strings.Contains(got, "; ... and ") {
+	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > observe.LongestDifferences+100 || !strings.Contains(got, "; ... and ") {
 		t.Errorf("UpToDate has %d bytes, and ends with %q", len(got), got[max(0, len(got)-80):])
 	}
 	for _, c := range reported(n).Conditions(plan.Decision{}, nil) {
-		if len(c.Message) > group.LongestCondition {
+		if len(c.Message) > observe.LongestCondition {
 			t.Errorf("%s has %d bytes", c.Type, len(c.Message))
 		}
 	}

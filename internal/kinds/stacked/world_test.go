@@ -40,6 +40,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/group/grouptest"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // A world is a management cluster in memory, and one managed cluster that does
@@ -101,7 +102,7 @@ func controllerRef(kcp *controlplanev1.KubeadmControlPlane) metav1.OwnerReferenc
 
 // begin makes a turn of what the objects themselves say.
 func begin(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string, now time.Time) *group.Turn {
-	return (&group.Controller{Kind: New()}).Begin(kcp, cluster, group.Machines{Ours: ours, Workers: workers}, now)
+	return (&group.Controller{Kind: New()}).Begin(kcp, cluster, observe.Machines{Ours: ours, Workers: workers}, now)
 }
 
 func testScheme(t testing.TB) *runtime.Scheme {
@@ -198,7 +199,7 @@ func (w *world) Dial(_ client.ObjectKey, node, _ string, port int) func(context.
 	}
 }
 func (w *world) Events() <-chan event.GenericEvent { return w.changed }
-func (w *world) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) {
+func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) {
 	return w, nil
 }
 func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, error) {
@@ -249,11 +250,11 @@ func (w *world) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kub
 func (w *world) Write(_ context.Context, _ *clusterv1.Cluster, _ kubeadm.Wanted, chore string) error {
 	defer w.locked()()
 	switch chore {
-	case group.ChorePermissions:
+	case observe.ChorePermissions:
 		w.permissions = ""
-	case group.ChoreKubeadmConfig:
+	case observe.ChoreKubeadmConfig:
 		w.config = ""
-	case group.ChoreAddons:
+	case observe.ChoreAddons:
 		w.addons, w.wroteAddons = "", true
 	}
 	return nil
@@ -343,7 +344,7 @@ func (w *world) settle() controlplanev1.PlanStatus {
 		if after == nil {
 			return controlplanev1.PlanStatus{}
 		}
-		if result.RequeueAfter == group.SoonAfterAct {
+		if result.RequeueAfter == observe.SoonAfterAct {
 			continue
 		}
 		if before.ResourceVersion == after.ResourceVersion && !actsIn(after.Status.Plan) {

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // An outcome is what becomes of one write.
@@ -181,7 +180,7 @@ func (d *writer) do(w write, freeze func(), pass func() error) error {
 }
 
 // Of implements Quorums.
-func (d *writer) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return d, nil }
+func (d *writer) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return d, nil }
 
 // Survey implements Quorum.
 func (d *writer) Survey(ctx context.Context, targets []etcd.Target) etcd.Survey {

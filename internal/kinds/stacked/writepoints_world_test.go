@@ -27,8 +27,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
 	"github.com/quorate/quorate/internal/group/grouptest"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // How long the core controllers, the infrastructure and kubeadm take.
@@ -162,7 +162,7 @@ func (r *run) RemoveMember(ctx context.Context, targets []etcd.Target, id uint64
 }
 
 // Of implements Quorums.
-func (r *run) Of(context.Context, *clusterv1.Cluster) (group.Quorum, error) { return r, nil }
+func (r *run) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return r, nil }
 
 // begin starts the controller of a run.
 func (r *run) begin() {

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/backup/store"
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/core/backup"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // verifyAge is how old the newest verified backup may be where backups are verified daily.
@@ -26,7 +26,7 @@ const verifyAge = 24 * time.Hour
 
 // look is one look at a group's backups.
 type look struct {
-	object    group.Object
+	object    observe.Object
 	cluster   *clusterv1.Cluster
 	spec      *controlplanev1.BackupSpec
 	timetable backup.Timetable
@@ -122,7 +122,7 @@ func (c *Controller) attempt(ctx context.Context, l *look) error {
 
 // take takes, stores and proves one backup, and returns what came of it in one word.
 func (c *Controller) take(ctx context.Context, l *look, now time.Time) (string, error) {
-	found, err := group.FindEtcd(ctx, c.Client, c.Kind, client.ObjectKeyFromObject(l.object), c.ForwardOnly)
+	found, err := observe.FindEtcd(ctx, c.Client, c.Kind, client.ObjectKeyFromObject(l.object), c.ForwardOnly)
 	if err != nil {
 		return controlplanev1.BackupFailed, err
 	}

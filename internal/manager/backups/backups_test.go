@@ -25,7 +25,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/backup/archive"
 	"github.com/quorate/quorate/internal/cluster/backup/store"
 	"github.com/quorate/quorate/internal/core/backup"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/kinds/stacked"
 	"github.com/quorate/quorate/internal/manager/kinds"
 )
@@ -270,7 +270,7 @@ func TestFiles(t *testing.T) {
 	if got := referred(content); len(got) != 1 || got[0] != "encryption" {
 		t.Errorf("%v", got)
 	}
-	files, fingerprints, err := s.files(t.Context(), &group.EtcdMembers{Object: kcp, Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo"}}})
+	files, fingerprints, err := s.files(t.Context(), &observe.EtcdMembers{Object: kcp, Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

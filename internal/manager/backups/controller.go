@@ -28,7 +28,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/backup/scratch"
 	"github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/core/plan"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // +kubebuilder:rbac:groups=backup.quorate.io,resources=backupstores,verbs=get
@@ -67,7 +67,7 @@ type Controller struct {
 	Client    client.Client
 	APIReader client.Reader
 	// Kind is the kind of its groups.
-	Kind group.Kind
+	Kind observe.Kind
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]*known
@@ -87,7 +87,7 @@ type known struct {
 }
 
 // Add adds the controller of a kind to a manager.
-func Add(mgr ctrl.Manager, kind group.Kind, o Options) error {
+func Add(mgr ctrl.Manager, kind observe.Kind, o Options) error {
 	if err := RegisterMetrics(metrics.Registry); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // cluster returns the group's Cluster; nil: it has none.
-func (c *Controller) cluster(ctx context.Context, object group.Object) (*clusterv1.Cluster, error) {
+func (c *Controller) cluster(ctx context.Context, object observe.Object) (*clusterv1.Cluster, error) {
 	name := object.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, owner := range object.GetOwnerReferences() {
 		if owner.Kind == "Cluster" {
@@ -157,7 +157,7 @@ func (c *Controller) cluster(ctx context.Context, object group.Object) (*cluster
 }
 
 // of returns what is known of a group.
-func (c *Controller) of(object group.Object) *known {
+func (c *Controller) of(object observe.Object) *known {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := client.ObjectKeyFromObject(object)
@@ -175,7 +175,7 @@ func (c *Controller) forget(key types.NamespacedName) {
 }
 
 // look opens the store, takes a backup if one is due, and reports.
-func (c *Controller) look(ctx context.Context, object group.Object, cluster *clusterv1.Cluster, spec *controlplanev1.BackupSpec, timetable backup.Timetable) (ctrl.Result, error) {
+func (c *Controller) look(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster, spec *controlplanev1.BackupSpec, timetable backup.Timetable) (ctrl.Result, error) {
 	k := c.of(object)
 	object, id, err := c.identity(ctx, object, cluster)
 	if err != nil {
@@ -216,11 +216,11 @@ func (c *Controller) unusable(ctx context.Context, l *look, err error) (ctrl.Res
 
 // identity returns the UID under which the store has the group's backups, and writes it to the object where it is not there. A move makes a Cluster with
 // another UID, and keeps the annotation.
-func (c *Controller) identity(ctx context.Context, object group.Object, cluster *clusterv1.Cluster) (group.Object, string, error) {
+func (c *Controller) identity(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster) (observe.Object, string, error) {
 	if id := object.GetAnnotations()[controlplanev1.BackupIdentityAnnotation]; backup.IsName(id) {
 		return object, id, nil
 	}
-	after := object.DeepCopyObject().(group.Object)
+	after := object.DeepCopyObject().(observe.Object)
 	all := map[string]string{controlplanev1.BackupIdentityAnnotation: string(cluster.UID)}
 	for name, value := range object.GetAnnotations() {
 		if name != controlplanev1.BackupIdentityAnnotation {

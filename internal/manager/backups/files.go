@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cluster/certs"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // purposes are the secrets of a cluster that a snapshot needs to be of use.
@@ -24,7 +24,7 @@ var purposes = []secret.Purpose{secret.ClusterCA, secret.EtcdCA, certs.ManagedEt
 
 // files returns the files of an archive, which are the cluster's secrets and objects, and the fingerprints of its authorities and keys. A cluster does not
 // have all secrets.
-func (c *Controller) files(ctx context.Context, found *group.EtcdMembers) (files map[string][]byte, fingerprints map[string]string, err error) {
+func (c *Controller) files(ctx context.Context, found *observe.EtcdMembers) (files map[string][]byte, fingerprints map[string]string, err error) {
 	files, fingerprints = map[string][]byte{}, map[string]string{}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found.Object)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
@@ -22,7 +22,7 @@ func shown(err error) string { return untrusted.Shown(err.Error()) }
 
 // report writes status.backup and the condition, where they differ.
 func (c *Controller) report(ctx context.Context, l *look) error {
-	after := l.object.DeepCopyObject().(group.Object)
+	after := l.object.DeepCopyObject().(observe.Object)
 	status := c.Kind.Status(after).Backup
 	if l.failed == nil {
 		status.LastVerified = controlplanev1.VerifiedBackup{}
@@ -43,16 +43,16 @@ func (c *Controller) report(ctx context.Context, l *look) error {
 }
 
 // withdraw takes the condition away from a group without backups. What was taken stays in the status, as it stays in the store.
-func (c *Controller) withdraw(ctx context.Context, object group.Object) error {
+func (c *Controller) withdraw(ctx context.Context, object observe.Object) error {
 	if conditions.Get(object, controlplanev1.BackupCurrentCondition) == nil {
 		return nil
 	}
-	after := object.DeepCopyObject().(group.Object)
+	after := object.DeepCopyObject().(observe.Object)
 	conditions.Delete(after, controlplanev1.BackupCurrentCondition)
 	return c.write(ctx, object, after)
 }
 
-func (c *Controller) write(ctx context.Context, before, after group.Object) error {
+func (c *Controller) write(ctx context.Context, before, after observe.Object) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/kinds/etcdcluster"
 	"github.com/quorate/quorate/internal/kinds/machines"
 	"github.com/quorate/quorate/internal/kinds/stacked"
@@ -77,9 +78,9 @@ func Add(ctx context.Context, mgr ctrl.Manager, kind string, o Options) error {
 }
 
 // controllerOf is the controller of one kind.
-func controllerOf(kind string, c client.Client, api client.Reader, connections group.Workloads, o Options) *group.Controller {
+func controllerOf(kind string, c client.Client, api client.Reader, connections observe.Workloads, o Options) *group.Controller {
 	return &group.Controller{
 		Client: c, APIReader: api, Workload: connections, WatchFilter: o.WatchFilter,
-		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](), Slots: group.NewSlots(o.AtOnce), Upgraders: &o.Upgraders,
+		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](), Slots: observe.NewSlots(o.AtOnce), Upgraders: &o.Upgraders,
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/group"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/manager/gate"
 )
 
@@ -24,6 +24,6 @@ func Guarded(below client.Client, cfg *rest.Config, o client.Options, namespace 
 		return nil, fmt.Errorf("preparing questions about the manager's rights: %w", err)
 	}
 	return gate.New(below, gate.Options{
-		Informers: informers, Direct: o.Cache.DisableFor, Namespace: namespace, Aside: group.Aside, Reviews: reviews.SelfSubjectAccessReviews(),
+		Informers: informers, Direct: o.Cache.DisableFor, Namespace: namespace, Aside: observe.Aside, Reviews: reviews.SelfSubjectAccessReviews(),
 	}), nil
 }

@@ -1,0 +1,30 @@
+package act
+
+import (
+	"context"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/core/drift"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/observe"
+)
+
+// Kind is what one kind of groups has of its own when steps are carried out.
+type Kind interface {
+	// Bootstrap returns the bootstrap of a machine that is to be made: the object to create, nil where none is, and what its
+	// Machine says of it.
+	Bootstrap(ctx context.Context, t *observe.View, step plan.Step) (client.Object, clusterv1.Bootstrap, error)
+	// Adopt makes the group's own what belongs to a Machine that it adopts, before the Machine itself.
+	Adopt(ctx context.Context, t *Writer, m *clusterv1.Machine) error
+	// Perform carries out a step that only this kind knows.
+	Perform(ctx context.Context, t *Writer, step plan.Step) error
+	// Record has a machine's bootstrap object, and the Machine itself, after, which is written next, say that it was brought to a goal in place.
+	Record(ctx context.Context, t *Writer, m *observe.Machine, after *clusterv1.Machine, goal drift.Goal) error
+	// Sync writes what follows the object without a step.
+	Sync(ctx context.Context, t *Writer) error
+	// TakeDown sees to the end of others with the Cluster, also while the group itself is being deleted or has machines that it
+	// cannot adopt.
+	TakeDown(ctx context.Context, t *Writer) error
+}

@@ -1,0 +1,170 @@
+package observe
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/core/drift"
+	"github.com/quorate/quorate/internal/core/plan"
+)
+
+// Object is the object of a group: a KubeadmControlPlane, a ControlPlane.
+type Object interface {
+	client.Object
+	conditions.Setter
+}
+
+// Type names a kind of groups.
+type Type struct {
+	schema.GroupVersionKind
+	// Resource is the name of the kind in requests: kubeadmcontrolplanes.
+	Resource string
+	// Finalizer holds an object until its machines are gone.
+	Finalizer string
+	// NameVariable stands for the object in templates of machines' names.
+	NameVariable string
+	// Nodeless: its machines have no Nodes. They run a member of etcd and nothing else.
+	Nodeless bool
+	// TemplateField is the field that refers to the template of infrastructure machines. Defaults to
+	// spec.machineTemplate.spec.infrastructureRef.
+	TemplateField string
+	// Standalone: an object belongs to the Cluster that its label names, where no Cluster owns it.
+	Standalone bool
+}
+
+// Kind is what one kind of groups has of its own when it is looked at. Its methods are called in this order: Spec and Want; Read,
+// unless the group is paused or deleted; ReadBootstrap of each machine; Look.
+type Kind interface {
+	// Type names the kind; New returns an empty object of it.
+	Type() Type
+	New() Object
+	// Spec is what all kinds' specs say, in one shape; Status points to what all kinds' statuses have.
+	Spec(object Object) Spec
+	Status(object Object) Status
+
+	// Want adds what this kind wants, from the object, its Cluster and its Machines alone.
+	Want(t *Observer)
+	// Read adds what the management cluster knows of this kind's surroundings.
+	Read(ctx context.Context, t *Observer) error
+	// ReadBootstrap adds the bootstrap object of a machine.
+	ReadBootstrap(ctx context.Context, t *Observer, m *Machine) error
+	// Look adds what the managed cluster knows beside Nodes, static pods and etcd.
+	Look(ctx context.Context, t *Observer) error
+	// Created lists the bootstrap objects of the group.
+	Created(ctx context.Context, t *Observer) ([]client.Object, error)
+	// Unadoptable says what a Machine's bootstrap and version have against its adoption; empty: nothing.
+	Unadoptable(ctx context.Context, t *Observer, m *clusterv1.Machine) (string, error)
+
+	// Drift says in what a machine is not as wanted.
+	Drift(t *View, m *Machine) drift.Drift
+	// InPlace returns what the objects of a machine should carry; of an empty one, what a new one is made with.
+	InPlace(t *View, m *Machine) drift.Changes
+	// Goal is what machines are brought to where they are changed in place.
+	Goal(t *View) drift.Goal
+	// Desired is the bootstrap object of a machine as it is once the machine is as wanted; the one that it has where none of that can be said, or it has none.
+	Desired(t *View, m *Machine) client.Object
+}
+
+// Spec is what all kinds' specs say.
+type Spec struct {
+	// Replicas is how many machines there shall be; nil: it is not said.
+	Replicas *int32
+	// Version is the one of Kubernetes; empty: whoever makes the bootstrap data knows it.
+	Version string
+	// Names is the template of the machines' names; empty: the object's name and a number.
+	Names string
+	// Infrastructure is the template of the infrastructure machines.
+	Infrastructure clusterv1.ContractVersionedObjectReference
+	// ReadinessGates are the user's.
+	ReadinessGates []clusterv1.MachineReadinessGate
+	// Domains are the failure domains to use; nil: the Cluster's for control planes.
+	Domains []string
+	// Policy is how machines join, are replaced and go.
+	Policy plan.Policy
+	// ByExtension: Runtime Extensions of others change machines in place, and Quorate does not.
+	ByExtension bool
+	// Drain is how nodes are drained before they are upgraded in place.
+	Drain controlplanev1.InPlaceDrainSpec
+	// NeedsApproval: a person must approve before machines are replaced or changed in place.
+	NeedsApproval bool
+	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.
+	HealthCheck *HealthCheck
+	// Etcd is who keeps the members of etcd on the machines, as far as the object alone tells. HoldsQuorum: some may run
+	// there, whoever keeps them.
+	Etcd        plan.EtcdOwner
+	HoldsQuorum bool
+	// Components are the static pods that each machine should run, sorted by name; none: what can be told of a machine is
+	// whether its Node is ready.
+	Components []string
+	// Selector selects the Machines that belong to the control plane; nil: those with the label for it.
+	Selector labels.Selector
+	// Inline is an infrastructure machine that is given instead of a template; nil: none.
+	Inline *unstructured.Unstructured
+	// InlineHash is drift.Wanted.InlineHash of it.
+	InlineHash string
+	// Backup says when etcd is backed up; nil: never.
+	Backup *controlplanev1.BackupSpec
+}
+
+// HealthCheck says when a machine counts as broken.
+type HealthCheck struct {
+	// NodeStartupSeconds, in which a machine has its Node, or votes where it has none, defaults to 1200, UnhealthySeconds to 300.
+	NodeStartupSeconds, UnhealthySeconds *int32
+}
+
+// Status points to what all kinds' statuses have.
+type Status struct {
+	Plan               *controlplanev1.PlanStatus
+	ObservedGeneration *int64
+	Selector           *string
+	Initialized        **bool
+	Version            *string
+	Versions           *[]clusterv1.StatusVersion
+	Replicas           **int32
+	ReadyReplicas      **int32
+	AvailableReplicas  **int32
+	UpToDateReplicas   **int32
+	// CertificateExpiry is the first certificate of the group to expire; nil: the kind does not tell it.
+	CertificateExpiry *controlplanev1.CertificateExpiryStatus
+	// Backup is what came of backups.
+	Backup *controlplanev1.BackupStatus
+}
+
+// CertificateEnd is when the first certificate of the group expires; zero: not known.
+func (s Status) CertificateEnd() time.Time {
+	if s.CertificateExpiry == nil {
+		return time.Time{}
+	}
+	return s.CertificateExpiry.Date.Time
+}
+
+// InPlace is the user's policy of what is changed in place.
+func InPlace(given controlplanev1.InPlacePolicy) plan.InPlace {
+	if given == controlplanev1.InPlaceNever {
+		return plan.InPlaceNever
+	}
+	return plan.InPlace(given)
+}
+
+// RepairLimits are those of the user, and upstream's defaults. Other kinds have the same fields.
+func RepairLimits(given upstream.KubeadmControlPlaneRemediationSpec) plan.RepairLimits {
+	limits := plan.RepairLimits{Most: -1, Healthy: time.Hour}
+	if given.MaxRetry != nil {
+		limits.Most = int(*given.MaxRetry)
+	}
+	limits.Period = time.Duration(ptr.Deref(given.RetryPeriodSeconds, 0)) * time.Second
+	if given.MinHealthyPeriodSeconds != nil {
+		limits.Healthy = time.Duration(*given.MinHealthyPeriodSeconds) * time.Second
+	}
+	return limits
+}

@@ -1,0 +1,60 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/plan"
+)
+
+// mostStray is how many Nodes a message names.
+const mostStray = 3
+
+// refuseStrayNodes refuses to begin anything while a control plane node reports that has no Machine. With etcd on the machines its
+// member is found; with etcd elsewhere only the Node shows it.
+func (t *Observer) refuseStrayNodes() {
+	g := t.Facts.Group
+	if t.Facts.Etcd.Ours() || t.Nodeless || g.Deleting || g.Paused || !t.Inside.Reachable {
+		return
+	}
+	var stray []string
+	for _, node := range t.StrayNodes() {
+		if machine.NodeReady(node) == corev1.ConditionTrue {
+			stray = append(stray, node.Name)
+		}
+	}
+	if len(stray) == 0 {
+		return
+	}
+	slices.Sort(stray)
+	names := strings.Join(stray[:min(len(stray), mostStray)], ", ")
+	if more := len(stray) - mostStray; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	t.Refuse(plan.Refusal{
+		Reason: "NodeWithoutMachine", Replaceable: true,
+		Message: fmt.Sprintf("no Machine has control plane node %s: delete the Node if its machine is gone, or take the label %s off it",
+			names, machine.NodeLabel),
+	})
+}
+
+// StrayNodes are the Nodes of control planes that no Machine has; none while a machine of the group has no Node that is known, which may be
+// one of them.
+func (t *View) StrayNodes() []*corev1.Node {
+	taken := map[string]bool{}
+	for _, m := range t.Facts.Machines {
+		if m.Host == "" {
+			return nil
+		}
+		taken[m.Host] = true
+	}
+	return slices.DeleteFunc(t.otherNodes(taken), func(node *corev1.Node) bool {
+		of := node.Annotations[clusterv1.MachineAnnotation]
+		return t.Other(of) != nil || slices.Contains(t.Facts.Workers, of)
+	})
+}
