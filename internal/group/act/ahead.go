@@ -47,7 +47,7 @@ func (t *Writer) startBootstrap(ctx context.Context, name string) error {
 	free := maps.Clone(config.GetAnnotations())
 	delete(free, clusterv1.PausedAnnotation)
 	config.SetAnnotations(free)
-	t.giveToken(ctx, config)
+	Tokens{t}.giveToken(ctx, config)
 	// Of this very version: who repeats the step on an old look would put another token over the one that data is made of.
 	if err := t.Change(ctx, held, config); err != nil {
 		return fmt.Errorf("starting the bootstrap of Machine %s: %w", name, err)

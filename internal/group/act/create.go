@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/external"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +25,9 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
+// creation makes machines.
+type creation struct{ *Writer }
+
 // errNameTaken: an object of that name exists and is not the control plane's own.
 var errNameTaken = errors.New("the name is taken")
 
@@ -30,7 +35,7 @@ var errNameTaken = errors.New("the name is taken")
 // Machine, all of one name. The number in the name is written down first: who
 // decides on old facts then conflicts here, before anything is made twice. Each
 // write may be the last one; the same step repeated does what is left.
-func (t *Writer) create(ctx context.Context, step plan.Step) error {
+func (t creation) create(ctx context.Context, step plan.Step) error {
 	infrastructure, template, err := t.newInfrastructure(ctx, step.Machine)
 	if err != nil {
 		return err
@@ -57,7 +62,7 @@ func (t *Writer) create(ctx context.Context, step plan.Step) error {
 }
 
 // createObjects makes what a machine consists of, and what is not there yet.
-func (t *Writer) createObjects(ctx context.Context, template, infrastructure *unstructured.Unstructured, step plan.Step) error {
+func (t creation) createObjects(ctx context.Context, template, infrastructure *unstructured.Unstructured, step plan.Step) error {
 	if template != nil {
 		if err := t.OwnTemplate(ctx, template); err != nil {
 			return err
@@ -87,7 +92,7 @@ func (t *Writer) createObjects(ctx context.Context, template, infrastructure *un
 }
 
 // createBootstrap makes the bootstrap object of a machine, where its kind has one, and returns how the Machine refers to its bootstrap data.
-func (t *Writer) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.Bootstrap, error) {
+func (t creation) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.Bootstrap, error) {
 	config, bootstrap, err := t.performer.Bootstrap(ctx, t.View, step)
 	if err != nil || config == nil {
 		return bootstrap, err
@@ -96,7 +101,7 @@ func (t *Writer) createBootstrap(ctx context.Context, step plan.Step) (clusterv1
 	case step.Hold:
 		hold(config)
 	case !step.Init:
-		t.giveToken(ctx, config)
+		Tokens{t.Writer}.giveToken(ctx, config)
 	}
 	if err := t.make(ctx, config); err != nil {
 		return bootstrap, fmt.Errorf("creating %s %s: %w", bootstrap.ConfigRef.Kind, step.Machine, err)
@@ -105,7 +110,7 @@ func (t *Writer) createBootstrap(ctx context.Context, step plan.Step) (clusterv1
 }
 
 // newMachine returns the Machine to be created, without its references.
-func (t *Writer) newMachine(step plan.Step) *clusterv1.Machine {
+func (t creation) newMachine(step plan.Step) *clusterv1.Machine {
 	carries := t.Kind.InPlace(t.View, newborn()).Machine
 	made := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
@@ -142,7 +147,7 @@ func newborn() *observe.Machine {
 }
 
 // abandon removes what was made for a machine that cannot be finished.
-func (t *Writer) abandon(ctx context.Context, step plan.Step) error {
+func (t creation) abandon(ctx context.Context, step plan.Step) error {
 	clone := &unstructured.Unstructured{}
 	clone.SetGroupVersionKind(t.Memory.Template.Kind)
 	objects := []client.Object{clone}
@@ -168,7 +173,7 @@ func (t *Writer) abandon(ctx context.Context, step plan.Step) error {
 // takeNumber writes down the number of a machine that is about to be made, and of the first
 // one that nothing was initialised before. A control plane that has changed since it was
 // read is a conflict, and nothing is made.
-func (t *Writer) takeNumber(ctx context.Context, step plan.Step) error {
+func (t creation) takeNumber(ctx context.Context, step plan.Step) error {
 	notes := map[string]string{}
 	if step.Number > observe.LastMachine(t.Object.GetAnnotations()) { // else the machine was begun before
 		notes[controlplanev1.LastMachineAnnotation] = strconv.Itoa(step.Number)
@@ -207,7 +212,7 @@ func (t *Writer) OwnTemplate(ctx context.Context, template *unstructured.Unstruc
 }
 
 // newInfrastructure returns the infrastructure machine to be created and its template; nil where it is given inline.
-func (t *Writer) newInfrastructure(ctx context.Context, name string) (made, template *unstructured.Unstructured, err error) {
+func (t creation) newInfrastructure(ctx context.Context, name string) (made, template *unstructured.Unstructured, err error) {
 	if t.Spec.Inline != nil {
 		return t.newInline(name), nil, nil
 	}
@@ -215,12 +220,12 @@ func (t *Writer) newInfrastructure(ctx context.Context, name string) (made, temp
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
 	}
-	made, err = t.Clone(template, name, t.Kind.InPlace(t.View, newborn()).Infrastructure)
+	made, err = Clone(t.View, template, name, t.Kind.InPlace(t.View, newborn()).Infrastructure)
 	return made, template, err
 }
 
 // newInline returns the infrastructure machine that is given inline, under a name.
-func (t *Writer) newInline(name string) *unstructured.Unstructured {
+func (t creation) newInline(name string) *unstructured.Unstructured {
 	made := t.Spec.Inline.DeepCopy()
 	carries := t.Kind.InPlace(t.View, newborn()).Infrastructure
 	annotations := map[string]string{}
@@ -240,7 +245,7 @@ func (t *Writer) newInline(name string) *unstructured.Unstructured {
 
 // make creates an object. One of that name that is the control plane's own, from
 // an earlier try, is as good.
-func (t *Writer) make(ctx context.Context, object client.Object) error {
+func (t creation) make(ctx context.Context, object client.Object) error {
 	there := object.DeepCopyObject().(client.Object)
 	err := t.Create(ctx, object)
 	if !apierrors.IsAlreadyExists(err) {
@@ -258,4 +263,28 @@ func (t *Writer) make(ctx context.Context, object client.Object) error {
 		}
 	}
 	return fmt.Errorf("%w by one that does not belong to %s", errNameTaken, t.Title())
+}
+
+// Clone returns an object of a machine as its template makes it, with what it should carry.
+func Clone(t *observe.View, template *unstructured.Unstructured, name string, carries drift.Metadata) (*unstructured.Unstructured, error) {
+	owner := t.OwnerRef()
+	made, err := external.GenerateTemplate(&external.GenerateTemplateInput{
+		Template: template,
+		TemplateRef: &corev1.ObjectReference{
+			APIVersion: template.GetAPIVersion(),
+			Kind:       template.GetKind(),
+			Namespace:  template.GetNamespace(),
+			Name:       template.GetName(),
+		},
+		Namespace:   t.Object.GetNamespace(),
+		Name:        name,
+		ClusterName: t.Cluster.Name,
+		OwnerRef:    &owner,
+		Labels:      carries.Labels,
+		Annotations: carries.Annotations,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cloning %s %s: %w", template.GetKind(), template.GetName(), err)
+	}
+	return made, nil
 }

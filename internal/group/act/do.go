@@ -28,7 +28,7 @@ const memberTime = 8 * time.Second
 func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 	switch step.Verb {
 	case plan.Create:
-		return t.create(ctx, step)
+		return creation{t}.create(ctx, step)
 	case plan.Delete:
 		return t.remove(ctx, step)
 	case plan.StartBootstrap:
@@ -42,11 +42,11 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return t.changeVersion(ctx, step)
 	case plan.UpdateInPlace:
-		return t.updateInPlace(ctx, step)
+		return updating{t}.updateInPlace(ctx, step)
 	case plan.RecordUpdate:
-		return t.recordUpdate(ctx, step)
+		return updating{t}.recordUpdate(ctx, step)
 	case plan.DropUpdate:
-		return t.dropUpdate(ctx, step)
+		return updating{t}.dropUpdate(ctx, step)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:
@@ -68,7 +68,7 @@ func (t *Writer) remove(ctx context.Context, step plan.Step) error {
 	if target == nil {
 		return fmt.Errorf("deleting Machine %s: it is not one of %s", name, t.Object.GetName())
 	}
-	if err := t.confirmReplaced(ctx, target, step); err != nil {
+	if err := (updating{t}).confirmReplaced(ctx, target, step); err != nil {
 		return err
 	}
 	if err := t.noteReplacement(ctx, step); err != nil {

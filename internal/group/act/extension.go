@@ -14,12 +14,15 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
+// extensions asks Runtime Extensions of others.
+func (t *Writer) extensions() observe.Extensions { return observe.Extensions{Observer: t.Observer} }
+
 // confirmReplaced asks anew before a machine goes because of what an extension said.
-func (t *Writer) confirmReplaced(ctx context.Context, m *observe.Machine, step plan.Step) error {
+func (t updating) confirmReplaced(ctx context.Context, m *observe.Machine, step plan.Step) error {
 	if step.Repair || t.Facts.Group.Deleting || !t.ByExtension() || m.Facts.NeedsReplacement == "" || !t.IsAsked(m) {
 		return nil
 	}
-	replaced, unanswered := t.AnswerFor(ctx, m, t.AskNow)
+	replaced, unanswered := t.extensions().AnswerFor(ctx, m, t.extensions().AskNow)
 	switch {
 	case unanswered != "":
 		return machineConflict(m.Name, "it is not known any more whether it can be changed in place: "+unanswered)
@@ -32,7 +35,7 @@ func (t *Writer) confirmReplaced(ctx context.Context, m *observe.Machine, step p
 // beginExtension has Cluster API update a machine by a Runtime Extension: the Machine is marked, then its objects are written and marked, and last the hook is
 // noted as one to call. Whoever is cut off in between goes on from what is there. The objects get what the update was begun for, as long as that is
 // wanted; else what is written already, and what is wanted by then comes after.
-func (t *Writer) beginExtension(ctx context.Context, m *observe.Machine, step plan.Step) error {
+func (t updating) beginExtension(ctx context.Context, m *observe.Machine, step plan.Step) error {
 	goal, begun := inplace.ExtensionGoalOf(m.Machine)
 	if !begun {
 		var err error
@@ -41,7 +44,7 @@ func (t *Writer) beginExtension(ctx context.Context, m *observe.Machine, step pl
 		}
 	}
 	after := m.DeepCopy()
-	q, template, err := t.Question(ctx, m)
+	q, template, err := t.extensions().Question(ctx, m)
 	if err != nil {
 		return fmt.Errorf("updating Machine %s in place: %w", m.Name, err)
 	}
@@ -61,7 +64,7 @@ func (t *Writer) beginExtension(ctx context.Context, m *observe.Machine, step pl
 }
 
 // markFirst asks an extension for the last time, by what the API server has, and marks the Machine: from then on the update goes on.
-func (t *Writer) markFirst(ctx context.Context, m *observe.Machine, step plan.Step) (inplace.ExtensionGoal, error) {
+func (t updating) markFirst(ctx context.Context, m *observe.Machine, step plan.Step) (inplace.ExtensionGoal, error) {
 	if err := t.readAnew(ctx, m); err != nil {
 		return inplace.ExtensionGoal{}, err
 	}
@@ -69,11 +72,11 @@ func (t *Writer) markFirst(ctx context.Context, m *observe.Machine, step plan.St
 		return inplace.ExtensionGoal{}, err
 	}
 	t.Memory.Template = t.ReadTemplate(ctx)
-	replaced, unanswered := t.AnswerFor(ctx, m, t.AskNow)
+	replaced, unanswered := t.extensions().AnswerFor(ctx, m, t.extensions().AskNow)
 	if why := replaced + unanswered; why != "" {
 		return inplace.ExtensionGoal{}, machineConflict(m.Name, why)
 	}
-	q, template, err := t.Question(ctx, m)
+	q, template, err := t.extensions().Question(ctx, m)
 	if err != nil {
 		return inplace.ExtensionGoal{}, err
 	}
@@ -88,7 +91,7 @@ func (t *Writer) markFirst(ctx context.Context, m *observe.Machine, step plan.St
 }
 
 // readAnew reads what a machine consists of from the API server. A machine that has changed is a conflict.
-func (t *Writer) readAnew(ctx context.Context, m *observe.Machine) error {
+func (t updating) readAnew(ctx context.Context, m *observe.Machine) error {
 	live := &clusterv1.Machine{}
 	if err := t.APIReader.Get(ctx, client.ObjectKeyFromObject(m.Machine), live); err != nil {
 		return fmt.Errorf("reading Machine %s: %w", m.Name, err)
@@ -111,7 +114,7 @@ func (t *Writer) readAnew(ctx context.Context, m *observe.Machine) error {
 }
 
 // aloneInPlace makes sure that no machine of the group is being updated in place, by whomever, by the API server's own word.
-func (t *Writer) aloneInPlace(ctx context.Context) error {
+func (t updating) aloneInPlace(ctx context.Context) error {
 	names, err := t.noneMarked(ctx)
 	if err != nil {
 		return err
@@ -120,7 +123,7 @@ func (t *Writer) aloneInPlace(ctx context.Context) error {
 }
 
 // noneMarked makes sure that no extension is updating a machine of the group, by the API server's own word, and returns the machines' names.
-func (t *Writer) noneMarked(ctx context.Context) ([]string, error) {
+func (t updating) noneMarked(ctx context.Context) ([]string, error) {
 	all, err := observe.ListMachines(ctx, t.APIReader, t.Object, t.Cluster.Name, t.Spec.Selector)
 	if err != nil {
 		return nil, err
@@ -136,7 +139,7 @@ func (t *Writer) noneMarked(ctx context.Context) ([]string, error) {
 }
 
 // markParts writes what a machine's objects become, and marks them: the infrastructure machine first, which is the likeliest to be refused.
-func (t *Writer) markParts(ctx context.Context, m *observe.Machine, desired inplace.Parts) error {
+func (t updating) markParts(ctx context.Context, m *observe.Machine, desired inplace.Parts) error {
 	infrastructure := m.Infrastructure.DeepCopy()
 	infrastructure.Object["spec"] = desired.Infrastructure.DeepCopy().Object["spec"]
 	infrastructure.SetAnnotations(desired.Infrastructure.DeepCopy().GetAnnotations())
@@ -156,7 +159,7 @@ func (t *Writer) markParts(ctx context.Context, m *observe.Machine, desired inpl
 }
 
 // markPart writes one object of a machine, with its mark.
-func (t *Writer) markPart(ctx context.Context, before, after client.Object) error {
+func (t updating) markPart(ctx context.Context, before, after client.Object) error {
 	inplace.Mark(after)
 	if err := t.Change(ctx, before, after); err != nil {
 		return fmt.Errorf("marking %s for its update in place: %w", before.GetName(), err)
@@ -166,7 +169,7 @@ func (t *Writer) markPart(ctx context.Context, before, after client.Object) erro
 }
 
 // writeMachine writes a Machine that is changed in place. One that has changed since it was read is a conflict.
-func (t *Writer) writeMachine(ctx context.Context, m *observe.Machine, after *clusterv1.Machine) error {
+func (t updating) writeMachine(ctx context.Context, m *observe.Machine, after *clusterv1.Machine) error {
 	if err := t.Change(ctx, m.Machine, after); err != nil {
 		return fmt.Errorf("writing the update in place of Machine %s: %w", m.Name, err)
 	}
@@ -177,7 +180,7 @@ func (t *Writer) writeMachine(ctx context.Context, m *observe.Machine, after *cl
 }
 
 // endExtension sees to the end of an update by an extension: Cluster API has taken its marks away, and ours goes.
-func (t *Writer) endExtension(ctx context.Context, m *observe.Machine) error {
+func (t updating) endExtension(ctx context.Context, m *observe.Machine) error {
 	after := m.DeepCopy()
 	delete(after.Annotations, inplace.GoalAnnotation)
 	return t.writeMachine(ctx, m, after)

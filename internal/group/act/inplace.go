@@ -14,15 +14,18 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
+// updating changes machines in place, or has an extension do so, and records what became of them.
+type updating struct{ *Writer }
+
 // store also writes them.
-func (t *Writer) store() inplace.Store {
+func (t updating) store() inplace.Store {
 	all := t.Upgrades()
 	all.To = t.Client
 	return all
 }
 
 // updateInPlace begins the upgrade of a machine.
-func (t *Writer) updateInPlace(ctx context.Context, step plan.Step) error {
+func (t updating) updateInPlace(ctx context.Context, step plan.Step) error {
 	if m := t.Machine(step.Machine); m != nil && t.IsByExtension(m) {
 		return t.beginExtension(ctx, m, step)
 	}
@@ -50,7 +53,7 @@ func (t *Writer) updateInPlace(ctx context.Context, step plan.Step) error {
 }
 
 // dropUpdate forgets a failed upgrade that nobody wants any more, with its pod.
-func (t *Writer) dropUpdate(ctx context.Context, step plan.Step) error {
+func (t updating) dropUpdate(ctx context.Context, step plan.Step) error {
 	u := t.Updates.Of(step.Machine)
 	if u == nil {
 		return fmt.Errorf("forgetting the update of Machine %s: there is none", step.Machine)
@@ -62,7 +65,7 @@ func (t *Writer) dropUpdate(ctx context.Context, step plan.Step) error {
 }
 
 // doubtFiles has the machine of an upgrade that failed after the node was changed say that its files may be those of the upgrade.
-func (t *Writer) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error {
+func (t updating) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error {
 	m := t.Machine(u.Spec.Machine.Name)
 	if m == nil || !inplace.Changed(u) {
 		return nil
@@ -86,7 +89,7 @@ func (t *Writer) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error {
 
 // recordUpdate has a machine's objects say what its upgrade made of it: the infrastructure's, the bootstrap object, and last the Machine itself, so that
 // whoever dies in between finds it outdated, and goes on. Then the NodeUpgrade decides nothing any more.
-func (t *Writer) recordUpdate(ctx context.Context, step plan.Step) error {
+func (t updating) recordUpdate(ctx context.Context, step plan.Step) error {
 	m := t.Machine(step.Machine)
 	if m == nil {
 		return fmt.Errorf("recording the update of Machine %s: it is not one of %s", step.Machine, t.Object.GetName())
@@ -104,7 +107,7 @@ func (t *Writer) recordUpdate(ctx context.Context, step plan.Step) error {
 		if err := t.recordTemplate(ctx, m, goal); err != nil {
 			return err
 		}
-		if err := t.performer.Record(ctx, t, m, after, goal); err != nil {
+		if err := t.performer.Record(ctx, t.Writer, m, after, goal); err != nil {
 			return err
 		}
 	}
@@ -121,7 +124,7 @@ func (t *Writer) recordUpdate(ctx context.Context, step plan.Step) error {
 }
 
 // markRecorded notes on a NodeUpgrade that the machine's objects say what it made of it; nil: there is none.
-func (t *Writer) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) error {
+func (t updating) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) error {
 	if u == nil {
 		return nil
 	}
@@ -134,7 +137,7 @@ func (t *Writer) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) error
 
 // recordTemplate has an infrastructure machine say that it was made from the template that is wanted. Where an extension changes infrastructure machines it has yet
 // to be asked about that.
-func (t *Writer) recordTemplate(ctx context.Context, m *observe.Machine, goal drift.Goal) error {
+func (t updating) recordTemplate(ctx context.Context, m *observe.Machine, goal drift.Goal) error {
 	ref := goal.Infrastructure()
 	if m.Infrastructure == nil || !ref.IsDefined() || t.ByExtension() {
 		return nil
@@ -157,7 +160,7 @@ func (t *Writer) recordTemplate(ctx context.Context, m *observe.Machine, goal dr
 
 // syncUpdates keeps what tells people and others of upgrades in place: the status of each ControlPlaneUpgrade, and on the object that somebody else
 // is to upgrade its machines.
-func (t *Writer) syncUpdates(ctx context.Context) error {
+func (t updating) syncUpdates(ctx context.Context) error {
 	if t.Nodeless {
 		return nil
 	}
@@ -177,7 +180,7 @@ func (t *Writer) syncUpdates(ctx context.Context) error {
 }
 
 // requestUpdates notes on the group's object, where somebody else upgrades machines in place, that some are outdated, or takes the note off.
-func (t *Writer) requestUpdates(ctx context.Context, outdated bool) error {
+func (t updating) requestUpdates(ctx context.Context, outdated bool) error {
 	wanted := ""
 	if outdated && t.Facts.Policy.InPlace == plan.InPlaceExternal {
 		wanted = t.Spec.Version

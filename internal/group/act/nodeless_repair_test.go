@@ -22,7 +22,7 @@ func TestHealthCheckOfMembers(t *testing.T) {
 		Spec:    observe.Spec{Replicas: ptr.To(int32(3)), HoldsQuorum: true, HealthCheck: &observe.HealthCheck{UnhealthySeconds: ptr.To(int32(7))}},
 	}}}
 	turn.Nodeless = true
-	check := turn.desiredHealthCheck()
+	check := upkeep{turn}.desiredHealthCheck()
 	if check == nil {
 		t.Fatal("there is none")
 	}
@@ -44,7 +44,7 @@ func TestHealthCheckOfMembers(t *testing.T) {
 		t.Errorf("it lacks %v, with the limit %v", want, check.Spec.Remediation.TriggerIf)
 	}
 	turn.Spec.Replicas = ptr.To(int32(1))
-	if check := turn.desiredHealthCheck(); check != nil {
+	if check := (upkeep{turn}).desiredHealthCheck(); check != nil {
 		t.Errorf("the only member would be replaced: %+v", check.Spec)
 	}
 }

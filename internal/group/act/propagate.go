@@ -13,9 +13,12 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
+// upkeep writes what follows the group without a step.
+type upkeep struct{ *Writer }
+
 // propagate writes into the objects of the machines what follows the group
 // without a rollout: labels, annotations, timeouts, taints and readiness gates.
-func (t *Writer) propagate(ctx context.Context) error {
+func (t upkeep) propagate(ctx context.Context) error {
 	for _, m := range t.Machines {
 		wanted := t.Kind.InPlace(t.View, m)
 		if wanted.Machine.Differs || !t.ownsCurrently(m.Machine) {
@@ -31,7 +34,7 @@ func (t *Writer) propagate(ctx context.Context) error {
 }
 
 // propagateMetadata writes labels and annotations of a machine's bootstrap object and infrastructure.
-func (t *Writer) propagateMetadata(ctx context.Context, m *observe.Machine, wanted drift.Changes) error {
+func (t upkeep) propagateMetadata(ctx context.Context, m *observe.Machine, wanted drift.Changes) error {
 	if m.Bootstrap != nil && wanted.Config.Differs {
 		if err := t.relabel(ctx, m.Spec.Bootstrap.ConfigRef.Kind, m.Bootstrap, wanted.Config); err != nil {
 			return err
@@ -45,14 +48,14 @@ func (t *Writer) propagateMetadata(ctx context.Context, m *observe.Machine, want
 
 // ownsCurrently reports whether a Machine that stays refers to its group by the version of
 // the kind that is served today. Machines of an older controller name an older one.
-func (t *Writer) ownsCurrently(m *clusterv1.Machine) bool {
+func (t upkeep) ownsCurrently(m *clusterv1.Machine) bool {
 	owner := metav1.GetControllerOf(m)
 	return !m.DeletionTimestamp.IsZero() || owner == nil || owner.UID != t.Object.GetUID() || owner.APIVersion == t.Type.GroupVersion().String()
 }
 
 // propagateMachine writes a Machine. One that has changed since it was read is left
 // to the next turn, which comes soon.
-func (t *Writer) propagateMachine(ctx context.Context, on *observe.Machine, wanted drift.MachineChange) error {
+func (t upkeep) propagateMachine(ctx context.Context, on *observe.Machine, wanted drift.MachineChange) error {
 	before := on.Machine
 	after := before.DeepCopy()
 	if wanted.Metadata.Labels != nil {
@@ -76,7 +79,7 @@ func (t *Writer) propagateMachine(ctx context.Context, on *observe.Machine, want
 }
 
 // relabel writes labels and annotations of an object of a kind.
-func (t *Writer) relabel(ctx context.Context, kind string, before client.Object, wanted drift.Metadata) error {
+func (t upkeep) relabel(ctx context.Context, kind string, before client.Object, wanted drift.Metadata) error {
 	after := before.DeepCopyObject().(client.Object)
 	after.SetLabels(wanted.Labels)
 	after.SetAnnotations(wanted.Annotations)

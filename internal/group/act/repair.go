@@ -29,7 +29,7 @@ func (t *Writer) noteRepair(ctx context.Context, step plan.Step) error {
 
 // healthCheck keeps the MachineHealthCheck that the group wants: there is one
 // while its spec asks for it, and one machine can be spared.
-func (t *Writer) healthCheck(ctx context.Context) error {
+func (t upkeep) healthCheck(ctx context.Context) error {
 	want := t.desiredHealthCheck()
 	has := &clusterv1.MachineHealthCheck{}
 	err := t.Cache.Get(ctx, t.Key(), has)
@@ -55,7 +55,7 @@ func (t *Writer) healthCheck(ctx context.Context) error {
 }
 
 // desiredHealthCheck returns the health check for the group's machines; nil: none.
-func (t *Writer) desiredHealthCheck() *clusterv1.MachineHealthCheck {
+func (t upkeep) desiredHealthCheck() *clusterv1.MachineHealthCheck {
 	auto, most, cluster := t.Spec.HealthCheck, t.Spec.Spared(), t.Cluster.Name
 	if auto == nil || most == 0 {
 		return nil

@@ -18,10 +18,13 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
+// Tokens gives machines their bootstrap tokens, and removes those that are of no more use.
+type Tokens struct{ *Writer }
+
 // giveToken puts a bootstrap token into the bootstrap object of a machine that is to join, where the user gave no way to do so. Cluster API's bootstrap provider
 // makes one otherwise, once it has a connection of its own, which it tries again only half a minute after it failed to: it does when the cluster's first machine
 // is not up yet. Where none can be made it is left to the provider.
-func (t *Writer) giveToken(ctx context.Context, object client.Object) {
+func (t Tokens) giveToken(ctx context.Context, object client.Object) {
 	config, is := object.(*bootstrapv1.KubeadmConfig)
 	if !is {
 		return
@@ -36,7 +39,7 @@ func (t *Writer) giveToken(ctx context.Context, object client.Object) {
 }
 
 // newToken puts a new bootstrap token into a machine's bootstrap object, and when that was made.
-func (t *Writer) newToken(ctx context.Context, config *bootstrapv1.KubeadmConfig) error {
+func (t Tokens) newToken(ctx context.Context, config *bootstrapv1.KubeadmConfig) error {
 	var token string
 	var err error
 	observe.Aside(ctx, func() { token, err = t.Files().NewToken(ctx, t.Cluster) })
@@ -54,7 +57,7 @@ const tokenAge = 5 * time.Minute
 
 // RenewTokens gives another bootstrap token to the machines whose bootstrap data has not been made for minutes, as while the bootstrap provider does not run: it
 // takes the one that is there, whether it has expired or not. A machine that is up needs none. A failure is logged and holds up nothing else.
-func (t *Writer) RenewTokens(ctx context.Context) {
+func (t Tokens) RenewTokens(ctx context.Context) {
 	if !t.Inspects() || t.Facts.Now.Sub(t.Memory.Tokens.Renewed) < observe.FilesAge {
 		return
 	}
@@ -92,7 +95,7 @@ func AwaitsData(m *observe.Machine) bool {
 // more, and others could join with them until they expire. It also removes those that we made for machines that are being deleted: one that hangs in
 // its bootstrap finds no cluster with it any more. It looks when a machine of the group has joined or is being deleted, and now and then. A failure is
 // logged and holds up nothing else.
-func (t *Writer) DropTokens(ctx context.Context) {
+func (t Tokens) DropTokens(ctx context.Context) {
 	o, last := t.Facts, &t.Memory.Tokens
 	if !o.Group.Initialized || !t.Inspects() {
 		return
@@ -112,7 +115,7 @@ func (t *Writer) DropTokens(ctx context.Context) {
 	}
 }
 
-func (t *Writer) dropTokens(ctx context.Context) error {
+func (t Tokens) dropTokens(ctx context.Context) error {
 	used, err := t.usedTokens(ctx)
 	if err != nil || len(used) == 0 {
 		return err
@@ -126,7 +129,7 @@ func (t *Writer) dropTokens(ctx context.Context) error {
 
 // usedTokens are the IDs of the bootstrap tokens with which machines of the cluster have joined, and of those that we made for machines that are being
 // deleted: others are the bootstrap provider's to keep.
-func (t *Writer) usedTokens(ctx context.Context) (map[string]bool, error) {
+func (t Tokens) usedTokens(ctx context.Context) (map[string]bool, error) {
 	var machines clusterv1.MachineList
 	var configs bootstrapv1.KubeadmConfigList
 	of := []client.ListOption{client.InNamespace(t.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}}

@@ -35,8 +35,8 @@ func (t *Writer) Keep(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.propagate(ctx); err != nil {
+	if err := (upkeep{t}).propagate(ctx); err != nil {
 		return err
 	}
-	return errors.Join(t.performer.Sync(ctx, t), t.healthCheck(ctx), t.syncUpdates(ctx))
+	return errors.Join(t.performer.Sync(ctx, t), upkeep{t}.healthCheck(ctx), updating{t}.syncUpdates(ctx))
 }

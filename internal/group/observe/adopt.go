@@ -15,7 +15,7 @@ import (
 // addUncontrolled adds the control plane machines that are not the group's, and what is against their adoption.
 func (t *Observer) addUncontrolled(ctx context.Context, others []*clusterv1.Machine) error {
 	for _, m := range others {
-		against := t.contradiction(m)
+		against := wants{t.View}.contradiction(m)
 		if against == "" {
 			var err error
 			if against, err = t.Kind.Unadoptable(ctx, t, m); err != nil {
@@ -28,7 +28,7 @@ func (t *Observer) addUncontrolled(ctx context.Context, others []*clusterv1.Mach
 }
 
 // contradiction says what a Machine's owner and cluster have against its adoption; empty: nothing.
-func (t *Observer) contradiction(m *clusterv1.Machine) string {
+func (t wants) contradiction(m *clusterv1.Machine) string {
 	if owner := metav1.GetControllerOf(m); owner != nil {
 		text := "it is controlled by " + owner.Kind + " " + owner.Name
 		if owner.Kind == t.Type.Kind && owner.Name == t.Object.GetName() {

@@ -42,7 +42,7 @@ func Revision(object Object) (string, error) {
 }
 
 // addApproval adds which revision of the spec waits for an approval. What cannot be told is not approved.
-func (t *Observer) addApproval() {
+func (t wants) addApproval() {
 	if !t.Spec.NeedsApproval {
 		return
 	}

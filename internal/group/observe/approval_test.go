@@ -62,7 +62,7 @@ func TestAddApproval(t *testing.T) {
 	} {
 		kcp.Annotations = map[string]string{controlplanev1.ApprovedAnnotation: test.approved}
 		turn := &Observer{View: &View{Object: kcp, Spec: Spec{NeedsApproval: test.needed}}}
-		turn.addApproval()
+		wants{turn.View}.addApproval()
 		if got := turn.Facts.Group.Unapproved; got != test.want {
 			t.Errorf("%s: %q waits for an approval, want %q", name, got, test.want)
 		}

@@ -24,7 +24,7 @@ const (
 
 // addCertificates adds that authorities are missing: those of some purposes, or, each in a few words, what else keeps
 // others from joining.
-func (t *Observer) addCertificates(missing []string) {
+func (t wants) addCertificates(missing []string) {
 	if len(missing) == 0 {
 		return
 	}
@@ -36,7 +36,7 @@ func (t *Observer) addCertificates(missing []string) {
 
 // noteBroken notes that something is wrong with the certificates that were given: with those nothing is begun. What runs goes on with its
 // own copies; but nobody may join with those, and only a person can put others in their place.
-func (t *Observer) noteBroken(what string) {
+func (t wants) noteBroken(what string) {
 	if !t.Facts.Group.Initialized {
 		t.Refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: what})
 		return
@@ -58,7 +58,7 @@ func (t *Observer) NoteKubeconfig(state certs.Kubeconfig, authority bool) {
 	case endpoint == "":
 		return
 	case !authority:
-		t.followCertificates(ChoreKubeconfig)
+		wants{t.View}.followCertificates(ChoreKubeconfig)
 		return
 	default:
 		chore.Reason, chore.Message = "KubeconfigMissing", "no kubeconfig for "+endpoint+" yet"
@@ -72,7 +72,7 @@ func (t *Observer) NoteOthersKubeconfig(exists bool) {
 }
 
 // followCertificates notes what can be made once the authorities are there.
-func (t *Observer) followCertificates(chore string) {
+func (t wants) followCertificates(chore string) {
 	chores := t.Facts.Cluster.Chores
 	if i := slices.IndexFunc(chores, func(c plan.Chore) bool { return c.Name == ChoreCertificates && !c.Blocked }); i >= 0 {
 		chores[i].Then = chore

@@ -55,7 +55,7 @@ func TestKubeconfigFollows(t *testing.T) {
 		"somebody else's":     {certs.Kubeconfig{Exists: true, Foreign: true}, "10.0.0.1:6443", ""},
 	} {
 		turn := &Observer{View: &View{Facts: plan.Observed{Cluster: plan.Cluster{Endpoint: test.endpoint}}}}
-		turn.addCertificates([]string{"ca"})
+		wants{turn.View}.addCertificates([]string{"ca"})
 		turn.NoteKubeconfig(test.state, false)
 		if chores := turn.Facts.Cluster.Chores; len(chores) != 1 || chores[0].Then != test.want {
 			t.Errorf("%s: due is %+v, and then %q is wanted", name, chores, test.want)
@@ -66,7 +66,7 @@ func TestKubeconfigFollows(t *testing.T) {
 // TestKubeadmChores: what of kubeadm's files is written when, and what only a person can do.
 func TestKubeadmChores(t *testing.T) {
 	o := &Observer{View: &View{}}
-	o.addFiles(kubeadm.Behind{Permissions: "a", Config: "b", Addons: "c", ConfigUnusable: "d", AddonsRefused: "e"})
+	wants{o.View}.addFiles(kubeadm.Behind{Permissions: "a", Config: "b", Addons: "c", ConfigUnusable: "d", AddonsRefused: "e"})
 	want := []plan.Chore{
 		{Name: "Permissions", Reason: "PermissionsMissing", Message: "kubeadm's certificates rely on it: a", Due: plan.DueJoin, Inside: true},
 		{Name: "KubeadmConfig", Reason: "KubeadmOutdated", Message: "machines read kubeadm's own configuration as they join: b", Due: plan.DueJoin, Inside: true, FromSpec: true},
@@ -81,14 +81,14 @@ func TestKubeadmChores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.addCertificates([]string{"ca"})
+	wants{o.View}.addCertificates([]string{"ca"})
 	for _, c := range o.Facts.Cluster.Chores {
 		if !strings.Contains(string(manual), "\n| "+c.Name+":") || !strings.Contains(string(manual), c.Reason) {
 			t.Errorf("docs/operating.md does not know the chore %s with the reason %s", c.Name, c.Reason)
 		}
 	}
 	o.Facts.Cluster.Chores = nil
-	if o.addFiles(kubeadm.Behind{}); len(o.Facts.Cluster.Chores) > 0 {
+	if (wants{o.View}).addFiles(kubeadm.Behind{}); len(o.Facts.Cluster.Chores) > 0 {
 		t.Errorf("all is as wanted, and due is %+v", o.Facts.Cluster.Chores)
 	}
 }

@@ -20,13 +20,16 @@ import (
 	"github.com/quorate/quorate/internal/group/inplace"
 )
 
+// Extensions asks Runtime Extensions of others what they change of a machine in place.
+type Extensions struct{ *Observer }
+
 // ByExtension reports whether Runtime Extensions of others change the group's machines in place.
 func (t *View) ByExtension() bool {
 	return !t.Nodeless && t.Spec.ByExtension && t.Facts.Policy.InPlace.Ours()
 }
 
 // addAnswers adds what Runtime Extensions of others say of the machines that are outdated.
-func (t *Observer) addAnswers(ctx context.Context) {
+func (t Extensions) addAnswers(ctx context.Context) {
 	if !t.ByExtension() {
 		return
 	}
@@ -52,7 +55,7 @@ func (t *View) IsAsked(m *Machine) bool {
 type askWith = func(context.Context, inplace.Question, time.Time) (inplace.Answer, error)
 
 // AnswerFor says what of a machine an extension does not change in place, or why that is not known; both empty: it changes all.
-func (t *Observer) AnswerFor(ctx context.Context, m *Machine, ask askWith) (replaced, unanswered string) {
+func (t Extensions) AnswerFor(ctx context.Context, m *Machine, ask askWith) (replaced, unanswered string) {
 	q, _, err := t.Question(ctx, m)
 	if err != nil {
 		return "", Cut(err.Error(), longestDrift)
@@ -69,7 +72,7 @@ func (t *Observer) AnswerFor(ctx context.Context, m *Machine, ask askWith) (repl
 }
 
 // judge says what of a machine an answer does not cover; empty: it covers all.
-func (t *Observer) judge(m *Machine, answer inplace.Answer) string {
+func (t Extensions) judge(m *Machine, answer inplace.Answer) string {
 	if answer.Refused != "" {
 		return "the API server refuses what is wanted of " + m.Infrastructure.GetKind() + " " + m.Infrastructure.GetName() + ": " + answer.Refused
 	}
@@ -90,7 +93,7 @@ func (t *Observer) judge(m *Machine, answer inplace.Answer) string {
 }
 
 // restOf says in what a machine would still differ from what is wanted if its parts were these.
-func (t *Observer) restOf(m *Machine, parts inplace.Parts) drift.Drift {
+func (t Extensions) restOf(m *Machine, parts inplace.Parts) drift.Drift {
 	as := *m
 	as.Machine, as.Infrastructure = parts.Machine, parts.Infrastructure
 	if bootstrap, err := Typed(parts.Bootstrap, m.Bootstrap); err == nil {
@@ -100,7 +103,7 @@ func (t *Observer) restOf(m *Machine, parts inplace.Parts) drift.Drift {
 }
 
 // Question is what is asked about a machine, and the template of infrastructure machines that is wanted; nil: none is. An error says why nothing can be asked yet.
-func (t *Observer) Question(ctx context.Context, m *Machine) (inplace.Question, *unstructured.Unstructured, error) {
+func (t Extensions) Question(ctx context.Context, m *Machine) (inplace.Question, *unstructured.Unstructured, error) {
 	none := inplace.Question{}
 	switch {
 	case m.Infrastructure == nil:
@@ -134,7 +137,7 @@ func (t *Observer) Question(ctx context.Context, m *Machine) (inplace.Question, 
 
 // desiredInfrastructure returns an infrastructure machine as it is once it follows the wanted template. It stays as it is where it was made from that one, from
 // none, or from one of another kind.
-func (t *Observer) desiredInfrastructure(ctx context.Context, m *Machine, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (t Extensions) desiredInfrastructure(ctx context.Context, m *Machine, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	annotations := m.Infrastructure.GetAnnotations()
 	name, kind := annotations[clusterv1.TemplateClonedFromNameAnnotation], schema.ParseGroupKind(annotations[clusterv1.TemplateClonedFromGroupKindAnnotation])
 	if template == nil || t.Spec.Inline != nil || name == "" || name == template.GetName() || kind != template.GroupVersionKind().GroupKind() {
@@ -194,7 +197,7 @@ func Typed(o *unstructured.Unstructured, as client.Object) (client.Object, error
 }
 
 // AskNow asks a question anew, and keeps the answer.
-func (t *Observer) AskNow(ctx context.Context, q inplace.Question, now time.Time) (inplace.Answer, error) {
+func (t Extensions) AskNow(ctx context.Context, q inplace.Question, now time.Time) (inplace.Answer, error) {
 	most := inplace.AnswerTimeout
 	if t.Once {
 		most = onceTimeout

@@ -10,6 +10,9 @@ import (
 	"github.com/quorate/quorate/internal/group/inplace"
 )
 
+// updates adds how far machines are that are changed in place.
+type updates struct{ *Observer }
+
 // Upgrades reaches the objects of the cluster's upgrades in place.
 func (t *Observer) Upgrades() inplace.Store {
 	return inplace.Store{Cache: t.Cache, APIReader: t.APIReader, Namespace: t.Object.GetNamespace(), Cluster: t.Cluster.Name, Owner: t.Object}
@@ -26,7 +29,7 @@ func (t *Observer) UpdateGroup() inplace.Group {
 }
 
 // readUpdates reads the upgrades in place of the group's cluster. A machine that has no Node is not upgraded in place.
-func (t *Observer) readUpdates(ctx context.Context) error {
+func (t updates) readUpdates(ctx context.Context) error {
 	if t.Nodeless {
 		return nil
 	}
@@ -37,7 +40,7 @@ func (t *Observer) readUpdates(ctx context.Context) error {
 }
 
 // addUpdate adds what of a machine's differences cannot be changed in place, how far its upgrade is, and what that has found out.
-func (t *Observer) addUpdate(m *Machine) {
+func (t updates) addUpdate(m *Machine) {
 	if t.Nodeless {
 		return
 	}
@@ -62,7 +65,7 @@ func (t *Observer) addUpdate(m *Machine) {
 
 // needsReplacement says why not all of a machine's differences can be changed in place; empty: all can. On a node whose container runtime
 // is not containerd, Quorate changes nothing.
-func (t *Observer) needsReplacement(m *Machine) string {
+func (t updates) needsReplacement(m *Machine) string {
 	why := m.Drift.ReplacingText()
 	if why != "" || !t.Facts.Policy.InPlace.Ours() || m.Node == nil || !m.Drift.OnNode() {
 		return why
@@ -72,6 +75,6 @@ func (t *Observer) needsReplacement(m *Machine) string {
 
 // isOnlyRecorded reports whether a machine is outdated only in what no node knows of, such as the template of its infrastructure: its objects
 // are to say what is wanted, and that is all.
-func (t *Observer) isOnlyRecorded(m *Machine) bool {
+func (t updates) isOnlyRecorded(m *Machine) bool {
 	return t.Facts.Policy.InPlace.Ours() && !t.ByExtension() && m.Node != nil && m.Drift.Outdated() && !m.Drift.OnNode() && !m.Facts.Deleting
 }

@@ -53,7 +53,7 @@ type Kind interface {
 	Status(object Object) Status
 
 	// Want adds what this kind wants, from the object, its Cluster and its Machines alone.
-	Want(t *Observer)
+	Want(t *View)
 	// Read adds what the management cluster knows of this kind's surroundings.
 	Read(ctx context.Context, t *Observer) error
 	// ReadBootstrap adds the bootstrap object of a machine.

@@ -172,7 +172,7 @@ func (t *Observer) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) erro
 			t.Memory.Addons = AddonsSeen{Read: o.Now, Health: map[string]kubeadm.AddonHealth{"kube-proxy": behind.Proxy, "coredns": behind.DNS}}
 		}
 	}
-	t.addFiles(m.behind)
+	wants{t.View}.addFiles(m.behind)
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (t *View) Inspects() bool {
 }
 
 // addFiles adds what of kubeadm's files is to be written, by us or by a person.
-func (t *Observer) addFiles(b kubeadm.Behind) {
+func (t wants) addFiles(b kubeadm.Behind) {
 	for _, c := range []plan.Chore{
 		{Name: ChorePermissions, Due: plan.DueJoin, Reason: "PermissionsMissing", Message: b.Permissions},
 		{Name: ChoreKubeadmConfig, Due: plan.DueJoin, Reason: "KubeadmOutdated", Message: b.Config, FromSpec: true},

@@ -49,7 +49,7 @@ func CompareReplacements(a, b plan.Replacement) int {
 }
 
 // addReplacements adds which machines were replaced lately, where that is limited.
-func (t *Observer) addReplacements() {
+func (t wants) addReplacements() {
 	if t.Facts.Policy.MaxReplacements == 0 {
 		return
 	}

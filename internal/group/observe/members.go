@@ -10,6 +10,9 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
+// matching says which members of etcd belong to the machines of a view, and which may still come.
+type matching struct{ *View }
+
 // Surveyor asks the members of one etcd cluster. *etcd.Cluster is one.
 type Surveyor interface {
 	// Survey asks every target by itself what it knows.
@@ -22,7 +25,7 @@ func (o *View) Match(members []etcd.Member) etcd.Matching {
 	for i, m := range o.Machines {
 		hosts[i] = etcd.Host{
 			Name:       m.Name,
-			Node:       o.memberName(m),
+			Node:       matching{o}.memberName(m),
 			Registered: m.Node != nil,
 			Names:      machine.HostNames(m.Machine),
 			Addresses:  machine.Addresses(m.Machine, m.Node),
@@ -37,7 +40,7 @@ func (o *View) Match(members []etcd.Member) etcd.Matching {
 }
 
 // memberName is the name that the member on a machine has, as far as it is known: its Node's, or, where machines have none, its own.
-func (o *View) memberName(m *Machine) string {
+func (o matching) memberName(m *Machine) string {
 	if o.Nodeless {
 		return m.Name
 	}
@@ -69,7 +72,7 @@ type Dial func(node, ip string) etcd.Target
 // whose Machine is gone may still run there.
 func (o *View) Targets(to Dial) []etcd.Target {
 	if o.Nodeless {
-		return o.memberTargets(to)
+		return matching{o}.memberTargets(to)
 	}
 	var targets []etcd.Target
 	known := map[string]bool{}

@@ -15,7 +15,7 @@ const mostNames = 16
 
 // addNames adds the names of Nodes that no new machine may get: those of Nodes that are none of the group's machines'. After a
 // backup of the management cluster was restored, they are of machines that it does not know.
-func (t *Observer) addNames() {
+func (t wants) addNames() {
 	names := t.Facts.Cluster.Names
 	for i := range t.Inside.Nodes {
 		name := t.Inside.Nodes[i].Name
@@ -27,7 +27,7 @@ func (t *Observer) addNames() {
 }
 
 // addNamesOf adds the names of objects that belong to no machine of the group, and that no machine is begun with.
-func (t *Observer) addNamesOf(made []client.Object) {
+func (t wants) addNamesOf(made []client.Object) {
 	names := t.Facts.Cluster.Names
 	for _, o := range made {
 		isBegun := o.GetDeletionTimestamp().IsZero() && Unclaimed(o.GetOwnerReferences(), t.Object)
@@ -39,7 +39,7 @@ func (t *Observer) addNamesOf(made []client.Object) {
 }
 
 // keepNames keeps, of names that are in use, those that a new machine could get. Names with dates, or made up, are dropped first.
-func (t *Observer) keepNames(names []string) {
+func (t wants) keepNames(names []string) {
 	format := t.Facts.Want.NameFormat
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return plan.Number(format, name) == 0 })
 	slices.SortFunc(names, func(a, b string) int {

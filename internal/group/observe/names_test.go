@@ -15,7 +15,7 @@ func TestKeepNames(t *testing.T) {
 		names = append(names, "demo-"+strconv.Itoa(20261101+day))
 	}
 	turn := &Observer{View: &View{Facts: plan.Observed{Want: plan.Want{NameFormat: "demo-%s"}}}}
-	turn.keepNames(names)
+	wants{turn.View}.keepNames(names)
 	kept := turn.Facts.Cluster.Names
 	if !slices.Contains(kept, "demo-4") || !slices.Contains(kept, "demo-7") || len(kept) != mostNames || !slices.IsSorted(kept) {
 		t.Errorf("kept %q", kept)

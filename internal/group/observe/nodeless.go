@@ -22,7 +22,7 @@ func (t *Observer) seeNodeless() {
 }
 
 // memberTargets are the members on machines without Nodes, each of which has its machine's name.
-func (o *View) memberTargets(to Dial) []etcd.Target {
+func (o matching) memberTargets(to Dial) []etcd.Target {
 	var targets []etcd.Target
 	for _, m := range o.Machines {
 		if ip := machine.InternalIP(m.Machine); ip != "" && !o.hasLeft(m) {

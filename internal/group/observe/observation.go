@@ -135,7 +135,7 @@ func (o *View) AddWorkload(view workload.View, components []string) {
 		m.Node = nodes[m.Facts.Name]
 		*m.Facts = MachineFacts(m.Machine, m.Node, view, components)
 		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Host != "")
-		m.Facts.CannotJoin, m.Facts.Gone = o.cannotJoin(m), machine.Vanished(m.Infrastructure)
+		m.Facts.CannotJoin, m.Facts.Gone = matching{o}.cannotJoin(m), machine.Vanished(m.Infrastructure)
 	}
 }
 
@@ -225,7 +225,7 @@ func (o *View) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
 			Storage: m.Storage,
 		})
 	}
-	o.buryMembers()
+	matching{o}.buryMembers()
 	slices.SortFunc(facts.Members, func(a, b plan.Member) int { return cmp.Compare(a.ID, b.ID) })
 	if survey.Known {
 		since.Stamp(facts.Members, now)
@@ -234,12 +234,12 @@ func (o *View) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
 		o.Facts.AddMembersAsHosts()
 	}
 	for _, m := range o.Machines {
-		m.Facts.CannotJoin, m.Facts.Gone = o.cannotJoin(m), machine.Vanished(m.Infrastructure)
+		m.Facts.CannotJoin, m.Facts.Gone = matching{o}.cannotJoin(m), machine.Vanished(m.Infrastructure)
 	}
 }
 
 // buryMembers: a member that does not answer is dead where nothing is left of its machine.
-func (o *View) buryMembers() {
+func (o matching) buryMembers() {
 	for i := range o.Facts.Etcd.Members {
 		m := &o.Facts.Etcd.Members[i]
 		if on := o.Machine(m.Machine); on != nil && m.Health == plan.Unknown && machine.Vanished(on.Infrastructure) {
@@ -301,7 +301,7 @@ func changeOf(of conditions.Getter, kind string) time.Time {
 
 // cannotJoin says why nothing on a machine will add a member to etcd any more; empty: it may,
 // for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
-func (o *View) cannotJoin(m *Machine) string {
+func (o matching) cannotJoin(m *Machine) string {
 	switch {
 	case machine.Vanished(m.Infrastructure):
 		return gone
@@ -318,7 +318,7 @@ func (o *View) cannotJoin(m *Machine) string {
 }
 
 // ranEtcd reports whether the static pod of etcd was seen on a machine's Node; nil: none is known.
-func (o *View) ranEtcd(node *corev1.Node) bool {
+func (o matching) ranEtcd(node *corev1.Node) bool {
 	if node == nil {
 		return false
 	}
@@ -338,7 +338,7 @@ func ofOtherNode(pod *corev1.Pod, node *corev1.Node) bool {
 
 // memberRemoved reports whether the member of a machine was removed: that was noted before, and
 // the members agree that it is gone. A machine that has a member all the same added it later.
-func (o *View) memberRemoved(on *Machine) bool {
+func (o matching) memberRemoved(on *Machine) bool {
 	id, e := on.Annotations[controlplanev1.MemberRemovedAnnotation], o.Facts.Etcd
 	if _, err := etcd.ParseID(id); err != nil || !e.Known || !e.Agreed {
 		return false

@@ -78,7 +78,7 @@ func Observe(ctx context.Context, from Sources, kind Kind, m *Memory, object Obj
 	} else {
 		t.Workload.Own(t.ClusterKey(), t.Mine())
 		t.See(t.Workload.View(t.ClusterKey()))
-		t.addAnswers(ctx)
+		Extensions{t}.addAnswers(ctx)
 		if err := t.addUpgrader(ctx); err != nil {
 			return nil, 0, err
 		}
@@ -98,7 +98,7 @@ func Begin(from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1
 	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		t.Facts.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
 	}
-	t.addWanted()
+	wants{t.View}.addWanted(t.Kind)
 	return t
 }
 
@@ -130,8 +130,8 @@ func beginning(kind Kind, object Object, cluster *clusterv1.Cluster, machines Ma
 	}
 }
 
-// addWanted adds what is wanted, and refuses what cannot be begun.
-func (t *Observer) addWanted() {
+// addWanted adds what is wanted, also what the kind wants, and refuses what cannot be begun.
+func (t wants) addWanted(kind Kind) {
 	want, g := &t.Facts.Want, &t.Facts.Group
 	if want.Domains == nil {
 		want.Domains = domains(t.Cluster)
@@ -144,7 +144,7 @@ func (t *Observer) addWanted() {
 		t.Refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas)})
 	}
 	g.New = !g.Initialized && t.Initializing() && !othersMade(want.NameFormat, g.LastMachine, t.Objects())
-	t.Kind.Want(t)
+	kind.Want(t.View)
 	if text := machine.Leap(t.Spec.Version, t.Objects()); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
@@ -172,7 +172,7 @@ func (t *Observer) read(ctx context.Context, machines Machines) error {
 	if err := t.readParts(ctx); err != nil {
 		return err
 	}
-	if err := t.readUpdates(ctx); err != nil {
+	if err := (updates{t}).readUpdates(ctx); err != nil {
 		return err
 	}
 	if len(machines.Ours) >= t.Facts.Want.Replicas+t.Facts.Policy.Surge {
@@ -302,7 +302,7 @@ func (t *Observer) begun(ctx context.Context) (string, error) {
 		return "", err
 	}
 	found = append(found, clones...)
-	t.addNamesOf(found)
+	wants{t.View}.addNamesOf(found)
 	return firstOrphan(found, t.Object, t.Objects()), nil
 }
 
@@ -345,8 +345,8 @@ func Unclaimed(owners []metav1.OwnerReference, object client.Object) bool {
 // See adds what is known from the workload cluster: Nodes and static pods, and what is wanted beside it.
 func (t *Observer) See(view workload.View) {
 	t.AddWorkload(view, t.Spec.Components)
-	t.addNames()
-	t.refuseStrayNodes()
+	wants{t.View}.addNames()
+	wants{t.View}.refuseStrayNodes()
 	t.addMachinesWanted()
 }
 
@@ -361,7 +361,7 @@ func (t *Observer) addMachinesWanted() {
 		facts.Outdated = Cut(found.String(), longestDrift)
 		facts.Marked, facts.MarkedByPerson = machine.Marked(m.Machine), machine.MarkedByPerson(m.Machine)
 		facts.Held, facts.Started = IsHeld(m), BootstrapStarted(m.Machine)
-		t.addUpdate(m)
+		updates{t}.addUpdate(m)
 		facts.Gate = machine.ShutGate(m.Machine, t.Spec.ReadinessGates)
 		_, facts.DeletePreferred = m.Annotations[clusterv1.DeleteMachineAnnotation]
 		if r := ReplacementIn(m.Annotations, upstream.RemediationForAnnotation); r != nil {

@@ -19,6 +19,9 @@ import (
 	"github.com/quorate/quorate/internal/group/inplace"
 )
 
+// once looks once: for the command line, without what is kept between turns.
+type once struct{ *Observer }
+
 // onceTimeout is how long the managed cluster may take to answer one who looks once.
 const onceTimeout = 5 * time.Second
 
@@ -41,7 +44,7 @@ func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.O
 	if err != nil {
 		return plan.Observed{}, Beside{}, err
 	}
-	return t.Facts, Beside{Following: t.Following(), UnseenUpgrader: t.unseenUpgrader(ctx, from), Drain: t.drainText()}, nil
+	return t.Facts, Beside{Following: t.Following(), UnseenUpgrader: once{t}.unseenUpgrader(ctx, from), Drain: once{t}.drainText()}, nil
 }
 
 // Beside is what one who looks once finds beside the facts that decide.
@@ -56,7 +59,7 @@ type Beside struct {
 }
 
 // drainText says how nodes are drained before Quorate updates their machines in place; empty: it updates none.
-func (t *Observer) drainText() string {
+func (t once) drainText() string {
 	if !t.Facts.Policy.InPlace.Ours() || t.ByExtension() {
 		return ""
 	}
@@ -108,11 +111,11 @@ func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 		return nil, err
 	}
 	t := Begin(onceFrom(from), kind, &Memory{Began: time.Now()}, object, cluster, machines, time.Now())
-	t.readAhead(ctx, machines)
+	once{t}.readAhead(ctx, machines)
 	if err := t.read(ctx, machines); err != nil {
 		return nil, err
 	}
-	if err := t.lookOnce(ctx, inside); err != nil {
+	if err := (once{t}).lookOnce(ctx, inside); err != nil {
 		return nil, err
 	}
 	t.Facts.Now = time.Now()
@@ -127,7 +130,7 @@ const aheadAtOnce = 16
 
 // readAhead asks at the same time for what read asks for one after the other, in turns that are thrown away: the reader remembers the answers. What
 // fails is asked once more by read, which tells why.
-func (t *Observer) readAhead(ctx context.Context, machines Machines) {
+func (t once) readAhead(ctx context.Context, machines Machines) {
 	if t.Facts.Group.Deleting || t.Facts.Group.Paused {
 		return
 	}
@@ -149,7 +152,7 @@ func (t *Observer) readAhead(ctx context.Context, machines Machines) {
 		_, err := a.Made(ctx, a.Memory.Template.Kind)
 		return err
 	})
-	ask(machines, func(a *Observer) error { return a.readUpdates(ctx) })
+	ask(machines, func(a *Observer) error { return updates{a}.readUpdates(ctx) })
 	for _, m := range machines.Ours {
 		of := Machines{Ours: []*clusterv1.Machine{m}}
 		ask(of, func(a *Observer) error { return a.readBootstraps(ctx) })
@@ -187,10 +190,10 @@ func lookInside(ctx context.Context, secrets client.Reader, cluster client.Objec
 
 // lookOnce adds what the managed cluster and its etcd say. Machines without Nodes have no managed cluster to be looked into, and their kind looks at
 // what was read.
-func (t *Observer) lookOnce(ctx context.Context, from <-chan inside) error {
+func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	if t.Nodeless {
 		t.seeNodeless()
-		err := t.Kind.Look(ctx, t)
+		err := t.Kind.Look(ctx, t.Observer)
 		if err == nil && t.Surveys() {
 			t.addSurveyOnce(t.surveyOnce(ctx, dialDirectly))
 		}
@@ -200,8 +203,8 @@ func (t *Observer) lookOnce(ctx context.Context, from <-chan inside) error {
 	t.Workload = connection{config: seen.config, direct: true}
 	t.See(seen.view)
 	if seen.config == nil {
-		defer t.addAnswers(ctx)
-		return t.Kind.Look(ctx, t)
+		defer Extensions{t.Observer}.addAnswers(ctx)
+		return t.Kind.Look(ctx, t.Observer)
 	}
 	asked := t.Surveys()
 	survey := make(chan etcd.Survey, 1)
@@ -210,8 +213,8 @@ func (t *Observer) lookOnce(ctx context.Context, from <-chan inside) error {
 	}
 	short, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
-	err := t.Kind.Look(short, t)
-	t.addAnswers(ctx)
+	err := t.Kind.Look(short, t.Observer)
+	Extensions{t.Observer}.addAnswers(ctx)
 	t.addReportedUpgrader()
 	switch {
 	case asked:
@@ -227,7 +230,7 @@ func (t *Observer) lookOnce(ctx context.Context, from <-chan inside) error {
 
 // surveyOnce asks etcd's members, and those that do not answer well once more by the way on which a turn would ask them first: at the address
 // that was tried first somebody else may be.
-func (t *Observer) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
+func (t once) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
 	q := NewQuorums(t.APIReader, t.Nodeless)
 	defer q.Forget(t.ClusterKey())
 	quorum, err := q.Of(ctx, t.Cluster)
@@ -239,14 +242,14 @@ func (t *Observer) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
 		return t.Ask(ctx, quorum, to, etcd.Survey{})
 	}
 	c.direct = false
-	return t.askTwice(ctx, quorum, to, func(node, ip string) etcd.Target {
+	return matching{t.View}.askTwice(ctx, quorum, to, func(node, ip string) etcd.Target {
 		return etcd.Target{Name: node, Alias: workload.EtcdPod(node), Dial: c.Dial(t.ClusterKey(), node, ip, etcdPort)}
 	})
 }
 
 // askTwice asks etcd's members by one way, and, where one whose address is known does not answer well, all by another. Connections to those that
 // answered stay.
-func (o *View) askTwice(ctx context.Context, quorum Surveyor, first, second Dial) etcd.Survey {
+func (o matching) askTwice(ctx context.Context, quorum Surveyor, first, second Dial) etcd.Survey {
 	addresses := false
 	survey := o.Ask(ctx, quorum, func(node, ip string) etcd.Target {
 		addresses = addresses || ip != ""
@@ -260,7 +263,7 @@ func (o *View) askTwice(ctx context.Context, quorum Surveyor, first, second Dial
 }
 
 // addSurveyOnce adds what etcd's members said.
-func (t *Observer) addSurveyOnce(survey etcd.Survey) { t.AddEtcd(survey, &MemberTimes{}, time.Now()) }
+func (t once) addSurveyOnce(survey etcd.Survey) { t.AddEtcd(survey, &MemberTimes{}, time.Now()) }
 
 // connection is the way to the managed cluster of one who looks once. It watches nothing. config is nil where none is known. direct: machines are
 // reached by their addresses where these answer.

@@ -51,7 +51,7 @@ func TestAskTwice(t *testing.T) {
 			by := func(i int) Dial {
 				return func(node, _ string) etcd.Target { ways[i]++; return etcd.Target{Name: node} }
 			}
-			got := o.askTwice(t.Context(), &surveys{give: test.give}, by(0), by(1))
+			got := matching{o}.askTwice(t.Context(), &surveys{give: test.give}, by(0), by(1))
 			if last := test.give[len(test.give)-1]; got.Known != last.Known || got.Members[0].Health != last.Members[0].Health {
 				t.Errorf("it is %+v, want %+v", got, last)
 			}

@@ -17,7 +17,7 @@ const mostStray = 3
 
 // refuseStrayNodes refuses to begin anything while a control plane node reports that has no Machine. With etcd on the machines its
 // member is found; with etcd elsewhere only the Node shows it.
-func (t *Observer) refuseStrayNodes() {
+func (t wants) refuseStrayNodes() {
 	g := t.Facts.Group
 	if t.Facts.Etcd.Ours() || t.Nodeless || g.Deleting || g.Paused || !t.Inside.Reachable {
 		return

@@ -25,7 +25,7 @@ func TestStrayNodesMessage(t *testing.T) {
 			view.Nodes = append(view.Nodes, node)
 		}
 		turn := &Observer{View: &View{Inside: view}}
-		turn.refuseStrayNodes()
+		wants{turn.View}.refuseStrayNodes()
 		if got := turn.Facts.Want.Refused.Message; !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, want %s", nodes, got, want)
 		}

@@ -46,7 +46,7 @@ func (t *Observer) addUpgrader(ctx context.Context) error {
 }
 
 // addReportedUpgrader adds what the manager reported of a missing image for the wanted version. The command line does not see the manager's flag.
-func (t *Observer) addReportedUpgrader() {
+func (t once) addReportedUpgrader() {
 	p := t.Kind.Status(t.Object).Plan
 	if p.Reason != noUpgrader || !t.needsUpgrader() {
 		return
@@ -59,7 +59,7 @@ func (t *Observer) addReportedUpgrader() {
 // unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen tells whether it has
 // one: neither a report of the
 // manager, nor an upgrade that it began, nor the ConfigMap in the cluster's namespace, which some users may not read.
-func (t *Observer) unseenUpgrader(ctx context.Context, from client.Reader) string {
+func (t once) unseenUpgrader(ctx context.Context, from client.Reader) string {
 	if t.Facts.Group.NoUpgrader != "" || !t.needsUpgrader() {
 		return ""
 	}

@@ -9,10 +9,13 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
+// wants adds to the facts what follows from what was read: what is wanted, what is refused, which names are taken, which chores are due.
+type wants struct{ *View }
+
 // refuseBeforeTopology begins nothing while a newer version is on its way from the cluster's
 // topology: it would be done twice. Upstream repairs nothing meanwhile either, and makes no
 // replacement; a first machine is made all the same.
-func (t *Observer) refuseBeforeTopology() {
+func (t wants) refuseBeforeTopology() {
 	topology := t.Cluster.Spec.Topology
 	if !topology.IsDefined() || len(t.Machines) == 0 {
 		return

@@ -114,7 +114,7 @@ func (*Kind) Status(object observe.Object) observe.Status {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(*observe.Observer) {}
+func (*Kind) Want(*observe.View) {}
 
 // Look implements group.Kind: whether members of the wanted version can join, of which version new ones are, whether control planes
 // must follow first, and whether anything must go before an EtcdCluster that is being deleted.

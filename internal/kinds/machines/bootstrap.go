@@ -168,7 +168,7 @@ func (k *Kind) Bootstrap(_ context.Context, t *observe.View, step plan.Step) (cl
 		return nil, clusterv1.Bootstrap{}, fmt.Errorf("making the bootstrap of Machine %s: there is no %s %s", step.Machine, given.ConfigRef.Kind, given.ConfigRef.Name)
 	}
 	newborn := &observe.Machine{Machine: &clusterv1.Machine{}, Bootstrap: &unstructured.Unstructured{Object: map[string]any{}}}
-	made, err := t.Clone(template, step.Machine, k.InPlace(t, newborn).Config)
+	made, err := act.Clone(t, template, step.Machine, k.InPlace(t, newborn).Config)
 	if err != nil {
 		return nil, clusterv1.Bootstrap{}, err
 	}

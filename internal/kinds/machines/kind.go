@@ -140,8 +140,8 @@ func (*Kind) Status(object observe.Object) observe.Status {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(t *observe.Observer) {
-	cp := of(t.View)
+func (*Kind) Want(t *observe.View) {
+	cp := of(t)
 	if text := cp.Spec.Version; text != "" {
 		v, err := version.Parse(text)
 		if err != nil {
@@ -149,7 +149,7 @@ func (*Kind) Want(t *observe.Observer) {
 		}
 		t.Facts.Policy.Learners = v.Learners() && usesKubeadm(cp)
 	}
-	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t.View) && !wasActive(t.View)
+	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t) && !wasActive(t)
 }
 
 // wasActive reports whether the control plane has acted before: it controls machines, or has made one. Owner references and
@@ -226,7 +226,7 @@ func (*Kind) TakeDown(context.Context, *act.Writer) error { return nil }
 // Sync implements group.Kind.
 func (*Kind) Sync(ctx context.Context, t *act.Writer) error {
 	if usesKubeadm(of(t.View)) {
-		t.DropTokens(ctx)
+		act.Tokens{Writer: t}.DropTokens(ctx)
 	}
 	if template := memoryOf(t.Memory).template; template != nil {
 		if err := t.OwnTemplate(ctx, template); err != nil {

@@ -138,8 +138,8 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 }
 
 // Want implements group.Kind.
-func (*Kind) Want(t *observe.Observer) {
-	kcp := of(t.View)
+func (*Kind) Want(t *observe.View) {
+	kcp := of(t)
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersion", Message: "spec.version: " + err.Error(), Replaceable: true})
@@ -200,8 +200,8 @@ func (*Kind) Sync(ctx context.Context, t *act.Writer) error {
 	if err := t.ControlSecrets(ctx, observe.ManagedEtcdSecrets(of(t.View).Spec.ManagedExternalEtcdRef)...); err != nil {
 		return err
 	}
-	t.DropTokens(ctx)
-	t.RenewTokens(ctx)
+	act.Tokens{Writer: t}.DropTokens(ctx)
+	act.Tokens{Writer: t}.RenewTokens(ctx)
 	return recordExpiries(ctx, t)
 }
 
