@@ -45,6 +45,11 @@ var pure = map[string]string{
 	"internal/upgrade/extension/inplace": `cmp crypto/sha256 encoding/hex encoding/json fmt maps reflect slices strings
 		sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 sigs.k8s.io/cluster-api/api/core/v1beta2
 		` + ours + "core/drift " + ours + "core/version",
+	"internal/group/status": `cmp fmt maps slices strings time
+		k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
+		sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2 sigs.k8s.io/cluster-api/api/core/v1beta2
+		sigs.k8s.io/cluster-api/util/conditions sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1
+		` + module + "api/controlplane/v1beta2 " + ours + "cluster/etcd " + ours + "cluster/kubeadm " + ours + "cluster/machine " + ours + "core/plan " + ours + "group/observe",
 	"internal/core/drift": `bytes cmp crypto/sha256 encoding/json fmt maps slices strconv strings time
 		k8s.io/apimachinery/pkg/apis/meta/v1
 		k8s.io/apimachinery/pkg/apis/meta/v1/unstructured

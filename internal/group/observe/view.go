@@ -64,7 +64,7 @@ type Machine struct {
 	Read           bool
 	Bootstrap      client.Object
 	Infrastructure *unstructured.Unstructured
-	// Facts are what a decision may know of it: the entry of Observation.Facts.Machines.
+	// Facts are what a decision may know of it: the entry of View.Facts.Machines.
 	Facts *plan.Machine
 	// Drift is in what it differs from what is wanted; nil: that was not looked at.
 	Drift *drift.Drift
