@@ -27,7 +27,7 @@ func WithObserved(ctx context.Context, c client.Reader, s Seen) Seen {
 
 // observedOf is what the next decision about one group depends on.
 func observedOf(ctx context.Context, c client.Reader, of *Group) *plan.Observed {
-	observed, err := observe.ObserveOnce(ctx, c, of.Kind, of.Key)
+	observed, err := observe.Once(ctx, c, of.Kind, of.Key)
 	if err != nil {
 		observed = plan.Observed{Etcd: plan.Etcd{Why: err.Error()}}
 		if of.HoldsQuorum {
@@ -44,7 +44,7 @@ func Explain(ctx context.Context, c client.Reader, key client.ObjectKey, etcd bo
 	if err != nil {
 		return report.Explanation{}, err
 	}
-	observed, err := observe.ObserveOnce(ctx, c, of.Kind, of.Key)
+	observed, err := observe.Once(ctx, c, of.Kind, of.Key)
 	if err != nil {
 		return report.Explanation{}, fmt.Errorf("observing cluster %s: %w", key, err)
 	}

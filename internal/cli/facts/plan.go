@@ -62,7 +62,7 @@ func planOf(ctx context.Context, from client.Reader, key client.ObjectKey, of *G
 	var config *bootstrapv1.KubeadmConfigSpec
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() (err error) {
-		if observed, beside, err = observe.ObserveAll(ctx, from, of.Kind, of.Key); err != nil {
+		if observed, beside, err = observe.OnceBeside(ctx, from, of.Kind, of.Key); err != nil {
 			return fmt.Errorf("observing cluster %s: %w", key, err)
 		}
 		return nil

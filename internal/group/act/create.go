@@ -101,7 +101,7 @@ func (t creation) createBootstrap(ctx context.Context, step plan.Step) (clusterv
 	case step.Hold:
 		hold(config)
 	case !step.Init:
-		Tokens{t.Writer}.giveToken(ctx, config)
+		Tokens(t).giveToken(ctx, config)
 	}
 	if err := t.make(ctx, config); err != nil {
 		return bootstrap, fmt.Errorf("creating %s %s: %w", bootstrap.ConfigRef.Kind, step.Machine, err)

@@ -17,7 +17,7 @@ import (
 func (t *Writer) GenerateSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	known := t.Memory.Secrets
 	t.Memory.Secrets = observe.Secrets{}
-	made, err := certs.Generate(ctx, t.Client.to, t.Cluster, &config.ClusterConfiguration, known.Missing, t.ControllerRef(), config.Files...)
+	made, err := certs.Generate(ctx, t.to, t.Cluster, &config.ClusterConfiguration, known.Missing, t.ControllerRef(), config.Files...)
 	if err != nil {
 		return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
 	}
@@ -32,7 +32,7 @@ func (t *Writer) GenerateSecrets(ctx context.Context, config *bootstrapv1.Kubead
 func (t *Writer) WriteKubeconfig(ctx context.Context) error {
 	known := t.Memory.Secrets
 	t.Memory.Secrets = observe.Secrets{}
-	written, err := certs.WriteKubeconfig(ctx, t.Client.to, t.Cluster, t.ControllerRef(), known.Kubeconfig.Absent)
+	written, err := certs.WriteKubeconfig(ctx, t.to, t.Cluster, t.ControllerRef(), known.Kubeconfig.Absent)
 	if err != nil {
 		return fmt.Errorf("writing the kubeconfig of cluster %s: %w", t.Cluster.Name, err)
 	}
@@ -52,7 +52,7 @@ func (t *Writer) ControlSecrets(ctx context.Context, but ...secret.Purpose) erro
 	// The garbage collector takes the owner off what shall outlive it: put on again, it would go with it.
 	err := t.Remains(ctx)
 	if err == nil {
-		err = certs.Own(ctx, t.APIReader, t.Client.to, t.Cluster, m.Disowned, t.ControllerRef())
+		err = certs.Own(ctx, t.APIReader, t.to, t.Cluster, m.Disowned, t.ControllerRef())
 	}
 	if t.LookAgain(err) != nil {
 		return fmt.Errorf("keeping the secrets of cluster %s: %w", t.Cluster.Name, err)

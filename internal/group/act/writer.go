@@ -32,7 +32,7 @@ func NewWriter(seen *observe.Observer, to Client, kind Kind) *Writer {
 // TakeOver makes the group the controller of the secrets of its cluster that a KubeadmConfig controls. They are read again afterwards.
 func (t *Writer) TakeOver(ctx context.Context, config *bootstrapv1.KubeadmConfig) error {
 	t.Memory.Secrets = observe.Secrets{}
-	if err := certs.TakeOver(ctx, t.APIReader, t.Client.to, t.Cluster, config, t.ControllerRef()); err != nil {
+	if err := certs.TakeOver(ctx, t.APIReader, t.to, t.Cluster, config, t.ControllerRef()); err != nil {
 		return fmt.Errorf("adopting the secrets of cluster %s: %w", t.Cluster.Name, err)
 	}
 	return nil
@@ -44,7 +44,7 @@ func (t *Writer) PublishEtcd(ctx context.Context) error {
 	if err != nil || authority == nil {
 		return err
 	}
-	return authority.PublishManagedEtcd(ctx, t.APIReader, t.Client.to, t.Cluster, t.ControllerRef())
+	return authority.PublishManagedEtcd(ctx, t.APIReader, t.to, t.Cluster, t.ControllerRef())
 }
 
 // Annotate sets annotations of the object, or takes those away whose value is

@@ -18,4 +18,5 @@ func (t *Writer) LookAgain(err error) error {
 	return IgnoreStale(err)
 }
 
+// IsStale reports whether a write failed because its object has changed, or is gone, since it was read.
 func IsStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }

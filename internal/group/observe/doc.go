@@ -4,5 +4,5 @@
 // asked for outside of turns. It does not know what follows from what it sees, and how anything is written.
 //
 // A turn of a controller, and the commands plan and explain, look by the same code; only their Sources differ. Observe is the turn's way
-// in, ObserveOnce and ObserveAll are those of who looks once. What a kind of groups has of its own to look at, it supplies as a Kind.
+// in, Once and OnceBeside are those of who looks once. What a kind of groups has of its own to look at, it supplies as a Kind.
 package observe

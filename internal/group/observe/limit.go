@@ -44,6 +44,7 @@ func ParseReplacements(text string) ([]plan.Replacement, error) {
 	return all, nil
 }
 
+// CompareReplacements sorts replacements by time, and those of one moment by machine.
 func CompareReplacements(a, b plan.Replacement) int {
 	return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Machine, b.Machine))
 }

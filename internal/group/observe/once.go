@@ -25,12 +25,12 @@ type once struct{ *Observer }
 // onceTimeout is how long the managed cluster may take to answer one who looks once.
 const onceTimeout = 5 * time.Second
 
-// ObserveOnce reads what a decision about one group would be made from, once
+// Once reads what a decision about one group would be made from, once
 // and without a manager: for the command line. Since when members are as they
 // are is not known to one who looks once; Member.Since is the time of the look.
 // A managed cluster that does not answer is a fact, not an error. A group
 // without a Cluster is an error.
-func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, error) {
+func Once(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, error) {
 	t, err := turnOnce(ctx, from, kind, key)
 	if err != nil {
 		return plan.Observed{}, err
@@ -38,8 +38,8 @@ func ObserveOnce(ctx context.Context, from client.Reader, kind Kind, key client.
 	return t.Facts, nil
 }
 
-// ObserveAll is ObserveOnce, with what is found beside the facts.
-func ObserveAll(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, Beside, error) {
+// OnceBeside is Once, with what is found beside the facts.
+func OnceBeside(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (plan.Observed, Beside, error) {
 	t, err := turnOnce(ctx, from, kind, key)
 	if err != nil {
 		return plan.Observed{}, Beside{}, err
@@ -203,7 +203,7 @@ func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	t.Workload = connection{config: seen.config, direct: true}
 	t.See(seen.view)
 	if seen.config == nil {
-		defer Extensions{t.Observer}.addAnswers(ctx)
+		defer Extensions(t).addAnswers(ctx)
 		return t.Kind.Look(ctx, t.Observer)
 	}
 	asked := t.Surveys()
@@ -214,7 +214,7 @@ func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	short, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
 	err := t.Kind.Look(short, t.Observer)
-	Extensions{t.Observer}.addAnswers(ctx)
+	Extensions(t).addAnswers(ctx)
 	t.addReportedUpgrader()
 	switch {
 	case asked:

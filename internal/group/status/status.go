@@ -27,7 +27,7 @@ func Of(seen *observe.View, kind Kind, d plan.Decision, failure error) Report {
 
 // Machine returns a Machine of the group with its conditions.
 func (t Report) Machine(on *observe.Machine) *clusterv1.Machine {
-	after := on.Machine.DeepCopy()
+	after := on.DeepCopy()
 	for _, c := range t.MachineConditions(on) {
 		conditions.Set(after, c)
 	}

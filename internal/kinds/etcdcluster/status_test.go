@@ -316,7 +316,7 @@ func TestLostStatus(t *testing.T) {
 func TestObserveOnce(t *testing.T) {
 	w := grown(t, 3)
 	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.8.0" })
-	o, err := observe.ObserveOnce(t.Context(), w.client, New(), key)
+	o, err := observe.Once(t.Context(), w.client, New(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestObserveOnce(t *testing.T) {
 		m.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "127.0.0.77"}} // nobody listens
 		w.updateStatus(&m)
 	}
-	if o, err = observe.ObserveOnce(t.Context(), w.client, New(), key); err != nil || o.Etcd.Known || !strings.Contains(o.Etcd.Why, "demo-etcd-1") {
+	if o, err = observe.Once(t.Context(), w.client, New(), key); err != nil || o.Etcd.Known || !strings.Contains(o.Etcd.Why, "demo-etcd-1") {
 		t.Errorf("nobody answers, and etcd is %+v, %v", o.Etcd, err)
 	}
 }

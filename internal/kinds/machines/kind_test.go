@@ -343,7 +343,7 @@ func TestOtherBootstrap(t *testing.T) {
 	if turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster()); err != nil || !turn.Facts.Etcd.Ours() {
 		t.Errorf("there is an authority, and members count as nobody's: %v", err)
 	}
-	if o, err := observe.ObserveOnce(t.Context(), w.client, New(), key); err != nil || !o.Etcd.Ours() {
+	if o, err := observe.Once(t.Context(), w.client, New(), key); err != nil || !o.Etcd.Ours() {
 		t.Errorf("whoever looks once sees members as nobody's: %v", err)
 	}
 	w.settle()

@@ -468,7 +468,7 @@ func TestExtensionOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.change(wantBig(controlplanev1.InPlaceOnly))
-	o, err := observe.ObserveOnce(context.Background(), w.client, New(), kcpKey)
+	o, err := observe.Once(context.Background(), w.client, New(), kcpKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +476,7 @@ func TestExtensionOnce(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	extension.set(func(m *metal) { m.status = http.StatusTeapot })
-	if o, err = observe.ObserveOnce(context.Background(), w.client, New(), kcpKey); err != nil || !strings.Contains(o.Machines[0].Unanswered, "418") {
+	if o, err = observe.Once(context.Background(), w.client, New(), kcpKey); err != nil || !strings.Contains(o.Machines[0].Unanswered, "418") {
 		t.Errorf("%v, %+v", err, o.Machines[0])
 	}
 }

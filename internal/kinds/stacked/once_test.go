@@ -152,7 +152,7 @@ func TestOnceAsksLittle(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			w, r := grown(t, n), &rounds{}
 			m := serveManaged(t, w, r)
-			o, err := observe.ObserveOnce(t.Context(), r.through(w), New(), kcpKey)
+			o, err := observe.Once(t.Context(), r.through(w), New(), kcpKey)
 			if err != nil || !o.Cluster.Reachable || len(o.Machines) != n || o.Machines[0].Host == "" {
 				t.Fatalf("%+v, %v", o, err)
 			}

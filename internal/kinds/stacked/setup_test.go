@@ -30,7 +30,7 @@ func TestObserve(t *testing.T) {
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
 	w := newWorld(t, cluster, testKCP(1))
 	w.settle()
-	o, err := observe.ObserveOnce(context.Background(), w.client, New(), kcpKey)
+	o, err := observe.Once(context.Background(), w.client, New(), kcpKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestObserve(t *testing.T) {
 	if d := plan.Next(o); d.Reason != "Initializing" {
 		t.Errorf("decided %v from it", d)
 	}
-	if _, err := observe.ObserveOnce(context.Background(), w.client, New(), client.ObjectKey{Namespace: "default", Name: "nobody"}); err == nil {
+	if _, err := observe.Once(context.Background(), w.client, New(), client.ObjectKey{Namespace: "default", Name: "nobody"}); err == nil {
 		t.Error("no error for a control plane that does not exist")
 	}
 	kcp := w.kcp()
@@ -48,7 +48,7 @@ func TestObserve(t *testing.T) {
 	if err := w.client.Update(context.Background(), kcp); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := observe.ObserveOnce(context.Background(), w.client, New(), kcpKey); err == nil || !strings.Contains(err.Error(), "no Cluster owns") {
+	if _, err := observe.Once(context.Background(), w.client, New(), kcpKey); err == nil || !strings.Contains(err.Error(), "no Cluster owns") {
 		t.Errorf("error is %v for a control plane without a Cluster", err)
 	}
 }

@@ -64,7 +64,7 @@ func (w *world) noUpgrader(version string) string {
 			return err
 		},
 	})
-	o, err := observe.ObserveOnce(w.t.Context(), wants, New(), kcpKey)
+	o, err := observe.Once(w.t.Context(), wants, New(), kcpKey)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestUnseenUpgrader(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, beside, err := observe.ObserveAll(t.Context(), interceptor.NewClient(w.client, interceptor.Funcs{Get: test.get}), New(), kcpKey)
+		_, beside, err := observe.OnceBeside(t.Context(), interceptor.NewClient(w.client, interceptor.Funcs{Get: test.get}), New(), kcpKey)
 		if err != nil || beside.UnseenUpgrader != test.want {
 			t.Errorf("%s: %q, want %q, %v", test.name, beside.UnseenUpgrader, test.want, err)
 		}

@@ -2,12 +2,58 @@ package act
 
 import (
 	"context"
+	"slices"
+	"strconv"
 
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group/observe"
 )
+
+// Note writes down on the group's object what the next turns, and whoever takes over, must find there, and takes off what has served.
+func (t *Writer) Note(ctx context.Context, d plan.Decision) error {
+	if err := t.recordInitialized(ctx); err != nil {
+		return err
+	}
+	if err := t.recordNumber(ctx); err != nil {
+		return err
+	}
+	if err := t.endRepair(ctx, d); err != nil {
+		return err
+	}
+	return t.endApproval(ctx)
+}
+
+// recordInitialized writes down, where a move and a backup keep it, that a cluster was initialised.
+func (t *Writer) recordInitialized(ctx context.Context) error {
+	if _, recorded := t.Object.GetAnnotations()[controlplanev1.InitializedAnnotation]; recorded || !t.Facts.Group.Initialized || t.Facts.Group.Deleting {
+		return nil
+	}
+	return t.Annotate(ctx, map[string]string{controlplanev1.InitializedAnnotation: "true", controlplanev1.InitializingAnnotation: ""})
+}
+
+// recordNumber writes down the highest number that anything in the cluster has in its name, where that is higher than the one on record: the
+// record is older than the cluster. What has the name may be removed before the next machine is made, and the name is not free for that.
+func (t *Writer) recordNumber(ctx context.Context) error {
+	highest := plan.HighestNumber(t.Facts)
+	if !t.Facts.Group.Initialized || t.Facts.Group.Deleting || highest <= observe.LastMachine(t.Object.GetAnnotations()) {
+		return nil
+	}
+	return t.Annotate(ctx, map[string]string{controlplanev1.LastMachineAnnotation: strconv.Itoa(highest)})
+}
+
+// endApproval takes an approval away that has served: all machines are as it was given for. What comes later, such as certificates that expire, needs another.
+func (t *Writer) endApproval(ctx context.Context) error {
+	o := t.Facts
+	_, given := t.Object.GetAnnotations()[controlplanev1.ApprovedAnnotation]
+	isBehind := func(m plan.Machine) bool { return m.Outdated != "" || m.Update != (plan.Update{}) }
+	if !given || !t.Spec.NeedsApproval || o.Group.Deleting || o.Group.Unapproved != "" || len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, isBehind) {
+		return nil
+	}
+	return t.Annotate(ctx, map[string]string{controlplanev1.ApprovedAnnotation: ""})
+}
 
 // endRepair takes the note of a repair off the control plane once the repair is over. Create
 // does so too, but its write may fail, or the process die before it.
