@@ -61,6 +61,7 @@ func Announce(ctx context.Context, recorder events.EventRecorder, on client.Obje
 		}
 	}
 	if failure != nil && told.Message != is.Message {
-		recorder.Eventf(on, nil, corev1.EventTypeWarning, "StepFailed", string(d.Step.Verb), "%s", observe.Cut(is.Step+": "+failure.Error(), status.LongestNote))
+		recorder.Eventf(on, nil, corev1.EventTypeWarning, "StepFailed", string(d.Step.Verb), "%s",
+			observe.Cut(is.Step+": "+failure.Error(), status.LongestNote))
 	}
 }

@@ -83,7 +83,8 @@ func etcdTurn() *Turn {
 	}}
 	survey := etcd.Survey{Known: true, Agreed: true}
 	for i, name := range []string{"a", "b", "c"} {
-		m := &observe.Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}, Facts: &plan.Machine{Name: name, Host: name}}
+		m := &observe.Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			Facts: &plan.Machine{Name: name, Host: name}}
 		o.Machines = append(o.Machines, m)
 		survey.Members = append(survey.Members, etcd.Member{ID: uint64(i + 1), Name: name, Health: plan.Healthy, Size: 100, Quota: 2000})
 	}

@@ -16,7 +16,8 @@ const (
 	mostInterfaceMethods = 8  // embedded ones included, where they are of the same module
 )
 
-// larger are types and interfaces that have more methods than they should, with how many. None may get more; one that has fewer gets its new number here.
+// larger are types and interfaces that have more methods than they should, with how many. None may get more; one that has fewer gets its
+// new number here.
 var larger = map[string]int{
 	"internal/core/sim World":                 422,
 	"internal/core/plan state":                194,

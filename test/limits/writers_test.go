@@ -12,13 +12,17 @@ import (
 )
 
 // writing are the names in controller-runtime's package client of what can write.
-var writing = []string{"Client", "Writer", "WithWatch", "StatusWriter", "StatusClient", "SubResourceWriter", "SubResourceClient", "SubResourceClientConstructor", "New", "NewDryRunClient"}
+var writing = []string{
+	"Client", "Writer", "WithWatch", "StatusWriter", "StatusClient", "SubResourceWriter", "SubResourceClient", "SubResourceClientConstructor",
+	"New", "NewDryRunClient",
+}
 
 // turns are the packages that take part in turns.
 var turns = []string{"internal/group", "internal/kinds/stacked", "internal/kinds/machines", "internal/kinds/etcdcluster"}
 
-// writers are the files that take part in turns and may name what can write, with all that each may name. act alone writes: the controller is given
-// its client, hands it to act, and lets the observer look through it, who asks the API server to try what extensions are asked about.
+// writers are the files that take part in turns and may name what can write, with all that each may name. act alone writes. The
+// controller is given its client, and hands it to act; the observer looks through it, and has the API server try what extensions are
+// asked about.
 var writers = map[string]string{
 	"internal/group/act/client.go":      "Client",
 	"internal/group/controller.go":      "Client NewDryRunClient",

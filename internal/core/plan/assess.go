@@ -73,7 +73,8 @@ func (s *state) assess(o Observed) Assessment {
 	for _, given := range o.Machines {
 		m := s.on(given.Name)
 		a.Machines = append(a.Machines, MachineAssessment{
-			Name: m.Name, Standing: m.standing, Health: m.health, Why: m.why, Irreplaceable: s.irreplaceable(m), Stays: m.isMarked() && s.keepsMarked(m),
+			Name: m.Name, Standing: m.standing, Health: m.health, Why: m.why,
+			Irreplaceable: s.irreplaceable(m), Stays: m.isMarked() && s.keepsMarked(m),
 		})
 	}
 	for _, given := range o.Etcd.Members {

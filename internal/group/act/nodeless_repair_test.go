@@ -19,7 +19,8 @@ func TestHealthCheckOfMembers(t *testing.T) {
 		Type:    nodelessType,
 		Cluster: testCluster(),
 		Object:  object,
-		Spec:    observe.Spec{Replicas: ptr.To(int32(3)), HoldsQuorum: true, HealthCheck: &observe.HealthCheck{UnhealthySeconds: ptr.To(int32(7))}},
+		Spec: observe.Spec{Replicas: ptr.To(int32(3)), HoldsQuorum: true,
+			HealthCheck: &observe.HealthCheck{UnhealthySeconds: ptr.To(int32(7))}},
 	}}}
 	turn.Nodeless = true
 	check := upkeep{turn}.desiredHealthCheck()

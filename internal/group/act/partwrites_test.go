@@ -41,7 +41,8 @@ func TestRecordExpiryOnce(t *testing.T) {
 	memory, now, end := &observe.Memory{}, time.Now(), time.Now().AddDate(1, 0, 0)
 	record := func(cached *bootstrapv1.KubeadmConfig, after time.Duration, want int) {
 		t.Helper()
-		turn := &Writer{Client: NewClient(c), Observer: &observe.Observer{View: &observe.View{Memory: memory, Facts: plan.Observed{Now: now.Add(after)}}}}
+		turn := &Writer{Client: NewClient(c), Observer: &observe.Observer{View: &observe.View{Memory: memory,
+			Facts: plan.Observed{Now: now.Add(after)}}}}
 		m := &observe.Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}, Bootstrap: cached.DeepCopy()}
 		if err := turn.RecordExpiry(t.Context(), m, end); err != nil {
 			t.Fatal(err)

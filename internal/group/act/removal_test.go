@@ -28,7 +28,8 @@ func TestRemovalRestsOnTheMachine(t *testing.T) {
 		}
 		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build()
 		m.ResourceVersion = "1" // it has another by now
-		turn := &Writer{Client: NewClient(c), Observer: &observe.Observer{View: &observe.View{Memory: &observe.Memory{}, Machines: []*observe.Machine{{Machine: m}}}}}
+		turn := &Writer{Client: NewClient(c), Observer: &observe.Observer{View: &observe.View{Memory: &observe.Memory{},
+			Machines: []*observe.Machine{{Machine: m}}}}}
 		err := turn.noteRemoval(t.Context(), plan.Step{Verb: plan.RemoveMember, Machine: m.Name, Member: "2"})
 		if goes && err != nil || !goes && !apierrors.IsConflict(err) {
 			t.Errorf("it goes: %t: %v", goes, err)

@@ -164,7 +164,8 @@ func (t Report) rollingOut() metav1.Condition {
 	if n == 0 {
 		return observe.Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRollingOutReason, "")
 	}
-	return observe.Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRollingOutReason,
+	return observe.Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionTrue,
+		upstream.KubeadmControlPlaneRollingOutReason,
 		fmt.Sprintf("%d of %d machines are not up to date:\n%s", n, len(t.Machines), observe.Entries(texts, "\n", observe.LongestCondition-100)))
 }
 
@@ -232,9 +233,11 @@ func (t Report) available() metav1.Condition {
 	o := t.Facts
 	switch {
 	case !o.Group.Initialized:
-		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, "The control plane is not initialized yet")
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason,
+			"The control plane is not initialized yet")
 	case o.Group.Deleting:
-		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, "The control plane is being deleted")
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason,
+			"The control plane is being deleted")
 	case !o.Cluster.Reachable:
 		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The API server does not answer: "+o.Cluster.Unreachable)
 	case o.Etcd.Ours() && !o.Etcd.Known:

@@ -34,7 +34,8 @@ func upToDate(m *observe.Machine) []metav1.Condition {
 	}
 	switch {
 	case m.Facts.Update.State == plan.UpdateUnderway:
-		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+m.Facts.Update.Message)}
+		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason,
+			"* "+m.Facts.Update.Message)}
 	case m.Drift.Outdated():
 		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, observe.Entries(m.Drift.Texts(), "; ", observe.LongestDifferences))}
 	case m.Facts.Updating != "":

@@ -139,9 +139,11 @@ func operatorCondition(t *observe.View) []metav1.Condition {
 	kind, said := upstream.KubeadmControlPlaneEtcdClusterHealthyCondition, memoryOf(t.Memory).said
 	switch {
 	case said.at.IsZero():
-		return []metav1.Condition{observe.Condition(kind, metav1.ConditionUnknown, clusterv1.InspectionFailedReason, "The operator was not asked yet")}
+		return []metav1.Condition{observe.Condition(kind, metav1.ConditionUnknown, clusterv1.InspectionFailedReason,
+			"The operator was not asked yet")}
 	case said.healthy:
 		return []metav1.Condition{observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneEtcdClusterHealthyReason, "")}
 	}
-	return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, said.text)}
+	return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse,
+		upstream.KubeadmControlPlaneEtcdClusterNotHealthyReason, said.text)}
 }

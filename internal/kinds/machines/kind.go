@@ -260,6 +260,7 @@ func (*Kind) Describe(t *observe.View, object observe.Object) {
 		status.FailureMessage = ptr.To(cmp.Or(refused.Message, refused.Reason))
 	}
 	if last := t.LastRemediation(); last != nil {
-		status.LastRemediation = v1alpha1.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
+		status.LastRemediation = v1alpha1.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp,
+			RetryCount: ptr.To(int32(last.Retries))}
 	}
 }

@@ -76,7 +76,8 @@ func (w *world) Behind(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Wan
 		}
 		return ""
 	}
-	return kubeadm.Behind{Permissions: differs(observe.ChorePermissions), Config: differs(observe.ChoreKubeadmConfig), Addons: differs(observe.ChoreAddons)}, nil
+	return kubeadm.Behind{Permissions: differs(observe.ChorePermissions), Config: differs(observe.ChoreKubeadmConfig),
+		Addons: differs(observe.ChoreAddons)}, nil
 }
 
 // Write implements group.KubeadmFiles.
@@ -165,7 +166,8 @@ func newWorld(t *testing.T, cp *v1alpha1.ControlPlane, objects ...client.Object)
 		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}},
 		kindOf("localmachinetemplates.infrastructure.cluster.x-k8s.io", "v1alpha1"), kindOf("localmachines.infrastructure.cluster.x-k8s.io", "v1alpha1"),
 		kindOf("kubeadmconfigtemplates.bootstrap.cluster.x-k8s.io", "v1beta2"), kindOf("kubeadmconfigs.bootstrap.cluster.x-k8s.io", "v1beta2"))
-	w := &world{t: t, files: map[string]string{observe.ChorePermissions: "v1.36.3", observe.ChoreKubeadmConfig: "v1.36.3", observe.ChoreAddons: "v1.36.3"}}
+	w := &world{t: t, files: map[string]string{observe.ChorePermissions: "v1.36.3", observe.ChoreKubeadmConfig: "v1.36.3",
+		observe.ChoreAddons: "v1.36.3"}}
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.ControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch, Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {

@@ -104,7 +104,8 @@ func (*Kind) Spec(object observe.Object) observe.Spec {
 		spec.Components = append([]string{"etcd"}, spec.Components...)
 	}
 	if auto := kcp.Spec.AutoRepair; auto != nil {
-		spec.HealthCheck = &observe.HealthCheck{NodeStartupSeconds: auto.NodeStartupTimeoutSeconds, UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
+		spec.HealthCheck = &observe.HealthCheck{NodeStartupSeconds: auto.NodeStartupTimeoutSeconds,
+			UnhealthySeconds: auto.UnhealthyTimeoutSeconds}
 	}
 	return spec
 }

@@ -404,7 +404,8 @@ func TestAgain(t *testing.T) {
 		{"all is as wanted", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, observe.SoonSteady},
 		{"a person is waited for", func(*group.Turn) {}, waiting, observe.SoonAtRest},
 		{"the core asks for an earlier look", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second}, time.Second},
-		{"and not for a later one", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour}, observe.SoonSteady},
+		{"and not for a later one", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour},
+			observe.SoonSteady},
 		{"after a step", func(*group.Turn) {}, acting, observe.SoonAfterAct},
 		{"a learner", func(s *group.Turn) { s.Facts.Etcd.Members[0].Learner = true }, waiting, observe.SoonBusy},
 		{"a learner, and nothing new for long", func(s *group.Turn) {
@@ -412,7 +413,8 @@ func TestAgain(t *testing.T) {
 			s.Facts.Now = time.Now().Add(time.Hour)
 		}, waiting, observe.SoonLongBusy},
 		{"a machine that is being deleted", func(s *group.Turn) { s.Facts.Machines[0].Deleting = true }, waiting, observe.SoonBusy},
-		{"a component that is not healthy", func(s *group.Turn) { s.Facts.Machines[0].Components[0].Health = plan.Unhealthy }, waiting, observe.SoonBusy},
+		{"a component that is not healthy", func(s *group.Turn) { s.Facts.Machines[0].Components[0].Health = plan.Unhealthy },
+			waiting, observe.SoonBusy},
 		{"fewer members than machines", func(s *group.Turn) { s.Facts.Etcd.Members = s.Facts.Etcd.Members[1:] }, waiting, observe.SoonBusy},
 		{"members that are not known", func(s *group.Turn) { s.Facts.Etcd.Known = false }, waiting, observe.SoonBusy},
 		{"members that disagree", func(s *group.Turn) { s.Facts.Etcd.Agreed = false }, waiting, observe.SoonBusy},
