@@ -36,7 +36,7 @@ import (
 
 // Controller takes the turns of all groups of one kind.
 type Controller struct {
-	// Client reads from the cache and writes. APIReader reads from the API server:
+	// Client reads from the cache, and is handed to package act, which writes. APIReader reads from the API server:
 	// secrets, and whether an own write still stands.
 	Client    client.Client
 	APIReader client.Reader
