@@ -143,7 +143,7 @@ func conforms(t *testing.T, c client.Client, p provider) {
 	}
 }
 
-// stage is a Cluster with a control plane, whose turns are taken by hand. It implements group.Workloads: no cluster is connected.
+// stage is a Cluster with a control plane, whose turns are taken by hand. It implements observe.Workloads: no cluster is connected.
 type stage struct {
 	t      *testing.T
 	client client.Client

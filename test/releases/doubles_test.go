@@ -68,7 +68,7 @@ func (h *healthy) changed(what string) error {
 func (h *healthy) Want(client.ObjectKey, bool) {}
 func (h *healthy) Forget(client.ObjectKey)     {}
 
-// Rest implements group.Quorums.
+// Rest implements observe.Quorums.
 func (h *healthy) Rest(client.ObjectKey)                {}
 func (h *healthy) Own(client.ObjectKey, workload.Mine)  {}
 func (h *healthy) Config(client.ObjectKey) *rest.Config { return nil }

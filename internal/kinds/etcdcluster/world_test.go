@@ -79,7 +79,7 @@ func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context
 }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return w, nil }
 
-// Survey implements group.Quorum: nobody knows the health of who was not asked.
+// Survey implements observe.Quorum: nobody knows the health of who was not asked.
 func (w *world) Survey(_ context.Context, targets []etcd.Target) etcd.Survey {
 	s := etcd.Survey{Agreed: true, Why: "no member answered"}
 	for _, m := range w.members {
@@ -119,7 +119,7 @@ func (w *world) Promote(_ context.Context, _ []etcd.Target, id uint64) error {
 	return w.failing
 }
 
-// AddPlaceholder implements group.Quorum: etcd takes one learner at a time.
+// AddPlaceholder implements observe.Quorum: etcd takes one learner at a time.
 func (w *world) AddPlaceholder(context.Context, []etcd.Target) error {
 	if w.failing != nil || slices.ContainsFunc(w.members, func(m etcd.Member) bool { return m.Learner }) {
 		return w.failing
@@ -129,14 +129,14 @@ func (w *world) AddPlaceholder(context.Context, []etcd.Target) error {
 	return nil
 }
 
-// EnableDowngrade implements group.Quorum.
+// EnableDowngrade implements observe.Quorum.
 func (w *world) EnableDowngrade(_ context.Context, _ []etcd.Target, to string) error {
 	w.downgrade = to + ".0"
 	w.done = append(w.done, "enable "+to)
 	return w.failing
 }
 
-// CancelDowngrade implements group.Quorum.
+// CancelDowngrade implements observe.Quorum.
 func (w *world) CancelDowngrade(context.Context, []etcd.Target) error {
 	w.downgrade = ""
 	w.done = append(w.done, "cancel")

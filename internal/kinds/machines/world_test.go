@@ -53,22 +53,22 @@ type world struct {
 	files map[string]string
 }
 
-// Initialised implements group.KubeadmFiles.
+// Initialised implements observe.KubeadmFiles.
 func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, error) {
 	return "", nil
 }
 
-// NewToken implements group.KubeadmFiles.
+// NewToken implements observe.KubeadmFiles.
 func (w *world) NewToken(context.Context, *clusterv1.Cluster) (string, error) {
 	return "abcdef.0123456789abcdef", nil
 }
 
-// DropTokens implements group.KubeadmFiles.
+// DropTokens implements observe.KubeadmFiles.
 func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, _ map[string]bool) error {
 	return nil
 }
 
-// Behind implements group.KubeadmFiles.
+// Behind implements observe.KubeadmFiles.
 func (w *world) Behind(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error) {
 	differs := func(chore string) string {
 		if has := w.files[chore]; has != want.Version {
@@ -80,7 +80,7 @@ func (w *world) Behind(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Wan
 		Addons: differs(observe.ChoreAddons)}, nil
 }
 
-// Write implements group.KubeadmFiles.
+// Write implements observe.KubeadmFiles.
 func (w *world) Write(_ context.Context, _ *clusterv1.Cluster, want kubeadm.Wanted, chore string) error {
 	w.files[chore] = want.Version
 	return nil

@@ -77,12 +77,12 @@ func (f *fleet) Initialised(context.Context, *clusterv1.Cluster, bool) (string, 
 	return "", nil
 }
 
-// NewToken implements group.KubeadmFiles.
+// NewToken implements observe.KubeadmFiles.
 func (f *fleet) NewToken(context.Context, *clusterv1.Cluster) (string, error) {
 	return "abcdef.0123456789abcdef", nil
 }
 
-// DropTokens implements group.KubeadmFiles.
+// DropTokens implements observe.KubeadmFiles.
 func (f *fleet) DropTokens(_ context.Context, _ *clusterv1.Cluster, _ map[string]bool) error {
 	return nil
 }

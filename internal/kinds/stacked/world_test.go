@@ -210,7 +210,7 @@ func (w *world) Initialised(context.Context, *clusterv1.Cluster, bool) (string, 
 	return "", nil
 }
 
-// NewToken implements group.KubeadmFiles.
+// NewToken implements observe.KubeadmFiles.
 func (w *world) NewToken(context.Context, *clusterv1.Cluster) (string, error) {
 	if w.onToken != nil {
 		w.onToken()
@@ -223,7 +223,7 @@ func (w *world) NewToken(context.Context, *clusterv1.Cluster) (string, error) {
 	return fmt.Sprintf("%06d.0123456789abcdef", w.tokens), nil
 }
 
-// DropTokens implements group.KubeadmFiles.
+// DropTokens implements observe.KubeadmFiles.
 func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, ids map[string]bool) error {
 	defer w.locked()()
 	for id := range ids {
@@ -232,7 +232,7 @@ func (w *world) DropTokens(_ context.Context, _ *clusterv1.Cluster, ids map[stri
 	return w.failDrop
 }
 
-// Ask implements group.EtcdEndpoints.
+// Ask implements observe.EtcdEndpoints.
 func (w *world) Ask(_ context.Context, _ *clusterv1.Cluster, endpoints []string) (said []etcd.EndpointHealth, err error) {
 	defer w.locked()()
 	for _, at := range endpoints {
@@ -241,7 +241,7 @@ func (w *world) Ask(_ context.Context, _ *clusterv1.Cluster, endpoints []string)
 	return said, w.unasked
 }
 
-// Behind implements group.KubeadmFiles.
+// Behind implements observe.KubeadmFiles.
 func (w *world) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kubeadm.Behind, error) {
 	defer w.locked()()
 	return kubeadm.Behind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused, Proxy: w.proxy, DNS: w.dns}, w.failBehind
@@ -296,7 +296,7 @@ func (w *world) Promote(context.Context, []etcd.Target, uint64) error         { 
 func (w *world) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }
 func (w *world) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
 
-// AddPlaceholder implements group.Quorum: etcd takes one learner at a time.
+// AddPlaceholder implements observe.Quorum: etcd takes one learner at a time.
 func (w *world) AddPlaceholder(context.Context, []etcd.Target) error {
 	defer w.locked()()
 	if w.failChange != nil || slices.ContainsFunc(w.members, func(m etcd.Member) bool { return m.Learner }) {

@@ -210,7 +210,7 @@ func (d *writer) RemoveMember(ctx context.Context, targets []etcd.Target, id uin
 
 func (d *writer) freezeMembers() { d.oldMembers = slices.Clone(d.members) }
 
-// Behind implements group.KubeadmFiles.
+// Behind implements observe.KubeadmFiles.
 func (d *writer) Behind(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted) (kubeadm.Behind, error) {
 	if d.oldFiles != nil {
 		return *d.oldFiles, nil
@@ -218,7 +218,7 @@ func (d *writer) Behind(ctx context.Context, cluster *clusterv1.Cluster, want ku
 	return d.world.Behind(ctx, cluster, want)
 }
 
-// Write implements group.KubeadmFiles.
+// Write implements observe.KubeadmFiles.
 func (d *writer) Write(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted, chore string) error {
 	return d.do(write{"workload cluster", "Write" + chore, ""}, d.freezeFiles, func() error { return d.world.Write(ctx, cluster, want, chore) })
 }
