@@ -194,8 +194,8 @@ type whole struct{ from io.Reader }
 // Read implements io.Reader.
 func (w whole) Read(p []byte) (int, error) {
 	n, err := w.from.Read(p)
-	wrapped := errors.Is(err, io.EOF) && errors.Unwrap(err) != nil
-	if wrapped || errors.Is(err, io.ErrUnexpectedEOF) {
+	isEnd := any(err) == any(io.EOF) // and not one that wraps it
+	if !isEnd && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		err = errors.New("reading what is to be stored: " + err.Error())
 	}
 	return n, err

@@ -69,7 +69,7 @@ func contract(t *testing.T, s Store, mayDelete bool) {
 // half stores bodies that fail, early and late, in each way: nothing of them is there, and what was there stays.
 func half(t *testing.T, s Store, want map[string][]byte) {
 	t.Helper()
-	for i, failure := range []error{io.ErrUnexpectedEOF, io.ErrClosedPipe, fmt.Errorf("x: %w", io.ErrUnexpectedEOF), fmt.Errorf("x: %w", io.EOF)} {
+	for i, failure := range []error{io.ErrUnexpectedEOF, io.ErrClosedPipe, fmt.Errorf("x: %w", io.ErrUnexpectedEOF), fmt.Errorf("x: %w", io.EOF), errors.Join(io.EOF)} {
 		for _, size := range []int{0, 5, part, part + 5} {
 			key := []string{"u/half", "u/a/manifest.json"}[i%2]
 			body := io.MultiReader(bytes.NewReader(make([]byte, size)), iotest.ErrReader(failure))
