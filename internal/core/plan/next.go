@@ -52,7 +52,9 @@ func Rules() []Rule {
 
 // Next returns the one step to take now: what the first rule says that has
 // something to say. The last rule always has.
-func Next(o Observed) Decision { return newState(o).next() }
+func Next(o Observed) Decision {
+	return newState(o).next()
+}
 
 // Judge returns what Assess and Next do, and looks at what was observed once.
 func Judge(o Observed) (Assessment, Decision) {
