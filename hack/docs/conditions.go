@@ -37,7 +37,7 @@ func upstreamConditions(root string) ([][3]string, error) {
 	const groups = "KubeadmControlPlane, ControlPlane, EtcdCluster, and their Machines"
 	on := map[string][]string{}
 	for _, of := range []struct{ dir, on string }{
-		{"group", groups}, {"kinds/stacked", "KubeadmControlPlane and its Machines"},
+		{"group", groups}, {"group/observe", groups}, {"group/act", groups}, {"group/status", groups}, {"kinds/stacked", "KubeadmControlPlane and its Machines"},
 		{"kinds/machines", "ControlPlane and its Machines"}, {"kinds/etcdcluster", "EtcdCluster and its Machines"}, {"local/provider", "LocalCluster, LocalMachine"}, {"kinds/etcdadm/provider", "EtcdadmConfig"},
 	} {
 		values, err := used(filepath.Join(root, "internal", of.dir), known)

@@ -64,7 +64,7 @@ func waits(root string) (section, error) {
 			steps[g.Word] = steps[g.Word] || g.Verb != plan.Wait
 		}
 	}
-	for _, dir := range []string{"group", "kinds/stacked", "kinds/machines", "kinds/etcdcluster"} {
+	for _, dir := range []string{"group", "group/observe", "group/act", "group/status", "kinds/stacked", "kinds/machines", "kinds/etcdcluster"} {
 		path := filepath.Join(root, "internal", dir)
 		words, err := written(path, map[string]int{"reportUnmanaged": 2})
 		if err != nil {
@@ -154,7 +154,7 @@ func conditions(root string) (section, error) {
 	if err != nil {
 		return s, err
 	}
-	for _, dir := range []string{"group", "kinds/stacked", "kinds/machines", "kinds/etcdcluster", "local/provider", "kinds/etcdadm/provider"} {
+	for _, dir := range []string{"group", "group/observe", "group/act", "group/status", "kinds/stacked", "kinds/machines", "kinds/etcdcluster", "local/provider", "kinds/etcdadm/provider"} {
 		words, err := used(filepath.Join(root, "internal", dir), known)
 		if err != nil {
 			return s, err

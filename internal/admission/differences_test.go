@@ -69,6 +69,9 @@ var controlPlaneDifferences = []difference[kcp]{
 	{"the annotation in-place-upgrade-needed, set by hand", true, func(before, after *kcp) bool {
 		return before != nil && before.Annotations[upgradev1.NeededAnnotation] == "" && after.Annotations[upgradev1.NeededAnnotation] != ""
 	}},
+	{"backups that could not be taken", true, func(before, after *kcp) bool {
+		return after.Spec.Backup != nil && (before == nil || !equality.Semantic.DeepEqual(before.Spec.Backup, after.Spec.Backup))
+	}},
 	{"managedExternalEtcdRef of a kind that cannot be referenced", true, func(before, after *kcp) bool {
 		return changed(before, after, managedEtcd) && unfitEtcd(after.Spec.ManagedExternalEtcdRef)
 	}},
@@ -95,6 +98,9 @@ var templateDifferences = []difference[classKCP]{
 	}},
 	{"managedExternalEtcdRef of a kind that cannot be referenced", true, func(before, after *classKCP) bool {
 		return before == nil && unfitEtcd(after.Spec.Template.Spec.ManagedExternalEtcdRef)
+	}},
+	{"backups that could not be taken", true, func(before, after *classKCP) bool {
+		return before == nil && after.Spec.Template.Spec.Backup != nil
 	}},
 	{"changes of Quorate's own fields of a template", true, func(before, after *classKCP) bool {
 		return before != nil && !equality.Semantic.DeepEqual(before.Spec.Template.Spec.Additions, after.Spec.Template.Spec.Additions)
