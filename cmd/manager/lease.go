@@ -18,9 +18,10 @@ const leaseName = "quorate-manager"
 // outside are the characters that a part of a lease's name must not have. A label's value may have them.
 var outside = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// leaseOf returns the lease of a shard, which is what a watch filter and a namespace leave of all objects, for the kinds of some providers. Shards have a
-// lease each: managers that work on different objects must not wait for one another. Control planes keep the lease that all kinds have, whoever works
-// on EtcdadmConfigs beside them: two managers must not work on one control plane because they were installed in different ways into one namespace.
+// leaseOf returns the lease of a shard, which is what a watch filter and a namespace leave of all objects, for the kinds of some providers.
+// Shards have a lease each: managers that work on different objects must not wait for one another. Control planes keep the lease that all
+// kinds have, whoever works on EtcdadmConfigs beside them: two managers must not work on one control plane because they were installed in
+// different ways into one namespace.
 func leaseOf(providers []string, filter, namespace string) string {
 	leaseName := leaseName
 	if !slices.Contains(providers, manager.ControlPlaneProvider) {

@@ -109,15 +109,16 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.gracePeriod, "shutdown-grace-period", 30*time.Second, "How long what is under way may take to end.")
 }
 
-// maxHeadroom is the largest part of the memory limit, in percent, that may be left. With less memory than the rest Go does little but collect garbage.
+// maxHeadroom is the largest part of the memory limit, in percent, that may be left. With less memory than the rest Go does little but
+// collect garbage.
 const maxHeadroom = 50
 
-// garbage is how much memory, in percent of what is in use, may be taken before garbage is collected, where the environment variable GOGC does not say it.
-// More than Go's own 100: collecting took a seventh of a manager's processor time, for less than half of its memory.
+// garbage is how much memory, in percent of what is in use, may be taken before garbage is collected, where the environment variable GOGC
+// does not say it. More than Go's own 100: collecting took a seventh of a manager's processor time, for less than half of its memory.
 const garbage = 150
 
-// memoryLimit returns the limit for Go, in bytes, where the container may use limit, of which headroom percent are left. math.MaxInt64 is no limit, and
-// stays none.
+// memoryLimit returns the limit for Go, in bytes, where the container may use limit, of which headroom percent are left. math.MaxInt64 is
+// no limit, and stays none.
 func memoryLimit(limit int64, headroom int) int64 {
 	if limit == math.MaxInt64 {
 		return limit
@@ -170,7 +171,8 @@ func (s *settings) checkProviders() error {
 
 func isPort(n int) bool { return 0 <= n && n <= math.MaxUint16 }
 
-// electsInOrder reports whether a leader, if one is elected, tries again before it must have renewed its lease, and renews before that ends.
+// electsInOrder reports whether a leader, if one is elected, tries again before it must have renewed its lease, and renews before that
+// ends.
 func (s *settings) electsInOrder() bool {
 	return !s.elect || 0 < s.retry && s.retry < s.renew && s.renew < s.lease
 }

@@ -298,7 +298,8 @@ func checkWebhooks(t *testing.T, s *settings, pod corev1.PodSpec) {
 	}
 }
 
-// checkExtension: the Runtime Extension is off unless asked for. Asked for as the documentation says, it listens where its ExtensionConfig finds it.
+// checkExtension: the Runtime Extension is off unless asked for. Asked for as the documentation says, it listens where its ExtensionConfig
+// finds it.
 func checkExtension(t *testing.T, s *settings, container corev1.Container) {
 	t.Helper()
 	var clusterctl appsv1.Deployment

@@ -1,6 +1,6 @@
-// Command docs writes the pages of docs that are made from the code: docs/troubleshooting.md, docs/reference, and in docs/compatibility.md which test runs
-// which version. It knows where in the sources reasons, fields, conditions and the declarations of tests are; what to do about a reason is written by hand, in
-// advice.yaml beside it.
+// Command docs writes the pages of docs that are made from the code: docs/troubleshooting.md, docs/reference, and in docs/compatibility.md
+// which test runs which version. It knows where in the sources reasons, fields, conditions and the declarations of tests are; what to do
+// about a reason is written by hand, in advice.yaml beside it.
 //
 // Usage: go run ./hack/docs [ROOT], where ROOT is the folder of the sources.
 package main

@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
-// TestMatrix: each pinned version of Kubernetes and etcd is run by a test, and each but the oldest comes from the one before it. The page says what the tests
-// declare.
+// TestMatrix: each pinned version of Kubernetes and etcd is run by a test, and each but the oldest comes from the one before it. The page
+// says what the tests declare.
 func TestMatrix(t *testing.T) {
 	d, err := readDeclared(root)
 	if err != nil {
@@ -52,7 +52,8 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// TestDeclarations: what a test declares that cannot be meant is an error that says what is valid, and so is a life that names versions and declares nothing.
+// TestDeclarations: what a test declares that cannot be meant is an error that says what is valid, and so is a life that names versions and
+// declares nothing.
 func TestDeclarations(t *testing.T) {
 	const begin, end = "package e2e\nvar older, newer = cmp.Or(env, \"v1.35.4\"), cmp.Or(env, \"v1.36.3\")\nvar lives = []life{{\"one\", one}}\n", "func one() { up(older) }\n"
 	for declares, want := range map[string]string{

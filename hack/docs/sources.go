@@ -128,7 +128,8 @@ func upstreamConstants(root, ending string) (map[string]string, error) {
 	return known, nil
 }
 
-// used returns which constants of Cluster API, which are known, the files of a folder write somewhere. What is only compared, or asked for, is not.
+// used returns which constants of Cluster API, which are known, the files of a folder write somewhere. What is only compared, or asked for,
+// is not.
 func used(dir string, known map[string]string) ([]string, error) {
 	files, err := parse(dir)
 	if err != nil {
@@ -152,8 +153,8 @@ func used(dir string, known map[string]string) ([]string, error) {
 	return found, nil
 }
 
-// written returns the strings that files of a folder give to fields called Reason, and to the arguments of functions: how many arguments come before it,
-// by the function's name.
+// written returns the strings that files of a folder give to fields called Reason, and to the arguments of functions: how many arguments
+// come before it, by the function's name.
 func written(dir string, functions map[string]int) ([]string, error) {
 	files, err := parse(dir)
 	if err != nil {

@@ -25,8 +25,8 @@ var gated = []string{programs.APIServer, programs.ControllerManager, programs.Sc
 // gate is a line of a program's help on feature gates.
 var gate = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]+)=true\|false`)
 
-// gateNames collects the names of feature gates that programs of a version may take: from its sources, from the help of the programs, which has no
-// gates that are locked, and from other tables, for those of client-go that are locked.
+// gateNames collects the names of feature gates that programs of a version may take: from its sources, from the help of the programs, which
+// has no gates that are locked, and from other tables, for those of client-go that are locked.
 func gateNames(kubernetes string, of map[string]string) ([]string, error) {
 	names, err := sourceGates(kubernetes)
 	if err != nil {
@@ -118,7 +118,8 @@ func gatesOf(path string, names []string) (map[string]string, error) {
 	return gates, nil
 }
 
-// setGates starts a program with feature gates and returns what it prints. It ends by itself, because it has no etcd, no kubeconfig or no configuration.
+// setGates starts a program with feature gates and returns what it prints. It ends by itself, because it has no etcd, no kubeconfig or no
+// configuration.
 func setGates(path string, gates map[string]string, value string) (string, error) {
 	folder, err := os.MkdirTemp("", "programs-")
 	if err != nil {
@@ -147,7 +148,8 @@ func setGates(path string, gates map[string]string, value string) (string, error
 	return string(out), nil
 }
 
-// share writes the feature gates of programs to a table: those that all have, with the same value, to one list, and the others to lists of their own.
+// share writes the feature gates of programs to a table: those that all have, with the same value, to one list, and the others to lists of
+// their own.
 func share(t programs.Table, gates map[string]map[string]string) {
 	t[programs.Gates] = map[string]string{}
 	for program, of := range gates {

@@ -1,6 +1,6 @@
-// Command programs writes the table of a version of Kubernetes for internal/core/programs: the flags that its programs name in their help, and those
-// that they take without naming them, which other tables have; and the feature gates that each of them takes. The artifacts of the version must be
-// built: `quorate artifacts build VERSION`.
+// Command programs writes the table of a version of Kubernetes for internal/core/programs: the flags that its programs name in their help,
+// and those that they take without naming them, which other tables have; and the feature gates that each of them takes. The artifacts of
+// the version must be built: `quorate artifacts build VERSION`.
 //
 //	go run ./hack/programs VERSION...
 package main

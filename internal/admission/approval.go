@@ -19,7 +19,8 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// The mutating webhooks record who approved; the validating ones come last, and decide. That the manager may ask about rights is in config/rbac/diagnostics_role.yaml.
+// The mutating webhooks record who approved; the validating ones come last, and decide. That the manager may ask about rights is in
+// config/rbac/diagnostics_role.yaml.
 //
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=approvals.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=controlplanes,versions=v1alpha1,name=approvals.controlplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -36,8 +37,8 @@ const (
 // maxUserLength bounds how much of a user's name is recorded.
 const maxUserLength = 256
 
-// approvalRecorder writes down who approved, and when. A control plane that is created with an approval by somebody who may not approve, as by a
-// move or from a backup, is created without it.
+// approvalRecorder writes down who approved, and when. A control plane that is created with an approval by somebody who may not approve, as
+// by a move or from a backup, is created without it.
 type approvalRecorder struct {
 	client client.Client
 	now    func() time.Time

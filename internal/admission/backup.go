@@ -8,7 +8,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/backup"
 )
 
-// checkBackup returns what is wrong with backups, where they differ from those before. elsewhere says who keeps etcd; empty: it is on the machines, and ours.
+// checkBackup returns what is wrong with backups, where they differ from those before. elsewhere says who keeps etcd; empty: it is on the
+// machines, and ours.
 func checkBackup(before, after *controlplanev1.BackupSpec, elsewhere string, spec *field.Path) field.ErrorList {
 	if after == nil || equality.Semantic.DeepEqual(before, after) {
 		return nil

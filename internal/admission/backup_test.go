@@ -20,7 +20,8 @@ func backups(change func(*controlplanev1.BackupSpec)) *controlplanev1.BackupSpec
 	return b
 }
 
-// TestBackup: what cannot be carried out is refused by field, value and what is valid, in each kind; what is stored already is not refused again.
+// TestBackup: what cannot be carried out is refused by field, value and what is valid, in each kind; what is stored already is not refused
+// again.
 func TestBackup(t *testing.T) {
 	for want, b := range map[string]*controlplanev1.BackupSpec{
 		"": backups(nil),

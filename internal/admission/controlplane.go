@@ -21,7 +21,6 @@ import (
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/machine"
-	"github.com/quorate/quorate/internal/core/version"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1alpha1-controlplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=controlplanes,versions=v1alpha1,name=validation.controlplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -71,7 +70,7 @@ type names struct{ controlPlane, cluster string }
 func validateSpec(before, after *controlplanev1alpha1.ControlPlaneSpec, of names, spec *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if before.Version != after.Version && after.Version != "" {
-		if _, err := version.Parse(after.Version); err != nil {
+		if err := machine.CheckVersion(after.Version); err != nil {
 			all = append(all, field.Invalid(spec.Child("version"), after.Version, err.Error()))
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/conversion"
-	"github.com/quorate/quorate/internal/core/version"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=default.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -109,7 +108,7 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 			fmt.Sprintf("it stays as it was when the control plane was made (%s): the data are in the etcd that it names, or on the machines", refText(before))))
 	}
 	if before == nil || before.Spec.Version != after.Spec.Version {
-		if _, err := version.Parse(after.Spec.Version); err != nil {
+		if err := machine.CheckVersion(after.Spec.Version); err != nil {
 			all = append(all, field.Invalid(field.NewPath("spec", "version"), after.Spec.Version, err.Error()))
 		}
 	}

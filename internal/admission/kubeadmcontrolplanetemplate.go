@@ -17,7 +17,8 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplanetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanetemplates,versions=v1beta2,name=validation.kubeadmcontrolplanetemplate.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// KubeadmControlPlaneTemplate validates KubeadmControlPlaneTemplates as upstream does. What Quorate adds to them is as immutable as the rest.
+// KubeadmControlPlaneTemplate validates KubeadmControlPlaneTemplates as upstream does. What Quorate adds to them is as immutable as the
+// rest.
 //
 // Upstream's checks change what they look at: they are given copies.
 type KubeadmControlPlaneTemplate struct {

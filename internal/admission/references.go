@@ -16,7 +16,8 @@ import (
 	"github.com/quorate/quorate/internal/kinds/etcdadm"
 )
 
-// checkRef returns an error if a field names a kind that it must not name. Scope and rights of a kind are not known here: the controllers check these.
+// checkRef returns an error if a field names a kind that it must not name. Scope and rights of a kind are not known here: the controllers
+// check these.
 func checkRef(of machine.Ref, ref clusterv1.ContractVersionedObjectReference, at *field.Path) field.ErrorList {
 	if !ref.IsDefined() {
 		return nil
@@ -40,8 +41,8 @@ func checkManagedEtcd(ref controlplanev1.ManagedEtcdReference, spec *field.Path)
 	return checkKind(machine.EtcdRef, schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}, spec.Child("managedExternalEtcdRef"))
 }
 
-// checkOwnEtcd refuses the EtcdCluster of another Cluster. of is a new control plane; where its own Cluster is not known yet, and of the kinds of other
-// providers, the controller checks it.
+// checkOwnEtcd refuses the EtcdCluster of another Cluster. of is a new control plane; where its own Cluster is not known yet, and of the
+// kinds of other providers, the controller checks it.
 func checkOwnEtcd(ctx context.Context, reader client.Reader, of client.Object, ref controlplanev1.ManagedEtcdReference) error {
 	cluster := of.GetLabels()[clusterv1.ClusterNameLabel]
 	if reader == nil || cluster == "" || ref.APIGroup != etcdclusterv1alpha1.GroupVersion.Group || ref.Kind != "EtcdCluster" {

@@ -148,8 +148,8 @@ type upgraded struct {
 	foreign func(*clusterv1.Machine) string
 }
 
-// refuse returns the refusal of an upgrade. Machines are read only if nothing is wrong already. Those that do not exist are accepted: a move to
-// another management cluster may create them later.
+// refuse returns the refusal of an upgrade. Machines are read only if nothing is wrong already. Those that do not exist are accepted: a
+// move to another management cluster may create them later.
 func (all upgraded) refuse(ctx context.Context, reader client.Reader, kind string, wrong field.ErrorList) error {
 	if reader != nil && len(wrong) == 0 {
 		machines, err := all.read(ctx, reader)
@@ -250,7 +250,8 @@ func checkName(value string, at *field.Path) field.ErrorList {
 	return wrong
 }
 
-// checkImage returns an error if a field holds no image reference. The parser does not check the tag before a digest, nor the elements of a path.
+// checkImage returns an error if a field holds no image reference. The parser does not check the tag before a digest, nor the elements of a
+// path.
 func checkImage(value string, at *field.Path) field.ErrorList {
 	if value == "" {
 		return nil

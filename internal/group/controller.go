@@ -54,14 +54,16 @@ type Controller struct {
 	Kind Kind
 	// Quorums reaches etcd. Nil: SetupWithManager makes one that asks the clusters themselves.
 	Quorums observe.Quorums
-	// EtcdEndpoints asks etcds that run elsewhere. Nil: they are not asked; SetupWithManager makes one that asks them with the clusters' secrets.
+	// EtcdEndpoints asks etcds that run elsewhere. Nil: they are not asked; SetupWithManager makes one that asks them with the clusters'
+	// secrets.
 	EtcdEndpoints observe.EtcdEndpoints
 	// Kubeadm reaches what kubeadm left in the clusters. Nil: the clusters are asked themselves.
 	Kubeadm observe.KubeadmFiles
 	// Memories are what is kept of each group between turns.
 	Memories Memories
 
-	// RetellAfter is how long what only says the same in other words may wait to be written. SetupWithManager makes it RetellTime; 0: it is written at once.
+	// RetellAfter is how long what only says the same in other words may wait to be written. SetupWithManager makes it RetellTime; 0: it is
+	// written at once.
 	RetellAfter time.Duration
 	// Keys limits the turns that make keys at the same time, Slots all turns.
 	Keys  act.KeyMakers
@@ -354,7 +356,8 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 	return err
 }
 
-// keepOnly returns what is kept of a group. It drops what is of an earlier one of the same name, or of one of an earlier Cluster: no turn may have come while there was none.
+// keepOnly returns what is kept of a group. It drops what is of an earlier one of the same name, or of one of an earlier Cluster: no turn
+// may have come while there was none.
 func (c *Controller) keepOnly(object observe.Object, cluster *clusterv1.Cluster) *kept {
 	key, of := client.ObjectKeyFromObject(object), [2]types.UID{object.GetUID(), cluster.GetUID()}
 	m := c.Memories.all(key)

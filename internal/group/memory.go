@@ -62,15 +62,16 @@ func (m *Memories) Moves(key client.ObjectKey, is bool) {
 	m.moving[key] = true
 }
 
-// Crowd is how many times as long a group waits before it is looked at for what is not watched: 1 while something goes on in few, and more where it does in many.
+// Crowd is how many times as long a group waits before it is looked at for what is not watched: 1 while something goes on in few, and more
+// where it does in many.
 func (m *Memories) Crowd() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return time.Duration(min(1+len(m.moving)/crowd, crowdMost))
 }
 
-// Early returns how long a group's next turn waits for more news: changes of its objects come in bursts. Where something goes on in few groups, and after
-// a step, it does not wait. The caller takes the turn.
+// Early returns how long a group's next turn waits for more news: changes of its objects come in bursts. Where something goes on in few
+// groups, and after a step, it does not wait. The caller takes the turn.
 func (m *Memories) Early(key client.ObjectKey, now time.Time) time.Duration {
 	longest := gather * (m.Crowd() - 1)
 	m.mu.Lock()

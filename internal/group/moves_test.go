@@ -30,7 +30,8 @@ func TestBrokenForGood(t *testing.T) {
 	}
 }
 
-// TestEarly: where something goes on in many groups, news that come just after a look wait for more; what follows a step does not, and nothing does in a small crowd.
+// TestEarly: where something goes on in many groups, news that come just after a look wait for more; what follows a step does not, and
+// nothing does in a small crowd.
 func TestEarly(t *testing.T) {
 	key, now := client.ObjectKey{Name: "a"}, time.Now()
 	for name, row := range map[string]struct {

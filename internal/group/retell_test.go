@@ -80,7 +80,8 @@ func TestRetell(t *testing.T) {
 	}
 }
 
-// TestStepTells: a Machine that was just made, deleted or released waits to be told of while it has no node or goes, and is told of then if it is still there.
+// TestStepTells: a Machine that was just made, deleted or released waits to be told of while it has no node or goes, and is told of then if
+// it is still there.
 func TestStepTells(t *testing.T) {
 	for _, test := range []struct {
 		what   string

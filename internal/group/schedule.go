@@ -7,8 +7,9 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// Each look costs processor time, and requests to the members of etcd. Where something is under way in many groups, each is looked at less often for what is not watched,
-// by that number of groups, and at most that many times. How new the facts of a decision are does not depend on it.
+// Each look costs processor time, and requests to the members of etcd. Where something is under way in many groups, each is looked at less
+// often for what is not watched, by that number of groups, and at most that many times. How new the facts of a decision are does not depend
+// on it.
 const (
 	crowd     = 5
 	crowdMost = 5

@@ -31,7 +31,8 @@ import (
 
 // SetupWithManager registers the controller: turns are brought about by changes
 // of the groups, of their Machines, of what they need from their Cluster, of
-// machines that may be adopted, of the last worker's end, of Nodes and static pods in the managed clusters, and of the objects that the groups' turns read.
+// machines that may be adopted, of the last worker's end, of Nodes and static pods in the managed clusters, and of the objects that the
+// groups' turns read.
 func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	kind := c.Kind.Type()
 	if c.Client == nil || c.APIReader == nil || c.Workload == nil {
@@ -158,8 +159,8 @@ func ends() predicate.Predicate {
 	}
 }
 
-// machineChanges passes changes of a Machine of groups of a kind that a decision or what is told may depend on. Cluster API writes a Machine's status some
-// twenty times while it comes up.
+// machineChanges passes changes of a Machine of groups of a kind that a decision or what is told may depend on. Cluster API writes a
+// Machine's status some twenty times while it comes up.
 func machineChanges(kind string) predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -202,7 +203,8 @@ func readOf(m *clusterv1.Machine) *clusterv1.Machine {
 	return &read
 }
 
-// ownerChanges passes a Machine's beginning and end, and changes of whose it is; all changes of one that has no controller, and may be adopted.
+// ownerChanges passes a Machine's beginning and end, and changes of whose it is; all changes of one that has no controller, and may be
+// adopted.
 func ownerChanges() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

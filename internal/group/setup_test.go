@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// TestMachineChanges: what a decision or a report may rest on brings about a turn, what nothing is read from does not; whose a Machine is matters to other groups.
+// TestMachineChanges: what a decision or a report may rest on brings about a turn, what nothing is read from does not; whose a Machine is
+// matters to other groups.
 func TestMachineChanges(t *testing.T) {
 	condition := func(kind, message string) func(*clusterv1.Machine) {
 		return func(m *clusterv1.Machine) {

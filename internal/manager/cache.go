@@ -17,8 +17,8 @@ import (
 	"github.com/quorate/quorate/internal/manager/groups"
 )
 
-// cacheOptions say what the cache of a manager holds. Upstream's controllers look at managed fields to see whose a field is, and repair them if
-// there are none. Quorate's own ask only who changed a group.
+// cacheOptions say what the cache of a manager holds. Upstream's controllers look at managed fields to see whose a field is, and repair
+// them if there are none. Quorate's own ask only who changed a group.
 func cacheOptions(o Options) cache.Options {
 	period := o.SyncPeriod
 	if period == 0 {
@@ -37,7 +37,8 @@ func cacheOptions(o Options) cache.Options {
 	return out
 }
 
-// withoutManagedFields drops what makes up half of a Machine, and more of what is kept without a type; not of groups, whose history tells who changed them.
+// withoutManagedFields drops what makes up half of a Machine, and more of what is kept without a type; not of groups, whose history tells
+// who changed them.
 func withoutManagedFields(in any) (any, error) {
 	if groups.IsGroup(in) {
 		return in, nil

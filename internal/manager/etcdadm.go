@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/internal/kinds/etcdadm/provider"
-	"github.com/quorate/quorate/internal/kinds/etcdcluster/takeover"
+	"github.com/quorate/quorate/internal/manager/groups"
 )
 
 func addEtcdadmConfig(_ context.Context, p *parts) error {
@@ -14,5 +14,5 @@ func addEtcdadmConfig(_ context.Context, p *parts) error {
 }
 
 func addEtcdadmCluster(_ context.Context, p *parts) error {
-	return (&takeover.Controller{Client: p.mgr.GetClient(), WatchFilter: p.opts.WatchFilter}).SetupWithManager(p.mgr, p.opts.Controller())
+	return groups.AddTakeover(p.mgr, p.opts.WatchFilter, p.opts.Controller())
 }

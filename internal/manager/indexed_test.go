@@ -23,7 +23,8 @@ func (i *indexer) IndexField(context.Context, client.Object, string, client.Inde
 	return i.fails
 }
 
-// TestIndexed: what is listed by a Cluster's name is listed by an index, which is made once; where none can be made, and for all other lists, nothing is changed.
+// TestIndexed: what is listed by a Cluster's name is listed by an index, which is made once; where none can be made, and for all other
+// lists, nothing is changed.
 func TestIndexed(t *testing.T) {
 	mine := client.MatchingLabels{clusterv1.ClusterNameLabel: "mine", "other": ""}
 	for name, row := range map[string]struct {

@@ -44,7 +44,8 @@ type Options struct {
 	EtcdForwardOnly bool
 	// Bounds are what a managed cluster's API server may answer.
 	Bounds untrusted.Bounds
-	// Concurrency is how many groups of a kind are worked on at once, those not counted that wait for others than the management cluster; 0: DefaultConcurrency.
+	// Concurrency is how many groups of a kind are worked on at once, those not counted that wait for others than the management cluster; 0:
+	// DefaultConcurrency.
 	Concurrency int
 	// SyncPeriod is after how long every object is looked at again although nothing was reported; 0: 10 minutes.
 	SyncPeriod time.Duration
@@ -136,7 +137,8 @@ func New(cfg *rest.Config, base ctrl.Options, o Options) (ctrl.Manager, error) {
 	return outgoing.Manager(mgr), nil
 }
 
-// Setup adds all controllers and webhooks that the options ask for. Where webhooks are served by another manager, the CRDs must be there by then.
+// Setup adds all controllers and webhooks that the options ask for. Where webhooks are served by another manager, the CRDs must be there by
+// then.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	shared := &parts{mgr: mgr, serving: mgr, opts: o}
 	if o.Serving != nil {
@@ -165,7 +167,8 @@ const (
 	longestRetry  = 5 * time.Second
 )
 
-// DefaultConcurrency is how many groups of a kind are worked on at once unless it is said. More make a small management cluster slower: docs/scale.md has figures.
+// DefaultConcurrency is how many groups of a kind are worked on at once unless it is said. More make a small management cluster slower:
+// docs/scale.md has figures.
 const DefaultConcurrency = 5
 
 // workers is how many objects each controller takes up at once, beside those that --concurrency lets work: most of them wait for others.

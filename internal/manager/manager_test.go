@@ -72,7 +72,8 @@ func TestClusterSecrets(t *testing.T) {
 	}
 }
 
-// TestManagedFields: Quorate's own cache has managed fields of groups only, whose history is made of them; one that it shares with upstream's controllers has all.
+// TestManagedFields: Quorate's own cache has managed fields of groups only, whose history is made of them; one that it shares with
+// upstream's controllers has all.
 func TestManagedFields(t *testing.T) {
 	if transform := cacheOptions(Options{ManagedFields: true}).DefaultTransform; transform != nil {
 		t.Error("the cache of upstream's controllers changes what it holds")

@@ -24,8 +24,8 @@ const (
 	chartValues = "values.yaml"
 )
 
-// Chart writes the Helm chart as quorate-VERSION.tgz, where VERSION has no leading v, and removes archives of other versions. The chart has this version; its
-// appVersion is the tag of the manager's image. Its values have the digests of the upgrader images that Images wrote.
+// Chart writes the Helm chart as quorate-VERSION.tgz, where VERSION has no leading v, and removes archives of other versions. The chart has
+// this version; its appVersion is the tag of the manager's image. Its values have the digests of the upgrader images that Images wrote.
 func (r *Release) Chart() error {
 	version := strings.TrimPrefix(r.Version, "v")
 	r.Report("packing the chart %s %s", chartName, version)
@@ -89,7 +89,8 @@ func (r *Release) setUpgraders(files map[string][]byte) error {
 	return err
 }
 
-// chartFiles returns the files of a chart by their paths in it, without those that .helmignore names. Links are followed, as Helm follows them.
+// chartFiles returns the files of a chart by their paths in it, without those that .helmignore names. Links are followed, as Helm follows
+// them.
 func chartFiles(folder string) (map[string][]byte, error) {
 	ignored, err := ignorePatterns(filepath.Join(folder, chartIgnore))
 	if err != nil {
@@ -125,7 +126,8 @@ func chartFiles(folder string) (map[string][]byte, error) {
 	return files, walk(".")
 }
 
-// ignorePatterns returns the patterns of a .helmignore. Only patterns of names are known: others are errors, so that no file is packed by mistake.
+// ignorePatterns returns the patterns of a .helmignore. Only patterns of names are known: others are errors, so that no file is packed by
+// mistake.
 func ignorePatterns(file string) ([]string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -154,7 +156,8 @@ func setKey(document []byte, key, value string) ([]byte, error) {
 	return line.ReplaceAllLiteral(document, []byte(key+": "+value)), nil
 }
 
-// pack returns a compressed archive of files below one folder. It depends on nothing but their names, their content and the date of the release.
+// pack returns a compressed archive of files below one folder. It depends on nothing but their names, their content and the date of the
+// release.
 func (r *Release) pack(folder string, files map[string][]byte) ([]byte, error) {
 	var packed bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)

@@ -1,5 +1,6 @@
-// Package release makes what a release of Quorate consists of: programs, container images of those that run as pods, lists of what is in them, the
-// manifests and the Helm chart of an installation, and checksums. Two releases of one commit are equal byte by byte, wherever they are made.
+// Package release makes what a release of Quorate consists of: programs, container images of those that run as pods, lists of what is in
+// them, the manifests and the Helm chart of an installation, and checksums. Two releases of one commit are equal byte by byte, wherever
+// they are made.
 //
 // It knows what is in an image. How an image is written is in artifacts/image, what a program is made of in contents.
 package release
@@ -129,7 +130,8 @@ func (r *Release) Upgrader(ctx context.Context, kubernetes string) error {
 	})
 }
 
-// Cached returns the versions of Kubernetes whose upgraders' images need no programs but the upgrader to be built: the others are in the cache.
+// Cached returns the versions of Kubernetes whose upgraders' images need no programs but the upgrader to be built: the others are in the
+// cache.
 func (r *Release) Cached(ctx context.Context) ([]string, error) {
 	var versions []string
 	for _, version := range r.Kubernetes {

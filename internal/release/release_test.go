@@ -106,8 +106,8 @@ func written(t *testing.T, r *Release, of recipe) (v1.Hash, v1.Image) {
 	return top.Manifests[0].Digest, image
 }
 
-// TestImage: the image has the program, what else is given, the list of what is in it, names of users and nothing else; no shell, no root, and labels that say
-// what it was made from.
+// TestImage: the image has the program, what else is given, the list of what is in it, names of users and nothing else; no shell, no root,
+// and labels that say what it was made from.
 func TestImage(t *testing.T) {
 	r := release(t, options(t))
 	_, image := written(t, r, fake(t))

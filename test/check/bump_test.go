@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// pinned is a tree with two patches of one minor version and one of another, and a go that has the module of v1.36.10 only. FAIL is what fails of it.
+// pinned is a tree with two patches of one minor version and one of another, and a go that has the module of v1.36.10 only. FAIL is what
+// fails of it.
 func pinned(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()

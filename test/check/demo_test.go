@@ -33,7 +33,8 @@ esac
 	return root, []string{"GO=" + root + "/go", "MAKE=" + root + "/make", "QUORATE_CACHE=" + root + "/cache"}
 }
 
-// TestDemo: the first line says what is done and about how long it takes, the next ones how much there is to compile; then the cluster is made.
+// TestDemo: the first line says what is done and about how long it takes, the next ones how much there is to compile; then the cluster is
+// made.
 func TestDemo(t *testing.T) {
 	root, env := demo(t)
 	out, passed := run(t, root, env, root+"/hack/demo.sh")

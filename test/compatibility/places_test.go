@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
-// A place is a file that knows something of versions of Kubernetes or etcd. Who adds a minor version of Kubernetes compares it with the sources
-// of that version, and then writes its minor here.
+// A place is a file that knows something of versions of Kubernetes or etcd. Who adds a minor version of Kubernetes compares it with the
+// sources of that version, and then writes its minor here.
 type place struct {
 	file string
 	// knows is what the file says of versions, and source where to look for it: folders of k8s.io/kubernetes unless another module is named.
@@ -47,8 +47,8 @@ var places = []place{
 // knowing are texts of files that know something of versions.
 var knowing = regexp.MustCompile(`Version\{Major: ?\w+|kubeadm\.k8s\.io/v1beta|"[\w.]*ControlPlaneKubeletLocalMode"|permissionsUntil|max-learners|\.Minor *(?:[<>=]|-\w)|tags: \[\]string\{`)
 
-// TestPlaces: each file that knows something of versions is listed, and was compared with the newest pinned minor version. It prints what is to be
-// looked at: `make bump-kubernetes` runs it for that.
+// TestPlaces: each file that knows something of versions is listed, and was compared with the newest pinned minor version. It prints what
+// is to be looked at: `make bump-kubernetes` runs it for that.
 func TestPlaces(t *testing.T) {
 	newest, err := version.Parse(artifacts.Versions()[0])
 	if err != nil {

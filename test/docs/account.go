@@ -11,7 +11,8 @@ import (
 type Runner struct {
 	// By is `RUN=NAME` of an end-to-end test, `TestNAME` of another, CI, or empty: nobody does.
 	By string
-	// Why says why nobody does, or how what is run differs from what is written; empty: it is run as it is written, with names put in for words in capitals.
+	// Why says why nobody does, or how what is run differs from what is written; empty: it is run as it is written, with names put in for
+	// words in capitals.
 	Why string
 }
 
@@ -37,7 +38,8 @@ type accountRow struct {
 	Runner
 }
 
-// account has a row for each command in a block of a document: a pattern of the document and the command, and who runs it. The first row that matches counts.
+// account has a row for each command in a block of a document: a pattern of the document and the command, and who runs it. The first row
+// that matches counts.
 var account = []accountRow{
 	{row(`README.md: kubectl apply -k config/default`), Runner{"TestDefault", "against an API server of the test's own"}},
 	{row(`README.md: kubectl apply -f cluster\.yaml`), Runner{"RUN=self-managed", "by quorate up, which applies the same manifests"}},

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestSecurityIsTested: each test that SECURITY.md names exists, and each of its sentences about who can do what names one, or says what cannot be prevented.
+// TestSecurityIsTested: each test that SECURITY.md names exists, and each of its sentences about who can do what names one, or says what
+// cannot be prevented.
 func TestSecurityIsTested(t *testing.T) {
 	text, err := os.ReadFile("../../SECURITY.md")
 	if err != nil {

@@ -86,8 +86,9 @@ func backupS3(t *testing.T, e *environment) {
 	}}, filepath.Join(data, "backups", "e2e")})
 }
 
-// livesOfBackups: a cluster's etcd is backed up by the schedule and on request into a store, while writes go on without a failure; each backup is proven, also
-// from the store alone with the identity, damage is found, retention keeps what it should, and the newest verified backup is not deleted by mistake.
+// livesOfBackups: a cluster's etcd is backed up by the schedule and on request into a store, while writes go on without a failure; each
+// backup is proven, also from the store alone with the identity, damage is found, retention keeps what it should, and the newest verified
+// backup is not deleted by mistake.
 func (e *environment) livesOfBackups(t *testing.T, to place) {
 	name := to.cluster
 	identity, err := age.GenerateX25519Identity()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// bundled exports the artifacts of this host, and makes a machine as a host would that has nothing but the bundle: with an empty cache, no Go,
-// and nothing to fetch Go modules from.
+// bundled exports the artifacts of this host, and makes a machine as a host would that has nothing but the bundle: with an empty cache, no
+// Go, and nothing to fetch Go modules from.
 func bundled(t *testing.T, env *environment) {
 	// The environment's management plane would stay with the cache that it was made from.
 	env.quorate(t, "down", "--yes")
@@ -73,8 +73,8 @@ func withoutGo(t *testing.T) {
 	}
 }
 
-// onlyImported fails the test unless all that the newest version needs is in a cache, and was imported. Stores and upgraders are made from the
-// others, without Go.
+// onlyImported fails the test unless all that the newest version needs is in a cache, and was imported. Stores and upgraders are made from
+// the others, without Go.
 func (e *environment) onlyImported(t *testing.T, cache string) {
 	t.Helper()
 	e.quorate(t, "artifacts", "build")

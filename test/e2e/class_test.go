@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// classes: clusters of a ClusterClass, with both kinds of control planes, are made from the examples, changed by a variable, and brought to another version by the Cluster
-// alone: the control plane first, and the worker after it.
+// classes: clusters of a ClusterClass, with both kinds of control planes, are made from the examples, changed by a variable, and brought to
+// another version by the Cluster alone: the control plane first, and the worker after it.
 //
 //quorate:shows kubernetes class older>newer
 func classes(t *testing.T, e *environment) {
@@ -48,8 +48,8 @@ const oldest = "v1.34.4"
 // chain are the pinned versions from the oldest to newer, one of each minor.
 var chain = []string{oldest, "v1.35.4", older, newer}
 
-// chainedClass: a cluster of the class, three minors behind, is brought to the newest version at once by its topology. Cluster API goes through the
-// versions between, and each machine of the control plane is replaced once for each minor.
+// chainedClass: a cluster of the class, three minors behind, is brought to the newest version at once by its topology. Cluster API goes
+// through the versions between, and each machine of the control plane is replaced once for each minor.
 //
 //quorate:shows kubernetes created oldest
 //quorate:shows kubernetes class oldest>v1.35.4>older>newer
@@ -169,7 +169,8 @@ func (e *environment) versionByTopology(t *testing.T, name string) {
 	e.topologyTo(t, name, older, newer, func([]clusterv1.Machine) {})
 }
 
-// topologyTo brings a cluster from one version to another by its topology, under a client that writes; look is shown its machines again and again.
+// topologyTo brings a cluster from one version to another by its topology, under a client that writes; look is shown its machines again and
+// again.
 func (e *environment) topologyTo(t *testing.T, name, from, to string, look func([]clusterv1.Machine)) {
 	t.Helper()
 	var workerFirst string

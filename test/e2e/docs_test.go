@@ -45,7 +45,8 @@ func documents(t *testing.T, e *environment) {
 	e.takeDown(t, "demo")
 }
 
-// documentsChange runs the commands of the documents that change something: those about one cluster on a cluster, and those that make clusters each on an empty host.
+// documentsChange runs the commands of the documents that change something: those about one cluster on a cluster, and those that make
+// clusters each on an empty host.
 //
 //quorate:shows kubernetes created older
 func documentsChange(t *testing.T, e *environment) {
@@ -89,7 +90,8 @@ func documentsChange(t *testing.T, e *environment) {
 	e.quorate(t, "down", "--yes")
 }
 
-// documentedLine runs a line of a document: in the shell, or, where it is etcdctl's, on a machine, with the variables that the document has.
+// documentedLine runs a line of a document: in the shell, or, where it is etcdctl's, on a machine, with the variables that the document
+// has.
 func (e *environment) documentedLine(t *testing.T, shell exampleShell, c docs.Command, line, machine string) error {
 	t.Helper()
 	if c.Program() != "etcdctl" {
@@ -104,7 +106,8 @@ func (e *environment) documentedLine(t *testing.T, shell exampleShell, c docs.Co
 	return err
 }
 
-// documentsMake runs the commands of the documents that are for somebody who has the sources, in a clone of them with the tag of a first release.
+// documentsMake runs the commands of the documents that are for somebody who has the sources, in a clone of them with the tag of a first
+// release.
 func documentsMake(t *testing.T, e *environment) {
 	e.quorate(t, "down", "--yes") // they make environments of their own, on a host that has none
 	shell := newSourceShell(t, e)
@@ -130,7 +133,8 @@ func documentsMake(t *testing.T, e *environment) {
 	e.quorate(t, "down", "--yes")
 }
 
-// documentsBench runs the commands of the documents that compare Quorate with upstream. What they measured stays in the folder that is logged.
+// documentsBench runs the commands of the documents that compare Quorate with upstream. What they measured stays in the folder that is
+// logged.
 func documentsBench(t *testing.T, e *environment) {
 	e.quorate(t, "down", "--yes") // it would take processor time
 	shell := newSourceShell(t, e)
@@ -178,7 +182,8 @@ func newSourceShell(t *testing.T, e *environment) sourceShell {
 	return s
 }
 
-// inOrder has what is done with a cluster follow the first command of its document, which makes it: the document lists the ways to make one first.
+// inOrder has what is done with a cluster follow the first command of its document, which makes it: the document lists the ways to make one
+// first.
 func inOrder(all []docs.Command) []docs.Command {
 	slices.SortStableFunc(all, func(a, b docs.Command) int {
 		if by := strings.Compare(a.File, b.File); by != 0 || a.Line == b.Line {
@@ -256,7 +261,8 @@ func (s exampleShell) definitions(t *testing.T) {
 	}
 }
 
-// answersNo reports whether a command that failed has answered what it was asked: that something may not be done, was not found, or never was.
+// answersNo reports whether a command that failed has answered what it was asked: that something may not be done, was not found, or never
+// was.
 func answersNo(line, said string) bool {
 	return strings.Contains(line, " auth can-i ") && strings.HasPrefix(said, "exit status 1: no\n") ||
 		strings.Contains(line, " | grep ") && said == "exit status 1: " ||

@@ -71,7 +71,8 @@ func newEnvironment(t *testing.T) *environment {
 	return &environment{asked: map[rights.Right]int{}, state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), freeNetwork(t)), binary: binary}
 }
 
-// endWhenInterrupted takes the environment down when the run is interrupted, which ends it: Go runs no clean-up then, and the machines would stay.
+// endWhenInterrupted takes the environment down when the run is interrupted, which ends it: Go runs no clean-up then, and the machines
+// would stay.
 func (e *environment) endWhenInterrupted() {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)

@@ -22,8 +22,9 @@ import (
 )
 
 // etcdEndpoints: without a static endpoint a rollout of etcd replaces each machine of the control plane once, and never takes the last
-// member that one of them knows. From addresses to a balancer of the user's, twice as its name must come into the certificates, and back no write is lost, and with the balancer a rollout
-// of etcd touches no machine of the control plane. The API has etcd's port, so that a LocalCluster has no endpoint to offer.
+// member that one of them knows. From addresses to a balancer of the user's, twice as its name must come into the certificates, and back no
+// write is lost, and with the balancer a rollout of etcd touches no machine of the control plane. The API has etcd's port, so that a
+// LocalCluster has no endpoint to offer.
 func etcdEndpoints(t *testing.T, e *environment) {
 	const name, kind = "etcd-moved", "ControlPlane"
 	manifests := writeManifests(t, name, e.quorate(t, "up", "--dry-run", "--name", name, "--kind", kind, "--etcd", "3", "--replicas", "3"),

@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// etcdTogether: Kubernetes and the etcd on machines of its own are given other versions by one command. etcd's machines are replaced first; only then that of
-// the control plane, which says until then what it waits for. A client goes on writing.
+// etcdTogether: Kubernetes and the etcd on machines of its own are given other versions by one command. etcd's machines are replaced first;
+// only then that of the control plane, which says until then what it waits for. A client goes on writing.
 //
 //quorate:shows kubernetes replaced older>newer
 //quorate:shows etcd replaced 3.5.35>3.6.16

@@ -18,8 +18,8 @@ import (
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 )
 
-// etcdTwice: a second EtcdCluster for a Cluster is refused at admission. One that was made while nothing validates begins nothing, and the endpoint leads
-// to the members of the first. A control plane that refers to the etcd of another Cluster is refused.
+// etcdTwice: a second EtcdCluster for a Cluster is refused at admission. One that was made while nothing validates begins nothing, and the
+// endpoint leads to the members of the first. A control plane that refers to the etcd of another Cluster is refused.
 func etcdTwice(t *testing.T, e *environment) {
 	const name, other = "twice", "twice-other"
 	e.up(t, name, "--replicas", "1", "--etcd", "1")

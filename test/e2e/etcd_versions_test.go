@@ -71,8 +71,8 @@ func etcdVersions(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// etcdNewest: an etcd cluster of three goes from etcd 3.6 to 3.7 and back by machines, under a control plane that goes on writing. A way back
-// that is taken back ends where it began.
+// etcdNewest: an etcd cluster of three goes from etcd 3.6 to 3.7 and back by machines, under a control plane that goes on writing. A way
+// back that is taken back ends where it began.
 //
 //quorate:shows etcd created 3.6.16
 //quorate:shows etcd replaced 3.6.16>3.7.3
@@ -114,8 +114,8 @@ func (e *environment) goesTo(t *testing.T, name, from, to string) {
 	}
 }
 
-// takesBack asks for an older minor version, and takes that back when etcd was lowered and a machine made for it: nobody else is touched, and etcd has
-// its version again.
+// takesBack asks for an older minor version, and takes that back when etcd was lowered and a machine made for it: nobody else is touched,
+// and etcd has its version again.
 func (e *environment) takesBack(t *testing.T, name string, members []string, has, older string) {
 	t.Helper()
 	for _, m := range members {

@@ -15,7 +15,8 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
-// helmed: in a management cluster the provider that clusterctl installed is replaced by the Helm chart's. The machines of the cluster stay, and the chart's manager makes more.
+// helmed: in a management cluster the provider that clusterctl installed is replaced by the Helm chart's. The machines of the cluster stay,
+// and the chart's manager makes more.
 func helmed(t *testing.T, e *environment) {
 	e.up(t, "home", "--replicas", "1")
 	e.up(t, "home", "--self-managed")

@@ -21,8 +21,9 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// remembered: the history of a control plane tells each step once, with why it was done, how it ended and how long it took, and who changed which fields of the spec. It is the same after
-// the manager was killed, keeps to its bound whatever is done, and goes with the cluster. Of each step there is one event.
+// remembered: the history of a control plane tells each step once, with why it was done, how it ended and how long it took, and who changed
+// which fields of the spec. It is the same after the manager was killed, keeps to its bound whatever is done, and goes with the cluster. Of
+// each step there is one event.
 func remembered(t *testing.T, e *environment) {
 	const name = "sierra"
 	e.up(t, name, "--replicas", "1")

@@ -19,8 +19,9 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// inplaceArgs: the only machine of a control plane gets another argument of the kubelet and files, one of them from a secret, and stays; then the argument goes and the files
-// change. An argument that no kubelet knows fails before anything is interrupted, and is forgotten with the wish.
+// inplaceArgs: the only machine of a control plane gets another argument of the kubelet and files, one of them from a secret, and stays;
+// then the argument goes and the files change. An argument that no kubelet knows fails before anything is interrupted, and is forgotten
+// with the wish.
 //
 //quorate:shows kubernetes created newer
 func inplaceArgs(t *testing.T, e *environment) {

@@ -27,8 +27,8 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/updatehooks"
 )
 
-// inplaceExtension: a Runtime Extension under another name than Quorate's updates three machines in place for Quorate's controller, with Cluster API's Machine
-// controller calling it. While it does not answer, nothing is updated or replaced.
+// inplaceExtension: a Runtime Extension under another name than Quorate's updates three machines in place for Quorate's controller, with
+// Cluster API's Machine controller calling it. While it does not answer, nothing is updated or replaced.
 //
 //quorate:shows kubernetes in-place older>newer
 func inplaceExtension(t *testing.T, e *environment) {
@@ -74,8 +74,8 @@ func inplaceExtension(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// otherExtension registers somebody else's Runtime Extension instead of Quorate's own, which is behind it. It answers calls when that is set, and nothing but its
-// discovery before.
+// otherExtension registers somebody else's Runtime Extension instead of Quorate's own, which is behind it. It answers calls when that is
+// set, and nothing but its discovery before.
 func (e *environment) otherExtension(t *testing.T) *atomic.Bool {
 	t.Helper()
 	ctx, c := context.Background(), e.management(t)

@@ -25,8 +25,9 @@ import (
 	"github.com/quorate/quorate/internal/core/steps"
 )
 
-// inplaceFallback: with the policy Preferred an argument is changed in place, on a node that is drained before as the spec says. A command that runs before
-// kubeadm cannot be: the plan says so, the machine is replaced, and the reason names the field. So is the worker for another bootstrap template.
+// inplaceFallback: with the policy Preferred an argument is changed in place, on a node that is drained before as the spec says. A command
+// that runs before kubeadm cannot be: the plan says so, the machine is replaced, and the reason names the field. So is the worker for
+// another bootstrap template.
 func inplaceFallback(t *testing.T, e *environment) {
 	const name = "infall"
 	e.up(t, name, "--replicas", "1", "--workers", "1", "--in-place=Preferred")

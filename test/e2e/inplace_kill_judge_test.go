@@ -47,8 +47,8 @@ func (s *killScene) judge(machine string) []string {
 	return append(wrong, s.lacking(func() string { return s.leftovers(s.killerOf(machine), true) })...)
 }
 
-// common says what is not as it must be after any end: the cluster is healthy and the same as before, with all data, and what runs on the node is
-// what its files say.
+// common says what is not as it must be after any end: the cluster is healthy and the same as before, with all data, and what runs on the
+// node is what its files say.
 func (s *killScene) common(machine string) []string {
 	var wrong []string
 	for _, missing := range []func() string{
@@ -147,7 +147,8 @@ func (s *killScene) serves(k *killer, machine string) string {
 	return "node " + machine + " has no address"
 }
 
-// leftovers are files of the upgrader's that an update left on the node; done: it ended with all as wanted, so that the backup is not needed.
+// leftovers are files of the upgrader's that an update left on the node; done: it ended with all as wanted, so that the backup is not
+// needed.
 func (s *killScene) leftovers(k *killer, done bool) string {
 	var left []string
 	for _, dir := range []string{"/etc/kubernetes", "/etc/systemd/system", "/usr/bin", "/usr/local/bin", "/opt/quorate"} {

@@ -27,8 +27,8 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/upgradepod"
 )
 
-// inplaceKill: each step of the upgrader is killed at its beginning, middle and end, and so is the service of the swap in each of its phases, also on the way
-// back. On the only node of a cluster, and, for the steps that only such nodes have, on the leader of three.
+// inplaceKill: each step of the upgrader is killed at its beginning, middle and end, and so is the service of the swap in each of its
+// phases, also on the way back. On the only node of a cluster, and, for the steps that only such nodes have, on the leader of three.
 func inplaceKill(t *testing.T, e *environment) {
 	var one, three []*killed
 	t.Run("nodes", func(t *testing.T) {
@@ -81,8 +81,8 @@ func phaseKills(moments []killMoment, phases ...steps.Phase) []kill {
 	return all
 }
 
-// backwards are the kills on the way back. Who is killed while the old version starts goes back once more. Nobody has seen yet how long a start takes there, so
-// that the moments which need that come last.
+// backwards are the kills on the way back. Who is killed while the old version starts goes back once more. Nobody has seen yet how long a
+// start takes there, so that the moments which need that come last.
 func backwards() []kill {
 	at := func(p steps.Phase, m killMoment) kill { return kill{at: string(p), phase: true, moment: m} }
 	return []kill{
@@ -251,7 +251,8 @@ func (s *killScene) killerOf(machine string) *killer {
 	return s.killers[machine]
 }
 
-// eventTTL is the argument of the API server that an update changes, to lifetime, and eventBurst the field of the kubelet's configuration, to burst.
+// eventTTL is the argument of the API server that an update changes, to lifetime, and eventBurst the field of the kubelet's configuration,
+// to burst.
 const (
 	eventTTL   = "event-ttl"
 	eventBurst = "eventBurst"
@@ -380,8 +381,9 @@ func (s *killScene) serversSay(ttl string) string {
 	return ""
 }
 
-// wentBack has updates that cannot serve go back, with the service killed on that way, and each time brings the node forward again. What met nothing is
-// tried with further updates. With damage, the old version cannot read etcd's data either, so that these come from the snapshot.
+// wentBack has updates that cannot serve go back, with the service killed on that way, and each time brings the node forward again. What
+// met nothing is tried with further updates. With damage, the old version cannot read etcd's data either, so that these come from the
+// snapshot.
 func (s *killScene) wentBack(damage bool, todo []kill) {
 	s.t.Helper()
 	for range 3 {

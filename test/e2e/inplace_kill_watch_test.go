@@ -166,7 +166,8 @@ func (k *killer) lookAtProcesses() {
 	}
 }
 
-// under is the step that a container is at: the one that runs inside the node, or else one that the pod does itself; between two it is the one before.
+// under is the step that a container is at: the one that runs inside the node, or else one that the pod does itself; between two it is the
+// one before.
 func (k *killer) under(pid int) string {
 	argv := command(pid)
 	if inside := k.inside(pid); inside != pid {
@@ -186,7 +187,8 @@ func (k *killer) under(pid int) string {
 	return string(s.Name)
 }
 
-// pick returns the process that was known before, while there is one: for a moment, those that it starts look the same. Else it is any that was found.
+// pick returns the process that was known before, while there is one: for a moment, those that it starts look the same. Else it is any that
+// was found.
 func pick(found []running, known int, service bool) running {
 	var picked running
 	for _, f := range found {
@@ -197,7 +199,8 @@ func pick(found []running, known int, service bool) running {
 	return picked
 }
 
-// role says what a process is to the upgrader of the machine: the container of a stage, by its first step, or, without a name, the service of the swap.
+// role says what a process is to the upgrader of the machine: the container of a stage, by its first step, or, without a name, the service
+// of the swap.
 func (k *killer) role(pid int) (step string, ours bool) {
 	argv := command(pid)
 	if len(argv) < 2 || filepath.Base(argv[0]) != "upgrader" {
@@ -383,8 +386,8 @@ func (k *killer) due(next kill, since time.Time) bool {
 	return float64(time.Since(since)) >= share[next.moment]*float64(k.usual[next.at])
 }
 
-// told reports whether a moment is told by what is there, and if so whether it has come. How long going back takes depends on what serves by then, and
-// restoring data is over in no time.
+// told reports whether a moment is told by what is there, and if so whether it has come. How long going back takes depends on what serves
+// by then, and restoring data is over in no time.
 func (k *killer) told(next kill) (told, come bool) {
 	switch {
 	case next.at == string(steps.Reverting) && next.moment == end:

@@ -214,8 +214,8 @@ func (m *matrix) prepare() {
 	eventually(m.T, "the add-ons are as others keep them", patience, m.e.healthy(m.T, matrixName, 1))
 }
 
-// keepAddOns changes CoreDNS, and replaces kube-proxy by a DaemonSet with another name that does the same, as users who keep the add-ons themselves may do.
-// Without anything in kube-proxy's place no pod reaches the API server's Service, and CoreDNS never becomes ready.
+// keepAddOns changes CoreDNS, and replaces kube-proxy by a DaemonSet with another name that does the same, as users who keep the add-ons
+// themselves may do. Without anything in kube-proxy's place no pod reaches the API server's Service, and CoreDNS never becomes ready.
 func (m *matrix) keepAddOns() {
 	m.Helper()
 	ctx := m.Context()
@@ -260,7 +260,8 @@ func (m *matrix) note() {
 	}
 }
 
-// staticPod is the checksum of the manifest of a user's static pod, if that runs. A newer kubelet may start it anew: it adds defaults to what it reads.
+// staticPod is the checksum of the manifest of a user's static pod, if that runs. A newer kubelet may start it anew: it adds defaults to
+// what it reads.
 func (m *matrix) staticPod(name string) string {
 	m.Helper()
 	namespace := map[string]string{"kube-vip": metav1.NamespaceSystem, "mine": "default"}[name]

@@ -12,8 +12,8 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
-// inplaceMove: the Clusters of a management cluster are moved away and back in the middle of an upgrade in place of one of them. It goes on in each, once for each node,
-// under a client that writes.
+// inplaceMove: the Clusters of a management cluster are moved away and back in the middle of an upgrade in place of one of them. It goes on
+// in each, once for each node, under a client that writes.
 //
 //quorate:shows kubernetes in-place older>newer
 func inplaceMove(t *testing.T, e *environment) {
@@ -45,7 +45,8 @@ func inplaceMove(t *testing.T, e *environment) {
 	e.takeDown(t, home)
 }
 
-// upgrading asks whether the upgrade of one node, the first or a later one, has begun on the node and has not ended, and those of other nodes have ended.
+// upgrading asks whether the upgrade of one node, the first or a later one, has begun on the node and has not ended, and those of other
+// nodes have ended.
 func (e *environment) upgrading(t *testing.T, name string, which int) func() string {
 	return func() string {
 		all := e.nodeUpgrades(t, name)

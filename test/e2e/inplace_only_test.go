@@ -15,8 +15,9 @@ import (
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 )
 
-// inplaceOnly: with the policy Only the machine of a control plane stays, whatever is changed: another template of infrastructure machines is noted, a command that ran before
-// kubeadm is refused with its field until it is changed back, and another version is brought to the node. Its worker, whose kubelet is a minor version behind then, goes on.
+// inplaceOnly: with the policy Only the machine of a control plane stays, whatever is changed: another template of infrastructure machines
+// is noted, a command that ran before kubeadm is refused with its field until it is changed back, and another version is brought to the
+// node. Its worker, whose kubelet is a minor version behind then, goes on.
 //
 //quorate:shows kubernetes in-place older>newer
 func inplaceOnly(t *testing.T, e *environment) {

@@ -23,15 +23,16 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
-// olderRuntime is a version of containerd that is behind the pinned one. Local machines have their CNI plugins in pluginFolder, and do without unusedPlugin.
+// olderRuntime is a version of containerd that is behind the pinned one. Local machines have their CNI plugins in pluginFolder, and do
+// without unusedPlugin.
 const (
 	olderRuntime = "v2.4.1"
 	pluginFolder = "/opt/cni/bin"
 	unusedPlugin = "bridge"
 )
 
-// inplaceRuntime: the only machine of a control plane gets, beside another version of Kubernetes, another containerd and a CNI plugin that it lacks, from an image as releases
-// have it. Containers that have no part in the upgrade go on.
+// inplaceRuntime: the only machine of a control plane gets, beside another version of Kubernetes, another containerd and a CNI plugin that
+// it lacks, from an image as releases have it. Containers that have no part in the upgrade go on.
 //
 //quorate:shows kubernetes in-place older>newer
 func inplaceRuntime(t *testing.T, e *environment) {

@@ -35,7 +35,8 @@ func inplaceOne(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// inplaceMachines: the only machine of a ControlPlane, whose bootstrap objects say nothing of the version, becomes another version, and stays.
+// inplaceMachines: the only machine of a ControlPlane, whose bootstrap objects say nothing of the version, becomes another version, and
+// stays.
 //
 //quorate:shows kubernetes in-place older>newer
 func inplaceMachines(t *testing.T, e *environment) {
@@ -73,8 +74,8 @@ func inplaceThree(t *testing.T, e *environment) {
 	e.takeDown(t, other)
 }
 
-// inplaceWorkers: a control plane of three and two workers become another version in place, the workers after the control plane and one after the other. A
-// client that writes, and pods on the workers, go on.
+// inplaceWorkers: a control plane of three and two workers become another version in place, the workers after the control plane and one
+// after the other. A client that writes, and pods on the workers, go on.
 //
 //quorate:shows kubernetes in-place older>newer
 func inplaceWorkers(t *testing.T, e *environment) {
@@ -124,7 +125,8 @@ func inplaceWorkers(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// upgradedInPlace takes a cluster to the newer version and verifies that all of it is there, on the same machines. It returns how long that took.
+// upgradedInPlace takes a cluster to the newer version and verifies that all of it is there, on the same machines. It returns how long that
+// took.
 func (e *environment) upgradedInPlace(t *testing.T, name string, replicas int) time.Duration {
 	t.Helper()
 	before := uids(e.machineObjects(t, name))
@@ -329,8 +331,8 @@ func (e *environment) probe(t *testing.T, ctx context.Context, name string) <-ch
 	return result
 }
 
-// watchNodes looks five times a second how far the nodes are, and yields of each how long after its upgrader began it was Ready at the newer
-// version, and all of its static pods.
+// watchNodes looks five times a second how far the nodes are, and yields of each how long after its upgrader began it was Ready at the
+// newer version, and all of its static pods.
 func (e *environment) watchNodes(t *testing.T, ctx context.Context, name string) <-chan []string {
 	t.Helper()
 	c, _ := e.workload(t, name)
@@ -408,8 +410,8 @@ func staticPodsReady(ctx context.Context, c kubernetes.Interface, node string) b
 	return !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return !podReady(&p) })
 }
 
-// inplaceRollback: an argument that no API server knows is undone by the node itself, on one node and on the first of three, with all data. What
-// is reverted is tried no more.
+// inplaceRollback: an argument that no API server knows is undone by the node itself, on one node and on the first of three, with all data.
+// What is reverted is tried no more.
 func inplaceRollback(t *testing.T, e *environment) {
 	e.rolledBack(t, "inback", 1)
 	e.rolledBack(t, "inbacks", 3)

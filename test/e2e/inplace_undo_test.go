@@ -16,8 +16,8 @@ import (
 	"github.com/quorate/quorate/internal/core/steps"
 )
 
-// inplaceUndo: the newer version serves, and then kubeadm cannot do the rest. The node is put back with all that was written meanwhile, and gets the newer version when the cause is
-// gone and a person has it tried again.
+// inplaceUndo: the newer version serves, and then kubeadm cannot do the rest. The node is put back with all that was written meanwhile, and
+// gets the newer version when the cause is gone and a person has it tried again.
 //
 //quorate:shows kubernetes in-place older>newer
 func inplaceUndo(t *testing.T, e *environment) {
@@ -64,7 +64,8 @@ func inplaceUndo(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// putsBack wants the newer version in place for a single machine on which it fails in the end, and waits until the node runs the older one again.
+// putsBack wants the newer version in place for a single machine on which it fails in the end, and waits until the node runs the older one
+// again.
 func (e *environment) putsBack(t *testing.T, name string) {
 	t.Helper()
 	e.written(t, name, func() {

@@ -23,8 +23,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
-// inplaceUpstream: upstream's controllers upgrade three machines of a control plane and then a worker in place by Quorate's Runtime Extension, and Quorate,
-// which gets the control plane back, finds nothing to do.
+// inplaceUpstream: upstream's controllers upgrade three machines of a control plane and then a worker in place by Quorate's Runtime
+// Extension, and Quorate, which gets the control plane back, finds nothing to do.
 //
 //quorate:shows kubernetes in-place older>newer
 func inplaceUpstream(t *testing.T, e *environment) {
@@ -77,7 +77,8 @@ func inplaceUpstream(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// asksForUpdates has upstream's controllers update machines in place: by the annotation, and by a strategy with which they would else delete a machine first.
+// asksForUpdates has upstream's controllers update machines in place: by the annotation, and by a strategy with which they would else
+// delete a machine first.
 func (e *environment) asksForUpdates(t *testing.T, name string) {
 	t.Helper()
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {

@@ -31,8 +31,8 @@ func dualStack(t *testing.T, e *environment) {
 	e.etcdCreated(t, "dualetcd", "--ip-family", "dual")
 }
 
-// livesOf takes clusters of a family through what others go through: a pod of a worker reaches a Service, three machines are replaced by those of
-// another version, and one, and three of which one leads etcd, become another version in place.
+// livesOf takes clusters of a family through what others go through: a pod of a worker reaches a Service, three machines are replaced by
+// those of another version, and one, and three of which one leads etcd, become another version in place.
 func (e *environment) livesOf(t *testing.T, family, prefix string, has6, has4 bool) {
 	t.Helper()
 	with := []string{"--ip-family", family}

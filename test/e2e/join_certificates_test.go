@@ -29,9 +29,9 @@ import (
 
 const pkiFolder = "/etc/kubernetes/pki/"
 
-// joinCertificates: certificates that users give, as secrets, as files and by kubeadm's upload, are those that machines have; what they did not
-// give is made for them. While something is wrong with what they gave no machine is made, and the reason says which secret or file; once it is
-// right it goes on.
+// joinCertificates: certificates that users give, as secrets, as files and by kubeadm's upload, are those that machines have; what they did
+// not give is made for them. While something is wrong with what they gave no machine is made, and the reason says which secret or file;
+// once it is right it goes on.
 func joinCertificates(t *testing.T, e *environment) {
 	upload := e.beginUpload(t, "uploads")
 	e.givesSecrets(t, "secrets")

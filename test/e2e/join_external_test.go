@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// joinExternal: the two layouts of KEP 15 for control planes whose etcd is elsewhere. In the static one all machines, whose names and addresses
-// are known beforehand, share one serving certificate, and each advertises an address of its own. In the dynamic one all advertise the
-// cluster's endpoint, which is refused where etcd runs on the machines.
+// joinExternal: the two layouts of KEP 15 for control planes whose etcd is elsewhere. In the static one all machines, whose names and
+// addresses are known beforehand, share one serving certificate, and each advertises an address of its own. In the dynamic one all
+// advertise the cluster's endpoint, which is refused where etcd runs on the machines.
 //
 //quorate:shows kubernetes created newer
 func joinExternal(t *testing.T, e *environment) {
@@ -75,8 +75,8 @@ func (e *environment) endShared(t *testing.T, name string, began time.Time) {
 	e.takeDown(t, name)
 }
 
-// sharesCertificate: three machines with names and addresses of a list, and a fourth that replaces one, have one serving certificate with the
-// names of all, given as a file. One that lacks a name is refused before a machine is made.
+// sharesCertificate: three machines with names and addresses of a list, and a fourth that replaces one, have one serving certificate with
+// the names of all, given as a file. One that lacks a name is refused before a machine is made.
 func (e *environment) sharesCertificate(t *testing.T, name string) {
 	t.Helper()
 	gateway, port, endpoint := e.address("0.1"), freePort(t), e.address("0.92")

@@ -24,8 +24,9 @@ const goneWithin = 60 * time.Second
 // hangs keeps machines from joining, and not the first from initialising.
 const hangs = "[ ! -f /run/kubeadm/kubeadm-join-config.yaml ] || sleep 3600"
 
-// joinHangs: the second machine of three hangs before kubeadm runs on it. It is replaced at once when it is marked, when somebody deletes it and when it is
-// outdated, although a voter that it added late would cost the single one its quorum. A placeholder keeps it out, and none is left.
+// joinHangs: the second machine of three hangs before kubeadm runs on it. It is replaced at once when it is marked, when somebody deletes
+// it and when it is outdated, although a voter that it added late would cost the single one its quorum. A placeholder keeps it out, and
+// none is left.
 func joinHangs(t *testing.T, e *environment) {
 	const name = "hotel"
 	e.up(t, name, "--replicas", "1")

@@ -25,8 +25,9 @@ import (
 // oldFirst has rollouts take an old machine away before they make a new one.
 const oldFirst = "  rollout:\n    strategy:\n      type: RollingUpdate\n      rollingUpdate:\n        maxSurge: 0\n"
 
-// joinStatic: names and addresses of all machines are known beforehand and in the certificates, which have nothing else. Who asks for an address
-// that no machine can have, or that another has, is told so, and nothing is made. A machine's address goes to the one that replaces it.
+// joinStatic: names and addresses of all machines are known beforehand and in the certificates, which have nothing else. Who asks for an
+// address that no machine can have, or that another has, is told so, and nothing is made. A machine's address goes to the one that replaces
+// it.
 //
 //quorate:shows kubernetes created newer
 func joinStatic(t *testing.T, e *environment) {

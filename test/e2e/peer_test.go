@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// peer runs Cluster API's own e2e specs (tools/peer) on the management plane. QUORATE_PEER_FOCUS chooses specs by a regular expression; what
-// they write stays in the folder QUORATE_PEER_ARTIFACTS where that is set.
+// peer runs Cluster API's own e2e specs (tools/peer) on the management plane. QUORATE_PEER_FOCUS chooses specs by a regular expression;
+// what they write stays in the folder QUORATE_PEER_ARTIFACTS where that is set.
 //
 //quorate:shows kubernetes replaced older>newer
 func peer(t *testing.T, e *environment) {

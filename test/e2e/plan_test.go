@@ -31,8 +31,8 @@ import (
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
-// planning: what `quorate plan` says before a control plane is scaled, rolled out, changed in place and made smaller is what is done then, and its exit code
-// tells whether a machine would be replaced. Nothing is changed by planning.
+// planning: what `quorate plan` says before a control plane is scaled, rolled out, changed in place and made smaller is what is done then,
+// and its exit code tells whether a machine would be replaced. Nothing is changed by planning.
 //
 //quorate:shows kubernetes replaced older>newer
 //quorate:shows kubernetes in-place older>newer
@@ -179,8 +179,8 @@ var memberID = regexp.MustCompile(` [0-9a-f]+ \((\S+)\)`)
 // plainStep is a step without the IDs of members.
 func plainStep(step string) string { return memberID.ReplaceAllString(step, " $1") }
 
-// approving: a control plane that wants an approval waits with another version, also where another revision was approved, until somebody approves what
-// `quorate plan` shows. It scales meanwhile. The approval ends with the rollout, and the history has all of it.
+// approving: a control plane that wants an approval waits with another version, also where another revision was approved, until somebody
+// approves what `quorate plan` shows. It scales meanwhile. The approval ends with the rollout, and the history has all of it.
 //
 //quorate:shows kubernetes replaced older>newer
 func approving(t *testing.T, e *environment) {
@@ -274,7 +274,8 @@ func (e *environment) mayNotApprove(t *testing.T, name, revision string) {
 	}
 }
 
-// limited: with a limit of one replacement a day the only machine of a control plane is replaced once, and a second time when the limit lets it.
+// limited: with a limit of one replacement a day the only machine of a control plane is replaced once, and a second time when the limit
+// lets it.
 func (e *environment) limited(t *testing.T, name string) {
 	t.Helper()
 	rolls := func(most int32) {

@@ -23,8 +23,9 @@ import (
 	"github.com/quorate/quorate/test/docs"
 )
 
-// upgradeProvider: in a management cluster upstream's control plane provider comes in Quorate's place and Quorate again in its place, by the commands of docs/migrate.md, while a
-// client writes; no machine is replaced by that. Then clusterctl's other commands are obeyed, and a node is drained on which the manager works.
+// upgradeProvider: in a management cluster upstream's control plane provider comes in Quorate's place and Quorate again in its place, by
+// the commands of docs/migrate.md, while a client writes; no machine is replaced by that. Then clusterctl's other commands are obeyed, and
+// a node is drained on which the manager works.
 func upgradeProvider(t *testing.T, e *environment) {
 	e.up(t, "home", "--replicas", "1")
 	e.up(t, "home", "--self-managed")
@@ -124,7 +125,8 @@ func pathIn(env []string) string {
 	return path
 }
 
-// writeUpstreamSource writes a configuration of clusterctl into a folder: that with which the cluster was made a management cluster, and where upstream's control plane provider is.
+// writeUpstreamSource writes a configuration of clusterctl into a folder: that with which the cluster was made a management cluster, and
+// where upstream's control plane provider is.
 func writeUpstreamSource(t *testing.T, e *environment, providers *artifacts.Providers, folder string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(e.state, "management", "clusterctl", "clusterctl.yaml"))
@@ -261,7 +263,8 @@ func (g *guide) back(t *testing.T) {
 	g.kept(t, nodes, machines)
 }
 
-// unattended: while there is no control plane provider the cluster runs, what the webhooks would refuse passes, and the step that was done is known as done.
+// unattended: while there is no control plane provider the cluster runs, what the webhooks would refuse passes, and the step that was done
+// is known as done.
 func (g *guide) unattended(t *testing.T, provider string, nodes []string) {
 	t.Helper()
 	g.environment.sameNodes(t, g.cluster, nodes)
@@ -442,7 +445,8 @@ func (g *guide) drainLeader(t *testing.T) {
 	g.do(t, rolloutEnds)
 }
 
-// drainBoth drains a node that has both replicas of the manager: the PodDisruptionBudget has the second one wait for another in place of the first, and the drain ends.
+// drainBoth drains a node that has both replicas of the manager: the PodDisruptionBudget has the second one wait for another in place of
+// the first, and the drain ends.
 func (g *guide) drainBoth(t *testing.T) {
 	t.Helper()
 	machines := g.environment.machines(t, g.cluster)

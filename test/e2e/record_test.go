@@ -15,8 +15,8 @@ import (
 	"github.com/quorate/quorate/test/releases"
 )
 
-// recordAtRest records the management objects of a cluster of which a test has just seen that there is nothing to do, where QUORATE_RECORD names a
-// folder: newer releases are held against it. The file is named after the test.
+// recordAtRest records the management objects of a cluster of which a test has just seen that there is nothing to do, where QUORATE_RECORD
+// names a folder: newer releases are held against it. The file is named after the test.
 func (e *environment) recordAtRest(t *testing.T, name string) {
 	t.Helper()
 	folder := os.Getenv(releases.Environment)

@@ -21,8 +21,9 @@ import (
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
-// restoredManagement: a machine is replaced after a backup of the management plane, and the backup is restored. What it knows is older than the cluster:
-// the machine that it does not know is left alone, no name is given twice, what waits for a person is told, and when that is done all is as it was wanted.
+// restoredManagement: a machine is replaced after a backup of the management plane, and the backup is restored. What it knows is older than
+// the cluster: the machine that it does not know is left alone, no name is given twice, what waits for a person is told, and when that is
+// done all is as it was wanted.
 func restoredManagement(t *testing.T, e *environment) {
 	const name = "restored"
 	e.up(t, name, "--replicas", "3")
@@ -97,7 +98,8 @@ func others(now, before []string) []string {
 	return slices.DeleteFunc(slices.Clone(now), func(m string) bool { return slices.Contains(before, m) })
 }
 
-// tellsWhatVanished waits until it is told that nothing is left of a machine, and that no machine is known for a member. Nobody has removed anything then.
+// tellsWhatVanished waits until it is told that nothing is left of a machine, and that no machine is known for a member. Nobody has removed
+// anything then.
 func (e *environment) tellsWhatVanished(t *testing.T, name, old, living string) {
 	t.Helper()
 	eventually(t, "it is told that nothing is left of "+old, patience, func() string {

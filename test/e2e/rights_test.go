@@ -50,7 +50,8 @@ func (e *environment) useRights(t *testing.T, repair bool) {
 	t.Logf("FIGURE rights used: %d; granted and rare: %d", len(needed), len(unused))
 }
 
-// noteRights adds what Quorate's controllers asked the management plane for, as the API server's own logs tell, to what is told at the end: the logs go with the plane.
+// noteRights adds what Quorate's controllers asked the management plane for, as the API server's own logs tell, to what is told at the end:
+// the logs go with the plane.
 func (e *environment) noteRights() error {
 	logs, err := embed.AuditLogs(e.state)
 	if err != nil {
@@ -66,8 +67,8 @@ func (e *environment) noteRights() error {
 	return nil
 }
 
-// tellRights says which grants of the role nothing used in this run. Where QUORATE_E2E_RIGHTS names a file, what was used in the runs before is read from it, and what was used
-// in this one is added.
+// tellRights says which grants of the role nothing used in this run. Where QUORATE_E2E_RIGHTS names a file, what was used in the runs
+// before is read from it, and what was used in this one is added.
 func (e *environment) tellRights(t *testing.T) {
 	t.Helper()
 	if err := e.noteRights(); err != nil {

@@ -124,8 +124,8 @@ func (e *environment) written(t *testing.T, name string, f func()) time.Duration
 // one to two seconds.
 const plannedGap = 2500 * time.Millisecond
 
-// served is written for machines that are changed one after the other. With more than one machine the API must go on: no acknowledged write for
-// longer than plannedGap is an error. The API of a single machine is away while that machine is changed.
+// served is written for machines that are changed one after the other. With more than one machine the API must go on: no acknowledged write
+// for longer than plannedGap is an error. The API of a single machine is away while that machine is changed.
 func (e *environment) served(t *testing.T, name string, machines int, f func()) {
 	t.Helper()
 	checkGap(t, e.written(t, name, f), machines)

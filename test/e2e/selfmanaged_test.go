@@ -42,7 +42,8 @@ func moved(t *testing.T, e *environment) {
 	e.takeDown(t, "home")
 }
 
-// selfManaged: a cluster keeps itself and another one: it makes that, survives the death of its leader and its host's boot, and rolls its own machines.
+// selfManaged: a cluster keeps itself and another one: it makes that, survives the death of its leader and its host's boot, and rolls its
+// own machines.
 //
 //quorate:shows kubernetes replaced older>newer
 func selfManaged(t *testing.T, e *environment) {
@@ -111,7 +112,8 @@ func (e *environment) sameNodes(t *testing.T, name string, before []string) {
 	}
 }
 
-// nothingForbidden fails the test where a manager of the provider in pods was refused what it asked the management cluster for: its roles lack a right there.
+// nothingForbidden fails the test where a manager of the provider in pods was refused what it asked the management cluster for: its roles
+// lack a right there.
 func (e *environment) nothingForbidden(t *testing.T) {
 	t.Helper()
 	c, _ := e.workload(t, "home")
@@ -164,7 +166,8 @@ func (e *environment) leaderDies(t *testing.T) {
 	t.Logf("FIGURE leader killed: another one after %.1f s (%s)", took.Seconds(), time.Since(start))
 }
 
-// hostBoots ends everything of the environment at once, as a power failure does, and has the daemon find another boot. The management cluster is among what ended.
+// hostBoots ends everything of the environment at once, as a power failure does, and has the daemon find another boot. The management
+// cluster is among what ended.
 func (e *environment) hostBoots(t *testing.T, name string) {
 	t.Helper()
 	before := e.nodes(t, name)

@@ -39,8 +39,8 @@ func (c cell) name() string {
 	return fmt.Sprintf("%s%d-%s", way, c.machines, strings.ReplaceAll(strings.TrimPrefix(c.to, "v"), ".", "-"))
 }
 
-// cells are three machines and a worker that are replaced, and three, and one and a worker, that are changed in place, for each pinned version and the
-// one before it, be it of the same minor version; for FROM and TO only, where those are given.
+// cells are three machines and a worker that are replaced, and three, and one and a worker, that are changed in place, for each pinned
+// version and the one before it, be it of the same minor version; for FROM and TO only, where those are given.
 func cells() []cell {
 	pinned := artifacts.Versions()
 	slices.Reverse(pinned)

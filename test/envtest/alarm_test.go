@@ -16,8 +16,8 @@ import (
 	ctrlenvtest "sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// TestAlarmStopsDrains: while etcd raises NOSPACE, the API server refuses every write of a drain. The rules rely on it: they delete no machine
-// then that would be drained. What it accepts is the deletion of an object that goes at once.
+// TestAlarmStopsDrains: while etcd raises NOSPACE, the API server refuses every write of a drain. The rules rely on it: they delete no
+// machine then that would be drained. What it accepts is the deletion of an object that goes at once.
 func TestAlarmStopsDrains(t *testing.T) {
 	needAssets(t)
 	api := startFullServer(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/quorate/quorate/test/releases"
 )
 
-// TestExport: what `quorate export` writes after the control plane object was lost is accepted by an API server and changes no machine; with a secret left out it is
-// refused until somebody fills it in.
+// TestExport: what `quorate export` writes after the control plane object was lost is accepted by an API server and changes no machine;
+// with a secret left out it is refused until somebody fills it in.
 func TestExport(t *testing.T) {
 	needAssets(t)
 	env, config := startPlanServer(t)

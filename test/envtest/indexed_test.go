@@ -21,8 +21,8 @@ import (
 	"github.com/quorate/quorate/internal/manager"
 )
 
-// TestIndexed: the manager's client lists a cluster's objects by an index, also one that is made when the cache is full, of each Go type that a kind is read as; what
-// is read from the API server, which knows no such index, is listed as ever.
+// TestIndexed: the manager's client lists a cluster's objects by an index, also one that is made when the cache is full, of each Go type
+// that a kind is read as; what is read from the API server, which knows no such index, is listed as ever.
 func TestIndexed(t *testing.T) {
 	needAssets(t)
 	_, config := startPlanServer(t)

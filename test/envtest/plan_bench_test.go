@@ -32,8 +32,9 @@ const (
 	planAtOnce = 16
 )
 
-// BenchmarkPlan runs the command `quorate plan`, as a user does and with its start, against an API server with many control planes whose managed
-// clusters refuse connections. The bounds are 0.3 s for the one of seven machines, and 30 s for all. cpu-s/op is the processor time of the command alone.
+// BenchmarkPlan runs the command `quorate plan`, as a user does and with its start, against an API server with many control planes whose
+// managed clusters refuse connections. The bounds are 0.3 s for the one of seven machines, and 30 s for all. cpu-s/op is the processor time
+// of the command alone.
 func BenchmarkPlan(b *testing.B) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		b.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")

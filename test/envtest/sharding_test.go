@@ -18,8 +18,8 @@ import (
 	"github.com/quorate/quorate/internal/manager"
 )
 
-// TestSharding: two managers with a watch filter each share a management cluster. Each works on its own control planes whatever becomes of the other, nobody on one
-// that has no label, and one whose label changes is the other's from then on.
+// TestSharding: two managers with a watch filter each share a management cluster. Each works on its own control planes whatever becomes of
+// the other, nobody on one that has no label, and one whose label changes is the other's from then on.
 func TestSharding(t *testing.T) {
 	needAssets(t)
 	env, config := startPlanServer(t)

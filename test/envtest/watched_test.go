@@ -22,8 +22,8 @@ import (
 	"github.com/quorate/quorate/test/releases"
 )
 
-// TestWatchedTemplate: the owner of a machine template comes back because its loss is noticed, and not with the next look: a control plane that waits for its
-// infrastructure is looked at every 30 s, so that ten of those take five minutes.
+// TestWatchedTemplate: the owner of a machine template comes back because its loss is noticed, and not with the next look: a control plane
+// that waits for its infrastructure is looked at every 30 s, so that ten of those take five minutes.
 func TestWatchedTemplate(t *testing.T) {
 	needAssets(t)
 	const times = 10

@@ -1,5 +1,6 @@
-// Package hostile has managed clusters that live in this process: an API server and an etcd with one member, both with TLS. They answer all that Quorate's manager
-// asks of a cluster at rest, and store what it writes. An Attack makes one of them hostile: it answers more, slower, or otherwise than any honest one does.
+// Package hostile has managed clusters that live in this process: an API server and an etcd with one member, both with TLS. They answer all
+// that Quorate's manager asks of a cluster at rest, and store what it writes. An Attack makes one of them hostile: it answers more, slower,
+// or otherwise than any honest one does.
 //
 // The test of this package runs the manager against each attack, beside nine honest clusters.
 package hostile
@@ -39,7 +40,8 @@ type Attack struct {
 	NoEtcd bool
 	// EtcdConn is done with each connection to etcd instead of serving it; nil: it is served.
 	EtcdConn func(net.Conn)
-	// Says is what the status of the attacked control plane must say; empty: the attack is of no consequence, and the status says that all is as wanted.
+	// Says is what the status of the attacked control plane must say; empty: the attack is of no consequence, and the status says that all is
+	// as wanted.
 	Says string
 }
 

@@ -27,10 +27,12 @@ var (
 const (
 	// honest is how many clusters are beside the attacked one.
 	honest = 9
-	// mostMemory is how much of the memory without an attack the manager may have under one, and mostDelay how long a step of an honest cluster may take.
+	// mostMemory is how much of the memory without an attack the manager may have under one, and mostDelay how long a step of an honest
+	// cluster may take.
 	mostMemory = 1.3
 	mostDelay  = 2 * time.Second
-	// A busy host may cost a little more: only what shows that nothing holds fails the test. Without bounds an attack takes twenty times the memory, and steps stop.
+	// A busy host may cost a little more: only what shows that nothing holds fails the test. Without bounds an attack takes twenty times the
+	// memory, and steps stop.
 	broken = 2.0
 	stuck  = 20 * time.Second
 	// patience is how long it is waited for what must come.
@@ -43,8 +45,8 @@ const (
 	perMinute = "--managed-cluster-bytes-per-minute=128Mi"
 )
 
-// TestHostile runs the manager against each attack, beside nine honest clusters. An attack is held when the manager lives, has little more memory than without it,
-// takes the steps of the honest clusters in time, and says of the attacked one what is wrong, in its own words.
+// TestHostile runs the manager against each attack, beside nine honest clusters. An attack is held when the manager lives, has little more
+// memory than without it, takes the steps of the honest clusters in time, and says of the attacked one what is wrong, in its own words.
 func TestHostile(t *testing.T) {
 	if !*run || os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("the attacks take some minutes: make hostile runs them")

@@ -128,7 +128,8 @@ func upward(all []source) []string {
 	return found
 }
 
-// TestManagerIsLean: the program for management clusters consists of nothing that it does not run there. It would be larger, also in memory.
+// TestManagerIsLean: the program for management clusters consists of nothing that it does not run there. It would be larger, also in
+// memory.
 func TestManagerIsLean(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "../../cmd/manager").Output()
 	if err != nil {

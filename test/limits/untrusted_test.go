@@ -16,7 +16,8 @@ var bounded = []string{"internal/cluster/workload/api.go", "internal/upgrade/nod
 // ownKubeconfigs are the files that read kubeconfigs of the management cluster itself, or bound what is asked with them by themselves.
 var ownKubeconfigs = []string{"internal/cluster/kubeconfig/kubeconfig.go", "internal/local/embed/kubeconfig.go", "internal/local/selfmanaged/selfmanaged.go", "internal/cli/facts/facts.go"}
 
-// TestNobodyFollowsRedirects: whoever makes an http.Client says what becomes of a redirect. A tenant's server would choose whom the manager asks next.
+// TestNobodyFollowsRedirects: whoever makes an http.Client says what becomes of a redirect. A tenant's server would choose whom the manager
+// asks next.
 func TestNobodyFollowsRedirects(t *testing.T) {
 	clients := 0
 	for _, s := range read(t, "../..") {

@@ -299,7 +299,8 @@ func TestAlertsTested(t *testing.T) {
 	}
 }
 
-// TestReasons: each reason by which an alert chooses is one that rules, chores or the second key give, and a runbook that advises on reasons knows it.
+// TestReasons: each reason by which an alert chooses is one that rules, chores or the second key give, and a runbook that advises on
+// reasons knows it.
 func TestReasons(t *testing.T) {
 	known := read(t, "docs/rules.md") + read(t, "docs/operating.md") + group.CheckFailed
 	chosen := regexp.MustCompile(`reason=~"([^"]*)"`)

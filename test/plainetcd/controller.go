@@ -1,5 +1,6 @@
-// Package plainetcd is a provider of etcd that knows Cluster API and the contract in docs/etcd.md, and nothing else of Quorate: tests have a
-// control plane keep its data in what it runs. Its members are as many Machines as its object names, at fixed addresses. It replaces none.
+// Package plainetcd is a provider of etcd that knows Cluster API and the contract in docs/etcd.md, and nothing else of Quorate: tests have
+// a control plane keep its data in what it runs. Its members are as many Machines as its object names, at fixed addresses. It replaces
+// none.
 package plainetcd
 
 import (

@@ -60,8 +60,8 @@ func addDefinition(to map[schema.GroupVersionKind]*structuralschema.Structural, 
 	return nil
 }
 
-// Default fills in the defaults of today's definition, as an API server does with what it reads from its store, and returns the fields that the
-// definition does not know and that the API server would drop. Objects of kinds that are not Quorate's stay as they are.
+// Default fills in the defaults of today's definition, as an API server does with what it reads from its store, and returns the fields that
+// the definition does not know and that the API server would drop. Objects of kinds that are not Quorate's stay as they are.
 func Default(o *unstructured.Unstructured) (unknown []string) {
 	structural := structurals()[o.GroupVersionKind()]
 	if structural == nil {
@@ -88,8 +88,8 @@ func Definitions(r *Recording) []client.Object {
 	return all
 }
 
-// DefaultTyped is Default of an object of a kind of Quorate's, as tests make it without an API server. A field that the definition does not know is
-// an error.
+// DefaultTyped is Default of an object of a kind of Quorate's, as tests make it without an API server. A field that the definition does not
+// know is an error.
 func DefaultTyped(o client.Object, gvk schema.GroupVersionKind) error {
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// A healthy managed cluster: a ready Node for each recorded machine, all static pods, and a voter each. Whatever would change it is an error.
+// A healthy managed cluster: a ready Node for each recorded machine, all static pods, and a voter each. Whatever would change it is an
+// error.
 type healthy struct {
 	t       *testing.T
 	view    workload.View

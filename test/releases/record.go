@@ -1,6 +1,6 @@
-// Package releases records what Quorate has made, as an API server stores it, so that every newer Quorate is held against it: none may begin to
-// replace machines because it was updated. It knows which objects belong to a cluster, and what of them must not be kept. It does not know
-// how a recording is judged.
+// Package releases records what Quorate has made, as an API server stores it, so that every newer Quorate is held against it: none may
+// begin to replace machines because it was updated. It knows which objects belong to a cluster, and what of them must not be kept. It does
+// not know how a recording is judged.
 package releases
 
 import (
@@ -60,9 +60,9 @@ var kinds = []schema.GroupVersionKind{
 // ErrBusy says that a cluster cannot be recorded, because one of its groups of machines has something to do.
 var ErrBusy = errors.New("it is not at rest")
 
-// Record writes the objects of a cluster at rest into a file of the folder, which is made if need be. name is the file's, without its ending.
-// Keys and join tokens are left out; an object that holds a private key elsewhere is an error, and so is a cluster that is not at rest: ErrBusy. The
-// objects must not change meanwhile.
+// Record writes the objects of a cluster at rest into a file of the folder, which is made if need be. name is the file's, without its
+// ending. Keys and join tokens are left out; an object that holds a private key elsewhere is an error, and so is a cluster that is not at
+// rest: ErrBusy. The objects must not change meanwhile.
 func Record(ctx context.Context, from client.Reader, folder, name, source string, cluster client.ObjectKey) error {
 	all, err := list(ctx, from, cluster.Namespace)
 	if err != nil {

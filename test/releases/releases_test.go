@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestNoUpdateReplacesMachines: the clusters that earlier releases have made, and found at rest, are at rest for today's Quorate, whose turns write to
-// none of their machines.
+// TestNoUpdateReplacesMachines: the clusters that earlier releases have made, and found at rest, are at rest for today's Quorate, whose
+// turns write to none of their machines.
 func TestNoUpdateReplacesMachines(t *testing.T) {
 	files, err := filepath.Glob("*/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -92,8 +92,8 @@ type past struct {
 	scheme  *runtime.Scheme
 }
 
-// load stores a recording as today's API server would show it; written: after somebody has written each object once more, through today's webhooks. A
-// field that is not known any more ends the test.
+// load stores a recording as today's API server would show it; written: after somebody has written each object once more, through today's
+// webhooks. A field that is not known any more ends the test.
 func load(t *testing.T, r *releases.Recording, written bool) *past {
 	t.Helper()
 	p := &past{t: t, scheme: manager.Scheme()}
@@ -150,7 +150,8 @@ func writeAgain(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) {
 	}
 }
 
-// makeSecrets makes the cluster's secrets as today's Quorate does. Those that were recorded must be among them: others would be made beside them.
+// makeSecrets makes the cluster's secrets as today's Quorate does. Those that were recorded must be among them: others would be made beside
+// them.
 func (p *past) makeSecrets(recorded []string) {
 	p.t.Helper()
 	ctx := p.t.Context()

@@ -29,8 +29,8 @@ type look struct {
 // worldsKept is how many worlds a recording holds; each at its end, and some before.
 const worldsKept = 600
 
-// TestWorldsAtRest: what random worlds looked like when a release had nothing to do in them, or waited there for a person, gets the same answer from
-// today's rules, and no forecast of today's touches a machine where that release had nothing to do.
+// TestWorldsAtRest: what random worlds looked like when a release had nothing to do in them, or waited there for a person, gets the same
+// answer from today's rules, and no forecast of today's touches a machine where that release had nothing to do.
 func TestWorldsAtRest(t *testing.T) {
 	if *update != "" {
 		writeWorlds(t, filepath.Join(*update, "worlds.json.gz"))
@@ -136,8 +136,8 @@ func writeWorlds(t *testing.T, file string) {
 	}
 }
 
-// rests lets a random world live, accidents included, and returns how it looked when there was nothing to do, or when nothing went on any more: the first
-// look of each kind of rest and the last.
+// rests lets a random world live, accidents included, and returns how it looked when there was nothing to do, or when nothing went on any
+// more: the first look of each kind of rest and the last.
 func rests(seed int64) []look {
 	w := sim.New(sim.Random(seed))
 	var found []look

@@ -217,7 +217,8 @@ spec:
 	}
 }
 
-// stores are the attempts that name stores of backups, their secrets and their addresses. The groups call themselves initialised, as only then they are backed up.
+// stores are the attempts that name stores of backups, their secrets and their addresses. The groups call themselves initialised, as only
+// then they are backed up.
 func stores(add func(string, bool, ...string)) {
 	const store = `
 apiVersion: backup.quorate.io/v1alpha1
@@ -246,7 +247,8 @@ spec: {s3: {endpoint: %q, bucket: prize, pathStyle: true, credentialsSecretRef: 
 	}
 }
 
-// upgrades are the attempts that have nodes of others upgraded. The Machine prize of the tenant's namespace belongs to another Cluster there.
+// upgrades are the attempts that have nodes of others upgraded. The Machine prize of the tenant's namespace belongs to another Cluster
+// there.
 func upgrades(add func(string, bool, ...string)) {
 	const node = `
 apiVersion: upgrade.cluster.x-k8s.io/v1alpha1

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestBootstrapRole: the manager of clusterctl's bootstrap provider gives machines of etcd their data with the rights that it is shipped with, whatever
-// infrastructure their Cluster names. One whose kind it may not read is no reason to hang.
+// TestBootstrapRole: the manager of clusterctl's bootstrap provider gives machines of etcd their data with the rights that it is shipped
+// with, whatever infrastructure their Cluster names. One whose kind it may not read is no reason to hang.
 func TestBootstrapRole(t *testing.T) {
 	w := newWorld(t, roleIn(t, "../../config/clusterctl/bootstrap/role.yaml"))
 	w.run(t, "--providers=bootstrap")

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestTenant: a tenant writes all attempts, and the manager asks for nothing that belongs to others, changes nothing of them, and goes on with theirs.
+// TestTenant: a tenant writes all attempts, and the manager asks for nothing that belongs to others, changes nothing of them, and goes on
+// with theirs.
 func TestTenant(t *testing.T) {
 	w := newWorld(t, managerRole(t))
 	before := w.all(t)

@@ -33,7 +33,8 @@ import (
 // sources is the folder of Quorate's sources.
 const sources = "../.."
 
-// cluster is a management cluster: an etcd and a kube-apiserver that admit what a real one admits, and kube-controller-manager. No pod runs in it.
+// cluster is a management cluster: an etcd and a kube-apiserver that admit what a real one admits, and kube-controller-manager. No pod runs
+// in it.
 type cluster struct {
 	client     client.Client
 	cfg        *rest.Config

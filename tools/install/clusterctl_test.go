@@ -106,7 +106,8 @@ func components(t *testing.T, p provider, file string, o repository.ComponentsOp
 	return found
 }
 
-// TestComponents: clusterctl reads the components of all providers, which have nothing in common, and which are together what config/default installs.
+// TestComponents: clusterctl reads the components of all providers, which have nothing in common, and which are together what
+// config/default installs.
 func TestComponents(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	file := configuration(t, repositoryOf(t), nil)
@@ -221,7 +222,8 @@ func upstream(t *testing.T, repository, folder, label, file, namespace string) {
 	}
 }
 
-// TestInit: clusterctl init installs all providers into a real API server, their pods are admitted, and each has the rights that its manager needs, and no other's.
+// TestInit: clusterctl init installs all providers into a real API server, their pods are admitted, and each has the rights that its
+// manager needs, and no other's.
 func TestInit(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	c := start(t)

@@ -103,7 +103,8 @@ func withoutHelm(in any) any {
 	return in
 }
 
-// TestChart: the chart with its default values is config/default but for the namespace, which Helm makes; limited to a namespace it is config/namespaced.
+// TestChart: the chart with its default values is config/default but for the namespace, which Helm makes; limited to a namespace it is
+// config/namespaced.
 func TestChart(t *testing.T) {
 	c := load(t)
 	for _, row := range []struct{ folder, values string }{

@@ -105,8 +105,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestDefault: what config/default renders is applied by kubectl to a real API server, its pods are admitted where the strictest profile is enforced, and its
-// rights are those that the manager needs.
+// TestDefault: what config/default renders is applied by kubectl to a real API server, its pods are admitted where the strictest profile is
+// enforced, and its rights are those that the manager needs.
 func TestDefault(t *testing.T) {
 	c := start(t, coreKinds(t))
 	// What manifests of before left there.
@@ -262,8 +262,8 @@ func TestNamespacedDiffers(t *testing.T) {
 	}
 }
 
-// TestCertificates verifies that each Certificate has a subject. A self-signed one without a subject has no issuer either, and OpenSSL (curl)
-// refuses it. TestChart compares the chart's with config/default's.
+// TestCertificates verifies that each Certificate has a subject. A self-signed one without a subject has no issuer either, and OpenSSL
+// (curl) refuses it. TestChart compares the chart's with config/default's.
 func TestCertificates(t *testing.T) {
 	for _, folder := range []string{"default", "namespaced", "clusterctl/bootstrap", "clusterctl/control-plane", "clusterctl/runtime-extension"} {
 		found := 0

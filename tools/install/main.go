@@ -1,5 +1,5 @@
-// Command install writes what clusterctl installs Quorate from: a folder for each provider, laid out as clusterctl's local repository is, and the files
-// of which are those of a release.
+// Command install writes what clusterctl installs Quorate from: a folder for each provider, laid out as clusterctl's local repository is,
+// and the files of which are those of a release.
 //
 // It knows kustomize and the folders of config/. What is installed is in config/ alone.
 package main

@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// upstreamControlPlane writes upstream's kubeadm control plane provider into a repository, as its sources have it, and a configuration file that names it too.
+// upstreamControlPlane writes upstream's kubeadm control plane provider into a repository, as its sources have it, and a configuration file
+// that names it too.
 func upstreamControlPlane(t *testing.T, repository string) string {
 	t.Helper()
 	module := moduleDir(t, "sigs.k8s.io/cluster-api")
@@ -74,7 +75,8 @@ func (m *migration) install(name string, o clusterctl.InitOptions) {
 		m.Fatal(err)
 	}
 	m.unanswered()
-	// clusterctl takes the namespace in which it tries cert-manager for one that is there while it is being deleted, and then waits for objects in a namespace that is gone.
+	// clusterctl takes the namespace in which it tries cert-manager for one that is there while it is being deleted, and then waits for
+	// objects in a namespace that is gone.
 	eventually(m.T, "deleting the namespace in which clusterctl tried cert-manager", func(ctx context.Context) bool {
 		return apierrors.IsNotFound(m.client.Get(ctx, client.ObjectKey{Name: "cert-manager-test"}, &corev1.Namespace{}))
 	})
@@ -160,7 +162,8 @@ const (
 	upstreamService   = "capi-kubeadm-control-plane-webhook-service"
 )
 
-// TestMigrate: Quorate comes in the place of upstream's provider, and upstream's again in its place, as docs/migrate.md says, and the control plane stays as it was.
+// TestMigrate: Quorate comes in the place of upstream's provider, and upstream's again in its place, as docs/migrate.md says, and the
+// control plane stays as it was.
 func TestMigrate(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	m := &migration{T: t, cluster: start(t), plane: &unstructured.Unstructured{}}

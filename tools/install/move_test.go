@@ -27,7 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// state is what a namespace holds that management clusters are about: by kind and name, all that is written for others to read, but no status.
+// state is what a namespace holds that management clusters are about: by kind and name, all that is written for others to read, but no
+// status.
 type state map[string]map[string]any
 
 // state reads a namespace.
@@ -217,7 +218,8 @@ func testMove(t *testing.T, a, b *cluster, cli clusterctl.Client) {
 	compare(t, a.state(t, "default"), state{})
 }
 
-// testMoveEtcd: machines of etcd have no Nodes, and clusterctl refuses to move or to save such a cluster until they say that they have. Saved and restored, it is as it was.
+// testMoveEtcd: machines of etcd have no Nodes, and clusterctl refuses to move or to save such a cluster until they say that they have.
+// Saved and restored, it is as it was.
 func testMoveEtcd(t *testing.T, a, b *cluster, cli clusterctl.Client) {
 	o := clusterctl.MoveOptions{FromKubeconfig: clusterctl.Kubeconfig{Path: a.kubeconfig}, Namespace: apart, ToDirectory: t.TempDir()}
 	if err := cli.Move(t.Context(), o); err == nil || !strings.Contains(err.Error(), "still provisioning the node") {

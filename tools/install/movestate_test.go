@@ -93,8 +93,8 @@ func owned(name string, owner client.Object, kind string, labels map[string]stri
 	return metav1.ObjectMeta{Namespace: owner.GetNamespace(), Name: name, Labels: labels, OwnerReferences: []metav1.OwnerReference{ref}}
 }
 
-// adopt does what Cluster API's core does with what Clusters refer to, and what MachineDeployments are made from: it makes the Cluster their owner, and says that the
-// infrastructure is there.
+// adopt does what Cluster API's core does with what Clusters refer to, and what MachineDeployments are made from: it makes the Cluster
+// their owner, and says that the infrastructure is there.
 func (c *cluster) adopt(t *testing.T) {
 	t.Helper()
 	var clusters clusterv1.ClusterList
@@ -137,7 +137,8 @@ func (c *cluster) adopt(t *testing.T) {
 	}
 }
 
-// workers makes a MachineDeployment's MachineSet and Machine of an older version, as Cluster API's core does, and the MachineDeployment one that is updated in place.
+// workers makes a MachineDeployment's MachineSet and Machine of an older version, as Cluster API's core does, and the MachineDeployment one
+// that is updated in place.
 func (c *cluster) workers(t *testing.T) {
 	t.Helper()
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "small-workers"}}
@@ -217,7 +218,8 @@ func (c *cluster) made(ctx context.Context) bool {
 	return err == nil && len(person.OwnerReferences) > 0 && len(machines.Items) >= 4 && histories >= 3 && len(upgrades.Items) == 1
 }
 
-// finish has all machines be there, as bootstrap and infrastructure providers and Cluster API's core do; but for those of etcd, which have no Nodes.
+// finish has all machines be there, as bootstrap and infrastructure providers and Cluster API's core do; but for those of etcd, which have
+// no Nodes.
 func (c *cluster) finish(t *testing.T) {
 	t.Helper()
 	var machines clusterv1.MachineList
@@ -257,8 +259,8 @@ func (c *cluster) finish(t *testing.T) {
 	}
 }
 
-// updating is an update in place that is under way: one node was upgraded to a version before and that is recorded, and is now upgraded to the next one. What is made for it
-// is made by the code that Quorate makes it by.
+// updating is an update in place that is under way: one node was upgraded to a version before and that is recorded, and is now upgraded to
+// the next one. What is made for it is made by the code that Quorate makes it by.
 func (c *cluster) updating(t *testing.T) {
 	t.Helper()
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "small-cp"}}

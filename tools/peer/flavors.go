@@ -48,7 +48,8 @@ func WriteRepository(folder, examples string) (string, error) {
 	return config, os.WriteFile(config, []byte(text), 0o600)
 }
 
-// flavors are the templates of clusters by their file's name: a control plane and workers of the examples, with what a spec asks for beside.
+// flavors are the templates of clusters by their file's name: a control plane and workers of the examples, with what a spec asks for
+// beside.
 func flavors(examples string) (map[string]string, error) {
 	read := func() (cluster, error) { return readCluster(examples) }
 	plain, err := read()
@@ -83,8 +84,8 @@ func flavors(examples string) (map[string]string, error) {
 	return files, ofClass(examples, files)
 }
 
-// separateWorkers gives the workers of the class a template of infrastructure of their own, as the spec about changes of a class expects, and all
-// machines the image of the specs' pods by its name: no registry can be asked for it.
+// separateWorkers gives the workers of the class a template of infrastructure of their own, as the spec about changes of a class expects,
+// and all machines the image of the specs' pods by its name: no registry can be asked for it.
 func (c *cluster) separateWorkers() error {
 	class, err := c.the("ClusterClass", "")
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRepository: clusterctl finds each flavor that a spec asks for; nothing of the examples' own names is left in it, and numbers have no quotes.
+// TestRepository: clusterctl finds each flavor that a spec asks for; nothing of the examples' own names is left in it, and numbers have no
+// quotes.
 func TestRepository(t *testing.T) {
 	folder := t.TempDir()
 	if _, err := WriteRepository(folder, "../../examples"); err != nil {

@@ -127,7 +127,8 @@ var _ = ginkgo.Describe("ClusterDeletion", func() {
 	})
 })
 
-// phase is one phase of a deletion: objects of some kinds go, and those of one kind that have an owner of some kinds, which the others wait for.
+// phase is one phase of a deletion: objects of some kinds go, and those of one kind that have an owner of some kinds, which the others wait
+// for.
 func phase(blocking string, owners []string, kinds ...string) e2e.ClusterDeletionPhase {
 	return e2e.ClusterDeletionPhase{
 		ObjectFilter: func(o corev1.ObjectReference, of []metav1.OwnerReference) bool {

@@ -1,7 +1,8 @@
-// Command upstream compares Quorate's controller with Cluster API's own, side by side in Cluster API's in-memory world: a real API server and
-// etcd, Cluster API's own core and bootstrap controllers, and machines, API servers and etcds that live in the memory of one process.
+// Command upstream compares Quorate's controller with Cluster API's own, side by side in Cluster API's in-memory world: a real API server
+// and etcd, Cluster API's own core and bootstrap controllers, and machines, API servers and etcds that live in the memory of one process.
 //
-// It prints one line for each measurement, and the medians and ratios at the end. Logs and the API server's audit log stay in the output folder.
+// It prints one line for each measurement, and the medians and ratios at the end. Logs and the API server's audit log stay in the output
+// folder.
 package main
 
 import (

@@ -54,8 +54,8 @@ func programs(ctx context.Context, root, folder string, quick bool) error {
 	return nil
 }
 
-// quickModule is a file for `go build -modfile`, in which Cluster API is a copy that tries connections that failed again after 1 s, not 30 s. Go takes no overlay of what lies
-// in its module cache.
+// quickModule is a file for `go build -modfile`, in which Cluster API is a copy that tries connections that failed again after 1 s, not 30
+// s. Go takes no overlay of what lies in its module cache.
 func quickModule(ctx context.Context, root, folder, copied string) (string, error) {
 	dir, err := moduleDir(ctx, root, coreModule)
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	quorate  side = "quorate"
 )
 
-// world is a management cluster whose machines are in memory: a real API server and etcd, Cluster API's own controllers, and the controller of
-// one side.
+// world is a management cluster whose machines are in memory: a real API server and etcd, Cluster API's own controllers, and the controller
+// of one side.
 type world struct {
 	side    side
 	folder  string
@@ -206,7 +206,8 @@ func (w *world) definitions(ctx context.Context, root string) ([]*apiextensionsv
 	return all, nil
 }
 
-// definition reads one definition, and adds the label that says which of its versions follows the contract; nil: the file has another object.
+// definition reads one definition, and adds the label that says which of its versions follows the contract; nil: the file has another
+// object.
 func definition(file string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package artifact is `quorate artifacts`, what machines are made of, listed, built, carried to other hosts and pruned, and `quorate version`.
+// Package artifact is `quorate artifacts`, what machines are made of, listed, built, carried to other hosts and pruned, and `quorate
+// version`.
 package artifact
 
 import (

@@ -1,5 +1,5 @@
-// Package backups is `quorate backup`: backups of a cluster's etcd are asked for, listed, proven, fetched and deleted. They are taken by the
-// controllers of the management cluster; the rest is done here, with the store that the cluster names.
+// Package backups is `quorate backup`: backups of a cluster's etcd are asked for, listed, proven, fetched and deleted. They are taken by
+// the controllers of the management cluster; the rest is done here, with the store that the cluster names.
 package backups
 
 import (

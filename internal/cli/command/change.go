@@ -24,8 +24,8 @@ type Change struct {
 	Manager string
 }
 
-// Try asks the API server what the change would make of the object, and writes nothing. What it refuses is a usage error. A kind that it does not
-// know is an error for which meta.IsNoMatchError holds.
+// Try asks the API server what the change would make of the object, and writes nothing. What it refuses is a usage error. A kind that it
+// does not know is an error for which meta.IsNoMatchError holds.
 func (c Change) Try(ctx context.Context, to client.Client) error { return c.send(ctx, to, true) }
 
 // Write carries the change out.

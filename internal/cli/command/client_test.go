@@ -33,8 +33,8 @@ func answers(t testing.TB) *httptest.Server {
 	return server
 }
 
-// TestClientWaitsForNobody: requests to a management plane are not held back here. Five a second, client-go's default, would refuse these at once, because
-// they could not be made in time.
+// TestClientWaitsForNobody: requests to a management plane are not held back here. Five a second, client-go's default, would refuse these
+// at once, because they could not be made in time.
 func TestClientWaitsForNobody(t *testing.T) {
 	c, err := clientOf(&rest.Config{Host: answers(t).URL})
 	if err != nil {

@@ -95,8 +95,8 @@ func (a *Invocation) Connect() (client.Client, error) {
 	return clientOf(config)
 }
 
-// clientOf makes a client of a management plane. Its requests are limited by how many are made at once, and by the API server: client-go would let
-// five a second through, with which a look at a control plane of seven takes several seconds.
+// clientOf makes a client of a management plane. Its requests are limited by how many are made at once, and by the API server: client-go
+// would let five a second through, with which a look at a control plane of seven takes several seconds.
 func clientOf(config *rest.Config) (client.Client, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1

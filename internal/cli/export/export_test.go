@@ -63,7 +63,8 @@ func exported(t *testing.T, c client.Client) (*controlplanev1.KubeadmControlPlan
 	return found.controlPlane(time.Now())
 }
 
-// TestLostSpec: of control planes that were recorded at rest the spec is found again, as far as machines show it, and no machine contradicts it.
+// TestLostSpec: of control planes that were recorded at rest the spec is found again, as far as machines show it, and no machine
+// contradicts it.
 func TestLostSpec(t *testing.T) {
 	for _, name := range []string{"kubeadm-plain-1", "kubeadm-plain-3", "kubeadm-configured-1", "kubeadm-configured-3", "kubeadm-metadata-3", "kubeadm-policies-3", "e2e-etcd-versions-zulu-4"} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +97,8 @@ func TestLostSpec(t *testing.T) {
 	}
 }
 
-// TestContradictions: the newest machine counts, and what another has otherwise is said; who is going counts last, and not at all as a replica.
+// TestContradictions: the newest machine counts, and what another has otherwise is said; who is going counts last, and not at all as a
+// replica.
 func TestContradictions(t *testing.T) {
 	c, lost := recorded(t, "kubeadm-plain-3")
 	for name, change := range map[string]func(*clusterv1.Machine){

@@ -106,7 +106,8 @@ func (s *sources) infrastructure() (clusterv1.ContractVersionedObjectReference, 
 	return clusterv1.ContractVersionedObjectReference{}, []string{"No infrastructure machine names its template: set spec.machineTemplate.spec.infrastructureRef."}
 }
 
-// metadataOf are the labels and annotations that a machine has from its template: those that Quorate noted, or else all that are not of Cluster API.
+// metadataOf are the labels and annotations that a machine has from its template: those that Quorate noted, or else all that are not of
+// Cluster API.
 func metadataOf(m *clusterv1.Machine) clusterv1.ObjectMeta {
 	labels, annotations, noted := drift.FromTemplate(m)
 	if noted {

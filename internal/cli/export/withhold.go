@@ -27,8 +27,8 @@ var (
 	handed = regexp.MustCompile(`(?i)chpasswd|\bcurl\b.*(\s-u|--user|\bauthorization\b)|://[^/\s:@]+:[^/\s@]+@`)
 )
 
-// withhold replaces the texts in a control plane's spec that may be secret, and says where each is. It rather leaves out too much: what no rule
-// finds is written, and only a person can tell that it is secret.
+// withhold replaces the texts in a control plane's spec that may be secret, and says where each is. It rather leaves out too much: what no
+// rule finds is written, and only a person can tell that it is secret.
 func withhold(o *unstructured.Unstructured) []string {
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
 	if spec == nil {

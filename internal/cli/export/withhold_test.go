@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestWithhold: what is secret in the files, commands, users, variables and annotations of real control planes is not written, and what is not is.
+// TestWithhold: what is secret in the files, commands, users, variables and annotations of real control planes is not written, and what is
+// not is.
 func TestWithhold(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("password: hunter2"))
 	for text, secret := range map[string]string{

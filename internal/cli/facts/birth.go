@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/kinds/etcdcluster"
 )
 
-// A cluster that is only given, and the objects that belong to it, are as Cluster API and the infrastructure make them once they are there: the cluster's
-// infrastructure is ready and has an endpoint, and the groups have an owner.
+// A cluster that is only given, and the objects that belong to it, are as Cluster API and the infrastructure make them once they are there:
+// the cluster's infrastructure is ready and has an endpoint, and the groups have an owner.
 
 // yetToCome is the endpoint of a cluster whose infrastructure will give it one.
 const yetToCome = "endpoint.invalid"

@@ -17,8 +17,8 @@ import (
 	"github.com/quorate/quorate/internal/manager"
 )
 
-// TestPlansOfBirth: a cluster that is only given is planned from its first machine on, as it will be when Cluster API and the infrastructure have done
-// their part.
+// TestPlansOfBirth: a cluster that is only given is planned from its first machine on, as it will be when Cluster API and the
+// infrastructure have done their part.
 func TestPlansOfBirth(t *testing.T) {
 	cluster := clusterOf(refTo(controlplanev1.GroupVersion.Group, kubeadmControlPlane))
 	kcp := controlPlanes()[kubeadmControlPlane].(*controlplanev1.KubeadmControlPlane)

@@ -159,7 +159,8 @@ func (s Seen) workers() []report.Workers {
 	return append(out, s.otherMachines(taken)...)
 }
 
-// otherMachines are those of each etcd cluster that is not known here, and last those of none, but for the control plane's and those that are taken.
+// otherMachines are those of each etcd cluster that is not known here, and last those of none, but for the control plane's and those that
+// are taken.
 func (s Seen) otherMachines(taken map[string]bool) []report.Workers {
 	rest := map[string]*report.Workers{}
 	for j := range s.Objects.Machines {

@@ -20,8 +20,9 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// Plans forecasts what happens to a cluster's etcd clusters on machines of their own, and then to its control plane, if objects were as they are
-// given in changed, whole and as the API server would store them; the cluster itself may be only given. Nothing is written. scheme knows the kinds that from reads.
+// Plans forecasts what happens to a cluster's etcd clusters on machines of their own, and then to its control plane, if objects were as
+// they are given in changed, whole and as the API server would store them; the cluster itself may be only given. Nothing is written. scheme
+// knows the kinds that from reads.
 func Plans(ctx context.Context, from client.Reader, scheme *runtime.Scheme, key client.ObjectKey, changed []*unstructured.Unstructured) ([]report.Plan, error) {
 	as := newOverlay(from, scheme, changed)
 	if err := as.bear(ctx, key); err != nil {
@@ -87,8 +88,8 @@ func planOf(ctx context.Context, from client.Reader, key client.ObjectKey, of *G
 	return p, nil
 }
 
-// configurationOf returns the version of Kubernetes that a group wants, and the configuration for kubeadm of its machines, its own or that of a
-// template; nil: there is none.
+// configurationOf returns the version of Kubernetes that a group wants, and the configuration for kubeadm of its machines, its own or that
+// of a template; nil: there is none.
 func configurationOf(ctx context.Context, from client.Reader, of *Group) (string, *bootstrapv1.KubeadmConfigSpec, error) {
 	object := of.Kind.New()
 	if err := from.Get(ctx, of.Key, object); err != nil {

@@ -187,8 +187,8 @@ func (c *Cluster) adoptVersion(controlPlane, workers *unstructured.Unstructured,
 	return steps
 }
 
-// adoptInPlace takes over which machines are changed in place, or returns the change of that, of the control plane and of the workers. It comes before the
-// version: machines must not begin to be replaced that are to be changed in place.
+// adoptInPlace takes over which machines are changed in place, or returns the change of that, of the control plane and of the workers. It
+// comes before the version: machines must not begin to be replaced that are to be changed in place.
 func (c *Cluster) adoptInPlace(controlPlane, workers *unstructured.Unstructured, given func(flag string) bool) []Step {
 	if controlPlane == nil {
 		return nil
@@ -213,8 +213,8 @@ func (c *Cluster) adoptInPlace(controlPlane, workers *unstructured.Unstructured,
 	return steps
 }
 
-// workersInPlace is what of a MachineDeployment says whether its machines are changed in place. Cluster API would replace them with any other
-// strategy than OnDelete.
+// workersInPlace is what of a MachineDeployment says whether its machines are changed in place. Cluster API would replace them with any
+// other strategy than OnDelete.
 func (c *Cluster) workersInPlace() map[string]any {
 	strategy := string(clusterv1.OnDeleteMachineDeploymentStrategyType)
 	if c.policy() == controlplanev1.InPlaceNever {

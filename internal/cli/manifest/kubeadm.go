@@ -54,8 +54,8 @@ func kubeadm() bootstrapv1.KubeadmConfigSpec {
 	}
 }
 
-// patches has kubeadm ask whether a component has started once a second, as the machines' own patches say. Without them the first look is after ten seconds, and then
-// there is one every ten: machines would be ready long after they serve.
+// patches has kubeadm ask whether a component has started once a second, as the machines' own patches say. Without them the first look is
+// after ten seconds, and then there is one every ten: machines would be ready long after they serve.
 func patches() bootstrapv1.Patches { return bootstrapv1.Patches{Directory: sandbox.KubeadmPatches} }
 
 // registration tells kubeadm to pass over its check of the system: it refuses control groups of version 1, and a kernel

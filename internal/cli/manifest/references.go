@@ -140,7 +140,8 @@ func checkReferences(o *unstructured.Unstructured, given map[Reference]bool, exi
 	return nil
 }
 
-// referenceIn returns what a field of an object refers to; false: it refers to nothing, or only the Cluster that owns the object says to what.
+// referenceIn returns what a field of an object refers to; false: it refers to nothing, or only the Cluster that owns the object says to
+// what.
 func referenceIn(o *unstructured.Unstructured, field string) (Reference, bool) {
 	m, found, _ := unstructured.NestedStringMap(o.Object, strings.Split(field, ".")...)
 	if !found {

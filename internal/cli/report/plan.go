@@ -20,11 +20,13 @@ type Plan struct {
 	Cluster   string `json:"cluster"`
 	// Group is the kind and the name of a control plane or an etcd cluster.
 	Group string `json:"group"`
-	// Approval is the revision of the spec that a person must approve before any of it begins that replaces machines or changes them in place; empty: none.
+	// Approval is the revision of the spec that a person must approve before any of it begins that replaces machines or changes them in place;
+	// empty: none.
 	Approval string `json:"approval,omitempty"`
 	// NotKnown is what this plan takes for granted and cannot see; empty: nothing.
 	NotKnown string `json:"notKnown,omitempty"`
-	// Refused are flags and feature gates of the spec that programs of the wanted version of Kubernetes do not take, a sentence each; empty: none.
+	// Refused are flags and feature gates of the spec that programs of the wanted version of Kubernetes do not take, a sentence each; empty:
+	// none.
 	Refused []string `json:"refused,omitempty"`
 	// NotChecked are those of which it is not known whether the programs take them, a sentence each; empty: none.
 	NotChecked []string `json:"notChecked,omitempty"`
@@ -33,8 +35,8 @@ type Plan struct {
 	forecast.Forecast
 }
 
-// NewPlan forecasts what happens to a group of a cluster, once it is approved. following are the machines whose metadata follow without a step; by
-// what took how long in the past, times are estimated.
+// NewPlan forecasts what happens to a group of a cluster, once it is approved. following are the machines whose metadata follow without a
+// step; by what took how long in the past, times are estimated.
 func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following []string, past History) Plan {
 	p := Plan{Namespace: cluster.Namespace, Cluster: cluster.Name, Group: group}
 	approved := o

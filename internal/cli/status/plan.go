@@ -21,8 +21,8 @@ import (
 	"github.com/quorate/quorate/internal/cli/report"
 )
 
-// exitReplaces is the exit code of a plan by which at least one machine would be replaced. Nothing else ends with it here: whatever fails, wrong
-// usage too, ends with command.ExitFailed.
+// exitReplaces is the exit code of a plan by which at least one machine would be replaced. Nothing else ends with it here: whatever fails,
+// wrong usage too, ends with command.ExitFailed.
 const exitReplaces = 2
 
 // planFlags are what `quorate plan` is asked for.
@@ -280,12 +280,13 @@ func (a *app) checkGiven(ctx context.Context, c client.Client, changes []planned
 const (
 	// atOnce is how many clusters are looked at at the same time: most of a look is waiting for one that does not answer.
 	atOnce = 64
-	// eachTimeout is how long the look at one of many clusters may take. It is longer than its managed cluster, and then its etcd, are waited for.
+	// eachTimeout is how long the look at one of many clusters may take. It is longer than its managed cluster, and then its etcd, are waited
+	// for.
 	eachTimeout = 20 * time.Second
 )
 
-// planAll plans what is under way in all clusters. Those without a control plane that is known here are left out. Of clusters that cannot be looked at, or
-// not in time, the error tells, beside the plans of the others.
+// planAll plans what is under way in all clusters. Those without a control plane that is known here are left out. Of clusters that cannot
+// be looked at, or not in time, the error tells, beside the plans of the others.
 func planAll(ctx context.Context, c client.Client, limit time.Duration) ([]report.Plan, error) {
 	keys, err := command.Clusters(ctx, c)
 	if err != nil {

@@ -79,8 +79,8 @@ func (b *bringUp) keep(ctx context.Context) error {
 	return b.moved(ctx)
 }
 
-// moved waits until the cluster is told of where it was moved to as it was before: a move leaves statuses behind, and who pauses the Cluster before they are written again
-// has Machines without Nodes.
+// moved waits until the cluster is told of where it was moved to as it was before: a move leaves statuses behind, and who pauses the
+// Cluster before they are written again has Machines without Nodes.
 func (b *bringUp) moved(ctx context.Context) error {
 	begun := time.Now()
 	c, err := b.Connect()

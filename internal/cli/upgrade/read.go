@@ -76,8 +76,8 @@ func dropForeign(ctx context.Context, c client.Reader, key client.ObjectKey, nod
 	return nil
 }
 
-// standsAlone reports whether a node's upgrade belongs to no control plane's or MachineDeployment's: a person made it, or the Runtime Extension for
-// Cluster API's controllers, whose it is by its Machine.
+// standsAlone reports whether a node's upgrade belongs to no control plane's or MachineDeployment's: a person made it, or the Runtime
+// Extension for Cluster API's controllers, whose it is by its Machine.
 func standsAlone(u *upgradev1.NodeUpgrade) bool {
 	owner := metav1.GetControllerOf(u)
 	return owner == nil || owner.Kind == "Machine"

@@ -34,8 +34,8 @@ func named(name string, owner client.Object) metav1.ObjectMeta {
 	return m
 }
 
-// objects are the upgrade of two machines of three, one of which failed, one that a person made, one that Cluster API's controllers follow, and those of
-// another cluster, one of which has the label of this one.
+// objects are the upgrade of two machines of three, one of which failed, one that a person made, one that Cluster API's controllers follow,
+// and those of another cluster, one of which has the label of this one.
 func objects() []client.Object {
 	all := &upgradev1.ControlPlaneUpgrade{ObjectMeta: named("demo-cp-1a2b", nil), Spec: upgradev1.ControlPlaneUpgradeSpec{
 		ControlPlane:           clusterv1.ContractVersionedObjectReference{Kind: "KubeadmControlPlane", Name: "demo-cp"},

@@ -22,8 +22,8 @@ import (
 	"github.com/quorate/quorate/internal/core/backup"
 )
 
-// TestBackup: a backup of a real etcd is taken from a follower, stored, proven by restoring it, found again, proven again from the store alone,
-// and deleted.
+// TestBackup: a backup of a real etcd is taken from a follower, stored, proven by restoring it, found again, proven again from the store
+// alone, and deleted.
 func TestBackup(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
 	w.fill(300, 500)
@@ -67,7 +67,7 @@ func TestBackup(t *testing.T) {
 
 // TestVersions: backups of each minor version of etcd that Quorate knows can be proven, also of a member that was never compacted.
 func TestVersions(t *testing.T) {
-	for version, program := range map[string]func(testing.TB) string{"3.5": etcdtest.Older, "3.6": etcdtest.Binary, "3.7": etcdtest.Newer} {
+	for version, program := range map[string]func(testing.TB) string{"3.5": etcdtest.Older, "3.6": etcdtest.Middle, "3.7": etcdtest.Newer} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			ca := etcdtest.NewAuthority(t)
@@ -91,8 +91,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestCompacted: a backup is proven although the member was compacted at its newest revision, for which it remembers a hash that nobody else can
-// compute, and although it is compacted while the backup is taken.
+// TestCompacted: a backup is proven although the member was compacted at its newest revision, for which it remembers a hash that nobody
+// else can compute, and although it is compacted while the backup is taken.
 func TestCompacted(t *testing.T) {
 	w := newWorld(t, "a")
 	compact := func() {

@@ -36,8 +36,8 @@ type Catalog struct {
 	Store store.Store
 	// UID is the cluster's.
 	UID string
-	// Seen are backups that were read before. One that is verified is not read again while its objects are there, except for the newest: what is stored is
-	// never changed. nil: all are read.
+	// Seen are backups that were read before. One that is verified is not read again while its objects are there, except for the newest: what
+	// is stored is never changed. nil: all are read.
 	Seen map[string]*Entry
 }
 
@@ -58,8 +58,8 @@ func (e *Entry) Verified() bool { return e.Manifest != nil && e.Verification.Pro
 
 func (c Catalog) key(name, object string) string { return path.Join(c.UID, name, object) }
 
-// Save stores what a function writes as the backup with a name: the archive first, then the manifest, with which the backup exists. The archive
-// is stored as a whole or not at all.
+// Save stores what a function writes as the backup with a name: the archive first, then the manifest, with which the backup exists. The
+// archive is stored as a whole or not at all.
 func (c Catalog) Save(ctx context.Context, name string, take func(io.Writer) (*Taken, error)) (*Taken, error) {
 	read, write := io.Pipe()
 	var taken *Taken
@@ -95,7 +95,8 @@ func cmpError(err, otherwise error) error {
 	return otherwise
 }
 
-// List reads all backups of the cluster from the store, the oldest name first. A backup whose manifest cannot be read is listed with the error.
+// List reads all backups of the cluster from the store, the oldest name first. A backup whose manifest cannot be read is listed with the
+// error.
 func (c Catalog) List(ctx context.Context) ([]*Entry, error) {
 	names, err := c.names(ctx)
 	if err != nil {

@@ -98,7 +98,8 @@ func (c *corruption) attempt(what, name string, changed map[string][]byte) {
 	}
 }
 
-// bytes changes the bytes of one object in each way: a bit, a byte that is missing or too many, an end that is missing, a block that moved, zeros.
+// bytes changes the bytes of one object in each way: a bit, a byte that is missing or too many, an end that is missing, a block that moved,
+// zeros.
 func (c *corruption) bytes(e *clusterbackup.Entry, object string, times int) {
 	whole := c.objects[key(e, object)]
 	for i := range times {

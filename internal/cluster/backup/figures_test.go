@@ -15,8 +15,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/etcd/etcdtest"
 )
 
-// BenchmarkBackup takes, stores and verifies a backup of an etcd with QUORATE_BACKUP_MB megabytes (100), and reports how much memory this process
-// took at most, the longest gap between two writes to etcd meanwhile, and how many of them failed.
+// BenchmarkBackup takes, stores and verifies a backup of an etcd with QUORATE_BACKUP_MB megabytes (100), and reports how much memory this
+// process took at most, the longest gap between two writes to etcd meanwhile, and how many of them failed.
 func BenchmarkBackup(b *testing.B) {
 	size, err := strconv.Atoi(os.Getenv("QUORATE_BACKUP_MB"))
 	if err != nil {

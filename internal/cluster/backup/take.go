@@ -134,8 +134,8 @@ func (s *source) manifest(ctx context.Context, r Request) (*backup.Manifest, err
 	return m, err
 }
 
-// witness adds the member's hash at the manifest's revision. The member may be compacted at any time, and hashes can be compared only if they
-// were computed after the same compaction. So it is asked before and after the snapshot.
+// witness adds the member's hash at the manifest's revision. The member may be compacted at any time, and hashes can be compared only if
+// they were computed after the same compaction. So it is asked before and after the snapshot.
 func witness(m *backup.Manifest, h etcd.Hash) {
 	w := backup.Witness{Revision: h.Revision, CompactRevision: h.CompactRevision, Hash: h.Value}
 	if !slices.Contains(m.Witnesses, w) {

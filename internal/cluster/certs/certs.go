@@ -22,9 +22,9 @@ import (
 	"github.com/quorate/quorate/internal/cluster/pki"
 )
 
-// Generate makes those authorities, of these purposes, that have no secret, controlled by owner: from those of the files that the user copies to the
-// machines, or anew, with the key algorithm and validity that the configuration asks for. It returns the purposes of those that it made: a secret that
-// is there, or appears in the meantime, is never changed.
+// Generate makes those authorities, of these purposes, that have no secret, controlled by owner: from those of the files that the user
+// copies to the machines, or anew, with the key algorithm and validity that the configuration asks for. It returns the purposes of those
+// that it made: a secret that is there, or appears in the meantime, is never changed.
 func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, purposes []string, owner metav1.OwnerReference, files ...bootstrapv1.File) ([]string, error) {
 	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)
 	if err != nil {

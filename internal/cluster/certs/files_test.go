@@ -94,7 +94,8 @@ func TestFilesOfUsers(t *testing.T) {
 	}
 }
 
-// TestGenerateFromFiles: in every encoding the secret is what the files are; the rest is made anew, and nothing instead of what cannot be read.
+// TestGenerateFromFiles: in every encoding the secret is what the files are; the rest is made anew, and nothing instead of what cannot be
+// read.
 func TestGenerateFromFiles(t *testing.T) {
 	pair, _ := pairs()
 	for _, as := range []bootstrapv1.Encoding{"", bootstrapv1.Base64, bootstrapv1.Gzip, bootstrapv1.GzipBase64} {

@@ -147,8 +147,8 @@ func newKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Clus
 	return clientcmd.Write(*config)
 }
 
-// algorithm is that of the authority's key, if somebody chose it: who did, wants it for what it signs. Beside kubeadm's default, RSA with 2048 bits, it is P-256, which
-// is as strong, and made in no time.
+// algorithm is that of the authority's key, if somebody chose it: who did, wants it for what it signs. Beside kubeadm's default, RSA with
+// 2048 bits, it is P-256, which is as strong, and made in no time.
 func algorithm(key crypto.Signer) bootstrapv1.EncryptionAlgorithmType {
 	switch public := key.Public().(type) {
 	case *ecdsa.PublicKey:

@@ -82,8 +82,8 @@ func ManagedEtcdAuthority(ctx context.Context, c client.Reader, cluster *cluster
 	return a, nil
 }
 
-// GenerateManagedEtcd makes the authority of the cluster's etcd, controlled by owner, unless it has a secret already, also when that appears
-// in the meantime.
+// GenerateManagedEtcd makes the authority of the cluster's etcd, controlled by owner, unless it has a secret already, also when that
+// appears in the meantime.
 func GenerateManagedEtcd(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference) error {
 	made := &secret.Certificate{Purpose: ManagedEtcd}
 	if err := made.Generate(); err != nil {

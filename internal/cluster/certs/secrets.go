@@ -40,8 +40,8 @@ type Secrets struct {
 }
 
 // Read reads the secrets that a cluster with this configuration needs, each once, and, of the files that the user copies to the machines,
-// the certificates and keys. owner is the control plane as it should be named on those that it controls. Errors are those of reading; what is
-// wrong with a secret or a file is among the facts.
+// the certificates and keys. owner is the control plane as it should be named on those that it controls. Errors are those of reading; what
+// is wrong with a secret or a file is among the facts.
 func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference, files ...bootstrapv1.File) (Secrets, error) {
 	var s Secrets
 	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)

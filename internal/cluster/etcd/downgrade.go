@@ -70,8 +70,8 @@ func (c *Cluster) downgrade(ctx context.Context, targets []Target, command func(
 	})
 }
 
-// downgrade is the version to which a downgrade is enabled, as the most recent of those members of the chosen list's cluster knows that follow a leader and
-// tell; empty: none is, or none tells, as none of 3.5 does.
+// downgrade is the version to which a downgrade is enabled, as the most recent of those members of the chosen list's cluster knows that
+// follow a leader and tell; empty: none is, or none tells, as none of 3.5 does.
 func downgrade(chosen *ballot, answers []answer) string {
 	var newest *pb.StatusResponse
 	for _, a := range answers {

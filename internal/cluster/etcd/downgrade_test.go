@@ -25,8 +25,8 @@ type lowering struct {
 }
 
 var lowerings = []lowering{
-	{"3.6", "3.5", etcdtest.Binary, etcdtest.Older, []string{"--snapshot-count=20", "--experimental-snapshot-catchup-entries=5"}},
-	{"3.7", "3.6", etcdtest.Newer, etcdtest.Binary, []string{"--snapshot-count=20", "--snapshot-catchup-entries=5"}},
+	{"3.6", "3.5", etcdtest.Middle, etcdtest.Older, []string{"--snapshot-count=20", "--experimental-snapshot-catchup-entries=5"}},
+	{"3.7", "3.6", etcdtest.Newer, etcdtest.Middle, []string{"--snapshot-count=20", "--snapshot-catchup-entries=5"}},
 }
 
 // each runs a test with each pair of versions.
@@ -131,8 +131,8 @@ func (o *old) cancel() {
 	etcdtest.Must(o.t, o.c.CancelDowngrade(o.t.Context(), o.g.Targets()))
 }
 
-// TestDowngrade goes from one minor version of etcd to the one before in the order that works: the downgrade is enabled, the learner is added and does not start before it is
-// cancelled again. The rest follow as ever.
+// TestDowngrade goes from one minor version of etcd to the one before in the order that works: the downgrade is enabled, the learner is
+// added and does not start before it is cancelled again. The rest follow as ever.
 func TestDowngrade(t *testing.T) {
 	each(t, lowers)
 }

@@ -47,8 +47,8 @@ func verify(shown []*x509.Certificate, roots *x509.CertPool, names []string) err
 	return &tls.CertificateVerificationError{UnverifiedCertificates: shown, Err: first}
 }
 
-// isTarget reports whether a name is that of one of the targets of the last survey. It takes no lock: handshakes ask, and connections are closed
-// under c.mu.
+// isTarget reports whether a name is that of one of the targets of the last survey. It takes no lock: handshakes ask, and connections are
+// closed under c.mu.
 func (c *Cluster) isTarget(name string) bool {
 	targets := c.targets.Load()
 	if targets == nil {

@@ -102,8 +102,8 @@ func (c *Cluster) keepOnly(targets []Target) {
 	}
 }
 
-// close ends the connection. gRPC says farewell first, for up to five seconds where the other end reads nothing: no lock may be held meanwhile. It never fails in
-// a way that anybody could act on.
+// close ends the connection. gRPC says farewell first, for up to five seconds where the other end reads nothing: no lock may be held
+// meanwhile. It never fails in a way that anybody could act on.
 func (m *member) close() { _ = m.conn.Close() }
 
 // try makes one call, which must be safe to repeat. A connection that was good may have

@@ -14,9 +14,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A placeholder is a learner that no process ever starts. It takes one of etcd's learner slots, so that nobody else can join as a learner. The list of
-// members alone tells that a learner is one: by the user name in its peer URL, which kubeadm and etcd never write. Members try to reach it at their own
-// loopback address and the port of the service discard: that asks no name server, leaves no host and is refused at once.
+// A placeholder is a learner that no process ever starts. It takes one of etcd's learner slots, so that nobody else can join as a learner.
+// The list of members alone tells that a learner is one: by the user name in its peer URL, which kubeadm and etcd never write. Members try
+// to reach it at their own loopback address and the port of the service discard: that asks no name server, leaves no host and is refused at
+// once.
 const (
 	placeholderUser = "quorate-placeholder"
 	placeholderHost = "127.0.0.1:9"
@@ -64,7 +65,8 @@ func (c *Cluster) AddPlaceholder(ctx context.Context, targets []Target) error {
 				return nil
 			}
 			if errors.Is(err, rpctypes.ErrMemberNotFound) {
-				// A member's ID follows from its peer URL and the second in which it is added: that of a placeholder which was removed in this second is spent.
+				// A member's ID follows from its peer URL and the second in which it is added: that of a placeholder which was removed in this second
+				// is spent.
 				return errors.New("its ID is that of a member which was removed a moment ago: " + err.Error())
 			}
 			if err == nil || refusedForGood(err) {

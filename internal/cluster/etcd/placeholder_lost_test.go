@@ -65,8 +65,8 @@ func (l *lossy) MemberAdd(_ context.Context, r *pb.MemberAddRequest) (*pb.Member
 	return &pb.MemberAddResponse{Member: added}, nil
 }
 
-// TestPlaceholderWithLostAnswer: etcd adds a placeholder, and its answer is lost. That is no failure, and no second placeholder is added, with one slot
-// or several, whether another member is asked next or the same.
+// TestPlaceholderWithLostAnswer: etcd adds a placeholder, and its answer is lost. That is no failure, and no second placeholder is added,
+// with one slot or several, whether another member is asked next or the same.
 func TestPlaceholderWithLostAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ members, slots, before int }{
 		"one member":                          {1, 1, 0},

@@ -187,8 +187,8 @@ func (c *stuckConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestStuckMemberDelaysNobody: gRPC says farewell when it closes a connection, and waits for seconds where the other end reads nothing. No lock is held meanwhile, as
-// there are locks over the etcds of all clusters.
+// TestStuckMemberDelaysNobody: gRPC says farewell when it closes a connection, and waits for seconds where the other end reads nothing. No
+// lock is held meanwhile, as there are locks over the etcds of all clusters.
 func TestStuckMemberDelaysNobody(t *testing.T) {
 	for what, end := range map[string]func(c *Cluster, m *member){
 		"close":       func(c *Cluster, _ *member) { c.Close() },

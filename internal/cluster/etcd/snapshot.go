@@ -19,7 +19,8 @@ type Position struct {
 	Member, Cluster uint64
 	// Revision is the revision of its keys.
 	Revision int64
-	// Term is the raft term, Index the last entry of its log that is committed, and Applied the last entry that its data contains. 3.5 reports all of them.
+	// Term is the raft term, Index the last entry of its log that is committed, and Applied the last entry that its data contains. 3.5 reports
+	// all of them.
 	Term, Index, Applied uint64
 	// Leader is the ID of the member that it follows; 0: none.
 	Leader uint64
@@ -53,8 +54,9 @@ func (c *Cluster) Position(ctx context.Context, t Target) (Position, error) {
 	}, nil
 }
 
-// Hash asks one member for the hash of its keys at a revision; 0: its newest. The member reads all of its data for it. It needs no quorum. For
-// the revision of one of its last compactions a member answers with the hash that it computed then, and the compaction before: ask for 0 instead.
+// Hash asks one member for the hash of its keys at a revision; 0: its newest. The member reads all of its data for it. It needs no quorum.
+// For the revision of one of its last compactions a member answers with the hash that it computed then, and the compaction before: ask for
+// 0 instead.
 func (c *Cluster) Hash(ctx context.Context, t Target, revision int64) (Hash, error) {
 	var response *pb.HashKVResponse
 	err := c.try(ctx, t, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
@@ -86,8 +88,8 @@ func (c *Cluster) Count(ctx context.Context, t Target, revision int64) (int64, e
 	return response.Count, nil
 }
 
-// Snapshot streams all data of one member, followed by its checksum, to a writer. It needs no quorum. It fails if the member sends more than
-// most bytes. After an error nothing that was written may be used.
+// Snapshot streams all data of one member, followed by its checksum, to a writer. It needs no quorum. It fails if the member sends more
+// than most bytes. After an error nothing that was written may be used.
 func (c *Cluster) Snapshot(ctx context.Context, t Target, most int64, to io.Writer) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -53,8 +53,8 @@ var refusals = []refusal{
 		"does not answer the machine", "check its address, routes and firewalls"},
 }
 
-// unavailable returns the sentence about the first image of a line that could not be pulled because of its registry. It returns an empty text
-// for a line about something else, and for a pull that failed before a registry was asked.
+// unavailable returns the sentence about the first image of a line that could not be pulled because of its registry. It returns an empty
+// text for a line about something else, and for a pull that failed before a registry was asked.
 func unavailable(line string) string {
 	if !imageLine.MatchString(line) {
 		return ""

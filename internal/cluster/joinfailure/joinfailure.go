@@ -98,8 +98,8 @@ const (
 	bootstrap   = `(?:failed to get config map|cannot create certificate signing request): `
 )
 
-// relayed matches what the API server says about something that it called itself, what a proxy did, and the wait for the API server that the machine
-// itself runs, which is not yet the cluster.
+// relayed matches what the API server says about something that it called itself, what a proxy did, and the wait for the API server that
+// the machine itself runs, which is not yet the cluster.
 var relayed = regexp.MustCompile(`webhook|Internal error occurred|proxyconnect|wait-control-plane`)
 
 // lasting are signs of what does not pass by itself, whoever logs them.
@@ -176,7 +176,8 @@ func (f Facts) beside(words string) (Failure, bool) {
 	return found, ok
 }
 
-// find returns the surest sign in a text, in the last line that has it. A line about an image tells only of the machine, and not of the cluster.
+// find returns the surest sign in a text, in the last line that has it. A line about an image tells only of the machine, and not of the
+// cluster.
 func find(text string, signs []sign) (Failure, bool) {
 	lines := strings.Split(text, "\n")
 	for _, s := range signs {

@@ -12,9 +12,9 @@ import (
 // ended is when the attempts of testdata ended, roughly.
 var ended = time.Date(2026, 11, 22, 12, 46, 0, 0, time.UTC)
 
-// realLog is a file of testdata: what kubeadm v1.35.4 or v1.36.3, its kubelet and containerd printed on a machine that could not join. Lines
-// that begin with # and a word are about it: command (join if missing), when it ended, part of the message, the reason, where the kubelet's
-// log begins. Without a reason that is known the cause must stay unknown.
+// realLog is a file of testdata: what kubeadm v1.35.4 or v1.36.3, its kubelet and containerd printed on a machine that could not join.
+// Lines that begin with # and a word are about it: command (join if missing), when it ended, part of the message, the reason, where the
+// kubelet's log begins. Without a reason that is known the cause must stay unknown.
 type realLog struct {
 	says   string
 	reason Reason

@@ -18,8 +18,8 @@ func JoinAddress(config *bootstrapv1.KubeadmConfigSpec) string {
 }
 
 // SharedAddress returns why machines with stacked etcd cannot join with their JoinAddress; empty: they can. kubeadm makes the peer URL of a
-// machine's etcd member of it, and etcd takes no two members with one peer URL. An address of zeros, and a variable of the machine's own, are
-// not the same on all machines.
+// machine's etcd member of it, and etcd takes no two members with one peer URL. An address of zeros, and a variable of the machine's own,
+// are not the same on all machines.
 func SharedAddress(config *bootstrapv1.KubeadmConfigSpec) string {
 	address, err := netip.ParseAddr(JoinAddress(config))
 	if err != nil || address.IsUnspecified() {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// TestPermissionsAllow asks a real API server: what the certificate with which API servers ask kubelets may do as kubeadm v1.36 signs it, in
-// no group, and what members of kubeadm's own group may do.
+// TestPermissionsAllow asks a real API server: what the certificate with which API servers ask kubelets may do as kubeadm v1.36 signs it,
+// in no group, and what members of kubeadm's own group may do.
 func TestPermissionsAllow(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")

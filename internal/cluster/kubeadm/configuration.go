@@ -24,8 +24,8 @@ func render(want Wanted) (map[string]any, error) {
 	return wanted, nil
 }
 
-// restores reports whether a configuration is lost, and all is known of which it consisted: what the user says, and what Cluster API adds to that. Of a
-// cluster whose user says nothing of it, others may have said more to kubeadm.
+// restores reports whether a configuration is lost, and all is known of which it consisted: what the user says, and what Cluster API adds
+// to that. Of a cluster whose user says nothing of it, others may have said more to kubeadm.
 func (w Wanted) restores(text string) bool {
 	var has map[string]any
 	return w.Cluster.Name != "" && !w.silent() && yaml.Unmarshal([]byte(text), &has) == nil && len(has) == 0

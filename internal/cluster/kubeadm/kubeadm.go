@@ -195,8 +195,8 @@ func follow(has, wanted map[string]any, want Wanted) []string {
 	return changes
 }
 
-// onlyOwnGate returns the feature gates that there are, of which none but our own follows. Those that kubeadm of the wanted version does not have
-// go: it refuses to read them, so that no machine could join.
+// onlyOwnGate returns the feature gates that there are, of which none but our own follows. Those that kubeadm of the wanted version does
+// not have go: it refuses to read them, so that no machine could join.
 func onlyOwnGate(has any, want Wanted) map[string]any {
 	gates, _ := has.(map[string]any) // kubeadm reads nothing but an object
 	gates = maps.Clone(gates)

@@ -126,7 +126,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestGatesThatAreGone: a feature gate that somebody once gave to kubeadm, and that kubeadm of the wanted version refuses to read, goes; others stay.
+// TestGatesThatAreGone: a feature gate that somebody once gave to kubeadm, and that kubeadm of the wanted version refuses to read, goes;
+// others stay.
 func TestGatesThatAreGone(t *testing.T) {
 	const gates = "  ControlPlaneKubeletLocalMode: true\n  NodeLocalCRISocket: true\n  RootlessControlPlane: false\n"
 	text := strings.Replace(written, "  ControlPlaneKubeletLocalMode: true\n", gates, 1)

@@ -47,7 +47,8 @@ func TestDropTokens(t *testing.T) {
 	}
 }
 
-// TestNewToken: a machine can join with the token that was made, for a quarter of an hour, and it is dropped as those of the bootstrap provider are.
+// TestNewToken: a machine can join with the token that was made, for a quarter of an hour, and it is dropped as those of the bootstrap
+// provider are.
 func TestNewToken(t *testing.T) {
 	set := fake.NewClientset()
 	token, err := NewToken(t.Context(), set)

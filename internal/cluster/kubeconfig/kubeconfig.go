@@ -82,8 +82,8 @@ func checkSizes(config *clientcmdapi.Config) error {
 	return nil
 }
 
-// Managed is like RESTConfig for the kubeconfig of a managed cluster, whose administrator owns what its API server answers: whoever asks with it is given
-// what the default bounds admit, and no redirects.
+// Managed is like RESTConfig for the kubeconfig of a managed cluster, whose administrator owns what its API server answers: whoever asks
+// with it is given what the default bounds admit, and no redirects.
 func Managed(data []byte) (*rest.Config, error) {
 	made, err := RESTConfig(data)
 	if err != nil {

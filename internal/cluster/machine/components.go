@@ -59,7 +59,8 @@ func component(name string, pod *corev1.Pod) plan.Component {
 	return c
 }
 
-// PodConditions are the conditions of a Machine by the name of the static pod that each is about, as upstream's control plane provider has them.
+// PodConditions are the conditions of a Machine by the name of the static pod that each is about, as upstream's control plane provider has
+// them.
 var PodConditions = map[string]string{
 	"etcd":                    upstream.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
 	"kube-apiserver":          upstream.KubeadmControlPlaneMachineAPIServerPodHealthyCondition,
@@ -67,8 +68,8 @@ var PodConditions = map[string]string{
 	"kube-scheduler":          upstream.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
 }
 
-// Reported takes those components of a Machine's Node for healthy of which its controller said a moment ago that they are, after their containers started: it may
-// know of somebody else than the kubelet that they answer.
+// Reported takes those components of a Machine's Node for healthy of which its controller said a moment ago that they are, after their
+// containers started: it may know of somebody else than the kubelet that they answer.
 func Reported(components []plan.Component, m *clusterv1.Machine, node string, pods []corev1.Pod, now time.Time) {
 	for i := range components {
 		said := meta.FindStatusCondition(m.Status.Conditions, PodConditions[components[i].Name])
@@ -79,12 +80,13 @@ func Reported(components []plan.Component, m *clusterv1.Machine, node string, po
 	}
 }
 
-// startupTurn is how long a container may wait for the turn of its startup probe: kubeadm has it asked after ten seconds and then every ten, and a kubelet that
-// was started a moment ago puts it off by up to ten more.
+// startupTurn is how long a container may wait for the turn of its startup probe: kubeadm has it asked after ten seconds and then every
+// ten, and a kubelet that was started a moment ago puts it off by up to ten more.
 const startupTurn = 45 * time.Second
 
-// Answered takes those components of a Node for healthy that answered their probes when somebody else than the kubelet asked, at a time of the node's clock and
-// so long ago, and of which the kubelet has not said anything yet since their containers started: the turn of their startup probe has not come.
+// Answered takes those components of a Node for healthy that answered their probes when somebody else than the kubelet asked, at a time of
+// the node's clock and so long ago, and of which the kubelet has not said anything yet since their containers started: the turn of their
+// startup probe has not come.
 func Answered(components []plan.Component, node string, pods []corev1.Pod, at time.Time, ago time.Duration) {
 	if at.IsZero() || ago > startupTurn {
 		return
@@ -98,7 +100,8 @@ func Answered(components []plan.Component, node string, pods []corev1.Pod, at ti
 	}
 }
 
-// onlyStarting reports whether nothing is wrong with a static pod but that the kubelet has not asked its startup probes yet, and all of it was started before a time.
+// onlyStarting reports whether nothing is wrong with a static pod but that the kubelet has not asked its startup probes yet, and all of it
+// was started before a time.
 func onlyStarting(pod *corev1.Pod, at time.Time) bool {
 	if !pod.DeletionTimestamp.IsZero() || pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
 		return false

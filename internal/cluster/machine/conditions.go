@@ -5,7 +5,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// OnlyControlPlaneWrites reports whether a type of condition of a control plane's Machine is written by the control plane's controller alone.
+// OnlyControlPlaneWrites reports whether a type of condition of a control plane's Machine is written by the control plane's controller
+// alone.
 func OnlyControlPlaneWrites(condition string) bool {
 	switch condition {
 	case clusterv1.MachineUpToDateCondition,
@@ -20,7 +21,8 @@ func OnlyControlPlaneWrites(condition string) bool {
 	return false
 }
 
-// Unread reports whether no decision and no report rests on a type of condition of a Machine: Nodes themselves tell it sooner, or the objects say it.
+// Unread reports whether no decision and no report rests on a type of condition of a Machine: Nodes themselves tell it sooner, or the
+// objects say it.
 func Unread(condition string) bool {
 	switch condition {
 	case clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition, clusterv1.PausedCondition:

@@ -61,7 +61,8 @@ func BootstrapEnded(infra *unstructured.Unstructured) bool { return ended(infra)
 // vanished is how a provider says that nothing is left of a machine on its host, and nothing is made anew.
 const vanished = "Vanished"
 
-// Vanished reports whether a machine's infrastructure says that nothing is left of it on its host: nothing runs there, or ever will. infra may be nil.
+// Vanished reports whether a machine's infrastructure says that nothing is left of it on its host: nothing runs there, or ever will. infra
+// may be nil.
 func Vanished(infra *unstructured.Unstructured) bool {
 	c := of(infra, clusterv1.ReadyCondition)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == vanished

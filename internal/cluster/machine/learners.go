@@ -81,7 +81,8 @@ func MaxLearners(pods []corev1.Pod) int {
 // unreadable is the number of learners of a flag that cannot be read.
 const unreadable = 1 << 30
 
-// JoinsAsVoter reports whether kubeadm of a machine's version adds its member to etcd as a voter at once. A machine without a version has no kubeadm.
+// JoinsAsVoter reports whether kubeadm of a machine's version adds its member to etcd as a voter at once. A machine without a version has
+// no kubeadm.
 func JoinsAsVoter(m *clusterv1.Machine) bool {
 	v, err := version.Parse(m.Spec.Version)
 	return err == nil && !v.Learners()

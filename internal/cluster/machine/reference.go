@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Ref is what a reference in the spec of an object is for. Whoever writes the object chooses the kind, and the manager follows the reference with its own
-// rights: so each field names kinds of some groups only.
+// Ref is what a reference in the spec of an object is for. Whoever writes the object chooses the kind, and the manager follows the
+// reference with its own rights: so each field names kinds of some groups only.
 type Ref struct {
 	// group is the only API group of Cluster API's own that the field may name.
 	group string
@@ -26,7 +26,8 @@ type Ref struct {
 	template bool
 }
 
-// The fields that name objects. Each may name a kind of its own Cluster API group, or of a group that neither Kubernetes, Cluster API nor Quorate has.
+// The fields that name objects. Each may name a kind of its own Cluster API group, or of a group that neither Kubernetes, Cluster API nor
+// Quorate has.
 var (
 	InfrastructureTemplateRef = Ref{group: infrastructureGroup, template: true}
 	InfrastructureRef         = Ref{group: infrastructureGroup}
@@ -84,8 +85,9 @@ func (f Ref) Check(gk schema.GroupKind) error {
 	return nil
 }
 
-// Find returns the object in a namespace that a reference names, at the version of Cluster API's contract. An error that wraps a *RefusedError says that
-// the reference cannot be followed as it is; one for which apierrors.IsNotFound is true, that there is no such object.
+// Find returns the object in a namespace that a reference names, at the version of Cluster API's contract. An error that wraps a
+// *RefusedError says that the reference cannot be followed as it is; one for which apierrors.IsNotFound is true, that there is no such
+// object.
 func (f Ref) Find(
 	ctx context.Context, c client.Reader, ref clusterv1.ContractVersionedObjectReference, namespace string,
 ) (*unstructured.Unstructured, error) {
@@ -115,8 +117,8 @@ func InContract(crd client.Object) bool {
 	return crd.GetLabels()[contractGroup+"/v1beta2"] != "" || crd.GetLabels()[contractGroup+"/v1beta1"] != ""
 }
 
-// IsKubernetesGroup reports whether an API group is Kubernetes' own: the core group, one without a dot, or one below k8s.io or kubernetes.io. Groups below
-// x-k8s.io, Cluster API's among them, are not: their kinds are custom resources.
+// IsKubernetesGroup reports whether an API group is Kubernetes' own: the core group, one without a dot, or one below k8s.io or
+// kubernetes.io. Groups below x-k8s.io, Cluster API's among them, are not: their kinds are custom resources.
 func IsKubernetesGroup(group string) bool {
 	return !strings.Contains(group, ".") || below(group, "k8s.io") || below(group, "kubernetes.io")
 }

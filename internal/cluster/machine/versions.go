@@ -75,3 +75,9 @@ func TooFar(want, has string) string {
 	}
 	return ""
 }
+
+// CheckVersion returns what is wrong with a version of Kubernetes; nil: nothing.
+func CheckVersion(text string) error {
+	_, err := version.Parse(text)
+	return err
+}

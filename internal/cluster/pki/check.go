@@ -82,8 +82,9 @@ func (c *check) read(given Pair) {
 // onlyVerifies reports whether nothing is signed with a role's key.
 func (c *check) onlyVerifies(r Role) bool { return r == EtcdCA && c.ExternalEtcd }
 
-// mayKeepKeyElsewhere reports whether a pair needs no key. The key of an authority may be kept elsewhere, as with kubeadm's external CA mode,
-// where a secret shows it; but no secret is made of a certificate alone. The key for service accounts may not: every machine would make one of its own.
+// mayKeepKeyElsewhere reports whether a pair needs no key. The key of an authority may be kept elsewhere, as with kubeadm's external CA
+// mode, where a secret shows it; but no secret is made of a certificate alone. The key for service accounts may not: every machine would
+// make one of its own.
 func (c *check) mayKeepKeyElsewhere(p *pair) bool {
 	return c.onlyVerifies(p.Role) || authorities[p.Role] && (!p.File || p.secret != nil)
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// What keys and certificates may have at most. Whoever may write a secret chooses them, and the time that it takes to parse an RSA key grows with the square
-// of its size: one of 262,144 bits takes 20 s.
+// What keys and certificates may have at most. Whoever may write a secret chooses them, and the time that it takes to parse an RSA key
+// grows with the square of its size: one of 262,144 bits takes 20 s.
 const (
 	// MostBits is how many bits an RSA key may have: as many as Go's TLS takes.
 	MostBits = 8192
@@ -32,8 +32,8 @@ func (e *SizeError) Error() string { return e.what }
 
 func tooLarge(format string, args ...any) error { return &SizeError{fmt.Sprintf(format, args...)} }
 
-// Bounded returns an error where a text in PEM is too large to be parsed by somebody else: as a whole, a certificate in it, its key, or anything besides. That
-// it can be parsed is not said.
+// Bounded returns an error where a text in PEM is too large to be parsed by somebody else: as a whole, a certificate in it, its key, or
+// anything besides. That it can be parsed is not said.
 func Bounded(text []byte) error { return eachBounded(text, mostCert) }
 
 // BoundedKey is like Bounded for a text in which a private key is looked for, whatever the blocks in it are called.

@@ -85,8 +85,8 @@ func certOf(t *testing.T, key any, names int) []byte {
 	return der
 }
 
-// TestSizesAreBoundedBeforeParsing: what is too large is refused by its size, wherever it lies, whatever it is called, and in no time: the last of these
-// took 20 s.
+// TestSizesAreBoundedBeforeParsing: what is too large is refused by its size, wherever it lies, whatever it is called, and in no time: the
+// last of these took 20 s.
 func TestSizesAreBoundedBeforeParsing(t *testing.T) {
 	good, most := rsaKey(t, 2048), rsaKey(t, MostBits)
 	long := certOf(t, &rsa.PublicKey{N: odd(t, 2*MostBits), E: 65537}, 0)

@@ -119,7 +119,8 @@ func (a *api) close() {
 	}
 }
 
-// ready asks whether the API server is ready. One that does not know the question is no reason to ask it nothing else: the lists that follow tell.
+// ready asks whether the API server is ready. One that does not know the question is no reason to ask it nothing else: the lists that
+// follow tell.
 func (a *api) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -204,8 +205,8 @@ func (a *api) ask(ctx context.Context, namespace, resource string, o metav1.List
 	return response, nil
 }
 
-// Explain is an error of an API server in few words, fit to be shown, the same ones each time: without port numbers of our own end. The server may have chosen some of them: a certificate's
-// names, for example.
+// Explain is an error of an API server in few words, fit to be shown, the same ones each time: without port numbers of our own end. The
+// server may have chosen some of them: a certificate's names, for example.
 func Explain(err error) string {
 	var of *url.Error
 	var number syscall.Errno

@@ -76,7 +76,8 @@ func (b *book) unlock(news bool) {
 	}
 }
 
-// fits says that more is to be kept of the cluster than may be. bytes are those of one shelf, and others those of the other. The book is locked.
+// fits says that more is to be kept of the cluster than may be. bytes are those of one shelf, and others those of the other. The book is
+// locked.
 func (b *book) fits(bytes, others int64) error {
 	if bytes+others > b.bounds.Kept {
 		return b.bounds.KeptExceeded()

@@ -21,8 +21,9 @@ import (
 	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
-// How long a kubeconfig is believed before the secret is read again: one whose credentials are refused, one that is missing or cannot be used, and one
-// that gives no connection. Each reading that finds nothing new doubles it, up to the longest: what does not come up for hours costs a request a minute.
+// How long a kubeconfig is believed before the secret is read again: one whose credentials are refused, one that is missing or cannot be
+// used, and one that gives no connection. Each reading that finds nothing new doubles it, up to the longest: what does not come up for
+// hours costs a request a minute.
 const (
 	refusedBelieved = 500 * time.Millisecond
 	absentBelieved  = 2 * time.Second
@@ -60,7 +61,8 @@ type connection struct {
 	found  []byte    // what was read last; nil: nothing
 	err    error     // why there is no config
 	readAt time.Time // when data was read
-	// unchanged counts the readings in a row that found nothing new, refused says that credentials were refused, both while no connection came about.
+	// unchanged counts the readings in a row that found nothing new, refused says that credentials were refused, both while no connection came
+	// about.
 	unchanged int
 	refused   bool
 	// misbehaved counts the sessions in a row that ended because the server misbehaved.

@@ -56,7 +56,8 @@ func connect(t *testing.T, secrets client.Reader, o Options) *Connections {
 	return c
 }
 
-// TestOthersAskOverTheSameConnection: who asks for the way to a cluster opens no connection of its own, which client-go would keep for ever. Afterwards it has one that works all the same.
+// TestOthersAskOverTheSameConnection: who asks for the way to a cluster opens no connection of its own, which client-go would keep for
+// ever. Afterwards it has one that works all the same.
 func TestOthersAskOverTheSameConnection(t *testing.T) {
 	s := newServer(t)
 	s.more = func(w http.ResponseWriter, _ *http.Request) {

@@ -59,16 +59,16 @@ func Dial(config *rest.Config, node, nodeIP string, port int) func(context.Conte
 	return func(ctx context.Context) (net.Conn, error) { return w.dial(ctx, config, node, nodeIP, port) }
 }
 
-// DialDirect is like Dial, but begins with the address, and tries the port-forward beside it a moment later: a port-forward takes several round trips,
-// and work of the API server and the kubelet. At an address somebody else may be, where networks overlap: whoever gets no good answer
-// asks again with Dial.
+// DialDirect is like Dial, but begins with the address, and tries the port-forward beside it a moment later: a port-forward takes several
+// round trips, and work of the API server and the kubelet. At an address somebody else may be, where networks overlap: whoever gets no good
+// answer asks again with Dial.
 func DialDirect(config *rest.Config, node, nodeIP string, port int) func(context.Context) (net.Conn, error) {
 	w := ways{directFirst: true}
 	return func(ctx context.Context) (net.Conn, error) { return w.dial(ctx, config, node, nodeIP, port) }
 }
 
-// ConfigOf reads how a cluster is reached from the secret with its kubeconfig, for one who has no connection to it. Whoever asks with it is given what
-// the default bounds admit, and no redirects.
+// ConfigOf reads how a cluster is reached from the secret with its kubeconfig, for one who has no connection to it. Whoever asks with it is
+// given what the default bounds admit, and no redirects.
 func ConfigOf(ctx context.Context, secrets client.Reader, key client.ObjectKey) (*rest.Config, error) {
 	data, err := capikubeconfig.FromSecret(ctx, secrets, key)
 	if err != nil {

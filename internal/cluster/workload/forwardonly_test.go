@@ -7,7 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// TestForwardOnly: where machines are reached through API servers alone, nothing is sent to their addresses, even after a port-forward failed.
+// TestForwardOnly: where machines are reached through API servers alone, nothing is sent to their addresses, even after a port-forward
+// failed.
 func TestForwardOnly(t *testing.T) {
 	f, e, direct := &forwarder{}, newEcho(t), newEcho(t)
 	s := newServer(t)

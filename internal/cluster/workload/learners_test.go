@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestPodKeepsLearners: of a static pod's command and variables is kept what they say of etcd's learners, and nothing else: commands may have secrets.
+// TestPodKeepsLearners: of a static pod's command and variables is kept what they say of etcd's learners, and nothing else: commands may
+// have secrets.
 func TestPodKeepsLearners(t *testing.T) {
 	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd", Command: []string{
 		"etcd", "--name=cp-1", "--experimental-max-learners=2", "--max-learners", "3", "--password=secret", "--config-file=/a",

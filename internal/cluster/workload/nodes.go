@@ -17,8 +17,8 @@ var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node
 // when kubeadm has done everything else. The zero value matches none.
 type Mine struct {
 	Names, ProviderIDs, Addresses map[string]bool
-	// Format is how the machines are named, such as demo-%s, with a number in the place of %s. Whatever Node has such a name counts: it is a name that no
-	// other machine may get. Empty: none does.
+	// Format is how the machines are named, such as demo-%s, with a number in the place of %s. Whatever Node has such a name counts: it is a
+	// name that no other machine may get. Empty: none does.
 	Format string
 }
 

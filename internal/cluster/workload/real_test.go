@@ -119,7 +119,7 @@ func newRealServer(t *testing.T) (*realServer, client.Client) {
 func (s *realServer) start() {
 	s.t.Helper()
 	s.cmd = s.run(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-apiserver"),
-		"--etcd-servers", s.etcd, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", strconv.Itoa(s.port),
+		"--etcd-servers", s.etcd, "--bind-address", "127.0.0.1", "--endpoint-reconciler-type", "none", "--secure-port", strconv.Itoa(s.port),
 		"--tls-cert-file", s.path("server.crt"), "--tls-private-key-file", s.path("server.key"), "--client-ca-file", s.path("ca.crt"),
 		"--service-account-key-file", s.path("sa.pub"), "--service-account-signing-key-file", s.path("sa.key"), "--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "RBAC", "--disable-admission-plugins", "ServiceAccount")
@@ -146,7 +146,8 @@ func (s *realServer) answers() time.Time {
 		}
 		select {
 		case <-ctx.Done():
-			s.t.Fatalf("the API server does not become ready: %v", err)
+			said, _ := os.ReadFile(s.path("kube-apiserver.log"))
+			s.t.Fatalf("the API server does not become ready: %v; it said\n%s", err, said[max(0, len(said)-2000):])
 		case <-tick.C:
 		}
 	}
@@ -207,7 +208,8 @@ func (s *realServer) writeServingPair() {
 	s.write("server.key", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 }
 
-// TestRealAPIServerAnswersOthers: whoever shares the connection, or has a config of its own, is understood by a real API server, and understands it.
+// TestRealAPIServerAnswersOthers: whoever shares the connection, or has a config of its own, is understood by a real API server, and
+// understands it.
 func TestRealAPIServerAnswersOthers(t *testing.T) {
 	server, secrets := newRealServer(t)
 	server.start()

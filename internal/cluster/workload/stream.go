@@ -20,7 +20,8 @@ type object interface {
 	Unmarshal([]byte) error
 }
 
-// source reads the answers to lists and watches of one kind, object by object, within bounds. client-go would read a page as a whole and decode all of it.
+// source reads the answers to lists and watches of one kind, object by object, within bounds. client-go would read a page as a whole and
+// decode all of it.
 type source[T object] struct {
 	kind   string
 	fields fields

@@ -14,8 +14,9 @@ import (
 	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
-// fields says which fields of a message in protobuf are kept, by their numbers, and of one that is a message itself which of its fields; nil: all. What is
-// not kept is never decoded: that would take up to a thousand times as much memory as the answer has bytes, and most of a Node is of no interest here.
+// fields says which fields of a message in protobuf are kept, by their numbers, and of one that is a message itself which of its fields;
+// nil: all. What is not kept is never decoded: that would take up to a thousand times as much memory as the answer has bytes, and most of a
+// Node is of no interest here.
 type fields map[protowire.Number]fields
 
 // The fields that the shelves keep, and those that feeds need, with the numbers of Kubernetes' generated.proto.
@@ -26,7 +27,8 @@ var (
 	nodeFields = fields{1: metaFields, 2: {3: nil, 4: nil, 5: nil}, 3: {4: nil, 5: nil, 7: nil}}
 	// name, state, lastState, ready, restartCount, image, imageID, containerID, started
 	containerFields = fields{1: nil, 2: nil, 3: nil, 4: nil, 5: nil, 6: nil, 7: nil, 8: nil, 9: nil}
-	// of spec containers (name, image, command, env), nodeName; of status phase, conditions, message, reason, containerStatuses, initContainerStatuses
+	// of spec containers (name, image, command, env), nodeName; of status phase, conditions, message, reason, containerStatuses,
+	// initContainerStatuses
 	podFields = fields{1: metaFields, 2: {2: {1: nil, 2: nil, 3: nil, 7: nil}, 10: nil}, 3: {1: nil, 2: nil, 3: nil, 4: nil, 8: containerFields, 10: containerFields}}
 )
 

@@ -47,8 +47,8 @@ type Options struct {
 	// Busy and Rest are how often a connection is probed while something is under way and
 	// otherwise; 2 s and 30 s. Probes find API servers that are up and not ready.
 	Busy, Rest time.Duration
-	// Silence is after how long without a word a connection is pinged, at no cost in requests; 15 s. One that breaks is noticed at once, and one that turns silent some
-	// seconds after that, or sooner by a probe while something is under way.
+	// Silence is after how long without a word a connection is pinged, at no cost in requests; 15 s. One that breaks is noticed at once, and
+	// one that turns silent some seconds after that, or sooner by a probe while something is under way.
 	Silence time.Duration
 	// Recheck and RecheckAtRest are how often the kubeconfig is read again while it works, and something is under way or nothing is; 5 min
 	// and an hour. What begins after a long rest begins with reading it.
@@ -140,8 +140,8 @@ func (c *Connections) Own(key client.ObjectKey, mine Mine) {
 	}
 }
 
-// Config returns how the cluster is reached: over the connection that is open, where one is. It is nil before the cluster was connected for the first time, and must not
-// be changed.
+// Config returns how the cluster is reached: over the connection that is open, where one is. It is nil before the cluster was connected for
+// the first time, and must not be changed.
 func (c *Connections) Config(key client.ObjectKey) *rest.Config {
 	conn := c.get(key)
 	if conn == nil {

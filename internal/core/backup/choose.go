@@ -23,8 +23,8 @@ type Candidate struct {
 	Index, Applied uint64
 }
 
-// Choose returns the member that a backup is taken from: a healthy follower that is up to date, the one that is furthest; the only member if
-// there is one. It refuses, with the reason, while a member joins and where no follower is fit.
+// Choose returns the member that a backup is taken from: a healthy follower that is up to date, the one that is furthest; the only member
+// if there is one. It refuses, with the reason, while a member joins and where no follower is fit.
 func Choose(members []Candidate) (Candidate, error) {
 	var newest uint64
 	for _, m := range members {

@@ -38,8 +38,8 @@ type Manifest struct {
 	Keys int64 `json:"keys"`
 	// Snapshot is the digest of the snapshot as the member sent it, its own checksum included.
 	Snapshot Digest `json:"snapshot"`
-	// Fingerprints are SHA-256 digests of the authorities' certificates and the public keys that the cluster needs, by file name. They are there
-	// even if the files are not.
+	// Fingerprints are SHA-256 digests of the authorities' certificates and the public keys that the cluster needs, by file name. They are
+	// there even if the files are not.
 	Fingerprints map[string]string `json:"fingerprints,omitempty"`
 	// Files are the digests of the other files of the archive, by name: keys and configuration. Only an encrypted archive has any.
 	Files map[string]Digest `json:"files,omitempty"`
@@ -90,8 +90,8 @@ type Witness struct {
 	Revision int64 `json:"revision"`
 	// CompactRevision is the revision at which the member was compacted. Hashes of different values cannot be compared.
 	CompactRevision int64 `json:"compactRevision"`
-	// Hash is the answer. It covers each value that can be read at Revision and each that was written after CompactRevision; not those from before
-	// that were replaced since, which a recovery marks as compacted.
+	// Hash is the answer. It covers each value that can be read at Revision and each that was written after CompactRevision; not those from
+	// before that were replaced since, which a recovery marks as compacted.
 	Hash uint32 `json:"hash"`
 }
 

@@ -10,8 +10,8 @@ import (
 type Retention struct {
 	// Last is how many of the newest are kept.
 	Last int
-	// Hourly, Daily, Weekly and Monthly are for how many of the newest hours, days, weeks and months, of those that have a backup, the newest backup is kept.
-	// Hours, days, weeks from Monday and months are those of UTC.
+	// Hourly, Daily, Weekly and Monthly are for how many of the newest hours, days, weeks and months, of those that have a backup, the newest
+	// backup is kept. Hours, days, weeks from Monday and months are those of UTC.
 	Hourly, Daily, Weekly, Monthly int
 }
 

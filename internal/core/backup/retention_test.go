@@ -58,8 +58,8 @@ func TestExpired(t *testing.T) {
 // timelines is how many random stores TestExpiredNever looks at.
 const timelines = 100_000
 
-// TestExpiredNever: in random timelines retention never deletes the newest verified backup, nor what is not this cluster's, whatever order the list has,
-// also if it runs after each backup, and it deletes nothing that it keeps a moment later.
+// TestExpiredNever: in random timelines retention never deletes the newest verified backup, nor what is not this cluster's, whatever order
+// the list has, also if it runs after each backup, and it deletes nothing that it keeps a moment later.
 func TestExpiredNever(t *testing.T) {
 	random := rand.New(rand.NewPCG(45, 1))
 	deleted := 0

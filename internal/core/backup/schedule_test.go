@@ -100,8 +100,8 @@ func (e *events) Pop() any {
 	return last
 }
 
-// TestFleet: 500 clusters with a schedule each are backed up for a day by a manager that takes four backups at a time, in the order in which they are due.
-// Some fail. None is late by more than an interval, and the work is spread over each hour.
+// TestFleet: 500 clusters with a schedule each are backed up for a day by a manager that takes four backups at a time, in the order in
+// which they are due. Some fail. None is late by more than an interval, and the work is spread over each hour.
 func TestFleet(t *testing.T) {
 	random := rand.New(rand.NewPCG(45, 4))
 	schedules := []Timetable{timetable(t, "@hourly", ""), timetable(t, "0 */6 * * *", "Asia/Tokyo"), timetable(t, "15,45 * * * *", ""), timetable(t, "@daily", "")}

@@ -79,7 +79,8 @@ type Difference struct {
 	Was  string `json:"was,omitempty"`
 	Want string `json:"want,omitempty"`
 
-	// fixed says why this cannot be changed while the machine lives, where Was and Want do not say enough to know; empty: nothing is known against it.
+	// fixed says why this cannot be changed while the machine lives, where Was and Want do not say enough to know; empty: nothing is known
+	// against it.
 	fixed string
 }
 

@@ -8,7 +8,8 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 )
 
-// TestFiles: which files are changed on a live node, which its upgrade is told of, and that afterwards the record says so. No content is shown.
+// TestFiles: which files are changed on a live node, which its upgrade is told of, and that afterwards the record says so. No content is
+// shown.
 func TestFiles(t *testing.T) {
 	file := func(path, content string) bootstrapv1.File { return bootstrapv1.File{Path: path, Content: content} }
 	with := func(f bootstrapv1.File, change func(*bootstrapv1.File)) bootstrapv1.File { change(&f); return f }
@@ -79,7 +80,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestGoalOfFiles: a goal that was read knows which files there were to be and not what they hold, so that what it left is found to differ from all that may be wanted.
+// TestGoalOfFiles: a goal that was read knows which files there were to be and not what they hold, so that what it left is found to differ
+// from all that may be wanted.
 func TestGoalOfFiles(t *testing.T) {
 	kcp := controlPlane()
 	spec := &kcp.Spec.KubeadmConfigSpec

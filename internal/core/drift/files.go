@@ -117,7 +117,8 @@ func ofFile(d Difference) string {
 	return d.fixed
 }
 
-// Files are the files that the goal has and a machine was not made with as they are, and that can be written on a live node. Known is false where nothing is known of them.
+// Files are the files that the goal has and a machine was not made with as they are, and that can be written on a live node. Known is false
+// where nothing is known of them.
 func (g Goal) Files(m Machine) (files []bootstrapv1.File, known bool) {
 	if m.Config == nil || g.files == nil {
 		return nil, false
@@ -133,8 +134,9 @@ func (g Goal) Files(m Machine) (files []bootstrapv1.File, known bool) {
 	return files, true
 }
 
-// RecordFiles writes the files into what a machine was made from, as they are once the machine was brought to the goal. Of a goal that was only read, what files hold is not
-// known: those that it had another way lose their content, so that they are found to differ from whatever is wanted.
+// RecordFiles writes the files into what a machine was made from, as they are once the machine was brought to the goal. Of a goal that was
+// only read, what files hold is not known: those that it had another way lose their content, so that they are found to differ from whatever
+// is wanted.
 func (g Goal) RecordFiles(config *bootstrapv1.KubeadmConfigSpec) {
 	if g.files != nil {
 		config.Files = nil
@@ -146,8 +148,8 @@ func (g Goal) RecordFiles(config *bootstrapv1.KubeadmConfigSpec) {
 	g.DoubtFiles(config)
 }
 
-// DoubtFiles has what a machine was made from say that it is not known what those of its files hold that the goal has another way: nobody heard whether they were written.
-// It reports whether there are such.
+// DoubtFiles has what a machine was made from say that it is not known what those of its files hold that the goal has another way: nobody
+// heard whether they were written. It reports whether there are such.
 func (g Goal) DoubtFiles(config *bootstrapv1.KubeadmConfigSpec) bool {
 	doubted := false
 	for _, goal := range g.KubeadmConfig.Files {

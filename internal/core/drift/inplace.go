@@ -175,7 +175,8 @@ func originOf(object metav1.Object) origin {
 	return was
 }
 
-// FromTemplate returns the labels and annotations of an object that came from its group's template, by what is noted on the object. noted: something is.
+// FromTemplate returns the labels and annotations of an object that came from its group's template, by what is noted on the object. noted:
+// something is.
 func FromTemplate(object metav1.Object) (labels, annotations map[string]string, noted bool) {
 	was := originOf(object)
 	_, noted = object.GetAnnotations()[OriginAnnotation]

@@ -41,7 +41,8 @@ func nodeOf(config *bootstrapv1.KubeadmConfigSpec, byInit bool) *bootstrapv1.Nod
 	return &config.JoinConfiguration.NodeRegistration
 }
 
-// TestKubeletArgs: which arguments of the kubelet are changed on a live node, what its upgrade is told, and that afterwards the record says so.
+// TestKubeletArgs: which arguments of the kubelet are changed on a live node, what its upgrade is told, and that afterwards the record says
+// so.
 func TestKubeletArgs(t *testing.T) {
 	long := strings.Repeat("TLS_SOME_CIPHER,", 20)
 	for name, test := range map[string]struct {
@@ -106,7 +107,8 @@ func TestKubeletArgs(t *testing.T) {
 	}
 }
 
-// TestKubeletArgsOfEither: a machine that was made by init and is as a join would make it today stays so, also where init is to be another one.
+// TestKubeletArgsOfEither: a machine that was made by init and is as a join would make it today stays so, also where init is to be another
+// one.
 func TestKubeletArgsOfEither(t *testing.T) {
 	kcp := controlPlane()
 	nodeOf(&kcp.Spec.KubeadmConfigSpec, true).KubeletExtraArgs = argsOf("node-labels=a=b", "v=1")

@@ -2,8 +2,8 @@ package drift
 
 import "strings"
 
-// Updatable reports whether a field of a KubeadmControlPlane's spec, such as spec.kubeadmConfigSpec.clusterConfiguration.imageRepository, needs no other
-// machine, whatever is wanted in it.
+// Updatable reports whether a field of a KubeadmControlPlane's spec, such as spec.kubeadmConfigSpec.clusterConfiguration.imageRepository,
+// needs no other machine, whatever is wanted in it.
 func Updatable(field string) bool {
 	if _, ok := changeOf(Difference{Field: field}); ok {
 		return true

@@ -148,7 +148,8 @@ type goalTemplate struct {
 	} `json:"spec,omitzero"`
 }
 
-// NewGoal returns the goal of a version, a configuration and a template of infrastructure machines. The configuration is zero where nothing is known of it.
+// NewGoal returns the goal of a version, a configuration and a template of infrastructure machines. The configuration is zero where nothing
+// is known of it.
 func NewGoal(version string, of bootstrapv1.ClusterConfiguration, infrastructure clusterv1.ContractVersionedObjectReference) Goal {
 	g := Goal{Version: version}
 	g.MachineTemplate.Spec.InfrastructureRef = infrastructure
@@ -205,7 +206,8 @@ func (g Goal) Record(was bootstrapv1.ClusterConfiguration) bootstrapv1.ClusterCo
 	return after
 }
 
-// RecordOf returns the configuration that a machine was made from, as it is once the machine was brought to the goal; false: it is not known.
+// RecordOf returns the configuration that a machine was made from, as it is once the machine was brought to the goal; false: it is not
+// known.
 func (g Goal) RecordOf(m Machine) (bootstrapv1.ClusterConfiguration, bool) {
 	was, known := clusterConfiguration(m)
 	return g.Record(was), known

@@ -33,7 +33,8 @@ type Step struct {
 	After Strength `json:"after"`
 	// At is when it is taken, counted from the beginning, as estimated.
 	At Duration `json:"at"`
-	// Held is for how much of that, since the step before, as many machines as the user allows in 24 hours had been replaced, so that it was waited for; 0: it was not.
+	// Held is for how much of that, since the step before, as many machines as the user allows in 24 hours had been replaced, so that it was
+	// waited for; 0: it was not.
 	Held Duration `json:"held,omitempty"`
 }
 

@@ -23,9 +23,9 @@ func DefaultTimes() Times {
 	return Times{Join: 35 * time.Second, Drain: 5 * time.Second, Leave: 5 * time.Second, Update: 25 * time.Second, Step: time.Second}
 }
 
-// TimesOf are the times of a cluster of which it is known how long steps took until their effect was there, by their verbs: of Create until a machine was
-// complete, of Delete until one was gone, of ReleaseHook the part of that which came after the hook's release, of UpdateInPlace until it was recorded. What is not
-// known is as in DefaultTimes.
+// TimesOf are the times of a cluster of which it is known how long steps took until their effect was there, by their verbs: of Create until
+// a machine was complete, of Delete until one was gone, of ReleaseHook the part of that which came after the hook's release, of
+// UpdateInPlace until it was recorded. What is not known is as in DefaultTimes.
 func TimesOf(took map[plan.Verb]time.Duration) Times {
 	t := DefaultTimes()
 	if d := took[plan.Create]; d > 0 {

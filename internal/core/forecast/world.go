@@ -12,8 +12,8 @@ import (
 
 // world is the facts that the rules look at, as they will be.
 //
-// Two clocks run. That of the facts goes on by a second with whatever happens, so that no limit of the rules to how long something may take is ever
-// reached: nothing goes wrong. elapsed is the estimate of how long it really takes.
+// Two clocks run. That of the facts goes on by a second with whatever happens, so that no limit of the rules to how long something may take
+// is ever reached: nothing goes wrong. elapsed is the estimate of how long it really takes.
 type world struct {
 	o       plan.Observed
 	t       Times
@@ -23,7 +23,8 @@ type world struct {
 	doing map[string]string
 	// members counts those that were added.
 	members int
-	// counted is when machines were replaced that Policy.MaxReplacements counts, on the clock of the estimate, and held how long the next step has waited for it.
+	// counted is when machines were replaced that Policy.MaxReplacements counts, on the clock of the estimate, and held how long the next step
+	// has waited for it.
 	counted map[string]time.Duration
 	held    time.Duration
 }

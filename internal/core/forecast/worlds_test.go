@@ -207,8 +207,8 @@ func predicted(h heard) []string {
 	return names(steps, h.observed)
 }
 
-// names writes steps such that those of a forecast and those that were taken can be compared: by the machines of the members, whose IDs etcd gives.
-// Members that join at the same time are promoted in any order.
+// names writes steps such that those of a forecast and those that were taken can be compared: by the machines of the members, whose IDs
+// etcd gives. Members that join at the same time are promoted in any order.
 func names(steps []plan.Step, o plan.Observed) []string {
 	var all []string
 	for _, s := range steps {

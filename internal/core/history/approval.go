@@ -15,7 +15,8 @@ type Approval struct {
 	By       string `json:"by"`
 }
 
-// ApprovalOf reads an approval from its annotations: a revision, and a time with the user's name after it; false: it is not known who gave it.
+// ApprovalOf reads an approval from its annotations: a revision, and a time with the user's name after it; false: it is not known who gave
+// it.
 func ApprovalOf(revision, by string) (a Approval, at time.Time, known bool) {
 	stamp, user, _ := strings.Cut(by, " ")
 	at, err := time.Parse(time.RFC3339, stamp)

@@ -8,7 +8,8 @@ import (
 // isUnapproved: machines are neither replaced nor changed in place because of the spec before a person has approved it.
 func (s *state) isUnapproved() bool { return s.Group.Unapproved != "" }
 
-// waitForApproval waits for a person who approves that machines are replaced or changed in place. It is told last, so that all else goes on.
+// waitForApproval waits for a person who approves that machines are replaced or changed in place. It is told last, so that all else goes
+// on.
 func (s *state) waitForApproval() opinion {
 	todo := s.those(func(m *machine) bool { return s.isReplaced(m) || s.isChangedInPlace(m) })
 	if !s.isUnapproved() || len(todo) == 0 {
@@ -29,7 +30,8 @@ func checkApproved(o Observed, what string) error {
 	return fmt.Errorf("%s, and nobody has approved revision %s of the spec", what, o.Group.Unapproved)
 }
 
-// checkStays: while nobody has approved a rollout, a machine that may have served, and that nobody marked, goes only where others are enough.
+// checkStays: while nobody has approved a rollout, a machine that may have served, and that nobody marked, goes only where others are
+// enough.
 func checkStays(o Observed, gone Machine, staying int) error {
 	if staying >= o.Want.Replicas || gone.isMarked() || !hasCome(o, gone) {
 		return nil
@@ -37,7 +39,8 @@ func checkStays(o Observed, gone Machine, staying int) error {
 	return checkApproved(o, gone.Name+" would be replaced")
 }
 
-// checkLacking refuses what prepares a rollout that a person has not approved, or that the limit holds, unless machines are missing, which wait for nobody.
+// checkLacking refuses what prepares a rollout that a person has not approved, or that the limit holds, unless machines are missing, which
+// wait for nobody.
 func checkLacking(o Observed, what string) error {
 	staying := 0
 	for _, m := range o.Machines {

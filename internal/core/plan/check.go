@@ -269,8 +269,8 @@ func checkNumber(o Observed) error {
 	return nil
 }
 
-// mayReplace: by the policy another machine may take the place of one that is outdated. One that never came up cannot be updated. That updates are held, or that nobody has
-// said yet whether a machine can be updated, is no reason to replace it.
+// mayReplace: by the policy another machine may take the place of one that is outdated. One that never came up cannot be updated. That
+// updates are held, or that nobody has said yet whether a machine can be updated, is no reason to replace it.
 func mayReplace(o Observed, m Machine) bool {
 	switch o.Policy.InPlace {
 	case InPlaceOnly, InPlaceExternal:
@@ -448,7 +448,8 @@ func checkEnough(o Observed, gone Machine) error {
 // isOld: a machine is outdated, and another may take its place.
 func isOld(o Observed, m Machine) bool { return m.isOutdated() && mayReplace(o, m) }
 
-// isMissed: a machine is whole, or may be so again in a moment, as its voter is well, and what takes the place of others is not whole itself.
+// isMissed: a machine is whole, or may be so again in a moment, as its voter is well, and what takes the place of others is not whole
+// itself.
 func isMissed(o Observed, m Machine) bool {
 	return isWhole(o, m) || m.isUp() && votesWell(o, m) && hasUnfit(o)
 }
@@ -532,8 +533,8 @@ func neverCame(o Observed, m Machine) bool {
 	return m.isOutdated() && !m.isUp() && !mayVote(o, m)
 }
 
-// hasCome reports whether a machine may have been whole before: it votes or may vote, or, where its members are not ours to ask, the cluster knows it.
-// What it lacks beside that, it may have had a moment ago.
+// hasCome reports whether a machine may have been whole before: it votes or may vote, or, where its members are not ours to ask, the
+// cluster knows it. What it lacks beside that, it may have had a moment ago.
 func hasCome(o Observed, m Machine) bool {
 	switch {
 	case o.Group.New:

@@ -82,7 +82,8 @@ func checkNewJoin(o Observed) error {
 	return checkJoin(o)
 }
 
-// checkCancelDowngrade allows a downgrade to end that is not wanted, or that a member of the older version, or one that has not started, outlasts.
+// checkCancelDowngrade allows a downgrade to end that is not wanted, or that a member of the older version, or one that has not started,
+// outlasts.
 func checkCancelDowngrade(o Observed) error {
 	if err := checkMembership(o); err != nil {
 		return err

@@ -17,7 +17,8 @@ func replacedLately(o Observed, but string) int {
 	return len(names)
 }
 
-// checkLimit refuses one replacement, or update in place, more than the user allows in a day. machine is counted once, however often it is tried.
+// checkLimit refuses one replacement, or update in place, more than the user allows in a day. machine is counted once, however often it is
+// tried.
 func checkLimit(o Observed, machine, what string) error {
 	most := o.Policy.MaxReplacements
 	if most == 0 {
@@ -32,7 +33,8 @@ func checkLimit(o Observed, machine, what string) error {
 	return nil
 }
 
-// checkLimitLeft refuses what prepares a rollout in which no machine may be replaced today. Without surge one may go on that is counted already.
+// checkLimitLeft refuses what prepares a rollout in which no machine may be replaced today. Without surge one may go on that is counted
+// already.
 func checkLimitLeft(o Observed, what string) error {
 	err := checkLimit(o, "", what)
 	for _, m := range o.Machines {
@@ -43,7 +45,8 @@ func checkLimitLeft(o Observed, what string) error {
 	return err
 }
 
-// checkCounted: what replaces a machine that works, or may have, counts, and is within the limit. One that is more than wanted goes beyond it, too.
+// checkCounted: what replaces a machine that works, or may have, counts, and is within the limit. One that is more than wanted goes beyond
+// it, too.
 func checkCounted(o Observed, s Step, gone Machine) error {
 	what := gone.Name + " would be replaced"
 	err := checkLimit(o, gone.Name, what)

@@ -229,7 +229,8 @@ func checkNobodyLost(o Observed) error {
 	return nil
 }
 
-// checkAlarmEnded: while a member raises an alarm, a machine whose voter may answer goes only where it is marked, or has that voter's data corrupt.
+// checkAlarmEnded: while a member raises an alarm, a machine whose voter may answer goes only where it is marked, or has that voter's data
+// corrupt.
 func checkAlarmEnded(o Observed, gone Machine) error {
 	if gone.isMarked() || isSilent(o, gone) {
 		return nil
@@ -306,7 +307,8 @@ func checkMoveLeader(o Observed, s Step) error {
 	return nil
 }
 
-// leaderGoes: the leader is dead or on a machine that nothing holds, and all other voters that are well are on machines that are updated in place.
+// leaderGoes: the leader is dead or on a machine that nothing holds, and all other voters that are well are on machines that are updated in
+// place.
 func leaderGoes(o Observed) bool {
 	goes := false
 	for _, e := range o.Etcd.Members {

@@ -43,7 +43,8 @@ func checkUpdate(o Observed, s Step) error {
 	return checkStandIns(o, m)
 }
 
-// checkFinish allows a beginning that was cut off to be made whole: the machine counts as updated already. None of another machine may be under way.
+// checkFinish allows a beginning that was cut off to be made whole: the machine counts as updated already. None of another machine may be
+// under way.
 func checkFinish(o Observed, m Machine) error {
 	other := beingUpdated(o, m.Name)
 	switch {
@@ -164,7 +165,8 @@ func beingUpdated(o Observed, but string) string {
 	return ""
 }
 
-// checkNobodyUpdated: nobody joins while a machine is updated in place, but where the beginning cannot be made whole before others are repaired.
+// checkNobodyUpdated: nobody joins while a machine is updated in place, but where the beginning cannot be made whole before others are
+// repaired.
 func checkNobodyUpdated(o Observed) error {
 	if name := carriedOut(o, ""); name != "" {
 		return fmt.Errorf("%s is updated in place: no member may be added", name)
@@ -172,8 +174,8 @@ func checkNobodyUpdated(o Observed) error {
 	return nil
 }
 
-// carriedOut names another machine whose update is carried out, or may be at any moment: all that are updated but those whose beginning is cut off and
-// cannot be made whole before others are repaired. They serve meanwhile. Empty: there is none.
+// carriedOut names another machine whose update is carried out, or may be at any moment: all that are updated but those whose beginning is
+// cut off and cannot be made whole before others are repaired. They serve meanwhile. Empty: there is none.
 func carriedOut(o Observed, but string) string {
 	for _, m := range o.Machines {
 		if m.Name != but && mayStop(o, m) {
@@ -183,7 +185,8 @@ func carriedOut(o Observed, but string) string {
 	return ""
 }
 
-// mayStop: what runs on a machine may stop at any moment, as the machine is updated in place. A beginning that is cut off, and cannot be made whole yet, stops nothing.
+// mayStop: what runs on a machine may stop at any moment, as the machine is updated in place. A beginning that is cut off, and cannot be
+// made whole yet, stops nothing.
 func mayStop(o Observed, m Machine) bool {
 	return m.isUpdating() && (!m.Update.Unfinished || checkFinish(o, m) == nil)
 }

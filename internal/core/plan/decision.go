@@ -25,7 +25,8 @@ const (
 	MoveLeader Verb = "MoveLeader"
 	// PromoteMember makes the learner Step.Member a voter.
 	PromoteMember Verb = "PromoteMember"
-	// AddPlaceholder adds a learner to etcd that no process ever starts, so that Step.Machine, which goes, cannot join any more. RemoveMember takes it away.
+	// AddPlaceholder adds a learner to etcd that no process ever starts, so that Step.Machine, which goes, cannot join any more. RemoveMember
+	// takes it away.
 	AddPlaceholder Verb = "AddPlaceholder"
 	// RemoveMember Step.Member from the quorum.
 	RemoveMember Verb = "RemoveMember"
@@ -35,7 +36,8 @@ const (
 	CancelDowngrade Verb = "CancelDowngrade"
 	// UpdateInPlace changes Step.Machine into what is wanted, without replacing it: it begins an update, which goes on by itself.
 	UpdateInPlace Verb = "UpdateInPlace"
-	// RecordUpdate writes into the objects of Step.Machine what its update made of it: what the update was for, which need not be wanted any more.
+	// RecordUpdate writes into the objects of Step.Machine what its update made of it: what the update was for, which need not be wanted any
+	// more.
 	RecordUpdate Verb = "RecordUpdate"
 	// DropUpdate forgets the failed update of Step.Machine, which nobody wants any more.
 	DropUpdate Verb = "DropUpdate"

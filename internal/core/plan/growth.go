@@ -167,8 +167,8 @@ func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp
 
 // waitForDeletions waits for machines to go before they are replaced, but for those that cannot go
 // before, or not for long: one holds the last voter or the only healthy API server, another
-// is still drained, which may take an hour. One without a Node has nothing to drain: a placeholder is to keep it out soon. With those there are never more than wanted. A third, but one alone, is held because it may
-// yet join, or lingers.
+// is still drained, which may take an hour. One without a Node has nothing to drain: a placeholder is to keep it out soon. With those there
+// are never more than wanted. A third, but one alone, is held because it may yet join, or lingers.
 func (s *state) waitForDeletions() opinion {
 	going := s.with(leaving)
 	if len(s.placeholders) > 0 {
@@ -187,8 +187,8 @@ func (s *state) waitForDeletions() opinion {
 	return pass("no machine is about to go")
 }
 
-// takesSlot reports whether a machine that goes hangs in its bootstrap and needs a placeholder when its hook is due. A machine that is created before
-// that would be let in first, or kept out as well.
+// takesSlot reports whether a machine that goes hangs in its bootstrap and needs a placeholder when its hook is due. A machine that is
+// created before that would be let in first, or kept out as well.
 func (s *state) takesSlot(m *machine) bool {
 	return m.member == nil && !m.isUp() && s.joinsAsLearner(m) && s.endangers(m)
 }
@@ -231,8 +231,9 @@ func (s *state) waitForHealthy() opinion {
 	return pass("all that is there is healthy")
 }
 
-// replacesBroken reports whether the next machine takes the place of one that was given up. It does not wait for another that came up and is broken: fewer serve
-// without it, and nobody may ever mark the other. One that never came up shows what may become of the next, and is waited for.
+// replacesBroken reports whether the next machine takes the place of one that was given up. It does not wait for another that came up and
+// is broken: fewer serve without it, and nobody may ever mark the other. One that never came up shows what may become of the next, and is
+// waited for.
 func (s *state) replacesBroken() bool { return s.Group.Repairing && s.staying() < s.Want.Replicas }
 
 // alarm waits while a member raises an alarm: with NOSPACE etcd takes no writes that add data, among them those of machines
@@ -247,7 +248,8 @@ func (s *state) alarm() opinion {
 }
 
 // keptByAlarm says why a machine stays while a member raises an alarm; empty: it may go. Until a person has ended the alarm, the API server
-// refuses the writes of a drain, and a voter that answers may be needed. A machine that is marked or whose data is corrupt is replaced all the same.
+// refuses the writes of a drain, and a voter that answers may be needed. A machine that is marked or whose data is corrupt is replaced all
+// the same.
 func (s *state) keptByAlarm(m *machine) string {
 	v := s.alarm()
 	isCorrupt := m.member != nil && slices.Contains(m.member.Alarms, corrupt)
@@ -325,8 +327,8 @@ func (s *state) holdsNobodyUp(going []*machine) bool {
 	return len(going) == 1 && (s.mayComeLate(going[0]) || s.lingers(going[0]))
 }
 
-// lingers: of a machine that is being deleted nothing but the infrastructure is left, which the user need not wait for: nothing on it is or becomes a member of
-// etcd, and as many as wanted stay.
+// lingers: of a machine that is being deleted nothing but the infrastructure is left, which the user need not wait for: nothing on it is or
+// becomes a member of etcd, and as many as wanted stay.
 func (s *state) lingers(m *machine) bool {
 	return s.Policy.Overlap && s.Policy.Surge > 0 && s.staying() >= s.Want.Replicas && m.isReleased() && m.member == nil && !s.hasTimeToAdd(m)
 }

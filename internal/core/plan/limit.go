@@ -27,7 +27,8 @@ func (s *state) counted(but string) []Replacement {
 // isLimited: no machine that is not counted yet may be replaced or changed in place now.
 func (s *state) isLimited() bool { return s.overLimit("") }
 
-// overLimit: a machine may not be replaced or changed in place now. One that is counted already, as it was begun and not finished, takes no other's place.
+// overLimit: a machine may not be replaced or changed in place now. One that is counted already, as it was begun and not finished, takes no
+// other's place.
 func (s *state) overLimit(machine string) bool {
 	if s.Policy.MaxReplacements == 0 {
 		return false
@@ -45,8 +46,9 @@ func (s *state) heldByLimit(old []*machine) bool {
 	return s.isLimited() && (s.Policy.Surge > 0 || len(s.allowed(old)) == 0)
 }
 
-// asReplacement notes on a step that replaces a machine, or changes it in place, that it counts. A machine that is one too many goes whatever the limit is, and
-// counts as well: a person may have lowered the limit in the middle of a rollout, or another machine was counted before and then stayed.
+// asReplacement notes on a step that replaces a machine, or changes it in place, that it counts. A machine that is one too many goes
+// whatever the limit is, and counts as well: a person may have lowered the limit in the middle of a rollout, or another machine was counted
+// before and then stayed.
 func (s *state) asReplacement(v opinion) opinion {
 	step := &v.decision.Step
 	if step.Verb == Delete || step.Verb == UpdateInPlace {
@@ -55,7 +57,8 @@ func (s *state) asReplacement(v opinion) opinion {
 	return v
 }
 
-// nextReplacement is when the limit lets another machine be replaced or changed in place, where it does not now; zero: time alone changes nothing.
+// nextReplacement is when the limit lets another machine be replaced or changed in place, where it does not now; zero: time alone changes
+// nothing.
 func (s *state) nextReplacement() time.Time {
 	if s.Group.ReplacementsUnreadable != "" {
 		return time.Time{}
@@ -64,7 +67,8 @@ func (s *state) nextReplacement() time.Time {
 	return counted[len(counted)-s.Policy.MaxReplacements].At.Add(ReplacementPeriod)
 }
 
-// NextReplacement is when Policy.MaxReplacements lets another machine be replaced or changed in place, of a group that waits with the reason ReplacementLimit.
+// NextReplacement is when Policy.MaxReplacements lets another machine be replaced or changed in place, of a group that waits with the
+// reason ReplacementLimit.
 func NextReplacement(o Observed) time.Time { return newState(o).nextReplacement() }
 
 // waitForLimit waits until another machine may be replaced or changed in place. It is told last, so that all else goes on.

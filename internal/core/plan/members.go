@@ -376,8 +376,8 @@ func (s *state) handOver(m *Member, reason, why string) opinion {
 }
 
 // successor is the healthy voter to lead instead of m. A voter on a machine that is updated in place may stop at any moment: it leads only
-// where no other voter can. That is so only instead of a leader that is lost, because any other stays while a machine is updated. etcd would
-// elect the same voter when the leader has gone.
+// where no other voter can. That is so only instead of a leader that is lost, because any other stays while a machine is updated. etcd
+// would elect the same voter when the leader has gone.
 func (s *state) successor(m *Member) *Member {
 	if to := s.newestVoter(m, false); to != nil {
 		return to
@@ -385,8 +385,8 @@ func (s *state) successor(m *Member) *Member {
 	return s.newestVoter(m, true)
 }
 
-// newestVoter is a healthy voter other than one: on the newest complete machine, because the oldest go first; else on any. updated: also on a
-// machine that is updated in place.
+// newestVoter is a healthy voter other than one: on the newest complete machine, because the oldest go first; else on any. updated: also on
+// a machine that is updated in place.
 func (s *state) newestVoter(but *Member, updated bool) *Member {
 	var best *Member
 	seat := -1
@@ -445,8 +445,9 @@ func (s *state) placed() opinion {
 	return pass("every voter that answers has its machine")
 }
 
-// awaited is until when a voter of no known machine is waited for: until it is removed, if the others can spare it, or counts as one that does not answer.
-// It is removed before it counts as that: a voter that may live is no stray while a machine may have it, and any other is one in less time.
+// awaited is until when a voter of no known machine is waited for: until it is removed, if the others can spare it, or counts as one that
+// does not answer. It is removed before it counts as that: a voter that may live is no stray while a machine may have it, and any other is
+// one in less time.
 func (s *state) awaited(e *Member) time.Time {
 	if at := s.stuckAt(e); !at.IsZero() && s.cannotSpare(e) == "" {
 		return at

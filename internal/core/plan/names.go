@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// A machine's name is never given twice, for an etcd member's name, a Node's and a host's follow from it. What is recorded of names given before
-// may be older than the cluster, as after a backup of the management cluster was restored: then it is the cluster itself that knows the newer ones.
+// A machine's name is never given twice, for an etcd member's name, a Node's and a host's follow from it. What is recorded of names given
+// before may be older than the cluster, as after a backup of the management cluster was restored: then it is the cluster itself that knows
+// the newer ones.
 
 // create is the step that makes the next machine, or finishes the one that was begun.
 func (s *state) create() Step {
@@ -32,7 +33,8 @@ func (s *state) newName() string {
 // end their machines' names in dates, or at random.
 const longestNumber = 99999
 
-// Counts reports whether a number in a name may be one that a machine of the group got: no machine has 0 or less, and others have more than 99999.
+// Counts reports whether a number in a name may be one that a machine of the group got: no machine has 0 or less, and others have more than
+// 99999.
 func Counts(number int) bool { return number > 0 && number <= longestNumber }
 
 // highest is the highest number that any machine has or had, as far as anything tells.

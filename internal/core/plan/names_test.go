@@ -2,7 +2,8 @@ package plan
 
 import "testing"
 
-// TestRulesOfNames verifies that each kind of fact that has a name counts as used: in the number that is recorded, in the next name, and in Check.
+// TestRulesOfNames verifies that each kind of fact that has a name counts as used: in the number that is recorded, in the next name, and in
+// Check.
 func TestRulesOfNames(t *testing.T) {
 	for name, use := range map[string]func(*Observed){
 		"a Machine":           func(o *Observed) { o.Machines = append(o.Machines, Machine{Name: "cp-7"}) },

@@ -14,14 +14,15 @@ import (
 //	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
 //
 // Wanted: replicas/domains, then words: new (not initialised), paused, held (updates in place are), inactive, deleting, orphaning,
-// slots=N (learners that etcd takes at once), boot=DURATION (how long machines may take to join), external (etcd), etcdonly (machines run etcd and nothing else), etcd=5 (the same, with
-// etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N, begun=NAME, workers=A,B,
-// api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing), certs-=ca,sa,
-// adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever
-// initialised is not known), refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor
-// can machines be made), repairing (a machine was given up), seed=NAME (of the failure domains),
-// shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are behind), most=N and
-// period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how long ago), unreadable (who was), inplace=Preferred|Only|External.
+// slots=N (learners that etcd takes at once), boot=DURATION (how long machines may take to join), external (etcd), etcdonly (machines run
+// etcd and nothing else), etcd=5 (the same, with etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on
+// the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N,
+// begun=NAME, workers=A,B, api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing),
+// certs-=ca,sa, adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever initialised is not known),
+// refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
+// seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
+// behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
+// long ago), unreadable (who was), inplace=Preferred|Only|External.
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
 // ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
@@ -31,8 +32,9 @@ import (
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   E it joins as a voter   U somebody changes it in place
 // H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
-// R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in part, Wd is done, Wf failed, S is for another spec, T has left the node changed
-// V nothing is left of it on its host   F its bootstrap failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
+// R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in
+// part, Wd is done, Wf failed, S is for another spec, T has left the node changed V nothing is left of it on its host   F its bootstrap
+// failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,

@@ -38,11 +38,11 @@ type Group struct {
 	UpdatesPaused bool `json:"updatesPaused,omitempty"`
 	// NoUpgrader says which image is missing to update machines in place, and how to set it. Empty: none is missing. All else goes on.
 	NoUpgrader string `json:"noUpgrader,omitempty"`
-	// Unapproved is the revision of the spec that a person must approve, and has not, before machines are replaced or changed in place; empty: nothing of
-	// that is waited for. What is missing or broken waits for nobody.
+	// Unapproved is the revision of the spec that a person must approve, and has not, before machines are replaced or changed in place; empty:
+	// nothing of that is waited for. What is missing or broken waits for nobody.
 	Unapproved string `json:"unapproved,omitempty"`
-	// Replacements are the machines that the rollout replaced, or that were changed in place, in the last day or longer ago, each once, sorted by their
-	// time. They are noted only where Policy.MaxReplacements limits them.
+	// Replacements are the machines that the rollout replaced, or that were changed in place, in the last day or longer ago, each once, sorted
+	// by their time. They are noted only where Policy.MaxReplacements limits them.
 	Replacements []Replacement `json:"replacements,omitempty"`
 	// ReplacementsUnreadable says why these cannot be read: what is written, and what is accepted. Empty: they can be.
 	ReplacementsUnreadable string `json:"replacementsUnreadable,omitempty"`
@@ -105,14 +105,15 @@ type Policy struct {
 	Learners bool `json:"learners,omitempty"`
 	// EtcdCall is how long kubeadm on a machine tries to reach etcd, or to have its learner promoted, before it gives up. Defaults to 2 min.
 	EtcdCall time.Duration `json:"etcdCall,omitempty"`
-	// MemberAdd is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member: at least 10 min. Defaults to 30 min.
+	// MemberAdd is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member: at least 10 min.
+	// Defaults to 30 min.
 	MemberAdd time.Duration `json:"memberAdd,omitempty"`
 	// Surge is how many machines more than Want.Replicas a rollout may have: 1 or 0.
 	Surge int `json:"surge"`
 	// Overlap: with Surge, a rollout does not wait for the infrastructure of a machine that has left.
 	Overlap bool `json:"overlap,omitempty"`
-	// MaxReplacements is how many machines at most a rollout replaces, or changes in place, within 24 hours; 0: no limit. Broken machines are replaced, and
-	// replicas scaled, all the same.
+	// MaxReplacements is how many machines at most a rollout replaces, or changes in place, within 24 hours; 0: no limit. Broken machines are
+	// replaced, and replicas scaled, all the same.
 	MaxReplacements int `json:"maxReplacements,omitempty"`
 	// ShrinkHealthy: a machine that is not outdated is taken away only while all that came up are healthy, but for those that a
 	// person chose. Without it, a broken one goes first.
@@ -184,8 +185,8 @@ type Cluster struct {
 	Reachable bool `json:"reachable"`
 	// Unreachable says why it does not; empty when Reachable.
 	Unreachable string `json:"unreachable,omitempty"`
-	// Names are those that Nodes of the cluster have, formed as Want.NameFormat says, and that no machine of the group has, sorted. Where there are many,
-	// they are those with the highest numbers. A new machine gets none of them.
+	// Names are those that Nodes of the cluster have, formed as Want.NameFormat says, and that no machine of the group has, sorted. Where
+	// there are many, they are those with the highest numbers. A new machine gets none of them.
 	Names []string `json:"names,omitempty"`
 	// Initializing says what a reachable cluster still lacks to be initialized; empty: nothing, or it is not known.
 	Initializing string `json:"initializing,omitempty"`
@@ -237,8 +238,8 @@ type Machine struct {
 	Outdated string `json:"outdated,omitempty"`
 	// NeedsReplacement names those fields, of what is Outdated, that cannot be changed in place, for people; empty: all can be.
 	NeedsReplacement string `json:"needsReplacement,omitempty"`
-	// Unanswered says why it is not known whether what is Outdated can be changed in place: who would change it has not said so. Until then the machine is
-	// neither changed nor replaced for it; empty: it is known.
+	// Unanswered says why it is not known whether what is Outdated can be changed in place: who would change it has not said so. Until then
+	// the machine is neither changed nor replaced for it; empty: it is known.
 	Unanswered string `json:"unanswered,omitempty"`
 	// Update is the machine's update in place; the zero value: there is none, or it is recorded.
 	Update Update `json:"update,omitzero"`

@@ -14,7 +14,8 @@ import (
 // quorum. etcd takes one learner at a time. So before such a machine is released, a placeholder takes the learner slot: a learner that no
 // process will ever start. etcd refuses other learners while it is in the list. It is removed when the machine is gone.
 
-// mostPlaceholders is how many learner slots placeholders take: a user who sets more of them wants machines to join, and not to be kept out.
+// mostPlaceholders is how many learner slots placeholders take: a user who sets more of them wants machines to join, and not to be kept
+// out.
 const mostPlaceholders = 5
 
 // maxLearners is how many learners etcd takes at once: its flag --max-learners, by default 1.
@@ -26,7 +27,8 @@ func (s *state) slotsTaken() bool { return len(s.placeholders) >= s.maxLearners(
 // joinsAsLearner reports whether kubeadm on a machine adds its member as a learner.
 func (s *state) joinsAsLearner(m *machine) bool { return s.Policy.Learners && !m.JoinsAsVoter }
 
-// mayAdd reports whether kubeadm on a machine without a member may add one now: it has had less than its time, and no placeholder keeps it out.
+// mayAdd reports whether kubeadm on a machine without a member may add one now: it has had less than its time, and no placeholder keeps it
+// out.
 func (s *state) mayAdd(m *machine) bool {
 	return s.hasTimeToAdd(m) && (!s.slotsTaken() || !s.joinsAsLearner(m))
 }
@@ -39,8 +41,8 @@ func (s *state) addsUntil(m *machine) time.Time {
 	return latest(m.begun(), m.UpSince).Add(s.Policy.MemberAddTime())
 }
 
-// MemberAddTime is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member: MemberAdd, or 30 min. It is
-// never less than joinTimeout: until then a machine without a Node counts as one that joins.
+// MemberAddTime is how long after its creation, or its Node's registration, kubeadm on a machine may still add a member: MemberAdd, or 30
+// min. It is never less than joinTimeout: until then a machine without a Node counts as one that joins.
 func (p Policy) MemberAddTime() time.Duration {
 	if p.MemberAdd > 0 {
 		return max(p.MemberAdd, joinTimeout)
@@ -96,8 +98,8 @@ func (s *state) learnerInSlot() *Member {
 	return s.learners[0]
 }
 
-// shutOut says that a machine which is held because of its late voter waits, and why no placeholder keeps it out; empty: one can, so that it need not wait.
-// One without its hook goes at once, and nobody keeps it out in time.
+// shutOut says that a machine which is held because of its late voter waits, and why no placeholder keeps it out; empty: one can, so that
+// it need not wait. One without its hook goes at once, and nobody keeps it out in time.
 func (s *state) shutOut(m *machine, cost string) string {
 	not := s.cannotShutOut(m)
 	if !m.Hook {
@@ -156,8 +158,8 @@ func freeLearnerSlot(s *state) opinion {
 	return do(Step{Verb: RemoveMember, Member: e.ID}, "PlaceholderUnneeded", "placeholder %s keeps out no machine any more; others can join when it is removed", e.ID)
 }
 
-// keptOut returns the machines that go, may still add a member, and together would cost the quorum, or the last voter that can fail, if no placeholder
-// kept them out. None: without a placeholder nothing would be missed.
+// keptOut returns the machines that go, may still add a member, and together would cost the quorum, or the last voter that can fail, if no
+// placeholder kept them out. None: without a placeholder nothing would be missed.
 func (s *state) keptOut() []*machine {
 	if !s.Etcd.Ours() || s.isNew() {
 		return nil
@@ -182,8 +184,8 @@ func (s *state) keptOut() []*machine {
 	return kept
 }
 
-// loose is a machine that was released, and whose late voter would be missed now: its placeholder is gone, or another voter is; nil: there is none, or
-// no placeholder can keep it out.
+// loose is a machine that was released, and whose late voter would be missed now: its placeholder is gone, or another voter is; nil: there
+// is none, or no placeholder can keep it out.
 func (s *state) loose() *machine {
 	for _, m := range s.keptOut() {
 		if m.isReleased() && !s.slotsTaken() && s.cannotShutOut(m) == "" {
@@ -193,8 +195,8 @@ func (s *state) loose() *machine {
 	return nil
 }
 
-// othersTurn is how long a machine that joins has to add its learner before a placeholder may take the slot: while one that goes lives on, it would be
-// kept out as well, and kubeadm gives up.
+// othersTurn is how long a machine that joins has to add its learner before a placeholder may take the slot: while one that goes lives on,
+// it would be kept out as well, and kubeadm gives up.
 const othersTurn = 3 * time.Minute
 
 // letIn returns the machine that is let in before a placeholder takes the learner slot; nil: there is none.

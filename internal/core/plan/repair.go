@@ -32,9 +32,9 @@ func remediate(s *state) opinion {
 	return pass("%s", strings.Join(later, "; "))
 }
 
-// marked returns the machines to be replaced: those first whose voter does not answer, or that have none, because the quorum loses nothing with them. Of these, and
-// of the others, those that a person marked come first; then those without a member, those that do not vote, the dead, the living; of them the one that serves
-// least, the oldest.
+// marked returns the machines to be replaced: those first whose voter does not answer, or that have none, because the quorum loses nothing
+// with them. Of these, and of the others, those that a person marked come first; then those without a member, those that do not vote, the
+// dead, the living; of them the one that serves least, the oldest.
 func (s *state) marked() []*machine {
 	marked := s.those(func(m *machine) bool { return m.isMarked() })
 	slices.SortStableFunc(marked, func(a, b *machine) int {

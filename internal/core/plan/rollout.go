@@ -46,9 +46,9 @@ func (s *state) isStillborn(m *machine) bool {
 	return s.isReplaced(m) && (m.standing == failed || m.standing == late || m.standing == joining)
 }
 
-// mayHaveServed reports whether a machine may have been complete before now. No fact records that it was. What it lacks now, it may lack for a moment only:
-// a component or a member restarts or cannot be asked, or its Node was deleted. A machine that never came up has no voter, and, where its members are not
-// ours to ask, no Node.
+// mayHaveServed reports whether a machine may have been complete before now. No fact records that it was. What it lacks now, it may lack
+// for a moment only: a component or a member restarts or cannot be asked, or its Node was deleted. A machine that never came up has no
+// voter, and, where its members are not ours to ask, no Node.
 func (s *state) mayHaveServed(m *machine) bool {
 	switch {
 	case s.isNew():
@@ -59,7 +59,8 @@ func (s *state) mayHaveServed(m *machine) bool {
 	return m.isUp()
 }
 
-// heldRollout says what holds the replacement of a machine that may have served; empty: nothing does, or the machine is one more than wanted.
+// heldRollout says what holds the replacement of a machine that may have served; empty: nothing does, or the machine is one more than
+// wanted.
 func (s *state) heldRollout(m *machine) string {
 	switch {
 	case !s.mayHaveServed(m), s.staying() > s.Want.Replicas:

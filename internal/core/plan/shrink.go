@@ -46,14 +46,14 @@ func (s *state) waitedFor() []*machine {
 	return s.those(func(m *machine) bool { return m.standing == unhealthy && !s.isReplaced(m) && !m.DeletePreferred })
 }
 
-// standsBy: a machine serves until so many are fit without it. One that is broken does too, where it may be whole again in a moment and what
-// replaces others is not fit itself.
+// standsBy: a machine serves until so many are fit without it. One that is broken does too, where it may be whole again in a moment and
+// what replaces others is not fit itself.
 func (s *state) standsBy(m *machine, least int) bool {
 	return len(s.outdated()) > 0 && s.fitWithout(m) < least && (!m.broken() || s.mayRecover(m) && s.stopped())
 }
 
-// mayRecover: the member of a machine that is broken, where it should have one, is well, or has not been silent for long: an API server that starts
-// again is no more than that.
+// mayRecover: the member of a machine that is broken, where it should have one, is well, or has not been silent for long: an API server
+// that starts again is no more than that.
 func (s *state) mayRecover(m *machine) bool {
 	if !s.Etcd.Ours() {
 		return true
@@ -84,7 +84,8 @@ func (s *state) leastNeeded(of []*machine) *machine {
 	})
 }
 
-// compareService compares what two machines do for the cluster beside their voters, the one that does less first: its API server, its Node, its gates.
+// compareService compares what two machines do for the cluster beside their voters, the one that does less first: its API server, its Node,
+// its gates.
 func compareService(a, b *machine) int {
 	return cmp.Or(cmp.Compare(a.apiServer().rank(), b.apiServer().rank()), cmp.Compare(a.readiness(), b.readiness()))
 }

@@ -107,8 +107,8 @@ func (s *state) turnTime() time.Duration {
 	return max(memberStartTimeout, min(learnerTurnTimeout, 3*s.etcdCall()/8))
 }
 
-// promotionTime is how long a learner that has started is waited for. kubeadm on its machine promotes it or gives up, in the time of etcdCall.
-// A learner that cannot be asked may be dead: others wait no longer for it than kubeadm tries, where kubeadm joins it.
+// promotionTime is how long a learner that has started is waited for. kubeadm on its machine promotes it or gives up, in the time of
+// etcdCall. A learner that cannot be asked may be dead: others wait no longer for it than kubeadm tries, where kubeadm joins it.
 func (s *state) promotionTime(m *Member) time.Duration {
 	if m.Health == Healthy || s.Policy.EtcdOnly {
 		return max(promotionTimeout, s.etcdCall())

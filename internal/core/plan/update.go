@@ -55,8 +55,8 @@ func followUpdate(s *state) opinion {
 	return pass("no machine is updated in place")
 }
 
-// carriedOut is the machine whose update is carried out, or may be at any moment; nil: there is none. One that was begun in part, and waits until what is
-// broken beside it is repaired, serves meanwhile.
+// carriedOut is the machine whose update is carried out, or may be at any moment; nil: there is none. One that was begun in part, and waits
+// until what is broken beside it is repaired, serves meanwhile.
 func (s *state) carriedOut() *machine {
 	if m := s.updating(); m != nil && s.isCarriedOut(m) {
 		return m
@@ -69,7 +69,8 @@ func (s *state) isCarriedOut(m *machine) bool {
 	return m.isUpdating() && (!m.Update.Unfinished || s.cannotFinish(m) == "")
 }
 
-// cannotFinish says why an update that was begun in part must not be carried out now; empty: it can be. Machines may have broken since it was begun.
+// cannotFinish says why an update that was begun in part must not be carried out now; empty: it can be. Machines may have broken since it
+// was begun.
 func (s *state) cannotFinish(m *machine) string {
 	switch {
 	case m.Deleting:

@@ -18,7 +18,8 @@ func later(o Observed, d time.Duration) Observed {
 	return o
 }
 
-// TestWaitsSayWhenToLookAgain: while a decision waits, time alone changes no step and no reason before the moment at which it says to look again.
+// TestWaitsSayWhenToLookAgain: while a decision waits, time alone changes no step and no reason before the moment at which it says to look
+// again.
 func TestWaitsSayWhenToLookAgain(t *testing.T) {
 	rows(t, "next.txt", func(o Observed, below []string) []string {
 		d := Next(o)

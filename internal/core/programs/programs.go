@@ -1,6 +1,6 @@
 // Package programs knows which flags and feature gates the programs of some versions of Kubernetes take, and says what of a configuration
-// for kubeadm a version does not take. It reads tables that hack/programs writes from the programs themselves; of a version without a table it
-// knows nothing, and of a flag that no table names it does not say that it is wrong.
+// for kubeadm a version does not take. It reads tables that hack/programs writes from the programs themselves; of a version without a table
+// it knows nothing, and of a flag that no table names it does not say that it is wrong.
 package programs
 
 import (
@@ -25,7 +25,8 @@ const (
 	Scheduler         = "kube-scheduler"
 	Kubelet           = "kubelet"
 	Etcd              = "etcd"
-	// Gates stands for the feature gates that all of Kubernetes' programs take, OnlyGates(program) for those that not all take, and KubeadmGates for those of kubeadm.
+	// Gates stands for the feature gates that all of Kubernetes' programs take, OnlyGates(program) for those that not all take, and
+	// KubeadmGates for those of kubeadm.
 	Gates        = "feature gates"
 	KubeadmGates = "kubeadm feature gates"
 	// Versions stands for the versions of programs that have one of their own: etcd's.
@@ -35,8 +36,8 @@ const (
 //go:embed tables/*.txt
 var files embed.FS
 
-// A Table has what a minor version of Kubernetes takes, by the name of a program: its flags, or feature gates. The value is empty, or the only one
-// that a feature gate may have, or a version.
+// A Table has what a minor version of Kubernetes takes, by the name of a program: its flags, or feature gates. The value is empty, or the
+// only one that a feature gate may have, or a version.
 type Table map[string]map[string]string
 
 // tables are all, by minor version of v1.
@@ -129,8 +130,8 @@ type Findings struct {
 	Refused, NotKnown []string
 }
 
-// Check looks for the flags and feature gates of a configuration in the table of a version of Kubernetes. Those of etcd it looks for in a table of the
-// etcd that the tag of its image names, if there is one.
+// Check looks for the flags and feature gates of a configuration in the table of a version of Kubernetes. Those of etcd it looks for in a
+// table of the etcd that the tag of its image names, if there is one.
 func Check(kubernetes string, spec *bootstrapv1.KubeadmConfigSpec) Findings {
 	v, err := version.Parse(kubernetes)
 	if err != nil {

@@ -75,8 +75,8 @@ func (w *World) judgeApproval(s plan.Step, fresh bool) {
 	}
 }
 
-// hasServedUnmarked reports whether a host came up, whether it works now or not, and nobody wants another in its place. A host whose member was removed serves
-// nobody.
+// hasServedUnmarked reports whether a host came up, whether it works now or not, and nobody wants another in its place. A host whose member
+// was removed serves nobody.
 func (w *World) hasServedUnmarked(h *host) bool {
 	return !h.deleting && h.marked == "" && h.stage == up && (w.setup.External || h.member != nil && !h.member.removed)
 }

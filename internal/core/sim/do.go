@@ -126,8 +126,8 @@ func (w *World) reconfigure(s plan.Step) error {
 	return nil
 }
 
-// create makes a machine, unless it is there. What was begun of it stays as it was begun: one that was held back does not initialise the cluster.
-// Of a group that is being deleted the API server says so, whatever the controller saw.
+// create makes a machine, unless it is there. What was begun of it stays as it was begun: one that was held back does not initialise the
+// cluster. Of a group that is being deleted the API server says so, whatever the controller saw.
 func (w *World) create(s plan.Step) error {
 	if w.deleting {
 		return errors.New("the group is being deleted, as the API server says")

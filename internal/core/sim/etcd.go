@@ -42,7 +42,8 @@ func (w *World) add(h *host, learner bool) *member {
 	return m
 }
 
-// addPlaceholder puts a learner into the list that nothing ever starts, if etcd takes one. It is an error that it does not, unless it has one.
+// addPlaceholder puts a learner into the list that nothing ever starts, if etcd takes one. It is an error that it does not, unless it has
+// one.
 func (w *World) addPlaceholder() error {
 	if slices.ContainsFunc(w.members, func(m *member) bool { return m.placeholder }) {
 		return nil

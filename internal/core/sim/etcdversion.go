@@ -14,7 +14,8 @@ import (
 const (
 	// versionsSalt keeps what is drawn of versions apart from what else is drawn of a seed.
 	versionsSalt = 0x35e6
-	// newerSalt draws which of these groups use etcd 3.7 and 3.6 instead of 3.6 and 3.5: from 3.6 on each member reports the version of its data.
+	// newerSalt draws which of these groups use etcd 3.7 and 3.6 instead of 3.6 and 3.5: from 3.6 on each member reports the version of its
+	// data.
 	newerSalt = 0x36e7
 	// versionTick is how often etcd looks at its members' versions, and dataTick how long after a change of the cluster's version a
 	// member has brought its data to it.

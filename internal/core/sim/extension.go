@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// Updates in place by a Runtime Extension of somebody else: it is asked about each machine before, its updates never fail for good, as it is asked again and again, and
-// an update is begun by several writes, between which the controller may die.
+// Updates in place by a Runtime Extension of somebody else: it is asked about each machine before, its updates never fail for good, as it
+// is asked again and again, and an update is begun by several writes, between which the controller may die.
 
 // The events about extensions.
 const (
@@ -159,7 +159,8 @@ func (w *World) tryByExtension(h *host) {
 	u.gaveUp = w.now.Add(updateGivesUp)
 }
 
-// mostTries is how often an extension is asked again before the world goes on without: what does not succeed by then never will, unless etcd has a quorum again.
+// mostTries is how often an extension is asked again before the world goes on without: what does not succeed by then never will, unless
+// etcd has a quorum again.
 const mostTries = 20
 
 // askedAgain: the extension has failed, and is called once more.

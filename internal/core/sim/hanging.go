@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// What is drawn of machines that hang in their bootstrap: for long enough that somebody gives them up, and not for ever, so that what runs on them joins
-// late, if it can.
+// What is drawn of machines that hang in their bootstrap: for long enough that somebody gives them up, and not for ever, so that what runs
+// on them joins late, if it can.
 
 // hangingSalt keeps what is drawn of hanging machines apart from what else is drawn of a seed.
 const hangingSalt = 0x4a46
 
-// Hanging makes of a seed the Setup that Random makes, with machines that hang before they join and that somebody marks, deletes or wants to be another
-// meanwhile, while the controller dies in the middle of steps.
+// Hanging makes of a seed the Setup that Random makes, with machines that hang before they join and that somebody marks, deletes or wants
+// to be another meanwhile, while the controller dies in the middle of steps.
 func Hanging(seed int64) Setup {
 	s := Random(seed)
 	r := rand.New(rand.NewSource(seed ^ hangingSalt))

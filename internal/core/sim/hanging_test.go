@@ -12,8 +12,9 @@ const goesWithin = time.Minute
 // leaves is what infrastructure takes in these worlds.
 const leaves = 10 * time.Second
 
-// TestHangingMachineGoes: a machine that hangs as second of three is gone within a minute after somebody has marked, deleted or outdated it, although it may join
-// half an hour later, and its late voter would cost the quorum. The controller dies after each step, or not, and steps are done twice.
+// TestHangingMachineGoes: a machine that hangs as second of three is gone within a minute after somebody has marked, deleted or outdated
+// it, although it may join half an hour later, and its late voter would cost the quorum. The controller dies after each step, or not, and
+// steps are done twice.
 func TestHangingMachineGoes(t *testing.T) {
 	for _, way := range []Kind{Mark, DeleteMachine, Change} {
 		for _, luck := range []Luck{{}, {Repeated: 100}, {CutShort: 30}, {Stale: 50, Dropped: 20}} {
@@ -37,8 +38,8 @@ func TestHangingMachineGoes(t *testing.T) {
 	}
 }
 
-// TestHangingMachineAtEveryMoment: the controller starts anew at every moment while a hanging machine goes, so that each half of what it does is found again:
-// no placeholder is left, and the machine does not join.
+// TestHangingMachineAtEveryMoment: the controller starts anew at every moment while a hanging machine goes, so that each half of what it
+// does is found again: no placeholder is left, and the machine does not join.
 func TestHangingMachineAtEveryMoment(t *testing.T) {
 	for at := 5 * time.Minute; at < 6*time.Minute; at += time.Second {
 		for _, way := range []Kind{Mark, DeleteMachine, Change} {

@@ -63,7 +63,8 @@ func (s *Setup) drawInPlace(seed int64) {
 	}
 }
 
-// drawHold lets a person hold the updates of some groups now and then, mostly just before a change of the spec or in the middle of its rollout.
+// drawHold lets a person hold the updates of some groups now and then, mostly just before a change of the spec or in the middle of its
+// rollout.
 func (s *Setup) drawHold(seed int64) {
 	r := rand.New(rand.NewSource(seed ^ holdSalt))
 	if r.Intn(3) > 0 || s.InPlace == plan.InPlaceNever {

@@ -148,7 +148,8 @@ func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 	}
 }
 
-// leadsBesideUpdate: the member of a host that is updated becomes the leader. etcd elects it anyway when a leader has gone whose host goes at any moment.
+// leadsBesideUpdate: the member of a host that is updated becomes the leader. etcd elects it anyway when a leader has gone whose host goes
+// at any moment.
 func (w *World) leadsBesideUpdate(m *member, updated *host) bool {
 	return m != nil && m.host == updated && (w.leader == nil || !w.isDoomed(w.leader.host))
 }

@@ -24,7 +24,8 @@ const limitSalt = 0x11417
 // limitPeriod is the time within which the user counts.
 const limitPeriod = 24 * time.Hour
 
-// drawLimit limits replacements in some groups. In some of these people change the limit, or what is noted, most of them in the middle of something.
+// drawLimit limits replacements in some groups. In some of these people change the limit, or what is noted, most of them in the middle of
+// something.
 func (s *Setup) drawLimit(seed int64) {
 	r := rand.New(rand.NewSource(seed ^ limitSalt))
 	if s.Minors != nil && r.Intn(3) == 0 && !s.Sturdy {
@@ -137,7 +138,8 @@ func (w *World) takePlace(s plan.Step, h *host) {
 // seenLate is how long ago a host may have come up that an old look does not show as up.
 const seenLate = 10 * time.Second
 
-// isReplacement: a step takes a host that works away for another of the wanted spec, or changes it. What people scale, mark and disturb does not count.
+// isReplacement: a step takes a host that works away for another of the wanted spec, or changes it. What people scale, mark and disturb
+// does not count.
 func (w *World) isReplacement(s plan.Step, h *host) bool {
 	staying := w.count(w.isStaying)
 	switch {
@@ -164,7 +166,8 @@ func (w *World) replacedBeside(name string) int {
 	return len(names)
 }
 
-// judgeLimit: no more hosts are replaced, or changed in place, within a day than the user allows, and none while nobody can tell how many were.
+// judgeLimit: no more hosts are replaced, or changed in place, within a day than the user allows, and none while nobody can tell how many
+// were.
 func (w *World) judgeLimit(s plan.Step, fresh bool) {
 	l := w.limits
 	if !fresh || l.most == 0 || w.deleting || !w.initialised {

@@ -41,7 +41,7 @@ func (l life) cuts() bool {
 
 // programs are those that a life is lived on, by the name of the test: the world's etcd is like each minor version that is supported.
 func (l life) programs() map[string]func(testing.TB) string {
-	return map[string]func(testing.TB) string{l.name + "-3.7": etcdtest.Newer, l.name: etcdtest.Binary, l.name + "-3.5": etcdtest.Older}
+	return map[string]func(testing.TB) string{l.name + "-3.7": etcdtest.Newer, l.name: etcdtest.Middle, l.name + "-3.5": etcdtest.Older}
 }
 
 // step is one line of it: a verb, whom it is about, and whether it must be refused.
@@ -181,8 +181,8 @@ func (x *twins) live(s step) {
 	x.compare(s)
 }
 
-// unanswered reports whether a host was too busy for etcd to say in time why it refuses. The second text is that of our own client, once a try
-// was not answered.
+// unanswered reports whether a host was too busy for etcd to say in time why it refuses. The second text is that of our own client, once a
+// try was not answered.
 func unanswered(err error) bool {
 	return strings.HasSuffix(err.Error(), context.DeadlineExceeded.Error()) || strings.Contains(err.Error(), ": no answer within ")
 }

@@ -140,8 +140,8 @@ func (w *World) judgeChoice(gone *host, s plan.Step) {
 	}
 }
 
-// judgeLeast: of outdated hosts none goes that carries all beside one of which everybody can see that it does not: its Node is not ready. A look that missed
-// an answer does not show which of them carries more.
+// judgeLeast: of outdated hosts none goes that carries all beside one of which everybody can see that it does not: its Node is not ready. A
+// look that missed an answer does not show which of them carries more.
 func (w *World) judgeLeast(gone *host, s plan.Step) {
 	if w.blinded || !w.isReplaced(gone) || gone.marked != "" || gone.chosen || w.limits.most > 0 || !w.isPlainlyReady(gone) {
 		return

@@ -62,7 +62,8 @@ func (w *World) judgeNewLeader(m *member, fresh bool) {
 	}
 }
 
-// judgeFinish: the group is let go when it is deleted, and no machine of it is left that could be seen. The API server is asked before it goes.
+// judgeFinish: the group is let go when it is deleted, and no machine of it is left that could be seen. The API server is asked before it
+// goes.
 func (w *World) judgeFinish(fresh bool) {
 	if !w.deleting || fresh && slices.ContainsFunc(w.hosts, w.isOurs) {
 		w.blame("the group was let go, %d machines are left", len(w.hosts))

@@ -8,8 +8,9 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// The management cluster is restored from an older state: what it knows is of the time of its backup, and the cluster is of now. Machines that came since are
-// unknown, those that went are known again, and what was noted since is not there. Random draws none of it; Restored adds it.
+// The management cluster is restored from an older state: what it knows is of the time of its backup, and the cluster is of now. Machines
+// that came since are unknown, those that went are known again, and what was noted since is not there. Random draws none of it; Restored
+// adds it.
 const (
 	Backup  Kind = "backup"  // of the management cluster
 	Restore Kind = "restore" // of the last backup; machines that are not known then go For a while later, by hand
@@ -73,7 +74,8 @@ func (w *World) befallOtherTime(e Event) bool {
 	return true
 }
 
-// keep makes a backup. One of a time at which nothing was initialised, or of which that is not known, is none: who restores it makes another cluster.
+// keep makes a backup. One of a time at which nothing was initialised, or of which that is not known, is none: who restores it makes
+// another cluster.
 func (w *World) keep() {
 	if !w.initialised || w.forgot || w.deleting {
 		return
@@ -133,8 +135,8 @@ func (w *World) recallLimit(replaced []plan.Replacement) {
 	l.truly = truly
 }
 
-// unknow takes the objects of a host away, which lives on. One that nothing in the cluster tells of goes at once: nobody could know that its name is taken, and
-// infrastructure refuses the name, which no world has.
+// unknow takes the objects of a host away, which lives on. One that nothing in the cluster tells of goes at once: nobody could know that
+// its name is taken, and infrastructure refuses the name, which no world has.
 func (w *World) unknow(h *host, known time.Duration) {
 	if !w.tellsOf(h) || h.vanished || w.setup.External {
 		h.forced = true
@@ -176,7 +178,8 @@ func (w *World) recall(o object) {
 	slices.SortStableFunc(w.hosts, func(a, b *host) int { return a.created.Compare(b.created) })
 }
 
-// endUnknown is what a person does at last about a host of no known machine: its member is removed, where etcd lets it go, it is powered off, and its Node goes.
+// endUnknown is what a person does at last about a host of no known machine: its member is removed, where etcd lets it go, it is powered
+// off, and its Node goes.
 func (w *World) endUnknown(h *host) {
 	if !w.hasPassed(h.ends) {
 		return

@@ -56,7 +56,8 @@ type Setup struct {
 	// Boot, Drain and Leave are how long at most machines take to start, to be drained, and to go
 	// once their hook was released, where some take longer than seconds; 0: none does.
 	Boot, Drain, Leave time.Duration
-	// Boots is how long machines hang before kubeadm runs on them, by their numbers, and MemberAdd how long the user says that may take; 0: nothing is said.
+	// Boots is how long machines hang before kubeadm runs on them, by their numbers, and MemberAdd how long the user says that may take; 0:
+	// nothing is said.
 	Boots     map[int]time.Duration
 	MemberAdd time.Duration
 	// Gates is how long at most somebody takes to pass the readiness gates of a machine that has come
@@ -87,7 +88,8 @@ type Setup struct {
 	Limit int
 	// Ahead is by how much the clock is ahead of the manager that notes replacements: another reads the notes.
 	Ahead time.Duration
-	// ByExtension: a Runtime Extension of somebody else updates machines in place, which says at first what Answer is the number of: it can change all, not all, or nothing.
+	// ByExtension: a Runtime Extension of somebody else updates machines in place, which says at first what Answer is the number of: it can
+	// change all, not all, or nothing.
 	ByExtension bool
 	Answer      int
 	// Faultless: nothing takes so long that somebody gives up, and no update in place hangs.

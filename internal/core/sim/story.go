@@ -48,8 +48,8 @@ func (s *Story) String() string {
 }
 
 // brief writes the hosts in one line: their number and domain, * outdated, ~ on the
-// way, = made ahead and held back, x broken, ? up and not well, M marked, ! being deleted, u updated in place, ^ leads, l a learner's, - without member, and what is
-// left of members whose host is gone.
+// way, = made ahead and held back, x broken, ? up and not well, M marked, ! being deleted, u updated in place, ^ leads, l a learner's, -
+// without member, and what is left of members whose host is gone.
 func (w *World) brief() string {
 	var parts []string
 	for _, h := range w.hosts {

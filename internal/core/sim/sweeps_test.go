@@ -199,8 +199,8 @@ func TestLenientEtcd(t *testing.T) {
 	}
 }
 
-// TestDowngradeAtEveryMoment: etcd of a group of its kind is taken to an older minor version, and at every moment of it a machine dies or is away, the
-// user takes it back, or the controller starts anew.
+// TestDowngradeAtEveryMoment: etcd of a group of its kind is taken to an older minor version, and at every moment of it a machine dies or
+// is away, the user takes it back, or the controller starts anew.
 func TestDowngradeAtEveryMoment(t *testing.T) {
 	const begin = 4 * time.Minute
 	for at := begin; at < begin+5*time.Minute; at += 2 * time.Second {
@@ -218,7 +218,8 @@ func TestDowngradeAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestDowngradeOfJoiners: an older minor version of etcd is wanted at every moment at which a group comes up, and moments later the only voter is to go.
+// TestDowngradeOfJoiners: an older minor version of etcd is wanted at every moment at which a group comes up, and moments later the only
+// voter is to go.
 func TestDowngradeOfJoiners(t *testing.T) {
 	for at := 5 * time.Second; at < 4*time.Minute; at += 2 * time.Second {
 		for _, after := range []time.Duration{0, 6 * time.Second, time.Minute} {
@@ -230,8 +231,8 @@ func TestDowngradeOfJoiners(t *testing.T) {
 	}
 }
 
-// TestUpdateAtEveryMoment: machines are updated in place, and at every moment of it a machine dies, is away, cordoned, marked or deleted, another or the
-// same spec is wanted, the policy changes, or the controller starts anew; with an update that hangs or fails now and then.
+// TestUpdateAtEveryMoment: machines are updated in place, and at every moment of it a machine dies, is away, cordoned, marked or deleted,
+// another or the same spec is wanted, the policy changes, or the controller starts anew; with an update that hangs or fails now and then.
 func TestUpdateAtEveryMoment(t *testing.T) {
 	const begin = 10 * time.Minute
 	for at := begin; at < begin+5*time.Minute; at += 3 * time.Second {
@@ -268,8 +269,8 @@ func TestSingleUpdateAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestBlinkAtEveryMoment: of machines that came up a moment ago one does not work, or cannot be asked, for a moment, while all of them are outdated and
-// nobody has approved that, or no more may be replaced that day. It came up, and is not replaced like one that never did.
+// TestBlinkAtEveryMoment: of machines that came up a moment ago one does not work, or cannot be asked, for a moment, while all of them are
+// outdated and nobody has approved that, or no more may be replaced that day. It came up, and is not replaced like one that never did.
 func TestBlinkAtEveryMoment(t *testing.T) {
 	for at := 2 * time.Minute; at < 8*time.Minute; at += 15 * time.Second {
 		for n, e := range []Event{

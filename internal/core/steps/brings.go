@@ -55,8 +55,8 @@ func ParseBrings(text string) (Brings, error) {
 // numbers are those of a version, wherever it stands in what a program or a Node says of itself.
 var numbers = regexp.MustCompile(`\bv?(\d+\.\d+\.\d+)`)
 
-// SaidVersion is the version in what a program or a Node says of itself: v2.4.2 of "containerd://2.4.2" or "runc version 1.3.3-0ubuntu1". What distributions add to
-// a version is not looked at. Empty: it says none.
+// SaidVersion is the version in what a program or a Node says of itself: v2.4.2 of "containerd://2.4.2" or "runc version 1.3.3-0ubuntu1".
+// What distributions add to a version is not looked at. Empty: it says none.
 func SaidVersion(text string) string {
 	found := numbers.FindStringSubmatch(text)
 	if found == nil {
@@ -65,7 +65,8 @@ func SaidVersion(text string) string {
 	return "v" + found[1]
 }
 
-// Newer reports whether what an image brings takes the place of what a node has. A node is never taken back; a version that is not known counts as older.
+// Newer reports whether what an image brings takes the place of what a node has. A node is never taken back; a version that is not known
+// counts as older.
 func Newer(brings, has string) bool {
 	to, err := version.Parse(SaidVersion(brings))
 	if err != nil {

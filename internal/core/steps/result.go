@@ -38,7 +38,8 @@ func (s State) ExitCode() int {
 	}
 }
 
-// How many bytes of Message are kept, of a step that failed and of one that succeeded: a termination message has at most 4096, and those of all containers 12 KiB.
+// How many bytes of Message are kept, of a step that failed and of one that succeeded: a termination message has at most 4096, and those of
+// all containers 12 KiB.
 const (
 	mostMessage = 800
 	mostSaid    = 400
@@ -75,8 +76,8 @@ func (r Result) Line() (string, error) {
 	return string(line), nil
 }
 
-// ParseResults reads a termination message: what each step of the container reported that ended. With FallbackToLogsOnError it may be the end of a log: a line that
-// is no result says nothing.
+// ParseResults reads a termination message: what each step of the container reported that ended. With FallbackToLogsOnError it may be the
+// end of a log: a line that is no result says nothing.
 func ParseResults(message string) map[Name]Result {
 	results := map[Name]Result{}
 	for _, line := range strings.Split(message, "\n") {

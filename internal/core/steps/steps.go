@@ -166,8 +166,8 @@ func ByCommand(command string) (Step, bool) {
 	return Step{}, false
 }
 
-// Stage is the name of a container, which carries out the steps of the stage one after the other: from the end of one container to the start of the next
-// the kubelet takes about a second, whatever little a step does.
+// Stage is the name of a container, which carries out the steps of the stage one after the other: from the end of one container to the
+// start of the next the kubelet takes about a second, whatever little a step does.
 type Stage string
 
 // The stages, in their order.
@@ -245,7 +245,8 @@ const (
 	NothingToUndo Undo = "Nothing"
 	// UndoUncordon makes the node schedulable again.
 	UndoUncordon Undo = "Uncordon"
-	// UndoRestore puts back what Backup kept, all of the node at once. What a step changed over the API stays: each part of it suits the old and the new version.
+	// UndoRestore puts back what Backup kept, all of the node at once. What a step changed over the API stays: each part of it suits the old
+	// and the new version.
 	UndoRestore Undo = "Restore"
 )
 

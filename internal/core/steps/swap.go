@@ -69,8 +69,8 @@ type Journal struct {
 	Reported int32 `json:"reported,omitempty"`
 	// OnlyMember: no other member of etcd had a vote when the backup was taken, so that nobody else keeps the data.
 	OnlyMember bool `json:"onlyMember,omitempty"`
-	// KubeletArgs are the names of arguments that an upgrade gave to the kubelet, sorted: of one that stayed, though nobody may have heard of it. They go,
-	// unless they are wanted.
+	// KubeletArgs are the names of arguments that an upgrade gave to the kubelet, sorted: of one that stayed, though nobody may have heard of
+	// it. They go, unless they are wanted.
 	KubeletArgs []string `json:"kubeletArgs,omitempty"`
 	// DataRestored: etcd's data came from the snapshot.
 	DataRestored bool `json:"dataRestored,omitempty"`
@@ -116,8 +116,8 @@ func (j Journal) givenArgs() []string {
 // Begun reports whether the swap has begun, so that what it works with must not be made anew.
 func (j Journal) Begun() bool { return j.Phase != "" }
 
-// Resumed is the journal when the service of the swap begins, for the first time or again. The node may have been restarted meanwhile, and its kubelet may
-// run: what needs it stopped begins with that again.
+// Resumed is the journal when the service of the swap begins, for the first time or again. The node may have been restarted meanwhile, and
+// its kubelet may run: what needs it stopped begins with that again.
 func (j Journal) Resumed() Journal {
 	if j.Phase.Over() {
 		return j
@@ -160,8 +160,9 @@ func (j Journal) Failed(reason string) Journal {
 	return j
 }
 
-// Undo is the journal after a step that follows the swap failed for a reason, at its deadline: the node is put back, as if the swap itself had failed.
-// False: nothing is undone, and the journal stays. That is so for steps that change nothing of the node, and where the backup is gone.
+// Undo is the journal after a step that follows the swap failed for a reason, at its deadline: the node is put back, as if the swap itself
+// had failed. False: nothing is undone, and the journal stays. That is so for steps that change nothing of the node, and where the backup
+// is gone.
 func (j Journal) Undo(failed Name, reason string) (Journal, bool) {
 	step, _ := ByCommand(failed.Command())
 	if step.Undo != UndoRestore || j.Phase != Committed || j.Verified {
@@ -174,9 +175,9 @@ func (j Journal) Undo(failed Name, reason string) (Journal, bool) {
 // KeepsEtcd reports whether the new etcd stays when all else is put back.
 func (j Journal) KeepsEtcd() bool { return j.EtcdKept && !j.DataRestored }
 
-// NotServing is the journal when the old version was started again and does not serve. etcd's data are put back from the snapshot only where that can
-// be the cause and loses the least: no member beside this one, and this one does not serve. Where the new version has served, so that its writes count,
-// the new etcd is tried with the data before.
+// NotServing is the journal when the old version was started again and does not serve. etcd's data are put back from the snapshot only
+// where that can be the cause and loses the least: no member beside this one, and this one does not serve. Where the new version has
+// served, so that its writes count, the new etcd is tried with the data before.
 func (j Journal) NotServing(etcdServes bool, reason string) Journal {
 	if j.Phase == Restarting && j.FailedStep != "" && j.Wanted.StackedEtcd && !etcdServes && !j.EtcdKept {
 		j.Phase, j.EtcdKept = Reverting, true

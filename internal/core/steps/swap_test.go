@@ -217,7 +217,8 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// TestUndoneData: where the new version has served, its etcd is kept before any of its data is left out, and the snapshot is the last thing tried.
+// TestUndoneData: where the new version has served, its etcd is kept before any of its data is left out, and the snapshot is the last thing
+// tried.
 func TestUndoneData(t *testing.T) {
 	j := Journal{Phase: Restarting, FailedStep: Finish, Reason: "first", OnlyMember: true, Wanted: Wanted{StackedEtcd: true}}
 	if got := j.NotServing(true, "second"); got.Phase != Broken || got.DataRestored || got.EtcdKept {

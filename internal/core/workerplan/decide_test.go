@@ -109,8 +109,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestWorlds: in small random worlds, in which upgrades fail, nodes break and come back, people pause, change their mind and delete machines, never more
-// machines are away by our doing than may be, Only never replaces, and when all that ends, all is as wanted or waits for a person.
+// TestWorlds: in small random worlds, in which upgrades fail, nodes break and come back, people pause, change their mind and delete
+// machines, never more machines are away by our doing than may be, Only never replaces, and when all that ends, all is as wanted or waits
+// for a person.
 func TestWorlds(t *testing.T) {
 	for seed := range uint64(3000) {
 		w := &world{rand: rand.New(rand.NewPCG(seed, 1)), t: t, seed: seed}

@@ -91,7 +91,8 @@ func (t creation) createObjects(ctx context.Context, template, infrastructure *u
 	return nil
 }
 
-// createBootstrap makes the bootstrap object of a machine, where its kind has one, and returns how the Machine refers to its bootstrap data.
+// createBootstrap makes the bootstrap object of a machine, where its kind has one, and returns how the Machine refers to its bootstrap
+// data.
 func (t creation) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.Bootstrap, error) {
 	config, bootstrap, err := t.performer.Bootstrap(ctx, t.View, step)
 	if err != nil || config == nil {
@@ -119,8 +120,8 @@ func (t creation) newMachine(step plan.Step) *clusterv1.Machine {
 			Labels:          carries.Metadata.Labels,
 			Annotations:     carries.Metadata.Annotations,
 			OwnerReferences: []metav1.OwnerReference{t.ControllerRef()},
-			// Cluster API's core puts it there in a reconcile of its own, a second before the first that makes something of the Machine. One that was deleted
-			// before would be gone without its hook, and what was made for it would stay.
+			// Cluster API's core puts it there in a reconcile of its own, a second before the first that makes something of the Machine. One that
+			// was deleted before would be gone without its hook, and what was made for it would stay.
 			Finalizers: []string{clusterv1.MachineFinalizer},
 		},
 		Spec: clusterv1.MachineSpec{

@@ -156,7 +156,8 @@ func (t *Writer) changeMembers(ctx context.Context, step plan.Step) error {
 	return err
 }
 
-// addPlaceholder adds a placeholder, so that etcd refuses every machine that joins as a learner. Nothing else is recorded: the list of members tells.
+// addPlaceholder adds a placeholder, so that etcd refuses every machine that joins as a learner. Nothing else is recorded: the list of
+// members tells.
 func (t *Writer) addPlaceholder(ctx context.Context) error {
 	return t.order(ctx, func(ctx context.Context, quorum observe.Quorum) error {
 		return quorum.AddPlaceholder(ctx, t.allTargets())
@@ -228,8 +229,8 @@ func (t *Writer) finish(ctx context.Context) error {
 	return nil
 }
 
-// leaveNone makes sure that none of the group's machines is left, by the API server's own word: else it is a conflict. One that has lost its labels, by which alone it is
-// known, is left to the garbage collector, and our hook must not hold it for ever.
+// leaveNone makes sure that none of the group's machines is left, by the API server's own word: else it is a conflict. One that has lost
+// its labels, by which alone it is known, is left to the garbage collector, and our hook must not hold it for ever.
 func (t *Writer) leaveNone(ctx context.Context) error {
 	all := &clusterv1.MachineList{}
 	if err := t.APIReader.List(ctx, all, client.InNamespace(t.Object.GetNamespace())); err != nil {
@@ -256,8 +257,8 @@ func (t *Writer) leaveNone(ctx context.Context) error {
 }
 
 // noteRemoval notes on the Machine which of its members is about to be removed. It is done first:
-// a process that dies after the removal would leave no trace of it. One that goes does so whatever Cluster API writes on it meanwhile, again and
-// again; of one that stays, a change may be that it has come up.
+// a process that dies after the removal would leave no trace of it. One that goes does so whatever Cluster API writes on it meanwhile,
+// again and again; of one that stays, a change may be that it has come up.
 func (t *Writer) noteRemoval(ctx context.Context, step plan.Step) error {
 	before := t.Machine(step.Machine)
 	if before == nil || before.Annotations[controlplanev1.MemberRemovedAnnotation] == step.Member {

@@ -32,9 +32,9 @@ func (t updating) confirmReplaced(ctx context.Context, m *observe.Machine, step 
 	return nil
 }
 
-// beginExtension has Cluster API update a machine by a Runtime Extension: the Machine is marked, then its objects are written and marked, and last the hook is
-// noted as one to call. Whoever is cut off in between goes on from what is there. The objects get what the update was begun for, as long as that is
-// wanted; else what is written already, and what is wanted by then comes after.
+// beginExtension has Cluster API update a machine by a Runtime Extension: the Machine is marked, then its objects are written and marked,
+// and last the hook is noted as one to call. Whoever is cut off in between goes on from what is there. The objects get what the update was
+// begun for, as long as that is wanted; else what is written already, and what is wanted by then comes after.
 func (t updating) beginExtension(ctx context.Context, m *observe.Machine, step plan.Step) error {
 	goal, begun := inplace.ExtensionGoalOf(m.Machine)
 	if !begun {
@@ -122,7 +122,8 @@ func (t updating) aloneInPlace(ctx context.Context) error {
 	return t.Upgrades().NoneUnderWay(ctx, names)
 }
 
-// noneMarked makes sure that no extension is updating a machine of the group, by the API server's own word, and returns the machines' names.
+// noneMarked makes sure that no extension is updating a machine of the group, by the API server's own word, and returns the machines'
+// names.
 func (t updating) noneMarked(ctx context.Context) ([]string, error) {
 	all, err := observe.ListMachines(ctx, t.APIReader, t.Object, t.Cluster.Name, t.Spec.Selector)
 	if err != nil {

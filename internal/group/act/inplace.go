@@ -87,8 +87,8 @@ func (t updating) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error 
 	return nil
 }
 
-// recordUpdate has a machine's objects say what its upgrade made of it: the infrastructure's, the bootstrap object, and last the Machine itself, so that
-// whoever dies in between finds it outdated, and goes on. Then the NodeUpgrade decides nothing any more.
+// recordUpdate has a machine's objects say what its upgrade made of it: the infrastructure's, the bootstrap object, and last the Machine
+// itself, so that whoever dies in between finds it outdated, and goes on. Then the NodeUpgrade decides nothing any more.
 func (t updating) recordUpdate(ctx context.Context, step plan.Step) error {
 	m := t.Machine(step.Machine)
 	if m == nil {
@@ -135,8 +135,8 @@ func (t updating) markRecorded(ctx context.Context, u *inplace.NodeUpgrade) erro
 	return err
 }
 
-// recordTemplate has an infrastructure machine say that it was made from the template that is wanted. Where an extension changes infrastructure machines it has yet
-// to be asked about that.
+// recordTemplate has an infrastructure machine say that it was made from the template that is wanted. Where an extension changes
+// infrastructure machines it has yet to be asked about that.
 func (t updating) recordTemplate(ctx context.Context, m *observe.Machine, goal drift.Goal) error {
 	ref := goal.Infrastructure()
 	if m.Infrastructure == nil || !ref.IsDefined() || t.ByExtension() {
@@ -158,8 +158,8 @@ func (t updating) recordTemplate(ctx context.Context, m *observe.Machine, goal d
 	return nil
 }
 
-// syncUpdates keeps what tells people and others of upgrades in place: the status of each ControlPlaneUpgrade, and on the object that somebody else
-// is to upgrade its machines.
+// syncUpdates keeps what tells people and others of upgrades in place: the status of each ControlPlaneUpgrade, and on the object that
+// somebody else is to upgrade its machines.
 func (t updating) syncUpdates(ctx context.Context) error {
 	if t.Nodeless {
 		return nil
@@ -179,7 +179,8 @@ func (t updating) syncUpdates(ctx context.Context) error {
 	return t.requestUpdates(ctx, outdated)
 }
 
-// requestUpdates notes on the group's object, where somebody else upgrades machines in place, that some are outdated, or takes the note off.
+// requestUpdates notes on the group's object, where somebody else upgrades machines in place, that some are outdated, or takes the note
+// off.
 func (t updating) requestUpdates(ctx context.Context, outdated bool) error {
 	wanted := ""
 	if outdated && t.Facts.Policy.InPlace == plan.InPlaceExternal {

@@ -20,7 +20,8 @@ type Kind interface {
 	Adopt(ctx context.Context, t *Writer, m *clusterv1.Machine) error
 	// Perform carries out a step that only this kind knows.
 	Perform(ctx context.Context, t *Writer, step plan.Step) error
-	// Record has a machine's bootstrap object, and the Machine itself, after, which is written next, say that it was brought to a goal in place.
+	// Record has a machine's bootstrap object, and the Machine itself, after, which is written next, say that it was brought to a goal in
+	// place.
 	Record(ctx context.Context, t *Writer, m *observe.Machine, after *clusterv1.Machine, goal drift.Goal) error
 	// Sync writes what follows the object without a step.
 	Sync(ctx context.Context, t *Writer) error

@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// AddReplacement returns the annotation's value with one machine more, which is replaced now, and without those that do not count any more. The time is rounded up to
-// a second: another may not be replaced before a day has passed.
+// AddReplacement returns the annotation's value with one machine more, which is replaced now, and without those that do not count any more.
+// The time is rounded up to a second: another may not be replaced before a day has passed.
 func AddReplacement(noted []plan.Replacement, machine string, now time.Time) string {
 	kept := slices.DeleteFunc(slices.Clone(noted), func(r plan.Replacement) bool {
 		return r.Machine == machine || !now.Before(r.At.Add(plan.ReplacementPeriod))
@@ -26,7 +26,8 @@ func AddReplacement(noted []plan.Replacement, machine string, now time.Time) str
 	return strings.Join(entries, ",")
 }
 
-// noteReplacement notes that a machine is replaced, or changed in place, before it is. A process that dies in between has counted one too many, never one too few.
+// noteReplacement notes that a machine is replaced, or changed in place, before it is. A process that dies in between has counted one too
+// many, never one too few.
 func (t *Writer) noteReplacement(ctx context.Context, step plan.Step) error {
 	if !step.Counts {
 		return nil

@@ -34,8 +34,9 @@ func (t *Writer) recordInitialized(ctx context.Context) error {
 	return t.Annotate(ctx, map[string]string{controlplanev1.InitializedAnnotation: "true", controlplanev1.InitializingAnnotation: ""})
 }
 
-// recordNumber writes down the highest number that anything in the cluster has in its name, where that is higher than the one on record: the
-// record is older than the cluster. What has the name may be removed before the next machine is made, and the name is not free for that.
+// recordNumber writes down the highest number that anything in the cluster has in its name, where that is higher than the one on record:
+// the record is older than the cluster. What has the name may be removed before the next machine is made, and the name is not free for
+// that.
 func (t *Writer) recordNumber(ctx context.Context) error {
 	highest := plan.HighestNumber(t.Facts)
 	if !t.Facts.Group.Initialized || t.Facts.Group.Deleting || highest <= observe.LastMachine(t.Object.GetAnnotations()) {
@@ -44,7 +45,8 @@ func (t *Writer) recordNumber(ctx context.Context) error {
 	return t.Annotate(ctx, map[string]string{controlplanev1.LastMachineAnnotation: strconv.Itoa(highest)})
 }
 
-// endApproval takes an approval away that has served: all machines are as it was given for. What comes later, such as certificates that expire, needs another.
+// endApproval takes an approval away that has served: all machines are as it was given for. What comes later, such as certificates that
+// expire, needs another.
 func (t *Writer) endApproval(ctx context.Context) error {
 	o := t.Facts
 	_, given := t.Object.GetAnnotations()[controlplanev1.ApprovedAnnotation]

@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// TestRemovalRestsOnTheMachine: a member of a machine that stays is not removed when that has changed since it was looked at: it may have come up. One that
-// goes changes again and again, and goes all the same.
+// TestRemovalRestsOnTheMachine: a member of a machine that stays is not removed when that has changed since it was looked at: it may have
+// come up. One that goes changes again and again, and goes all the same.
 func TestRemovalRestsOnTheMachine(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clusterv1.AddToScheme(scheme); err != nil {

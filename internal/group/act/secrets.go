@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// GenerateSecrets makes the authorities that are missing, as kubeadm needs them with a configuration. What it made need not be read again; where a secret has
-// appeared meanwhile, all are.
+// GenerateSecrets makes the authorities that are missing, as kubeadm needs them with a configuration. What it made need not be read again;
+// where a secret has appeared meanwhile, all are.
 func (t *Writer) GenerateSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	known := t.Memory.Secrets
 	t.Memory.Secrets = observe.Secrets{}

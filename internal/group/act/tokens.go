@@ -21,9 +21,9 @@ import (
 // Tokens gives machines their bootstrap tokens, and removes those that are of no more use.
 type Tokens struct{ *Writer }
 
-// giveToken puts a bootstrap token into the bootstrap object of a machine that is to join, where the user gave no way to do so. Cluster API's bootstrap provider
-// makes one otherwise, once it has a connection of its own, which it tries again only half a minute after it failed to: it does when the cluster's first machine
-// is not up yet. Where none can be made it is left to the provider.
+// giveToken puts a bootstrap token into the bootstrap object of a machine that is to join, where the user gave no way to do so. Cluster
+// API's bootstrap provider makes one otherwise, once it has a connection of its own, which it tries again only half a minute after it
+// failed to: it does when the cluster's first machine is not up yet. Where none can be made it is left to the provider.
 func (t Tokens) giveToken(ctx context.Context, object client.Object) {
 	config, is := object.(*bootstrapv1.KubeadmConfig)
 	if !is {
@@ -51,12 +51,13 @@ func (t Tokens) newToken(ctx context.Context, config *bootstrapv1.KubeadmConfig)
 	return nil
 }
 
-// tokenAge is after how long a token that we made is replaced, unless there is bootstrap data with it: that may be made long before a machine comes up, and the
-// provider prolongs a token only once it is.
+// tokenAge is after how long a token that we made is replaced, unless there is bootstrap data with it: that may be made long before a
+// machine comes up, and the provider prolongs a token only once it is.
 const tokenAge = 5 * time.Minute
 
-// RenewTokens gives another bootstrap token to the machines whose bootstrap data has not been made for minutes, as while the bootstrap provider does not run: it
-// takes the one that is there, whether it has expired or not. A machine that is up needs none. A failure is logged and holds up nothing else.
+// RenewTokens gives another bootstrap token to the machines whose bootstrap data has not been made for minutes, as while the bootstrap
+// provider does not run: it takes the one that is there, whether it has expired or not. A machine that is up needs none. A failure is
+// logged and holds up nothing else.
 func (t Tokens) RenewTokens(ctx context.Context) {
 	if !t.Inspects() || t.Facts.Now.Sub(t.Memory.Tokens.Renewed) < observe.FilesAge {
 		return
@@ -83,8 +84,8 @@ func (t Tokens) RenewTokens(ctx context.Context) {
 	}
 }
 
-// AwaitsData reports whether bootstrap data may still be made of a machine's KubeadmConfig. Its Machine names the data some time after the provider has said
-// that it is there, which a move forgets.
+// AwaitsData reports whether bootstrap data may still be made of a machine's KubeadmConfig. Its Machine names the data some time after the
+// provider has said that it is there, which a move forgets.
 func AwaitsData(m *observe.Machine) bool {
 	config, is := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
 	return is && config != nil && config.DeletionTimestamp.IsZero() &&
@@ -92,9 +93,9 @@ func AwaitsData(m *observe.Machine) bool {
 }
 
 // DropTokens removes the bootstrap tokens with which machines of the cluster, workers among them, have joined: they need none any
-// more, and others could join with them until they expire. It also removes those that we made for machines that are being deleted: one that hangs in
-// its bootstrap finds no cluster with it any more. It looks when a machine of the group has joined or is being deleted, and now and then. A failure is
-// logged and holds up nothing else.
+// more, and others could join with them until they expire. It also removes those that we made for machines that are being deleted: one that
+// hangs in its bootstrap finds no cluster with it any more. It looks when a machine of the group has joined or is being deleted, and now
+// and then. A failure is logged and holds up nothing else.
 func (t Tokens) DropTokens(ctx context.Context) {
 	o, last := t.Facts, &t.Memory.Tokens
 	if !o.Group.Initialized || !t.Inspects() {
@@ -127,8 +128,8 @@ func (t Tokens) dropTokens(ctx context.Context) error {
 	return nil
 }
 
-// usedTokens are the IDs of the bootstrap tokens with which machines of the cluster have joined, and of those that we made for machines that are being
-// deleted: others are the bootstrap provider's to keep.
+// usedTokens are the IDs of the bootstrap tokens with which machines of the cluster have joined, and of those that we made for machines
+// that are being deleted: others are the bootstrap provider's to keep.
 func (t Tokens) usedTokens(ctx context.Context) (map[string]bool, error) {
 	var machines clusterv1.MachineList
 	var configs bootstrapv1.KubeadmConfigList

@@ -4,7 +4,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// IgnoreStale returns nil for the failure of a write whose object has changed, or is gone, since it was read: the next turn sees it as it is.
+// IgnoreStale returns nil for the failure of a write whose object has changed, or is gone, since it was read: the next turn sees it as it
+// is.
 func IgnoreStale(err error) error {
 	if IsStale(err) {
 		return nil

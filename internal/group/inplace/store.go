@@ -1,5 +1,5 @@
-// Package inplace reads and writes the objects by which machines of a group are upgraded in place, in the management cluster. What they say and which
-// are made is known to package updates.
+// Package inplace reads and writes the objects by which machines of a group are upgraded in place, in the management cluster. What they say
+// and which are made is known to package updates.
 package inplace
 
 import (
@@ -71,8 +71,8 @@ func UnfitRuntime(said string) string { return steps.UnfitRuntime(said) }
 // Changed reports whether a node that is not upgraded may run something else than before.
 func Changed(u *NodeUpgrade) bool { return updates.Changed(u) }
 
-// Writer writes objects of upgrades: Merge and MergeStatus what differs from what was before, whatever others have written meanwhile; Delete an object of that very
-// UID, and, unchanged, of that very version.
+// Writer writes objects of upgrades: Merge and MergeStatus what differs from what was before, whatever others have written meanwhile;
+// Delete an object of that very UID, and, unchanged, of that very version.
 type Writer interface {
 	Create(ctx context.Context, o client.Object) error
 	Merge(ctx context.Context, before, after client.Object) error
@@ -80,7 +80,8 @@ type Writer interface {
 	Delete(ctx context.Context, o client.Object, unchanged bool) error
 }
 
-// Store reaches the objects of one cluster's upgrades. Cache reads what is watched, and APIReader from the API server. To writes; nil: nothing is written.
+// Store reaches the objects of one cluster's upgrades. Cache reads what is watched, and APIReader from the API server. To writes; nil:
+// nothing is written.
 type Store struct {
 	Cache, APIReader client.Reader
 	To               Writer
@@ -120,8 +121,9 @@ func conflict(name, why string) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: upgradev1.GroupVersion.Group, Resource: "nodeupgrades"}, name, errors.New(why))
 }
 
-// Begin begins the upgrade of one of the machines that are behind: its NodeUpgrade, which belongs to the ControlPlaneUpgrade of what is wanted now.
-// all are the group's machines: of these no other may be under way, by the API server's own word, as a cache may not show an own write yet. Repeated, it does what is left.
+// Begin begins the upgrade of one of the machines that are behind: its NodeUpgrade, which belongs to the ControlPlaneUpgrade of what is
+// wanted now. all are the group's machines: of these no other may be under way, by the API server's own word, as a cache may not show an
+// own write yet. Repeated, it does what is left.
 func (s Store) Begin(ctx context.Context, g Group, all, behind []string, machine string, first bool) error {
 	nodes, err := s.nodes(ctx, s.APIReader)
 	if err != nil {
@@ -171,8 +173,8 @@ func underWay(nodes []NodeUpgrade, machines []string) *NodeUpgrade {
 	return nil
 }
 
-// ensureGroup returns the ControlPlaneUpgrade of a goal, and makes it where it is not there. One that was made for other machines, or is done, when the same was wanted
-// before, makes room for another: its spec cannot be changed.
+// ensureGroup returns the ControlPlaneUpgrade of a goal, and makes it where it is not there. One that was made for other machines, or is
+// done, when the same was wanted before, makes room for another: its spec cannot be changed.
 func (s Store) ensureGroup(ctx context.Context, g Group, behind []string, machine string) (*upgradev1.ControlPlaneUpgrade, error) {
 	wanted := g.ControlPlaneUpgrade(behind)
 	err := s.To.Create(ctx, wanted)

@@ -102,7 +102,8 @@ func (t Extensions) restOf(m *Machine, parts inplace.Parts) drift.Drift {
 	return t.Kind.Drift(t.View, &as)
 }
 
-// Question is what is asked about a machine, and the template of infrastructure machines that is wanted; nil: none is. An error says why nothing can be asked yet.
+// Question is what is asked about a machine, and the template of infrastructure machines that is wanted; nil: none is. An error says why
+// nothing can be asked yet.
 func (t Extensions) Question(ctx context.Context, m *Machine) (inplace.Question, *unstructured.Unstructured, error) {
 	none := inplace.Question{}
 	switch {
@@ -135,8 +136,8 @@ func (t Extensions) Question(ctx context.Context, m *Machine) (inplace.Question,
 	}, template, nil
 }
 
-// desiredInfrastructure returns an infrastructure machine as it is once it follows the wanted template. It stays as it is where it was made from that one, from
-// none, or from one of another kind.
+// desiredInfrastructure returns an infrastructure machine as it is once it follows the wanted template. It stays as it is where it was made
+// from that one, from none, or from one of another kind.
 func (t Extensions) desiredInfrastructure(ctx context.Context, m *Machine, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	annotations := m.Infrastructure.GetAnnotations()
 	name, kind := annotations[clusterv1.TemplateClonedFromNameAnnotation], schema.ParseGroupKind(annotations[clusterv1.TemplateClonedFromGroupKindAnnotation])

@@ -73,8 +73,8 @@ func (t updates) needsReplacement(m *Machine) string {
 	return inplace.UnfitRuntime(m.Node.Status.NodeInfo.ContainerRuntimeVersion)
 }
 
-// isOnlyRecorded reports whether a machine is outdated only in what no node knows of, such as the template of its infrastructure: its objects
-// are to say what is wanted, and that is all.
+// isOnlyRecorded reports whether a machine is outdated only in what no node knows of, such as the template of its infrastructure: its
+// objects are to say what is wanted, and that is all.
 func (t updates) isOnlyRecorded(m *Machine) bool {
 	return t.Facts.Policy.InPlace.Ours() && !t.ByExtension() && m.Node != nil && m.Drift.Outdated() && !m.Drift.OnNode() && !m.Facts.Deleting
 }

@@ -71,7 +71,8 @@ type Kind interface {
 	InPlace(t *View, m *Machine) drift.Changes
 	// Goal is what machines are brought to where they are changed in place.
 	Goal(t *View) drift.Goal
-	// Desired is the bootstrap object of a machine as it is once the machine is as wanted; the one that it has where none of that can be said, or it has none.
+	// Desired is the bootstrap object of a machine as it is once the machine is as wanted; the one that it has where none of that can be said,
+	// or it has none.
 	Desired(t *View, m *Machine) client.Object
 }
 

@@ -152,8 +152,8 @@ func (t *Observer) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) erro
 	if !o.Group.Initialized || !t.Inspects() || len(o.Uncontrolled) > 0 {
 		return nil
 	}
-	// What is wanted does not come from the object's spec alone: endpoints of managed etcd, annotations, templates of others. So it is itself what an answer is kept for, and who
-	// touches the spec has it asked anew.
+	// What is wanted does not come from the object's spec alone: endpoints of managed etcd, annotations, templates of others. So it is itself
+	// what an answer is kept for, and who touches the spec has it asked anew.
 	wanted, err := json.Marshal(want)
 	if err != nil {
 		return fmt.Errorf("comparing what is wanted of kubeadm's files: %w", err)

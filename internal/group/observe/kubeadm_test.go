@@ -25,8 +25,9 @@ func (f askedFiles) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) 
 	return kubeadm.Behind{}, nil
 }
 
-// TestKubeadmFilesAreOld: what was said of kubeadm's files a moment ago is believed as long as the same is wanted of them, and no longer. The object does not tell: endpoints of managed
-// etcd, annotations and templates change without its generation, and a machine would join with what was there before.
+// TestKubeadmFilesAreOld: what was said of kubeadm's files a moment ago is believed as long as the same is wanted of them, and no longer.
+// The object does not tell: endpoints of managed etcd, annotations and templates change without its generation, and a machine would join
+// with what was there before.
 func TestKubeadmFilesAreOld(t *testing.T) {
 	asked, memory := 0, &Memory{}
 	look := func(uid types.UID, generation int64, want kubeadm.Wanted) int {

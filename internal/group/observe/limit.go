@@ -18,8 +18,8 @@ func MaxReplacements(given controlplanev1.ApprovalSpec) int {
 	return int(ptr.Deref(given.MaxReplacementsPerDay, 0))
 }
 
-// ParseReplacements reads controlplanev1.ReplacementsAnnotation, and sorts what it says by time. Of a machine that is named twice the later time holds. The error names
-// the annotation, its value and what is accepted.
+// ParseReplacements reads controlplanev1.ReplacementsAnnotation, and sorts what it says by time. Of a machine that is named twice the later
+// time holds. The error names the annotation, its value and what is accepted.
 func ParseReplacements(text string) ([]plan.Replacement, error) {
 	at := map[string]time.Time{}
 	for _, entry := range strings.Split(text, ",") {

@@ -65,8 +65,8 @@ func (t *Observer) ReadManagedEtcd(ctx context.Context, given controlplanev1.Man
 	return nil
 }
 
-// mostEndpoints is how many endpoints etcd may have: as many as clusterConfiguration.etcd.external.endpoints. Each is dialed, and written into each
-// machine's configuration.
+// mostEndpoints is how many endpoints etcd may have: as many as clusterConfiguration.etcd.external.endpoints. Each is dialed, and written
+// into each machine's configuration.
 const mostEndpoints = 50
 
 // managedEtcdOf is what an object says of the etcd that it keeps; nil: there is none.
@@ -109,8 +109,8 @@ func otherCluster(found *unstructured.Unstructured, own string) string {
 	return name
 }
 
-// notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted: a person holds it, or it refuses what
-// is asked for, as it does while it waits for the control plane to follow its endpoints.
+// notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted: a person holds it, or
+// it refuses what is asked for, as it does while it waits for the control plane to follow its endpoints.
 var notRolling = []string{"hold", "refuse"}
 
 // rollsOut says why the control plane leaves the first turn to its etcd: that replaces its machines, or has not seen its newest spec.

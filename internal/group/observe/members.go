@@ -59,7 +59,8 @@ func (m *Machine) Address() string {
 	return ip
 }
 
-// hasLeft reports whether the member of a machine has left etcd: the machine is being deleted, and its hook was released or its member removed.
+// hasLeft reports whether the member of a machine has left etcd: the machine is being deleted, and its hook was released or its member
+// removed.
 func (o *View) hasLeft(m *Machine) bool {
 	return m.Facts.Deleting && (!m.Facts.Hook || m.Facts.Name == o.Left)
 }

@@ -46,8 +46,9 @@ type Workloads interface {
 }
 
 // SlowTime is how long facts that cost a request and change rarely are believed while all is
-// well, SlowAtRest where besides nothing is left to do: nothing that is done rests on facts so old. SlowMissing is how long while a person must give
-// something that is missing, and SlowOurs where it is for us to make, which looks once more itself. What we write ourselves is read again at once.
+// well, SlowAtRest where besides nothing is left to do: nothing that is done rests on facts so old. SlowMissing is how long while a person
+// must give something that is missing, and SlowOurs where it is for us to make, which looks once more itself. What we write ourselves is
+// read again at once.
 const (
 	SlowTime    = 5 * time.Minute
 	SlowAtRest  = time.Hour

@@ -128,8 +128,8 @@ func onceFrom(from client.Reader) Sources { return Sources{Cache: from, APIReade
 // aheadAtOnce is how many questions of one look are asked ahead at the same time.
 const aheadAtOnce = 16
 
-// readAhead asks at the same time for what read asks for one after the other, in turns that are thrown away: the reader remembers the answers. What
-// fails is asked once more by read, which tells why.
+// readAhead asks at the same time for what read asks for one after the other, in turns that are thrown away: the reader remembers the
+// answers. What fails is asked once more by read, which tells why.
 func (t once) readAhead(ctx context.Context, machines Machines) {
 	if t.Facts.Group.Deleting || t.Facts.Group.Paused {
 		return
@@ -188,8 +188,8 @@ func lookInside(ctx context.Context, secrets client.Reader, cluster client.Objec
 	return seen
 }
 
-// lookOnce adds what the managed cluster and its etcd say. Machines without Nodes have no managed cluster to be looked into, and their kind looks at
-// what was read.
+// lookOnce adds what the managed cluster and its etcd say. Machines without Nodes have no managed cluster to be looked into, and their kind
+// looks at what was read.
 func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	if t.Nodeless {
 		t.seeNodeless()
@@ -228,8 +228,8 @@ func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	return nil
 }
 
-// surveyOnce asks etcd's members, and those that do not answer well once more by the way on which a turn would ask them first: at the address
-// that was tried first somebody else may be.
+// surveyOnce asks etcd's members, and those that do not answer well once more by the way on which a turn would ask them first: at the
+// address that was tried first somebody else may be.
 func (t once) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
 	q := NewQuorums(t.APIReader, t.Nodeless)
 	defer q.Forget(t.ClusterKey())
@@ -247,8 +247,8 @@ func (t once) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
 	})
 }
 
-// askTwice asks etcd's members by one way, and, where one whose address is known does not answer well, all by another. Connections to those that
-// answered stay.
+// askTwice asks etcd's members by one way, and, where one whose address is known does not answer well, all by another. Connections to those
+// that answered stay.
 func (o matching) askTwice(ctx context.Context, quorum Surveyor, first, second Dial) etcd.Survey {
 	addresses := false
 	survey := o.Ask(ctx, quorum, func(node, ip string) etcd.Target {
@@ -265,8 +265,8 @@ func (o matching) askTwice(ctx context.Context, quorum Surveyor, first, second D
 // addSurveyOnce adds what etcd's members said.
 func (t once) addSurveyOnce(survey etcd.Survey) { t.AddEtcd(survey, &MemberTimes{}, time.Now()) }
 
-// connection is the way to the managed cluster of one who looks once. It watches nothing. config is nil where none is known. direct: machines are
-// reached by their addresses where these answer.
+// connection is the way to the managed cluster of one who looks once. It watches nothing. config is nil where none is known. direct:
+// machines are reached by their addresses where these answer.
 type connection struct {
 	config *rest.Config
 	direct bool

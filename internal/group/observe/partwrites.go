@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PartWrites are own writes to objects that machines consist of, beside the Machines, that the cache must show before the next decision: an old
-// look would find a machine outdated that was just recorded as it is wanted. The zero value is ready for use.
+// PartWrites are own writes to objects that machines consist of, beside the Machines, that the cache must show before the next decision: an
+// old look would find a machine outdated that was just recorded as it is wanted. The zero value is ready for use.
 type PartWrites struct {
 	awaited map[string]partWrite
 }
@@ -31,8 +31,8 @@ func (p *PartWrites) Expect(written client.Object, now time.Time) {
 	p.awaited[partKey(written)] = partWrite{written.GetResourceVersion(), now}
 }
 
-// Unseen drops the writes that objects, as a cache shows them, show, and returns how long to wait for the rest; 0: nothing is awaited. An object that
-// is gone, and one that a cache does not show for long, are not waited for: others may have written it.
+// Unseen drops the writes that objects, as a cache shows them, show, and returns how long to wait for the rest; 0: nothing is awaited. An
+// object that is gone, and one that a cache does not show for long, are not waited for: others may have written it.
 func (p *PartWrites) Unseen(objects []client.Object, now time.Time) time.Duration {
 	there := map[string]client.Object{}
 	for _, o := range objects {

@@ -36,8 +36,8 @@ type Quorum interface {
 type Quorums interface {
 	// Of returns the etcd of a cluster, with credentials that are valid.
 	Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error)
-	// Rest ends the connections to a cluster's etcd until somebody asks for it again. Port-forwards cost memory here, and streams in API servers and
-	// kubelets, as long as they are open.
+	// Rest ends the connections to a cluster's etcd until somebody asks for it again. Port-forwards cost memory here, and streams in API
+	// servers and kubelets, as long as they are open.
 	Rest(key client.ObjectKey)
 	// Forget ends the connections to a cluster's etcd.
 	Forget(key client.ObjectKey)

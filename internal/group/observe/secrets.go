@@ -52,8 +52,8 @@ func (t *Observer) Slow() time.Duration {
 // hadAny reports whether the cluster ever had authorities that can be missing: where it has not, they are made.
 func (t *View) hadAny() bool { return t.Facts.Group.Initialized || len(t.Machines) > 0 }
 
-// ReadSecrets adds what is known of the cluster's authorities, as kubeadm needs them with a configuration, of the certificates that the user
-// copies to the machines, and of the kubeconfig.
+// ReadSecrets adds what is known of the cluster's authorities, as kubeadm needs them with a configuration, of the certificates that the
+// user copies to the machines, and of the kubeconfig.
 func (t *Observer) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmConfigSpec) error {
 	found := &t.Memory.Secrets
 	from := certs.Basis(t.Cluster, &config.ClusterConfiguration, t.ControllerRef(), config.Files...)

@@ -4,10 +4,10 @@ import (
 	"context"
 )
 
-// Slots limit how many turns begin while others work. All of them read and write in one management cluster: where many write at once, watches fall behind what
-// is written, and everybody, Cluster API's own controllers first, writes to states that are gone. A turn that waits for others than the management
-// cluster gives its slot away, so that a cluster that does not answer holds nobody up; afterwards it goes on at once, with a slot or without: what it has
-// seen must not grow old. Nil: there is no limit.
+// Slots limit how many turns begin while others work. All of them read and write in one management cluster: where many write at once,
+// watches fall behind what is written, and everybody, Cluster API's own controllers first, writes to states that are gone. A turn that
+// waits for others than the management cluster gives its slot away, so that a cluster that does not answer holds nobody up; afterwards it
+// goes on at once, with a slot or without: what it has seen must not grow old. Nil: there is no limit.
 type Slots chan struct{}
 
 // NewSlots returns slots for that many turns.
@@ -21,7 +21,8 @@ type slot struct {
 
 type slotKey struct{}
 
-// Enter waits for a slot, and returns the context of the turn that has it, and how it is left. A turn whose context ends while it waits has none.
+// Enter waits for a slot, and returns the context of the turn that has it, and how it is left. A turn whose context ends while it waits has
+// none.
 func (s Slots) Enter(ctx context.Context) (context.Context, func()) {
 	if s == nil {
 		return ctx, func() {}

@@ -210,7 +210,8 @@ func (s *Surveys) Retry() time.Duration {
 	return min(surveyRetryMin<<min(s.unanswered-1, 10), SurveyRetryMax)
 }
 
-// Overtaken returns when a survey should be made anew because something else has changed since it was asked for, around being what is known now; 0: nothing has.
+// Overtaken returns when a survey should be made anew because something else has changed since it was asked for, around being what is known
+// now; 0: nothing has.
 func (s *Surveys) Overtaken(around string, now time.Time) time.Duration {
 	if s.around == around {
 		return 0

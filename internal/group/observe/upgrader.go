@@ -20,8 +20,8 @@ type upgraderSeen struct {
 	read             time.Time
 }
 
-// addUpgrader adds that no image can upgrade nodes in place to the wanted version. It looks before the first machine is touched: an update that has begun
-// has an image, or reports by itself that it has none.
+// addUpgrader adds that no image can upgrade nodes in place to the wanted version. It looks before the first machine is touched: an update
+// that has begun has an image, or reports by itself that it has none.
 func (t *Observer) addUpgrader(ctx context.Context) error {
 	if t.Upgraders == nil || !t.needsUpgrader() {
 		return nil
@@ -45,7 +45,8 @@ func (t *Observer) addUpgrader(ctx context.Context) error {
 	return nil
 }
 
-// addReportedUpgrader adds what the manager reported of a missing image for the wanted version. The command line does not see the manager's flag.
+// addReportedUpgrader adds what the manager reported of a missing image for the wanted version. The command line does not see the manager's
+// flag.
 func (t once) addReportedUpgrader() {
 	p := t.Kind.Status(t.Object).Plan
 	if p.Reason != noUpgrader || !t.needsUpgrader() {

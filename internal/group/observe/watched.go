@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Watched are the objects that groups read because a field names them: templates, and what machines consist of. Their kinds are known only when they are
-// read. The cache holds each kind from then on, so that watching it costs no request. The zero value watches nothing.
+// Watched are the objects that groups read because a field names them: templates, and what machines consist of. Their kinds are known only
+// when they are read. The cache holds each kind from then on, so that watching it costs no request. The zero value watches nothing.
 type Watched struct {
 	// scheme knows the kinds. start has a change of an object of a kind bring about turns, by requests; nil: nothing is watched.
 	scheme *runtime.Scheme
@@ -101,7 +101,8 @@ func (t *Observer) noteRead(of client.Object, gvk schema.GroupVersionKind, name 
 	}
 }
 
-// Start has the kinds of the objects that are read watched: by start, which has a change of an object bring about the turns that Requests names.
+// Start has the kinds of the objects that are read watched: by start, which has a change of an object bring about the turns that Requests
+// names.
 func (w *Watched) Start(scheme *runtime.Scheme, start func(of client.Object) error) {
 	w.scheme, w.start = scheme, start
 }
@@ -205,8 +206,8 @@ func (w *Watched) Requests(_ context.Context, o client.Object) []ctrl.Request {
 }
 
 // Changes passes changes of objects that groups read: deletions, changes of the metadata and the spec, changes of the status where that
-// is read, and creations of objects that did not exist when they were read. A watch begins with all objects; those that were read already are
-// not passed.
+// is read, and creations of objects that did not exist when they were read. A watch begins with all objects; those that were read already
+// are not passed.
 func (w *Watched) Changes() predicate.Predicate {
 	has := func(o client.Object, is func(lastRead) bool) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Values(w.readersOf(o))), is)

@@ -85,7 +85,8 @@ func TestReadChanges(t *testing.T) {
 	}
 }
 
-// TestWatched: each kind is watched once; those groups are told that have asked for an object in their last turn, also for one that did not exist.
+// TestWatched: each kind is watched once; those groups are told that have asked for an object in their last turn, also for one that did not
+// exist.
 func TestWatched(t *testing.T) {
 	w, kinds := &Watched{}, []string{}
 	first, second := watching(w, "first", &kinds), watching(w, "second", &kinds)

@@ -19,8 +19,8 @@ import (
 // server is asked whether the write still stands. Where hundreds of control planes are made at once, caches are seconds behind.
 const CacheTimeout = 5 * time.Second
 
-// VersionTimeout is the same for a write of a certain version. A cache comes to it, or past it, whatever others do, unless the API server has been put back
-// to what it was before.
+// VersionTimeout is the same for a write of a certain version. A cache comes to it, or past it, whatever others do, unless the API server
+// has been put back to what it was before.
 const VersionTimeout = 30 * time.Second
 
 // Write is an own write that the cache must show before the next decision, unless it is known what was written:
@@ -36,8 +36,8 @@ type Write struct {
 	Released bool
 	// Version is the resource version of the write; empty: it does not matter.
 	Version string
-	// Wrote is the object as the API server answered the write: where the cache is older, a turn takes it for what there is. nil: the cache must show the
-	// write first.
+	// Wrote is the object as the API server answered the write: where the cache is older, a turn takes it for what there is. nil: the cache
+	// must show the write first.
 	Wrote client.Object
 	// Since is when the write was done, or confirmed last. Expect sets it where it is zero.
 	Since time.Time
@@ -141,8 +141,8 @@ func (w *Writes) Unseen(ctx context.Context, api client.Reader, object client.Ob
 	return wait, nil
 }
 
-// Newest returns the group's object as it is known to be: as it was last written, where what a cache shows is older. The machines of a list that are older are
-// put in place as they were last written. Unseen must have dropped what the cache shows.
+// Newest returns the group's object as it is known to be: as it was last written, where what a cache shows is older. The machines of a list
+// that are older are put in place as they were last written. Unseen must have dropped what the cache shows.
 func (w *Writes) Newest(object Object, machines []*clusterv1.Machine) Object {
 	for _, e := range w.Awaited {
 		switch wrote := e.Wrote.(type) {

@@ -65,8 +65,8 @@ func TestExpectReplacesOnlyItsKind(t *testing.T) {
 	}
 }
 
-// TestNewest: where the cache is older than an own write whose answer is known, a turn goes on with the answer, until the cache shows it or something newer, or the
-// API server does not know of it any more. A write without an answer is waited for.
+// TestNewest: where the cache is older than an own write whose answer is known, a turn goes on with the answer, until the cache shows it or
+// something newer, or the API server does not know of it any more. A write without an answer is waited for.
 func TestNewest(t *testing.T) {
 	of := func(name, version string, replicas int32) *controlplanev1.KubeadmControlPlane {
 		object := testObject()

@@ -17,7 +17,8 @@ var deprecated = []clusterv1.ConditionType{
 	upstream.MachineEtcdMemberHealthyV1Beta1Condition,
 }
 
-// ForgetDeprecated takes conditions of v1beta1 off an object. One that has none of them stays as it is, which v1beta1conditions.Delete does not see to.
+// ForgetDeprecated takes conditions of v1beta1 off an object. One that has none of them stays as it is, which v1beta1conditions.Delete does
+// not see to.
 func ForgetDeprecated(of v1beta1conditions.Setter, kinds []clusterv1.ConditionType) {
 	for _, kind := range kinds {
 		if v1beta1conditions.Has(of, kind) {

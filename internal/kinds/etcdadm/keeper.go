@@ -12,9 +12,9 @@ import (
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 )
 
-// Keeper returns the EtcdCluster that keeps the etcd of a Cluster; nil if there is none. A Cluster has one etcd: with two, its API servers would write to both.
-// Of several the one that was initialized is it, then the oldest, then the first by name. One that is being deleted counts until it is gone.
-// All must be of the Cluster's namespace.
+// Keeper returns the EtcdCluster that keeps the etcd of a Cluster; nil if there is none. A Cluster has one etcd: with two, its API servers
+// would write to both. Of several the one that was initialized is it, then the oldest, then the first by name. One that is being deleted
+// counts until it is gone. All must be of the Cluster's namespace.
 func Keeper(all []etcdclusterv1alpha1.EtcdCluster, cluster string) *etcdclusterv1alpha1.EtcdCluster {
 	var of []*etcdclusterv1alpha1.EtcdCluster
 	for i := range all {

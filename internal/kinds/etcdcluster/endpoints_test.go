@@ -66,7 +66,8 @@ func TestLastKnownStays(t *testing.T) {
 	}
 }
 
-// TestRolloutTakenBack: the last known member is wanted again, and those that were to take its place go, without a word of the control plane.
+// TestRolloutTakenBack: the last known member is wanted again, and those that were to take its place go, without a word of the control
+// plane.
 func TestRolloutTakenBack(t *testing.T) {
 	w := grown(t, 3)
 	w.controlPlaneMachine("demo-cp-1", first123)

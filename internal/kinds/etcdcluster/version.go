@@ -15,8 +15,8 @@ import (
 // DefaultVersion is the version of etcd where spec.version says none.
 const DefaultVersion = "3.6.16"
 
-// last35 is the first patch of etcd 3.5 whose members can be beside those of 3.6: of older ones 3.6 takes voters for learners, and loses their names.
-// Source: measured with 3.5.16 and 3.6.16; etcd's changelog names 3.5.26.
+// last35 is the first patch of etcd 3.5 whose members can be beside those of 3.6: of older ones 3.6 takes voters for learners, and loses
+// their names. Source: measured with 3.5.16 and 3.6.16; etcd's changelog names 3.5.26.
 var last35 = version.Version{Major: 3, Minor: 5, Patch: 26}
 
 // Version is the version of etcd that is wanted, with a leading v.

@@ -24,7 +24,8 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/updatehooks"
 )
 
-// TestExtension: a Runtime Extension of somebody else changes the infrastructure of a ControlPlane's machine, which is marked for Cluster API as its bootstrap object is.
+// TestExtension: a Runtime Extension of somebody else changes the infrastructure of a ControlPlane's machine, which is marked for Cluster
+// API as its bootstrap object is.
 func TestExtension(t *testing.T) {
 	w := grown(t)
 	larger := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "larger"}}

@@ -159,7 +159,8 @@ func TestVersionOfOthers(t *testing.T) {
 	}
 }
 
-// TestSecretsOfOthersAfterRest: the secrets of another bootstrap provider are believed for an hour at rest, and are read again before anything is done.
+// TestSecretsOfOthersAfterRest: the secrets of another bootstrap provider are believed for an hour at rest, and are read again before
+// anything is done.
 func TestSecretsOfOthersAfterRest(t *testing.T) {
 	cp := testControlPlane()
 	cp.Spec.Replicas = ptr.To(int32(1))
@@ -246,7 +247,8 @@ func TestInactive(t *testing.T) {
 	}
 }
 
-// TestLabelledMachine: a control plane that has acted goes on when somebody labels a Machine that nobody controls, also after all its machines are gone.
+// TestLabelledMachine: a control plane that has acted goes on when somebody labels a Machine that nobody controls, also after all its
+// machines are gone.
 func TestLabelledMachine(t *testing.T) {
 	w := grown(t)
 	if err := w.client.Create(t.Context(), uncontrolled("foreign", map[string]string{clusterv1.MachineControlPlaneLabel: ""})); err != nil {
@@ -426,7 +428,8 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// TestNamesAreNewToTheCluster: after a backup of the management cluster was restored, only the cluster knows of the machines that came later.
+// TestNamesAreNewToTheCluster: after a backup of the management cluster was restored, only the cluster knows of the machines that came
+// later.
 func TestNamesAreNewToTheCluster(t *testing.T) {
 	w := grown(t)
 	w.join("cp-7")

@@ -58,7 +58,8 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// claim does what the core controllers do soon after a Machine was made: it owns its infrastructure and its configuration, and has bootstrap data.
+// claim does what the core controllers do soon after a Machine was made: it owns its infrastructure and its configuration, and has
+// bootstrap data.
 func (w *world) claim(name string) {
 	w.t.Helper()
 	m := &clusterv1.Machine{}

@@ -172,8 +172,9 @@ func TestCreateOnOldFacts(t *testing.T) {
 	}
 }
 
-// TestBegunMachineOfDeletedGroup: a machine whose number was taken before is not finished when the control plane was deleted meanwhile, also where the
-// cache does not show that yet. The garbage collector may have taken the other machines off it, and this one would go with it.
+// TestBegunMachineOfDeletedGroup: a machine whose number was taken before is not finished when the control plane was deleted meanwhile,
+// also where the cache does not show that yet. The garbage collector may have taken the other machines off it, and this one would go with
+// it.
 func TestBegunMachineOfDeletedGroup(t *testing.T) {
 	kcp := testKCP(3)
 	kcp.Annotations = map[string]string{controlplanev1.LastMachineAnnotation: "7"}

@@ -35,10 +35,12 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/updatehooks"
 )
 
-// A metal is a Runtime Extension of somebody else, behind real TLS: it changes the version of machines and the memory of local ones, and nothing else.
+// A metal is a Runtime Extension of somebody else, behind real TLS: it changes the version of machines and the memory of local ones, and
+// nothing else.
 type metal struct {
 	mu sync.Mutex
-	// asked are the names of the machines that it was asked about. can is what it says, by how often it was asked about the same machine before; nil: it can.
+	// asked are the names of the machines that it was asked about. can is what it says, by how often it was asked about the same machine
+	// before; nil: it can.
 	asked []string
 	can   func(asked int) bool
 	// status is what it answers with; 0: 200.
@@ -223,7 +225,8 @@ func (w *world) finishes(name string) {
 	w.reports(name, clusterv1.MachineNotUpdatingReason, "")
 }
 
-// TestExtension: another's extension updates all that is wanted of three machines, one after the other, the leader's last, and none is replaced.
+// TestExtension: another's extension updates all that is wanted of three machines, one after the other, the leader's last, and none is
+// replaced.
 func TestExtension(t *testing.T) {
 	w, extension := metalWorld(t, 3)
 	before := w.machineNames()
@@ -312,7 +315,8 @@ func TestExtensionCut(t *testing.T) {
 	}
 }
 
-// TestExtensionOtherGoal: where something else is wanted before a beginning is whole, only what was written is carried out, and the rest comes after.
+// TestExtensionOtherGoal: where something else is wanted before a beginning is whole, only what was written is carried out, and the rest
+// comes after.
 func TestExtensionOtherGoal(t *testing.T) {
 	w, _ := metalWorld(t, 1)
 	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -397,8 +401,8 @@ func TestExtensionSilent(t *testing.T) {
 	}
 }
 
-// TestExtensionAskedAnew: an extension that has said yes is asked again when the machine's turn comes, and so is one that has said no before a machine goes. What it
-// prevents does not count as a replacement.
+// TestExtensionAskedAnew: an extension that has said yes is asked again when the machine's turn comes, and so is one that has said no
+// before a machine goes. What it prevents does not count as a replacement.
 func TestExtensionAskedAnew(t *testing.T) {
 	w, extension := metalWorld(t, 1)
 	w.r.Slots = observe.NewSlots(1)
@@ -481,7 +485,8 @@ func TestExtensionOnce(t *testing.T) {
 	}
 }
 
-// TestExtensionRefused: what the API server would not store of an infrastructure machine cannot be changed in place, and no extension is asked.
+// TestExtensionRefused: what the API server would not store of an infrastructure machine cannot be changed in place, and no extension is
+// asked.
 func TestExtensionRefused(t *testing.T) {
 	w, extension := metalWorld(t, 1)
 	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -501,7 +506,8 @@ func TestExtensionRefused(t *testing.T) {
 	})
 }
 
-// TestExtensionGone: a machine whose template is gone cannot follow another, and a deadline needs another machine: no extension is asked about these.
+// TestExtensionGone: a machine whose template is gone cannot follow another, and a deadline needs another machine: no extension is asked
+// about these.
 func TestExtensionGone(t *testing.T) {
 	w, extension := metalWorld(t, 1)
 	if err := w.client.Delete(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-machines"}}); err != nil {
@@ -531,7 +537,8 @@ func TestExtensionNotWanted(t *testing.T) {
 	})
 }
 
-// TestExtensionEndsAnyway: who changes the spec back to Quorate, or to no updates in place, has begun an update all the same: it is followed to its end.
+// TestExtensionEndsAnyway: who changes the spec back to Quorate, or to no updates in place, has begun an update all the same: it is
+// followed to its end.
 func TestExtensionEndsAnyway(t *testing.T) {
 	w, _ := metalWorld(t, 1)
 	w.change(wantBig(controlplanev1.InPlaceOnly))
@@ -561,7 +568,8 @@ func TestUpdaterAfterFailure(t *testing.T) {
 	}
 }
 
-// TestUpdaterSwitched: who has an extension update machines while Quorate does has begun an update all the same: it ends first, and the extension does the rest.
+// TestUpdaterSwitched: who has an extension update machines while Quorate does has begun an update all the same: it ends first, and the
+// extension does the rest.
 func TestUpdaterSwitched(t *testing.T) {
 	w, _ := metalWorld(t, 3)
 	w.change(inPlacePolicy(controlplanev1.InPlaceOnly))

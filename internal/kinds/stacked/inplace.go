@@ -73,8 +73,8 @@ func redate(object metav1.Object, end time.Time) {
 	}
 }
 
-// newEnd asks the API server of a machine that was upgraded when its certificate expires now. Zero: nothing was done on the node, or nobody recorded
-// when the one before expires.
+// newEnd asks the API server of a machine that was upgraded when its certificate expires now. Zero: nothing was done on the node, or nobody
+// recorded when the one before expires.
 func newEnd(ctx context.Context, t *act.Writer, m *observe.Machine) (time.Time, error) {
 	if t.Updates.Of(m.Name) == nil || partsOf(m).CertificatesEnd().IsZero() {
 		return time.Time{}, nil

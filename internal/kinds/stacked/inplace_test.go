@@ -125,8 +125,8 @@ func TestUpgradeInPlace(t *testing.T) {
 	}
 }
 
-// TestNextNodeWaitsForNoProbe: the next node begins when the upgrader has found that all components of the one before answer, and does not wait until the kubelet has
-// asked as well. Where nobody has found that out, it does.
+// TestNextNodeWaitsForNoProbe: the next node begins when the upgrader has found that all components of the one before answer, and does not
+// wait until the kubelet has asked as well. Where nobody has found that out, it does.
 func TestNextNodeWaitsForNoProbe(t *testing.T) {
 	for name, verified := range map[string]bool{"the upgrader has asked": true, "nobody has asked": false} {
 		t.Run(name, func(t *testing.T) {
@@ -216,8 +216,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestKubeletArgs: arguments of the kubelet are changed in place, on a machine of init and on one that joined, and the machines say so afterwards. One that no
-// live node can be given takes another machine.
+// TestKubeletArgs: arguments of the kubelet are changed in place, on a machine of init and on one that joined, and the machines say so
+// afterwards. One that no live node can be given takes another machine.
 func TestKubeletArgs(t *testing.T) {
 	w := grown(t, 3)
 	before := w.machineNames()
@@ -266,7 +266,8 @@ func TestKubeletArgs(t *testing.T) {
 	}
 }
 
-// TestFiles: a file is changed in place, and the machines say so afterwards, but for a secret file in nothing else. One that is taken away takes another machine.
+// TestFiles: a file is changed in place, and the machines say so afterwards, but for a secret file in nothing else. One that is taken away
+// takes another machine.
 func TestFiles(t *testing.T) {
 	w := grown(t, 1)
 	before := w.machineNames()
@@ -301,8 +302,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesInDoubt: an upgrade that failed after its node was changed leaves files of which nobody knows what they hold: the next one writes them, also where it wants
-// what was there before.
+// TestFilesInDoubt: an upgrade that failed after its node was changed leaves files of which nobody knows what they hold: the next one
+// writes them, also where it wants what was there before.
 func TestFilesInDoubt(t *testing.T) {
 	w := grown(t, 1)
 	set := func(content, version string) {
@@ -350,7 +351,8 @@ func TestTemplateOnly(t *testing.T) {
 	}
 }
 
-// TestCannotUpdateInPlace: with the policy Only nothing is replaced, and the field that would need it is named; with Preferred the machines are replaced.
+// TestCannotUpdateInPlace: with the policy Only nothing is replaced, and the field that would need it is named; with Preferred the machines
+// are replaced.
 func TestCannotUpdateInPlace(t *testing.T) {
 	w := grown(t, 1)
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
@@ -413,7 +415,8 @@ func TestUpdateFails(t *testing.T) {
 	}
 }
 
-// TestDrain: nodes are drained as the spec says. An upgrade that failed before it changed its node makes room for one that drains it as is wanted now.
+// TestDrain: nodes are drained as the spec says. An upgrade that failed before it changed its node makes room for one that drains it as is
+// wanted now.
 func TestDrain(t *testing.T) {
 	w := grown(t, 3)
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
@@ -608,7 +611,8 @@ func TestPausedByStranger(t *testing.T) {
 	}
 }
 
-// TestUpgradePaused: a person holds an upgrade between two nodes. The one that has begun is finished and recorded; no other begins before the person says so.
+// TestUpgradePaused: a person holds an upgrade between two nodes. The one that has begun is finished and recorded; no other begins before
+// the person says so.
 func TestUpgradePaused(t *testing.T) {
 	w := grown(t, 3)
 	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))

@@ -33,7 +33,8 @@ func TestPermissionsComeFirst(t *testing.T) {
 	}
 }
 
-// TestPermissionsAtRest: in a cluster that was rolled over without them they are made as well, also where nothing is seen of etcd because of them.
+// TestPermissionsAtRest: in a cluster that was rolled over without them they are made as well, also where nothing is seen of etcd because
+// of them.
 func TestPermissionsAtRest(t *testing.T) {
 	for name, forwarded := range map[string]bool{"etcd is reached directly": false, "etcd is out of reach without them": true} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestPermissionsAtRest(t *testing.T) {
 	}
 }
 
-// TestKubeadmUnusable: nobody is taken away, and nobody joins, where nobody could join. What is mended is seen without a change of the spec.
+// TestKubeadmUnusable: nobody is taken away, and nobody joins, where nobody could join. What is mended is seen without a change of the
+// spec.
 func TestKubeadmUnusable(t *testing.T) {
 	w := grown(t, 3)
 	w.unusable = noData

@@ -26,7 +26,8 @@ import (
 // moment is longer than a TLS handshake takes on a host that has much else to do.
 const moment = 250 * time.Millisecond
 
-// rounds answers requests in rounds: all that are waiting at once, as soon as no other has come for a moment. So it counts how many wait for one another.
+// rounds answers requests in rounds: all that are waiting at once, as soon as no other has come for a moment. So it counts how many wait
+// for one another.
 type rounds struct {
 	mu       sync.Mutex
 	waiting  []chan struct{}
@@ -81,7 +82,8 @@ func (r *rounds) through(w *world) client.WithWatch {
 	})
 }
 
-// managed is the API server of a world's managed cluster, whose answers come in rounds too. Its port-forwards are refused, and counted alone.
+// managed is the API server of a world's managed cluster, whose answers come in rounds too. Its port-forwards are refused, and counted
+// alone.
 type managed struct {
 	*rounds
 	w        *world
@@ -145,8 +147,9 @@ func (m *managed) ServeHTTP(into http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestOnceAsksLittle: a look from the command line asks for each thing once, for two objects of each machine, and at the same time for what does not wait
-// for one another: a control plane of seven takes no more round trips than one of three. What it would not wait for, the certificates of API servers, it does not ask for.
+// TestOnceAsksLittle: a look from the command line asks for each thing once, for two objects of each machine, and at the same time for what
+// does not wait for one another: a control plane of seven takes no more round trips than one of three. What it would not wait for, the
+// certificates of API servers, it does not ask for.
 func TestOnceAsksLittle(t *testing.T) {
 	for _, n := range []int{3, 7} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -45,8 +45,8 @@ func TestDeletedWithoutMachines(t *testing.T) {
 	}
 }
 
-// TestFinishAsksTheServer: an old cache that shows no machine does not let the control plane go. One that has lost its labels is left to the garbage collector, without
-// the hook that nobody would take off any more.
+// TestFinishAsksTheServer: an old cache that shows no machine does not let the control plane go. One that has lost its labels is left to
+// the garbage collector, without the hook that nobody would take off any more.
 func TestFinishAsksTheServer(t *testing.T) {
 	w := grown(t, 1)
 	ctx := context.Background()

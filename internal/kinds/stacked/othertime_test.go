@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// TestNamesAreNewToTheCluster: after a backup of the management cluster was restored, only the cluster knows of the machines that came later. No
-// machine gets the name of one of these, not even when that is gone meanwhile.
+// TestNamesAreNewToTheCluster: after a backup of the management cluster was restored, only the cluster knows of the machines that came
+// later. No machine gets the name of one of these, not even when that is gone meanwhile.
 func TestNamesAreNewToTheCluster(t *testing.T) {
 	for _, test := range []struct {
 		name string

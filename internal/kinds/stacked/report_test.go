@@ -438,7 +438,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestAgainInCrowd: where something goes on in many groups, each is looked at less often for what is not watched; what rests does not count.
+// TestAgainInCrowd: where something goes on in many groups, each is looked at less often for what is not watched; what rests does not
+// count.
 func TestAgainInCrowd(t *testing.T) {
 	s := fine()
 	s.Facts.Etcd.Members[0].Learner = true
@@ -571,8 +572,8 @@ func TestNewMachineApplied(t *testing.T) {
 	}
 }
 
-// TestWaitForOwnStep: the wait for what a step began is told by the status, and by no event: that of the step says it. Waits for what others do, and what holds a
-// step up, have events of their own.
+// TestWaitForOwnStep: the wait for what a step began is told by the status, and by no event: that of the step says it. Waits for what
+// others do, and what holds a step up, have events of their own.
 func TestWaitForOwnStep(t *testing.T) {
 	w := grown(t, 1)
 	w.heard()

@@ -110,8 +110,8 @@ func TestJustPromoted(t *testing.T) {
 	}
 }
 
-// TestDeprecatedConditions: the conditions of v1beta1 of a control plane follow those of v1beta2; what upstream's controller wrote last, and nobody
-// keeps true any more, goes.
+// TestDeprecatedConditions: the conditions of v1beta1 of a control plane follow those of v1beta2; what upstream's controller wrote last,
+// and nobody keeps true any more, goes.
 func TestDeprecatedConditions(t *testing.T) {
 	w := grown(t, 1)
 	ctx := context.Background()
@@ -139,7 +139,8 @@ func TestDeprecatedConditions(t *testing.T) {
 	}
 }
 
-// TestMadeAnewUnderItsName: what was kept of a control plane, or of its Cluster, is not believed of another of that name, although no turn came between the two.
+// TestMadeAnewUnderItsName: what was kept of a control plane, or of its Cluster, is not believed of another of that name, although no turn
+// came between the two.
 func TestMadeAnewUnderItsName(t *testing.T) {
 	for name, anew := range map[string]client.Object{"the control plane": testKCP(3), "the Cluster": testCluster()} {
 		t.Run(name, func(t *testing.T) {

@@ -399,7 +399,8 @@ func (w *world) replacements() string {
 	return w.kcp().Annotations[controlplanev1.ReplacementsAnnotation]
 }
 
-// TestReplacementLimit: of outdated machines one is changed in place in a day. It is noted before it is begun, what cannot be read holds the next, and a day later that is begun.
+// TestReplacementLimit: of outdated machines one is changed in place in a day. It is noted before it is begun, what cannot be read holds
+// the next, and a day later that is begun.
 func TestReplacementLimit(t *testing.T) {
 	w := grown(t, 3)
 	w.change(inPlacePolicy(controlplanev1.InPlaceOnly))

@@ -338,8 +338,8 @@ func TestSecretsAfterPause(t *testing.T) {
 	}
 }
 
-// TestTemplateAtRest: the Cluster owns the machine template again with the next turn, and beside another Cluster that came to own it meanwhile. It is written once,
-// also while the cache does not show that yet.
+// TestTemplateAtRest: the Cluster owns the machine template again with the next turn, and beside another Cluster that came to own it
+// meanwhile. It is written once, also while the cache does not show that yet.
 func TestTemplateAtRest(t *testing.T) {
 	w := grown(t, 3)
 	var shown *infrav1.LocalMachineTemplate // by the cache; nil: as it is
@@ -380,8 +380,8 @@ func TestTemplateAtRest(t *testing.T) {
 	}
 }
 
-// TestInvalidLater: what was given becomes invalid, so that what runs stays, nobody joins, and the condition and the plan say which secret it
-// is; once somebody has put it right the control plane grows by itself.
+// TestInvalidLater: what was given becomes invalid, so that what runs stays, nobody joins, and the condition and the plan say which secret
+// it is; once somebody has put it right the control plane grows by itself.
 func TestInvalidLater(t *testing.T) {
 	w := grown(t, 1)
 	s := w.secret("demo-proxy")
@@ -414,8 +414,8 @@ func TestInvalidLater(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfFiles: the secrets are made of the authorities that the user copies to the machines, and nothing is made while those are
-// of no use.
+// TestCertificatesOfFiles: the secrets are made of the authorities that the user copies to the machines, and nothing is made while those
+// are of no use.
 func TestCertificatesOfFiles(t *testing.T) {
 	made := newWorld(t)
 	config := &testKCP(1).Spec.KubeadmConfigSpec.ClusterConfiguration
@@ -448,8 +448,8 @@ func TestCertificatesOfFiles(t *testing.T) {
 	}
 }
 
-// TestOwnSecretsAreNotReadAgain: a new cluster's secrets are looked for once, and those that were made are known; where somebody else makes one meanwhile, all
-// are looked at again.
+// TestOwnSecretsAreNotReadAgain: a new cluster's secrets are looked for once, and those that were made are known; where somebody else makes
+// one meanwhile, all are looked at again.
 func TestOwnSecretsAreNotReadAgain(t *testing.T) {
 	// The kubeconfig is signed with the authority's key, which is kept nowhere else.
 	once := map[string]int{"demo-ca": 2, "demo-etcd": 1, "demo-proxy": 1, "demo-sa": 1, "demo-kubeconfig": 1}

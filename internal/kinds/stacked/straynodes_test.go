@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// TestNodeWithoutMachine: with external etcd nothing new is begun while a control plane node reports that no Machine has; one that is silent, one of a worker and
-// one without the label hold up nothing.
+// TestNodeWithoutMachine: with external etcd nothing new is begun while a control plane node reports that no Machine has; one that is
+// silent, one of a worker and one without the label hold up nothing.
 func TestNodeWithoutMachine(t *testing.T) {
 	stray := func(change func(*corev1.Node)) corev1.Node {
 		node := testNode("old-cp-1")

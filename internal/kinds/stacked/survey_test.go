@@ -251,7 +251,8 @@ func TestMissingIsReadRarely(t *testing.T) {
 	})
 }
 
-// TestKeysAreMadeByFew: of many control planes that are made at once, few make keys at the same time, and the others wait outside of workers.
+// TestKeysAreMadeByFew: of many control planes that are made at once, few make keys at the same time, and the others wait outside of
+// workers.
 func TestKeysAreMadeByFew(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	for range act.MostKeyMakers {

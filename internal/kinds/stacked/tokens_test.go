@@ -66,7 +66,8 @@ func TestTokensAreDropped(t *testing.T) {
 	}
 }
 
-// TestTokensOfDeletedMachines: the token that we made for a machine that is being deleted goes at once, and none that the bootstrap provider made.
+// TestTokensOfDeletedMachines: the token that we made for a machine that is being deleted goes at once, and none that the bootstrap
+// provider made.
 func TestTokensOfDeletedMachines(t *testing.T) {
 	w := grown(t, 3)
 	w.giveToken("demo-cp-2", "aaaaaa.0123456789abcdef")
@@ -131,7 +132,8 @@ func (w *world) tokenOf(name string) string {
 	return w.kubeadmConfigOf(name).Spec.JoinConfiguration.Discovery.BootstrapToken.Token
 }
 
-// TestTokensAreGiven: a machine that joins has its token when it is made, and does not wait for the bootstrap provider to connect to the cluster.
+// TestTokensAreGiven: a machine that joins has its token when it is made, and does not wait for the bootstrap provider to connect to the
+// cluster.
 func TestTokensAreGiven(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(3))
 	watch := &slotWatch{w, map[string]int{}}
@@ -173,7 +175,8 @@ func TestTokensAreGivenLater(t *testing.T) {
 	}
 }
 
-// TestTokensAreNotGiven: where no token can be made, or the user gave a way to join, it is left to the bootstrap provider, and holds up nothing.
+// TestTokensAreNotGiven: where no token can be made, or the user gave a way to join, it is left to the bootstrap provider, and holds up
+// nothing.
 func TestTokensAreNotGiven(t *testing.T) {
 	for what, change := range map[string]func(*world, *bootstrapv1.Discovery){
 		"the cluster refuses": func(w *world, _ *bootstrapv1.Discovery) { w.failToken = errors.New("the API server refuses it") },

@@ -16,8 +16,9 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// TestNoUpgraderImage: without an image for the version no machine is touched, whichever policy lets machines be changed in place, and the plan names the settings.
-// With one the update begins. One who looks once repeats what the manager reported of this version, and of no other.
+// TestNoUpgraderImage: without an image for the version no machine is touched, whichever policy lets machines be changed in place, and the
+// plan names the settings. With one the update begins. One who looks once repeats what the manager reported of this version, and of no
+// other.
 func TestNoUpgraderImage(t *testing.T) {
 	for _, policy := range []controlplanev1.InPlacePolicy{controlplanev1.InPlacePreferred, controlplanev1.InPlaceOnly} {
 		w := grown(t, 3)
@@ -118,7 +119,8 @@ func TestUnseenUpgrader(t *testing.T) {
 	}
 }
 
-// TestUpgraderOfNobody: an upgrader image is looked up only where Quorate's own upgrader is to change a node: it is not read where machines are replaced.
+// TestUpgraderOfNobody: an upgrader image is looked up only where Quorate's own upgrader is to change a node: it is not read where machines
+// are replaced.
 func TestUpgraderOfNobody(t *testing.T) {
 	w := grown(t, 1)
 	refused := interceptor.NewClient(w.client, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {

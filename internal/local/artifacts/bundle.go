@@ -12,9 +12,9 @@ import (
 	"github.com/quorate/quorate/internal/program/signature"
 )
 
-// Export writes a bundle of all that `quorate artifacts build` makes for versions of Kubernetes, and of what EnsureProviders has made, and returns its size. To is a file, which is
-// replaced when all of it is written, or oci://REGISTRY/REPOSITORY:TAG. KeyFile has the private key that signs it, in PEM; empty: it is not
-// signed. Nothing is built: what is missing is an error.
+// Export writes a bundle of all that `quorate artifacts build` makes for versions of Kubernetes, and of what EnsureProviders has made, and
+// returns its size. To is a file, which is replaced when all of it is written, or oci://REGISTRY/REPOSITORY:TAG. KeyFile has the private
+// key that signs it, in PEM; empty: it is not signed. Nothing is built: what is missing is an error.
 func Export(ctx context.Context, o Options, versions []string, to, keyFile string) (cache.Bytes, error) {
 	kind, err := schemeOf(to, fileScheme, registryScheme)
 	if err != nil {
@@ -99,8 +99,8 @@ func importable(ctx context.Context, c *cache.Cache) ([]cache.Product, error) {
 	return append(products, optional...), err
 }
 
-// ImportBundle takes from a bundle what is not in the cache, and returns the names of the folders that are new there. Only products of the pins
-// of this program are accepted, for this host's platform; all is compared with checksums. The error may come with what was imported
+// ImportBundle takes from a bundle what is not in the cache, and returns the names of the folders that are new there. Only products of the
+// pins of this program are accepted, for this host's platform; all is compared with checksums. The error may come with what was imported
 // before it.
 func ImportBundle(ctx context.Context, o Options, b Bundle) ([]string, error) {
 	accepted := cache.Import{Unverified: b.unverified}

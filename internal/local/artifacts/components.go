@@ -145,8 +145,9 @@ func (c component) inputs(p pin, flags []string) cache.Digest {
 	return p.digest(parts...)
 }
 
-// compiled has debugging data not even written by the compiler, where the linker leaves it out: that spares a fifth of the work. Go's own packages are as everybody has them.
-// The Makefile builds Quorate's programs in the same way, so that what both are made of is compiled once.
+// compiled has debugging data not even written by the compiler, where the linker leaves it out: that spares a fifth of the work. Go's own
+// packages are as everybody has them. The Makefile builds Quorate's programs in the same way, so that what both are made of is compiled
+// once.
 var compiled = []string{"-gcflags=all=-dwarf=false", "-gcflags=std="}
 
 // flags are those of `go build`.

@@ -49,8 +49,8 @@ type download struct {
 	request *http.Request
 	// most is how many bytes are read at most.
 	most int64
-	// begun: the server has answered once. total is how many bytes the file has then; -1: it does not say. version tells it from others of the same
-	// URL; empty: nothing does.
+	// begun: the server has answered once. total is how many bytes the file has then; -1: it does not say. version tells it from others of the
+	// same URL; empty: nothing does.
 	begun   bool
 	total   int64
 	version string
@@ -81,8 +81,8 @@ func (b Bundle) newDownload(ctx context.Context, cancel context.CancelCauseFunc)
 	return d, nil
 }
 
-// checkRedirect lets a server redirect to itself over https://. It may redirect to others, who could send anything, if it can be told whether that is the
-// bundle. They do not learn where the request came from: an address may have credentials.
+// checkRedirect lets a server redirect to itself over https://. It may redirect to others, who could send anything, if it can be told
+// whether that is the bundle. They do not learn where the request came from: an address may have credentials.
 func (b Bundle) checkRedirect(to *http.Request, via []*http.Request) error {
 	to.Header.Del("Referer")
 	switch {
@@ -140,8 +140,8 @@ func (d *download) pause() error {
 	}
 }
 
-// readOnce reads from the connection, or a new one. Its watchdog runs while the server is waited for, not while the importer does something else. An error
-// closes the connection.
+// readOnce reads from the connection, or a new one. Its watchdog runs while the server is waited for, not while the importer does something
+// else. An error closes the connection.
 func (d *download) readOnce(p []byte) (n int, err error) {
 	d.watchdog.Reset(stallTimeout)
 	defer d.watchdog.Stop()

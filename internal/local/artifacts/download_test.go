@@ -110,7 +110,8 @@ func TestCutDownload(t *testing.T) {
 	}
 }
 
-// TestCutWithoutRanges: a server that only sends whole files, with or without a version, sends again what was read before, which is skipped.
+// TestCutWithoutRanges: a server that only sends whole files, with or without a version, sends again what was read before, which is
+// skipped.
 func TestCutWithoutRanges(t *testing.T) {
 	text, sum := bundleFile(t)
 	for _, tag := range []string{"", `"one"`} {
@@ -136,7 +137,8 @@ func TestCutWithoutRanges(t *testing.T) {
 	}
 }
 
-// TestDownloadGoesOn: with a checksum an interrupted download goes on in the next run; what it left is removed by Prune, and not used if it is something else.
+// TestDownloadGoesOn: with a checksum an interrupted download goes on in the next run; what it left is removed by Prune, and not used if it
+// is something else.
 func TestDownloadGoesOn(t *testing.T) {
 	text, sum := bundleFile(t)
 	var asked sync.Map

@@ -148,8 +148,8 @@ func TestLinkerFlags(t *testing.T) {
 	}
 }
 
-// TestSharedPackages: what quorate shares with a component is compiled once for both, so that it must be compiled in the same way, and the versions of what
-// takes long must be the same.
+// TestSharedPackages: what quorate shares with a component is compiled once for both, so that it must be compiled in the same way, and the
+// versions of what takes long must be the same.
 func TestSharedPackages(t *testing.T) {
 	own, err := os.ReadFile("../../../go.mod")
 	if err != nil {

@@ -26,8 +26,8 @@ type content struct {
 	// tags are those by which any of the pinned versions of Kubernetes asks for it, where it has a version of
 	// its own: in the middle of an upgrade the pods of the older cluster start on newer machines.
 	tags []string
-	// older: pods that ask for it by an older pinned version of Kubernetes, its own version, start too: in the middle of an upgrade those of the older cluster
-	// are on newer machines, which without kube-proxy reach no Service.
+	// older: pods that ask for it by an older pinned version of Kubernetes, its own version, start too: in the middle of an upgrade those of
+	// the older cluster are on newer machines, which without kube-proxy reach no Service.
 	older bool
 }
 
@@ -48,8 +48,8 @@ var common = []image.File{
 	{Path: "/etc/nsswitch.conf", Mode: 0o644, Text: "hosts: files dns\n"},
 }
 
-// protocols are in the image of kube-proxy. Without their names nft lists the numbers: kube-proxy, restarted, adds what is there under its name, and
-// then deletes it as what nobody wants any more.
+// protocols are in the image of kube-proxy. Without their names nft lists the numbers: kube-proxy, restarted, adds what is there under its
+// name, and then deletes it as what nobody wants any more.
 var protocols = image.File{Path: "/etc/protocols", Mode: 0o644, Text: "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n"}
 
 // images returns the product of all images that kubeadm of this version asks for. The names come from kubeadm itself.

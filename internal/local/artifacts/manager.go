@@ -9,7 +9,8 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts/image"
 )
 
-// ManagerImage is the name, without a tag, of the images of the manager that are made for local machines. The tag is of the program's content.
+// ManagerImage is the name, without a tag, of the images of the manager that are made for local machines. The tag is of the program's
+// content.
 const ManagerImage = "quorate.io/manager"
 
 // managerFile is the image in the product's folder, managerPath where manifests expect the program.
@@ -18,8 +19,8 @@ const (
 	managerPath = "/quorate-manager"
 )
 
-// EnsureManager returns the file, in the format of `docker save`, and the name of an image of the manager. Program is the file of quorate-manager. An image is made once for each
-// content of it.
+// EnsureManager returns the file, in the format of `docker save`, and the name of an image of the manager. Program is the file of
+// quorate-manager. An image is made once for each content of it.
 func EnsureManager(ctx context.Context, o Options, program string) (file, name string, err error) {
 	c, err := o.openCache()
 	if err != nil {

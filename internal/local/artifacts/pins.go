@@ -40,7 +40,8 @@ func Versions() []string {
 	return versions
 }
 
-// NewestPatches returns the newest patch of each minor version that can be had, newest first. The one before it is there for upgrades between patches.
+// NewestPatches returns the newest patch of each minor version that can be had, newest first. The one before it is there for upgrades
+// between patches.
 func NewestPatches() []string {
 	return slices.CompactFunc(Versions(), func(a, b string) bool { return minorOf(a) == minorOf(b) })
 }

@@ -69,7 +69,8 @@ var providerManifests = []struct{ label, folder, file string }{
 	{"control-plane-kubeadm", "controlplane/kubeadm/config/default", "control-plane-components.yaml"},
 }
 
-// EnsureProviders returns what makes a cluster a management cluster, and builds what is missing. It may be called by several processes at once.
+// EnsureProviders returns what makes a cluster a management cluster, and builds what is missing. It may be called by several processes at
+// once.
 func EnsureProviders(ctx context.Context, o Options) (*Providers, error) {
 	c, err := o.open()
 	if err != nil {

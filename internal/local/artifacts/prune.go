@@ -28,7 +28,8 @@ func Users(o Options) ([]string, error) {
 }
 
 // Prune removes from the cache what no version of Versions is made of any more and none of the used sets has; prebuilt
-// artifacts are never touched. So does it with interrupted downloads of bundles. A dry run only tells what would go. The error comes with what was removed before it.
+// artifacts are never touched. So does it with interrupted downloads of bundles. A dry run only tells what would go. The error comes with
+// what was removed before it.
 func Prune(ctx context.Context, o Options, used []Set, dryRun bool) ([]Pruned, error) {
 	c, err := o.openCache()
 	if err != nil {

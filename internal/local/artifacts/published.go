@@ -27,8 +27,8 @@ type Upgrader struct {
 	Brings steps.Brings
 }
 
-// PublishedUpgrader returns what the upgrader's image of a pinned version of Kubernetes has, for an architecture of Linux such as arm64. Unlike the programs of
-// EnsureUpgrader, which stay on one host, they are the same wherever they are built: no path of the host is in them.
+// PublishedUpgrader returns what the upgrader's image of a pinned version of Kubernetes has, for an architecture of Linux such as arm64.
+// Unlike the programs of EnsureUpgrader, which stay on one host, they are the same wherever they are built: no path of the host is in them.
 func PublishedUpgrader(ctx context.Context, o Options, kubernetes, arch string) (Upgrader, error) {
 	parts, err := o.upgraderParts(ctx, kubernetes, arch)
 	if err != nil {

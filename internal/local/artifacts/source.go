@@ -95,8 +95,8 @@ func redacted(text string) string {
 // vouched reports whether it can be told of whatever arrives whether it is the bundle that the user means.
 func (b Bundle) vouched() bool { return b.KeyFile != "" || b.SHA256 != "" }
 
-// open begins to read a bundle. Cancel is called when a server that it comes from sends nothing more. Folder is where a bundle with a checksum is kept until all
-// of it is there; report is told how much of it is.
+// open begins to read a bundle. Cancel is called when a server that it comes from sends nothing more. Folder is where a bundle with a
+// checksum is kept until all of it is there; report is told how much of it is.
 func (b Bundle) open(ctx context.Context, cancel context.CancelCauseFunc, folder string, report func(string)) (io.ReadCloser, error) {
 	scheme, err := schemeOf(b.From, fileScheme, httpScheme, httpsScheme, registryScheme)
 	if err != nil {

@@ -15,11 +15,12 @@ const UpgraderImage = "quorate.io/upgrader"
 // upgraderFile is the image in the product's folder.
 const upgraderFile = "upgrader.tar"
 
-// upgraderPrograms are the programs of a version that its upgrader's image has in /bin: those that it installs, and those that it works with.
+// upgraderPrograms are the programs of a version that its upgrader's image has in /bin: those that it installs, and those that it works
+// with.
 var upgraderPrograms = []string{"ctr", "etcdctl", "etcdutl", "kubeadm", "kubectl", "kubelet"}
 
-// EnsureUpgrader returns the file, in the format of `docker save`, of the image that brings a node to the version of the set. It brings no containerd, runc and
-// CNI plugins, which all machines of a release have alike: they would make it a third larger. Program is
+// EnsureUpgrader returns the file, in the format of `docker save`, of the image that brings a node to the version of the set. It brings no
+// containerd, runc and CNI plugins, which all machines of a release have alike: they would make it a third larger. Program is
 // the file of quorate-upgrader, which becomes the image's entry point. An image is made once for each content of both.
 func EnsureUpgrader(ctx context.Context, o Options, set *Set, program string) (string, error) {
 	// Prebuilt artifacts have no such image, and need none: it is made of what they have.

@@ -74,7 +74,8 @@ func TestEnsureUpgrader(t *testing.T) {
 	}
 }
 
-// TestPublishedPrograms: what the published image of an upgrader has of each component, and where. Each has the tools of its own version of etcd.
+// TestPublishedPrograms: what the published image of an upgrader has of each component, and where. Each has the tools of its own version of
+// etcd.
 func TestPublishedPrograms(t *testing.T) {
 	for version, etcd := range map[string]string{"v1.37.2": "etcd-3.7", "v1.36.3": "etcd"} {
 		for _, c := range components(version) {

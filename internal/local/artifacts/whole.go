@@ -19,8 +19,8 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts/cache"
 )
 
-// downloadsFolder is where bundles with a checksum are in the cache until all of them is there, under the names of their checksums: whoever is interrupted
-// goes on there.
+// downloadsFolder is where bundles with a checksum are in the cache until all of them is there, under the names of their checksums: whoever
+// is interrupted goes on there.
 const downloadsFolder = "downloads"
 
 // openFile opens a bundle that is a file, and compares it with its checksum.
@@ -74,7 +74,8 @@ type partial struct {
 	report func(string)
 }
 
-// openWhole downloads a bundle with a checksum, on from where an earlier run was interrupted, and opens it when it is the one that is meant.
+// openWhole downloads a bundle with a checksum, on from where an earlier run was interrupted, and opens it when it is the one that is
+// meant.
 func (b Bundle) openWhole(ctx context.Context, cancel context.CancelCauseFunc, folder string, report func(string)) (io.ReadCloser, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("making a folder for the bundle: %w", err)
@@ -99,7 +100,8 @@ func (b Bundle) openWhole(ctx context.Context, cancel context.CancelCauseFunc, f
 	return nil, errors.Join(err, file.Close(), lock.Unlock()) // the next run goes on from there
 }
 
-// complete downloads what the file lacks of the bundle. If an earlier run left something that is not its beginning, all of it is downloaded again.
+// complete downloads what the file lacks of the bundle. If an earlier run left something that is not its beginning, all of it is downloaded
+// again.
 func (p partial) complete(ctx context.Context) error {
 	had, err := p.file.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -178,7 +180,8 @@ func progress(offset, total, loaded int64, took time.Duration) string {
 	return text
 }
 
-// dropDownloads removes what interrupted downloads of bundles have left in a cache, but those that go on at the moment. A dry run only tells what would go.
+// dropDownloads removes what interrupted downloads of bundles have left in a cache, but those that go on at the moment. A dry run only
+// tells what would go.
 func dropDownloads(root string, dryRun bool) ([]Pruned, error) {
 	names, err := filepath.Glob(filepath.Join(root, downloadsFolder, "*.part"))
 	if err != nil {

@@ -83,8 +83,8 @@ func Running(state string) (pid int, ok bool) {
 
 // Start has a daemon run in the background for the state folder, and returns when the management plane is ready. It makes
 // what is missing, artifacts included; progress, which may be nil, hears what it waits for. A daemon that runs already and
-// is of the same program and settings is left as it is; any other is replaced. Where a management cluster keeps the Clusters, that answers too. The daemon outlives
-// the caller. When it does not come up, the error holds the end of its log.
+// is of the same program and settings is left as it is; any other is replaced. Where a management cluster keeps the Clusters, that answers
+// too. The daemon outlives the caller. When it does not come up, the error holds the end of its log.
 func Start(ctx context.Context, o Options, progress func(string)) error {
 	if progress == nil {
 		progress = func(string) {}

@@ -263,7 +263,8 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 // BackupFolder returns where the BackupStores of the kind folder lie in a state folder.
 func BackupFolder(state string) string { return filepath.Join(state, "backups") }
 
-// options are those of an environment's controllers. Local machines import their upgrader's image from the host, under the name that it has there.
+// options are those of an environment's controllers. Local machines import their upgrader's image from the host, under the name that it has
+// there.
 func options(e Environment, own *rest.Config) host.Options {
 	o := host.Options{Embedded: &host.Embedded{Own: own, RuntimeExtensions: e.RuntimeExtensions, FeatureGates: e.FeatureGates}}
 	o.UpgraderImage = artifacts.UpgraderImage + ":%s"

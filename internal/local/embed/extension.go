@@ -28,7 +28,8 @@ func extensionOptions(e Environment, plane *plane) host.ExtensionOptions {
 	}
 }
 
-// registerExtension tells Cluster API where Quorate's Runtime Extension is, if it is served. Webhooks must be served: they are asked about it.
+// registerExtension tells Cluster API where Quorate's Runtime Extension is, if it is served. Webhooks must be served: they are asked about
+// it.
 func (d *daemon) registerExtension(ctx context.Context, e Environment, last *error) error {
 	if !e.RuntimeExtensions {
 		return nil
@@ -52,8 +53,8 @@ func (d *daemon) tryRegister(ctx context.Context, e Environment) error {
 	return putExtension(ctx, c, runtimev1.ClientConfig{URL: loopbackURL(e.Ports.Extension), CABundle: authority})
 }
 
-// putExtension creates the ExtensionConfig, or corrects where it says that the extension is. All else of an existing one is the user's. It updates nothing in
-// place by itself: the policy is Never for machines that say nothing.
+// putExtension creates the ExtensionConfig, or corrects where it says that the extension is. All else of an existing one is the user's. It
+// updates nothing in place by itself: the policy is Never for machines that say nothing.
 func putExtension(ctx context.Context, c client.Client, server runtimev1.ClientConfig) error {
 	config := &runtimev1.ExtensionConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: extensionName},

@@ -32,7 +32,8 @@ func (l *life) noExtensions(t *testing.T) {
 	}
 }
 
-// extension: asked for, they are there after the next start, and stay. Cluster API has found out what Quorate's Runtime Extension serves. Where it is stays true, all else of its registration is the user's.
+// extension: asked for, they are there after the next start, and stay. Cluster API has found out what Quorate's Runtime Extension serves.
+// Where it is stays true, all else of its registration is the user's.
 func (l *life) extension(t *testing.T) {
 	t.Setenv(runtimeExtensionsVariable, "true")
 	before, _ := Running(l.o.State)
@@ -64,8 +65,8 @@ func (l *life) extension(t *testing.T) {
 	}
 }
 
-// update: a Machine that its owner has marked is updated by a NodeUpgrade, which Quorate's extension makes when Cluster API's controller calls it over
-// TLS, and is not marked any more when that is completed.
+// update: a Machine that its owner has marked is updated by a NodeUpgrade, which Quorate's extension makes when Cluster API's controller
+// calls it over TLS, and is not marked any more when that is completed.
 func (l *life) update(t *testing.T) {
 	c := l.client(t)
 	paused := map[string]string{clusterv1.PausedAnnotation: "", clusterv1.UpdateInProgressAnnotation: ""}

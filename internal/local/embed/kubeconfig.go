@@ -13,7 +13,8 @@ import (
 	"github.com/quorate/quorate/internal/program/atomicfile"
 )
 
-// KubeconfigPath is where the administrator's kubeconfig lies of what keeps the environment's Clusters: its management plane, or the cluster that they were moved to.
+// KubeconfigPath is where the administrator's kubeconfig lies of what keeps the environment's Clusters: its management plane, or the
+// cluster that they were moved to.
 func KubeconfigPath(state string) string {
 	if e, err := Load(state); err == nil && e.ManagementCluster != nil && e.ManagementCluster.Clusters {
 		return filepath.Join(state, "management", clusterKubeconfig)
@@ -26,7 +27,8 @@ func PlaneKubeconfigPath(state string) string {
 	return filepath.Join(state, "management", "kubeconfig")
 }
 
-// RESTConfig returns how to reach, as its administrator, what keeps an environment's Clusters: see KubeconfigPath. It does not say whether that runs.
+// RESTConfig returns how to reach, as its administrator, what keeps an environment's Clusters: see KubeconfigPath. It does not say whether
+// that runs.
 func RESTConfig(state string) (*rest.Config, error) { return administrator(KubeconfigPath(state)) }
 
 // PlaneRESTConfig returns how to reach an environment's own management plane as its administrator.

@@ -346,7 +346,8 @@ func (l *life) calm(t *testing.T) {
 	})
 }
 
-// hints: a Cluster whose infrastructure or control plane comes later finds it at once, not when upstream's controller looks again after 30 s.
+// hints: a Cluster whose infrastructure or control plane comes later finds it at once, not when upstream's controller looks again after 30
+// s.
 func (l *life) hints(t *testing.T) {
 	c := l.client(t)
 	cluster := &clusterv1.Cluster{ObjectMeta: named("early"), Spec: clusterv1.ClusterSpec{

@@ -27,7 +27,8 @@ import (
 	"github.com/quorate/quorate/internal/program/process"
 )
 
-// ManagementCluster is a cluster of the environment that keeps Clusters itself, its own among them. The daemon makes machines for the objects that are there.
+// ManagementCluster is a cluster of the environment that keeps Clusters itself, its own among them. The daemon makes machines for the
+// objects that are there.
 type ManagementCluster struct {
 	// Namespace and Name are those of its Cluster.
 	Namespace string `json:"namespace"`
@@ -55,8 +56,8 @@ const (
 	bootFile           = "boot"
 )
 
-// SetManagementCluster records which cluster keeps the environment's Clusters, nil for the management plane, and how it is reached: by its administrator and by the
-// provider of machines; both empty: as before. The daemon heeds it from its next start on.
+// SetManagementCluster records which cluster keeps the environment's Clusters, nil for the management plane, and how it is reached: by its
+// administrator and by the provider of machines; both empty: as before. The daemon heeds it from its next start on.
 func SetManagementCluster(state string, m *ManagementCluster, admin, provider []byte) error {
 	e, err := Load(state)
 	if err != nil {
@@ -88,7 +89,8 @@ const followLimit = 5 * time.Second
 // again is after how long the controllers of machines are started again when they could not run.
 const again = 5 * time.Second
 
-// follow runs the controllers of machines for the objects of the management cluster until ctx ends. While that does not answer, it is asked again.
+// follow runs the controllers of machines for the objects of the management cluster until ctx ends. While that does not answer, it is asked
+// again.
 func (d *daemon) follow(ctx context.Context, e Environment, o provider.Options) error {
 	log := d.log.WithValues("managementCluster", e.madeFor())
 	if err := d.revive(ctx, e, o); err != nil {
@@ -151,7 +153,8 @@ func (d *daemon) followOnce(ctx context.Context, o provider.Options) error {
 // bootLimit is how long a management cluster may take to answer: its machines may have to be started first.
 const bootLimit = 5 * time.Minute
 
-// awaitCluster waits until the management cluster answers, where one keeps the Clusters. Nothing else of the environment can be asked before.
+// awaitCluster waits until the management cluster answers, where one keeps the Clusters. Nothing else of the environment can be asked
+// before.
 func awaitCluster(ctx context.Context, state string, progress func(string)) error {
 	e, err := Load(state)
 	if err != nil || e.ManagementCluster == nil || !e.ManagementCluster.Clusters {

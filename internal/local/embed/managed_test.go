@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestManagementCluster: commands ask the management plane until all Clusters were moved, and the daemon is replaced when it is to make machines for another one.
+// TestManagementCluster: commands ask the management plane until all Clusters were moved, and the daemon is replaced when it is to make
+// machines for another one.
 func TestManagementCluster(t *testing.T) {
 	state := t.TempDir()
 	if err := os.Mkdir(filepath.Join(state, "management"), 0o700); err != nil {

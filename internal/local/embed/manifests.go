@@ -203,8 +203,8 @@ const managerRole = "quorate-quorate-manager"
 // upgradeGroup is the API group of upgrades in place.
 const upgradeGroup = "upgrade.cluster.x-k8s.io"
 
-// localRole is what the local provider and the webhooks need beside what Cluster API's controllers may: upgrades in place, for which the provider brings
-// images; whose etcd is behind an endpoint; and what objects refer to.
+// localRole is what the local provider and the webhooks need beside what Cluster API's controllers may: upgrades in place, for which the
+// provider brings images; whose etcd is behind an endpoint; and what objects refer to.
 func localRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "quorate-local-provider"},

@@ -34,8 +34,8 @@ func newBuilds(ensure func(string) (*artifacts.Set, error), done func()) *builds
 	return &builds{ensure: ensure, done: done, versions: map[string]*build{}}
 }
 
-// get returns the artifacts of a version of Kubernetes, or those of etcdBuild; or nil while they are being made; or why they cannot be had. The first call for a
-// version begins to make them, and the first after retryBuild begins again what failed.
+// get returns the artifacts of a version of Kubernetes, or those of etcdBuild; or nil while they are being made; or why they cannot be had.
+// The first call for a version begins to make them, and the first after retryBuild begins again what failed.
 func (b *builds) get(version string) (*artifacts.Set, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

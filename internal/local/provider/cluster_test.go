@@ -237,7 +237,8 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// After a move the objects of a cluster are told of one kind after the other. An endpoint that leads to the management cluster itself must not lose its machines meanwhile.
+// After a move the objects of a cluster are told of one kind after the other. An endpoint that leads to the management cluster itself must
+// not lose its machines meanwhile.
 func TestBackendsStayUntilTheirMachinesAreTold(t *testing.T) {
 	one := balancer.Backend{Name: "one", Address: "172.30.1.1:6443"}
 	for _, test := range []struct {

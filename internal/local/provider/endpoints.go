@@ -19,7 +19,8 @@ import (
 	"github.com/quorate/quorate/internal/program/atomicfile"
 )
 
-// endpoints has one balancer process for each endpoint: a LocalCluster has that of its API, and one of etcd while it has machines of that. The processes outlive this one.
+// endpoints has one balancer process for each endpoint: a LocalCluster has that of its API, and one of etcd while it has machines of that.
+// The processes outlive this one.
 type endpoints struct {
 	state      string
 	nodeBinary string

@@ -115,8 +115,8 @@ func TestTheAPIHasEtcdsPort(t *testing.T) {
 	}
 }
 
-// TestOneEtcdBehindAnEndpoint: where two EtcdClusters name one Cluster, the endpoint leads to members of the one that keeps its etcd; while none is there, as
-// during a move, it leads where it did.
+// TestOneEtcdBehindAnEndpoint: where two EtcdClusters name one Cluster, the endpoint leads to members of the one that keeps its etcd; while
+// none is there, as during a move, it leads where it did.
 func TestOneEtcdBehindAnEndpoint(t *testing.T) {
 	c, lc := aCluster("demo")
 	one, oneLocal := anEtcdMachine("e-1", "demo")

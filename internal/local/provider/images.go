@@ -186,7 +186,8 @@ func load(ctx context.Context, host machines, machine, file string) error {
 	return nil
 }
 
-// imagesReconciler brings to the node of a NodeUpgrade what that needs, and says so in its conditions UpgraderAvailable and ImagesAvailable.
+// imagesReconciler brings to the node of a NodeUpgrade what that needs, and says so in its conditions UpgraderAvailable and
+// ImagesAvailable.
 //
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades,verbs=get;list;watch
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=nodeupgrades/status,verbs=patch
@@ -262,7 +263,8 @@ func (r *imagesReconciler) say(ctx context.Context, u *upgradev1.NodeUpgrade, re
 	return r.set(ctx, u, metav1.Condition{Type: upgradev1.ImagesAvailable, Status: status, Reason: reason, Message: message})
 }
 
-// set writes a condition. The others belong to who carries the upgrade out, and who may have written one meanwhile: then it is written to what is there now.
+// set writes a condition. The others belong to who carries the upgrade out, and who may have written one meanwhile: then it is written to
+// what is there now.
 func (r *imagesReconciler) set(ctx context.Context, u *upgradev1.NodeUpgrade, wanted metav1.Condition) error {
 	key := client.ObjectKeyFromObject(u)
 	again := false
@@ -313,7 +315,8 @@ type aheadReconciler struct {
 type ahead struct {
 	version  string
 	machines []upgradev1.MachineReference
-	// proxies is the cluster whose other machines need one of them: kube-proxy becomes another version on all of them when the control plane has. Empty: none.
+	// proxies is the cluster whose other machines need one of them: kube-proxy becomes another version on all of them when the control plane
+	// has. Empty: none.
 	proxies string
 }
 

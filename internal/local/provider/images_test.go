@@ -240,8 +240,8 @@ func TestImagesAhead(t *testing.T) {
 	}
 }
 
-// TestProxyImageForOtherMachines: kube-proxy becomes the new version on all machines of the cluster at once, so that those whose turn comes later, or never, get
-// its image, and no other.
+// TestProxyImageForOtherMachines: kube-proxy becomes the new version on all machines of the cluster at once, so that those whose turn comes
+// later, or never, get its image, and no other.
 func TestProxyImageForOtherMachines(t *testing.T) {
 	s, i := importScene(t)
 	set, err := i.builds.get("v1.36.3")

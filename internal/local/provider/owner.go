@@ -7,12 +7,13 @@ import (
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
-// A machine on this host is its LocalMachine's, and not that of whatever LocalMachine has its name: after a backup of the management cluster was
-// restored, a new LocalMachine may be called as a machine that lives. The machine has the UID of the LocalMachine that it was made for on record. A move
-// gives a LocalMachine another UID, and keeps its annotations: one of them is the UID that the LocalMachine had when its machine was made.
+// A machine on this host is its LocalMachine's, and not that of whatever LocalMachine has its name: after a backup of the management
+// cluster was restored, a new LocalMachine may be called as a machine that lives. The machine has the UID of the LocalMachine that it was
+// made for on record. A move gives a LocalMachine another UID, and keeps its annotations: one of them is the UID that the LocalMachine had
+// when its machine was made.
 
-// owns reports whether a machine on this host was made for a LocalMachine. Of machines that releases made that recorded no owner, it is those that
-// were reported to the LocalMachine: its provider ID is written only then.
+// owns reports whether a machine on this host was made for a LocalMachine. Of machines that releases made that recorded no owner, it is
+// those that were reported to the LocalMachine: its provider ID is written only then.
 func owns(lm *infrav1.LocalMachine, s *sandbox.Status) bool {
 	if s.Owner == "" {
 		return lm.Spec.ProviderID == providerID(lm.Name)

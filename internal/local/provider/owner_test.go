@@ -22,8 +22,8 @@ func living(t *testing.T) *scene {
 	return s
 }
 
-// another puts another LocalMachine into the place of the one that a machine was made for, as a management cluster that was restored from a backup, or a move,
-// does. Its host goes on as it was.
+// another puts another LocalMachine into the place of the one that a machine was made for, as a management cluster that was restored from a
+// backup, or a move, does. Its host goes on as it was.
 func (s *scene) another(change func(*infrav1.LocalMachine)) {
 	s.t.Helper()
 	old := get[infrav1.LocalMachine](s, "one")

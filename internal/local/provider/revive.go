@@ -11,9 +11,9 @@ import (
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
-// Revive has all endpoints served as their files say and, with booted, the machines of a cluster run unless they were stopped on purpose. It is for a cluster that
-// has the objects of its own machines: they can only be read when it runs. Without booted, machines are left as they are: one that died by itself
-// stays dead.
+// Revive has all endpoints served as their files say and, with booted, the machines of a cluster run unless they were stopped on purpose.
+// It is for a cluster that has the objects of its own machines: they can only be read when it runs. Without booted, machines are left as
+// they are: one that died by itself stays dead.
 func Revive(ctx context.Context, o Options, cluster client.ObjectKey, booted bool) error {
 	return revive(ctx, o.Host, &endpoints{state: o.State, nodeBinary: o.NodeBinary, addresses: hostAddresses{o.Host}}, cluster, booted)
 }

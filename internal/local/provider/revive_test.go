@@ -9,7 +9,8 @@ import (
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
-// TestRevive: a cluster that has its own objects comes up from files alone: endpoints always, machines only after the host was booted, and only those of the cluster that nobody stopped.
+// TestRevive: a cluster that has its own objects comes up from files alone: endpoints always, machines only after the host was booted, and
+// only those of the cluster that nobody stopped.
 func TestRevive(t *testing.T) {
 	ctx, state, alpha := context.Background(), t.TempDir(), keyOf("alpha")
 	e, ended := newEndpoints(t, state)

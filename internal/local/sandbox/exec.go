@@ -70,7 +70,8 @@ func (h *Host) enterable(name string) (*record, *cgroups, error) {
 	return r, groups, nil
 }
 
-// exitCode returns the exit code of a command that ended with err. An error means that it has none: it could not be run, or ctx ended first.
+// exitCode returns the exit code of a command that ended with err. An error means that it has none: it could not be run, or ctx ended
+// first.
 func exitCode(ctx context.Context, err error) (int, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

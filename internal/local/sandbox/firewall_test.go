@@ -65,7 +65,8 @@ func TestLetThrough(t *testing.T) {
 	}
 }
 
-// TestFirewallsOfBridge: the bridge of an environment is open in the kernel's own firewalls of both families, and nothing stays when it is taken down.
+// TestFirewallsOfBridge: the bridge of an environment is open in the kernel's own firewalls of both families, and nothing stays when it is
+// taken down.
 func TestFirewallsOfBridge(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("a network of its own needs root")

@@ -256,7 +256,8 @@ const cniConfig = `{
 }
 `
 
-// KubeadmPatches is the folder of machines with patches for kubeadm. They are obeyed where its configuration names the folder as patches.directory.
+// KubeadmPatches is the folder of machines with patches for kubeadm. They are obeyed where its configuration names the folder as
+// patches.directory.
 const KubeadmPatches = "/etc/quorate/patches"
 
 // startupPatch has the kubelet look every second whether a component has started, for as long as kubeadm would wait.
@@ -270,9 +271,10 @@ const startupPatch = `spec:
 `
 
 // kubeletConfig is laid over whatever configuration kubeadm writes. Machines have no systemd, share their host's
-// disk and swap, and may run on cgroup v1. A pod of a manifest whose object the API server did not take, because it was just being restarted, is told
-// of again at the next look at all pods: after 2 to 3 s, not after 60 to 90. So are all pods of a machine that joins, as it registers its Node when they run.
-// And that it is ready after all it tells within 2 s, not 10; what is as it was is told every 5 minutes, as always.
+// disk and swap, and may run on cgroup v1. A pod of a manifest whose object the API server did not take, because it was just being
+// restarted, is told of again at the next look at all pods: after 2 to 3 s, not after 60 to 90. So are all pods of a machine that joins, as
+// it registers its Node when they run. And that it is ready after all it tells within 2 s, not 10; what is as it was is told every 5
+// minutes, as always.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
@@ -291,8 +293,9 @@ evictionHard:
 imageGCHighThresholdPercent: 100
 `
 
-// believedImages has the kubelet use every image that is there. Machines get images from their host. A kubelet that is started again while it tries in vain to
-// pull one that is brought just then takes it for another's pull ever after, and asks a registry for leave that cannot be reached.
+// believedImages has the kubelet use every image that is there. Machines get images from their host. A kubelet that is started again while
+// it tries in vain to pull one that is brought just then takes it for another's pull ever after, and asks a registry for leave that cannot
+// be reached.
 const believedImages = "imagePullCredentialsVerificationPolicy: NeverVerify\n"
 
 // kubeletDefaults is kubeletConfig for a version of Kubernetes: older ones refuse to start with what they do not have.

@@ -17,8 +17,8 @@ var ErrNotFound = errors.New("no such machine")
 type Spec struct {
 	// Name is the machine's and its host name: a DNS label, at most 63 characters, unique in the environment.
 	Name string `json:"name"`
-	// Owner is the UID of the object that the machine was made for, which may have another UID by now: it was moved to another API server. It never changes.
-	// Empty: the machine was made by a release that did not record it; Ensure records it then.
+	// Owner is the UID of the object that the machine was made for, which may have another UID by now: it was moved to another API server. It
+	// never changes. Empty: the machine was made by a release that did not record it; Ensure records it then.
 	Owner string `json:"owner,omitempty"`
 	// Cluster is the cluster that it belongs to; only shown.
 	Cluster string `json:"cluster,omitempty"`

@@ -147,7 +147,8 @@ func only(folder, file string) (string, error) {
 	return "file://" + found[0], nil
 }
 
-// writeSources writes Quorate's manifests with the images that were made here, of the manager and of the upgrader, and returns their version.
+// writeSources writes Quorate's manifests with the images that were made here, of the manager and of the upgrader, and returns their
+// version.
 func (r *run) writeSources(folder string) (version string, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("making a folder for clusterctl: %w", err)

@@ -1,6 +1,6 @@
-// Package selfmanaged makes a cluster of local machines its own management cluster, by clusterctl, and gives its Clusters back to the host's management
-// plane. It knows the order of the steps, each of which may be repeated: what an interrupted run left undone, the next one finds out and does. It does not know how providers
-// are built, nor how a daemon makes machines.
+// Package selfmanaged makes a cluster of local machines its own management cluster, by clusterctl, and gives its Clusters back to the
+// host's management plane. It knows the order of the steps, each of which may be repeated: what an interrupted run left undone, the next
+// one finds out and does. It does not know how providers are built, nor how a daemon makes machines.
 package selfmanaged
 
 import (

@@ -208,7 +208,8 @@ func (r *run) unfollow(ctx context.Context, say func(string)) (string, error) {
 	return "made for the objects of the management plane", r.keep(ctx, &kept, nil, nil, say)
 }
 
-// moveBack moves all Clusters to the management plane. clusterctl asks there for the providers of where it comes from: the daemon is all of them.
+// moveBack moves all Clusters to the management plane. clusterctl asks there for the providers of where it comes from: the daemon is all of
+// them.
 func (r *run) moveBack(ctx context.Context, say func(string)) (string, error) {
 	installed, err := r.cluster.providers(ctx)
 	if err != nil {

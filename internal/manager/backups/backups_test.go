@@ -115,7 +115,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestRetries: a failed attempt is tried again after a minute, and not with each look; a request is tried at once, and once. The identity is written once, and kept.
+// TestRetries: a failed attempt is tried again after a minute, and not with each look; a request is tried at once, and once. The identity
+// is written once, and kept.
 func TestRetries(t *testing.T) {
 	s := newScene(t, nil, hostStore())
 	kcp, _, result := s.look()

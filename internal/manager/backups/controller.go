@@ -1,6 +1,6 @@
-// Package backups takes the backups that control planes and etcd clusters ask for in spec.backup, and says in their status what came of it. It
-// reads, asks package core/backup what is due, has package cluster/backup do it, and reports. It does not know how a backup is taken, and
-// decides nothing else about a group.
+// Package backups takes the backups that control planes and etcd clusters ask for in spec.backup, and says in their status what came of it.
+// It reads, asks package core/backup what is due, has package cluster/backup do it, and reports. It does not know how a backup is taken,
+// and decides nothing else about a group.
 package backups
 
 import (
@@ -214,8 +214,8 @@ func (c *Controller) unusable(ctx context.Context, l *look, err error) (ctrl.Res
 	return ctrl.Result{RequeueAfter: soon}, c.report(ctx, l)
 }
 
-// identity returns the UID under which the store has the group's backups, and writes it to the object where it is not there. A move makes a Cluster with
-// another UID, and keeps the annotation.
+// identity returns the UID under which the store has the group's backups, and writes it to the object where it is not there. A move makes a
+// Cluster with another UID, and keeps the annotation.
 func (c *Controller) identity(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster) (observe.Object, string, error) {
 	if id := object.GetAnnotations()[controlplanev1.BackupIdentityAnnotation]; backup.IsName(id) {
 		return object, id, nil

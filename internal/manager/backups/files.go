@@ -22,8 +22,8 @@ import (
 // purposes are the secrets of a cluster that a snapshot needs to be of use.
 var purposes = []secret.Purpose{secret.ClusterCA, secret.EtcdCA, certs.ManagedEtcd, secret.FrontProxyCA, secret.ServiceAccount, secret.APIServerEtcdClient}
 
-// files returns the files of an archive, which are the cluster's secrets and objects, and the fingerprints of its authorities and keys. A cluster does not
-// have all secrets.
+// files returns the files of an archive, which are the cluster's secrets and objects, and the fingerprints of its authorities and keys. A
+// cluster does not have all secrets.
 func (c *Controller) files(ctx context.Context, found *observe.EtcdMembers) (files map[string][]byte, fingerprints map[string]string, err error) {
 	files, fingerprints = map[string][]byte{}, map[string]string{}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found.Object)

@@ -77,7 +77,8 @@ func (s *Settings) refused() ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// Options returns what the controllers of one manager share. direct lets stores lead to any address, where all of them are the administrator's own.
+// Options returns what the controllers of one manager share. direct lets stores lead to any address, where all of them are the
+// administrator's own.
 func (s *Settings) Options(mgr ctrl.Manager, with controller.Options, direct bool) (Options, error) {
 	refused, err := s.refused()
 	if err != nil {

@@ -24,7 +24,8 @@ const (
 // needed are the rights without which a cache of a kind never fills.
 var needed = []string{"get", "list", "watch"}
 
-// AggregationLabel is the label by which a ClusterRole of a provider adds to the manager's rights: upstream's, so that providers need nothing of Quorate's.
+// AggregationLabel is the label by which a ClusterRole of a provider adds to the manager's rights: upstream's, so that providers need
+// nothing of Quorate's.
 const AggregationLabel = "kubeadm.controlplane.cluster.x-k8s.io/aggregate-to-manager"
 
 // mayWatch returns a *machine.RefusedError that names the rights which the manager lacks to keep a kind in its cache.

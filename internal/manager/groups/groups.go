@@ -58,7 +58,8 @@ type Options struct {
 	// WatchFilter and LeaveLabelled are as in group.Controller.
 	WatchFilter   string
 	LeaveLabelled bool
-	// AtOnce is how many groups of a kind are worked on at the same time; those that wait for others than the management cluster are not counted.
+	// AtOnce is how many groups of a kind are worked on at the same time; those that wait for others than the management cluster are not
+	// counted.
 	AtOnce int
 	// ForwardOnly: ports on machines are reached through the clusters' API servers alone.
 	ForwardOnly bool

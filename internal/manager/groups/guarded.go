@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/manager/gate"
 )
 
-// Guarded returns a client of the manager that follows references only where package gate lets it. A turn that waits for a cache to fill gives its slot away
-// meanwhile. namespace is the only one that the manager works in; empty: all.
+// Guarded returns a client of the manager that follows references only where package gate lets it. A turn that waits for a cache to fill
+// gives its slot away meanwhile. namespace is the only one that the manager works in; empty: all.
 func Guarded(below client.Client, cfg *rest.Config, o client.Options, namespace string) (client.Client, error) {
 	informers, is := o.Cache.Reader.(cache.Informers)
 	if !is {

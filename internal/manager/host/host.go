@@ -1,6 +1,6 @@
-// Package host assembles all controllers and webhooks that a single host's management plane needs: Quorate's own, Cluster API's core and its
-// kubeadm bootstrap provider, and the local provider. It knows which there are, what each is started with, and how upstream's are tuned for
-// speed. It does not know what any of them does, nor where the API server that they talk to comes from.
+// Package host assembles all controllers and webhooks that a single host's management plane needs: Quorate's own, Cluster API's core and
+// its kubeadm bootstrap provider, and the local provider. It knows which there are, what each is started with, and how upstream's are tuned
+// for speed. It does not know what any of them does, nor where the API server that they talk to comes from.
 package host
 
 import (
@@ -47,7 +47,8 @@ func DefaultExtensionSettings() map[string]string { return manager.DefaultExtens
 type Embedded struct {
 	// Own is how Quorate's own controllers reach the API server, as a user of theirs; nil: as all others do.
 	Own *rest.Config
-	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, and update machines in place by them. Off, nobody can register one.
+	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, and update machines in place by them. Off, nobody can register
+	// one.
 	RuntimeExtensions bool
 	// FeatureGates are other ones of Cluster API that were chosen, by their names.
 	FeatureGates map[string]bool
@@ -130,7 +131,8 @@ func (o *Options) runs(p part) bool {
 	return o.Embedded != nil
 }
 
-// ownManager chooses Cluster API's features, and returns the manager of Quorate's own controllers: one of theirs where they have a user of theirs.
+// ownManager chooses Cluster API's features, and returns the manager of Quorate's own controllers: one of theirs where they have a user of
+// theirs.
 func ownManager(mgr ctrl.Manager, o Options) (ctrl.Manager, error) {
 	if o.Embedded == nil {
 		return mgr, nil

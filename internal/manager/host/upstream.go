@@ -44,8 +44,9 @@ const (
 // a cluster that came back looks dead.
 const reconnect = 2 * time.Second
 
-// setGates chooses upstream's features. They are one set for the process. Runtime Extensions are alpha, and with updates in place a MachineDeployment's rollout
-// fails when the template of its old machines was deleted. So both are off unless they were asked for. chosen are further gates.
+// setGates chooses upstream's features. They are one set for the process. Runtime Extensions are alpha, and with updates in place a
+// MachineDeployment's rollout fails when the template of its old machines was deleted. So both are off unless they were asked for. chosen
+// are further gates.
 func setGates(extensions bool, chosen map[string]bool) error {
 	gates := map[string]bool{
 		string(feature.ClusterTopology): true,
@@ -121,8 +122,8 @@ func (p *parts) cacheMetadata() error {
 
 // connectable keeps upstream from connecting to a cluster whose first machine has not come up. It asks for the condition
 // beside the field: they are written one after the other, and the kubeadm provider, which is told of the
-// connection, looks at the condition. A cluster whose machines nobody's control plane keeps is initialised once a Machine has its Node, which
-// only the connection tells: it is tried at once.
+// connection, looks at the condition. A cluster whose machines nobody's control plane keeps is initialised once a Machine has its Node,
+// which only the connection tells: it is tried at once.
 func connectable(c *clusterv1.Cluster) bool {
 	if !c.Spec.ControlPlaneRef.IsDefined() && !c.Spec.Topology.IsDefined() {
 		return true

@@ -1,6 +1,6 @@
-// Package untrusted bounds what servers may answer that belong to tenants: the API servers of managed clusters above all, whose administrators own what they
-// say. It bounds how large answers are, refuses redirects, and quotes of an error no more than the reason and the message of a Status, without secrets
-// and control characters. It does not know what is asked.
+// Package untrusted bounds what servers may answer that belong to tenants: the API servers of managed clusters above all, whose
+// administrators own what they say. It bounds how large answers are, refuses redirects, and quotes of an error no more than the reason and
+// the message of a Status, without secrets and control characters. It does not know what is asked.
 package untrusted
 
 import (
@@ -12,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bounds are the most that one managed cluster may answer. A zero value means the default, which admits a cluster of 5,000 Nodes several times over.
+// Bounds are the most that one managed cluster may answer. A zero value means the default, which admits a cluster of 5,000 Nodes several
+// times over.
 type Bounds struct {
 	// Answer is how many bytes one page of a list may have, unpacked; 64 MiB. A page of Nodes is not kept as a whole.
 	Answer int64
-	// Object is how many bytes one object may have, unpacked, alone, in a list or in a watch, and any other answer; 2 MiB. etcd stores no more than 1.5 MiB.
+	// Object is how many bytes one object may have, unpacked, alone, in a list or in a watch, and any other answer; 2 MiB. etcd stores no more
+	// than 1.5 MiB.
 	Object int64
 	// Objects is how many objects a list may have on all its pages; 50,000.
 	Objects int64
@@ -158,8 +160,8 @@ func (b Bounds) ObjectsExceeded() error { return b.exceeds(objectsBound, "object
 // KeptExceeded is the error of a cluster of which more than Kept bytes are to be kept.
 func (b Bounds) KeptExceeded() error { return b.exceeds(keptBound, "bytes to keep of the cluster") }
 
-// MostParts is how many parts one object may have: fields, elements of lists, objects within. A few bytes of an answer become a thousand in memory where
-// they say that there is an empty container.
+// MostParts is how many parts one object may have: fields, elements of lists, objects within. A few bytes of an answer become a thousand in
+// memory where they say that there is an empty container.
 const MostParts = 20_000
 
 // PartsExceeded is the error of an object with more than MostParts parts.
@@ -176,7 +178,8 @@ func Nonsense(format string, arguments ...any) error {
 	return &NonsenseError{fmt.Sprintf(format, arguments...)}
 }
 
-// IsMisbehaviour reports whether an error is about what the server did, which another try would only bring again: a bound, a redirect, nonsense.
+// IsMisbehaviour reports whether an error is about what the server did, which another try would only bring again: a bound, a redirect,
+// nonsense.
 func IsMisbehaviour(err error) bool {
 	return errors.As(err, new(*BoundError)) || errors.As(err, new(*RedirectError)) || errors.As(err, new(*NonsenseError))
 }

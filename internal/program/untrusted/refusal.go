@@ -33,8 +33,8 @@ func Shown(text string) string {
 	return plaintext.Beginning(strings.Join(strings.Fields(plaintext.Shown(text)), " "), mostQuoted)
 }
 
-// Refusal is the error of an answer whose code is one of an error. It quotes the reason and the message of a Status, as Shown has them, and nothing of any other
-// answer. It is a *apierrors.StatusError.
+// Refusal is the error of an answer whose code is one of an error. It quotes the reason and the message of a Status, as Shown has them, and
+// nothing of any other answer. It is a *apierrors.StatusError.
 func Refusal(response *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	// Where it cannot be read the code tells enough.

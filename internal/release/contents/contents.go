@@ -1,5 +1,5 @@
-// Package contents lists what programs are made of, as an SPDX 2.3 document: the Go modules that the linker recorded in them, and the licences
-// whose texts lie in the module cache. It reads files only, and knows nothing of images.
+// Package contents lists what programs are made of, as an SPDX 2.3 document: the Go modules that the linker recorded in them, and the
+// licences whose texts lie in the module cache. It reads files only, and knows nothing of images.
 package contents
 
 import (
@@ -85,8 +85,8 @@ type Source struct {
 // The identifier of the document; every other begins with the same.
 const documentID = "SPDXRef-DOCUMENT"
 
-// List returns what the programs are made of. It is the same for the same programs, whatever their order. A program without the linker's record,
-// and a module that is not in the module cache, are errors.
+// List returns what the programs are made of. It is the same for the same programs, whatever their order. A program without the linker's
+// record, and a module that is not in the module cache, are errors.
 func (s Source) List(programs []string) (*Document, error) {
 	d := &Document{
 		Version: "SPDX-2.3", License: "CC0-1.0", ID: documentID, Name: s.Name,

@@ -1,5 +1,6 @@
-// Package eviction knows which pods leave a node that is drained, and which of them fit on no other node. It counts what Kubernetes' scheduler counts
-// of nodes and requests. It does not know of volumes that are bound to a node, of topology spread constraints and of preemption, and has no client.
+// Package eviction knows which pods leave a node that is drained, and which of them fit on no other node. It counts what Kubernetes'
+// scheduler counts of nodes and requests. It does not know of volumes that are bound to a node, of topology spread constraints and of
+// preemption, and has no client.
 package eviction
 
 import (
@@ -19,7 +20,8 @@ import (
 	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
-// Leaves reports whether a drain evicts a pod. The kubelet's static pods stay, pods of a DaemonSet, which would come back, and the upgrader's own.
+// Leaves reports whether a drain evicts a pod. The kubelet's static pods stay, pods of a DaemonSet, which would come back, and the
+// upgrader's own.
 func Leaves(p *corev1.Pod) bool {
 	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static || p.Namespace == metav1.NamespaceSystem && p.Labels[steps.PodLabel] == steps.PodLabelValue {
 		return false
@@ -135,8 +137,8 @@ func repel(node *corev1.Node, a, b *corev1.Pod) bool {
 	return keepsAway(node, a, b) || keepsAway(node, b, a) || sharePort(a, b)
 }
 
-// keepsAway reports whether a pod's required anti-affinity among nodes is about another pod. Of terms among zones it is not known who runs there, and
-// terms that select namespaces by labels need the namespaces: neither counts.
+// keepsAway reports whether a pod's required anti-affinity among nodes is about another pod. Of terms among zones it is not known who runs
+// there, and terms that select namespaces by labels need the namespaces: neither counts.
 func keepsAway(node *corev1.Node, p, other *corev1.Pod) bool {
 	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAntiAffinity == nil {
 		return false

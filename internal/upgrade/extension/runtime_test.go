@@ -11,8 +11,8 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
-// TestOtherRuntime: machines on whose nodes another runtime than containerd runs are left to Cluster API, which replaces them; with the policy Only
-// the answer is a failure. Nothing is patched: what is covered by patches is updated in place.
+// TestOtherRuntime: machines on whose nodes another runtime than containerd runs are left to Cluster API, which replaces them; with the
+// policy Only the answer is a failure. Nothing is patched: what is covered by patches is updated in place.
 func TestOtherRuntime(t *testing.T) {
 	const why = "Machine m: container runtime cri-o://1.35.0: must be containerd"
 	for name, c := range map[string]struct {

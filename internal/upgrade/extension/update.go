@@ -36,8 +36,8 @@ const retrySeconds = 2
 // longestAnswer is how many bytes the message of an answer has at most: Cluster API copies it to a condition of the Machine.
 const longestAnswer = 4096
 
-// UpdateMachine has a node become what its Machine says, and answers how far that is. It is asked again and again until it answers without a time to
-// retry; a failure is asked for again too, so that it goes on when a person has retried the NodeUpgrade.
+// UpdateMachine has a node become what its Machine says, and answers how far that is. It is asked again and again until it answers without
+// a time to retry; a failure is asked for again too, so that it goes on when a person has retried the NodeUpgrade.
 func (e *Extension) UpdateMachine(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest, response *runtimehooksv1.UpdateMachineResponse) {
 	key := client.ObjectKeyFromObject(&request.Desired.Machine)
 	decision, err := e.update(ctx, key, request.Desired.Machine.Spec.Version)
@@ -81,8 +81,8 @@ type scope struct {
 	facts    inplace.Facts
 }
 
-// observe reads all that decides. What the node is to become is read from the API server itself: the Machine and its KubeadmConfig are written one
-// after the other, and what is between the two is nobody's wish.
+// observe reads all that decides. What the node is to become is read from the API server itself: the Machine and its KubeadmConfig are
+// written one after the other, and what is between the two is nobody's wish.
 func (e *Extension) observe(ctx context.Context, key client.ObjectKey) (*scope, error) {
 	s := &scope{machine: &clusterv1.Machine{}, upgrades: map[string]*upgradev1.NodeUpgrade{}}
 	err := e.APIReader.Get(ctx, key, s.machine)
@@ -121,8 +121,8 @@ func pending(m *clusterv1.Machine) bool {
 	return slices.Contains(hooks, "UpdateMachine")
 }
 
-// configuration returns the clusterConfiguration of a control plane machine, and whether its bootstrap object is marked for the update, which is when it
-// says what is wanted. A worker's is not asked for: nothing of it is changed in place.
+// configuration returns the clusterConfiguration of a control plane machine, and whether its bootstrap object is marked for the update,
+// which is when it says what is wanted. A worker's is not asked for: nothing of it is changed in place.
 func (e *Extension) configuration(ctx context.Context, m *clusterv1.Machine) (bootstrapv1.ClusterConfiguration, bool, error) {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if !util.IsControlPlaneMachine(m) || ref.Kind != "KubeadmConfig" {

@@ -211,7 +211,8 @@ func (w *look) cleanUp(ctx context.Context, u *upgradev1.NodeUpgrade) error {
 	return nil
 }
 
-// dropRights removes the ServiceAccount and the role that the pods of an upgrade had before Quorate drained with the node's own credentials: they allow to evict any pod.
+// dropRights removes the ServiceAccount and the role that the pods of an upgrade had before Quorate drained with the node's own
+// credentials: they allow to evict any pod.
 func (w *look) dropRights(ctx context.Context, u *upgradev1.NodeUpgrade) error {
 	name, options := upgradepod.Name(u), metav1.DeleteOptions{}
 	err1 := w.set.CoreV1().ServiceAccounts(upgradepod.Namespace).Delete(ctx, name, options)

@@ -69,8 +69,8 @@ type scope struct {
 // clusterTimeout is how long one look into a managed cluster, or one write there, may take in all.
 const clusterTimeout = 8 * time.Second
 
-// turnsPerNamespace is how many NodeUpgrades of a namespace have a turn at once. A turn waits for a managed cluster, at most for clusterTimeout: clusters of one
-// namespace that do not answer leave most of the controller's workers to others.
+// turnsPerNamespace is how many NodeUpgrades of a namespace have a turn at once. A turn waits for a managed cluster, at most for
+// clusterTimeout: clusters of one namespace that do not answer leave most of the controller's workers to others.
 const turnsPerNamespace = 20
 
 // Reconcile looks at one NodeUpgrade once.
@@ -158,8 +158,8 @@ func (c *Controller) carryOut(ctx context.Context, s *scope, w *look, o upgradep
 	return c.do(ctx, s, w, o.Action)
 }
 
-// recordAlone records that the upgrade of a control plane node begins, unless another one of the cluster has begun or begins now: that is a conflict. From the
-// record on others see it.
+// recordAlone records that the upgrade of a control plane node begins, unless another one of the cluster has begun or begins now: that is a
+// conflict. From the record on others see it.
 func (c *Controller) recordAlone(ctx context.Context, s *scope, o upgradepod.Outcome) error {
 	key := client.ObjectKeyFromObject(s.cluster)
 	if !c.beginning.begin(key, 1) {
@@ -261,7 +261,8 @@ func (c *Controller) dropRetry(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// finish removes all that was made, and lets go of the Machine and the NodeUpgrade. While the managed cluster does not answer it is tried again.
+// finish removes all that was made, and lets go of the Machine and the NodeUpgrade. While the managed cluster does not answer it is tried
+// again.
 func (c *Controller) finish(ctx context.Context, s *scope, w *look) error {
 	if err := c.releaseMachine(ctx, s); err != nil {
 		return err

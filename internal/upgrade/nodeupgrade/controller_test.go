@@ -239,7 +239,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestRightsOfBefore: a worker's pod gets no rights, and those that an earlier release gave to it are gone before the next pod is made, and at the end.
+// TestRightsOfBefore: a worker's pod gets no rights, and those that an earlier release gave to it are gone before the next pod is made, and
+// at the end.
 func TestRightsOfBefore(t *testing.T) {
 	s := newScene(t)
 	u := s.upgrade("worker")
@@ -268,7 +269,8 @@ func TestRightsOfBefore(t *testing.T) {
 	none("when it is done")
 }
 
-// TestInterrupted: a pod that was cut off is followed by another, a few times; then a person has to look, and a deleted pod is the word to go on.
+// TestInterrupted: a pod that was cut off is followed by another, a few times; then a person has to look, and a deleted pod is the word to
+// go on.
 func TestInterrupted(t *testing.T) {
 	s := newScene(t)
 	u := s.upgrade("cp-1")
@@ -518,7 +520,8 @@ func TestBrings(t *testing.T) {
 	}
 }
 
-// TestImages: where the infrastructure provider brings the images, the upgrade begins with the upgrader's, and waits on the node for the others.
+// TestImages: where the infrastructure provider brings the images, the upgrade begins with the upgrader's, and waits on the node for the
+// others.
 func TestImages(t *testing.T) {
 	for name, test := range map[string]struct {
 		brings bool

@@ -23,7 +23,8 @@ import (
 // mostContent is how many bytes all files of a node may hold: they are handed over in one secret, which may have 1 MiB.
 const mostContent = 900 << 10
 
-// files reads the files that the node is to have: those of the Machine's control plane, if they still are those that the NodeUpgrade was made for.
+// files reads the files that the node is to have: those of the Machine's control plane, if they still are those that the NodeUpgrade was
+// made for.
 func (c *Controller) files(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
 	w.env.Files, w.contents = nil, nil
 	if len(s.upgrade.Spec.Files) == 0 {

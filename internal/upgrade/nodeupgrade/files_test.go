@@ -59,7 +59,8 @@ func (s *scene) held(u *upgradev1.NodeUpgrade) map[string][]byte {
 
 var fromSecret = bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "mine", Key: "k"}}
 
-// TestFiles: what files hold is handed over with the pod by a secret, is in nothing else, and goes with the pod. Each attempt is given what a secret holds then.
+// TestFiles: what files hold is handed over with the pod by a secret, is in nothing else, and goes with the pod. Each attempt is given what
+// a secret holds then.
 func TestFiles(t *testing.T) {
 	s := newScene(t)
 	u := s.filed(bootstrapv1.File{Path: "/a", Content: "aHVudGVyMQ==", Encoding: bootstrapv1.Base64, Owner: "me", Permissions: "0600"}, bootstrapv1.File{Path: "/b", ContentFrom: fromSecret})
@@ -99,7 +100,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesRefused: an upgrade whose files are not those any more that it was made for, or cannot be written on a live node, fails before anything is begun.
+// TestFilesRefused: an upgrade whose files are not those any more that it was made for, or cannot be written on a live node, fails before
+// anything is begun.
 func TestFilesRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		file   bootstrapv1.File

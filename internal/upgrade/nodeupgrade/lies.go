@@ -15,8 +15,8 @@ import (
 // +kubebuilder:rbac:groups=upgrade.cluster.x-k8s.io,resources=controlplaneupgrades;machinedeploymentupgrades,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments,verbs=list;watch
 
-// lies returns which field of a NodeUpgrade contradicts its Machine, with the value and what is valid; empty: none does. Other controllers count
-// a NodeUpgrade by its label, and delete it with its owners.
+// lies returns which field of a NodeUpgrade contradicts its Machine, with the value and what is valid; empty: none does. Other controllers
+// count a NodeUpgrade by its label, and delete it with its owners.
 func (c *Controller) lies(ctx context.Context, s *scope) (string, error) {
 	u, m := s.upgrade, s.machine
 	if m == nil {
@@ -109,8 +109,8 @@ func (c *Controller) owner(ctx context.Context, s *scope, o metav1.OwnerReferenc
 	return err == nil && into.GetUID() == o.UID, client.IgnoreNotFound(err)
 }
 
-// isOf reports whether the Machine of a NodeUpgrade belongs to the scope's Cluster. The label of a NodeUpgrade alone does not show it: anyone who
-// may create NodeUpgrades in the namespace can write it.
+// isOf reports whether the Machine of a NodeUpgrade belongs to the scope's Cluster. The label of a NodeUpgrade alone does not show it:
+// anyone who may create NodeUpgrades in the namespace can write it.
 func (c *Controller) isOf(ctx context.Context, s *scope, u *upgradev1.NodeUpgrade) (bool, error) {
 	m := &clusterv1.Machine{}
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: u.Spec.Machine.Name}, m)

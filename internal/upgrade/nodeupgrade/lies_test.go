@@ -56,7 +56,8 @@ func (s *scene) owners() {
 	}
 }
 
-// TestLies: a NodeUpgrade whose label or owner is of another Cluster or Machine than spec.machine fails for good, and touches neither cluster.
+// TestLies: a NodeUpgrade whose label or owner is of another Cluster or Machine than spec.machine fails for good, and touches neither
+// cluster.
 func TestLies(t *testing.T) {
 	group := func(name string) []metav1.OwnerReference {
 		return owner(upgradev1.GroupVersion.String(), "ControlPlaneUpgrade", name)
@@ -109,7 +110,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestLieAboutBegun: an annotation or a status that claims that the upgrade had begun does not hide the lie; a pod on the node does, as it must be finished.
+// TestLieAboutBegun: an annotation or a status that claims that the upgrade had begun does not hide the lie; a pod on the node does, as it
+// must be finished.
 func TestLieAboutBegun(t *testing.T) {
 	for name, begun := range map[string]bool{"claimed": false, "so": true} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +144,8 @@ func TestLieAboutBegun(t *testing.T) {
 	}
 }
 
-// TestLieHoldsUpNobody: a NodeUpgrade with the label of a Cluster and a Machine of another one, or of none, does not come before the nodes of the Cluster.
+// TestLieHoldsUpNobody: a NodeUpgrade with the label of a Cluster and a Machine of another one, or of none, does not come before the nodes
+// of the Cluster.
 func TestLieHoldsUpNobody(t *testing.T) {
 	for name, of := range map[string]string{"of another Cluster": "other", "that does not exist": ""} {
 		t.Run("a Machine "+name, func(t *testing.T) {

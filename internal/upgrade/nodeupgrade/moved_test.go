@@ -62,8 +62,8 @@ func TestMovedWhenDone(t *testing.T) {
 	}
 }
 
-// TestMovedWhenBegun: an upgrade that was begun goes on where the status was lost, and its node knows it as before. No other one begins meanwhile, and a copy for another version is
-// one of its own.
+// TestMovedWhenBegun: an upgrade that was begun goes on where the status was lost, and its node knows it as before. No other one begins
+// meanwhile, and a copy for another version is one of its own.
 func TestMovedWhenBegun(t *testing.T) {
 	s := newScene(t)
 	u := s.upgrade("cp-2")

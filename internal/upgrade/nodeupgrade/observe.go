@@ -137,7 +137,8 @@ func conflict(s *scope, why string) error {
 	return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, errors.New(why))
 }
 
-// before lists the NodeUpgrades of the cluster, and says which control plane node comes before this one: one that has begun, else the oldest.
+// before lists the NodeUpgrades of the cluster, and says which control plane node comes before this one: one that has begun, else the
+// oldest.
 func (c *Controller) before(ctx context.Context, reader client.Reader, s *scope) (upgradepod.Obstacle, error) {
 	u := s.upgrade
 	if u.Spec.NodeType != upgradev1.ControlPlane {
@@ -178,7 +179,8 @@ func (c *Controller) image(ctx context.Context, s *scope, w *look) (upgradepod.O
 	return upgradepod.Obstacle{}, nil
 }
 
-// brings finds out what the version's image has beside the programs of Kubernetes. Of an image that the NodeUpgrade itself names nothing is known.
+// brings finds out what the version's image has beside the programs of Kubernetes. Of an image that the NodeUpgrade itself names nothing is
+// known.
 func (c *Controller) brings(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
 	if s.upgrade.Spec.UpgraderImage != "" {
 		return upgradepod.Obstacle{}, nil
@@ -193,7 +195,8 @@ func (c *Controller) brings(ctx context.Context, s *scope, w *look) (upgradepod.
 	return upgradepod.Obstacle{}, nil
 }
 
-// images waits for the infrastructure provider, where that brings the images to the node. With the upgrader's image there the node waits for the others.
+// images waits for the infrastructure provider, where that brings the images to the node. With the upgrader's image there the node waits
+// for the others.
 func (c *Controller) images(ctx context.Context, s *scope, w *look) (upgradepod.Obstacle, error) {
 	ref := s.machine.Spec.InfrastructureRef
 	if ref.Name == "" || conditions.IsTrue(s.upgrade, upgradev1.ImagesAvailable) {

@@ -14,7 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/upgradepod"
 )
 
-// owned reports whether a NodeUpgrade is ready to be begun: its finalizer is there, and it has its cluster's label and an owner, so that it moves and goes with others.
+// owned reports whether a NodeUpgrade is ready to be begun: its finalizer is there, and it has its cluster's label and an owner, so that it
+// moves and goes with others.
 func (s *scope) owned() bool {
 	u := s.upgrade
 	if !controllerutil.ContainsFinalizer(u, upgradev1.Finalizer) {
@@ -59,7 +60,8 @@ func (c *Controller) disown(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// markBegun notes that the upgrade begins where a move keeps it: its pod is to be found again by whoever looks at it then, and the node knows it by its first UID.
+// markBegun notes that the upgrade begins where a move keeps it: its pod is to be found again by whoever looks at it then, and the node
+// knows it by its first UID.
 func (c *Controller) markBegun(ctx context.Context, s *scope) error {
 	after := s.upgrade.DeepCopy()
 	if !upgradepod.MarkBegun(after) {
@@ -72,7 +74,8 @@ func (c *Controller) markBegun(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// holdMachine keeps the MachineHealthCheck from the Machine, whose node is away for a while. Where a person did so already, it stays when this ends.
+// holdMachine keeps the MachineHealthCheck from the Machine, whose node is away for a while. Where a person did so already, it stays when
+// this ends.
 func (c *Controller) holdMachine(ctx context.Context, s *scope) error {
 	m := s.machine
 	if m == nil || annotations.HasSkipRemediation(m) {

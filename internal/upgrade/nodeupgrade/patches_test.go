@@ -11,7 +11,8 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
-// TestPatches: the steps are told where the node has patches of kubeadm's, by what its machine was made from; while that is not known nothing is begun.
+// TestPatches: the steps are told where the node has patches of kubeadm's, by what its machine was made from; while that is not known
+// nothing is begun.
 func TestPatches(t *testing.T) {
 	s := newScene(t)
 	m := s.machine("cp-1")

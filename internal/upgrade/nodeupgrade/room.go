@@ -15,14 +15,16 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/upgradepod"
 )
 
-// How much of a cluster is read to find room for the pods of one node. Where more nodes than mostNodesAsked accept such pods there is taken to be room.
+// How much of a cluster is read to find room for the pods of one node. Where more nodes than mostNodesAsked accept such pods there is taken
+// to be room.
 const (
 	nodesAtOnce    = 100
 	mostNodesAsked = 20
 )
 
-// room finds out whether the pods of a node that is to be drained have room on other nodes. Where they do not, a drain is left out, or waited with if it is
-// required. A drain that this upgrade has begun goes on: the node is cordoned, and evicted pods took the room of others.
+// room finds out whether the pods of a node that is to be drained have room on other nodes. Where they do not, a drain is left out, or
+// waited with if it is required. A drain that this upgrade has begun goes on: the node is cordoned, and evicted pods took the room of
+// others.
 func (w *look) room(ctx context.Context, u *upgradev1.NodeUpgrade) (upgradepod.Obstacle, error) {
 	policy, _ := upgradepod.Drain(u)
 	by, cordoned := w.node.Annotations[steps.CordonedAnnotation]

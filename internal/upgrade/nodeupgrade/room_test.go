@@ -153,7 +153,8 @@ func TestRoomRequired(t *testing.T) {
 	}
 }
 
-// TestRoomOfBegunDrain: a drain that was begun goes on, although the pods that it evicted took the room of those that are left: the node must be uncordoned.
+// TestRoomOfBegunDrain: a drain that was begun goes on, although the pods that it evicted took the room of those that are left: the node
+// must be uncordoned.
 func TestRoomOfBegunDrain(t *testing.T) {
 	s := newScene(t)
 	s.crowd("5", 1)

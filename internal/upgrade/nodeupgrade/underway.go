@@ -2,8 +2,8 @@ package nodeupgrade
 
 import "sync"
 
-// underway counts what is under way for each key, up to a limit. Its lock is never held while anything is read or written elsewhere: a cluster that
-// answers slowly delays nobody else. The zero value is ready for use.
+// underway counts what is under way for each key, up to a limit. Its lock is never held while anything is read or written elsewhere: a
+// cluster that answers slowly delays nobody else. The zero value is ready for use.
 type underway[K comparable] struct {
 	mu    sync.Mutex
 	count map[K]int

@@ -80,8 +80,8 @@ func (c *Client) serves(ctx context.Context, t target, forObject client.Object) 
 	return t.namespaces.Matches(labels.Set(namespace.Labels)), nil
 }
 
-// CallAllExtensions calls all handlers that serve a hook for an object, one after the other, until one fails. The response says how soon the
-// first of them wants to be asked again, and what all of them say.
+// CallAllExtensions calls all handlers that serve a hook for an object, one after the other, until one fails. The response says how soon
+// the first of them wants to be asked again, and what all of them say.
 func (c *Client) CallAllExtensions(ctx context.Context, hook runtimecatalog.Hook, forObject client.Object, request runtimehooksv1.RequestObject, response runtimehooksv1.ResponseObject) error {
 	names, err := c.GetAllExtensions(ctx, hook, forObject)
 	if err != nil {
@@ -125,8 +125,8 @@ func refusal(status runtimehooksv1.ResponseStatus, message string) error {
 	return fmt.Errorf("it answered %q: %s", plaintext.Quote(string(status), largestQuote), plaintext.Quote(message, largestQuote))
 }
 
-// CallExtension calls one handler and fills in its response. A response that is no success is an error. Where the extension cannot be reached,
-// or its answer cannot be read, and its failurePolicy is Ignore, the response is an empty success.
+// CallExtension calls one handler and fills in its response. A response that is no success is an error. Where the extension cannot be
+// reached, or its answer cannot be read, and its failurePolicy is Ignore, the response is an empty success.
 func (c *Client) CallExtension(ctx context.Context, hook runtimecatalog.Hook, forObject client.Object, name string, request runtimehooksv1.RequestObject, response runtimehooksv1.ResponseObject, opts ...upstream.CallExtensionOption) error {
 	options := &upstream.CallExtensionOptions{}
 	for _, o := range opts {

@@ -61,7 +61,8 @@ func (q Question) key() string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// Of returns the last answer to a question, and asks it in the background where there is none, or it is old. An error says why nothing is known.
+// Of returns the last answer to a question, and asks it in the background where there is none, or it is old. An error says why nothing is
+// known.
 func (a *Answers) Of(ctx context.Context, q Question, now time.Time) (Answer, error) {
 	uid, key := q.Current.Machine.UID, q.key()
 	if !a.begin(uid, key, now) {

@@ -26,7 +26,8 @@ const Own = "quorate"
 type Answer struct {
 	// Handler is the extension's that was asked.
 	Handler string
-	// Patched are the machine's parts as the extension would leave them, and Desired those that it was asked for, as the API server would store them.
+	// Patched are the machine's parts as the extension would leave them, and Desired those that it was asked for, as the API server would
+	// store them.
 	Patched, Desired Parts
 	// Refused is why the API server does not store what is wanted of the infrastructure machine; empty: it does. No extension was asked then.
 	Refused string
@@ -40,7 +41,8 @@ type Asker struct {
 	Writer client.Writer
 }
 
-// Ask asks whether a machine can be brought to what is wanted in place. Where nobody answers, or with a failure, that is an error: it says nothing about the machine.
+// Ask asks whether a machine can be brought to what is wanted in place. Where nobody answers, or with a failure, that is an error: it says
+// nothing about the machine.
 func (a Asker) Ask(ctx context.Context, current, desired Parts) (Answer, error) {
 	answer := Answer{Desired: desired.DeepCopy()}
 	if a.Writer != nil {
@@ -61,7 +63,8 @@ func (a Asker) Ask(ctx context.Context, current, desired Parts) (Answer, error) 
 	return answer, err
 }
 
-// isRefused reports whether an object, as it is, is what the API server does not store. That its user lacks a right says nothing of the object.
+// isRefused reports whether an object, as it is, is what the API server does not store. That its user lacks a right says nothing of the
+// object.
 func isRefused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "denied the request")
 }
@@ -98,8 +101,8 @@ func (a Asker) call(ctx context.Context, current, desired Parts, response *runti
 	return can[0], c.CallExtension(ctx, runtimehooksv1.CanUpdateMachine, current.Machine, can[0], Request(current, desired), response)
 }
 
-// registered lists the extensions that serve the hooks of updates in place, as Cluster API has discovered them. Where Cluster API calls none there are none.
-// An extension that does not answer is not taken for one that says no, whatever its failurePolicy is.
+// registered lists the extensions that serve the hooks of updates in place, as Cluster API has discovered them. Where Cluster API calls
+// none there are none. An extension that does not answer is not taken for one that says no, whatever its failurePolicy is.
 func (a Asker) registered(ctx context.Context) (*runtimev1.ExtensionConfigList, error) {
 	list := &runtimev1.ExtensionConfigList{}
 	if err := a.Reader.List(ctx, list); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {

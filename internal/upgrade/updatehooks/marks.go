@@ -17,7 +17,8 @@ import (
 	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
-// GoalAnnotation on a Machine says that Quorate began its update by a Runtime Extension, and to what: Goal.String. It stays until the update was seen to.
+// GoalAnnotation on a Machine says that Quorate began its update by a Runtime Extension, and to what: Goal.String. It stays until the
+// update was seen to.
 const GoalAnnotation = "controlplane.cluster.x-k8s.io/quorate-extension-update"
 
 // updateMachine is the name of the hook among those that Cluster API has still to call.
@@ -29,8 +30,8 @@ type Goal struct {
 	Version, Hash string
 }
 
-// NewGoal returns the goal of an update: what the parts become, and the template that infrastructure machines are made from; nil: there is none. It
-// is the same before and after the parts were written.
+// NewGoal returns the goal of an update: what the parts become, and the template that infrastructure machines are made from; nil: there is
+// none. It is the same before and after the parts were written.
 func NewGoal(desired Parts, template *unstructured.Unstructured) Goal {
 	all := []any{desired.Machine.Spec.Version}
 	if desired.Bootstrap != nil {
@@ -77,7 +78,8 @@ func Mark(o client.Object) {
 	o.SetAnnotations(annotations)
 }
 
-// MarkPending has Cluster API call UpdateMachine for a Machine, beside the hooks that it is to call already. Whatever is marked must be written before.
+// MarkPending has Cluster API call UpdateMachine for a Machine, beside the hooks that it is to call already. Whatever is marked must be
+// written before.
 func MarkPending(m *clusterv1.Machine) {
 	if IsPending(m) {
 		return
@@ -92,9 +94,9 @@ func MarkPending(m *clusterv1.Machine) {
 	m.Annotations[runtimev1.PendingHooksAnnotation] = hooks
 }
 
-// Fact is what a decision may know of an update that Quorate began by an extension; false: it began none, or has seen to its end. The update is done when
-// Cluster API has taken all marks off the Machine, as its last act, and reports it as updating no more. While an extension fails Cluster API asks it again and
-// again, and the node may change at any moment: such an update is under way.
+// Fact is what a decision may know of an update that Quorate began by an extension; false: it began none, or has seen to its end. The
+// update is done when Cluster API has taken all marks off the Machine, as its last act, and reports it as updating no more. While an
+// extension fails Cluster API asks it again and again, and the node may change at any moment: such an update is under way.
 func Fact(m *clusterv1.Machine) (plan.Update, bool) {
 	if _, ours := GoalOf(m); !ours {
 		return plan.Update{}, false

@@ -28,8 +28,9 @@ func (p Parts) DeepCopy() Parts {
 	return Parts{Machine: p.Machine.DeepCopy(), Bootstrap: p.Bootstrap.DeepCopy(), Infrastructure: p.Infrastructure.DeepCopy()}
 }
 
-// Merge returns what the spec of an infrastructure machine becomes when it follows another template: what both templates say differently changes, what the new one
-// does not have any more goes, and all else stays, which is the provider's. was is the template that the machine was made from, want the wanted one.
+// Merge returns what the spec of an infrastructure machine becomes when it follows another template: what both templates say differently
+// changes, what the new one does not have any more goes, and all else stays, which is the provider's. was is the template that the machine
+// was made from, want the wanted one.
 func Merge(machine, was, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	before, after := templateSpec(was), templateSpec(want)
 	current := specOf(machine)
@@ -82,7 +83,8 @@ func withSpec(object *unstructured.Unstructured, spec []byte) (*unstructured.Uns
 	return after, nil
 }
 
-// Request is what CanUpdateMachine is asked. The metadata of the parts that are wanted count: labels and annotations follow without an update.
+// Request is what CanUpdateMachine is asked. The metadata of the parts that are wanted count: labels and annotations follow without an
+// update.
 func Request(current, desired Parts) *runtimehooksv1.CanUpdateMachineRequest {
 	request := &runtimehooksv1.CanUpdateMachineRequest{}
 	request.Current.Machine, request.Desired.Machine = requested(current.Machine), requested(desired.Machine)
@@ -114,7 +116,8 @@ func raw(object, carries *unstructured.Unstructured) runtime.RawExtension {
 	return runtime.RawExtension{Object: out}
 }
 
-// Apply returns the parts as an answer would leave them: the current ones, changed in what the extension changes in place. Outside of specs nothing is taken over.
+// Apply returns the parts as an answer would leave them: the current ones, changed in what the extension changes in place. Outside of specs
+// nothing is taken over.
 func Apply(current Parts, answer *runtimehooksv1.CanUpdateMachineResponse) (Parts, error) {
 	after := current.DeepCopy()
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&current.Machine.Spec)
@@ -171,8 +174,8 @@ func patched(object *unstructured.Unstructured, patch runtimehooksv1.Patch) (*un
 	return withSpec(object, read.Spec)
 }
 
-// Covers returns the fields of an infrastructure machine's spec that an answer does not bring to what is wanted, sorted; none: it covers all. Values are not
-// told: what such an object holds is not known here.
+// Covers returns the fields of an infrastructure machine's spec that an answer does not bring to what is wanted, sorted; none: it covers
+// all. Values are not told: what such an object holds is not known here.
 func Covers(patched, desired *unstructured.Unstructured) []string {
 	return differing("spec", specOf(patched), specOf(desired))
 }

@@ -36,8 +36,8 @@ func AnnotatedDrain(annotations map[string]string) (upgradev1.DrainSpec, error) 
 	return drain, nil
 }
 
-// IsDrainedOtherwise reports whether a NodeUpgrade that Quorate created failed before its node was changed, and wants another drain than the one that is
-// wanted now: another NodeUpgrade takes its place.
+// IsDrainedOtherwise reports whether a NodeUpgrade that Quorate created failed before its node was changed, and wants another drain than
+// the one that is wanted now: another NodeUpgrade takes its place.
 func IsDrainedOtherwise(u *upgradev1.NodeUpgrade, wanted upgradev1.DrainSpec) bool {
 	if _, ours := u.Labels[upgradev1.WantedLabel]; !ours || upgradepod.StateOf(u) != upgradepod.Failed || Changed(u) {
 		return false

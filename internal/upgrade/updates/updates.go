@@ -1,6 +1,6 @@
-// Package updates knows the objects by which machines of a control plane are upgraded in place: which NodeUpgrade tells how far a machine is,
-// which objects are made, what they were made for, and how far all machines are. It decides from values alone, and has no client and no clock. What
-// happens on a node is known to packages upgradepod and steps, and when a machine's turn comes to package plan.
+// Package updates knows the objects by which machines of a control plane are upgraded in place: which NodeUpgrade tells how far a machine
+// is, which objects are made, what they were made for, and how far all machines are. It decides from values alone, and has no client and no
+// clock. What happens on a node is known to packages upgradepod and steps, and when a machine's turn comes to package plan.
 package updates
 
 import (
@@ -38,7 +38,8 @@ func Owned(groups []upgradev1.ControlPlaneUpgrade, by metav1.Object) []upgradev1
 	return slices.DeleteFunc(groups, func(u upgradev1.ControlPlaneUpgrade) bool { return !metav1.IsControlledBy(&u, by) })
 }
 
-// importance orders NodeUpgrades of one machine: what may happen on the node at any moment comes first, and what only waits for a person last.
+// importance orders NodeUpgrades of one machine: what may happen on the node at any moment comes first, and what only waits for a person
+// last.
 var importance = map[upgradepod.State]int{upgradepod.Active: 0, upgradepod.Waiting: 1, upgradepod.Complete: 2, upgradepod.Failed: 3}
 
 // Of returns the NodeUpgrade that tells how far a machine is; nil: there is none, or all are recorded.
@@ -57,7 +58,8 @@ func (s Seen) Of(machine string) *upgradev1.NodeUpgrade {
 	})
 }
 
-// Verified is when an upgrade of a machine found last that all components of its node answer their probes: found by the node's clock, noted by ours. Zero: none has.
+// Verified is when an upgrade of a machine found last that all components of its node answer their probes: found by the node's clock, noted
+// by ours. Zero: none has.
 func (s Seen) Verified(machine string) (found, noted time.Time) {
 	for i := range s.Nodes {
 		u := &s.Nodes[i]
@@ -120,7 +122,8 @@ func isFor(u *upgradev1.NodeUpgrade, goal drift.Goal) bool {
 	return u.Spec.KubernetesVersion == goal.Version
 }
 
-// Changed reports whether a node that is not upgraded may run something else than before: its swap was done, or it is not known how that ended.
+// Changed reports whether a node that is not upgraded may run something else than before: its swap was done, or it is not known how that
+// ended.
 func Changed(u *upgradev1.NodeUpgrade) bool {
 	c := conditions.Get(u, string(steps.Swap))
 	if c == nil {
@@ -247,7 +250,8 @@ type Machine struct {
 	Behind bool
 }
 
-// Status is how far an upgrade of a control plane is, with the machines that the control plane has now. Times are those of the status before.
+// Status is how far an upgrade of a control plane is, with the machines that the control plane has now. Times are those of the status
+// before.
 func (s Seen) Status(of *upgradev1.ControlPlaneUpgrade, machines []Machine, paused bool) upgradev1.GroupUpgradeStatus {
 	next := of.DeepCopy()
 	st := &next.Status
@@ -280,8 +284,8 @@ func (s Seen) Status(of *upgradev1.ControlPlaneUpgrade, machines []Machine, paus
 	return *st
 }
 
-// describe writes the conditions of an upgrade whose numbers and failures are known. underway says how far the node is that is upgraded now;
-// empty: none is.
+// describe writes the conditions of an upgrade whose numbers and failures are known. underway says how far the node is that is upgraded
+// now; empty: none is.
 func describe(next *upgradev1.ControlPlaneUpgrade, underway string, paused bool) {
 	st, ready := &next.Status, *next.Status.Ready
 	progress := metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionTrue, Reason: upgradev1.Running, Message: cmp.Or(underway, "between two nodes")}
@@ -301,8 +305,8 @@ func describe(next *upgradev1.ControlPlaneUpgrade, underway string, paused bool)
 	conditions.Set(next, completed)
 }
 
-// HasOpen reports whether a NodeUpgrade that belongs to a ControlPlaneUpgrade is not recorded yet. One of a Machine that the ControlPlaneUpgrade
-// does not name only claims to belong to it.
+// HasOpen reports whether a NodeUpgrade that belongs to a ControlPlaneUpgrade is not recorded yet. One of a Machine that the
+// ControlPlaneUpgrade does not name only claims to belong to it.
 func (s Seen) HasOpen(of *upgradev1.ControlPlaneUpgrade) bool {
 	return slices.ContainsFunc(s.Nodes, func(u upgradev1.NodeUpgrade) bool {
 		return metav1.IsControlledBy(&u, of) && !IsRecorded(&u) && slices.Contains(of.Spec.MachinesRequireUpgrade, u.Spec.Machine)

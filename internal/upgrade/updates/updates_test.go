@@ -164,7 +164,8 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestGoalOf: what an upgrade was for is known from what is wanted, or from what it belongs to; of one that a person made only the version is.
+// TestGoalOf: what an upgrade was for is known from what is wanted, or from what it belongs to; of one that a person made only the version
+// is.
 func TestGoalOf(t *testing.T) {
 	u, stranger := nodeOf("m1", upgradev1.Done), nodeOf("m1", upgradev1.Done)
 	stranger.Labels = nil

@@ -116,8 +116,8 @@ func StateOf(u *upgradev1.NodeUpgrade) State {
 	return Waiting
 }
 
-// Precedes reports whether one control plane node's upgrade comes before another's: it has begun, or neither has and it is the older one. One that
-// a person holds lets others go first.
+// Precedes reports whether one control plane node's upgrade comes before another's: it has begun, or neither has and it is the older one.
+// One that a person holds lets others go first.
 func Precedes(one, other *upgradev1.NodeUpgrade) bool {
 	if one.Spec.NodeType != upgradev1.ControlPlane {
 		return false
@@ -187,7 +187,8 @@ func (d *decision) begin() Outcome {
 	return Outcome{Action: MakePod, Again: SoonRunning}
 }
 
-// noteDrain notes in the condition of the step why the node is not drained, and returns the same as the end of a sentence; empty: it is drained, or need not be.
+// noteDrain notes in the condition of the step why the node is not drained, and returns the same as the end of a sentence; empty: it is
+// drained, or need not be.
 func (d *decision) noteDrain() string {
 	if d.NotDrained == "" {
 		return ""
@@ -291,7 +292,8 @@ func ended(p progress) string {
 	return text + "; deleting the pod, or `quorate upgrade retry`, tries again"
 }
 
-// another has the steps begun again by another pod: they find what was done already. After a few pods that were cut off a person has to look.
+// another has the steps begun again by another pod: they find what was done already. After a few pods that were cut off a person has to
+// look.
 func (d *decision) another(at steps.Step, why string) Outcome {
 	from := max(ptr.Deref(d.next.Status.RetriedAttempt, 1), 1)
 	if n := ptr.Deref(d.next.Status.Attempts, 0) - from + 1; n >= MostAttempts {

@@ -260,7 +260,8 @@ func hanging(pod *corev1.Pod, since time.Duration) *corev1.Pod {
 	return older(pod, since)
 }
 
-// TestSeries walks through an upgrade that is cut off, goes on, fails, and is tried again: what each look leaves is what the next one begins with.
+// TestSeries walks through an upgrade that is cut off, goes on, fails, and is tried again: what each look leaves is what the next one
+// begins with.
 func TestSeries(t *testing.T) {
 	u := upgradeOf("", 0)
 	look := func(pod *corev1.Pod, retry bool, want Action, state State) {
@@ -351,7 +352,8 @@ func TestPrecedes(t *testing.T) {
 	}
 }
 
-// TestUndone: when a step after the swap has the node put back, the swap's condition says so too, and still does when the next attempt fails before it.
+// TestUndone: when a step after the swap has the node put back, the swap's condition says so too, and still does when the next attempt
+// fails before it.
 func TestUndone(t *testing.T) {
 	u := upgradeOf(upgradev1.Running, 1)
 	for attempt, text := range []string{"dddddb", "f"} {

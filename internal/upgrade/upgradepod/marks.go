@@ -11,7 +11,8 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
-// What outlives the status of a NodeUpgrade, in its annotations. They name the spec that they are about, as people copy objects with all their annotations.
+// What outlives the status of a NodeUpgrade, in its annotations. They name the spec that they are about, as people copy objects with all
+// their annotations.
 
 // specHash identifies what a NodeUpgrade is to do.
 func specHash(u *upgradev1.NodeUpgrade) string {

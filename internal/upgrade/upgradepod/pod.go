@@ -112,8 +112,8 @@ func Wanted(u *upgradev1.NodeUpgrade, e Environment, attempt int32) steps.Wanted
 // is begun again. Images of several hundred MB may have to be pulled.
 const deadline = 1800
 
-// Pod returns the pod of an attempt: an init container for each stage of the steps, and the last stage as its container. Nothing of it is restarted by
-// the kubelet: each cut is seen, and followed by another pod.
+// Pod returns the pod of an attempt: an init container for each stage of the steps, and the last stage as its container. Nothing of it is
+// restarted by the kubelet: each cut is seen, and followed by another pod.
 func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image string) (*corev1.Pod, error) {
 	spec, err := json.Marshal(wanted)
 	if err != nil {

@@ -31,7 +31,8 @@ type progress struct {
 	// names are the steps, conditions what is known of each, in their order.
 	names      []string
 	conditions []metav1.Condition
-	// at is the step that failed, was cut off, comes next, or is the first one not known to be over; nothing of it is known after the last one.
+	// at is the step that failed, was cut off, comes next, or is the first one not known to be over; nothing of it is known after the last
+	// one.
 	at steps.Step
 	// stage are the steps of that step's container. Which of them runs is not known before all have ended.
 	stage []steps.Step
@@ -66,7 +67,8 @@ func observe(pod *corev1.Pod) progress {
 	return p
 }
 
-// undoSwap notes that what the swap did was undone, also where a step after it failed: whoever reads its condition wants to know what runs on the node.
+// undoSwap notes that what the swap did was undone, also where a step after it failed: whoever reads its condition wants to know what runs
+// on the node.
 func (p *progress) undoSwap() {
 	for i := range p.conditions {
 		if c := &p.conditions[i]; c.Type == string(steps.Swap) && c.Status == metav1.ConditionTrue {

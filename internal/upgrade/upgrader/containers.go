@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a container may take to end by itself: an API server that closes all its watches takes up to a minute, in which it serves nobody.
+// patience is how long a container may take to end by itself: an API server that closes all its watches takes up to a minute, in which it
+// serves nobody.
 const patience = 2 * time.Second
 
 // endTimeout is how long a container that was killed may take to be gone.

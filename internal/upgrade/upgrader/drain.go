@@ -19,14 +19,15 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/eviction"
 )
 
-// Draining needs no rights but those of the node itself: a kubelet may patch its own Node, and list and evict the pods that are bound to it. The API server's
-// admission plugin NodeRestriction, which kubeadm enables, refuses the same for other Nodes and their pods. So a pod of an upgrade has no ServiceAccount.
+// Draining needs no rights but those of the node itself: a kubelet may patch its own Node, and list and evict the pods that are bound to
+// it. The API server's admission plugin NodeRestriction, which kubeadm enables, refuses the same for other Nodes and their pods. So a pod
+// of an upgrade has no ServiceAccount.
 
 // evictionInterval is how often pods are evicted again that a disruption budget keeps.
 const evictionInterval = 2 * time.Second
 
-// kubeletsAPI is the API server that the node's kubelet asks, with the kubelet's credentials. The Service kubernetes, which is what pods are told, needs a
-// kube-proxy, and that is being replaced on all nodes once the first has the new version.
+// kubeletsAPI is the API server that the node's kubelet asks, with the kubelet's credentials. The Service kubernetes, which is what pods
+// are told, needs a kube-proxy, and that is being replaced on all nodes once the first has the new version.
 func kubeletsAPI() (*api, error) { return openAPI(kubeletConf, "") }
 
 // drain makes the node unschedulable and evicts its pods, but for those of DaemonSets, static ones and the upgrader's own.

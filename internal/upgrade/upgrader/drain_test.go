@@ -191,8 +191,8 @@ func TestManyPodsLeft(t *testing.T) {
 	}
 }
 
-// TestDrainRights: with a node's own credentials, and nothing else, an upgrade drains that node in a real API server, and can neither evict a pod of another node nor
-// change another Node.
+// TestDrainRights: with a node's own credentials, and nothing else, an upgrade drains that node in a real API server, and can neither evict
+// a pod of another node nor change another Node.
 func TestDrainRights(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")

@@ -20,7 +20,8 @@ import (
 // resultFD is where the node's part of a step writes its result.
 const resultFD = 3
 
-// enter runs the node's part of a step, and returns what it reports. It is this same program, in the namespaces of the node's first process.
+// enter runs the node's part of a step, and returns what it reports. It is this same program, in the namespaces of the node's first
+// process.
 func enter(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.Writer) steps.Result {
 	spec, err := json.Marshal(wanted)
 	if err != nil {
@@ -55,8 +56,8 @@ func enter(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.Wri
 	return reported
 }
 
-// The first thread stands for the whole process: /proc/PID/root is its root. It is kept for the first goroutine, so that it is never the one that moves into the node, and takes
-// the image's files out of the node's sight.
+// The first thread stands for the whole process: /proc/PID/root is its root. It is kept for the first goroutine, so that it is never the
+// one that moves into the node, and takes the image's files out of the node's sight.
 func init() { runtime.LockOSThread() }
 
 // runInside runs a command in the namespaces of the node's first process. The thread that has changed its namespaces is never used again.
@@ -102,7 +103,8 @@ func joinNode() error {
 
 // run runs a program to its end and returns what it printed, both streams.
 func run(ctx context.Context, env []string, argv ...string) (string, error) {
-	// A program must not go on beside the one that repeats its step. The kernel ends it with the thread that started it, which is kept for that.
+	// A program must not go on beside the one that repeats its step. The kernel ends it with the thread that started it, which is kept for
+	// that.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

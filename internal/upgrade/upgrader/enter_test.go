@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFirstThreadStays: no goroutine that moves its thread into the node ever has the first thread of the process, by whose root the node sees the image's files.
+// TestFirstThreadStays: no goroutine that moves its thread into the node ever has the first thread of the process, by whose root the node
+// sees the image's files.
 func TestFirstThreadStays(t *testing.T) {
 	const many = 200
 	var began, ended sync.WaitGroup

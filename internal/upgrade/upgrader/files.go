@@ -17,12 +17,14 @@ import (
 	"github.com/quorate/quorate/internal/program/atomicfile"
 )
 
-// beside is the name under which a new file waits in the folder of the one that it replaces. The kubelet reads no manifests that begin with a dot.
+// beside is the name under which a new file waits in the folder of the one that it replaces. The kubelet reads no manifests that begin with
+// a dot.
 func beside(target string) string {
 	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".quorate-upgrade")
 }
 
-// copyFile copies a file whole or not at all, with its permissions, and makes sure that it outlives a crash of the node. The copy is root's.
+// copyFile copies a file whole or not at all, with its permissions, and makes sure that it outlives a crash of the node. The copy is
+// root's.
 func copyFile(source, target string) error { return copyTo(source, target, false) }
 
 // copyOwned is copyFile for files of the node, with their owners.
@@ -191,7 +193,8 @@ func (l layout) discard() error {
 	return nil
 }
 
-// discard takes away what waits beside a file of the folder, and what was to become either and was cut off. Another user's folder of such a name stays.
+// discard takes away what waits beside a file of the folder, and what was to become either and was cut off. Another user's folder of such a
+// name stays.
 func (f folder) discard(target string) error {
 	names, err := f.Readdirnames(-1)
 	if err != nil {
@@ -252,8 +255,8 @@ func (l layout) install(source, target string) error {
 	return copyOwned(source, target)
 }
 
-// restore puts the backup back, and takes away what there was not before. Files that are to stay have their new content again. What another user of the node has
-// put in the place of a file, or of its folder, stays: the way back must not end there.
+// restore puts the backup back, and takes away what there was not before. Files that are to stay have their new content again. What another
+// user of the node has put in the place of a file, or of its folder, stays: the way back must not end there.
 func (l layout) restore(stay ...string) error {
 	staged, err := mirrored(l.stage())
 	if err != nil {

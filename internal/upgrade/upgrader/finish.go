@@ -19,8 +19,8 @@ import (
 // finishTimeout is how long kubeadm is tried: its requests fail while API servers come back.
 const finishTimeout = 3 * time.Minute
 
-// finish does what is left of kubeadm's upgrade: the cluster's configuration, permissions and add-ons with the first node, the kubelet's own
-// configuration with each. Manifests and certificates are there already.
+// finish does what is left of kubeadm's upgrade: the cluster's configuration, permissions and add-ons with the first node, the kubelet's
+// own configuration with each. Manifests and certificates are there already.
 func (n *node) finish(ctx context.Context) (string, error) {
 	if n.journal.Phase != steps.Committed {
 		return "", fmt.Errorf("finishing the upgrade: the swap is in phase %q", n.journal.Phase)
@@ -72,8 +72,8 @@ func (n *node) finish(ctx context.Context) (string, error) {
 	return "kubeadm is done, and the kubelet was restarted with its new configuration", n.forgetKubelet()
 }
 
-// noteKubelet returns what the kubelet was started with: what is there now, or what was there when this step began for the first time. A step that was cut off
-// may have written new files without having restarted the kubelet.
+// noteKubelet returns what the kubelet was started with: what is there now, or what was there when this step began for the first time. A
+// step that was cut off may have written new files without having restarted the kubelet.
 func (l layout) noteKubelet(now []byte) ([]byte, error) {
 	noted, err := os.ReadFile(l.kubeletNote())
 	if err == nil {

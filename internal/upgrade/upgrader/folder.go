@@ -13,13 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files of the user's may lie in folders that other users of the node write to. The upgrader is root: it must not be led elsewhere by a link, and must not write into a
-// file, that such a user has put there. So links count only where nobody but root could have made them, and files are made anew in folders that are held open.
+// Files of the user's may lie in folders that other users of the node write to. The upgrader is root: it must not be led elsewhere by a
+// link, and must not write into a file, that such a user has put there. So links count only where nobody but root could have made them, and
+// files are made anew in folders that are held open.
 
 // mostLinks is how many links a path may lead through, as for the kernel.
 const mostLinks = 40
 
-// resolve returns the path that a path leads to, without links. What does not exist has none. A link in a folder that other users may write to is an error.
+// resolve returns the path that a path leads to, without links. What does not exist has none. A link in a folder that other users may write
+// to is an error.
 func resolve(path string) (string, error) {
 	rest, done, trusted := split(path), "/", true
 	for links := 0; len(rest) > 0; {
@@ -58,7 +60,8 @@ func (e *othersLink) Error() string {
 	return fmt.Sprintf("%s is a link to %s, which other users of the node may have made", e.link, e.to)
 }
 
-// isOthers reports whether nothing was done to a file because another user has something else in its place: what was there is not there any more.
+// isOthers reports whether nothing was done to a file because another user has something else in its place: what was there is not there any
+// more.
 func isOthers(err error) bool {
 	_, link := errors.AsType[*othersLink](err)
 	return link || errors.Is(err, unix.EISDIR)
@@ -69,8 +72,8 @@ func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// onlyRoots reports whether nobody but root, and the user that this program runs as, may make or replace an entry of a folder. In a folder with the sticky bit that is
-// so of what is theirs. In a folder that does not exist nobody can.
+// onlyRoots reports whether nobody but root, and the user that this program runs as, may make or replace an entry of a folder. In a folder
+// with the sticky bit that is so of what is theirs. In a folder that does not exist nobody can.
 func onlyRoots(dir, entry string) (bool, error) {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

@@ -48,7 +48,8 @@ func (n *node) images(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d are there", len(wanted)), n.hasRequired(ctx, wanted, pulled)
 }
 
-// How long images that somebody brings are waited for: all of those without which the node cannot serve, and then the others while more come.
+// How long images that somebody brings are waited for: all of those without which the node cannot serve, and then the others while more
+// come.
 const (
 	patienceForImages = 25 * time.Minute
 	patienceForOthers = time.Minute

@@ -21,8 +21,8 @@ type kubelet struct {
 	ask func(context.Context) (int, error)
 }
 
-// start is when it was started. An error: it does not run. The service manager is asked only when what was seen has ended: to start a program four times
-// a second takes the time that the node needs to serve.
+// start is when it was started. An error: it does not run. The service manager is asked only when what was seen has ended: to start a
+// program four times a second takes the time that the node needs to serve.
 func (k *kubelet) start(ctx context.Context) (time.Time, error) {
 	if k.pid != 0 {
 		if at, err := startOf(k.pid); err == nil && at.Equal(k.started) {
@@ -71,8 +71,8 @@ func startOf(pid int) (time.Time, error) {
 	return processStart(string(stat), string(boot))
 }
 
-// processStart reads when a process was started: after the boot, by its own stat file, whose second field may hold anything in parentheses. An error: it has
-// ended, and is only still listed.
+// processStart reads when a process was started: after the boot, by its own stat file, whose second field may hold anything in parentheses.
+// An error: it has ended, and is only still listed.
 func processStart(stat, system string) (time.Time, error) {
 	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
 	if len(fields) > 0 && strings.ContainsAny(fields[0], "ZX") {

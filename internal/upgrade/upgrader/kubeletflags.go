@@ -22,8 +22,8 @@ var flagName = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-zA-Z0-9-]+)`)
 // flagsVariable is the variable of kubeadm's file with the kubelet's flags. systemd reads the file, and splits the value into words.
 const flagsVariable = "KUBELET_KUBEADM_ARGS"
 
-// stageKubeletFlags stages kubeadm's file with the kubelet's flags as it is to be: with the arguments that are wanted, and without those that go or that the new
-// kubelet does not know, with which it would not start.
+// stageKubeletFlags stages kubeadm's file with the kubelet's flags as it is to be: with the arguments that are wanted, and without those
+// that go or that the new kubelet does not know, with which it would not start.
 func (n *node) stageKubeletFlags(ctx context.Context) error {
 	target := filepath.Join(n.stage(), kubeletFlags)
 	// This step may be repeated, and its pod have been told something else before.
@@ -140,8 +140,8 @@ func withFlags(file string, flags []kubeletFlag) string {
 	return after
 }
 
-// withArgs returns kubeadm's file with the wanted arguments, in the order in which kubeadm writes arguments, behind the flags that stay. Those that an earlier upgrade gave go as
-// well. A file that has all this stays as it is, whatever its order.
+// withArgs returns kubeadm's file with the wanted arguments, in the order in which kubeadm writes arguments, behind the flags that stay.
+// Those that an earlier upgrade gave go as well. A file that has all this stays as it is, whatever its order.
 func withArgs(file string, wanted steps.KubeletArguments, earlier []string) (string, error) {
 	if wanted.IsZero() {
 		return file, nil

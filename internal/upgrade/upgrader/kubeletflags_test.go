@@ -23,7 +23,8 @@ func told(args ...string) (k steps.KubeletArguments) {
 	return k
 }
 
-// TestKubeletFile: wanted arguments come, those that go or were given by an earlier upgrade do so, and kubeadm's own stay, as does what others wrote. Repeated, nothing changes.
+// TestKubeletFile: wanted arguments come, those that go or were given by an earlier upgrade do so, and kubeadm's own stay, as does what
+// others wrote. Repeated, nothing changes.
 func TestKubeletFile(t *testing.T) {
 	line := func(flags string) string { return "# a comment\nKUBELET_KUBEADM_ARGS=\"" + flags + "\"\nOTHER=1\n" }
 	for name, test := range map[string]struct {

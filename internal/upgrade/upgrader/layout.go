@@ -50,7 +50,8 @@ func (l layout) manage(ctx context.Context, args ...string) error {
 	return systemctl(ctx, args...)
 }
 
-// The parts of the folder. Stage and saved mirror the node: stage/etc/kubernetes/manifests/etcd.yaml takes the place of the file of that path.
+// The parts of the folder. Stage and saved mirror the node: stage/etc/kubernetes/manifests/etcd.yaml takes the place of the file of that
+// path.
 func (l layout) journalFile() string { return filepath.Join(l.dir, "state.json") }
 func (l layout) work() string        { return filepath.Join(l.dir, "work") }
 func (l layout) programs() string    { return filepath.Join(l.work(), "bin") }
@@ -149,8 +150,8 @@ func installed(name string) string {
 	return file
 }
 
-// program is a program of the new version: the copied one, or the installed one where both are the same. The last step removes what was copied: when
-// it is repeated, the image still has what the node has not.
+// program is a program of the new version: the copied one, or the installed one where both are the same. The last step removes what was
+// copied: when it is repeated, the image still has what the node has not.
 func (l layout) program(name string) (string, error) {
 	path := filepath.Join(l.programs(), name)
 	if _, err := os.Stat(path); err == nil {

@@ -103,8 +103,9 @@ func parse(args []string, out io.Writer) (wanted steps.Wanted, inside string, er
 // exitKilled is the exit code of a step that was killed, as the runtime has it.
 const exitKilled = 137
 
-// carryOut does steps in their order until one does not succeed, and returns the exit code. What each reports is written where the kubelet finds it before the next one
-// begins: of a container that is killed it is known how far it came. A step that was interrupted reports nothing.
+// carryOut does steps in their order until one does not succeed, and returns the exit code. What each reports is written where the kubelet
+// finds it before the next one begins: of a container that is killed it is known how far it came. A step that was interrupted reports
+// nothing.
 func carryOut(list []steps.Name, write func(lines string) error, out io.Writer, do func(steps.Name) steps.Result) int {
 	lines := ""
 	for _, name := range list {

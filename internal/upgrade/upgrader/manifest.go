@@ -83,8 +83,8 @@ func portOf(c corev1.Container, port intstr.IntOrString) int {
 	return port.IntValue()
 }
 
-// probeClient asks as the kubelet's probes do. They do not verify certificates: the controller manager and the scheduler sign their own, and nothing
-// is sent to them or believed but the status.
+// probeClient asks as the kubelet's probes do. They do not verify certificates: the controller manager and the scheduler sign their own,
+// and nothing is sent to them or believed but the status.
 var probeClient = &http.Client{
 	Timeout:       2 * time.Second,
 	CheckRedirect: stay,

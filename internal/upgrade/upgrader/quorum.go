@@ -15,8 +15,8 @@ func (n *node) awaitOthers(ctx context.Context) error {
 	return eventually(ctx, patienceWithAPI, n.othersServe)
 }
 
-// othersServe returns an error unless the voters of other nodes have the quorum without the node's own member, which the swap stops. They were
-// healthy when the upgrade was decided, which may be many minutes ago. The only voter has no others.
+// othersServe returns an error unless the voters of other nodes have the quorum without the node's own member, which the swap stops. They
+// were healthy when the upgrade was decided, which may be many minutes ago. The only voter has no others.
 func (n *node) othersServe(ctx context.Context) error {
 	own, _, err := n.leadership(ctx)
 	if err != nil {

@@ -67,8 +67,8 @@ func TestOthersServe(t *testing.T) {
 	}
 }
 
-// TestAwaitOthers: a swap does not begin while the others could not do without the node's member. One that has begun goes on, and so does that of
-// the only node, which may be what mends it.
+// TestAwaitOthers: a swap does not begin while the others could not do without the node's member. One that has begun goes on, and so does
+// that of the only node, which may be what mends it.
 func TestAwaitOthers(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop() // it looks once

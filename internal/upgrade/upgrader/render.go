@@ -41,8 +41,8 @@ func (n *node) render(ctx context.Context) (string, error) {
 	return fmt.Sprintf("manifests of %s, and %d files with renewed certificates", n.wanted.KubernetesVersion, renewed), nil
 }
 
-// permitAPIServer lets API servers use the kubelets' API by name: newer versions of kubeadm renew their certificate without the organization
-// that allowed everything. It must be there before the first such certificate is used, and does no harm before.
+// permitAPIServer lets API servers use the kubelets' API by name: newer versions of kubeadm renew their certificate without the
+// organization that allowed everything. It must be there before the first such certificate is used, and does no harm before.
 func (n *node) permitAPIServer(ctx context.Context) error {
 	a, err := openAPI(adminConfig, "")
 	if err != nil {
@@ -104,7 +104,8 @@ func (n *node) stageManifest(dir, component string) error {
 	return copyFile(filepath.Join(dir, component+".yaml"), filepath.Join(n.stage(), manifestDir, component+".yaml"))
 }
 
-// renewCertificates stages the files whose certificates kubeadm renews. It works on copies below a root of their own: those in use stay as they are.
+// renewCertificates stages the files whose certificates kubeadm renews. It works on copies below a root of their own: those in use stay as
+// they are.
 func (n *node) renewCertificates(ctx context.Context, kubeadm string) (int, error) {
 	root := filepath.Join(n.work(), "renew")
 	if err := os.RemoveAll(root); err != nil {
@@ -172,7 +173,8 @@ func (n *node) stageRenewed(root string, files []string) (int, error) {
 	return renewed, nil
 }
 
-// credentialFiles are the keys, certificates and kubeconfigs that kubeadm keeps. The kubelet's own is not among them: the kubelet renews it.
+// credentialFiles are the keys, certificates and kubeconfigs that kubeadm keeps. The kubelet's own is not among them: the kubelet renews
+// it.
 func credentialFiles(certificates string) ([]string, error) {
 	files, err := filesBelow(certificates)
 	if err != nil {

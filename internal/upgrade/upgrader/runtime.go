@@ -219,8 +219,8 @@ func (l layout) exchangesRuntime() (bool, error) {
 	return true, nil
 }
 
-// settle waits until a restart of the runtime cannot meet the start of the step's own container any more, which would then be told to have failed. A kubelet
-// that cannot say so is not waited for: what is cut off is begun again.
+// settle waits until a restart of the runtime cannot meet the start of the step's own container any more, which would then be told to have
+// failed. A kubelet that cannot say so is not waited for: what is cut off is begun again.
 func (n *node) settle(ctx context.Context) error {
 	exchanges, err := n.exchangesRuntime()
 	if err != nil || !exchanges {
@@ -318,7 +318,8 @@ func pluginStatus(list, kind, id string) string {
 	return ""
 }
 
-// revert stops all, and puts the backup back. A new runtime that does not serve is put back first: without one nothing is known of the containers.
+// revert stops all, and puts the backup back. A new runtime that does not serve is put back first: without one nothing is known of the
+// containers.
 func (s service) revert(ctx context.Context, j steps.Journal) error {
 	exchanges, err := s.at.exchangesRuntime()
 	if err != nil {

@@ -198,8 +198,8 @@ func TestServesCRI(t *testing.T) {
 	}
 }
 
-// TestRuntimeExchanged: the runtime is restarted when its programs are in their places and before the kubelet starts, on the way back with the old programs, before
-// anything is asked of it. A restart that fails is the exchange's failure.
+// TestRuntimeExchanged: the runtime is restarted when its programs are in their places and before the kubelet starts, on the way back with
+// the old programs, before anything is asked of it. A restart that fails is the exchange's failure.
 func TestRuntimeExchanged(t *testing.T) {
 	s, n := runtimeNode(t)
 	for _, do := range []func(context.Context) (string, error){n.runtime, n.plugins} {

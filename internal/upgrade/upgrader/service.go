@@ -126,8 +126,8 @@ func stays(j steps.Journal) []string {
 	return nil
 }
 
-// blamesEtcd reports whether etcd is why the old version does not serve. Once the new version has served, and there may be writes to lose, an etcd that does not
-// answer is not enough: it must be what was waited for last, with a kubelet that runs.
+// blamesEtcd reports whether etcd is why the old version does not serve. Once the new version has served, and there may be writes to lose,
+// an etcd that does not answer is not enough: it must be what was waited for last, with a kubelet that runs.
 func (s service) blamesEtcd(ctx context.Context, j steps.Journal, err error) bool {
 	if j.FailedStep == "" {
 		return s.etcdServes(ctx) != nil
@@ -147,7 +147,8 @@ func (s service) stop(ctx context.Context, j steps.Journal) error {
 	return s.endComponents(ctx, j.Wanted.Node)
 }
 
-// serves waits until everything on the node serves, and its Node is ready. A version, if one is given, is that of the API server and the kubelet.
+// serves waits until everything on the node serves, and its Node is ready. A version, if one is given, is that of the API server and the
+// kubelet.
 func (s service) serves(ctx context.Context, j steps.Journal, version string) error {
 	timeout := time.Duration(cmp.Or(j.Wanted.VerifyTimeoutSeconds, steps.DefaultVerifyTimeout)) * time.Second
 	before, err := startsOfAll(j.Wanted.Node)

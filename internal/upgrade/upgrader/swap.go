@@ -150,8 +150,8 @@ func systemctl(ctx context.Context, args ...string) error {
 	return err
 }
 
-// retire takes the service away: a restart of the node finds nothing to go on with. What was cut off at the end of that finds no unit, which
-// cannot be disabled.
+// retire takes the service away: a restart of the node finds nothing to go on with. What was cut off at the end of that finds no unit,
+// which cannot be disabled.
 func (l layout) retire(ctx context.Context) error {
 	cut, err := filepath.Glob(filepath.Join(filepath.Dir(l.unitFile()), "."+unitName+".*"))
 	if err != nil {

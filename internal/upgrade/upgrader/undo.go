@@ -52,8 +52,8 @@ func (n *node) undo(ctx context.Context, undone steps.Journal) steps.Result {
 	return n.outcome()
 }
 
-// spareMember makes sure that the node's member of etcd can be stopped: the swap asked the others long ago. A member that does not serve anyway takes nothing
-// away, and the only one has no others. An error: the other voters have no quorum.
+// spareMember makes sure that the node's member of etcd can be stopped: the swap asked the others long ago. A member that does not serve
+// anyway takes nothing away, and the only one has no others. An error: the other voters have no quorum.
 func (n *node) spareMember(ctx context.Context) error {
 	if !n.wanted.HasPeers() {
 		return nil

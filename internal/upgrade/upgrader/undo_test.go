@@ -14,7 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/core/steps"
 )
 
-// swapped is a worker whose swap is over, and that no service manager of its own machine hears of. What it asks for is noted; a start of the service runs it.
+// swapped is a worker whose swap is over, and that no service manager of its own machine hears of. What it asks for is noted; a start of
+// the service runs it.
 type swapped struct {
 	*scene
 	asked []string
@@ -109,7 +110,8 @@ func TestConcludingUndoes(t *testing.T) {
 	}
 }
 
-// TestUndoResumes: a way back that is cut off anywhere is gone on with by the next pod, in the step of the swap, which still names the step that failed.
+// TestUndoResumes: a way back that is cut off anywhere is gone on with by the next pod, in the step of the swap, which still names the step
+// that failed.
 func TestUndoResumes(t *testing.T) {
 	for _, cut := range []string{"daemon-reload", "start " + unitName, "stop kubelet", "start kubelet", "proof", "disable " + unitName} {
 		s := newSwapped(t)
@@ -143,7 +145,8 @@ func TestUndoResumes(t *testing.T) {
 	}
 }
 
-// TestNotUndone: a step that was ended by others, one that succeeded, and one that failed when the backup is gone, change nothing of the node.
+// TestNotUndone: a step that was ended by others, one that succeeded, and one that failed when the backup is gone, change nothing of the
+// node.
 func TestNotUndone(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()

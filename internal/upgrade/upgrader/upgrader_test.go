@@ -348,7 +348,8 @@ func TestResultHidesSecrets(t *testing.T) {
 	}
 }
 
-// TestCarryOut: who reads what was written knows how each step ended, whenever the container is killed; none follows one that did not succeed.
+// TestCarryOut: who reads what was written knows how each step ended, whenever the container is killed; none follows one that did not
+// succeed.
 func TestCarryOut(t *testing.T) {
 	for _, last := range []steps.Result{
 		{State: steps.Done, Seconds: 1.5, Message: "all are there"}, {State: steps.Skipped}, {State: steps.Failed, Advice: "a"}, {State: steps.RolledBack}, {},
@@ -383,7 +384,8 @@ func TestCarryOut(t *testing.T) {
 	}
 }
 
-// TestProgram: a program is found in the upgrader's own folder, and when that was removed in the image, so that the last step can be repeated.
+// TestProgram: a program is found in the upgrader's own folder, and when that was removed in the image, so that the last step can be
+// repeated.
 func TestProgram(t *testing.T) {
 	const name = "quorate-has-no-such-program"
 	s := newScene(t)

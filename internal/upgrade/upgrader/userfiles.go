@@ -32,7 +32,8 @@ func (n *node) stageFiles() (int, error) {
 	return staged, nil
 }
 
-// stageFile stages a file whose content was handed over in another one, and reports whether the node has it another way. Nothing of the content is ever printed.
+// stageFile stages a file whose content was handed over in another one, and reports whether the node has it another way. Nothing of the
+// content is ever printed.
 func (n *node) stageFile(f steps.File, source string) (bool, error) {
 	content, err := os.ReadFile(source)
 	if err != nil {
@@ -99,8 +100,8 @@ func (n *node) holds() (func(path string) string, error) {
 	}, nil
 }
 
-// targetOf is the file that a path leads to: links are followed, as whoever wrote the file at the first boot did, but not those that other users of the node may
-// have made. A file that an upgrade leaves to others is refused.
+// targetOf is the file that a path leads to: links are followed, as whoever wrote the file at the first boot did, but not those that other
+// users of the node may have made. A file that an upgrade leaves to others is refused.
 func targetOf(path string, held func(string) string) (string, error) {
 	if held == nil {
 		held = steps.HeldFile

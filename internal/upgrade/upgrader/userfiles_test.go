@@ -27,7 +27,8 @@ func handed(t *testing.T, files map[string]string, wanted ...steps.File) (*scene
 	return s, n, out
 }
 
-// TestUserFiles: files come with all else and go back with it, with owner and permissions, and what they hold is never printed. Repeated, there is nothing to do.
+// TestUserFiles: files come with all else and go back with it, with owner and permissions, and what they hold is never printed. Repeated,
+// there is nothing to do.
 func TestUserFiles(t *testing.T) {
 	has := map[string]string{"changed": "old", "mode": "hunter1", "other": "stays"}
 	s, n, out := handed(t, has, steps.File{Path: "changed", Permissions: "0640"}, steps.File{Path: "mode", Permissions: "0755"}, steps.File{Path: "new/file"})

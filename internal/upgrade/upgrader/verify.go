@@ -51,7 +51,8 @@ func apiVersion(ctx context.Context, a *api, wanted string) error {
 // clockError is how far a process's start and a time in the API may be apart: both are known to a second.
 const clockError = 2 * time.Second
 
-// nodeReady returns an error unless the Node is ready, by a word of its kubelet that is not older than since. A version, if one is given, is the kubelet's.
+// nodeReady returns an error unless the Node is ready, by a word of its kubelet that is not older than since. A version, if one is given,
+// is the kubelet's.
 func nodeReady(ctx context.Context, a *api, name, wanted string, since time.Time) error {
 	var n corev1.Node
 	if err := a.get(ctx, "/api/v1/nodes/"+name, &n); err != nil {
@@ -75,8 +76,8 @@ func nodeReady(ctx context.Context, a *api, name, wanted string, since time.Time
 	return fmt.Errorf("the Node %s does not say whether it is ready", name)
 }
 
-// podRuns returns an error unless the kubelet says that a component's pod runs, with the image of its manifest. Whether it serves the kubelet says only when its
-// startup probe had its turn: ten seconds after the start, and then every ten. So its probe is asked here.
+// podRuns returns an error unless the kubelet says that a component's pod runs, with the image of its manifest. Whether it serves the
+// kubelet says only when its startup probe had its turn: ten seconds after the start, and then every ten. So its probe is asked here.
 func podRuns(ctx context.Context, a *api, want *corev1.Pod, nodeName string) error {
 	name := want.Name + "-" + nodeName
 	var p corev1.Pod

@@ -13,7 +13,8 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
 
-// ConfigMap maps versions of Kubernetes to upgrader images: each key is a version. The key with bringsSuffix lists what the image brings beside Kubernetes.
+// ConfigMap maps versions of Kubernetes to upgrader images: each key is a version. The key with bringsSuffix lists what the image brings
+// beside Kubernetes.
 const (
 	ConfigMap    = "quorate-upgrader-images"
 	bringsSuffix = ".brings"
@@ -28,7 +29,8 @@ func OwnNamespace() string {
 	return strings.TrimSpace(string(namespace))
 }
 
-// Images finds upgrader images. The nearest source wins: the ConfigMap in the cluster's namespace, the ConfigMap in the manager's, then Default.
+// Images finds upgrader images. The nearest source wins: the ConfigMap in the cluster's namespace, the ConfigMap in the manager's, then
+// Default.
 type Images struct {
 	// Reader reads ConfigMaps.
 	Reader client.Reader
@@ -51,7 +53,8 @@ func (i Images) Of(ctx context.Context, namespace, version string) (string, erro
 // tags of kubeadm's images an underscore stands for it.
 func Key(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
-// value returns the value of a key of the ConfigMap, from the cluster's namespace or else from the manager's. It returns "" if neither has the key.
+// value returns the value of a key of the ConfigMap, from the cluster's namespace or else from the manager's. It returns "" if neither has
+// the key.
 func (i Images) value(ctx context.Context, namespace, key string) (string, error) {
 	for _, in := range i.namespaces(namespace) {
 		images := &corev1.ConfigMap{}
@@ -66,7 +69,8 @@ func (i Images) value(ctx context.Context, namespace, key string) (string, error
 	return "", nil
 }
 
-// Brings returns what the version's image brings beside Kubernetes, and where that is set. The value is "" if neither ConfigMap has the key.
+// Brings returns what the version's image brings beside Kubernetes, and where that is set. The value is "" if neither ConfigMap has the
+// key.
 func (i Images) Brings(ctx context.Context, namespace, version string) (value, source string, err error) {
 	source = "ConfigMap " + ConfigMap + ", key " + Key(version) + bringsSuffix
 	value, err = i.value(ctx, namespace, Key(version)+bringsSuffix)

@@ -132,7 +132,8 @@ func (w *world) told() upgradev1.MachineDeploymentUpgrade {
 	return all.Items[0]
 }
 
-// TestUpgrade: two workers are upgraded one after the other; then their MachineSet has the wanted version, and is the current one to Cluster API.
+// TestUpgrade: two workers are upgraded one after the other; then their MachineSet has the wanted version, and is the current one to
+// Cluster API.
 func TestUpgrade(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
 	w.turns(3)
@@ -164,8 +165,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestRecordedAndLost: Cluster API's MachineSet controller may write a Machine's version as its cache shows it, after it was recorded. What the node runs is recorded again,
-// and nothing is upgraded again.
+// TestRecordedAndLost: Cluster API's MachineSet controller may write a Machine's version as its cache shows it, after it was recorded. What
+// the node runs is recorded again, and nothing is upgraded again.
 func TestRecordedAndLost(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
 	w.turns(3)
@@ -220,7 +221,8 @@ func TestUpgradedAnew(t *testing.T) {
 	}
 }
 
-// TestBegunOnce: an upgrade of the wanted name that is there is the one that was to be made, unless it goes: then another is made when it is gone.
+// TestBegunOnce: an upgrade of the wanted name that is there is the one that was to be made, unless it goes: then another is made when it
+// is gone.
 func TestBegunOnce(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
 	w.turns(3)
@@ -428,7 +430,8 @@ func TestClusterAPIs(t *testing.T) {
 	}
 }
 
-// TestClusterAPIsUpdate: a Machine that Cluster API updates says the wanted version before its node has it. It is behind until then, and nothing is begun for it.
+// TestClusterAPIsUpdate: a Machine that Cluster API updates says the wanted version before its node has it. It is behind until then, and
+// nothing is begun for it.
 func TestClusterAPIsUpdate(t *testing.T) {
 	for _, strategy := range []clusterv1.MachineDeploymentRolloutStrategyType{clusterv1.RollingUpdateMachineDeploymentStrategyType, clusterv1.OnDeleteMachineDeploymentStrategyType} {
 		w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only"})
@@ -457,7 +460,8 @@ func TestClusterAPIsUpdate(t *testing.T) {
 	}
 }
 
-// TestMoved: in another management cluster, where all have other UIDs and no status, the upgrade is the same one, and what a person said of it counts.
+// TestMoved: in another management cluster, where all have other UIDs and no status, the upgrade is the same one, and what a person said of
+// it counts.
 func TestMoved(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
 	w.turns(3)

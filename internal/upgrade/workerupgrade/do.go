@@ -43,7 +43,8 @@ func (c *Controller) do(ctx context.Context, s *scope, step workerplan.Step) err
 	return fmt.Errorf("the step %s is not known", step.Verb)
 }
 
-// wanted identifies what a MachineDeployment wants of its machines, in a name, which is the same after a move to another management cluster.
+// wanted identifies what a MachineDeployment wants of its machines, in a name, which is the same after a move to another management
+// cluster.
 func (s *scope) wanted() string {
 	spec := s.deployment.Spec.Template.Spec
 	sum := sha256.Sum256([]byte(fmt.Sprint(spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef, spec.FailureDomain)))
@@ -78,8 +79,8 @@ func (c *Controller) update(ctx context.Context, s *scope, name string) error {
 	return nil
 }
 
-// makeRoom deletes an upgrade that was recorded, in whose place another is to be made: since then the node became older again, as where its disk was put back.
-// One that was not recorded is the wanted one. The other is made when this is gone: until then it is a conflict.
+// makeRoom deletes an upgrade that was recorded, in whose place another is to be made: since then the node became older again, as where its
+// disk was put back. One that was not recorded is the wanted one. The other is made when this is gone: until then it is a conflict.
 func (c *Controller) makeRoom(ctx context.Context, wanted *upgradev1.NodeUpgrade) error {
 	there := &upgradev1.NodeUpgrade{}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there); err != nil {

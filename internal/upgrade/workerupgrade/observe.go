@@ -96,7 +96,8 @@ func (c *Controller) read(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// openUpgrades are the NodeUpgrades that are to be recorded or have not ended, by the names of their Machines; of several of one Machine, the newest.
+// openUpgrades are the NodeUpgrades that are to be recorded or have not ended, by the names of their Machines; of several of one Machine,
+// the newest.
 func (s *scope) openUpgrades(nodes []upgradev1.NodeUpgrade) map[string]*upgradev1.NodeUpgrade {
 	open := map[string]*upgradev1.NodeUpgrade{}
 	slices.SortFunc(nodes, func(a, b upgradev1.NodeUpgrade) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
@@ -110,16 +111,16 @@ func (s *scope) openUpgrades(nodes []upgradev1.NodeUpgrade) map[string]*upgradev
 	return open
 }
 
-// isUnsaid reports whether a Machine does not say what was recorded in it, although that is what is wanted and what its node runs. Cluster API's MachineSet controller
-// writes all of a Machine, its version too, as its cache shows it: what was recorded a moment before is lost.
+// isUnsaid reports whether a Machine does not say what was recorded in it, although that is what is wanted and what its node runs. Cluster
+// API's MachineSet controller writes all of a Machine, its version too, as its cache shows it: what was recorded a moment before is lost.
 func (s *scope) isUnsaid(u *upgradev1.NodeUpgrade) bool {
 	m, wanted := s.machine(u.Spec.Machine.Name), u.Spec.KubernetesVersion
 	return m != nil && m.Spec.Version != wanted && wanted == s.deployment.Spec.Template.Spec.Version &&
 		m.Status.NodeInfo != nil && version.IsBuildOf(m.Status.NodeInfo.KubeletVersion, wanted) && upgradepod.StateOf(u) == upgradepod.Complete
 }
 
-// isOfMachine reports whether a NodeUpgrade belongs to its Machine: Quorate's Runtime Extension made it for Cluster API's controllers, which follow it
-// themselves and say in the Machine beforehand what is wanted.
+// isOfMachine reports whether a NodeUpgrade belongs to its Machine: Quorate's Runtime Extension made it for Cluster API's controllers,
+// which follow it themselves and say in the Machine beforehand what is wanted.
 func isOfMachine(u *upgradev1.NodeUpgrade) bool {
 	owner := metav1.GetControllerOf(u)
 	return owner != nil && owner.Kind == "Machine"

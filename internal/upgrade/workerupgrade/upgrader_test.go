@@ -12,7 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
-// TestNoUpgraderImage: without an image for the version no worker is touched, and the MachineDeploymentUpgrade names the settings. With one the update begins.
+// TestNoUpgraderImage: without an image for the version no worker is touched, and the MachineDeploymentUpgrade names the settings. With one
+// the update begins.
 func TestNoUpgraderImage(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
 	w.c.Upgraders = &upgraders.Images{Reader: w.client, Namespace: "quorate-system"}

@@ -69,7 +69,8 @@ type Writer struct {
 	size       int64
 }
 
-// NewWriter returns a Writer to a stream. Recipients are those who can decrypt the archive; without one it is not encrypted and holds no files.
+// NewWriter returns a Writer to a stream. Recipients are those who can decrypt the archive; without one it is not encrypted and holds no
+// files.
 func NewWriter(to io.Writer, recipients []string) (*Writer, error) {
 	parsed, err := Recipients(recipients)
 	if err != nil {
@@ -152,8 +153,8 @@ func (w *Writer) Add(name string, data []byte) error {
 	return w.entry(filesFolder+name, data)
 }
 
-// Finish writes the manifest and ends the archive. It returns the manifest with the digests of everything that was written. The stream below
-// stays open.
+// Finish writes the manifest and ends the archive. It returns the manifest with the digests of everything that was written. The stream
+// below stays open.
 func (w *Writer) Finish(m backup.Manifest) (*backup.Manifest, error) {
 	if err := w.flush(); err != nil {
 		return nil, err
@@ -192,9 +193,9 @@ type Contents struct {
 	Files map[string][]byte
 }
 
-// Read reads a whole archive, and writes the snapshot to a stream as it goes. Identities decrypt it; they are ignored if it is not encrypted.
-// Most is how many bytes the snapshot may have. The archive is read to its end, and every digest in it is compared: if Read returns an error,
-// nothing that it wrote may be used.
+// Read reads a whole archive, and writes the snapshot to a stream as it goes. Identities decrypt it; they are ignored if it is not
+// encrypted. Most is how many bytes the snapshot may have. The archive is read to its end, and every digest in it is compared: if Read
+// returns an error, nothing that it wrote may be used.
 func Read(from io.Reader, identities []age.Identity, most int64, snapshot io.Writer) (*Contents, error) {
 	plain, err := decrypt(from, identities)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package scratch proves that a snapshot of etcd can be restored, by restoring it: in a child process of this program, with a limit of memory
-// and of disk, so that neither a damaged nor a hostile snapshot takes the program along. It returns what the restored data is, and does not
-// know what it should be.
+// Package scratch proves that a snapshot of etcd can be restored, by restoring it: in a child process of this program, with a limit of
+// memory and of disk, so that neither a damaged nor a hostile snapshot takes the program along. It returns what the restored data is, and
+// does not know what it should be.
 package scratch
 
 import (

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestServer: a store keeps its contract in a real S3 server over plain HTTP, where each part of an upload is signed. QUORATE_S3_SERVER is versitygw's path;
-// `make s3` builds it.
+// TestServer: a store keeps its contract in a real S3 server over plain HTTP, where each part of an upload is signed. QUORATE_S3_SERVER is
+// versitygw's path; `make s3` builds it.
 func TestServer(t *testing.T) {
 	path := os.Getenv("QUORATE_S3_SERVER")
 	if path == "" {

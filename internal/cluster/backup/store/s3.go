@@ -50,7 +50,8 @@ type S3 struct {
 	Encryption, KeyName string
 	// PathStyle reports whether the bucket's name is part of the path and not of the host name.
 	PathStyle bool
-	// Dial opens connections, to the proxy if there is one. For an endpoint that a tenant chose it must refuse what untrusted.DialerExcept refuses.
+	// Dial opens connections, to the proxy if there is one. For an endpoint that a tenant chose it must refuse what untrusted.DialerExcept
+	// refuses.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -165,8 +166,8 @@ func (b *bucket) key(key string) string {
 	return b.prefix + "/" + key
 }
 
-// options send the MD5 digest, which services have taken since there was S3, and which Object Lock demands, and none of the newer checksums in
-// headers and trailers, which many services refuse.
+// options send the MD5 digest, which services have taken since there was S3, and which Object Lock demands, and none of the newer checksums
+// in headers and trailers, which many services refuse.
 func (b *bucket) options() minio.PutObjectOptions {
 	return minio.PutObjectOptions{PartSize: part, NumThreads: 1, SendContentMd5: true, ServerSideEncryption: b.encryption, ContentType: "application/octet-stream"}
 }
@@ -188,7 +189,8 @@ func (b *bucket) Put(ctx context.Context, key string, body io.Reader) error {
 	return failed("storing", key, err)
 }
 
-// whole is a body that has no end but io.EOF itself. minio-go and io.ReadFull take other errors for the end too, and half an object would be stored.
+// whole is a body that has no end but io.EOF itself. minio-go and io.ReadFull take other errors for the end too, and half an object would
+// be stored.
 type whole struct{ from io.Reader }
 
 // Read implements io.Reader.

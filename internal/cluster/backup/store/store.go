@@ -23,7 +23,8 @@ type Store interface {
 	Put(ctx context.Context, key string, body io.Reader) error
 	// Get opens an object. The error is ErrNotFound where there is none.
 	Get(ctx context.Context, key string) (io.ReadCloser, error)
-	// List calls a function with the key of each object below a folder, until the function returns an error, which it returns. The order is not defined.
+	// List calls a function with the key of each object below a folder, until the function returns an error, which it returns. The order is
+	// not defined.
 	List(ctx context.Context, folder string, each func(key string) error) error
 	// Delete deletes an object. A key without one is no error.
 	Delete(ctx context.Context, key string) error

@@ -225,8 +225,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestTenantEndpoints: a tenant's endpoint reaches nothing of the manager's own host and network, nor of the ranges that the manager refuses, neither
-// directly nor by a redirect nor by a proxy.
+// TestTenantEndpoints: a tenant's endpoint reaches nothing of the manager's own host and network, nor of the ranges that the manager
+// refuses, neither directly nor by a redirect nor by a proxy.
 func TestTenantEndpoints(t *testing.T) {
 	var reached atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reached.Add(1) }))

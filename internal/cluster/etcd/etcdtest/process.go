@@ -53,13 +53,19 @@ func Binary(tb testing.TB) string {
 	return path
 }
 
-// Older is the path of an etcd 3.5, the minor version before Binary's. Without one the test is skipped.
+// Older is the path of an etcd 3.5, the minor version before Middle's. Without one the test is skipped.
 func Older(tb testing.TB) string {
 	tb.Helper()
 	return release(tb, "3.5")
 }
 
-// Newer is the path of an etcd 3.7, the minor version after Binary's. Without one the test is skipped.
+// Middle is the path of an etcd 3.6. Without one the test is skipped.
+func Middle(tb testing.TB) string {
+	tb.Helper()
+	return release(tb, "3.6")
+}
+
+// Newer is the path of an etcd 3.7, the minor version after Middle's. Without one the test is skipped.
 func Newer(tb testing.TB) string {
 	tb.Helper()
 	return release(tb, "3.7")
@@ -69,8 +75,12 @@ func Newer(tb testing.TB) string {
 func release(tb testing.TB, minor string) string {
 	tb.Helper()
 	Binary(tb)
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(os.Getenv("KUBEBUILDER_ASSETS")), "etcd-"+minor+"-*", "etcd"))
-	Must(tb, err)
+	var found []string
+	for _, folder := range []string{"etcd-v" + minor + ".*", "etcd-" + minor + "-*"} {
+		paths, err := filepath.Glob(filepath.Join(filepath.Dir(os.Getenv("KUBEBUILDER_ASSETS")), folder, "etcd"))
+		Must(tb, err)
+		found = append(found, paths...)
+	}
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" || len(found) == 0 {
 		tb.Skip("no etcd " + minor + " beside KUBEBUILDER_ASSETS")
 	}

@@ -356,7 +356,8 @@ func TestKeysAreDropped(t *testing.T) {
 	}
 }
 
-// TestSecondEtcd: of two EtcdClusters for one Cluster the first one's machine begins, and no machine of the other, whatever its status lost.
+// TestSecondEtcd: of two EtcdClusters for one Cluster the first one's machine begins, and no machine of the other, whatever its status
+// lost.
 func TestSecondEtcd(t *testing.T) {
 	s := newScene(t)
 	s.etcd(func(e *etcdclusterv1alpha1.EtcdCluster) {

@@ -42,7 +42,8 @@ var ofEtcd = predicate.NewPredicateFuncs(func(o client.Object) bool {
 	return ok && etcdClusterOf(m) != ""
 })
 
-// waiting maps anything to the configurations in its namespace that have no bootstrap data yet, and the Machine of a member to its own, whose data may be too much.
+// waiting maps anything to the configurations in its namespace that have no bootstrap data yet, and the Machine of a member to its own,
+// whose data may be too much.
 func (r *Controller) waiting(ctx context.Context, o client.Object) []ctrl.Request {
 	var all bootstrapv1alpha1.EtcdadmConfigList
 	if err := r.Client.List(ctx, &all, client.InNamespace(o.GetNamespace())); err != nil {

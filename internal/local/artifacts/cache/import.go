@@ -270,8 +270,8 @@ func (i *importer) run(ctx context.Context, from *contents) error {
 	}
 }
 
-// listed returns the checksum of the content that comes next, which a product must list. What is skipped is decompressed too, and compressed zeros can be as
-// many as they like.
+// listed returns the checksum of the content that comes next, which a product must list. What is skipped is decompressed too, and
+// compressed zeros can be as many as they like.
 func (i *importer) listed(h *tar.Header) (Digest, error) {
 	text, ok := strings.CutPrefix(h.Name, contentPrefix)
 	sum := Digest(text)

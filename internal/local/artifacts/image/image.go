@@ -1,6 +1,6 @@
 // Package image writes container images to files without a container engine or a registry: one layer of given files, in
-// the format that `docker save` writes and containerd imports, or as an OCI image layout of several architectures. The same files give the same bytes, whenever and by
-// whomever it is done.
+// the format that `docker save` writes and containerd imports, or as an OCI image layout of several architectures. The same files give the
+// same bytes, whenever and by whomever it is done.
 //
 // The package also knows what a dynamically linked program needs beside itself. It does not know any image in particular.
 package image

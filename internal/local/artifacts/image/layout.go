@@ -29,8 +29,8 @@ type Size struct {
 	Compressed, Unpacked int64
 }
 
-// WriteLayout writes an OCI image layout to a folder that is not there yet: one index, under the name that all the images have, with an image
-// for each architecture. The work folder takes temporary files as large as the layers.
+// WriteLayout writes an OCI image layout to a folder that is not there yet: one index, under the name that all the images have, with an
+// image for each architecture. The work folder takes temporary files as large as the layers.
 func WriteLayout(folder, work string, images []Image) (*Layout, error) {
 	if len(images) == 0 {
 		return nil, errors.New("writing an image layout: no image")

@@ -15,22 +15,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The kubeconfig with which a kubelet asks for its certificate, and what it writes when it has that. The kubeconfig that it has afterwards it writes before it asks.
+// The kubeconfig with which a kubelet asks for its certificate, and what it writes when it has that. The kubeconfig that it has afterwards
+// it writes before it asks.
 const (
 	bootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
 	kubeletCertificate  = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 )
 
-// contact is how a kubelet comes to its certificate on a machine that joins a control plane. It gets that from the machine's own API server, which the kubelet
-// itself starts as a pod. Until that one serves the kubelet asks in vain, each time after twice as long a pause: 2, 6, 14 and 30 s after its start.
+// contact is how a kubelet comes to its certificate on a machine that joins a control plane. It gets that from the machine's own API
+// server, which the kubelet itself starts as a pod. Until that one serves the kubelet asks in vain, each time after twice as long a pause:
+// 2, 6, 14 and 30 s after its start.
 type contact struct {
 	asks, has string // the kubeconfig, and the certificate
 	address   string // of the machine
 	restart   func() error
 }
 
-// await restarts the kubelet once, when the machine's API server is ready and the kubelet has no certificate yet, and reports whether it did. Where the kubelet
-// asks somebody else it may have its certificate at any time, and is left alone.
+// await restarts the kubelet once, when the machine's API server is ready and the kubelet has no certificate yet, and reports whether it
+// did. Where the kubelet asks somebody else it may have its certificate at any time, and is left alone.
 func (c contact) await(ctx context.Context) (bool, error) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()

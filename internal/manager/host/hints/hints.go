@@ -1,5 +1,5 @@
-// Package hints gives upstream's controllers events that they do not watch for. It knows for which objects they wait, and which kinds say that the wait is
-// over; it does not know what any controller does then.
+// Package hints gives upstream's controllers events that they do not watch for. It knows for which objects they wait, and which kinds say
+// that the wait is over; it does not know what any controller does then.
 package hints
 
 import (

@@ -11,7 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/core/drift"
 )
 
-// Objects are the specs of a Machine and of what it refers to, as they are in JSON. Of templates of machines they are those in the templates.
+// Objects are the specs of a Machine and of what it refers to, as they are in JSON. Of templates of machines they are those in the
+// templates.
 type Objects struct {
 	Machine, Bootstrap, Infrastructure map[string]any
 	// BootstrapKind is the kind of the bootstrap object; empty where there is none.
@@ -154,7 +155,8 @@ func union(a, b map[string]any) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Patch is a merge patch of a whole object for the patch of a spec, which lies at a path such as "spec" or "spec.template.spec". Nil for nothing.
+// Patch is a merge patch of a whole object for the patch of a spec, which lies at a path such as "spec" or "spec.template.spec". Nil for
+// nothing.
 func Patch(path string, spec map[string]any) []byte {
 	if spec == nil {
 		return nil

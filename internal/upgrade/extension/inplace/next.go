@@ -117,8 +117,9 @@ func wait(format string, args ...any) Decision {
 	return Decision{Verb: Wait, Message: fmt.Sprintf(format, args...)}
 }
 
-// sort finds the wanted upgrade, and says what comes before it because of others. Those that ended are removed, also completed ones: when the machine
-// returns to what it was before, that is another upgrade, and no old record may say that it is done. One that changes the node is not cut off.
+// sort finds the wanted upgrade, and says what comes before it because of others. Those that ended are removed, also completed ones: when
+// the machine returns to what it was before, that is another upgrade, and no old record may say that it is done. One that changes the node
+// is not cut off.
 func (f Facts) sort() (wanted *Upgrade, first *Decision) {
 	for i := range f.Upgrades {
 		u := &f.Upgrades[i]
@@ -143,7 +144,8 @@ func (f Facts) sort() (wanted *Upgrade, first *Decision) {
 	return wanted, first
 }
 
-// begin decides whether the machine's upgrade can be made. A kubelet must not be newer than the API server that it talks to, so workers come last.
+// begin decides whether the machine's upgrade can be made. A kubelet must not be newer than the API server that it talks to, so workers
+// come last.
 func (f Facts) begin() Decision {
 	if f.Machine.ControlPlane {
 		return Decision{Verb: Make, Upgrade: f.Wanted, First: f.isFirst(), Message: "the upgrade of the node is about to begin"}
@@ -180,8 +182,8 @@ func older(a, b string) bool {
 const longestPrefix = 180
 
 // UpgradeName is the name of the NodeUpgrade that brings a machine to a version and, on a control plane, to what its KubeadmConfig's
-// clusterConfiguration says. The same wish has the same name, so that it is made once however often it is asked for; what is not brought to the node has no
-// part in it, as providers fill it in.
+// clusterConfiguration says. The same wish has the same name, so that it is made once however often it is asked for; what is not brought to
+// the node has no part in it, as providers fill it in.
 func UpgradeName(machine, version string, of bootstrapv1.ClusterConfiguration) string {
 	goal := drift.NewGoal(version, of, clusterv1.ContractVersionedObjectReference{}).Hash()
 	if len(machine) > longestPrefix {
