@@ -168,7 +168,7 @@ func TestUnproven(t *testing.T) {
 	for name, change := range map[string]func(*clusterbackup.Request){
 		"no scratch folder":     func(r *clusterbackup.Request) { r.Scratch = "" },
 		"a folder that is gone": func(r *clusterbackup.Request) { r.Scratch += "/gone" },
-		"too little memory":     func(r *clusterbackup.Request) { r.Limits.Memory = 40 << 20 },
+		"too little memory":     func(r *clusterbackup.Request) { r.Limits.Memory = 8 << 20 }, // less than a Go program begins with
 	} {
 		r := w.request()
 		change(&r)

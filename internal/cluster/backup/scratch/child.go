@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -93,6 +95,10 @@ func child(text string, from io.Reader) (*backup.Restored, error) {
 
 // set limits this process. The kernel ends it, and no other, where memory becomes short.
 func (l Limits) set() error {
+	// What a process has already the kernel lets it keep, and a small snapshot may need no more.
+	if used := dataSize(); used > l.Memory {
+		return fmt.Errorf("limiting the scratch's memory to %d bytes: it has %d bytes before it begins", l.Memory, used)
+	}
 	for _, one := range []struct {
 		name     string
 		resource int
@@ -107,6 +113,24 @@ func (l Limits) set() error {
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
 	return nil
+}
+
+// dataSize is how much memory of this process counts for RLIMIT_DATA, in bytes; 0: the kernel does not tell.
+func dataSize() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, is := strings.CutPrefix(line, "VmData:"); is {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return kib << 10
+		}
+	}
+	return 0
 }
 
 func receive(path string, from io.Reader, most int64) (backup.Digest, error) {
