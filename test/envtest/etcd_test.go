@@ -80,7 +80,8 @@ spec:
 // etcdadmConfigRows are changes of etcdadmConfig, and the refusals of its creation.
 var etcdadmConfigRows = []row{
 	{"as it is", "", "", ""},
-	{"ignition", "format: cloud-config", "format: ignition", `spec.format: Unsupported value: "ignition": supported values: "cloud-config"`},
+	{"ignition", "format: cloud-config", "format: ignition", ""},
+	{"a format that there is not", "format: cloud-config", "format: bottlerocket", `spec.format: Unsupported value: "bottlerocket": supported values: "cloud-config", "ignition"`},
 	{"etcd 2", "version: 3.6.16", "version: 2.3.8", "version is 2.3.8: a version of etcd 3"},
 	{"an empty command", "format: cloud-config", "preEtcdadmCommands: ['']", "spec.preEtcdadmCommands[0]"},
 	{"an empty proxy", `proxy: {httpsProxy: "http://proxy:3128"}`, "proxy: {}", "spec.proxy"},
