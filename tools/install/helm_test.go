@@ -249,7 +249,7 @@ func TestValues(t *testing.T) {
 		{"upgrader: {defaultImage: 'registry.example.com/upgrader:v2-%s'}", deployment, container + "args",
 			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--upgrader-image=registry.example.com/upgrader:v2-%s"]`},
 		{"{webhooks: {enabled: false}, crds: {install: false}}", deployment, container + "args", `["--leader-elect","--diagnostics-address=:8443","--webhook-port=0"]`},
-		{"{webhooks: {enabled: false}, crds: {install: false}}", deployment, "spec.template.spec.volumes", "null"},
+		{"{webhooks: {enabled: false}, crds: {install: false}}", deployment, "spec.template.spec.volumes", `[{"emptyDir":{"sizeLimit":"9Gi"},"name":"scratch"}]`},
 		{"{webhooks: {enabled: false}, crds: {install: false}}", validating, "kind", "null"},
 		{"{webhooks: {enabled: false}, crds: {install: false}}", definition, "kind", "null"},
 		{"", definition, "metadata.annotations.helm|sh/resource-policy", `"keep"`},
