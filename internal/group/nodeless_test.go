@@ -7,15 +7,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -29,28 +28,6 @@ var nodelessType = observe.Type{GroupVersionKind: etcdclusterv1alpha1.GroupVersi
 
 func (nodelessKind) New() observe.Object { return &etcdclusterv1alpha1.EtcdCluster{} }
 
-// labelledScheme knows what lists of machines and groups need.
-func labelledScheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, controlplanev1.AddToScheme, etcdclusterv1alpha1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-// machineWith is a Machine of a cluster with labels.
-func machineWith(cluster, name string, has map[string]string) *clusterv1.Machine {
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
-	for key, value := range has {
-		m.Labels[key] = value
-	}
-	m.Spec.ClusterName = cluster
-	return m
-}
-
 // TestWhoseTurn: changes of a Cluster and its Machines bring about turns of the groups whose label names the Cluster.
 func TestWhoseTurn(t *testing.T) {
 	group := func(name, cluster string) *etcdclusterv1alpha1.EtcdCluster {
@@ -58,31 +35,31 @@ func TestWhoseTurn(t *testing.T) {
 	}
 	elsewhere := group("elsewhere", "demo")
 	elsewhere.Namespace = "other"
-	kept := machineWith("demo", "kept", map[string]string{etcdclusterv1alpha1.MachineLabel: "a"})
+	kept := grouptest.MachineOf("demo", "kept", map[string]string{etcdclusterv1alpha1.MachineLabel: "a"})
 	kept.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(group("a", "demo"), etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"))}
-	c := &Controller{Kind: nodelessKind{}, Client: fake.NewClientBuilder().WithScheme(labelledScheme(t)).
-		WithObjects(testCluster(), group("a", "demo"), group("b", "demo"), group("c", "another"), elsewhere).Build()}
+	c := &Controller{Kind: nodelessKind{}, Client: fake.NewClientBuilder().WithScheme(grouptest.Scheme(t)).
+		WithObjects(grouptest.Cluster(), group("a", "demo"), group("b", "demo"), group("c", "another"), elsewhere).Build()}
 	control := map[string]string{clusterv1.MachineControlPlaneLabel: ""}
 	for _, test := range []struct {
 		name string
 		got  []string
 		want string
 	}{
-		{"its Cluster", requested(c.ofCluster(t.Context(), testCluster())), "a b"},
-		{"the view of its Cluster", requested(c.ofView(t.Context(), testCluster())), "a b"},
-		{"a worker's end", requested(c.ofWorker(t.Context(), machineWith("demo", "w", nil))), "a b"},
-		{"the end of a control plane's machine", requested(c.ofWorker(t.Context(), machineWith("demo", "cp", control))), "a b"},
-		{"the end of a machine of no cluster", requested(c.ofWorker(t.Context(), machineWith("gone", "w", nil))), ""},
-		{"a machine of etcd that nobody controls", requested(c.ofUncontrolled(t.Context(), machineWith("demo", "e", map[string]string{etcdclusterv1alpha1.MachineLabel: "a"}))), "a b"},
+		{"its Cluster", requested(c.ofCluster(t.Context(), grouptest.Cluster())), "a b"},
+		{"the view of its Cluster", requested(c.ofView(t.Context(), grouptest.Cluster())), "a b"},
+		{"a worker's end", requested(c.ofWorker(t.Context(), grouptest.MachineOf("demo", "w", nil))), "a b"},
+		{"the end of a control plane's machine", requested(c.ofWorker(t.Context(), grouptest.MachineOf("demo", "cp", control))), "a b"},
+		{"the end of a machine of no cluster", requested(c.ofWorker(t.Context(), grouptest.MachineOf("gone", "w", nil))), ""},
+		{"a machine of etcd that nobody controls", requested(c.ofUncontrolled(t.Context(), grouptest.MachineOf("demo", "e", map[string]string{etcdclusterv1alpha1.MachineLabel: "a"}))), "a b"},
 		{"a machine of etcd that is controlled", requested(c.ofUncontrolled(t.Context(), kept)), ""},
-		{"a worker that nobody controls", requested(c.ofUncontrolled(t.Context(), machineWith("demo", "w", nil))), ""},
+		{"a worker that nobody controls", requested(c.ofUncontrolled(t.Context(), grouptest.MachineOf("demo", "w", nil))), ""},
 	} {
 		if got := strings.Join(test.got, " "); got != test.want {
 			t.Errorf("%s: turns of %q, want %q", test.name, got, test.want)
 		}
 	}
 	c.Kind = testKind{}
-	if got := requested(c.ofWorker(t.Context(), machineWith("demo", "cp", control))); len(got) > 0 {
+	if got := requested(c.ofWorker(t.Context(), grouptest.MachineOf("demo", "cp", control))); len(got) > 0 {
 		t.Errorf("the end of a control plane's own machine brings about turns of %v", got)
 	}
 	if !machine.IsEtcd(kept) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -32,7 +33,7 @@ func TestOwnTemplateConflict(t *testing.T) {
 		}).Build()}
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: "1"}}
 		turn := turnOf(c, &observe.View{Cluster: cluster})
-		if failure := turn.OwnTemplate(t.Context(), thing("1", nil)); failure != nil {
+		if failure := turn.OwnTemplate(t.Context(), grouptest.Thing("1", nil)); failure != nil {
 			t.Errorf("%v: %v", err, failure)
 		}
 		if got := turn.Again(plan.Decision{Step: plan.Step{Verb: plan.Nothing}}) == observe.SoonAfterConflict; got != soon {

@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -27,31 +27,16 @@ func (testKind) Type() observe.Type {
 }
 func (testKind) New() observe.Object { return &controlplanev1.KubeadmControlPlane{} }
 
-var testKey = client.ObjectKey{Namespace: "default", Name: "demo-cp"}
-
-func testObject() *controlplanev1.KubeadmControlPlane {
-	return &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: testKey.Name, UID: "kcp-uid"}}
-}
-
-func testCluster() *clusterv1.Cluster {
-	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
-	c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
-	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: testKey.Name}
-	c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-	c.Status.FailureDomains = []clusterv1.FailureDomain{{Name: "a", ControlPlane: ptr.To(true)}}
-	return c
-}
-
 // testTurn is a turn of an object with machines, of whom three are wanted.
 func testTurn(object observe.Object, machines ...*clusterv1.Machine) *Turn {
-	v := observe.NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+	v := observe.NewView(grouptest.Cluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
 	v.Object = object
 	return turnOf(&Controller{Kind: testKind{}}, v)
 }
 
 // observing is what looks at an object with machines, of whom three are wanted.
 func observing(object observe.Object, machines ...*clusterv1.Machine) *observe.Observer {
-	v := observe.NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+	v := observe.NewView(grouptest.Cluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
 	v.Object, v.Memory = object, &observe.Memory{}
 	return &observe.Observer{View: v}
 }
@@ -64,20 +49,6 @@ func turnOf(c *Controller, seen *observe.View) *Turn {
 		seen.Type = c.Kind.Type()
 	}
 	return c.turnOf(&observe.Observer{View: seen, Sources: c.sources(), Kind: c.Kind}, of)
-}
-
-// named returns Machines of these names; the words "gone=held" say that one is being deleted.
-func named(names ...string) []*clusterv1.Machine {
-	var machines []*clusterv1.Machine
-	for _, words := range names {
-		name, rest, _ := strings.Cut(words, " ")
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if rest == "gone=held" {
-			m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		}
-		machines = append(machines, m)
-	}
-	return machines
 }
 
 func TestClusterDiffers(t *testing.T) {
@@ -96,23 +67,23 @@ func TestClusterDiffers(t *testing.T) {
 		{"its deletion", func(c *clusterv1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
 	}
 	for _, test := range tests {
-		after := testCluster()
+		after := grouptest.Cluster()
 		test.change(after)
-		if got := clusterDiffers(testCluster(), after); got != test.want {
+		if got := clusterDiffers(grouptest.Cluster(), after); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}
 }
 
 func TestWhoIsAsked(t *testing.T) {
-	other := testCluster()
+	other := grouptest.Cluster()
 	other.Name = "other"
 	other.Spec.ControlPlaneRef.Kind = "OtherControlPlane"
 	scheme := runtime.NewScheme()
 	if err := clusterv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c := &Controller{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(testCluster(), other).Build(), Kind: testKind{}}
+	c := &Controller{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(grouptest.Cluster(), other).Build(), Kind: testKind{}}
 	worker := func(cluster string, controls bool) *clusterv1.Machine {
 		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m", Labels: map[string]string{}}}
 		m.Spec.ClusterName = cluster
@@ -129,7 +100,7 @@ func TestWhoIsAsked(t *testing.T) {
 		m.Labels[clusterv1.ClusterNameLabel] = "demo"
 	}
 	theirs.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Controller: ptr.To(true)}}
-	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(testObject(), testKind{}.Type().GroupVersionKind)}
+	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(grouptest.Object(), testKind{}.Type().GroupVersionKind)}
 	stranger := func(ctx context.Context, o client.Object) int { return len(c.ofUncontrolled(ctx, o)) }
 	tests := []struct {
 		name string
@@ -137,7 +108,7 @@ func TestWhoIsAsked(t *testing.T) {
 		o    client.Object
 		want int
 	}{
-		{"a Cluster", func(ctx context.Context, o client.Object) int { return len(c.ofCluster(ctx, o)) }, testCluster(), 1},
+		{"a Cluster", func(ctx context.Context, o client.Object) int { return len(c.ofCluster(ctx, o)) }, grouptest.Cluster(), 1},
 		{"a Cluster with another control plane", func(ctx context.Context, o client.Object) int { return len(c.ofCluster(ctx, o)) }, other, 0},
 		{"a view", func(ctx context.Context, o client.Object) int { return len(c.ofView(ctx, o)) }, cluster("demo"), 1},
 		{"a view of a Cluster that is gone", func(ctx context.Context, o client.Object) int { return len(c.ofView(ctx, o)) }, cluster("gone"), 0},
@@ -155,7 +126,7 @@ func TestWhoIsAsked(t *testing.T) {
 			t.Errorf("%s: %d requests, want %d", test.name, got, test.want)
 		}
 	}
-	if got := c.ofCluster(context.Background(), testCluster()); got[0].NamespacedName != testKey {
+	if got := c.ofCluster(context.Background(), grouptest.Cluster()); got[0].NamespacedName != grouptest.Key {
 		t.Errorf("asked is %v", got[0])
 	}
 }
@@ -163,7 +134,7 @@ func TestWhoIsAsked(t *testing.T) {
 func TestVersions(t *testing.T) {
 	var machines []*clusterv1.Machine
 	for _, v := range []string{"v1.36.3", "v1.9.0", "v1.36.3", ""} {
-		m := named("m")[0]
+		m := grouptest.Machines("m")[0]
 		m.Spec.Version = v
 		machines = append(machines, m)
 	}
@@ -176,7 +147,7 @@ func TestVersions(t *testing.T) {
 // TestUndatedFacts: what nobody dates is dated when it is seen.
 func TestUndatedFacts(t *testing.T) {
 	at := func(n int64) time.Time { return time.Now().Add(time.Duration(n) * time.Hour).Truncate(time.Second) }
-	s := testTurn(testObject(), named("m1", "m2")...)
+	s := testTurn(grouptest.Object(), grouptest.Machines("m1", "m2")...)
 	s.Facts.Etcd = plan.Etcd{Known: true, Members: []plan.Member{{ID: "1"}, {ID: "2"}}}
 	look := func(n int64) time.Time {
 		s.Facts.Now = at(n)
@@ -227,7 +198,7 @@ func TestVersionLeaps(t *testing.T) {
 	} {
 		var machines []*clusterv1.Machine
 		for _, v := range test.has {
-			m := named("m")[0]
+			m := grouptest.Machines("m")[0]
 			m.Spec.Version = v
 			machines = append(machines, m)
 		}

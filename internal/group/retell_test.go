@@ -13,12 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/grouptest"
 )
 
 // TestRetell: other words for the same may wait, and anything else may not.
 func TestRetell(t *testing.T) {
 	machine := func(change func(*clusterv1.Machine)) *clusterv1.Machine {
-		m := named("m1")[0]
+		m := grouptest.Machines("m1")[0]
 		m.Status.Phase = "Running"
 		m.Status.Conditions = []metav1.Condition{
 			{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "1 of 3", ObservedGeneration: 1},
@@ -52,7 +53,7 @@ func TestRetell(t *testing.T) {
 		{"more than generations", func(m *clusterv1.Machine) { m.Status.Conditions[0].ObservedGeneration, m.Status.Phase = 2, "Failed" }, 0},
 	} {
 		after := machine(test.change)
-		turn := testTurn(testObject())
+		turn := testTurn(grouptest.Object())
 		if turn.mayWait("m1", before, after) {
 			t.Errorf("%s: told at once is nothing by default", test.what)
 		}
@@ -94,11 +95,11 @@ func TestStepTells(t *testing.T) {
 			m.Status.NodeRef.Name, m.DeletionTimestamp = "m1", &metav1.Time{Time: time.Now()}
 		}, true},
 	} {
-		before := named("m1")[0]
+		before := grouptest.Machines("m1")[0]
 		test.change(before)
 		after := before.DeepCopy()
 		conditions.Set(after, metav1.Condition{Type: "A", Status: metav1.ConditionUnknown, Reason: "NoNode"})
-		turn := testTurn(testObject())
+		turn := testTurn(grouptest.Object())
 		turn.RetellAfter = time.Minute
 		turn.noteStep("m1")
 		if got := turn.mayWait("m1", before, after); got != test.want {
@@ -121,10 +122,10 @@ func TestGoingIsToldLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, verb := range map[string]plan.Verb{"deleted": plan.Delete, "released": plan.ReleaseHook} {
-		m := named("m1")[0]
+		m := grouptest.Machines("m1")[0]
 		m.Status.NodeRef.Name = "m1"
 		c := &Controller{Kind: testKind{}, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build(), RetellAfter: time.Minute}
-		turn := turnOf(c, observing(testObject(), m).View)
+		turn := turnOf(c, observing(grouptest.Object(), m).View)
 		if err := turn.act(t.Context(), plan.Decision{Step: plan.Step{Verb: verb, Machine: "m1"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func TestGoingIsToldLater(t *testing.T) {
 
 // TestForgetTold: what was told of a Machine is forgotten with it, unless the cache may not show it yet.
 func TestForgetTold(t *testing.T) {
-	turn := testTurn(testObject(), named("here")...)
+	turn := testTurn(grouptest.Object(), grouptest.Machines("here")...)
 	turn.RetellAfter = time.Minute
 	for _, name := range []string{"", "here", "gone"} {
 		turn.noteTold(name)

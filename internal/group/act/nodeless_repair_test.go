@@ -8,6 +8,7 @@ import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -17,7 +18,7 @@ func TestHealthCheckOfMembers(t *testing.T) {
 	object := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd", UID: "etcd"}}
 	turn := &Writer{Observer: &observe.Observer{View: &observe.View{
 		Type:    nodelessType,
-		Cluster: testCluster(),
+		Cluster: grouptest.Cluster(),
 		Object:  object,
 		Spec: observe.Spec{Replicas: ptr.To(int32(3)), HoldsQuorum: true,
 			HealthCheck: &observe.HealthCheck{UnhealthySeconds: ptr.To(int32(7))}},

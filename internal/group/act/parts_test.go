@@ -1,55 +1,23 @@
 package act
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/grouptest"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-var testKey = client.ObjectKey{Namespace: "default", Name: "demo-cp"}
-
-func testObject() *controlplanev1.KubeadmControlPlane {
-	return &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: testKey.Name, UID: "kcp-uid"}}
-}
-
-func testCluster() *clusterv1.Cluster {
-	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
-	c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
-	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: testKey.Name}
-	c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-	c.Status.FailureDomains = []clusterv1.FailureDomain{{Name: "a", ControlPlane: ptr.To(true)}}
-	return c
-}
-
 // observing is what looks at an object with machines, of whom three are wanted.
 func observing(object observe.Object, machines ...*clusterv1.Machine) *observe.Observer {
-	v := observe.NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+	v := observe.NewView(grouptest.Cluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
 	v.Object, v.Memory = object, &observe.Memory{}
 	return &observe.Observer{View: v}
-}
-
-// named returns Machines of these names; the words "gone=held" say that one is being deleted.
-func named(names ...string) []*clusterv1.Machine {
-	var machines []*clusterv1.Machine
-	for _, words := range names {
-		name, rest, _ := strings.Cut(words, " ")
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if rest == "gone=held" {
-			m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		}
-		machines = append(machines, m)
-	}
-	return machines
 }
 
 func TestStaleRepair(t *testing.T) {
@@ -83,11 +51,11 @@ func TestStaleRepair(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			object := testObject()
+			object := grouptest.Object()
 			if test.value != "" {
 				object.Annotations = map[string]string{upstream.RemediationInProgressAnnotation: test.value}
 			}
-			machines := named(test.machines...)
+			machines := grouptest.Machines(test.machines...)
 			if last := machines[len(machines)-1]; test.of != "" {
 				last.Annotations = map[string]string{upstream.RemediationForAnnotation: test.of}
 			}

@@ -7,15 +7,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/grouptest"
 )
 
 // at gives a Machine an address.
@@ -26,9 +25,9 @@ func at(m *clusterv1.Machine, ip string) *clusterv1.Machine {
 
 // TestMemberTargets: who has an address is asked, but for who has left.
 func TestMemberTargets(t *testing.T) {
-	machines := append([]*clusterv1.Machine{at(named("z")[0], "10.0.0.9"), named("no-address")[0]},
-		at(named("stays")[0], "10.0.0.1"), at(named("held gone=held")[0], "10.0.0.2"), at(named("released gone=held")[0], "10.0.0.3"), at(named("left gone=held")[0], "10.0.0.4"))
-	o := NewView(testCluster(), machines, plan.Observed{})
+	machines := append([]*clusterv1.Machine{at(grouptest.Machines("z")[0], "10.0.0.9"), grouptest.Machines("no-address")[0]},
+		at(grouptest.Machines("stays")[0], "10.0.0.1"), at(grouptest.Machines("held gone=held")[0], "10.0.0.2"), at(grouptest.Machines("released gone=held")[0], "10.0.0.3"), at(grouptest.Machines("left gone=held")[0], "10.0.0.4"))
+	o := NewView(grouptest.Cluster(), machines, plan.Observed{})
 	o.Nodeless, o.Left = true, "left"
 	for i, m := range machines {
 		o.Facts.Machines[i].Deleting, o.Facts.Machines[i].Hook = m.DeletionTimestamp != nil, m.Name != "released"
@@ -48,7 +47,7 @@ func TestMemberTargets(t *testing.T) {
 
 // TestNodelessMatch: a member has its machine's name, or its address before it has one.
 func TestNodelessMatch(t *testing.T) {
-	o := NewView(testCluster(), []*clusterv1.Machine{at(named("a")[0], "10.0.0.1"), at(named("b")[0], "10.0.0.2")}, plan.Observed{})
+	o := NewView(grouptest.Cluster(), []*clusterv1.Machine{at(grouptest.Machines("a")[0], "10.0.0.1"), at(grouptest.Machines("b")[0], "10.0.0.2")}, plan.Observed{})
 	o.Nodeless = true
 	for want, m := range map[string]etcd.Member{
 		"a": {ID: 1, Name: "a", PeerURLs: []string{"https://10.0.0.1:2380"}},
@@ -69,16 +68,16 @@ func TestNodelessSurveys(t *testing.T) {
 		change   func(*View)
 		want     bool
 	}{
-		{"a machine", named("a"), func(*View) {}, true},
+		{"a machine", grouptest.Machines("a"), func(*View) {}, true},
 		{"no machine", nil, func(*View) {}, false},
-		{"with Nodes", named("a"), func(o *View) { o.Nodeless = false }, false},
-		{"paused", named("a"), func(o *View) { o.Facts.Group.Paused = true }, false},
-		{"nobody's members", named("a"), func(o *View) { o.Facts.Etcd.Owner = plan.EtcdElsewhere }, false},
+		{"with Nodes", grouptest.Machines("a"), func(o *View) { o.Nodeless = false }, false},
+		{"paused", grouptest.Machines("a"), func(o *View) { o.Facts.Group.Paused = true }, false},
+		{"nobody's members", grouptest.Machines("a"), func(o *View) { o.Facts.Etcd.Owner = plan.EtcdElsewhere }, false},
 		{"begun, all machines lost", nil, func(o *View) { o.Facts.Group.Initialized = true }, true},
-		{"being deleted, needed", named("a"), func(o *View) { o.Facts.Group.Deleting, o.Facts.Workers = true, []string{"w"} }, true},
-		{"being deleted", named("a"), func(o *View) { o.Facts.Group.Deleting = true }, false},
+		{"being deleted, needed", grouptest.Machines("a"), func(o *View) { o.Facts.Group.Deleting, o.Facts.Workers = true, []string{"w"} }, true},
+		{"being deleted", grouptest.Machines("a"), func(o *View) { o.Facts.Group.Deleting = true }, false},
 	} {
-		o := NewView(testCluster(), test.machines, plan.Observed{Etcd: plan.Etcd{Owner: plan.EtcdOurs}})
+		o := NewView(grouptest.Cluster(), test.machines, plan.Observed{Etcd: plan.Etcd{Owner: plan.EtcdOurs}})
 		o.Nodeless = true
 		if test.change(o); o.Surveys() != test.want {
 			t.Errorf("%s: asked is %t", test.name, o.Surveys())
@@ -86,38 +85,16 @@ func TestNodelessSurveys(t *testing.T) {
 	}
 }
 
-// labelledScheme knows what lists of machines and groups need.
-func labelledScheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, controlplanev1.AddToScheme, etcdclusterv1alpha1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-// machineWith is a Machine of a cluster with labels.
-func machineWith(cluster, name string, has map[string]string) *clusterv1.Machine {
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
-	for key, value := range has {
-		m.Labels[key] = value
-	}
-	m.Spec.ClusterName = cluster
-	return m
-}
-
 // TestListMachinesBesideEtcd: a machine of etcd is no worker of a control plane, for which that would wait, and none that it could
 // adopt; to etcd all others are workers, which must go first.
 func TestListMachinesBesideEtcd(t *testing.T) {
 	of := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "etcd", UID: "etcd-uid"}}
-	mine := machineWith("demo", "etcd-1", map[string]string{etcdclusterv1alpha1.MachineLabel: "etcd"})
+	mine := grouptest.MachineOf("demo", "etcd-1", map[string]string{etcdclusterv1alpha1.MachineLabel: "etcd"})
 	mine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of, etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"))}
-	c := fake.NewClientBuilder().WithScheme(labelledScheme(t)).WithObjects(mine,
-		machineWith("demo", "etcd-2", map[string]string{etcdclusterv1alpha1.MachineLabel: "etcd"}),
-		machineWith("demo", "cp-1", map[string]string{clusterv1.MachineControlPlaneLabel: ""}),
-		machineWith("demo", "worker", nil), machineWith("other", "stranger", nil)).Build()
+	c := fake.NewClientBuilder().WithScheme(grouptest.Scheme(t)).WithObjects(mine,
+		grouptest.MachineOf("demo", "etcd-2", map[string]string{etcdclusterv1alpha1.MachineLabel: "etcd"}),
+		grouptest.MachineOf("demo", "cp-1", map[string]string{clusterv1.MachineControlPlaneLabel: ""}),
+		grouptest.MachineOf("demo", "worker", nil), grouptest.MachineOf("other", "stranger", nil)).Build()
 	text := func(list Machines) string {
 		var ours, others []string
 		for _, m := range list.Ours {
@@ -133,7 +110,7 @@ func TestListMachinesBesideEtcd(t *testing.T) {
 		selector labels.Selector
 		want     string
 	}{
-		{testObject(), nil, " | cp-1 | worker"},
+		{grouptest.Object(), nil, " | cp-1 | worker"},
 		{of, labels.SelectorFromSet(labels.Set{etcdclusterv1alpha1.MachineLabel: "etcd"}), "etcd-1 | etcd-2 | cp-1 worker"},
 	} {
 		list, err := ListMachines(t.Context(), c, test.of, "demo", test.selector)

@@ -8,49 +8,19 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/grouptest"
 )
-
-var testKey = client.ObjectKey{Namespace: "default", Name: "demo-cp"}
-
-func testObject() *controlplanev1.KubeadmControlPlane {
-	return &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: testKey.Name, UID: "kcp-uid"}}
-}
-
-func testCluster() *clusterv1.Cluster {
-	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
-	c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
-	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: testKey.Name}
-	c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-	c.Status.FailureDomains = []clusterv1.FailureDomain{{Name: "a", ControlPlane: ptr.To(true)}}
-	return c
-}
 
 // observing is what looks at an object with machines, of whom three are wanted.
 func observing(object Object, machines ...*clusterv1.Machine) *Observer {
-	v := NewView(testCluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
+	v := NewView(grouptest.Cluster(), machines, plan.Observed{Now: time.Now(), Want: plan.Want{Replicas: 3}})
 	v.Object, v.Memory = object, &Memory{}
 	return &Observer{View: v}
-}
-
-// named returns Machines of these names; the words "gone=held" say that one is being deleted.
-func named(names ...string) []*clusterv1.Machine {
-	var machines []*clusterv1.Machine
-	for _, words := range names {
-		name, rest, _ := strings.Cut(words, " ")
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if rest == "gone=held" {
-			m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		}
-		machines = append(machines, m)
-	}
-	return machines
 }
 
 func TestOthersMade(t *testing.T) {
@@ -68,14 +38,14 @@ func TestOthersMade(t *testing.T) {
 		{"cp-%s-m", 1, []string{"cp-1-m"}, false},
 		{"cp-%s", 1, []string{"1"}, true},
 	} {
-		if got := othersMade(test.format, test.last, named(test.names...)); got != test.want {
+		if got := othersMade(test.format, test.last, grouptest.Machines(test.names...)); got != test.want {
 			t.Errorf("%s up to %d: %v, of %v", test.format, test.last, got, test.names)
 		}
 	}
 }
 
 func TestBegun(t *testing.T) {
-	group := testObject()
+	group := grouptest.Object()
 	ours := metav1.OwnerReference{Kind: "KubeadmControlPlane", UID: group.UID}
 	machineOwner := metav1.OwnerReference{Kind: "Machine", UID: "m"}
 	now := metav1.Now()
@@ -101,7 +71,7 @@ func TestBegun(t *testing.T) {
 		{"nobody's", []client.Object{object("demo-cp-2", nil)}, ""},
 	}
 	for _, test := range tests {
-		if got := firstOrphan(test.objects, group, named("demo-cp-1")); got != test.want {
+		if got := firstOrphan(test.objects, group, grouptest.Machines("demo-cp-1")); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -180,7 +150,7 @@ func TestSecretsFresh(t *testing.T) {
 		{"the kubeconfig is to be made", Secrets{}, false, false, SlowOurs},
 		{"the kubeconfig is the user's to make, who keeps the key", Secrets{keyless: []string{"ca"}}, false, true, SlowMissing},
 	} {
-		turn := observing(testObject())
+		turn := observing(grouptest.Object())
 		turn.Facts.Group.New, turn.Facts.Group.Initialized = test.new, test.initialized
 		turn.Memory.Rests = strings.Contains(test.what, "nothing is left to do")
 		test.of.of, test.of.Read = "same", turn.Facts.Now

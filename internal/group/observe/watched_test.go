@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,22 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/group/grouptest"
 )
-
-// thing is an object of a provider's kind as it is in a test: its version, generation, labels and whether it is owned.
-func thing(version string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "provider.example", Version: "v1", Kind: "Thing"})
-	u.SetNamespace("default")
-	u.SetName("a")
-	u.SetResourceVersion(version)
-	u.SetGeneration(1)
-	u.SetOwnerReferences([]metav1.OwnerReference{{Name: "owner", UID: "1"}})
-	if change != nil {
-		change(u)
-	}
-	return u
-}
 
 // watching returns a turn of a group by that name of a controller that watches what its turns read, and the kinds that it began to watch.
 func watching(w *Watched, name string, kinds *[]string) *Observer {
@@ -72,12 +57,12 @@ func TestReadChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for status, want := range map[bool]bool{false: row.turn, true: row.ofStatus} {
 				w, kinds := &Watched{}, []string{}
-				noteThing(watching(w, "demo", &kinds), thing("1", nil), status)
-				passes := w.Changes().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: thing("2", row.change)})
+				noteThing(watching(w, "demo", &kinds), grouptest.Thing("1", nil), status)
+				passes := w.Changes().Update(event.UpdateEvent{ObjectOld: grouptest.Thing("1", nil), ObjectNew: grouptest.Thing("2", row.change)})
 				if passes != want {
 					t.Errorf("the status is read: %v; passes: %v", status, passes)
 				}
-				if w.Changes().Update(event.UpdateEvent{ObjectOld: thing("0", row.change), ObjectNew: thing("1", nil)}) {
+				if w.Changes().Update(event.UpdateEvent{ObjectOld: grouptest.Thing("0", row.change), ObjectNew: grouptest.Thing("1", nil)}) {
 					t.Error("what was read already brings about a turn")
 				}
 			}
@@ -98,7 +83,7 @@ func TestWatched(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	a := thing("1", nil)
+	a := grouptest.Thing("1", nil)
 	for _, turn := range []*Observer{first, second} {
 		noteThing(turn, a, false)
 		turn.Watched.Keep(turn.Key(), turn.reads)
@@ -107,7 +92,7 @@ func TestWatched(t *testing.T) {
 		t.Errorf("it watches %v, and tells %v", kinds, told(a))
 	}
 	created := func(o client.Object) bool { return w.Changes().Create(event.CreateEvent{Object: o}) }
-	if created(a) || !created(thing("2", nil)) {
+	if created(a) || !created(grouptest.Thing("2", nil)) {
 		t.Error("an object that was read counts as new, or its change before the watch was lost")
 	}
 	if !w.Changes().Delete(event.DeleteEvent{Object: a}) {
@@ -118,7 +103,7 @@ func TestWatched(t *testing.T) {
 		t.Errorf("it tells %v", told(a))
 	}
 	w.Keep(second.Key(), nil)
-	if len(w.readers)+len(w.groups) > 0 || created(thing("2", nil)) {
+	if len(w.readers)+len(w.groups) > 0 || created(grouptest.Thing("2", nil)) {
 		t.Errorf("left are %v and %v", w.readers, w.groups)
 	}
 	second.noteAsked(watchedObject{a.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(a)}, false)
@@ -138,9 +123,9 @@ func TestWatchFails(t *testing.T) {
 		}
 		return start(of)
 	}
-	noteThing(turn, thing("1", nil), false)
+	noteThing(turn, grouptest.Thing("1", nil), false)
 	fails = false
-	noteThing(turn, thing("1", nil), false)
+	noteThing(turn, grouptest.Thing("1", nil), false)
 	if !slices.Equal(kinds, []string{"Thing"}) {
 		t.Errorf("it watches %v", kinds)
 	}
@@ -154,7 +139,7 @@ func withThings(t *testing.T, turn *Observer, meanwhile func(client.Object), obj
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	scheme.AddKnownTypeWithName(thing("", nil).GroupVersionKind(), &unstructured.Unstructured{})
+	scheme.AddKnownTypeWithName(grouptest.Thing("", nil).GroupVersionKind(), &unstructured.Unstructured{})
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
 		Name: "things.provider.example", Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"},
 	}}
@@ -176,7 +161,7 @@ var reads = map[string]func(context.Context, *Observer) error{
 	},
 	"GetPart": func(ctx context.Context, turn *Observer) error {
 		empty := &unstructured.Unstructured{}
-		empty.SetGroupVersionKind(thing("", nil).GroupVersionKind())
+		empty.SetGroupVersionKind(grouptest.Thing("", nil).GroupVersionKind())
 		return client.IgnoreNotFound(turn.GetPart(ctx, "a", empty))
 	},
 }
@@ -195,7 +180,7 @@ func TestMissingIsWatched(t *testing.T) {
 			if !slices.Equal(kinds, []string{"Thing"}) {
 				t.Errorf("it watches %v", kinds)
 			}
-			if !w.Changes().Create(event.CreateEvent{Object: thing("1", nil)}) {
+			if !w.Changes().Create(event.CreateEvent{Object: grouptest.Thing("1", nil)}) {
 				t.Error("the creation of what was missing brings about no turn")
 			}
 		})
@@ -209,17 +194,17 @@ func TestChangeDuringRead(t *testing.T) {
 			w, kinds, passes := &Watched{}, []string{}, false
 			turn := watching(w, "demo", &kinds)
 			withThings(t, turn, func(o client.Object) {
-				changed := thing("1000", func(u *unstructured.Unstructured) { u.SetGeneration(2) })
-				passes = o.GetName() == "a" && w.Changes().Update(event.UpdateEvent{ObjectOld: thing("1", nil), ObjectNew: changed}) &&
+				changed := grouptest.Thing("1000", func(u *unstructured.Unstructured) { u.SetGeneration(2) })
+				passes = o.GetName() == "a" && w.Changes().Update(event.UpdateEvent{ObjectOld: grouptest.Thing("1", nil), ObjectNew: changed}) &&
 					len(w.Requests(t.Context(), changed)) == 1
-			}, thing("", nil))
+			}, grouptest.Thing("", nil))
 			if err := read(t.Context(), turn); err != nil {
 				t.Fatal(err)
 			}
 			if !passes {
 				t.Error("a change while the object was read brings about no turn")
 			}
-			found := thing("", nil)
+			found := grouptest.Thing("", nil)
 			if err := turn.Cache.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
 				t.Fatal(err)
 			}

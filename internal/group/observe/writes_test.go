@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/group/grouptest"
 )
 
 func TestExpectationMet(t *testing.T) {
@@ -69,7 +70,7 @@ func TestExpectReplacesOnlyItsKind(t *testing.T) {
 // something newer, or the API server does not know of it any more. A write without an answer is waited for.
 func TestNewest(t *testing.T) {
 	of := func(name, version string, replicas int32) *controlplanev1.KubeadmControlPlane {
-		object := testObject()
+		object := grouptest.Object()
 		object.Name, object.ResourceVersion, object.Spec.Replicas = name, version, &replicas
 		return object
 	}
