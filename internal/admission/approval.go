@@ -19,8 +19,8 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// The mutating webhooks record who approved; the validating ones come last, and decide. That the manager may ask about rights is in
-// config/rbac/diagnostics_role.yaml.
+// The mutating webhooks record the user who approved. The validating webhooks run last, and decide. config/rbac/diagnostics_role.yaml grants
+// the manager the right to create SubjectAccessReviews.
 //
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=approvals.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=controlplanes,versions=v1alpha1,name=approvals.controlplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -37,17 +37,17 @@ const (
 // maxUserLength bounds how much of a user's name is recorded.
 const maxUserLength = 256
 
-// approvalRecorder writes down who approved, and when. A control plane that is created with an approval by somebody who may not approve, as
-// by a move or from a backup, is created without it.
+// approvalRecorder writes the user and the time beside an approval. It removes the approval of an object that a user without the verb approve
+// creates, for example with a move or from a backup.
 type approvalRecorder struct {
 	client client.Client
 	now    func() time.Time
 }
 
-// approvalJudge refuses an approval by somebody without the verb approve, and the end of the need for one.
+// approvalJudge refuses requests of users without the verb approve that set an approval, or turn the policy Required off.
 type approvalJudge struct{ client client.Client }
 
-// guarded is what approvals are about, of an object of any of the kinds that have them.
+// guarded holds the fields of an object that approvals depend on; all kinds that have approvals have them in the same place.
 type guarded struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations"`
@@ -85,7 +85,7 @@ func (r *approvalRecorder) Handle(ctx context.Context, req admission.Request) ad
 	case approved == before.approved():
 	case req.Operation == admissionv1.Create:
 		if err := mayApprove(ctx, r.client, req); errors.Is(err, errMayNot) {
-			dropped, approved, by = []string{err.Error() + "; it is created without its approval"}, "", ""
+			dropped, approved, by = []string{err.Error() + "; the approval was removed"}, "", ""
 			break
 		} else if err != nil {
 			return admission.Errored(http.StatusInternalServerError, err)

@@ -32,11 +32,11 @@ type EtcdadmClusterSpec struct {
 
 	// etcdadmConfigSpec is how the machines become members.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.bottlerocketConfig)",fieldPath=".bottlerocketConfig",message="must be left out: Quorate makes etcd machines with cloud-init and systemd, and Bottlerocket has no shell that could run etcdadm"
+	// +kubebuilder:validation:XValidation:rule="!has(self.bottlerocketConfig)",fieldPath=".bottlerocketConfig",message="must not be set: Quorate makes etcd machines with cloud-init and systemd, and Bottlerocket has no shell that could run etcdadm"
 	// +kubebuilder:validation:XValidation:rule="!has(self.format) || self.format != 'bottlerocket'",fieldPath=".format",message="must be cloud-config: Quorate makes etcd machines with cloud-init and systemd"
-	// +kubebuilder:validation:XValidation:rule="!has(self.registryMirror)",fieldPath=".registryMirror",message="must be left out: Quorate's etcd machines pull no images; cloudInitConfig.etcdReleaseURL names a mirror of etcd's archives"
-	// +kubebuilder:validation:XValidation:rule="!has(self.cipherSuites)",fieldPath=".cipherSuites",message="must be left out: Quorate's etcdadm has no such flag; a drop-in of etcd.service in files can set ETCD_CIPHER_SUITES"
-	// +kubebuilder:validation:XValidation:rule="!has(self.certBundles)",fieldPath=".certBundles",message="must be left out: write certificates with files, and run update-ca-certificates in preEtcdadmCommands"
+	// +kubebuilder:validation:XValidation:rule="!has(self.registryMirror)",fieldPath=".registryMirror",message="must not be set: Quorate's etcd machines pull no images; cloudInitConfig.etcdReleaseURL names a mirror of etcd's archives"
+	// +kubebuilder:validation:XValidation:rule="!has(self.cipherSuites)",fieldPath=".cipherSuites",message="must not be set: Quorate's etcdadm has no such flag; a drop-in of etcd.service in files can set ETCD_CIPHER_SUITES"
+	// +kubebuilder:validation:XValidation:rule="!has(self.certBundles)",fieldPath=".certBundles",message="must not be set: write certificates with files, and run update-ca-certificates in preEtcdadmCommands"
 	EtcdadmConfigSpec bootstrapv1beta1.EtcdadmConfigSpec `json:"etcdadmConfigSpec,omitempty"`
 }
 
@@ -82,7 +82,7 @@ type EtcdadmClusterStatus struct {
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=".spec.replicas",description="Members wanted"
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=".status.replicas",description="Machines there are"
 // +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=".status.ready",description="A control plane can use it"
-// +kubebuilder:printcolumn:name="Why",type="string",JSONPath=`.status.conditions[?(@.type=="EtcdClusterReady")].message`,description="What is waited for",priority=10
+// +kubebuilder:printcolumn:name="Why",type="string",JSONPath=`.status.conditions[?(@.type=="EtcdClusterReady")].message`,description="The reason why the etcd cluster is not ready",priority=10
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 
 // EtcdadmCluster is an etcd cluster as aws/etcdadm-controller knows it. Quorate keeps an EtcdCluster of the same name for it.

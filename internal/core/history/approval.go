@@ -29,10 +29,7 @@ func ApprovalOf(revision, by string) (a Approval, at time.Time, known bool) {
 // AddApproval records an approval at its place among the steps, once.
 func (r *Record) AddApproval(a Approval, at time.Time) {
 	e := Entry{Time: at.UTC(), Approval: &a}
-	place := len(r.Entries)
-	for place > 0 && e.Time.Before(r.Entries[place-1].Time) {
-		place--
-	}
+	place := r.placeOf(e)
 	if slices.ContainsFunc(r.Entries[:place], func(o Entry) bool { return o.Approval != nil && *o.Approval == a && o.Time.Equal(e.Time) }) {
 		return
 	}

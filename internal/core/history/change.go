@@ -90,10 +90,7 @@ func Changed(before, after map[string]any, equal func(a, b any) bool) []string {
 // AddChange records a change of the spec at its place among the steps. The same manager's next change of the same fields is counted.
 func (r *Record) AddChange(c Change, at time.Time) {
 	e := Entry{Time: at.UTC(), Change: &c}
-	place := len(r.Entries)
-	for place > 0 && e.Time.Before(r.Entries[place-1].Time) {
-		place--
-	}
+	place := r.placeOf(e)
 	if place > 0 {
 		if last := &r.Entries[place-1]; last.Change != nil && last.Change.isLike(c) {
 			last.repeat(e.Time)
@@ -102,6 +99,15 @@ func (r *Record) AddChange(c Change, at time.Time) {
 	}
 	r.Entries = slices.Insert(r.Entries, place, e)
 	r.bound()
+}
+
+// placeOf returns the index of an entry by its time, after those of the same time.
+func (r *Record) placeOf(e Entry) int {
+	place := len(r.Entries)
+	for place > 0 && e.Time.Before(r.Entries[place-1].Time) {
+		place--
+	}
+	return place
 }
 
 // isLike reports whether another change is by the same manager, in the same way, of the same fields.
