@@ -20,14 +20,21 @@ func (s *state) create() Step {
 	return Step{Verb: Create, Machine: name, Number: Number(s.Want.NameFormat, name), Domain: s.emptiest()}
 }
 
-// newName is the name for a machine with the number after the highest.
+// newName returns the first unused name with a number above the highest. Each name in use rules out one number at most, so that the search
+// ends.
 func (s *state) newName() string {
-	for n := s.highest() + 1; ; n++ {
-		if name := fmt.Sprintf(s.Want.NameFormat, strconv.Itoa(n)); !s.has(name) && !s.isUsed(name) {
+	n := s.highest() + 1
+	for range s.namesSeen() {
+		if name := s.nameOf(n); !s.has(name) && !s.isUsed(name) {
 			return name
 		}
+		n++
 	}
+	return s.nameOf(n)
 }
+
+// nameOf returns the name of the machine with a number.
+func (s *state) nameOf(n int) string { return fmt.Sprintf(s.Want.NameFormat, strconv.Itoa(n)) }
 
 // longestNumber is the highest number in a name that is taken for one of ours: others
 // end their machines' names in dates, or at random.

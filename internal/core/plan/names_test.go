@@ -28,6 +28,19 @@ func TestRulesOfNames(t *testing.T) {
 	}
 }
 
+// TestRulesOfNewNames verifies that the search for a name goes past numbers that do not count, and ends: also where all names that it tries
+// are in use.
+func TestRulesOfNewNames(t *testing.T) {
+	o := Observed{Want: Want{NameFormat: "cp-%s"}, Group: Group{LastMachine: 99999}, Workers: []string{"cp-100000", "cp-100001"}}
+	if step := newState(o).create(); step.Machine != "cp-100002" {
+		t.Errorf("the next machine is %s, want cp-100002", step.Machine)
+	}
+	o = Observed{Want: Want{NameFormat: "cp"}, Workers: []string{"cp", "cp%!(EXTRA string=1)"}}
+	if step := newState(o).create(); step.Machine == "" {
+		t.Error("a format without a number has no name")
+	}
+}
+
 // TestCheckName verifies that Check refuses the name of a Node and of a member.
 func TestCheckName(t *testing.T) {
 	o := Observed{Machines: []Machine{{Name: "other", Host: "cp-7"}}, Etcd: Etcd{Members: []Member{{ID: "e8", Name: "cp-8"}}}}
