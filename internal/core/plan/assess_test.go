@@ -28,6 +28,9 @@ func TestAssess(t *testing.T) {
 			t.Errorf("Machine(nobody) is %+v", none)
 		}
 		for _, m := range a.Members {
+			if a.Member(m.ID) != m {
+				t.Errorf("Member(%s) is %+v", m.ID, a.Member(m.ID))
+			}
 			lines = append(lines, because(fmt.Sprintf("%-6s %-9s %s", m.ID, word(m.Health), m.Fault), m.Why))
 		}
 		if a.Remediation != "" {

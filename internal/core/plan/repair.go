@@ -155,18 +155,18 @@ func (s *state) tooOften(m *machine) string {
 	return ""
 }
 
-// wasLastRetry reports whether a machine replaced others that broke, as often as the limits allow.
+// wasLastRetry reports whether the limits allow no replacement of a machine that broke again.
 func (s *state) wasLastRetry(m *machine) bool {
 	most := s.Policy.Repair.Most
-	return s.brokeAgain(m) && most >= 0 && m.Retries >= most
+	return most >= 0 && m.Retries >= most
 }
 
 // keepsMarked reports whether a marked machine stays until a person changes something, or the quorum does.
 func (s *state) keepsMarked(m *machine) bool {
-	if s.wasLastRetry(m) {
+	if s.brokeAgain(m) && s.wasLastRetry(m) {
 		return true
 	}
-	return s.Group.Initialized && (len(s.machines) <= 1 || s.Etcd.Ours() && s.Etcd.Known && s.irreplaceable(m))
+	return s.Group.Initialized && (len(s.machines) <= 1 || s.Etcd.Known && s.irreplaceable(m))
 }
 
 // mayRetry is when the period between two replacements is over.
