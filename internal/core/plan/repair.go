@@ -146,7 +146,7 @@ func (s *state) tooOften(m *machine) string {
 	if !s.brokeAgain(m) {
 		return ""
 	}
-	if s.wasLastRetry(m) {
+	if s.Policy.Repair.allowsNoneAfter(m.Retries) {
 		return fmt.Sprintf("was not the first to break: %d were replaced in a row, and at most %d shall be", m.Retries+1, s.Policy.Repair.Most)
 	}
 	if at := s.mayRetry(m); s.Now.Before(at) {
@@ -155,15 +155,12 @@ func (s *state) tooOften(m *machine) string {
 	return ""
 }
 
-// wasLastRetry reports whether the limits allow no replacement of a machine that broke again.
-func (s *state) wasLastRetry(m *machine) bool {
-	most := s.Policy.Repair.Most
-	return most >= 0 && m.Retries >= most
-}
+// allowsNoneAfter reports whether the limits allow no replacement of a machine that broke again after so many in a row.
+func (r RepairLimits) allowsNoneAfter(retries int) bool { return r.Most >= 0 && retries >= r.Most }
 
 // keepsMarked reports whether a marked machine stays until a person changes something, or the quorum does.
 func (s *state) keepsMarked(m *machine) bool {
-	if s.brokeAgain(m) && s.wasLastRetry(m) {
+	if s.brokeAgain(m) && s.Policy.Repair.allowsNoneAfter(m.Retries) {
 		return true
 	}
 	return s.Group.Initialized && (len(s.machines) <= 1 || s.Etcd.Known && s.irreplaceable(m))
