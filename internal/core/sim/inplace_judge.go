@@ -204,10 +204,10 @@ func (w *World) isPlainlyWell(h *host) bool {
 
 // isFailedForPerson: a host's update failed, and is still wanted, or has left the host of a spec that is not.
 func (w *World) isFailedForPerson(h *host) bool {
-	if !w.isStaying(h) || !h.hasFailedUpdate() || w.byExtension() {
+	if !w.isStaying(h) || !h.hasFailedUpdate() || h.update.byExtension {
 		return false
 	}
-	return h.update.spec == w.spec && w.isChangedInPlace(h) || h.update.changed && h.spec == w.spec
+	return h.update.spec == w.spec && w.isChangedInPlace(h) && !w.byExtension() || h.update.changed && h.spec == w.spec
 }
 
 // isKeptForPerson: a host is broken, marked or cannot be changed in place, and only a person may have it replaced.
