@@ -20,7 +20,7 @@ func TestDocuments(t *testing.T) {
 			continue
 		}
 		tried++
-		for _, words := range exampleCommands(c.Text) {
+		for _, words := range exampleCommands(strings.Join(c.Words(), " ")) {
 			cmd, args, err := newApp().root().Find(words[1:])
 			if err == nil {
 				err = cmd.ParseFlags(args)
