@@ -66,7 +66,9 @@ programs:
 
 OUT         ?= dist
 UPGRADERS   ?=
-RELEASE     = $(GO) run ./hack/release -out '$(OUT)' -version '$(VERSION)' -revision '$(REVISION)' -date '$(DATE)' -kubernetes '$(UPGRADERS)' -architectures '$(ARCHES)'
+BUNDLES     ?=
+RELEASE     = $(GO) run ./hack/release -out '$(OUT)' -version '$(VERSION)' -revision '$(REVISION)' -date '$(DATE)' \
+	-kubernetes '$(UPGRADERS)' -bundles '$(BUNDLES)' -architectures '$(ARCHES)'
 
 .PHONY: image
 image: ## images of the manager and the upgraders as OCI layouts, into OUT=dist; ARCHES='amd64 arm64', UPGRADERS='v1.36.3' choose
@@ -76,8 +78,12 @@ image: ## images of the manager and the upgraders as OCI layouts, into OUT=dist;
 image-check: ## build the manager's image and a cached upgrader's twice, the second time from a copy of the sources elsewhere: both must be equal
 	GO='$(GO)' VERSION='$(VERSION)' REVISION='$(REVISION)' DATE='$(DATE)' ARCHES='$(or $(ARCHES),$(shell $(GO) env GOARCH))' UPGRADERS='$(UPGRADERS)' ./hack/image-check.sh
 
+.PHONY: bundle
+bundle: ## what local machines consist of, for QUORATE_BUNDLE, into OUT=dist; BUNDLES='v1.37.2' chooses, QUORATE_RELEASE_KEY signs
+	$(RELEASE) bundle
+
 .PHONY: release
-release: ## all that a release consists of, into OUT=dist: images, programs, lists of what is in them, components, the Helm chart, checksums; QUORATE_RELEASE_KEY names the file with the key that signs these
+release: ## all that a release consists of, into OUT=dist: images, programs, bundles, lists of what is in them, components, the Helm chart, checksums; QUORATE_RELEASE_KEY names the file with the key that signs these
 	$(RELEASE) all
 
 .PHONY: release-verify

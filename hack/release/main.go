@@ -32,20 +32,17 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.Revision, "revision", "", "Commit of the sources.")
 	flag.StringVar(&o.Date, "date", "", "Date of the commit, such as 2026-11-23T04:05:06Z.")
 	flag.StringVar(&o.KeyFile, "key", os.Getenv("QUORATE_RELEASE_KEY"),
-		"PEM file with the ed25519 private key that signs the checksums. Defaults to that of QUORATE_RELEASE_KEY. Empty: they are not signed.")
+		"PEM file with the ed25519 private key that signs the checksums and bundles. Defaults to that of QUORATE_RELEASE_KEY. "+
+			"Empty: they are not signed.")
 	public := flag.String("public-key", os.Getenv("QUORATE_RELEASE_PUBLIC_KEY"),
 		"PEM file with the ed25519 public key for verify. Defaults to that of QUORATE_RELEASE_PUBLIC_KEY.")
 	architectures := flag.String("architectures", "", "What to build for, separated by blanks. Defaults to all.")
 	kubernetes := flag.String("kubernetes", "", "Versions of Kubernetes for which upgraders' images are made, separated by blanks, or none. Defaults to all that are pinned but the oldest, from which upgrades begin.")
+	bundles := flag.String("bundles", "",
+		"Versions of Kubernetes for which bundles are made, separated by blanks, or none. Defaults to the version that 'quorate up' uses.")
 	flag.Parse()
 	o.Architectures = strings.Fields(*architectures)
-	switch *kubernetes {
-	case "": // release.New chooses
-	case "none":
-		o.Kubernetes = []string{}
-	default:
-		o.Kubernetes = strings.Fields(*kubernetes)
-	}
+	o.Kubernetes, o.Bundles = versions(*kubernetes), versions(*bundles)
 	if strings.Join(flag.Args(), " ") == "verify" {
 		return verify(o.Out, *public)
 	}
@@ -54,6 +51,18 @@ func run(ctx context.Context) error {
 		return err
 	}
 	return do(ctx, r, strings.Join(flag.Args(), " "))
+}
+
+// versions returns what a flag lists: nil where it is empty, which leaves the choice to release.New, and nothing for none.
+func versions(flag string) []string {
+	switch flag {
+	case "":
+		return nil
+	case "none":
+		return []string{}
+	default:
+		return strings.Fields(flag)
+	}
 }
 
 // verify verifies a release that was made before.
@@ -87,11 +96,13 @@ func do(ctx context.Context, r *release.Release, what string) error {
 		return err
 	case "images":
 		return r.Images(ctx)
+	case "bundle":
+		return r.WriteBundles(ctx)
 	case "chart":
 		return r.Chart()
 	case "all":
 		return r.All(ctx)
 	default:
-		return fmt.Errorf("%q: must be manager, upgrader, cached, images, chart, all or verify", what)
+		return fmt.Errorf("%q: must be manager, upgrader, cached, images, bundle, chart, all or verify", what)
 	}
 }

@@ -1,6 +1,6 @@
 // Package release makes what a release of Quorate consists of: programs, container images of those that run as pods, lists of what is in
-// them, the manifests and the Helm chart of an installation, and checksums. Two releases of one commit are equal byte by byte, wherever
-// they are made.
+// them, the manifests and the Helm chart of an installation, bundles of what local machines are made of, and checksums. Two releases of one
+// commit are equal byte by byte, wherever they are made, but for bundles: those have programs of the host that built them.
 //
 // It knows what is in an image. How an image is written is in artifacts/image, what a program is made of in contents.
 package release
@@ -34,7 +34,8 @@ type Options struct {
 	Version, Revision, Date string
 	Architectures           []string // empty: Architectures
 	Kubernetes              []string // versions for which there are upgraders' images; nil: all that are pinned but the oldest, which no test upgrades to
-	KeyFile                 string   // PEM file with the ed25519 private key that signs the checksums; empty: they are not signed
+	Bundles                 []string // versions for which bundles are made; nil: the default version
+	KeyFile                 string   // PEM file with the ed25519 private key that signs the checksums and bundles; empty: they are not signed
 	Artifacts               artifacts.Options
 	Report                  func(format string, values ...any) // tells what is being done, for people
 }
@@ -78,9 +79,8 @@ func New(ctx context.Context, o Options) (*Release, error) {
 			return nil, fmt.Errorf("architecture %q: %s would be accepted", a, strings.Join(Architectures, " or "))
 		}
 	}
-	if r.Kubernetes == nil {
-		all := artifacts.NewestPatches()
-		r.Kubernetes = all[:len(all)-1]
+	if err := r.chooseVersions(); err != nil {
+		return nil, err
 	}
 	if r.Root, err = filepath.Abs(r.Root); err != nil {
 		return nil, err
@@ -93,6 +93,31 @@ func New(ctx context.Context, o Options) (*Release, error) {
 	}
 	r.cache, err = askGo(ctx, r.Root)
 	return r, err
+}
+
+// chooseVersions sets the versions of Kubernetes that the user leaves to this package, and checks those that the user chose.
+func (r *Release) chooseVersions() error {
+	if r.Kubernetes == nil {
+		all := artifacts.NewestPatches()
+		r.Kubernetes = all[:len(all)-1]
+	}
+	if r.Bundles == nil {
+		r.Bundles = []string{artifacts.DefaultVersion}
+	}
+	if err := checkVersions("upgraders", r.Kubernetes); err != nil {
+		return err
+	}
+	return checkVersions("bundles", r.Bundles)
+}
+
+// checkVersions returns an error unless all versions of Kubernetes can be built. It is called before anything is built.
+func checkVersions(of string, versions []string) error {
+	for _, v := range versions {
+		if all := artifacts.Versions(); !slices.Contains(all, v) {
+			return fmt.Errorf("invalid version %q of %s: must be one of %s", v, of, strings.Join(all, ", "))
+		}
+	}
+	return nil
 }
 
 // Images writes the images of the manager and of the upgraders, as OCI image layouts, what is in each beside it, and the lists of their
@@ -150,7 +175,7 @@ func (r *Release) Cached(ctx context.Context) ([]string, error) {
 	return versions, nil
 }
 
-// All writes images, programs, manifests, the chart and checksums.
+// All writes images, programs, bundles, manifests, the chart and checksums.
 func (r *Release) All(ctx context.Context) error {
 	var key ed25519.PrivateKey
 	if r.KeyFile != "" {
@@ -163,6 +188,9 @@ func (r *Release) All(ctx context.Context) error {
 		return err
 	}
 	if err := r.within(func() error { return r.programs(ctx) }); err != nil {
+		return err
+	}
+	if err := r.WriteBundles(ctx); err != nil {
 		return err
 	}
 	if err := r.manifests(ctx); err != nil {

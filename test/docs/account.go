@@ -55,6 +55,8 @@ var account = []accountRow{
 
 	{row(`docs/backup.md: quorate backup .*`), Runner{"RUN=backup", "with another cluster's name"}},
 	{row(`docs/bundles.md: QUORATE_BUNDLE=.* make demo`), Runner{Makes, ""}},
+	{row(`docs/bundles.md: make bundle`), Runner{"RUN=bundle", "into a folder of the test's own, signed by its key"}},
+	{row(`docs/bundles.md: QUORATE_BUNDLE=https.* quorate up`), Runner{"RUN=bundle", "from a server of the test's own"}},
 	{row(`docs/bundles.md: openssl .*`), Runner{Changes, ""}},
 	{row(`docs/bundles.md: .*registry\.example\.org.*`), Runner{"TestBundleSources", "with a registry of the test's own"}},
 	{row(`docs/bundles.md: .*https://example\.org.*`), Runner{"TestBundleSources", "from a server of the test's own"}},

@@ -3,6 +3,12 @@
 package e2e
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +18,8 @@ import (
 	"time"
 )
 
-// bundled exports the artifacts of this host, and makes a machine as a host would that has nothing but the bundle: with an empty cache, no
-// Go, and nothing to fetch Go modules from.
+// bundled exports the artifacts of this host, and makes a machine as a host would that has nothing but the bundle of a release, by its URL:
+// with an empty cache, no Go, and nothing to fetch Go modules from.
 func bundled(t *testing.T, env *environment) {
 	// The environment's management plane would stay with the cache that it was made from.
 	env.quorate(t, "down", "--yes")
@@ -39,6 +45,8 @@ func bundled(t *testing.T, env *environment) {
 	}
 	t.Logf("exported %d MB: %.1f s", info.Size()/1_000_000, time.Since(start).Seconds())
 
+	released, public := releaseBundle(t, filepath.Join(folder, "dist"))
+
 	t.Setenv("QUORATE_CACHE", cache)
 	t.Setenv("QUORATE_ARTIFACTS", "")
 	t.Setenv("GOPROXY", "off")
@@ -53,11 +61,58 @@ func bundled(t *testing.T, env *environment) {
 		t.Fatal(err)
 	}
 	t.Run("up", func(t *testing.T) {
-		t.Setenv("QUORATE_BUNDLE", bundle)
+		server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(released))))
+		defer server.Close()
+		t.Setenv("QUORATE_BUNDLE", server.URL+"/"+filepath.Base(released))
+		t.Setenv("QUORATE_BUNDLE_KEY", public)
+		start := time.Now()
 		env.up(t, "bundled", "--replicas", "1")
 		eventually(t, "the node is ready", 5*time.Minute, env.healthy(t, "bundled", 1))
+		t.Logf("FIGURE from nothing to a ready node with the bundle's URL: %.1f s", time.Since(start).Seconds())
 		env.onlyImported(t, cache)
 	})
+}
+
+// releaseBundle makes the bundle of a release in a folder, by make, and returns its file and the public key of its signature.
+func releaseBundle(t *testing.T, folder string) (file, public string) {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifies, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signs := filepath.Join(t.TempDir(), "release.key")
+	public = filepath.Join(t.TempDir(), "release.pub")
+	for name, block := range map[string]*pem.Block{
+		signs: {Type: "PRIVATE KEY", Bytes: private}, public: {Type: "PUBLIC KEY", Bytes: verifies},
+	} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	c := exec.CommandContext(t.Context(), "make", "-C", "../..", "bundle", "OUT="+folder)
+	c.Env = append(os.Environ(), "QUORATE_RELEASE_KEY="+signs)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("make bundle: %v\n%s", err, out)
+	}
+	made, err := filepath.Glob(filepath.Join(folder, "quorate-bundle-*.tar.zst"))
+	if err != nil || len(made) != 1 {
+		t.Fatalf("make bundle made %v, %v", made, err)
+	}
+	info, err := os.Stat(made[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("FIGURE %s: %d MiB, made in %.1f s", filepath.Base(made[0]), info.Size()>>20, time.Since(start).Seconds())
+	return made[0], public
 }
 
 // withoutGo takes the folders with a Go toolchain out of PATH.

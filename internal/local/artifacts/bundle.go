@@ -16,21 +16,15 @@ import (
 // returns its size. To is a file, which is replaced when all of it is written, or oci://REGISTRY/REPOSITORY:TAG. KeyFile has the private
 // key that signs it, in PEM; empty: it is not signed. Nothing is built: what is missing is an error.
 func Export(ctx context.Context, o Options, versions []string, to, keyFile string) (cache.Bytes, error) {
-	kind, err := schemeOf(to, fileScheme, registryScheme)
+	t, err := newTarget(versions, to, keyFile)
 	if err != nil {
-		return 0, fmt.Errorf("exporting to %s: %w", redacted(to), err)
-	}
-	export := cache.Export{Kubernetes: versions}
-	if keyFile != "" {
-		if export.Key, err = signature.ReadPrivateKey(keyFile); err != nil {
-			return 0, err
-		}
+		return 0, err
 	}
 	c, err := o.open()
 	if err != nil {
 		return 0, err
 	}
-	if export.Products, err = bundled(ctx, c, versions); err != nil {
+	if t.export.Products, err = bundled(ctx, c, versions); err != nil {
 		return 0, err
 	}
 	optional, err := providers(ctx, c)
@@ -39,14 +33,63 @@ func Export(ctx context.Context, o Options, versions []string, to, keyFile strin
 	}
 	for _, p := range optional {
 		if c.Have(p) {
-			export.Products = append(export.Products, p)
+			t.export.Products = append(t.export.Products, p)
 		}
 	}
-	write := func(w io.Writer) error { return c.Export(ctx, w, export) }
-	if kind == registryScheme {
-		return push(ctx, to, write)
+	return t.write(ctx, c)
+}
+
+// BuildBundle writes a bundle as Export does, and builds what is missing first. It leaves out what EnsureProviders makes: what is in the
+// bundle follows from the versions alone, not from what else is in the cache.
+func BuildBundle(ctx context.Context, o Options, versions []string, to, keyFile string) (cache.Bytes, error) {
+	t, err := newTarget(versions, to, keyFile)
+	if err != nil {
+		return 0, err // before anything is built
 	}
-	return replaceFile(to, write)
+	for _, version := range versions {
+		if _, err := Ensure(ctx, o, version); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := EnsureEtcd(ctx, o); err != nil {
+		return 0, err
+	}
+	c, err := o.open()
+	if err != nil {
+		return 0, err
+	}
+	if t.export.Products, err = bundled(ctx, c, versions); err != nil {
+		return 0, err
+	}
+	return t.write(ctx, c)
+}
+
+// target is where a bundle is written to, and what it is made of.
+type target struct {
+	to, scheme string
+	export     cache.Export
+}
+
+// newTarget checks where a bundle of versions is to be written to, and reads the key that signs it.
+func newTarget(versions []string, to, keyFile string) (target, error) {
+	t := target{to: to, export: cache.Export{Kubernetes: versions}}
+	var err error
+	if t.scheme, err = schemeOf(to, fileScheme, registryScheme); err != nil {
+		return t, fmt.Errorf("exporting to %s: %w", redacted(to), err)
+	}
+	if keyFile != "" {
+		t.export.Key, err = signature.ReadPrivateKey(keyFile)
+	}
+	return t, err
+}
+
+// write writes the bundle and returns its size.
+func (t target) write(ctx context.Context, c *cache.Cache) (cache.Bytes, error) {
+	write := func(w io.Writer) error { return c.Export(ctx, w, t.export) }
+	if t.scheme == registryScheme {
+		return push(ctx, t.to, write)
+	}
+	return replaceFile(t.to, write)
 }
 
 // replaceFile writes a file beside and renames it when it is complete and on the disk. It returns its size.

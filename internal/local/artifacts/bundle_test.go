@@ -289,3 +289,62 @@ func TestUnverified(t *testing.T) {
 		}
 	}
 }
+
+// TestBuildBundle: what BuildBundle writes follows from the versions, not from what else the cache has. It is signed, and
+// spares all builds.
+func TestBuildBundle(t *testing.T) {
+	private, public := keys(t)
+	var files []string
+	for _, withProviders := range []bool{false, true} {
+		o := builtCache(t)
+		if withProviders {
+			c, err := o.openCache()
+			if err != nil {
+				t.Fatal(err)
+			}
+			more, err := providers(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			makeSmall(t, c, more)
+		}
+		o.Progress = func(p Progress) {
+			if p.Phase == cache.Building && p.Product != "store" {
+				t.Errorf("%s was built, and is in the cache", p.Product)
+			}
+		}
+		file := filepath.Join(t.TempDir(), "bundle")
+		if _, err := BuildBundle(t.Context(), o, []string{DefaultVersion}, file, private); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	without, errWithout := cache.SumFile(files[0])
+	with, errWith := cache.SumFile(files[1])
+	if errWithout != nil || errWith != nil || with != without {
+		t.Errorf("without providers in the cache %s, with them %s; %v, %v", without, with, errWithout, errWith)
+	}
+	to := Options{Cache: t.TempDir()}
+	if _, err := ImportBundle(t.Context(), to, Bundle{From: files[0], KeyFile: public}); err != nil {
+		t.Fatal(err)
+	}
+	if missing, err := Missing(t.Context(), to, DefaultVersion); err != nil || len(missing) > 0 {
+		t.Errorf("%v are missing, %v", missing, err)
+	}
+}
+
+// TestBuildBundleRefuses: a bad key or target is an error before anything is built.
+func TestBuildBundleRefuses(t *testing.T) {
+	_, public := keys(t)
+	for want, try := range map[string][2]string{
+		"a PEM file with a PRIVATE KEY is accepted": {filepath.Join(t.TempDir(), "bundle"), public},
+		"ftp:// is not supported":                   {"ftp://example.org/bundle", ""},
+	} {
+		o := Options{Cache: t.TempDir(), Progress: func(p Progress) { t.Errorf("%s: %s is %s", want, p.Product, p.Phase) }}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // nothing is built where it is not refused
+		if _, err := BuildBundle(ctx, o, []string{DefaultVersion}, try[0], try[1]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
