@@ -116,6 +116,7 @@ func TestE2E(t *testing.T) {
 	for _, l := range lives {
 		if !t.Run(l.name, func(t *testing.T) { l.run(t, env) }) {
 			env.tellWhy(t)
+			env.clear(t)
 		}
 	}
 	env.tellRights(t)
