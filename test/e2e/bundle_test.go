@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// bundled exports the artifacts of this host, and makes a machine as a host would that has nothing but the bundle of a release, by its URL:
+// bundled exports the artifacts of this host, and makes three machines as a host would that has nothing but the bundle of a release, by its URL:
 // with an empty cache, no Go, and nothing to fetch Go modules from.
 func bundled(t *testing.T, env *environment) {
 	// The environment's management plane would stay with the cache that it was made from.
@@ -66,9 +66,9 @@ func bundled(t *testing.T, env *environment) {
 		t.Setenv("QUORATE_BUNDLE", server.URL+"/"+filepath.Base(released))
 		t.Setenv("QUORATE_BUNDLE_KEY", public)
 		start := time.Now()
-		env.up(t, "bundled", "--replicas", "1")
-		eventually(t, "the node is ready", 5*time.Minute, env.healthy(t, "bundled", 1))
-		t.Logf("FIGURE from nothing to a ready node with the bundle's URL: %.1f s", time.Since(start).Seconds())
+		env.up(t, "bundled", "--replicas", "3")
+		eventually(t, "all nodes are ready", 5*time.Minute, env.healthy(t, "bundled", 3))
+		t.Logf("FIGURE from nothing to three ready machines with the bundle's URL: %.1f s", time.Since(start).Seconds())
 		env.onlyImported(t, cache)
 	})
 }
