@@ -47,14 +47,15 @@ func (e *environment) backups(t *testing.T, name string) []listed {
 // place is where a life's backups go.
 type place struct {
 	cluster string
-	spec    backupv1alpha1.BackupStoreSpec
+	// spec is the store's; nil: the cluster has backups from the beginning, in the store and with the identity of the environment.
+	spec *backupv1alpha1.BackupStoreSpec
 	// folder holds a folder for each identity.
 	folder string
 }
 
-// backup: the life of backups in a folder.
+// backup: the life of the backups that a cluster of `quorate up` has by itself, in the state folder.
 func backup(t *testing.T, e *environment) {
-	e.livesOfBackups(t, place{"tango", backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}}, filepath.Join(embed.BackupFolder(e.state), "default", "host")})
+	e.livesOfBackups(t, place{"tango", nil, filepath.Join(embed.BackupFolder(e.state), "default", embed.BackupStore)})
 }
 
 // backupS3: the same in a bucket of a real S3 server, versitygw, which serves a folder. QUORATE_S3_SERVER is its path.
@@ -81,7 +82,7 @@ func backupS3(t *testing.T, e *environment) {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	e.livesOfBackups(t, place{"uniform", backupv1alpha1.BackupStoreSpec{S3: &backupv1alpha1.S3Store{
+	e.livesOfBackups(t, place{"uniform", &backupv1alpha1.BackupStoreSpec{S3: &backupv1alpha1.S3Store{
 		Endpoint: "http://" + address, Bucket: "backups", Prefix: "e2e", PathStyle: ptr.To(true), CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "bucket"},
 	}}, filepath.Join(data, "backups", "e2e")})
 }
@@ -91,44 +92,22 @@ func backupS3(t *testing.T, e *environment) {
 // backup is not deleted by mistake.
 func (e *environment) livesOfBackups(t *testing.T, to place) {
 	name := to.cluster
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
+	var key string
+	if to.spec == nil {
+		e.up(t, name, "--replicas", "3", "--backup", "@daily")
+	} else {
+		e.up(t, name, "--replicas", "3")
 	}
-	key := filepath.Join(t.TempDir(), "key.txt")
-	if err := os.WriteFile(key, []byte(identity.String()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e.up(t, name, "--replicas", "3")
 	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
-	credentials := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bucket"},
-		Data:       map[string][]byte{backupv1alpha1.AccessKeyID: []byte("id"), backupv1alpha1.SecretAccessKey: []byte("secret-key")},
-	}
-	store := &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "host"}, Spec: to.spec}
-	for _, object := range []client.Object{credentials, store} {
-		if err := e.management(t).Create(context.Background(), object); err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := e.management(t).Delete(context.Background(), object); err != nil {
-				t.Error(err)
-			}
-		}()
-	}
-	if out, err := e.try("backup", "now", name); err == nil || !strings.Contains(err.Error(), "spec.backup") {
-		t.Errorf("without spec.backup: %v\n%s", err, out)
+	if to.spec != nil {
+		key = e.wantsBackups(t, name, *to.spec)
 	}
 	c, _ := e.workload(t, name)
 	writes, done := newWriter(c), make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { defer close(done); writes.run(ctx) }()
-
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
-		kcp.Spec.Backup = &controlplanev1.BackupSpec{
-			StoreRef: controlplanev1.BackupStoreReference{Name: "host"}, Schedule: "@daily", Retention: controlplanev1.BackupRetention{Last: ptr.To(int32(2))},
-			Encryption: controlplanev1.BackupEncryption{Recipients: []string{identity.Recipient().String()}},
-		}
+		kcp.Spec.Backup.Retention = controlplanev1.BackupRetention{Last: ptr.To(int32(2))}
 	})
 	eventually(t, "the first backup is taken and verified", patience, func() string {
 		kcp := e.controlPlane(t, name)
@@ -169,16 +148,58 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 	}
 }
 
-// provesBackups verifies, fetches, damages and deletes backups.
+// wantsBackups makes a store of a cluster's own and has backups go there. It returns the file with the identity that decrypts them.
+func (e *environment) wantsBackups(t *testing.T, name string, spec backupv1alpha1.BackupStoreSpec) string {
+	t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(t.TempDir(), "key.txt")
+	if err := os.WriteFile(key, []byte(identity.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	credentials := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bucket"},
+		Data:       map[string][]byte{backupv1alpha1.AccessKeyID: []byte("id"), backupv1alpha1.SecretAccessKey: []byte("secret-key")},
+	}
+	store := &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bucket"}, Spec: spec}
+	for _, object := range []client.Object{credentials, store} {
+		if err := e.management(t).Create(context.Background(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.management(t).Delete(context.Background(), object); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if out, err := e.try("backup", "now", name); err == nil || !strings.Contains(err.Error(), "spec.backup") {
+		t.Errorf("without spec.backup: %v\n%s", err, out)
+	}
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Backup = &controlplanev1.BackupSpec{
+			StoreRef: controlplanev1.BackupStoreReference{Name: "bucket"}, Schedule: "@daily",
+			Encryption: controlplanev1.BackupEncryption{Recipients: []string{identity.Recipient().String()}},
+		}
+	})
+	return key
+}
+
+// provesBackups verifies, fetches, damages and deletes backups. key is the file with the identity; empty: it is the environment's.
 func (e *environment) provesBackups(t *testing.T, in place, all []listed, key string) {
 	t.Helper()
 	name := in.cluster
 	older, newest := all[0].Name, all[1].Name
-	if out, err := e.try("backup", "verify", name, newest); err == nil || !strings.Contains(err.Error(), "--identity") {
-		t.Errorf("an encrypted backup without an identity: %v\n%s", err, out)
+	var with []string
+	if key != "" {
+		with = []string{"--identity", key}
+		if out, err := e.try("backup", "verify", name, newest); err == nil || !strings.Contains(err.Error(), "--identity") {
+			t.Errorf("an encrypted backup without an identity: %v\n%s", err, out)
+		}
 	}
 	start := time.Now()
-	out := e.quorate(t, "backup", "verify", name, newest, "--identity", key)
+	out := e.quorate(t, append([]string{"backup", "verify", name, newest}, with...)...)
 	t.Logf("FIGURE backup verify: %.1f s: %s", time.Since(start).Seconds(), strings.TrimSpace(out))
 	to := filepath.Join(t.TempDir(), "archive")
 	e.quorate(t, "backup", "get", name, newest, "--to", to)
@@ -200,7 +221,7 @@ func (e *environment) provesBackups(t *testing.T, in place, all []listed, key st
 	if err := os.WriteFile(found[0], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := e.try("backup", "verify", name, older, "--identity", key); err == nil {
+	if out, err := e.try(append([]string{"backup", "verify", name, older}, with...)...); err == nil {
 		t.Errorf("a changed bit is not found: %s", out)
 	}
 	e.quorate(t, "backup", "delete", name, older)

@@ -3,12 +3,14 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/backup/scratch"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // app is the commands of this package.
@@ -126,7 +129,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	}, func(ctx context.Context, catalog backup.Catalog, e *backup.Entry) error {
 		return a.verify(ctx, catalog, e, file)
 	})
-	cmd.Flags().StringVar(&file, "identity", "", "file with the age identity that decrypts the backup")
+	cmd.Flags().StringVar(&file, "identity", "", "file with the age identity that decrypts the backup; that of quorate up is found by itself")
 	return cmd
 }
 
@@ -134,7 +137,7 @@ func (a *app) verify(ctx context.Context, catalog backup.Catalog, e *backup.Entr
 	if e.Err != nil {
 		return e.Err
 	}
-	identities, err := readIdentities(file)
+	identities, err := readIdentities(cmp.Or(file, a.ownIdentity(e)))
 	if err != nil {
 		return err
 	}
@@ -151,6 +154,18 @@ func (a *app) verify(ctx context.Context, catalog backup.Catalog, e *backup.Entr
 	}
 	a.NewScreen().Printf("%s is verified: revision %d, %d keys, hash %08x as member %s answered it", e.Name, e.Manifest.Revision(), v.Restored.Keys, v.Restored.Witness.Hash, e.Manifest.Etcd.Member)
 	return nil
+}
+
+// ownIdentity returns the file with the environment's identity, if a backup is encrypted for that; else nothing.
+func (a *app) ownIdentity(e *backup.Entry) string {
+	if !a.IsOwnManagement() {
+		return ""
+	}
+	recipient, err := embed.ReadBackupRecipient(a.State)
+	if err != nil || !slices.Contains(e.Manifest.Archive.Recipients, recipient) {
+		return ""
+	}
+	return embed.BackupIdentity(a.State)
 }
 
 func readIdentities(path string) (identities []age.Identity, err error) {

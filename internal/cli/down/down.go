@@ -50,9 +50,9 @@ func Command(a *command.Invocation) *cobra.Command {
 once its deletion was asked for, as nothing that is paused is deleted; it says so.
 
 Without one, take the whole environment of --state down: all clusters, machines, endpoints, the daemon and the state
-folder. Nothing is left but the cache of artifacts. It needs no daemon, and also removes what is left of an environment
-that is half gone. On a terminal it asks first when there are several clusters, unless --all or --yes is given; elsewhere it
-does not ask.`,
+folder. Nothing is left but the cache of artifacts, and the backups and their key in the folder backups of --state. It needs no
+daemon, and also removes what is left of an environment that is half gone. On a terminal it asks first when there are several clusters,
+unless --all or --yes is given; elsewhere it does not ask.`,
 		Example: `  quorate down demo    # one cluster
   quorate down         # everything
   quorate down --all   # everything, without a question`,
@@ -271,7 +271,8 @@ var stateMarks = []string{"environment.json", "start.lock"}
 
 // stateFiles are what an environment keeps in its state folder, the marks last. What else is there is not ours to remove.
 var stateFiles = append([]string{
-	".environment.json.*", "daemon.*", ".daemon.*", "network.lock", "management", "scratch", "machines", "endpoints", command.KubeconfigFolder,
+	".environment.json.*", ".backup-identity.*", "daemon.*", ".daemon.*", "network.lock", "management", "scratch", "machines", "endpoints",
+	command.KubeconfigFolder,
 }, stateMarks...)
 
 // checkState refuses a folder that is no environment's: what has our names there is somebody else's.
@@ -319,21 +320,28 @@ const gone = " removed"
 // stateGone says what is left of a state folder: backups outlive it.
 func stateGone(state string) string {
 	if _, err := os.Stat(embed.BackupFolder(state)); err == nil {
-		return gone + ", but for the backups in " + embed.BackupFolder(state)
+		return gone + ", but for the backups in " + embed.BackupFolder(state) + " and the key to them"
 	}
 	return gone
 }
 
-// withoutBackups returns the entries of a state folder but for its backups. Folders without a backup are removed.
+// withoutBackups returns the entries of a state folder but for its backups. Folders without a backup are removed, and with the last backup
+// the identity that decrypts them.
 func withoutBackups(state string, entries []fs.DirEntry) []fs.DirEntry {
-	folder := embed.BackupFolder(state)
+	folder, identity := embed.BackupFolder(state), embed.BackupIdentity(state)
 	var folders []string
+	needed := false
 	_ = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
 			folders = append(folders, path)
+		} else {
+			needed = needed || path != identity
 		}
 		return nil
 	})
+	if !needed {
+		_ = os.Remove(identity)
+	}
 	for _, f := range slices.Backward(folders) {
 		_ = os.Remove(f) // one that holds something stays
 	}

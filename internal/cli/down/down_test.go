@@ -39,7 +39,8 @@ func TestRemoveState(t *testing.T) {
 	}
 }
 
-// TestBackupsOutlive: backups stay where everything else of an environment goes, and folders without one go.
+// TestBackupsOutlive: backups and the key to them stay where everything else of an environment goes. Folders without one go, and the key
+// with the last one.
 func TestBackupsOutlive(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	kept := filepath.Join(state, "backups", "default", "host", "uid", "name", "archive")
@@ -49,6 +50,8 @@ func TestBackupsOutlive(t *testing.T) {
 		}
 	}
 	write(t, kept, "x")
+	identity := filepath.Join(state, "backups", "identity.txt")
+	write(t, identity, "x")
 	for range 2 { // it may be repeated
 		if err := errors.Join(checkState(state), removeState(state)); err != nil && !strings.Contains(err.Error(), "environment.json") {
 			t.Error(err)
@@ -60,6 +63,9 @@ func TestBackupsOutlive(t *testing.T) {
 	}
 	if _, err := os.Stat(kept); err != nil || !strings.Contains(stateGone(state), filepath.Join(state, "backups")) {
 		t.Errorf("the backup: %v; %s", err, stateGone(state))
+	}
+	if _, err := os.Stat(identity); err != nil {
+		t.Errorf("the key to the backups is gone: %v", err)
 	}
 	for _, folder := range []string{"backups/other", "scratch", "environment.json"} {
 		if _, err := os.Stat(filepath.Join(state, folder)); err == nil {

@@ -111,7 +111,8 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 	if err != nil {
 		return nil, err
 	}
-	steps = slices.Concat(steps, c.adoptInPlace(controlPlane, workers, given), c.adoptVersion(controlPlane, workers, given), c.adoptRepair(controlPlane, given))
+	steps = slices.Concat(steps, c.adoptInPlace(controlPlane, workers, given), c.adoptVersion(controlPlane, workers, given),
+		c.adoptRepair(controlPlane, given), c.adoptBackup(have, given))
 	for _, f := range []struct {
 		flag, what string
 		object     *unstructured.Unstructured

@@ -39,6 +39,10 @@ func TestSteps(t *testing.T) {
 	machines := with(func(c *Cluster) { c.Kind, c.AutoRepair = ControlPlane, true })
 	oneByOne := with(func(c *Cluster) { c.Kind, c.MaxParallel = ControlPlane, 1 })
 	apart := with(func(c *Cluster) { c.Etcd, c.EtcdVersion = 3, "3.5.35" })
+	hourly := func(c *Cluster) { c.Backup, c.BackupStore, c.BackupRecipient = "@hourly", "host", "age1x" }
+	daily := func(c *Cluster) { c.Backup, c.BackupStore, c.BackupRecipient = "@daily", "host", "age1x" }
+	off := func(c *Cluster) { c.Backup = NoBackup }
+	backedUp, apartBackedUp := with(hourly), with(func(c *Cluster) { c.Etcd = 3; hourly(c) })
 	six := with(func(c *Cluster) { c.IPFamily = IPv6 })
 	old := with(func(c *Cluster) { c.Version, c.Replicas, c.FailureDomains = "v1.36.3", 5, []string{"x"} })
 	for _, tt := range []struct {
@@ -114,6 +118,19 @@ func TestSteps(t *testing.T) {
 		{"other addresses", &six, with(func(c *Cluster) { c.IPFamily = Dual }), "ip-family", nil, "", `invalid --ip-family "dual": cluster demo has ipv6, and addresses cannot be changed`},
 		{"IPv6 comes", new(demo()), six, "ip-family", nil, "", `invalid --ip-family "ipv6": cluster demo has ipv4`},
 		{"IPv4 comes", new(with(func(c *Cluster) { c.IPFamily = Dual })), with(func(c *Cluster) { c.IPFamily = IPv4 }), "ip-family", nil, "", `invalid --ip-family "ipv4": cluster demo has dual`},
+		{"backups come", new(demo()), backedUp, "backup", []string{"schedule of backups: none -> @hourly"},
+			`{"spec":{"backup":{"encryption":{"recipients":["age1x"]},"retention":{"last":7},"schedule":"@hourly",` +
+				`"storeRef":{"name":"host"}}}}`, ""},
+		{"backups do not come by themselves", new(demo()), with(daily), "", nil, "", ""},
+		{"backups stay", &backedUp, with(daily), "", nil, "", ""},
+		{"backups at other times", &backedUp, with(daily), "backup", []string{"schedule of backups: @hourly -> @daily"},
+			`{"spec":{"backup":{"schedule":"@daily"}}}`, ""},
+		{"the same backups", &backedUp, with(hourly), "backup", nil, "", ""},
+		{"backups end", &backedUp, with(off), "backup", []string{"schedule of backups: @hourly -> none"}, `{"spec":{"backup":null}}`, ""},
+		{"no backups, again", new(demo()), with(off), "backup", nil, "", ""},
+		{"backups of etcd apart", &apartBackedUp, with(func(c *Cluster) { c.Etcd = 3; daily(c) }), "backup",
+			[]string{"schedule of backups: @hourly -> @daily"}, `{"spec":{"backup":{"schedule":"@daily"}}}`, ""},
+		{"backups of etcd apart stay", &apartBackedUp, with(daily), "", nil, "", ""},
 		{"other domains", &old, demo(), "failure-domains", nil, "", `--failure-domains is "a,b,c" and cluster demo has "x"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

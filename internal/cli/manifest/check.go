@@ -35,7 +35,7 @@ func (c Cluster) Check(versions []string) error {
 	if err := cmp.Or(checkIPFamily(c.IPFamily), c.checkFamilyOfEtcd()); err != nil {
 		return err
 	}
-	if err := checkVersion("--kubernetes-version", c.Version, versions); err != nil {
+	if err := cmp.Or(checkVersion("--kubernetes-version", c.Version, versions), c.checkBackup()); err != nil {
 		return err
 	}
 	return checkDomains(c.FailureDomains)

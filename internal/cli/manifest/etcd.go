@@ -39,6 +39,7 @@ func (c Cluster) etcdCluster() *etcdclusterv1alpha1.EtcdCluster {
 	}
 	e.Spec.Replicas = ptr.To(c.Etcd)
 	e.Spec.Version = c.EtcdVersion
+	e.Spec.Backup = c.backup()
 	e.Spec.InfrastructureTemplate = reference(infrav1.GroupVersion.Group, "LocalMachineTemplate", etcdName(c.Name))
 	return e
 }

@@ -68,6 +68,8 @@ func (c Cluster) kubeadmControlPlane() *controlplanev1.KubeadmControlPlane {
 	kcp.Spec.KubeadmConfigSpec = kubeadm()
 	if c.Etcd > 0 {
 		kcp.Spec.ManagedExternalEtcdRef = etcdReference(c.Name)
+	} else {
+		kcp.Spec.Backup = c.backup()
 	}
 	if c.MaxParallel > 0 {
 		kcp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)
@@ -103,6 +105,8 @@ func (c Cluster) controlPlane() *controlplanev1alpha1.ControlPlane {
 	cp.Spec.Etcd.Management = controlplanev1alpha1.EtcdManagementMembers
 	if c.Etcd > 0 {
 		cp.Spec.Etcd.Management, cp.Spec.ManagedExternalEtcdRef = controlplanev1alpha1.EtcdManagementNone, etcdReference(c.Name)
+	} else {
+		cp.Spec.Backup = c.backup()
 	}
 	cp.Spec.EnableAutorepair = ptr.To(c.AutoRepair)
 	cp.Spec.Joins.MaxParallel = ptr.To(c.MaxParallel)

@@ -50,6 +50,11 @@ type Cluster struct {
 	IPFamily IPFamily
 	// FailureDomains are names that machines are spread over. Empty: no domains.
 	FailureDomains []string
+	// Backup is the schedule of backups of etcd; empty: none are taken.
+	Backup string
+	// BackupStore is the BackupStore that backups go to, and BackupRecipient the age recipient that they are encrypted for; empty: they are
+	// not.
+	BackupStore, BackupRecipient string
 }
 
 // Document is one object of a manifest, and what it is for.

@@ -54,6 +54,9 @@ func (b *bringUp) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if b.cluster.BackupRecipient, err = embed.EnsureBackupRecipient(b.State); err != nil {
+		return err
+	}
 	if err := b.ensureLater(ctx, c, options, first); err != nil {
 		return err
 	}

@@ -68,6 +68,9 @@ run privileged pods in such a cluster can become root here.
 It waits until the control plane says that it is as wanted, all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
 goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.
 
+Its etcd is backed up once a day, or as --backup says, into the folder backups of --state, encrypted for the identity in that folder. Both
+stay when the cluster goes. The first 'quorate up' in a state folder makes the identity: --dry-run before it shows no encryption.
+
 With --self-managed the cluster becomes its own management cluster, and that of all others of the environment: cert-manager, Cluster API and Quorate are installed in
 it by clusterctl, and all Clusters are moved there. No machine is replaced. The daemon stays as the provider of machines. --self-managed=false moves all back.
 
@@ -83,6 +86,7 @@ Extensions, of which Quorate is one: docs/in-place.md.`,
   quorate up --in-place --kubernetes-version v1.37.2 # another version without other machines
   quorate up --etcd 3 --name apart                   # etcd on three machines of its own
   quorate up --kind ControlPlane --name machines     # the control plane is machines and their bootstrap templates
+  quorate up --backup @hourly                        # etcd is backed up every hour; with none never
   quorate up --feature-gates MachineTaintPropagation=true
   quorate up --self-managed                          # demo keeps itself, and clusters that are made later
   quorate up -f examples/cluster.yaml                # your own manifests; - reads them from standard input
@@ -115,6 +119,8 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	f.StringVar((*string)(&u.cluster.InPlace), "in-place", string(controlplanev1.InPlaceNever),
 		"change machines in place instead of replacing them, the workers after the control plane: "+strings.Join(manifest.InPlacePolicies(), ", ")+"; without a value "+string(controlplanev1.InPlacePreferred))
 	f.Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
+	f.StringVar(&u.cluster.Backup, "backup", "@daily",
+		"when etcd is backed up into the folder backups of --state: the five fields of cron, a word such as @hourly, or "+manifest.NoBackup)
 	f.StringVar((*string)(&u.cluster.IPFamily), "ip-family", string(manifest.IPv4), "addresses of machines, pods and Services: ipv4, ipv6 or dual for both; a cluster keeps its own")
 	f.BoolVar(&u.selfManaged, "self-managed", false, "the cluster becomes the management cluster of this environment; with false it gives all Clusters back to the host's management plane")
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
@@ -164,6 +170,7 @@ func (u *up) check() error {
 	}
 	u.cluster.FailureDomains = manifest.Domains(u.domains)
 	u.cluster.Version = command.WithV(u.cluster.Version)
+	u.cluster.BackupStore = embed.BackupStore
 	return u.cluster.Check(u.accepted())
 }
 
@@ -195,7 +202,8 @@ func (u *up) checkFiles() error {
 	if len(u.files) == 0 {
 		return nil
 	}
-	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair", "in-place", "ip-family"} {
+	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair", "in-place", "ip-family",
+		"backup"} {
 		if u.given(flag) {
 			return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
 		}
@@ -240,6 +248,11 @@ func (u *up) print() error {
 		}
 		return nil
 	}
+	recipient, err := embed.ReadBackupRecipient(u.State)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	u.cluster.BackupRecipient = recipient
 	for _, d := range u.cluster.Documents() {
 		if err := u.printDocument(d); err != nil {
 			return err

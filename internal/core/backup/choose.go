@@ -10,6 +10,9 @@ import (
 // mostBehind is how many entries of the log a member may lack and still counts as up to date. etcd itself refuses writes at 5000.
 const mostBehind = 1000
 
+// ErrJoining is the error of a choice that waits for a member which joins.
+var ErrJoining = errors.New("a backup waits until it votes or is gone")
+
 // Candidate is one member of etcd as the choice of a backup's source looks at it.
 type Candidate struct {
 	// ID is etcd's, and Name the member's.
@@ -29,7 +32,7 @@ func Choose(members []Candidate) (Candidate, error) {
 	var newest uint64
 	for _, m := range members {
 		if m.Learner || m.Name == "" {
-			return Candidate{}, fmt.Errorf("etcd member %s is joining; a backup waits until it votes or is gone", cmp.Or(m.Name, fmt.Sprintf("%x", m.ID)))
+			return Candidate{}, fmt.Errorf("etcd member %s is joining; %w", cmp.Or(m.Name, fmt.Sprintf("%x", m.ID)), ErrJoining)
 		}
 		if m.Healthy {
 			newest = max(newest, m.Index)

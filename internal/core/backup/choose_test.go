@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,9 @@ func TestChoose(t *testing.T) {
 		said := got.Name
 		if err != nil {
 			said = err.Error()
+		}
+		if errors.Is(err, ErrJoining) != strings.Contains(test.want, "is joining") {
+			t.Errorf("%s: that a member joins is %v", name, err)
 		}
 		if said != test.want && (err == nil || !strings.HasPrefix(said, test.want)) {
 			t.Errorf("%s: %q, want %q", name, said, test.want)

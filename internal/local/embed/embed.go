@@ -209,6 +209,11 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	if err := ready(ctx, c, mgr.GetRESTMapper(), m.crds); err != nil {
 		return nil, err
 	}
+	if e.madeFor() == "" { // else the management cluster has it
+		if err := ensureBackupStore(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	d.phase("starting the controllers")
 	return mgr, host.Setup(ctx, mgr, o)
 }
@@ -253,15 +258,15 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 	if err := errors.Join(os.RemoveAll(o.Backups.Scratch), os.MkdirAll(o.Backups.Scratch, 0o700), os.MkdirAll(o.Backups.Folder, 0o700)); err != nil {
 		return nil, host.Options{}, fmt.Errorf("making the folders of backups: %w", err)
 	}
+	if _, err := EnsureBackupRecipient(d.state); err != nil {
+		return nil, host.Options{}, err
+	}
 	mgr, err := host.New(cfg, d.managerOptions(e, plane), o)
 	if err != nil || e.madeFor() == "" {
 		return mgr, o, err
 	}
 	return mgr, o, mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error { return d.follow(ctx, e, *machines) }))
 }
-
-// BackupFolder returns where the BackupStores of the kind folder lie in a state folder.
-func BackupFolder(state string) string { return filepath.Join(state, "backups") }
 
 // options are those of an environment's controllers. Local machines import their upgrader's image from the host, under the name that it has
 // there.

@@ -36,6 +36,8 @@ type look struct {
 	// failed is why nothing could be looked at, and reason that in one word; nil: it could.
 	failed error
 	reason string
+	// waits is what a backup that is due waits for; nil: none is due, or it was tried.
+	waits error
 	// kept says that retention is left to the store.
 	kept bool
 }
@@ -95,6 +97,10 @@ func (c *Controller) attempt(ctx context.Context, l *look) error {
 	defer cancel()
 	began := time.Now()
 	reason, err := c.take(ctx, l, began)
+	if errors.Is(err, backup.ErrJoining) {
+		l.waits = err // as each cluster does that is being made: nothing failed
+		return nil
+	}
 	l.known.attempted = began
 	l.known.said = controlplanev1.BackupAttempt{Time: metaTime(began), Reason: reason}
 	log := ctrl.LoggerFrom(ctx)

@@ -115,6 +115,21 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// TestWaits: what a backup waits for is said in place of what an attempt before met.
+func TestWaits(t *testing.T) {
+	status := controlplanev1.BackupStatus{LastAttempt: controlplanev1.BackupAttempt{Reason: controlplanev1.BackupFailed, Message: "why"}}
+	for want, l := range map[string]*look{
+		"there is no verified backup yet; the last attempt (Failed): why": {},
+		"there is no verified backup yet; etcd member b is joining; a backup waits until it votes or is gone": {
+			waits: fmt.Errorf("etcd member b is joining; %w", backup.ErrJoining),
+		},
+	} {
+		if got := l.current(status, time.Now()); got.Reason != controlplanev1.BackupNever || got.Message != want {
+			t.Errorf("%s: %q, want %q", got.Reason, got.Message, want)
+		}
+	}
+}
+
 // TestRetries: a failed attempt is tried again after a minute, and not with each look; a request is tried at once, and once. The identity
 // is written once, and kept.
 func TestRetries(t *testing.T) {

@@ -204,6 +204,9 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	if err := c.report(ctx, l); err != nil {
 		return ctrl.Result{}, err
 	}
+	if l.waits != nil {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
 	return ctrl.Result{RequeueAfter: min(looks, max(time.Second, time.Until(l.due())))}, nil
 }
 

@@ -67,7 +67,9 @@ func (c *Controller) write(ctx context.Context, before, after observe.Object) er
 func (l *look) current(status controlplanev1.BackupStatus, now time.Time) metav1.Condition {
 	made := metav1.Condition{Type: controlplanev1.BackupCurrentCondition, Status: metav1.ConditionFalse}
 	last, attempt := status.LastVerified, ""
-	if a := status.LastAttempt; a.Message != "" {
+	if l.waits != nil {
+		attempt = "; " + shown(l.waits)
+	} else if a := status.LastAttempt; a.Message != "" {
 		attempt = fmt.Sprintf("; the last attempt (%s): %s", a.Reason, a.Message)
 	}
 	switch {
