@@ -108,7 +108,7 @@ check: ## the first loop of a change, in less than a minute, offline, without ro
 	@GO='$(GO)' GOLANGCI='$(GOLANGCI)' BASE='$(BASE)' ./hack/check.sh
 
 .PHONY: test
-test: ## what CI runs: generated files, lint, unit, worlds, model, mutation, envtest and, as root, six lives of e2e
+test: ## what CI runs: generated files, lint, unit, worlds, model, mutation, envtest and, as root, seven lives of e2e
 	@./hack/test.sh
 
 .PHONY: test-all
@@ -223,8 +223,11 @@ docs-check: ## the commands of the documents: all of quorate and make are parsed
 # The tests that run the manager in a cluster; RUN may be a pattern that names some of them. The others spare its build.
 IN_PODS := move self-managed helm upgrade-provider
 
+# The life that needs a real S3 server.
+WITH_S3 := backup-s3
+
 .PHONY: e2e
-e2e: packages $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-external, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, etcd-foreign, plan, approve, history, backup, backup-s3, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-fallback, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
+e2e: packages $(if $(or $(if $(RUN),,all),$(findstring $(WITH_S3),$(RUN))),$(S3_SERVER)) $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-external, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, etcd-foreign, plan, approve, history, backup, backup-s3, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-fallback, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
 	./bin/quorate artifacts build
 	QUORATE_S3_SERVER='$(S3_SERVER)' QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' $(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 240m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 

@@ -16,9 +16,9 @@ ci() {
   step "hostile clusters" show "the manager beside clusters that attack it" make -s hostile
   step model show "every state of small groups" make -s model
   step mutation show "each rule and comparison sabotaged" make -s mutate
-  # A birth, a repair, an adoption, a frozen machine beside a deleted one, a lost status, an etcd cluster of its own.
+  # A birth, a repair, an adoption, a frozen machine beside a deleted one, a lost status, an etcd cluster of its own, backups.
   if [ $root = yes ]; then
-    step e2e show "six lives on real machines" make -s e2e RUN='(create|repair|adopt|freeze-delete|status-lost|etcd-create)'
+    step e2e show "seven lives on real machines" make -s e2e RUN='(create|repair|adopt|freeze-delete|status-lost|etcd-create|backup)'
   fi
 }
 
