@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorate/quorate/internal/manager/backups"
 	"github.com/quorate/quorate/internal/manager/groups"
+	"github.com/quorate/quorate/internal/manager/upgrades"
 )
 
 // addBackups adds the controllers that take the backups of all kinds of groups. They share how many are taken at the same time.
@@ -13,6 +14,7 @@ func addBackups(_ context.Context, p *parts) error {
 	if err != nil {
 		return err
 	}
+	o.Stores.Namespace = upgrades.OwnNamespace()
 	o.WatchFilter, o.LeaveLabelled, o.ForwardOnly = p.opts.WatchFilter, p.opts.LeaveLabelled, p.opts.EtcdForwardOnly
 	for _, kind := range groups.All() {
 		if err := backups.Add(p.mgr, kind, o); err != nil {

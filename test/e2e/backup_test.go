@@ -83,7 +83,8 @@ func backupS3(t *testing.T, e *environment) {
 		_ = server.Wait()
 	})
 	e.livesOfBackups(t, place{"uniform", &backupv1alpha1.BackupStoreSpec{S3: &backupv1alpha1.S3Store{
-		Endpoint: "http://" + address, Bucket: "backups", Prefix: "e2e", PathStyle: ptr.To(true), CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "bucket"},
+		S3Bucket:             backupv1alpha1.S3Bucket{Endpoint: "http://" + address, Bucket: "backups", Prefix: "e2e", PathStyle: ptr.To(true)},
+		CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "bucket"},
 	}}, filepath.Join(data, "backups", "e2e")})
 }
 

@@ -17,10 +17,11 @@ const (
 // rare are the grants of Quorate's role that the making and the repair of a control plane may go without, each with what
 // needs it. Every other grant is used by one of them.
 var rare = map[Right]string{
-	{"get", backup, "backupstores"}: "there is spec.backup",
-	{"update", "", "secrets"}:       "a kubeconfig is written anew before its certificate ends",
-	{"patch", "", "secrets"}:        "a secret that lost its owner is owned again",
-	{"patch", events, "events"}:     "an event that is repeated becomes one with a count",
+	{"get", backup, "backupstores"}:        "there is spec.backup",
+	{"get", backup, "clusterbackupstores"}: "spec.backup.storeRef has the kind ClusterBackupStore",
+	{"update", "", "secrets"}:              "a kubeconfig is written anew before its certificate ends",
+	{"patch", "", "secrets"}:               "a secret that lost its owner is owned again",
+	{"patch", events, "events"}:            "an event that is repeated becomes one with a count",
 	{"update", controlPlane, "kubeadmcontrolplanes/finalizers"}: "asked for by the admission plugin OwnerReferencesPermissionEnforcement, where " +
 		"that is on, of whoever sets an owner reference that blocks the owner's deletion",
 	{"get", controlPlane, "kubeadmcontrolplanes"}:               "the cache has not shown the control plane's last write",
@@ -56,7 +57,7 @@ var rare = map[Right]string{
 	{"delete", controlPlane, "kubeadmcontrolplanes"}:            "a Cluster with an EtcdCluster is deleted, whose control plane goes first",
 	{"delete", controlPlane, "controlplanes"}:                   "a Cluster with an EtcdCluster is deleted, whose control plane goes first",
 	{"list", runtimeHooks, "extensionconfigs"}:                  "machines are changed in place by a Runtime Extension of others",
-	{"get", "", "namespaces"}:                                   "an ExtensionConfig of others has a namespaceSelector",
+	{"get", "", "namespaces"}:                                   "an ExtensionConfig of others, or a ClusterBackupStore, has a selector",
 	{"create", upgrade, "nodeupgrades"}:                         "a machine is upgraded in place",
 	{"patch", upgrade, "nodeupgrades"}:                          "a machine is upgraded in place",
 	{"patch", upgrade, "nodeupgrades/status"}:                   "a machine is upgraded in place",

@@ -15,6 +15,7 @@ import (
 
 // withheld are the kinds that a tenant does not write, and why.
 var withheld = map[string]string{
+	"clusterbackupstores.backup.quorate.io":                 "it belongs to no namespace, and its credentials are an administrator's",
 	"clusterclasses.cluster.x-k8s.io":                       "other Clusters may be of it",
 	"machinedrainrules.cluster.x-k8s.io":                    "it holds for all Clusters of the namespace that match, and may keep a drain from ending",
 	"clusterresourcesets.addons.cluster.x-k8s.io":           "it writes secrets and ConfigMaps of the namespace to clusters",

@@ -230,14 +230,24 @@ spec: {s3: {endpoint: %q, bucket: prize, pathStyle: true, credentialsSecretRef: 
 		return strings.Replace(object, "namespace: tenant,", `namespace: tenant, annotations: {controlplane.cluster.x-k8s.io/quorate-initialized: "true"},`, 1)
 	}
 	const backups = "  backup: {storeRef: {name: %q}, schedule: '@hourly'}\n"
+	const shared = "  backup: {storeRef: {kind: ClusterBackupStore, name: %q}, schedule: '@hourly'}\n"
 	kubeadm := clusterFor("{apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: NAME}", "")
 	kcp := initialized(kubeadmOf) + fmt.Sprintf(infraTemplate, harmlessTemplate)
-	for _, name := range []string{"prize", "../../victim/backupstores/prize", "victim/prize"} {
-		named := fmt.Sprintf(backups, name)
+	for _, named := range []string{
+		fmt.Sprintf(backups, "prize"), fmt.Sprintf(backups, "../../victim/backupstores/prize"), fmt.Sprintf(backups, "victim/prize"),
+		fmt.Sprintf(shared, "prize"), fmt.Sprintf(shared, "../../../api/v1/namespaces/quorate-system/secrets/prize"),
+		fmt.Sprintf(shared, "prize/../prize"), fmt.Sprintf(shared, ""),
+	} {
 		add("KubeadmControlPlane spec.backup.storeRef", false, kubeadm, kcp+named)
 		add("ControlPlane spec.backup.storeRef", false, clusterFor("", ""), initialized(machinesOf)+"  etcd: {management: Members}\n"+fmt.Sprintf(infraTemplate, harmlessTemplate)+named)
 		add("EtcdCluster spec.backup.storeRef", false, clusterFor("", ""), initialized(etcdOf)+"  infrastructureTemplate: "+harmlessTemplate+"\n"+named)
 	}
+	add("ClusterBackupStore", false, `
+apiVersion: backup.quorate.io/v1alpha1
+kind: ClusterBackupStore
+metadata: {name: NAME}
+spec: {allowedNamespaces: {names: [tenant]}, s3: {endpoint: "https://s3.example.com", bucket: prize, credentialsSecretRef: {name: prize}}}
+`)
 	own := fmt.Sprintf(backups, "NAME")
 	for _, name := range []string{"prize", "../../victim/secrets/prize", "victim/prize", "kube-system/prize"} {
 		add("BackupStore spec.s3.credentialsSecretRef", false, kubeadm, kcp+own, fmt.Sprintf(store, "https://s3.example.com", name))

@@ -33,6 +33,8 @@ const (
 	atService
 	// copied: the manager copies the value into the field of an EtcdCluster, which has its own attempts, and reads nothing by it.
 	copied
+	// ofAdmin: the kind is an administrator's, in no namespace: a tenant cannot write it.
+	ofAdmin
 	// onHost: the kind is one of local machines, which no management cluster has.
 	onHost
 )
@@ -40,8 +42,8 @@ const (
 // kinds whose fields have one use all together.
 var kinds = map[string]use{
 	"KubeadmControlPlaneTemplate": unread, "ControlPlaneTemplate": unread, "EtcdClusterTemplate": unread, "EtcdadmConfigTemplate": unread,
-	"EtcdadmCluster": copied,
-	"LocalCluster":   onHost, "LocalClusterTemplate": onHost, "LocalMachine": onHost, "LocalMachineTemplate": onHost,
+	"EtcdadmCluster": copied, "ClusterBackupStore": ofAdmin,
+	"LocalCluster": onHost, "LocalClusterTemplate": onHost, "LocalMachine": onHost, "LocalMachineTemplate": onHost,
 }
 
 // uses are those of the fields of other kinds, by the longest prefix.

@@ -147,7 +147,8 @@ func (w *world) people(t testing.TB, role *rbacv1.ClusterRole, dir string) {
 	// As clusterctl and Helm grant it, beside the role.
 	must(t, w.admin.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"cluster.x-k8s.io", "*.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "etcdcluster.cluster.x-k8s.io",
-			"upgrade.cluster.x-k8s.io", infrastructure}, Resources: []string{"*"}, Verbs: []string{"*"}}}}))
+			"upgrade.cluster.x-k8s.io", infrastructure}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"backup.quorate.io"}, Resources: []string{"backupstores"}, Verbs: []string{"*"}}}}))
 	must(t, w.admin.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}, Subjects: user(tenantUser),
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"}}))
 	someone, err := w.env.AddUser(envtest.User{Name: tenantUser}, nil)
@@ -175,6 +176,9 @@ func (w *world) prizes(t testing.TB) {
 		must(t, w.admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "prize",
 			Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "prize"}}, StringData: map[string]string{"value": "secret-of-" + ns}}))
 	}
+	w.make(t, w.admin, `{apiVersion: backup.quorate.io/v1alpha1, kind: ClusterBackupStore, metadata: {name: prize}, spec: {
+		allowedNamespaces: {names: [victim], selector: {matchLabels: {team: victim}}},
+		s3: {endpoint: "https://s3.example.com", bucket: prize, credentialsSecretRef: {name: prize}}}}`)
 	for _, crd := range targetKinds() {
 		ns := own
 		if crd.Spec.Scope == apiextensionsv1.ClusterScoped {

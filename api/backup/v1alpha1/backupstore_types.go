@@ -30,11 +30,19 @@ type BackupStoreSpec struct {
 type FolderStore struct{}
 
 // S3Store is a bucket of an S3-compatible service.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.encryption) || (self.encryption.algorithm == 'aws:kms') == has(self.encryption.keyName)",fieldPath=".encryption.keyName",message="keyName must be set for aws:kms, and for nothing else"
 type S3Store struct {
-	// endpoint is the URL of the service, such as https://s3.eu-central-1.amazonaws.com. The manager connects to no loopback or link-local address, and to none of the
-	// ranges that an administrator refuses by the flag --backup-refuse.
+	S3Bucket `json:",inline"`
+
+	// credentialsSecretRef is the secret in the same namespace with accessKeyID, secretAccessKey and, if they end, sessionToken. Credentials
+	// that may put, get and list are enough: without the right to delete, retention is left to the bucket.
+	// +required
+	CredentialsSecretRef SecretReference `json:"credentialsSecretRef,omitempty,omitzero"`
+}
+
+// S3Bucket is what is said of a bucket but for credentials.
+type S3Bucket struct {
+	// endpoint is the URL of the service, such as https://s3.eu-central-1.amazonaws.com. For a BackupStore the manager connects to no
+	// loopback or link-local address, and to none of the ranges that an administrator refuses by the flag --backup-refuse.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -65,11 +73,6 @@ type S3Store struct {
 	// +optional
 	PathStyle *bool `json:"pathStyle,omitempty"`
 
-	// credentialsSecretRef is the secret in the same namespace with accessKeyID, secretAccessKey and, if they end, sessionToken. Credentials that may put, get and list
-	// are enough: without the right to delete, retention is left to the bucket.
-	// +required
-	CredentialsSecretRef SecretReference `json:"credentialsSecretRef,omitempty,omitzero"`
-
 	// caBundle are certificates in PEM by which the service's certificate is verified. Defaults to those of the manager's system.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -89,6 +92,8 @@ type S3Store struct {
 }
 
 // ServerSideEncryption says how a service encrypts objects.
+//
+// +kubebuilder:validation:XValidation:rule="(self.algorithm == 'aws:kms') == has(self.keyName)",fieldPath=".keyName",message="keyName must be set for aws:kms, and for nothing else"
 type ServerSideEncryption struct {
 	// algorithm is AES256 or aws:kms.
 	// +required

@@ -1,4 +1,5 @@
-// Package v1alpha1 holds the kind BackupStore: where backups of etcd are kept. It knows schemas and defaults, no behaviour.
+// Package v1alpha1 holds the kinds BackupStore and ClusterBackupStore: where backups of etcd are kept. It knows schemas and defaults, no
+// behaviour.
 //
 // +kubebuilder:object:generate=true
 // +groupName=backup.quorate.io
@@ -14,7 +15,7 @@ import (
 var GroupVersion = schema.GroupVersion{Group: "backup.quorate.io", Version: "v1alpha1"}
 
 var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &BackupStore{}, &BackupStoreList{})
+	s.AddKnownTypes(GroupVersion, &BackupStore{}, &BackupStoreList{}, &ClusterBackupStore{}, &ClusterBackupStoreList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 })

@@ -49,7 +49,7 @@ const (
 
 // BackupSpec says when etcd is backed up, where to, and what is kept.
 type BackupSpec struct {
-	// storeRef is the BackupStore in the same namespace.
+	// storeRef is the BackupStore in the same namespace, or the ClusterBackupStore, that backups go to.
 	// +required
 	StoreRef BackupStoreReference `json:"storeRef,omitempty,omitzero"`
 
@@ -80,9 +80,26 @@ type BackupSpec struct {
 	Encryption BackupEncryption `json:"encryption,omitempty,omitzero"`
 }
 
-// BackupStoreReference names a BackupStore.
+// BackupStoreKind is a kind of stores.
+//
+// +kubebuilder:validation:Enum=BackupStore;ClusterBackupStore
+type BackupStoreKind string
+
+// The values of BackupStoreKind.
+const (
+	// BackupStoreOfNamespace is a store in the namespace of those that use it. It is the default.
+	BackupStoreOfNamespace BackupStoreKind = "BackupStore"
+	// BackupStoreOfCluster is an administrator's store for several namespaces.
+	BackupStoreOfCluster BackupStoreKind = "ClusterBackupStore"
+)
+
+// BackupStoreReference names a BackupStore or a ClusterBackupStore.
 type BackupStoreReference struct {
-	// name is the name of the BackupStore.
+	// kind is BackupStore or ClusterBackupStore. Defaults to BackupStore.
+	// +optional
+	Kind BackupStoreKind `json:"kind,omitempty"`
+
+	// name is the name of the store.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -26,11 +26,15 @@ import (
 )
 
 // app is the commands of this package.
-type app struct{ *command.Invocation }
+type app struct {
+	*command.Invocation
+	// managerNamespace is where the secrets of ClusterBackupStores are.
+	managerNamespace string
+}
 
 // Command is `quorate backup`.
 func Command(i *command.Invocation) *cobra.Command {
-	a := &app{i}
+	a := &app{Invocation: i}
 	cmd := &cobra.Command{
 		Use:   "backup",
 		Short: "Take, list, verify, fetch and delete backups of a cluster's etcd",
@@ -40,6 +44,8 @@ those that the etcd member held.`,
 		Example: `  quorate backup now demo
   quorate backup list demo`,
 	}
+	cmd.PersistentFlags().StringVar(&a.managerNamespace, "manager-namespace", backup.DefaultNamespace,
+		"namespace of the manager, which has the credentials of a ClusterBackupStore")
 	cmd.AddCommand(a.nowCommand(), a.listCommand(), a.verifyCommand(), a.getCommand(), a.deleteCommand())
 	return cmd
 }

@@ -88,7 +88,9 @@ func TestTell(t *testing.T) {
 		controlplanev1.BackupFailed:   "no verified backup was taken: Failed: why",
 	} {
 		var out bytes.Buffer
-		a := &app{&command.Invocation{Streams: command.Streams{Out: &out, Err: &out}, Environment: func(string) string { return "" }}}
+		a := &app{Invocation: &command.Invocation{
+			Streams: command.Streams{Out: &out, Err: &out}, Environment: func(string) string { return "" },
+		}}
 		err := a.tell(controlplanev1.BackupStatus{LastVerified: verified, LastAttempt: controlplanev1.BackupAttempt{Reason: reason, Message: "why"}})
 		text := out.String()
 		if err != nil {

@@ -65,11 +65,11 @@ func (a *app) with(ctx context.Context, c client.Client, key client.ObjectKey, d
 	if err != nil {
 		return err
 	}
-	opener := backup.Opener{Reader: c}
+	opener := backup.Opener{Reader: c, Namespace: a.managerNamespace}
 	if a.IsOwnManagement() {
 		opener.Folder = embed.BackupFolder(a.State)
 	}
-	s, done, err := opener.Open(ctx, client.ObjectKey{Namespace: key.Namespace, Name: k.spec().StoreRef.Name})
+	s, done, err := opener.Open(ctx, key.Namespace, k.spec().StoreRef)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,8 @@ func (s *scene) look() (*controlplanev1.KubeadmControlPlane, string, ctrl.Result
 func TestReports(t *testing.T) {
 	bucket := func(endpoint string) client.Object {
 		return &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "host"}, Spec: backupv1alpha1.BackupStoreSpec{S3: &backupv1alpha1.S3Store{
-			Endpoint: endpoint, Bucket: "backups", CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "credentials"},
+			S3Bucket:             backupv1alpha1.S3Bucket{Endpoint: endpoint, Bucket: "backups"},
+			CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "credentials"},
 		}}}
 	}
 	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "credentials"}, Data: map[string][]byte{"accessKeyID": []byte("id")}}
@@ -97,7 +98,7 @@ func TestReports(t *testing.T) {
 		"paused": {func(k *controlplanev1.KubeadmControlPlane) {
 			k.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}, nil, ""},
-		"no store":             {nil, nil, "False StoreUnusable: reading BackupStore host"},
+		"no store":             {nil, nil, "False StoreUnusable: opening BackupStore host: reading it: "},
 		"no secret":            {nil, []client.Object{bucket("https://x")}, "False StoreUnusable: opening BackupStore host: there is no secret credentials"},
 		"half a secret":        {nil, []client.Object{bucket("https://x"), credentials}, "False StoreUnusable: opening BackupStore host: secret credentials has no secretAccessKey"},
 		"etcd does not answer": {nil, []client.Object{hostStore()}, "False Never: there is no verified backup yet; the last attempt (Failed): "},
@@ -218,7 +219,7 @@ func (keep) Delete(context.Context, string) error {
 // TestStanding: the status tells of the newest verified backup, whatever came after it, and says when that is overdue; retention keeps it.
 func TestStanding(t *testing.T) {
 	s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Backup.Retention.Last = ptr.To(int32(1)) }, hostStore())
-	opened, done, err := s.Stores.Open(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: "host"})
+	opened, done, err := s.Stores.Open(t.Context(), key.Namespace, controlplanev1.BackupStoreReference{Name: "host"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// +kubebuilder:rbac:groups=backup.quorate.io,resources=backupstores,verbs=get
+// +kubebuilder:rbac:groups=backup.quorate.io,resources=backupstores;clusterbackupstores,verbs=get
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 const (
 	// looks is how often the store is listed although nothing is due, so that the status says what is there.
@@ -182,13 +183,13 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 		return ctrl.Result{}, err
 	}
 	l := &look{object: object, cluster: cluster, spec: spec, timetable: timetable, known: k}
-	opened, done, err := c.Stores.Open(ctx, client.ObjectKey{Namespace: object.GetNamespace(), Name: spec.StoreRef.Name})
+	opened, done, err := c.Stores.Open(ctx, object.GetNamespace(), spec.StoreRef)
 	if err != nil {
 		return c.unusable(ctx, l, err)
 	}
 	defer done()
 	l.catalog = clusterbackup.Catalog{Store: opened, UID: id}
-	if of := spec.StoreRef.Name + "/" + id; k.seenOf == of {
+	if of := string(spec.StoreRef.Kind) + "/" + spec.StoreRef.Name + "/" + id; k.seenOf == of {
 		l.catalog.Seen = k.seen
 	} else {
 		k.seenOf = of

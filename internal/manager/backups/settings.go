@@ -1,10 +1,8 @@
 package backups
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 
@@ -86,10 +84,7 @@ func (s *Settings) Options(mgr ctrl.Manager, with controller.Options, direct boo
 	}
 	dial := untrusted.DialerExcept(refused).DialContext
 	if direct {
-		dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, network, address)
-		}
+		dial = nil
 	}
 	scratchFolder := s.Scratch
 	if scratchFolder == "" {
@@ -113,7 +108,8 @@ func (s *Settings) Options(mgr ctrl.Manager, with controller.Options, direct boo
 		atOnce = DefaultAtOnce
 	}
 	return Options{
-		Controller: with, Stores: clusterbackup.Opener{Reader: mgr.GetAPIReader(), Folder: s.Folder, Dial: dial}, Scratch: scratchFolder, Limits: limits,
+		Controller: with, Stores: clusterbackup.Opener{Reader: mgr.GetAPIReader(), Folder: s.Folder, DialTenants: dial},
+		Scratch: scratchFolder, Limits: limits,
 		Slots: make(chan struct{}, atOnce),
 	}, nil
 }

@@ -36,3 +36,6 @@ func AddNodes(mgr ctrl.Manager, o Options) error {
 func AddWorkers(mgr ctrl.Manager, o Options) error {
 	return (&workerupgrade.Controller{Client: mgr.GetClient(), WatchFilter: o.WatchFilter, Upgraders: &o.Upgraders}).SetupWithManager(mgr, o.Controller)
 }
+
+// OwnNamespace returns the namespace of the pod that this process runs in. It returns "" outside of a pod.
+func OwnNamespace() string { return upgraders.OwnNamespace() }

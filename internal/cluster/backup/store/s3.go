@@ -42,6 +42,9 @@ type S3 struct {
 	Region string
 	// AccessKey, SecretKey and SessionToken are the credentials.
 	AccessKey, SecretKey, SessionToken string
+	// Found has the credentials found as AWS's tools find them in a pod, in place of those above. It must not be set for what a tenant
+	// describes: the credentials are the manager's.
+	Found bool
 	// CA are certificates in PEM that the service's certificate is verified with; empty: the system's.
 	CA []byte
 	// Proxy is the URL of an HTTP proxy; empty: none. The environment's proxy is never used.
@@ -92,8 +95,12 @@ func (s S3) Open() (Store, error) {
 	if region == "" {
 		region = "us-east-1"
 	}
+	from := credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken)
+	if s.Found {
+		from = newFound()
+	}
 	b.client, err = minio.New(endpoint.Host, &minio.Options{
-		Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken), Secure: endpoint.Scheme == "https", Transport: &guarded{transport}, Region: region, BucketLookup: lookup, MaxRetries: 3,
+		Creds: from, Secure: endpoint.Scheme == "https", Transport: &guarded{transport}, Region: region, BucketLookup: lookup, MaxRetries: 3,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", s.Endpoint, err)
