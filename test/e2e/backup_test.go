@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,9 +144,20 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 		t.Errorf("quorate status does not tell of %s:\n%s", newest, out)
 	}
 	e.provesBackups(t, to, all, key)
+	want := 1
+	if to.spec != nil {
+		want = 0
+		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Backup.DeletionPolicy = controlplanev1.BackupsDelete })
+		eventually(t, "the control plane is held for its backups", patience, func() string {
+			if kcp := e.controlPlane(t, name); !slices.Contains(kcp.Finalizers, controlplanev1.BackupsFinalizer) {
+				return strings.Join(kcp.Finalizers, " ")
+			}
+			return ""
+		})
+	}
 	e.takeDown(t, name)
-	if left, _ := filepath.Glob(filepath.Join(to.folder, "*", newest, "archive")); len(left) != 1 {
-		t.Errorf("the backups went with the cluster: %v", left)
+	if left, _ := filepath.Glob(filepath.Join(to.folder, "*", newest, "archive")); len(left) != want {
+		t.Errorf("after the cluster went %d backups are left, want %d: %v", len(left), want, left)
 	}
 }
 

@@ -12,6 +12,10 @@ const BackupRequestedAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-
 // first was taken. A move to another management cluster, which changes the UID, and a restore keep it.
 const BackupIdentityAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-identity"
 
+// BackupsFinalizer on a control plane of any kind, or an EtcdCluster, keeps it until its backups are deleted, where
+// spec.backup.deletionPolicy is Delete.
+const BackupsFinalizer = "controlplane.cluster.x-k8s.io/quorate-backups"
+
 // BackupCurrentCondition reports whether there is a verified backup of etcd that is not older than two intervals of the schedule. It is there while
 // spec.backup is set. Nothing is decided by it.
 const BackupCurrentCondition = "BackupCurrent"
@@ -47,6 +51,19 @@ const (
 	BackupVerifyDaily BackupVerify = "Daily"
 )
 
+// BackupDeletionPolicy says what becomes of backups when their Cluster is deleted.
+//
+// +kubebuilder:validation:Enum=Retain;Delete
+type BackupDeletionPolicy string
+
+// The values of BackupDeletionPolicy.
+const (
+	// BackupsRetain keeps them. It is the default.
+	BackupsRetain BackupDeletionPolicy = "Retain"
+	// BackupsDelete deletes them once all machines are gone.
+	BackupsDelete BackupDeletionPolicy = "Delete"
+)
+
 // BackupSpec says when etcd is backed up, where to, and what is kept.
 type BackupSpec struct {
 	// storeRef is the BackupStore in the same namespace, or the ClusterBackupStore, that backups go to.
@@ -73,6 +90,11 @@ type BackupSpec struct {
 	// verify is which backups are restored in a scratch folder, to compare them with what the etcd member held. Defaults to Always.
 	// +optional
 	Verify BackupVerify `json:"verify,omitempty"`
+
+	// deletionPolicy is what becomes of the backups when the Cluster is deleted: Retain keeps them, Delete deletes them as the last thing,
+	// when all machines are gone. They are kept where only the control plane or the EtcdCluster is deleted. Defaults to Retain.
+	// +optional
+	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// encryption encrypts backups. Only encrypted backups hold the keys without which a snapshot restores nothing: without encryption the authorities of the
 	// cluster must be kept elsewhere.

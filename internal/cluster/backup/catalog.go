@@ -27,8 +27,8 @@ const (
 	verifiedObject = "verified.json"
 )
 
-// abandoned is after how long what has no manifest counts as left over from an upload that failed.
-const abandoned = 24 * time.Hour
+// Abandoned is after how long what has no manifest counts as left over from an upload that failed.
+const Abandoned = 24 * time.Hour
 
 // Catalog is the backups of one cluster in a store.
 type Catalog struct {
@@ -320,7 +320,7 @@ func (c Catalog) Delete(ctx context.Context, name string) error {
 
 // Clear removes what uploads left behind that failed or were stopped, once it is a day old.
 func (c Catalog) Clear(ctx context.Context, now time.Time) error {
-	before := now.Add(-abandoned)
+	before := now.Add(-Abandoned)
 	if err := c.Store.ClearUploads(ctx, c.UID, before); err != nil {
 		return err
 	}

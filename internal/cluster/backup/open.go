@@ -57,7 +57,9 @@ func (o Opener) Open(ctx context.Context, namespace string, ref controlplanev1.B
 // ofNamespace opens a BackupStore.
 func (o Opener) ofNamespace(ctx context.Context, namespace, name string) (store.Store, func(), error) {
 	of := &backupv1alpha1.BackupStore{}
-	if err := o.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, of); err != nil {
+	if err := o.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, of); apierrors.IsNotFound(err) {
+		return nil, nil, missing{fmt.Errorf("there is none in namespace %s", namespace)}
+	} else if err != nil {
 		return nil, nil, fmt.Errorf("reading it: %w", err)
 	}
 	if of.Spec.Folder != nil {
@@ -89,7 +91,7 @@ func (o Opener) ofCluster(ctx context.Context, namespace, name string) (store.St
 		}
 	}
 	if !allowed {
-		return nil, nil, fmt.Errorf("there is none that allows the namespace %s", namespace)
+		return nil, nil, missing{fmt.Errorf("there is none that allows the namespace %s", namespace)}
 	}
 	opened, done, err := o.whole(ctx, of)
 	if err != nil {
@@ -120,6 +122,15 @@ func (o Opener) whole(ctx context.Context, of *backupv1alpha1.ClusterBackupStore
 	opened, err := s.Open()
 	return opened, func() {}, err
 }
+
+// ErrMissing is the error of a store that is not there, or whose secret is not.
+var ErrMissing = errors.New("the store or its secret is not there")
+
+// missing is an error that is ErrMissing, and says what is missing.
+type missing struct{ error }
+
+// Is makes it ErrMissing for errors.Is.
+func (missing) Is(target error) bool { return target == ErrMissing }
 
 var errNothing = errors.New("spec must have s3 or folder")
 
@@ -155,7 +166,7 @@ func (o Opener) credentials(ctx context.Context, key client.ObjectKey, s *store.
 	secret := &corev1.Secret{}
 	if err := o.Reader.Get(ctx, key, secret); err != nil {
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("there is no secret %s, which spec.s3.credentialsSecretRef names", key.Name)
+			return missing{fmt.Errorf("there is no secret %s, which spec.s3.credentialsSecretRef names", key.Name)}
 		}
 		return fmt.Errorf("reading secret %s: %w", key.Name, err)
 	}

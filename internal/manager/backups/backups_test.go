@@ -98,7 +98,7 @@ func TestReports(t *testing.T) {
 		"paused": {func(k *controlplanev1.KubeadmControlPlane) {
 			k.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}, nil, ""},
-		"no store":             {nil, nil, "False StoreUnusable: opening BackupStore host: reading it: "},
+		"no store":             {nil, nil, "False StoreUnusable: opening BackupStore host: there is none in namespace team"},
 		"no secret":            {nil, []client.Object{bucket("https://x")}, "False StoreUnusable: opening BackupStore host: there is no secret credentials"},
 		"half a secret":        {nil, []client.Object{bucket("https://x"), credentials}, "False StoreUnusable: opening BackupStore host: secret credentials has no secretAccessKey"},
 		"etcd does not answer": {nil, []client.Object{hostStore()}, "False Never: there is no verified backup yet; the last attempt (Failed): "},
@@ -178,9 +178,15 @@ func TestRetries(t *testing.T) {
 // put stores a backup whose snapshot is no etcd's, as if it was verified.
 func put(t *testing.T, c clusterbackup.Catalog, taken time.Time, verified bool) string {
 	t.Helper()
+	return putOf(t, c, "demo", taken, verified)
+}
+
+// putOf stores one whose manifest has a name of a Cluster.
+func putOf(t *testing.T, c clusterbackup.Catalog, cluster string, taken time.Time, verified bool) string {
+	t.Helper()
 	name := backup.Name(taken, "test")
 	m := backup.Manifest{
-		Version: backup.FormatVersion, Name: name, Cluster: backup.Cluster{UID: c.UID, Namespace: "team", Name: "demo"}, Taken: taken, Keys: 1,
+		Version: backup.FormatVersion, Name: name, Cluster: backup.Cluster{UID: c.UID, Namespace: "team", Name: cluster}, Taken: taken, Keys: 1,
 		Witnesses: []backup.Witness{{Revision: 5, CompactRevision: 1, Hash: 7}},
 	}
 	result, err := c.Save(t.Context(), name, func(to io.Writer) (*clusterbackup.Taken, error) {

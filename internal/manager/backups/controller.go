@@ -6,10 +6,12 @@ package backups
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -96,7 +98,8 @@ func Add(mgr ctrl.Manager, kind observe.Kind, o Options) error {
 	c := &Controller{Options: o, Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Kind: kind, known: map[types.NamespacedName]*known{}}
 	name := "backup-" + kind.Type().Resource
 	err := ctrl.NewControllerManagedBy(mgr).Named(name).
-		For(kind.New(), builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		For(kind.New(), builder.WithPredicates(
+			predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, leaves))).
 		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), mgr.GetLogger(), o.WatchFilter)).
 		WithOptions(o.Controller).
 		Complete(c)
@@ -117,8 +120,17 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("reading %s %s: %w", c.Kind.Type().Kind, request, err)
 	}
 	spec := c.Kind.Spec(object)
-	if spec.Backup == nil || !object.GetDeletionTimestamp().IsZero() || c.LeaveLabelled && object.GetLabels()[clusterv1.WatchLabel] != "" {
+	left := c.LeaveLabelled && object.GetLabels()[clusterv1.WatchLabel] != ""
+	if !object.GetDeletionTimestamp().IsZero() && !left {
 		c.forget(request.NamespacedName)
+		return c.leave(ctx, object)
+	}
+	if spec.Backup == nil || left {
+		c.forget(request.NamespacedName)
+		object, err := c.hold(ctx, object, false)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
 		return ctrl.Result{}, c.withdraw(ctx, object)
 	}
 	cluster, err := c.cluster(ctx, object)
@@ -128,6 +140,9 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	initialized := ptr.Deref(*c.Kind.Status(object).Initialized, false)
 	if cluster == nil || annotations.IsPaused(cluster, object) || !initialized {
 		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	if object, err = c.hold(ctx, object, spec.Backup.DeletionPolicy == controlplanev1.BackupsDelete); err != nil {
+		return ctrl.Result{}, err
 	}
 	timetable, err := backup.ParseSchedule(spec.Backup.Schedule, spec.Backup.TimeZone)
 	switch {
@@ -141,12 +156,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // cluster returns the group's Cluster; nil: it has none.
 func (c *Controller) cluster(ctx context.Context, object observe.Object) (*clusterv1.Cluster, error) {
-	name := object.GetLabels()[clusterv1.ClusterNameLabel]
-	for _, owner := range object.GetOwnerReferences() {
-		if owner.Kind == "Cluster" {
-			name = owner.Name
-		}
-	}
+	name := clusterName(object)
 	if name == "" {
 		return nil, nil
 	}
@@ -156,6 +166,17 @@ func (c *Controller) cluster(ctx context.Context, object observe.Object) (*clust
 	}
 	return cluster, err
 }
+
+// clusterName returns the name of a group's Cluster; empty: it has none.
+func clusterName(object observe.Object) string {
+	owners := object.GetOwnerReferences()
+	if i := slices.IndexFunc(owners, ofCluster); i >= 0 {
+		return owners[i].Name
+	}
+	return object.GetLabels()[clusterv1.ClusterNameLabel]
+}
+
+func ofCluster(o metav1.OwnerReference) bool { return o.Kind == "Cluster" }
 
 // of returns what is known of a group.
 func (c *Controller) of(object observe.Object) *known {
