@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,6 +22,19 @@ func checkBackup(before, after *controlplanev1.BackupSpec, elsewhere string, spe
 		all = append(all, field.Forbidden(at, elsewhere))
 	}
 	return append(all, backup.CheckSpec(after, at)...)
+}
+
+// checkNoInPlace refuses what machines of etcd are never: changed in place.
+func checkNoInPlace(b *controlplanev1.BackupSpec, spec *field.Path) field.ErrorList {
+	if b == nil {
+		return nil
+	}
+	i := slices.Index(b.Before, controlplanev1.BackupBeforeInPlaceSingle)
+	if i < 0 {
+		return nil
+	}
+	why := "must be MinorVersion or EtcdVersion: machines of an EtcdCluster are not changed in place"
+	return field.ErrorList{field.Invalid(spec.Child("backup", "before").Index(i), b.Before[i], why)}
 }
 
 // Why a control plane takes no backups.

@@ -3,7 +3,9 @@ package admission
 import (
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1alpha1 "github.com/quorate/quorate/api/controlplane/v1alpha1"
@@ -18,6 +20,53 @@ func backups(change func(*controlplanev1.BackupSpec)) *controlplanev1.BackupSpec
 		change(b)
 	}
 	return b
+}
+
+// before sets a backup before changes that may have an age.
+func before(age time.Duration) func(*controlplanev1.BackupSpec) {
+	return func(b *controlplanev1.BackupSpec) {
+		b.Before, b.MaxAgeBefore = []controlplanev1.BackupBefore{controlplanev1.BackupBeforeMinorVersion}, &metav1.Duration{Duration: age}
+	}
+}
+
+// TestBackupBefore: ages at the limits are taken, and a change that a kind never makes is refused.
+func TestBackupBefore(t *testing.T) {
+	spec := field.NewPath("spec")
+	for want, b := range map[string]func(*controlplanev1.BackupSpec){
+		`spec.backup.before[0]: Unsupported value: "Always": ` +
+			`supported values: "MinorVersion", "InPlaceSingle", "EtcdVersion"`: func(b *controlplanev1.BackupSpec) {
+			b.Before = []controlplanev1.BackupBefore{"Always"}
+		},
+		`spec.backup.before[1]: Duplicate value: "EtcdVersion"`: func(b *controlplanev1.BackupSpec) {
+			b.Before = []controlplanev1.BackupBefore{"EtcdVersion", "EtcdVersion"}
+		},
+		`spec.backup.maxAgeBefore: Invalid value: "1h0m0s": ` +
+			"must not be set without before, such as [MinorVersion]": func(b *controlplanev1.BackupSpec) {
+			b.MaxAgeBefore = &metav1.Duration{Duration: time.Hour}
+		},
+		`spec.backup.maxAgeBefore: Invalid value: "9m59s": must be from 10m to 168h`:    before(10*time.Minute - time.Second),
+		`spec.backup.maxAgeBefore: Invalid value: "168h0m1s": must be from 10m to 168h`: before(168*time.Hour + time.Second),
+	} {
+		if got := checkBackup(nil, backups(b), "", spec).ToAggregate(); got == nil || got.Error() != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+	for _, age := range []time.Duration{10 * time.Minute, 168 * time.Hour} {
+		if got := checkBackup(nil, backups(before(age)), "", spec); len(got) > 0 {
+			t.Errorf("%s: %v", age, got)
+		}
+	}
+	single := backups(func(b *controlplanev1.BackupSpec) {
+		b.Before = []controlplanev1.BackupBefore{controlplanev1.BackupBeforeMinorVersion, controlplanev1.BackupBeforeInPlaceSingle}
+	})
+	if got := checkBackup(nil, single, "", spec); len(got) > 0 {
+		t.Errorf("a control plane: %v", got)
+	}
+	const want = `spec.backup.before[1]: Invalid value: "InPlaceSingle": ` +
+		"must be MinorVersion or EtcdVersion: machines of an EtcdCluster are not changed in place"
+	if got := validateEtcd(&etcdclusterv1alpha1.CommonSpec{Backup: single}, spec).ToAggregate(); got == nil || got.Error() != want {
+		t.Errorf("an EtcdCluster: %v", got)
+	}
 }
 
 // TestBackup: what cannot be carried out is refused by field, value and what is valid, in each kind; what is stored already is not refused

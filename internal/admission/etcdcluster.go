@@ -131,6 +131,7 @@ func validateEtcd(spec *etcdclusterv1alpha1.CommonSpec, at *field.Path) field.Er
 	all := etcdadm.Validate(&spec.EtcdadmConfigSpec, config)
 	all = append(all, checkRef(machine.InfrastructureTemplateRef, spec.InfrastructureTemplate, at.Child("infrastructureTemplate"))...)
 	all = append(all, checkBackup(nil, spec.Backup, "", at)...)
+	all = append(all, checkNoInPlace(spec.Backup, at)...)
 	if spec.Version != "" {
 		if wrong := etcdadm.WrongVersion(spec.Version); wrong != "" {
 			all = append(all, field.Invalid(at.Child("version"), spec.Version, wrong))

@@ -16,6 +16,17 @@ const BackupIdentityAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-i
 // spec.backup.deletionPolicy is Delete.
 const BackupsFinalizer = "controlplane.cluster.x-k8s.io/quorate-backups"
 
+// BackupRequiredAnnotation on a control plane of any kind, or an EtcdCluster, is since when a change of machines needs a verified backup,
+// as RFC 3339 has it. Quorate writes it when such a change is the next step, and takes a backup at once: one that was taken then or later,
+// and is verified, has answered it.
+const BackupRequiredAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-required"
+
+// BackupVerifiedAnnotation on a control plane of any kind, or an EtcdCluster, is its newest verified backup, as the manifest in the store
+// has it: the store's name, the identity of BackupIdentityAnnotation, the backup's name and when it was taken, such as
+// store=bucket,uid=UID,name=NAME,taken=TIME. Quorate writes it after each look at the store while spec.backup.before is set, and changes
+// machines by it: a move keeps it.
+const BackupVerifiedAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-verified"
+
 // BackupCurrentCondition reports whether there is a verified backup of etcd that is not older than two intervals of the schedule. It is there while
 // spec.backup is set. Nothing is decided by it.
 const BackupCurrentCondition = "BackupCurrent"
@@ -64,6 +75,22 @@ const (
 	BackupsDelete BackupDeletionPolicy = "Delete"
 )
 
+// BackupBefore names changes of machines before which a verified backup of etcd is needed.
+//
+// +kubebuilder:validation:Enum=MinorVersion;InPlaceSingle;EtcdVersion
+type BackupBefore string
+
+// The values of BackupBefore.
+const (
+	// BackupBeforeMinorVersion: a machine is replaced or changed in place for another minor version of Kubernetes, in an EtcdCluster of etcd.
+	BackupBeforeMinorVersion BackupBefore = "MinorVersion"
+	// BackupBeforeInPlaceSingle: the only machine is changed in place.
+	BackupBeforeInPlaceSingle BackupBefore = "InPlaceSingle"
+	// BackupBeforeEtcdVersion: a machine is replaced or changed in place for another version of etcd, or for one of Kubernetes that chooses
+	// etcd's.
+	BackupBeforeEtcdVersion BackupBefore = "EtcdVersion"
+)
+
 // BackupSpec says when etcd is backed up, where to, and what is kept.
 type BackupSpec struct {
 	// storeRef is the BackupStore in the same namespace, or the ClusterBackupStore, that backups go to.
@@ -100,6 +127,21 @@ type BackupSpec struct {
 	// cluster must be kept elsewhere.
 	// +optional
 	Encryption BackupEncryption `json:"encryption,omitempty,omitzero"`
+
+	// before is before which changes a verified backup of this cluster is needed that is not older than maxAgeBefore: MinorVersion, before a
+	// machine is replaced or changed in place for another minor version of Kubernetes, in an EtcdCluster of etcd; EtcdVersion, for another
+	// version of etcd, or another version of Kubernetes where that chooses etcd's; InPlaceSingle, before the only machine is changed in place.
+	// Where there is none, one is taken at once, and the change waits for it with the reason BackupRequired. What is missing or broken, and
+	// scaling, never wait. Defaults to none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	Before []BackupBefore `json:"before,omitempty"`
+
+	// maxAgeBefore is how old the backup of before may be, from 10m to 168h. Defaults to 1h.
+	// +optional
+	MaxAgeBefore *metav1.Duration `json:"maxAgeBefore,omitempty"`
 }
 
 // BackupStoreKind is a kind of stores.

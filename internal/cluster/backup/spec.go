@@ -1,6 +1,9 @@
 package backup
 
 import (
+	"slices"
+	"time"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -24,6 +27,40 @@ func CheckSpec(spec *controlplanev1.BackupSpec, at *field.Path) field.ErrorList 
 			}
 			all = append(all, field.Invalid(at.Child("encryption", "recipients").Index(i), recipient, err.Error()))
 		}
+	}
+	return append(all, checkBefore(spec, at)...)
+}
+
+// How old a backup may be before a change. A younger one than the least might not be verified in time.
+const (
+	leastAgeBefore = 10 * time.Minute
+	mostAgeBefore  = 7 * 24 * time.Hour
+)
+
+// befores are the changes before which a backup can be needed.
+var befores = []controlplanev1.BackupBefore{
+	controlplanev1.BackupBeforeMinorVersion, controlplanev1.BackupBeforeInPlaceSingle, controlplanev1.BackupBeforeEtcdVersion,
+}
+
+// checkBefore returns what is wrong with before and maxAgeBefore.
+func checkBefore(spec *controlplanev1.BackupSpec, at *field.Path) field.ErrorList {
+	var all field.ErrorList
+	for i, before := range spec.Before {
+		switch {
+		case !slices.Contains(befores, before):
+			all = append(all, field.NotSupported(at.Child("before").Index(i), before, befores))
+		case slices.Contains(spec.Before[:i], before):
+			all = append(all, field.Duplicate(at.Child("before").Index(i), before))
+		}
+	}
+	age := spec.MaxAgeBefore
+	switch {
+	case age == nil:
+	case len(spec.Before) == 0:
+		why := "must not be set without before, such as [MinorVersion]"
+		all = append(all, field.Invalid(at.Child("maxAgeBefore"), age.Duration.String(), why))
+	case age.Duration < leastAgeBefore || age.Duration > mostAgeBefore:
+		all = append(all, field.Invalid(at.Child("maxAgeBefore"), age.Duration.String(), "must be from 10m to 168h"))
 	}
 	return all
 }

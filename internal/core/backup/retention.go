@@ -30,6 +30,21 @@ type Stored struct {
 	Verified bool
 }
 
+// mostAhead is how far ahead of a clock a backup's time may be: managers that took turns may have had clocks that differ.
+const mostAhead = time.Minute
+
+// NewestVerified returns the newest verified backup of the cluster with the UID, as the manifests in its store have it; false: there is
+// none. A time that is more than a minute ahead is no time of a backup.
+func NewestVerified(uid string, all []Stored, now time.Time) (Stored, bool) {
+	var newest Stored
+	for _, s := range all {
+		if s.Verified && s.UID == uid && uid != "" && s.Taken.After(newest.Taken) && !s.Taken.After(now.Add(mostAhead)) {
+			newest = s
+		}
+	}
+	return newest, newest.Verified
+}
+
 // Expired returns the names of the backups that retention deletes for the cluster with the UID, oldest first. It returns only backups
 // that have a manifest with this UID, and never the newest of these, nor the newest verified one.
 func Expired(r Retention, uid string, all []Stored) []string {

@@ -30,11 +30,14 @@ func checkApproved(o Observed, what string) error {
 	return fmt.Errorf("%s, and nobody has approved revision %s of the spec", what, o.Group.Unapproved)
 }
 
-// checkStays: while nobody has approved a rollout, a machine that may have served, and that nobody marked, goes only where others are
-// enough.
+// checkStays: while nobody has approved a rollout, or there is no backup for it, a machine that may have served, and that nobody marked,
+// goes only where others are enough.
 func checkStays(o Observed, gone Machine, staying int) error {
 	if staying >= o.Want.Replicas || gone.isMarked() || !hasCome(o, gone) {
 		return nil
+	}
+	if err := checkBackup(o, gone.Name+" would be replaced"); err != nil {
+		return err
 	}
 	return checkApproved(o, gone.Name+" would be replaced")
 }
@@ -52,6 +55,9 @@ func checkLacking(o Observed, what string) error {
 		return nil
 	}
 	if err := checkApproved(o, what); err != nil {
+		return err
+	}
+	if err := checkBackup(o, what); err != nil {
 		return err
 	}
 	return checkLimitLeft(o, what)

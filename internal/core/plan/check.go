@@ -71,6 +71,8 @@ func checkStep(o Observed, s Step) error {
 		return checkRecord(o, s)
 	case DropUpdate:
 		return checkDrop(o, s)
+	case RequestBackup:
+		return checkRequest(o)
 	}
 	return fmt.Errorf("%s: not a step for a group that stays", s.Action())
 }
@@ -82,7 +84,7 @@ func checkForm(d Decision) error {
 	}
 	s := d.Step
 	wanted := map[Verb]Step{
-		Nothing: {}, Wait: {}, Finish: {}, CancelDowngrade: {},
+		Nothing: {}, Wait: {}, Finish: {}, CancelDowngrade: {}, RequestBackup: {},
 		EnableDowngrade: {Version: "x"},
 		Write:           {Chore: "x"},
 		Create:          {Machine: "x"},
@@ -262,6 +264,9 @@ func checkNumber(o Observed) error {
 			return err
 		}
 		if err := checkApproved(o, "one more than wanted would come"); err != nil {
+			return err
+		}
+		if err := checkBackup(o, "one more than wanted would come"); err != nil {
 			return err
 		}
 		return checkLimit(o, "", "one more than wanted would come, to replace another")

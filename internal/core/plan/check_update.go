@@ -18,6 +18,9 @@ func checkUpdate(o Observed, s Step) error {
 	if err := checkApproved(o, m.Name+" would be changed in place"); err != nil {
 		return err
 	}
+	if err := checkBackup(o, m.Name+" would be changed in place"); err != nil {
+		return err
+	}
 	if err := checkUpdateCounted(o, s); err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ const (
 	RecordUpdate Verb = "RecordUpdate"
 	// DropUpdate forgets the failed update of Step.Machine, which nobody wants any more.
 	DropUpdate Verb = "DropUpdate"
+	// RequestBackup notes that a verified backup is needed now: it is taken at once, by somebody else.
+	RequestBackup Verb = "RequestBackup"
 	// ReleaseHook lets the Machine Step.Machine go.
 	ReleaseHook Verb = "ReleaseHook"
 	// Finish lets the group itself go: all its machines are gone.

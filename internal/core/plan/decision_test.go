@@ -12,6 +12,7 @@ func TestSteps(t *testing.T) {
 		Delete: {acts: true, quorum: true}, MoveLeader: {acts: true, quorum: true}, RemoveMember: {acts: true, quorum: true}, PromoteMember: {acts: true, quorum: true},
 		UpdateInPlace: {acts: true, quorum: true}, RecordUpdate: {acts: true}, DropUpdate: {acts: true},
 		EnableDowngrade: {acts: true, quorum: true}, CancelDowngrade: {acts: true, quorum: true},
+		RequestBackup: {acts: true},
 	} {
 		s := Step{Verb: verb}
 		if got := (kind{s.Acts(), s.ChangesQuorum()}); got != want {

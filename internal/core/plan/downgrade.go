@@ -117,6 +117,8 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 		return "nobody has approved that"
 	case s.heldByLimit(s.outdated()) && s.staying() >= s.Want.Replicas:
 		return "the limit lets no machine be replaced now"
+	case gate{s}.holds() && s.staying() >= s.Want.Replicas:
+		return "there is no backup yet"
 	}
 	for _, m := range newer {
 		if data, _ := m.dataVersion(); version.CompareMinor(data, version.Version{Major: want.Major, Minor: want.Minor + 1}) != 0 {

@@ -22,7 +22,8 @@ import (
 // refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 // seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
-// long ago), unreadable (who was), inplace=Preferred|Only|External.
+// long ago), unreadable (who was), gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
+// was asked for), down (the store is), single (the only machine needs a backup before an update in place), inplace=Preferred|Only|External.
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
 // ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
@@ -32,6 +33,7 @@ import (
 // A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
 // member any more   E it joins as a voter   U somebody changes it in place
 // H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
+// D what is outdated needs a backup first
 // R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in
 // part, Wd is done, Wf failed, S is for another spec, T has left the node changed V nothing is left of it on its host   F its bootstrap
 // failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
@@ -43,7 +45,7 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVE-]|W[wbdf]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVED-]|W[wbdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixup?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
 )
@@ -111,6 +113,11 @@ func parseWanted(o *Observed, i int, word string) error {
 		"limit":      func() { o.Policy.MaxReplacements = number },
 		"replaced":   func() { o.Group.Replacements = parseReplaced(value) },
 		"unreadable": func() { o.Group.ReplacementsUnreadable = `the annotation quorate-replacements is "x"` },
+		"gate":       func() { o.Policy.MaxBackupAge, _ = time.ParseDuration(value) },
+		"backup":     func() { o.Group.Backup.Name, o.Group.Backup.Taken = "b1", ago(value) },
+		"asked":      func() { o.Group.Backup.Required = ago(value) },
+		"down":       func() { o.Group.Backup.Trouble = "the store does not answer: connection refused" },
+		"single":     func() { o.Policy.BackupBeforeSingle = true },
 		"inactive":   func() { o.Group.Inactive = true },
 		"etcdonly":   func() { o.Policy.EtcdOnly, o.Cluster.Endpoint = true, "" },
 		"operated":   func() { o.Etcd = Etcd{Owner: EtcdOperator} },
@@ -170,6 +177,12 @@ func parseWanted(o *Observed, i int, word string) error {
 	}
 	set()
 	return nil
+}
+
+// ago is a moment before now.
+func ago(text string) time.Time {
+	before, _ := time.ParseDuration(text)
+	return now.Add(-before)
 }
 
 // parseReplaced reads machines, and how long ago each was replaced: 2@3h,3@1h.
@@ -296,6 +309,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.Started = now.Add(-ago)
 		case 'U':
 			m.Updating = "kubelet v1.36.3"
+		case 'D':
+			m.NeedsBackup = "Kubernetes v1.35.4 -> v1.36.3"
 		case 'R':
 			m.NeedsReplacement = "infrastructure template"
 		case 'Q':

@@ -46,6 +46,8 @@ type Group struct {
 	Replacements []Replacement `json:"replacements,omitempty"`
 	// ReplacementsUnreadable says why these cannot be read: what is written, and what is accepted. Empty: they can be.
 	ReplacementsUnreadable string `json:"replacementsUnreadable,omitempty"`
+	// Backup is what is known of the backups of the group's etcd, where Policy.MaxBackupAge asks for one before a change.
+	Backup Backup `json:"backup,omitzero"`
 	// Inactive: the next step is told, and not taken, until a person activates the group.
 	Inactive bool `json:"inactive,omitempty"`
 	// Initialized: a first machine once answered as API server. It never turns back.
@@ -61,6 +63,18 @@ type Group struct {
 	// PartialCreate is the name of a machine whose creation was begun and not finished: its
 	// infrastructure or bootstrap object is there, its Machine is not. Empty: none.
 	PartialCreate string `json:"partialCreate,omitempty"`
+}
+
+// Backup is what is known of the backups of a group's etcd. All else of backups decides nothing.
+type Backup struct {
+	// Name is the newest verified backup of this very cluster, and Taken when it was taken, as its manifest says; empty: none is known.
+	Name  string    `json:"name,omitempty"`
+	Taken time.Time `json:"taken,omitzero"`
+	// Required is since when the group needs a verified backup that was taken then or later; zero: it has not needed any.
+	Required time.Time `json:"required,omitzero"`
+	// Trouble is what came of the last attempt, for people: why the store cannot be used, or the backup not be taken or verified. Empty:
+	// nothing is known to be wrong.
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // Replacement is a machine that is about to be replaced, or changed in place, or was.
@@ -115,6 +129,11 @@ type Policy struct {
 	// MaxReplacements is how many machines at most a rollout replaces, or changes in place, within 24 hours; 0: no limit. Broken machines are
 	// replaced, and replicas scaled, all the same.
 	MaxReplacements int `json:"maxReplacements,omitempty"`
+	// MaxBackupAge is how old the newest verified backup may be before a machine that needs one is replaced or changed in place; 0: no machine
+	// needs one. Broken machines are replaced, and replicas scaled, all the same.
+	MaxBackupAge time.Duration `json:"maxBackupAge,omitempty"`
+	// BackupBeforeSingle: the only machine needs one before it is changed in place.
+	BackupBeforeSingle bool `json:"backupBeforeSingle,omitempty"`
 	// ShrinkHealthy: a machine that is not outdated is taken away only while all that came up are healthy, but for those that a
 	// person chose. Without it, a broken one goes first.
 	ShrinkHealthy bool `json:"shrinkHealthy,omitempty"`
@@ -238,6 +257,8 @@ type Machine struct {
 	Outdated string `json:"outdated,omitempty"`
 	// NeedsReplacement names those fields, of what is Outdated, that cannot be changed in place, for people; empty: all can be.
 	NeedsReplacement string `json:"needsReplacement,omitempty"`
+	// NeedsBackup says which difference, of what is Outdated, needs a backup first, for people; empty: none does.
+	NeedsBackup string `json:"needsBackup,omitempty"`
 	// Unanswered says why it is not known whether what is Outdated can be changed in place: who would change it has not said so. Until then
 	// the machine is neither changed nor replaced for it; empty: it is known.
 	Unanswered string `json:"unanswered,omitempty"`

@@ -69,6 +69,8 @@ func (s *state) heldRollout(m *machine) string {
 		return "nobody has approved that another takes its place"
 	case s.overLimit(m.Name):
 		return "the limit lets none be replaced now"
+	case gate{s}.holds():
+		return "none is replaced before there is a backup"
 	case len(s.failedUpdates()) > 0:
 		return "none is replaced beside a failed update"
 	}
@@ -132,6 +134,8 @@ func rollOut(s *state) opinion {
 		return pass("%s outdated, and the limit lets none be replaced now", count(len(old), "machine"))
 	case len(s.failedUpdates()) > 0:
 		return pass("%s outdated, and none is replaced beside a failed update", count(len(old), "machine"))
+	case gate{s}.holdsAlone():
+		return pass("%s outdated, and none is replaced before there is a backup", count(len(old), "machine"))
 	case s.staying() > s.Want.Replicas:
 		return pass("%s outdated, and one more than wanted is there", count(len(old), "machine"))
 	case s.uneven():

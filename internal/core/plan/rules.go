@@ -294,8 +294,19 @@ var rules = []rule{
 		decide: maintain,
 	},
 	{
+		name: "ask for a backup",
+		says: "Where spec.backup.before names what machines are to be changed for, and no verified backup of this cluster is as young as " +
+			"maxAgeBefore, update in place and roll out pass, and a backup is asked for as soon as nothing else keeps the next step back. " +
+			"It is asked for once, and taken beside the turns. The rule comes before what only a person ends: what is to be replaced may be " +
+			"what is broken. What is missing or broken, and what is more than wanted, never waits for a store.",
+		gives: []Reason{
+			{BackupRequired, RequestBackup, "a machine is to be replaced or changed in place, and a backup must be taken first"},
+		},
+		decide: requestBackup,
+	},
+	{
 		name: "wait for repair",
-		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, an update in place that failed, cannot be made, or is for somebody else to make, and a rollout that goes on when the limit of replacements in a day lets it. These come last, so that they block nothing.",
+		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, an update in place that failed, cannot be made, or is for somebody else to make, and a rollout that goes on when the limit of replacements in a day lets it, or when a backup is verified. These come last, so that they block nothing.",
 		gives: []Reason{
 			{"UpdateFailed", Wait, "the update of a machine failed; the message says in which step, and what to do"},
 			{"ApprovalRequired", Wait, "machines are to be replaced or changed in place, and a person must approve that first"},
@@ -310,6 +321,7 @@ var rules = []rule{
 			{"CannotReplace", Wait, "a machine is marked to be replaced, and the others cannot live without it, or it broke too often"},
 			{ChoreReason, Wait, "only a person can do it"},
 			{ReplacementLimit, Wait, "machines are to be replaced or changed in place, and as many as may be in 24 hours were"},
+			{BackupRequired, Wait, "machines are to be replaced or changed in place, and a backup is being taken for that, or cannot be"},
 			{"ReplacementsUnreadable", Wait, "machines are to be replaced or changed in place, as many as the user allows in 24 hours, and what is noted of those that were cannot be read"},
 		},
 		decide: waitForRepair,

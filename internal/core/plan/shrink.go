@@ -259,7 +259,9 @@ func waitForRepair(s *state) opinion {
 	if v := s.alarm(); v.decided {
 		return v
 	}
-	for _, check := range []func() opinion{s.placed, s.waitForMatch, s.kept, s.waitForApproval, s.waitForUpdates, s.waitForPerson, s.waitForLimit} {
+	for _, check := range []func() opinion{
+		s.placed, s.waitForMatch, s.kept, s.waitForApproval, s.waitForUpdates, s.waitForPerson, s.waitForLimit, gate{s}.wait,
+	} {
 		if v := check(); v.decided {
 			return v
 		}

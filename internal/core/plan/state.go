@@ -76,6 +76,8 @@ type state struct {
 	learners, placeholders []*Member
 	// chores are those that can be done, and blocked those that only a person can do.
 	chores, blocked []Chore
+	// backed: what the rules would do is asked as if there was a backup.
+	backed bool
 	// twice says of which two members one machine seems to be the host; empty: of none.
 	twice string
 }
@@ -364,6 +366,9 @@ func (s *state) again() time.Duration {
 	s.slotMoments(consider)
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
+	}
+	if (gate{s}).holds() {
+		consider(s.Group.Backup.Taken.Add(-mostAhead)) // one whose time is ahead counts then
 	}
 	for _, c := range s.chores {
 		consider(c.Expires.Add(-renewSoon))

@@ -103,6 +103,8 @@ func updateInPlace(s *state) opinion {
 		return pass("%s to be changed in place, and the limit lets none be now", count(len(todo), "machine"))
 	case len(failed) > 0:
 		return pass("no other begins beside a failed one: %s", failures(failed))
+	case gate{s}.holdsAlone():
+		return pass("%s to be changed in place, and none is before there is a backup", count(len(todo), "machine"))
 	}
 	m := slices.MinFunc(s.allowed(todo), func(a, b *machine) int { return cmp.Compare(a.lead(), b.lead()) })
 	if v := s.mayUpdate(m); v.decided {

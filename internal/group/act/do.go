@@ -47,6 +47,8 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 		return updating{t}.recordUpdate(ctx, step)
 	case plan.DropUpdate:
 		return updating{t}.dropUpdate(ctx, step)
+	case plan.RequestBackup:
+		return t.requireBackup(ctx)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 
@@ -55,6 +56,11 @@ func (t *Writer) endApproval(ctx context.Context) error {
 		return nil
 	}
 	return t.Annotate(ctx, map[string]string{controlplanev1.ApprovedAnnotation: ""})
+}
+
+// requireBackup writes down that a verified backup is needed that is taken now or later.
+func (t *Writer) requireBackup(ctx context.Context) error {
+	return t.Annotate(ctx, map[string]string{controlplanev1.BackupRequiredAnnotation: t.Facts.Now.UTC().Format(time.RFC3339)})
 }
 
 // endRepair takes the note of a repair off the control plane once the repair is over. Create

@@ -115,6 +115,8 @@ type Spec struct {
 	InlineHash string
 	// Backup says when etcd is backed up; nil: never.
 	Backup *controlplanev1.BackupSpec
+	// EtcdTag is the tag of etcd's image that the spec sets; empty: the version chooses it.
+	EtcdTag string
 }
 
 // HealthCheck says when a machine counts as broken.

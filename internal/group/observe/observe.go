@@ -151,6 +151,7 @@ func (t wants) addWanted(kind Kind) {
 	}
 	t.addApproval()
 	t.addReplacements()
+	t.addBackup()
 	t.refuseBeforeTopology()
 }
 
@@ -359,7 +360,7 @@ func (t *Observer) addMachinesWanted() {
 		}
 		facts, found := m.Facts, t.Kind.Drift(t.View, m)
 		m.Drift = &found
-		facts.Outdated = Cut(found.String(), longestDrift)
+		facts.Outdated, facts.NeedsBackup = Cut(found.String(), longestDrift), wants{t.View}.needsBackup(found)
 		facts.Marked, facts.MarkedByPerson = machine.Marked(m.Machine), machine.MarkedByPerson(m.Machine)
 		facts.Held, facts.Started = IsHeld(m), BootstrapStarted(m.Machine)
 		updates{t}.addUpdate(m)

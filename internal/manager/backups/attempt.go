@@ -66,6 +66,17 @@ func (l *look) list(ctx context.Context) error {
 	return nil
 }
 
+// stored are the backups that have a manifest.
+func (l *look) stored() []backup.Stored {
+	var all []backup.Stored
+	for _, e := range l.entries {
+		if e.Manifest != nil {
+			all = append(all, backup.Stored{Name: e.Name, UID: e.Manifest.Cluster.UID, Taken: e.Manifest.Taken, Verified: e.Verified()})
+		}
+	}
+	return all
+}
+
 // due returns when the next backup is to be taken.
 func (l *look) due() time.Time {
 	past := backup.Past{Attempted: l.known.attempted, Failures: l.known.failures}
@@ -169,7 +180,7 @@ func (c *Controller) take(ctx context.Context, l *look, now time.Time) (string, 
 
 // proves reports whether the next backup is to be restored.
 func (l *look) proves(now time.Time) bool {
-	if l.spec.Verify != controlplanev1.BackupVerifyDaily {
+	if l.spec.Verify != controlplanev1.BackupVerifyDaily || !l.required(now).IsZero() {
 		return true
 	}
 	e := l.newest(true)
@@ -184,14 +195,8 @@ func (c *Controller) retain(ctx context.Context, l *look) {
 		Last: int(ptr.Deref(given.Last, 0)), Hourly: int(ptr.Deref(given.Hourly, 0)), Daily: int(ptr.Deref(given.Daily, 0)),
 		Weekly: int(ptr.Deref(given.Weekly, 0)), Monthly: int(ptr.Deref(given.Monthly, 0)),
 	}
-	var all []backup.Stored
-	for _, e := range l.entries {
-		if e.Manifest != nil {
-			all = append(all, backup.Stored{Name: e.Name, UID: e.Manifest.Cluster.UID, Taken: e.Manifest.Taken, Verified: e.Verified()})
-		}
-	}
 	var failed error
-	for _, name := range backup.Expired(r, l.catalog.UID, all) {
+	for _, name := range backup.Expired(r, l.catalog.UID, l.stored()) {
 		if failed = l.catalog.Delete(ctx, name); failed != nil {
 			break
 		}

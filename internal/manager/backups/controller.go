@@ -131,7 +131,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{}, c.withdraw(ctx, object)
+		return ctrl.Result{}, c.withdraw(ctx, object, spec.Backup == nil)
 	}
 	cluster, err := c.cluster(ctx, object)
 	if err != nil {
@@ -218,8 +218,13 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	if err = l.list(ctx); err != nil {
 		return c.unusable(ctx, l, err)
 	}
-	if due := l.due(); !due.After(time.Now()) || l.asked() {
+	if due := l.due(); !due.After(time.Now()) || l.asked() || l.isRequired(time.Now()) {
 		if err := c.attempt(ctx, l); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if l.failed == nil {
+		if err := c.noteVerified(ctx, l); err != nil {
 			return ctrl.Result{}, err
 		}
 	}

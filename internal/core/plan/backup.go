@@ -1,0 +1,155 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A rollout, or an update in place, of a machine that needs a backup first waits for one. It is asked for when nothing but the backup keeps
+// the next step back, so that it is as young as can be. What is missing or broken waits for no store.
+
+// mostAhead is how far ahead of this clock a backup's time may be: managers that took turns may have had clocks that differ. A backup of a
+// later time would stay young for ever, and does not count.
+const mostAhead = time.Minute
+
+// gate is what a group's backups mean for its rollouts and updates in place.
+type gate struct{ s *state }
+
+// isOpen reports whether the newest verified backup may be relied on for a change.
+func (g gate) isOpen() bool {
+	b := g.s.Group.Backup
+	age := g.s.Now.Sub(b.Taken)
+	return g.s.backed || b.Name != "" && age <= g.s.Policy.MaxBackupAge && age >= -mostAhead
+}
+
+// machines are those that need a backup before they are replaced or changed in place.
+func (g gate) machines() []*machine {
+	single := g.s.Policy.BackupBeforeSingle && len(g.s.machines) == 1
+	return g.s.those(func(m *machine) bool {
+		return m.isOutdated() && m.NeedsBackup != "" || single && g.s.isChangedInPlace(m)
+	})
+}
+
+// holds: no machine is replaced or changed in place before there is another backup, as one of those that are outdated needs it.
+func (g gate) holds() bool {
+	return g.s.Policy.MaxBackupAge > 0 && !g.isOpen() && len(g.machines()) > 0
+}
+
+// after is the step that nothing but a backup keeps back; Nothing: there is none. The rules are asked in their order what they would do if
+// there was one.
+func (g gate) after() Step {
+	if !g.holds() {
+		return Step{Verb: Nothing}
+	}
+	open := *g.s
+	open.backed = true
+	for _, would := range []func(*state) opinion{discardFailed, enableDowngrade, updateInPlace, rollOut} {
+		if v := would(&open); v.decided && v.decision.Step.Acts() {
+			return v.decision.Step
+		}
+	}
+	return Step{Verb: Nothing}
+}
+
+// holdsAlone: nothing but a backup keeps the next step of an update or a rollout back.
+func (g gate) holdsAlone() bool { return g.after().Acts() }
+
+// isAsked: a backup was asked for, and there is no verified one since.
+func (g gate) isAsked() bool {
+	b := g.s.Group.Backup
+	latest := g.s.Now.Add(mostAhead)
+	asked := !b.Required.IsZero() && !b.Required.After(latest)
+	return asked && (b.Name == "" || b.Taken.Before(b.Required) || b.Taken.After(latest))
+}
+
+// why says which machines need a backup, and what there is.
+func (g gate) why() string {
+	needing, b := g.machines(), g.s.Group.Backup
+	newest := "no verified backup is known"
+	if b.Name != "" {
+		newest = fmt.Sprintf("the newest verified backup, %s, was taken at %s", b.Name, timeText(b.Taken))
+	}
+	return fmt.Sprintf("a verified backup not older than %s is needed before %s is replaced or changed in place (%s: %s); %s",
+		ageText(g.s.Policy.MaxBackupAge), oneOf(len(needing)), needing[0].Name, cmp.Or(needing[0].NeedsBackup, "the only machine"), newest)
+}
+
+// oneOf writes "a machine", "one of 3 machines".
+func oneOf(n int) string {
+	if n == 1 {
+		return "a machine"
+	}
+	return "one of " + count(n, "machine")
+}
+
+// ageText writes an age that a user has set: 1h, 1h30m, 10m.
+func ageText(d time.Duration) string {
+	text := d.String()
+	if d%time.Minute == 0 {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if d%time.Hour == 0 {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// wait waits for a verified backup. It is told last, so that all else goes on.
+func (g gate) wait() opinion {
+	if !g.holdsAlone() {
+		return pass("nothing waits for a backup")
+	}
+	why := g.why()
+	if g.s.Group.Backup.Trouble != "" {
+		why += "; " + g.s.Group.Backup.Trouble
+	}
+	return wait(BackupRequired, "%s", why)
+}
+
+// BackupRequired is the reason of a wait for a verified backup, and of the step that asks for it.
+const BackupRequired = "BackupRequired"
+
+// requestBackup asks for a backup, once, where nothing but that keeps the next step back.
+func requestBackup(s *state) opinion {
+	g := gate{s}
+	next := g.after()
+	switch {
+	case !next.Acts():
+		return pass("nothing waits for a backup")
+	case g.isAsked():
+		return pass("a backup was asked for at %s, and there is no verified one since", timeText(s.Group.Backup.Required))
+	}
+	return do(Step{Verb: RequestBackup}, BackupRequired, "%s; then %s", g.why(), next)
+}
+
+// checkBackup refuses what begins a change of machines that need a backup first, without a verified one of this cluster that is young
+// enough.
+func checkBackup(o Observed, what string) error {
+	most, b := o.Policy.MaxBackupAge, o.Group.Backup
+	if most == 0 || b.Name != "" && !b.Taken.Before(o.Now.Add(-most)) && !b.Taken.After(o.Now.Add(mostAhead)) {
+		return nil
+	}
+	for _, m := range o.Machines {
+		switch {
+		case m.Deleting || !m.isOutdated():
+		case m.NeedsBackup != "":
+			return fmt.Errorf("%s, and %s needs a verified backup first that is not older than %s: %s", what, m.Name, ageText(most), m.NeedsBackup)
+		case o.Policy.BackupBeforeSingle && len(o.Machines) == 1 && checkChangeable(o, m) == nil:
+			return fmt.Errorf("%s, and the only machine needs a verified backup first that is not older than %s", what, ageText(most))
+		}
+	}
+	return nil
+}
+
+// checkRequest allows a backup to be asked for where one is needed.
+func checkRequest(o Observed) error {
+	if err := checkApproved(o, "a backup would be taken before a change"); err != nil {
+		return err
+	}
+	if checkBackup(o, "") == nil {
+		return errors.New("no machine needs a backup first, or there is one that is young enough")
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/core/drift"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/core/version"
+)
+
+// defaultBackupAge is how old a backup may be before a change unless spec.backup.maxAgeBefore says.
+const defaultBackupAge = time.Hour
+
+// MaxBackupAge returns how old the newest verified backup may be before a change of machines that needs one; 0: none does.
+func MaxBackupAge(spec *controlplanev1.BackupSpec) time.Duration {
+	switch {
+	case spec == nil || len(spec.Before) == 0:
+		return 0
+	case spec.MaxAgeBefore == nil:
+		return defaultBackupAge
+	}
+	return spec.MaxAgeBefore.Duration
+}
+
+// VerifiedBackup is a verified backup as controlplanev1.BackupVerifiedAnnotation names it.
+type VerifiedBackup struct {
+	// Store is the name of the store, and UID the identity under which it has the backup.
+	Store, UID string
+	// Name is the backup's name, and Taken the time in its manifest.
+	Name  string
+	Taken time.Time
+}
+
+// String writes the value of the annotation; empty of the zero value.
+func (b VerifiedBackup) String() string {
+	if b == (VerifiedBackup{}) {
+		return ""
+	}
+	return "store=" + b.Store + ",uid=" + b.UID + ",name=" + b.Name + ",taken=" + b.Taken.UTC().Format(time.RFC3339)
+}
+
+// ParseVerifiedBackup reads what String wrote. What says anything else is no backup.
+func ParseVerifiedBackup(text string) VerifiedBackup {
+	var b VerifiedBackup
+	for _, entry := range strings.Split(text, ",") {
+		key, value, _ := strings.Cut(entry, "=")
+		switch key {
+		case "store":
+			b.Store = value
+		case "uid":
+			b.UID = value
+		case "name":
+			b.Name = value
+		case "taken":
+			b.Taken, _ = time.Parse(time.RFC3339, value) // zero is refused below
+		}
+	}
+	if b.Store == "" || b.UID == "" || b.Name == "" || b.Taken.IsZero() || b.String() != text {
+		return VerifiedBackup{}
+	}
+	return b
+}
+
+// addBackup adds what is known of backups, where a change may need one. A backup of another cluster, or in another store than the one that
+// is named now, does not count.
+func (t wants) addBackup() {
+	spec := t.Spec.Backup
+	age := MaxBackupAge(spec)
+	if age == 0 || t.Spec.Etcd != plan.EtcdOurs {
+		return
+	}
+	p, b := &t.Facts.Policy, &t.Facts.Group.Backup
+	p.MaxBackupAge, p.BackupBeforeSingle = age, slices.Contains(spec.Before, controlplanev1.BackupBeforeInPlaceSingle)
+	annotations := t.Object.GetAnnotations()
+	v := ParseVerifiedBackup(annotations[controlplanev1.BackupVerifiedAnnotation])
+	if v.Store == spec.StoreRef.Name && v.UID == annotations[controlplanev1.BackupIdentityAnnotation] {
+		b.Name, b.Taken = v.Name, v.Taken
+	}
+	b.Required, _ = time.Parse(time.RFC3339, annotations[controlplanev1.BackupRequiredAnnotation]) // what is no time is replaced
+	for _, c := range t.Object.GetConditions() {
+		if c.Type == controlplanev1.BackupCurrentCondition && !b.Required.IsZero() {
+			b.Trouble = trouble(c.Reason, c.Message)
+		}
+	}
+}
+
+// trouble says what is wrong with backups, as their condition tells it; empty: nothing.
+func trouble(reason, message string) string {
+	switch reason {
+	case controlplanev1.BackupVerified, controlplanev1.BackupNever, controlplanev1.BackupOverdue:
+		_, failed, found := strings.Cut(message, "the last attempt ")
+		if !found {
+			return ""
+		}
+		return Cut("the last attempt at one "+failed, longestDrift)
+	}
+	return Cut(reason+": "+message, longestDrift)
+}
+
+// needsBackup says which difference of a machine needs a backup before the machine is replaced or changed in place; empty: none does.
+func (t wants) needsBackup(found drift.Drift) string {
+	if t.Facts.Policy.MaxBackupAge == 0 {
+		return ""
+	}
+	before := t.Spec.Backup.Before
+	of := "Kubernetes"
+	if t.Type.Nodeless {
+		of = "etcd"
+	}
+	for _, d := range found.Reasons {
+		what := d.Was + " -> " + d.Want
+		switch {
+		case d.Field == versionField && slices.Contains(before, controlplanev1.BackupBeforeMinorVersion) && otherMinor(d.Was, d.Want):
+			return of + " " + what
+		case d.Field == versionField && slices.Contains(before, controlplanev1.BackupBeforeEtcdVersion) && t.Spec.EtcdTag == "":
+			return of + " " + what
+		case strings.HasSuffix(d.Field, etcdTagField) && slices.Contains(before, controlplanev1.BackupBeforeEtcdVersion):
+			return "etcd " + what
+		}
+	}
+	return ""
+}
+
+// Where differences of versions stand.
+const (
+	versionField = "spec.version"
+	etcdTagField = ".etcd.local.imageTag"
+)
+
+// otherMinor reports whether two versions may be of different minor versions. What cannot be read may be any.
+func otherMinor(was, want string) bool {
+	a, wrongA := version.Parse(was)
+	b, wrongB := version.Parse(want)
+	return wrongA != nil || wrongB != nil || version.CompareMinor(a, b) != 0
+}

@@ -1,0 +1,76 @@
+package backups
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/core/backup"
+	"github.com/quorate/quorate/internal/group/observe"
+)
+
+// required is since when a change of machines waits for a verified backup that was taken then or later; zero: none does.
+func (l *look) required(now time.Time) time.Time {
+	since, err := time.Parse(time.RFC3339, l.object.GetAnnotations()[controlplanev1.BackupRequiredAnnotation])
+	if err != nil || observe.MaxBackupAge(l.spec) == 0 {
+		return time.Time{}
+	}
+	if newest, found := backup.NewestVerified(l.catalog.UID, l.stored(), now); found && !newest.Taken.Before(since) {
+		return time.Time{}
+	}
+	return since
+}
+
+// isRequired reports whether a change of machines waits for a backup that was not tried since. After a failure it is tried again as any
+// other.
+func (l *look) isRequired(now time.Time) bool {
+	since := l.required(now)
+	return !since.IsZero() && l.known.attempted.Before(since)
+}
+
+// noteVerified writes down, where a move keeps it, which verified backup of the group the store has. Changes of machines are decided by
+// that. Nobody else writes it, so that it does not matter what else of the object has changed.
+func (c *Controller) noteVerified(ctx context.Context, l *look) error {
+	if observe.MaxBackupAge(l.spec) == 0 {
+		return c.forgetVerified(ctx, l)
+	}
+	var note observe.VerifiedBackup
+	if newest, found := backup.NewestVerified(l.catalog.UID, l.stored(), time.Now()); found {
+		note = observe.VerifiedBackup{Store: l.spec.StoreRef.Name, UID: l.catalog.UID, Name: newest.Name, Taken: newest.Taken}
+	}
+	return c.annotate(ctx, l, map[string]string{controlplanev1.BackupVerifiedAnnotation: note.String()})
+}
+
+// forgetVerified takes away what is noted for changes of machines: none waits for a backup any more.
+func (c *Controller) forgetVerified(ctx context.Context, l *look) error {
+	return c.annotate(ctx, l, map[string]string{controlplanev1.BackupVerifiedAnnotation: "", controlplanev1.BackupRequiredAnnotation: ""})
+}
+
+// annotate sets annotations of the object, or takes those away whose value is empty.
+func (c *Controller) annotate(ctx context.Context, l *look, values map[string]string) error {
+	after := l.object.DeepCopyObject().(observe.Object)
+	all := maps.Clone(after.GetAnnotations())
+	for name, value := range values {
+		switch {
+		case value == "":
+			delete(all, name)
+		case all == nil:
+			all = map[string]string{name: value}
+		default:
+			all[name] = value
+		}
+	}
+	if maps.Equal(all, l.object.GetAnnotations()) {
+		return nil
+	}
+	after.SetAnnotations(all)
+	if err := c.Client.Patch(ctx, after, client.MergeFrom(l.object)); err != nil {
+		return fmt.Errorf("writing the newest verified backup of %s: %w", after.GetName(), err)
+	}
+	l.object = after
+	return nil
+}
