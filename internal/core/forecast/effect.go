@@ -29,6 +29,8 @@ func (w *world) act(s plan.Step) {
 		w.o.Etcd.Downgrade = s.Version + ".0"
 	case plan.CancelDowngrade:
 		w.o.Etcd.Downgrade = ""
+	case plan.RequestBackup:
+		w.requestBackup()
 	default:
 		if m := w.machine(s.Machine); m != nil {
 			w.actOn(m, s)

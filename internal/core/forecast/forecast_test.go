@@ -153,6 +153,48 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestBackup: a change that needs a backup asks for one, waits for it, and asks for another when it becomes too old.
+func TestBackup(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*plan.Observed)
+		want   string
+		takes  time.Duration
+	}{
+		{"none is needed", func(*plan.Observed) {}, "", 6 * time.Minute},
+		{"one is needed", func(o *plan.Observed) { o.Policy.MaxBackupAge = time.Hour }, "+0s", 6*time.Minute + 7*time.Second},
+		{"one is there", func(o *plan.Observed) {
+			o.Policy.MaxBackupAge, o.Group.Backup.Name, o.Group.Backup.Taken = time.Hour, "b1", o.Now.Add(-time.Minute)
+		}, "", 6 * time.Minute},
+		{"one becomes too old", func(o *plan.Observed) {
+			o.Policy.MaxBackupAge, o.Group.Backup.Name, o.Group.Backup.Taken = time.Hour, "b1", o.Now.Add(-57*time.Minute)
+		}, "+4m0s", 6*time.Minute + 7*time.Second},
+		{"one was asked for", func(o *plan.Observed) {
+			o.Policy.MaxBackupAge, o.Group.Backup.Required, o.Group.Backup.Trouble = time.Hour, o.Now.Add(-time.Minute), "refused"
+		}, "", 6*time.Minute + 7*time.Second},
+		{"each needs another", func(o *plan.Observed) {
+			o.Policy.MaxBackupAge = time.Minute
+		}, "+0s +2m7s +4m14s", 6*time.Minute + 21*time.Second},
+	} {
+		o := three(func(o *plan.Observed) {
+			for i := range o.Machines {
+				o.Machines[i].Outdated, o.Machines[i].NeedsBackup = "version", "Kubernetes v1.36.3 -> v1.37.2"
+			}
+			test.change(o)
+		})
+		f := forecast.Of(o, forecast.Times{Join: 100 * time.Second, Drain: 10 * time.Second, Leave: 10 * time.Second, Backup: 7 * time.Second})
+		var asked []string
+		for _, s := range f.Steps {
+			if s.Step.Verb == plan.RequestBackup {
+				asked = append(asked, "+"+s.At.String())
+			}
+		}
+		if got := strings.Join(asked, " "); got != test.want || !f.Done() || time.Duration(f.Duration) != test.takes {
+			t.Errorf("%s: asked for %q, takes %s, end %s; want %q, %s", test.name, got, f.Duration, f.End, test.want, test.takes)
+		}
+	}
+}
+
 // TestTimesOf: what is known of a cluster counts, the rest is as elsewhere.
 func TestTimesOf(t *testing.T) {
 	usual := forecast.DefaultTimes()
@@ -160,7 +202,7 @@ func TestTimesOf(t *testing.T) {
 		t.Errorf("nothing is known, and times are %+v", got)
 	}
 	got := forecast.TimesOf(map[plan.Verb]time.Duration{plan.Create: 90 * time.Second, plan.Delete: 30 * time.Second, plan.ReleaseHook: 10 * time.Second, plan.UpdateInPlace: 20 * time.Second})
-	if want := (forecast.Times{Join: 90 * time.Second, Drain: 20 * time.Second, Leave: 10 * time.Second, Update: 20 * time.Second, Step: usual.Step}); got != want {
+	if want := (forecast.Times{Join: 90 * time.Second, Drain: 20 * time.Second, Leave: 10 * time.Second, Update: 20 * time.Second, Backup: usual.Backup, Step: usual.Step}); got != want {
 		t.Errorf("times are %+v, want %+v", got, want)
 	}
 	if got := forecast.TimesOf(map[plan.Verb]time.Duration{plan.Delete: time.Second}); got != usual {

@@ -27,8 +27,10 @@ func (w *world) events() []event {
 			all = append(all, e)
 		}
 	}
-	if e, ok := w.versionChange(); ok {
-		all = append(all, e)
+	for _, happens := range []func() (event, bool){w.versionChange, w.backupTaken} {
+		if e, ok := happens(); ok {
+			all = append(all, e)
+		}
 	}
 	if w.o.Group.Deleting && len(w.o.Workers) > 0 {
 		all = append(all, event{of: "workers", what: "go", takes: w.t.Leave, happens: func() { w.o.Workers = nil }})

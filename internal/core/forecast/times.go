@@ -14,13 +14,18 @@ type Times struct {
 	Drain, Leave time.Duration
 	// Update is how long an update in place takes.
 	Update time.Duration
+	// Backup is how long it takes until a backup is stored and verified.
+	Backup time.Duration
 	// Step is how long a step itself takes.
 	Step time.Duration
 }
 
 // DefaultTimes are those of a cluster of which none are known: local machines, artifacts cached.
 func DefaultTimes() Times {
-	return Times{Join: 35 * time.Second, Drain: 5 * time.Second, Leave: 5 * time.Second, Update: 25 * time.Second, Step: time.Second}
+	return Times{
+		Join: 35 * time.Second, Drain: 5 * time.Second, Leave: 5 * time.Second, Update: 25 * time.Second, Backup: 15 * time.Second,
+		Step: time.Second,
+	}
 }
 
 // TimesOf are the times of a cluster of which it is known how long steps took until their effect was there, by their verbs: of Create until

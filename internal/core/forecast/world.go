@@ -27,6 +27,8 @@ type world struct {
 	// has waited for it.
 	counted map[string]time.Duration
 	held    time.Duration
+	// backedUp is when the newest verified backup was taken, on the clock of the estimate.
+	backedUp time.Duration
 }
 
 // newWorld copies what was observed, so that the caller's facts stay as they are.
@@ -44,6 +46,7 @@ func newWorld(o plan.Observed, t Times) *world {
 	for _, r := range o.Group.Replacements {
 		w.counted[r.Machine] = r.At.Sub(o.Now)
 	}
+	w.backedUp = o.Group.Backup.Taken.Sub(o.Now)
 	w.adoptMembers()
 	return w
 }
@@ -68,6 +71,7 @@ func (w *world) adoptMembers() {
 
 // next asks the rules, and has their answer checked.
 func (w *world) next() (plan.Decision, error) {
+	w.ageBackup()
 	d := plan.Next(w.o)
 	if err := plan.Check(w.o, d); err != nil {
 		return d, fmt.Errorf("%s is not safe: %w; this is a defect of Quorate", d.Step, err)

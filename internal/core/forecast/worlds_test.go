@@ -64,7 +64,8 @@ func TestForecastsHold(t *testing.T) {
 	wg.Wait()
 	fmt.Printf("%d worlds, %d steps taken, %d forecasts held against them, %d worlds in which they differ; %v\n", *worlds, steps, forecasts, failed, verbs)
 	for _, verb := range []plan.Verb{plan.Write, plan.Create, plan.StartBootstrap, plan.Delete, plan.MoveLeader, plan.PromoteMember, plan.RemoveMember,
-		plan.EnableDowngrade, plan.CancelDowngrade, plan.UpdateInPlace, plan.RecordUpdate, plan.ReleaseHook, plan.Finish, counted} {
+		plan.EnableDowngrade, plan.CancelDowngrade, plan.UpdateInPlace, plan.RecordUpdate, plan.RequestBackup, plan.ReleaseHook, plan.Finish,
+		counted} {
 		if verbs[verb] == 0 {
 			t.Errorf("no world has the step %s: this test looks at nothing", verb)
 		}
@@ -84,6 +85,9 @@ func faultless(seed int64) sim.Setup {
 	s.Boot, s.Serial = min(s.Boot, 3*time.Minute), false // where members join as voters, chance decides who leads
 	r := rand.New(rand.NewSource(^seed))
 	s.Script = nil
+	if s.Gate > 0 { // so long that no rollout takes longer, and less than from one change to the next
+		s.Gate = between - 2*24*time.Hour
+	}
 	for n := range 1 + r.Intn(5) {
 		e := sim.Event{At: time.Duration(n+1) * between}
 		switch k := r.Intn(10); {

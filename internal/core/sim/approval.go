@@ -60,8 +60,14 @@ func (w *World) judgeApproval(s plan.Step, fresh bool) {
 	if !fresh || !w.isUnapproved() || w.deleting || !w.initialised {
 		return
 	}
+	if what, begins := beginsChange(w, s); begins {
+		w.blame("%s, %s, and nobody has approved spec %d", s, what, w.spec)
+	}
+}
+
+// beginsChange reports whether a step begins to make a machine that works what is wanted now, and with how many machines.
+func beginsChange(w *World, s plan.Step) (what string, begins bool) {
 	h, staying := w.named(s.Machine), w.count(func(h *host) bool { return !h.deleting && w.isOurs(h) })
-	begins := false
 	switch s.Verb {
 	case plan.UpdateInPlace:
 		begins = !h.isBegunInPart()
@@ -70,9 +76,7 @@ func (w *World) judgeApproval(s plan.Step, fresh bool) {
 	case plan.Delete:
 		begins = h != nil && staying <= w.replicas && w.hasServedUnmarked(h)
 	}
-	if begins {
-		w.blame("%s, with %d of %d machines, and nobody has approved spec %d", s, staying, w.replicas, w.spec)
-	}
+	return fmt.Sprintf("with %d of %d machines", staying, w.replicas), begins
 }
 
 // hasServedUnmarked reports whether a host came up, whether it works now or not, and nobody wants another in its place. A host whose member

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/internal/core/plan"
 )
@@ -73,6 +74,8 @@ func (w *World) act(s plan.Step) error {
 		return w.reconfigure(s)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return w.lower(s)
+	case plan.RequestBackup:
+		w.archive.noted.Required = w.now.Truncate(time.Second)
 	case plan.Finish:
 		if slices.ContainsFunc(w.hosts, w.isOurs) {
 			return errors.New("machines are left, as the API server says")

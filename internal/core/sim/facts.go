@@ -14,7 +14,7 @@ import (
 func (w *World) machine(h *host, reachable bool) plan.Machine {
 	m := plan.Machine{
 		Name: h.name, Domain: h.domain, Created: h.created, CannotJoin: w.cannotJoin(h), Held: h.held, Started: h.started,
-		Outdated: w.outdated(h), Marked: h.marked, MarkedByPerson: h.byHand && h.marked != "", DeletePreferred: h.chosen, Replaced: h.replaced, Retries: h.retries,
+		Outdated: w.outdated(h), NeedsBackup: gate{w}.needs(h), Marked: h.marked, MarkedByPerson: h.byHand && h.marked != "", DeletePreferred: h.chosen, Replaced: h.replaced, Retries: h.retries,
 		Deleting: h.deleting, Hook: h.hook, HookDue: h.deleting && h.hook && !h.theirs && !w.now.Before(h.drained),
 	}
 	m.Failed = w.reportedFailure(h)

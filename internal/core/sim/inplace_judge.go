@@ -183,7 +183,7 @@ func (w *World) judgeUpdateDue(d plan.Decision) {
 		}
 	}
 	due := func(h *host) bool { return w.isChangedInPlace(h) && !w.isHeldByLimit(h) }
-	if d.Step.Verb == plan.Wait && w.isCalm() && !w.isUnapproved() && !w.lasts(HoldUpdates, 0) && slices.ContainsFunc(w.hosts, due) {
+	if d.Step.Verb == plan.Wait && w.isCalm() && !w.isUnapproved() && !(gate{w}).lacks() && !w.lasts(HoldUpdates, 0) && slices.ContainsFunc(w.hosts, due) {
 		w.blame("%s, and a machine could be updated", d)
 	}
 }

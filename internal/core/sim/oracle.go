@@ -35,6 +35,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgeUpdates(s, fresh)
 	w.judgeApproval(s, fresh)
 	w.judgeLimit(s, fresh)
+	gate{w}.judge(s, fresh)
 	if fresh {
 		w.judgeAround(s)
 		w.judgeGoing(w.named(s.Machine), s)

@@ -29,6 +29,7 @@ type backup struct {
 	begunHeld      bool
 	repairing      *repair
 	replaced       []plan.Replacement
+	noted          plan.Backup
 }
 
 // object is what a backup has of a machine: the host, and its objects as they were. noted: that its member was removed is noted on it.
@@ -83,7 +84,7 @@ func (w *World) keep() {
 	w.tell("the management cluster is backed up")
 	b := &backup{
 		replicas: w.replicas, spec: w.spec, last: w.last, begun: w.begun, begunSpec: w.begunSpec, begunHeld: w.begunHeld, repairing: w.repairing,
-		replaced: slices.Clone(w.limits.noted),
+		replaced: slices.Clone(w.limits.noted), noted: w.archive.noted,
 	}
 	for _, h := range w.hosts {
 		if h.hidden.IsZero() {
@@ -118,6 +119,7 @@ func (w *World) restore(known time.Duration) {
 		w.recall(o)
 	}
 	w.recallLimit(b.replaced)
+	w.archive.noted = b.noted
 	w.restart()
 }
 

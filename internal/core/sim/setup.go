@@ -88,6 +88,11 @@ type Setup struct {
 	Limit int
 	// Ahead is by how much the clock is ahead of the manager that notes replacements: another reads the notes.
 	Ahead time.Duration
+	// Gate is how old a verified backup may be before a change between specs of which one is in Gated, by its number; 0: none is needed.
+	// GateSingle: one is needed before the only machine is changed in place.
+	Gate       time.Duration
+	Gated      map[int]bool
+	GateSingle bool
 	// ByExtension: a Runtime Extension of somebody else updates machines in place, which says at first what Answer is the number of: it can
 	// change all, not all, or nothing.
 	ByExtension bool
@@ -175,6 +180,7 @@ func Random(seed int64) Setup {
 	s.drawHold(seed)
 	s.drawApproval(seed)
 	s.drawLimit(seed)
+	s.drawGate(seed)
 	return s
 }
 

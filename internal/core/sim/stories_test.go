@@ -96,6 +96,13 @@ var stories = []struct {
 		Setup{Seed: 9, Replicas: 3, Surge: 1, Overlap: true, Domains: abc, Places: true, Leave: 30 * time.Minute, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
 	{"rollout-surge-0", "The same without one more: one goes first.",
 		Setup{Seed: 9, Replicas: 3, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
+	{"backup-before-rollout", "The rollout needs a backup, and the store is down: a host that dies meanwhile is replaced all the same. " +
+		"What the store has then is a backup of another cluster, and one that is too old.",
+		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+			Gate: time.Hour, Gated: map[int]bool{2: true}, Script: []Event{
+				{At: 4 * time.Minute, Kind: StoreDown, For: 10 * time.Minute}, {At: 5 * time.Minute, Kind: Change, N: 2},
+				{At: 6 * time.Minute, Kind: Kill, N: 3}, {At: 13 * time.Minute, Kind: StoreLies, N: 0}, {At: 13 * time.Minute, Kind: StoreLies, N: 3},
+			}}},
 	{"bad-spec-corrected", "A spec of which the Node is never ready: the rollout stands, until the spec is corrected.",
 		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Bad: map[int]Fate{2: {At: up}},
 			Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}, {At: 10 * time.Minute, Kind: Change, N: 3}}}},

@@ -34,6 +34,7 @@ type World struct {
 	begun        string    // a creation that was cut short
 	approved     int       // the spec that a person has approved; 0: none
 	limits       limits    // of replacements
+	archive      archive   // of backups of etcd
 	begunSpec    int       // the spec that it was made of
 	begunHeld    bool      // it was made ahead
 	spec         int       // which machines are wanted
@@ -141,6 +142,7 @@ func (w *World) moments(at func(time.Time)) {
 		at(m.since.Add(connected))
 	}
 	w.versionMoments(at)
+	at(w.archive.due)
 	at(w.operatorDue)
 	if w.leader == nil && w.hasQuorum() {
 		at(w.leaderless.Add(election))
@@ -215,6 +217,7 @@ func (w *World) happen() {
 	w.monitorVersions()
 	w.endOrphaning()
 	w.checkHealth()
+	gate{w}.keep()
 }
 
 // bringBackMembers runs the members again whose failure was a passing one.
@@ -236,7 +239,7 @@ func (w *World) befall(e Event) {
 	w.upset()
 	w.limits.surged = false
 	e, happens := w.ofKind(e)
-	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
+	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
 		return
 	}
 	w.befallGroup(e)
@@ -385,6 +388,7 @@ func (w *World) recover(h *host) {
 func (w *World) restart() {
 	w.seen = map[string]sight{}
 	w.looks = nil
+	w.archive.began, w.archive.due, w.archive.read = time.Time{}, time.Time{}, false
 }
 
 func (w *World) number(n int) *host {
