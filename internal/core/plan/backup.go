@@ -33,9 +33,10 @@ func (g gate) machines() []*machine {
 	})
 }
 
-// holds: no machine is replaced or changed in place before there is another backup, as one of those that are outdated needs it.
+// holds: no machine is replaced or changed in place before there is another backup, as one of those that are outdated needs it. Nobody
+// takes one of etcd that is not ours.
 func (g gate) holds() bool {
-	return g.s.Policy.MaxBackupAge > 0 && !g.isOpen() && len(g.machines()) > 0
+	return g.s.Etcd.Ours() && g.s.Policy.MaxBackupAge > 0 && !g.isOpen() && len(g.machines()) > 0
 }
 
 // after is the step that nothing but a backup keeps back; Nothing: there is none. The rules are asked in their order what they would do if
@@ -128,7 +129,7 @@ func requestBackup(s *state) opinion {
 // enough.
 func checkBackup(o Observed, what string) error {
 	most, b := o.Policy.MaxBackupAge, o.Group.Backup
-	if most == 0 || b.Name != "" && !b.Taken.Before(o.Now.Add(-most)) && !b.Taken.After(o.Now.Add(mostAhead)) {
+	if most == 0 || !o.Etcd.Ours() || b.Name != "" && !b.Taken.Before(o.Now.Add(-most)) && !b.Taken.After(o.Now.Add(mostAhead)) {
 		return nil
 	}
 	for _, m := range o.Machines {

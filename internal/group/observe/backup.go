@@ -7,7 +7,6 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/core/drift"
-	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/core/version"
 )
 
@@ -69,7 +68,7 @@ func ParseVerifiedBackup(text string) VerifiedBackup {
 func (t wants) addBackup() {
 	spec := t.Spec.Backup
 	age := MaxBackupAge(spec)
-	if age == 0 || t.Spec.Etcd != plan.EtcdOurs {
+	if age == 0 || !t.Spec.HoldsQuorum {
 		return
 	}
 	p, b := &t.Facts.Policy, &t.Facts.Group.Backup

@@ -56,8 +56,7 @@ func TestAddBackup(t *testing.T) {
 		"an age":           {func(s *Spec) { s.Backup.MaxAgeBefore = age }, nil, age.Duration, found},
 		"no backups":       {func(s *Spec) { s.Backup = nil }, nil, 0, plan.Backup{}},
 		"before nothing":   {func(s *Spec) { s.Backup.Before = nil }, nil, 0, plan.Backup{}},
-		"etcd elsewhere":   {func(s *Spec) { s.Etcd = plan.EtcdElsewhere }, nil, 0, plan.Backup{}},
-		"an operator's":    {func(s *Spec) { s.Etcd = plan.EtcdOperator }, nil, 0, plan.Backup{}},
+		"etcd elsewhere":   {func(s *Spec) { s.HoldsQuorum = false }, nil, 0, plan.Backup{}},
 		"another store":    {func(s *Spec) { s.Backup.StoreRef.Name = "other" }, nil, time.Hour, plan.Backup{}},
 		"another identity": {nil, func(a map[string]string) { a[controlplanev1.BackupIdentityAnnotation] = "u2" }, time.Hour, plan.Backup{}},
 		"no identity":      {nil, func(a map[string]string) { delete(a, controlplanev1.BackupIdentityAnnotation) }, time.Hour, plan.Backup{}},
@@ -70,7 +69,7 @@ func TestAddBackup(t *testing.T) {
 		kcp := &controlplanev1.KubeadmControlPlane{}
 		kcp.Annotations = map[string]string{controlplanev1.BackupVerifiedAnnotation: noted, controlplanev1.BackupIdentityAnnotation: "u1"}
 		conditions.Set(kcp, unusable)
-		s := Spec{Etcd: plan.EtcdOurs, Backup: spec()}
+		s := Spec{HoldsQuorum: true, Backup: spec()}
 		if test.spec != nil {
 			test.spec(&s)
 		}
@@ -83,7 +82,7 @@ func TestAddBackup(t *testing.T) {
 			t.Errorf("%s: %+v, not older than %s; want %+v and %s", name, got, v.Facts.Policy.MaxBackupAge, test.want, test.age)
 		}
 	}
-	s := Spec{Etcd: plan.EtcdOurs, Backup: spec()}
+	s := Spec{HoldsQuorum: true, Backup: spec()}
 	s.Backup.Before = []controlplanev1.BackupBefore{controlplanev1.BackupBeforeInPlaceSingle}
 	v := &View{Object: &controlplanev1.KubeadmControlPlane{}, Spec: s}
 	if (wants{v}).addBackup(); !v.Facts.Policy.BackupBeforeSingle {
