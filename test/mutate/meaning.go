@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // A meaning is a sabotage of what the rules are about, and not of one sign of their text: a guard
@@ -40,24 +42,15 @@ func (m *meaning) isSeen() bool {
 }
 
 // swaps are the sabotages that change the order of rules: each pair of neighbours.
-func swaps(root string) ([]meaning, error) {
-	src, err := os.ReadFile(filepath.Join(root, "internal/core/plan/rules.go"))
-	if err != nil {
-		return nil, fmt.Errorf("reading the rules: %w", err)
-	}
-	var names []string
-	for line := range strings.Lines(string(src)) {
-		if name, is := strings.CutPrefix(line, "\t\tname: \""); is {
-			names = append(names, strings.TrimSuffix(strings.TrimSpace(name), "\","))
-		}
-	}
+func swaps() []meaning {
+	rules := plan.Rules()
 	var all []meaning
-	for i := range len(names) - 1 {
-		pair := names[i+1] + " before " + names[i]
+	for i := range len(rules) - 1 {
+		pair := rules[i+1].Name + " before " + rules[i].Name
 		m := meaning{says: "order: " + pair, swap: i + 1, excuse: likeRows[pair], equal: likeAll[pair]}
 		all = append(all, m)
 	}
-	return all, nil
+	return all
 }
 
 // renumber gives each sabotage its number.

@@ -15,14 +15,10 @@ import (
 const sweeps = "^Test(DeathAtEveryMoment|DeletionAtEveryMoment|RestartAtEveryMoment|EveryFate|DeathInARollout|ChangeAtEveryMoment|ElectionAtEveryMoment|LostLabelsAtEveryMoment|HangAtEveryMoment|TheDeadGoFirst|AllDueAtOnce|DowngradeAtEveryMoment|DowngradeOfJoiners|UpdateAtEveryMoment|SingleUpdateAtEveryMoment|BlinkAtEveryMoment)$"
 
 // sabotageMeanings returns all sabotages of meaning, not yet tried.
-func sabotageMeanings(root string) ([]meaning, error) {
-	order, err := swaps(root)
-	if err != nil {
-		return nil, err
-	}
-	all := append(meanings(), order...)
+func sabotageMeanings() []meaning {
+	all := append(meanings(), swaps()...)
 	renumber(all)
-	return all, nil
+	return all
 }
 
 // buildMeanings compiles what is to catch them: what the rows, the worlds and the model say.
@@ -102,10 +98,7 @@ func firstOf(out string) string {
 // meanings tries sabotages of meaning and reports on them: how many were caught, of how many.
 func (o options) meanings(root, work string) (caught, counted int, err error) {
 	begun := time.Now()
-	all, err := sabotageMeanings(root)
-	if err != nil {
-		return 0, 0, err
-	}
+	all := sabotageMeanings()
 	tests, err := buildMeanings(root, work, all)
 	if err != nil {
 		return 0, 0, err

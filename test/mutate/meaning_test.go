@@ -3,14 +3,13 @@ package main
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestMeaningsFollowTheCode: the text that each sabotage of meaning changes is there, exactly once.
 func TestMeaningsFollowTheCode(t *testing.T) {
-	all, err := sabotageMeanings("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := sabotageMeanings()
 	s, err := readSource("../../internal/core/plan")
 	if err != nil {
 		t.Fatal(err)
@@ -24,16 +23,34 @@ func TestMeaningsFollowTheCode(t *testing.T) {
 	}
 }
 
+// TestSwaps: each pair of neighbours is swapped under its own name, and what excuses a swap names such a pair.
+func TestSwaps(t *testing.T) {
+	rules, all, known := plan.Rules(), swaps(), map[string]bool{}
+	if len(all) != len(rules)-1 {
+		t.Fatalf("%d swaps of %d rules", len(all), len(rules))
+	}
+	for i, m := range all {
+		pair := rules[m.swap].Name + " before " + rules[m.swap-1].Name
+		if known[pair] = true; m.swap != i+1 || m.says != "order: "+pair {
+			t.Errorf("%q swaps %s", m.says, pair)
+		}
+	}
+	for _, excuses := range []map[string]string{likeAll, likeRows} {
+		for pair := range excuses {
+			if !known[pair] {
+				t.Errorf("%q is no pair of neighbours", pair)
+			}
+		}
+	}
+}
+
 // TestMeaningsCompile: the rules compile with all sabotages of meaning in them.
 func TestMeaningsCompile(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := sabotageMeanings(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := sabotageMeanings()
 	work, overlay := t.TempDir(), map[string]string{}
 	if err := overlayMeanings(filepath.Join(root, "internal/core/plan"), work, all, overlay); err != nil {
 		t.Fatal(err)

@@ -11,9 +11,12 @@ var likeAll = map[string]string{
 	"scale down before roll out":      "roll out passes while there are more machines than wanted, scale down while there are not",
 }
 
-// likeRows are pairs of rules of which the order changes neither what is done nor when, but what
-// is said, which rows alone can see.
-var likeRows = map[string]string{}
+// likeRows are pairs of rules of which the order changes only what is said, or which of two things is done first where either may be: rows
+// alone can see it.
+var likeRows = map[string]string{
+	"roll out before update in place":  "of machines that are to be changed in place and such that are to be replaced either may be first",
+	"ask for a backup before maintain": "both write at once, and neither waits",
+}
 
 // checkAlone excuses sabotages of Check alone: what only Check would refuse is never asked for
 // while the rules are as they are, so that only its own rows can see it. It holds where a world or
