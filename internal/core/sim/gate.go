@@ -122,7 +122,7 @@ func (g gate) lie(n int) {
 func (a *archive) isWanted(now time.Time) bool {
 	since := a.noted.Required
 	newest, found := backups.NewestVerified(clusterUID, a.has, now)
-	return a.asked || !since.IsZero() && !(found && !newest.Taken.Before(since))
+	return a.asked || !since.IsZero() && (!found || newest.Taken.Before(since))
 }
 
 // keep is what who takes backups does by itself, and what the store does.
