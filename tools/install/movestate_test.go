@@ -267,11 +267,19 @@ func (c *cluster) updating(t *testing.T) {
 	change(t, c, kcp, func(kcp *controlplanev1.KubeadmControlPlane) {
 		for k, v := range map[string]string{
 			controlplanev1.InitializedAnnotation: "true", controlplanev1.ApprovedAnnotation: "0123456789ab",
-			controlplanev1.ReplacementsAnnotation: "small-cp-1=2026-11-23T04:05:06Z",
+			controlplanev1.ReplacementsAnnotation:   "small-cp-1=2026-11-23T04:05:06Z",
+			controlplanev1.BackupIdentityAnnotation: "u1",
+			controlplanev1.BackupRequiredAnnotation: "2026-11-23T04:05:06Z",
+			controlplanev1.BackupVerifiedAnnotation: "store=host,uid=u1,name=20261123t040507z-x7k2p,taken=2026-11-23T04:05:07Z",
 		} {
 			metav1.SetMetaDataAnnotation(&kcp.ObjectMeta, k, v)
 		}
 		kcp.Spec.Approval = controlplanev1.ApprovalSpec{Policy: controlplanev1.ApprovalRequired, MaxReplacementsPerDay: ptr.To(int32(3))}
+		kcp.Spec.Backup = &controlplanev1.BackupSpec{
+			StoreRef: controlplanev1.BackupStoreReference{Name: "host"}, Schedule: "@daily",
+			Before:       []controlplanev1.BackupBefore{controlplanev1.BackupBeforeMinorVersion},
+			MaxAgeBefore: &metav1.Duration{Duration: 20 * time.Minute},
+		}
 	})
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "small-cp-1"}}
 	for _, version := range []string{"v1.36.2", "v1.36.3"} {
