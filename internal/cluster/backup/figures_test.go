@@ -2,8 +2,12 @@ package backup_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,13 +20,18 @@ import (
 )
 
 // BenchmarkBackup takes, stores and verifies a backup of an etcd with QUORATE_BACKUP_MB megabytes (100), and reports how much memory this
-// process took at most, the longest gap between two writes to etcd meanwhile, and how many of them failed.
+// process took at most, the longest gap between two writes to etcd meanwhile, and how many of them failed. Beside it stands how long the disk
+// takes to write a file of the snapshot's size. QUORATE_BACKUP_MEMBERS is how many members etcd has (3), each of which has all data.
 func BenchmarkBackup(b *testing.B) {
 	size, err := strconv.Atoi(os.Getenv("QUORATE_BACKUP_MB"))
 	if err != nil {
 		size = 100
 	}
-	w := newWorld(b, "a", "b", "c")
+	members := []string{"a", "b", "c"}
+	if n, err := strconv.Atoi(os.Getenv("QUORATE_BACKUP_MEMBERS")); err == nil {
+		members = members[:n]
+	}
+	w := newWorld(b, members...)
 	w.fill(size*8, 128<<10)
 	owner := identity(b)
 	for b.Loop() {
@@ -37,7 +46,21 @@ func BenchmarkBackup(b *testing.B) {
 		b.ReportMetric(float64(failed), "failed-writes")
 		b.ReportMetric(float64(peak(b)-before)/1024, "MiB-more")
 		b.ReportMetric(float64(e.Manifest.Snapshot.Size)/1e6, "MB-snapshot")
+		b.ReportMetric(diskTakes(b, e.Manifest.Snapshot.Size).Seconds(), "s-disk")
 	}
+}
+
+// diskTakes returns how long it takes to write a file of a size, and to have it on the disk.
+func diskTakes(tb testing.TB, size int64) time.Duration {
+	tb.Helper()
+	file, err := os.Create(filepath.Join(tb.TempDir(), "file"))
+	etcdtest.Must(tb, err)
+	begun := time.Now()
+	_, err = io.Copy(file, io.LimitReader(rand.NewChaCha8([32]byte{}), size))
+	etcdtest.Must(tb, errors.Join(err, file.Sync()))
+	took := time.Since(begun)
+	etcdtest.Must(tb, errors.Join(file.Close(), os.Remove(file.Name())))
+	return took
 }
 
 // writes writes to the leader all the time, until the function is called that it returns.
