@@ -127,10 +127,6 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if spec.Backup == nil || left {
 		c.forget(request.NamespacedName)
-		object, err := c.hold(ctx, object, false)
-		if err != nil {
-			return ctrl.Result{}, err
-		}
 		return ctrl.Result{}, c.withdraw(ctx, object, spec.Backup == nil)
 	}
 	cluster, err := c.cluster(ctx, object)
@@ -140,9 +136,6 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	initialized := ptr.Deref(*c.Kind.Status(object).Initialized, false)
 	if cluster == nil || annotations.IsPaused(cluster, object) || !initialized {
 		return ctrl.Result{RequeueAfter: soon}, nil
-	}
-	if object, err = c.hold(ctx, object, spec.Backup.DeletionPolicy == controlplanev1.BackupsDelete); err != nil {
-		return ctrl.Result{}, err
 	}
 	timetable, err := backup.ParseSchedule(spec.Backup.Schedule, spec.Backup.TimeZone)
 	switch {
@@ -199,6 +192,10 @@ func (c *Controller) forget(key types.NamespacedName) {
 // look opens the store, takes a backup if one is due, and reports.
 func (c *Controller) look(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster, spec *controlplanev1.BackupSpec, timetable backup.Timetable) (ctrl.Result, error) {
 	k := c.of(object)
+	object, err := c.hold(ctx, object, spec.DeletionPolicy == controlplanev1.BackupsDelete)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	object, id, err := c.identity(ctx, object, cluster)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -42,9 +42,13 @@ func (c *Controller) report(ctx context.Context, l *look) error {
 	return c.write(ctx, l.object, after)
 }
 
-// withdraw takes the condition away from a group without backups, and what is noted for changes of machines if it has none of anybody's.
-// What was taken stays in the status, as it stays in the store.
+// withdraw takes the condition and the finalizer away from a group without backups, and what is noted for changes of machines if it has
+// none of anybody's. What was taken stays in the status, as it stays in the store.
 func (c *Controller) withdraw(ctx context.Context, object observe.Object, none bool) error {
+	object, err := c.hold(ctx, object, false)
+	if err != nil {
+		return err
+	}
 	if none && object.GetDeletionTimestamp().IsZero() {
 		l := &look{object: object}
 		if err := c.forgetVerified(ctx, l); err != nil {

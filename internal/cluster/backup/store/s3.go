@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -91,16 +92,13 @@ func (s S3) Open() (Store, error) {
 	if s.PathStyle {
 		lookup = minio.BucketLookupPath
 	}
-	region := s.Region
-	if region == "" {
-		region = "us-east-1"
-	}
 	from := credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken)
 	if s.Found {
 		from = newFound()
 	}
 	b.client, err = minio.New(endpoint.Host, &minio.Options{
-		Creds: from, Secure: endpoint.Scheme == "https", Transport: &guarded{transport}, Region: region, BucketLookup: lookup, MaxRetries: 3,
+		Creds: from, Secure: endpoint.Scheme == "https", Transport: &guarded{transport}, Region: cmp.Or(s.Region, "us-east-1"),
+		BucketLookup: lookup, MaxRetries: 3,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", s.Endpoint, err)
