@@ -118,10 +118,15 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 		}
 		return ""
 	})
+	before := ""
 	for range 3 {
 		start := time.Now()
-		out := e.quorate(t, "backup", "now", name)
-		t.Logf("FIGURE backup now: %.1f s: %s", time.Since(start).Seconds(), strings.TrimSpace(out))
+		out := strings.TrimSpace(e.quorate(t, "backup", "now", name))
+		t.Logf("FIGURE backup now: %.1f s: %s", time.Since(start).Seconds(), out)
+		if out == before {
+			t.Errorf("a backup that was taken before it was asked for is told as the answer: %s", out)
+		}
+		before = out
 	}
 	cancel()
 	<-done
@@ -147,7 +152,9 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 	want := 1
 	if to.spec != nil {
 		want = 0
-		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Backup.DeletionPolicy = controlplanev1.BackupsDelete })
+		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Spec.Backup.DeletionPolicy = controlplanev1.BackupsDelete
+		})
 		eventually(t, "the control plane is held for its backups", patience, func() string {
 			if kcp := e.controlPlane(t, name); !slices.Contains(kcp.Finalizers, controlplanev1.BackupsFinalizer) {
 				return strings.Join(kcp.Finalizers, " ")

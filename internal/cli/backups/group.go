@@ -92,7 +92,10 @@ func (a *app) now(ctx context.Context, c client.Client, key client.ObjectKey, ti
 	if err != nil {
 		return err
 	}
-	asked := time.Now().UTC()
+	asked, err := nextSecond(ctx)
+	if err != nil {
+		return err
+	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(k.of.Kind.Type().GroupVersionKind)
 	object.SetNamespace(k.of.Key.Namespace)
@@ -109,7 +112,7 @@ func (a *app) now(ctx context.Context, c client.Client, key client.ObjectKey, ti
 		if err := k.read(ctx, c); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if s := k.status(); !s.LastAttempt.Time.Time.Before(asked.Truncate(time.Second)) && s.LastAttempt.Reason != "" {
+		if s := k.status(); !s.LastAttempt.Time.Time.Before(asked) && s.LastAttempt.Reason != "" {
 			return a.tell(*s)
 		}
 		select {
@@ -117,6 +120,20 @@ func (a *app) now(ctx context.Context, c client.Client, key client.ObjectKey, ti
 			return context.Cause(ctx)
 		case <-again.C:
 		}
+	}
+}
+
+// nextSecond waits for the next whole second and returns it. Times of attempts and of backups are in whole seconds: with a part of one, a
+// backup that was taken just before would count as the one that is asked for.
+func nextSecond(ctx context.Context) (time.Time, error) {
+	next := time.Now().Truncate(time.Second).Add(time.Second)
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return time.Time{}, context.Cause(ctx)
+	case <-timer.C:
+		return next.UTC(), nil
 	}
 }
 
