@@ -24,7 +24,7 @@ func (s *scene) change(kcp *controlplanev1.KubeadmControlPlane, change func(*con
 // catalog is the cluster's in the store of the host.
 func (s *scene) catalog(id string) clusterbackup.Catalog {
 	s.t.Helper()
-	opened, done, err := s.Stores.Open(s.t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: "host"})
+	opened, done, err := s.Stores.Open(s.t.Context(), key.Namespace, controlplanev1.BackupStoreReference{Name: "host"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
