@@ -19,15 +19,17 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// The mutating webhooks record the user who approved. The validating webhooks run last, and decide. config/rbac/diagnostics_role.yaml grants
-// the manager the right to create SubjectAccessReviews.
+// The mutating webhooks record the user who approved. The validating webhooks run last, and decide. config/rbac/diagnostics_role.yaml
+// grants the manager the right to create SubjectAccessReviews.
 //
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=approvals.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=controlplanes,versions=v1alpha1,name=approvals.controlplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,versions=v1alpha1,name=approvals.etcdcluster.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/mutate-approvals,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=backup.quorate.io,resources=etcdrecoveries,versions=v1alpha1,name=approvals.etcdrecovery.backup.quorate.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-approvals,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=rights.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-approvals,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=controlplanes,versions=v1alpha1,name=rights.controlplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create;update,path=/validate-approvals,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=etcdcluster.cluster.x-k8s.io,resources=etcdclusters,versions=v1alpha1,name=rights.etcdcluster.etcdcluster.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-approvals,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=backup.quorate.io,resources=etcdrecoveries,versions=v1alpha1,name=rights.etcdrecovery.backup.quorate.io,sideEffects=None,admissionReviewVersions=v1
 
 const (
 	recordApprovalsPath = "/mutate-approvals"
@@ -37,8 +39,8 @@ const (
 // maxUserLength bounds how much of a user's name is recorded.
 const maxUserLength = 256
 
-// approvalRecorder writes the user and the time beside an approval. It removes the approval of an object that a user without the verb approve
-// creates, for example with a move or from a backup.
+// approvalRecorder writes the user and the time beside an approval. It removes the approval of an object that a user without the verb
+// approve creates, for example with a move or from a backup.
 type approvalRecorder struct {
 	client client.Client
 	now    func() time.Time

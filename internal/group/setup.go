@@ -61,6 +61,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofWorker), builder.WithPredicates(ends())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(c.ofUncontrolled), builder.WithPredicates(ownerChanges())).
 		Watches(&inplace.NodeUpgrade{}, handler.EnqueueRequestsFromMapFunc(c.ofUpgrade)).
+		Watches(&observe.EtcdRecovery{}, handler.EnqueueRequestsFromMapFunc(c.ofRecovery)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(clusterChanges())).
 		WatchesRawSource(source.Channel(c.Workload.Events(), handler.EnqueueRequestsFromMapFunc(c.ofView))).
 		WatchesRawSource(source.Channel(c.Wakes, &handler.EnqueueRequestForObject{})).

@@ -3,12 +3,13 @@ package manager
 import (
 	"context"
 
-	"github.com/quorate/quorate/internal/manager/backups"
+	"github.com/quorate/quorate/internal/manager/backups/recoveries"
 	"github.com/quorate/quorate/internal/manager/groups"
 	"github.com/quorate/quorate/internal/manager/upgrades"
 )
 
-// addBackups adds the controllers that take the backups of all kinds of groups. They share how many are taken at the same time.
+// addBackups adds the controllers that take the backups of all kinds of groups, and that prepare recoveries. They share how many backups
+// are taken at the same time.
 func addBackups(_ context.Context, p *parts) error {
 	o, err := p.opts.Backups.Options(p.mgr, p.opts.Controller(), p.opts.LeaveLabelled)
 	if err != nil {
@@ -16,10 +17,5 @@ func addBackups(_ context.Context, p *parts) error {
 	}
 	o.Stores.Namespace = upgrades.OwnNamespace()
 	o.WatchFilter, o.LeaveLabelled, o.ForwardOnly = p.opts.WatchFilter, p.opts.LeaveLabelled, p.opts.EtcdForwardOnly
-	for _, kind := range groups.All() {
-		if err := backups.Add(p.mgr, kind, o); err != nil {
-			return err
-		}
-	}
-	return nil
+	return recoveries.Add(p.mgr, groups.Observed(), p.opts.Backups, o)
 }

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/quorate/quorate/internal/manager/backups"
+	"github.com/quorate/quorate/internal/manager/backups/recoveries"
 	"github.com/quorate/quorate/internal/manager/kinds"
 	"github.com/quorate/quorate/internal/manager/outgoing"
 	"github.com/quorate/quorate/internal/manager/upgrades"
@@ -53,7 +53,7 @@ type Options struct {
 	// Empty: without another source no node is upgraded in place.
 	UpgraderImage string
 	// Backups say where backups are kept and proven.
-	Backups backups.Settings
+	Backups recoveries.Settings
 	// LeaveLabelled, without a WatchFilter, leaves groups that have that label to the managers that look for it.
 	LeaveLabelled bool
 	// ManagedFields: the cache has those of all objects, for controllers of others that share it. Otherwise it has those of groups only.
@@ -86,7 +86,7 @@ var contents = []part{
 	{"EtcdCluster", ControlPlaneProvider, addGroup("EtcdCluster")},
 	{"EtcdadmCluster", ControlPlaneProvider, addEtcdadmCluster},
 	{"EtcdadmConfig", BootstrapProvider, addEtcdadmConfig},
-	{"backups", ControlPlaneProvider, addBackups},
+	{"backups and recoveries", ControlPlaneProvider, addBackups},
 	{"NodeUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddNodes)},
 	{"MachineDeploymentUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddWorkers)},
 	{"Runtime Extension", "", addExtension},

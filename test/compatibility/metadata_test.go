@@ -14,7 +14,7 @@ import (
 )
 
 // ownMetadata matches the names of annotations, labels and finalizers in the groups of Cluster API and Quorate.
-var ownMetadata = regexp.MustCompile(`^([a-z]+\.)*cluster\.x-k8s\.io/[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+var ownMetadata = regexp.MustCompile(`^(([a-z]+\.)*cluster\.x-k8s\.io|backup\.quorate\.io)/[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 
 // upstreamMetadata are names of constants that are Cluster API's own, which Quorate writes as Cluster API means them.
 var upstreamMetadata = []string{"cluster.x-k8s.io/provider", "kubeadm.controlplane.cluster.x-k8s.io/aggregate-to-manager"}

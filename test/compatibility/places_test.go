@@ -25,6 +25,7 @@ type place struct {
 var places = []place{
 	{"internal/local/artifacts/components.go", "which etcd a version has", "cmd/kubeadm/app/constants/constants.go: DefaultEtcdVersion", 37},
 	{"internal/local/artifacts/images.go", "the tags of CoreDNS", "cmd/kubeadm/app/constants/constants.go: CoreDNSVersion", 37},
+	{"internal/core/backup/seed.go", "how many minors an API server may be ahead of the data", "the version skew policy, cmd/kubeadm/app/phases/upgrade/policy.go", 37},
 	{"internal/core/drift/rules.go", "what leaving a field out means", "cmd/kubeadm/app/apis/kubeadm/v1beta4/defaults.go", 37},
 	{"internal/core/drift/update.go", "by how many minors a node goes in place", "cmd/kubeadm/app/phases/upgrade/policy.go", 37},
 	{"internal/kinds/etcdcluster/version.go", "which minors of etcd can be beside one another", "go.etcd.io/etcd/server/v3: etcdserver/version", 37},

@@ -74,6 +74,8 @@ var lives = []struct {
 	{"history", remembered},
 	{"backup", backup},
 	{"backup-s3", backupS3},
+	{"recover-survivor", recoverSurvivor},
+	{"recover-all", recoverAll},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

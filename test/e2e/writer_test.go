@@ -29,6 +29,7 @@ type writer struct {
 	acknowledged []string
 	failed       int
 	last         time.Time     // when a write was acknowledged last
+	times        []time.Time   // when each was acknowledged
 	gap          time.Duration // the longest time without an acknowledged write
 	gapBegan     time.Time     // when that began
 	slowest      time.Duration // the longest time that a write took that was acknowledged
@@ -80,8 +81,20 @@ func (w *writer) write(name string) {
 	}
 	now := time.Now()
 	w.note(now)
-	w.acknowledged, w.last = append(w.acknowledged, name), now
+	w.acknowledged, w.times, w.last = append(w.acknowledged, name), append(w.times, now), now
 	w.slowest = max(w.slowest, now.Sub(began))
+}
+
+// firstAfter returns how long after a moment the first write was acknowledged; 0: none was.
+func (w *writer) firstAfter(moment time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.times {
+		if at.After(moment) {
+			return at.Sub(moment)
+		}
+	}
+	return 0
 }
 
 // lost counts the acknowledged writes that cannot be read any more. The cluster must still be there.

@@ -17,8 +17,9 @@ const ours = module + "internal/"
 // pure are the packages that decide and compare, with all that each may import: types, text
 // and arithmetic. What is not named here, a client, a logger, randomness, a file, stays out.
 var pure = map[string]string{
-	"internal/core/quorum":     "",
-	"internal/core/backup":     "bytes cmp crypto/sha256 encoding/hex encoding/json errors fmt hash/fnv slices strings time time/tzdata github.com/robfig/cron/v3",
+	"internal/core/quorum": "",
+	"internal/core/backup": "bytes cmp crypto/sha256 encoding/hex encoding/json errors fmt hash/fnv maps slices strings time time/tzdata " +
+		"github.com/robfig/cron/v3 " + ours + "core/version",
 	"internal/core/version":    "cmp fmt regexp strconv strings",
 	"internal/cluster/pki":     "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/core/programs":   "embed fmt io/fs maps path slices strconv strings sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 " + ours + "core/version",

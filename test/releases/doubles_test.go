@@ -126,3 +126,6 @@ func (h *healthy) run(version string) {
 		}
 	}
 }
+
+// DropNodes implements observe.KubeadmFiles.
+func (h *healthy) DropNodes(context.Context, *clusterv1.Cluster, []string) error { return nil }

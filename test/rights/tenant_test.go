@@ -16,6 +16,7 @@ import (
 // withheld are the kinds that a tenant does not write, and why.
 var withheld = map[string]string{
 	"clusterbackupstores.backup.quorate.io":                 "it belongs to no namespace, and its credentials are an administrator's",
+	"etcdrecoveries.backup.quorate.io":                      "it copies the data of etcd into a store of the namespace, and gives machines up",
 	"clusterclasses.cluster.x-k8s.io":                       "other Clusters may be of it",
 	"machinedrainrules.cluster.x-k8s.io":                    "it holds for all Clusters of the namespace that match, and may keep a drain from ending",
 	"clusterresourcesets.addons.cluster.x-k8s.io":           "it writes secrets and ConfigMaps of the namespace to clusters",

@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the kinds BackupStore and ClusterBackupStore: where backups of etcd are kept. It knows schemas and defaults, no
-// behaviour.
+// Package v1alpha1 holds the kinds BackupStore and ClusterBackupStore, where backups of etcd are kept, and EtcdRecovery, one recovery from
+// a backup. It knows schemas and defaults, no behaviour.
 //
 // +kubebuilder:object:generate=true
 // +groupName=backup.quorate.io
@@ -15,7 +15,8 @@ import (
 var GroupVersion = schema.GroupVersion{Group: "backup.quorate.io", Version: "v1alpha1"}
 
 var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &BackupStore{}, &BackupStoreList{}, &ClusterBackupStore{}, &ClusterBackupStoreList{})
+	s.AddKnownTypes(GroupVersion, &BackupStore{}, &BackupStoreList{}, &ClusterBackupStore{}, &ClusterBackupStoreList{},
+		&EtcdRecovery{}, &EtcdRecoveryList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 })

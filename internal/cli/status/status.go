@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/export"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/recovery"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
 )
@@ -25,7 +26,9 @@ type app struct{ *command.Invocation }
 // Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history`, `quorate export` and `quorate backup`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i), backups.Command(i)}
+	return []*cobra.Command{
+		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i), backups.Command(i), recovery.Command(i),
+	}
 }
 
 func (a *app) statusCommand() *cobra.Command {

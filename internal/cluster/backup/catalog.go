@@ -205,6 +205,17 @@ func (c Catalog) Archive(ctx context.Context, name string) (io.ReadCloser, error
 	return c.Store.Get(ctx, c.key(name, archiveObject))
 }
 
+// Snapshot writes the snapshot of a backup, of at most so many bytes, to a stream. After an error nothing that was written may be used.
+func (c Catalog) Snapshot(ctx context.Context, name string, identities []age.Identity, most int64, to io.Writer) (err error) {
+	body, err := c.Archive(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	_, err = archive.Read(body, identities, most, to)
+	return err
+}
+
 // Proof says how a backup is verified.
 type Proof struct {
 	// Restored is what the snapshot became while the backup was taken. The archive is read back then and compared by its digest only.

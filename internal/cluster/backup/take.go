@@ -93,6 +93,38 @@ func Take(ctx context.Context, client *etcd.Cluster, targets []etcd.Target, r Re
 	if err != nil {
 		return nil, err
 	}
+	return s.take(ctx, r, to)
+}
+
+// TakeSurvivor is Take for an etcd that has lost its quorum: it asks the member with the newest data, or the one that is named.
+func TakeSurvivor(
+	ctx context.Context, client *etcd.Cluster, targets []etcd.Target, name string, r Request, to io.Writer,
+) (*Taken, string, error) {
+	found := map[string]*source{}
+	var all []backup.Survivor
+	var failed error
+	for _, t := range targets {
+		if name != "" && t.Name != name {
+			continue
+		}
+		position, err := client.Position(ctx, t)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		found[t.Name] = &source{client: client, target: t, position: position}
+		all = append(all, backup.Survivor{Name: t.Name, Term: position.Term, Applied: position.Applied})
+	}
+	best, ok := backup.Best(all)
+	if !ok {
+		return nil, "", errors.Join(errors.New("no etcd member answers that could be backed up"), failed)
+	}
+	taken, err := found[best.Name].take(ctx, r, to)
+	return taken, best.Name, err
+}
+
+// take writes a backup of one member to a stream.
+func (s *source) take(ctx context.Context, r Request, to io.Writer) (*Taken, error) {
 	manifest, err := s.manifest(ctx, r)
 	if err != nil {
 		return nil, err

@@ -106,3 +106,17 @@ func Quote(text string) string {
 func isFinal(c *metav1.Condition) bool {
 	return c.Status == metav1.ConditionFalse && (joinfailure.IsReason(c.Reason) || strings.HasSuffix(c.Reason, "Failed") || strings.HasSuffix(c.Reason, "Unsupported"))
 }
+
+// InfrastructureDeleted reports whether Cluster API says of a Machine that is being deleted that its infrastructure is gone.
+func InfrastructureDeleted(m *clusterv1.Machine) bool {
+	c := conditions.Get(m, clusterv1.MachineDeletingCondition)
+	if c == nil || c.Status != metav1.ConditionTrue || m.DeletionTimestamp.IsZero() {
+		return false
+	}
+	switch c.Reason {
+	case clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, clusterv1.MachineDeletingDeletingNodeReason,
+		clusterv1.MachineDeletingDeletionCompletedReason:
+		return true
+	}
+	return false
+}

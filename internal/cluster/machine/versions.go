@@ -81,3 +81,10 @@ func CheckVersion(text string) error {
 	_, err := version.Parse(text)
 	return err
 }
+
+// OtherMinor reports whether two versions may be of different minor versions. What cannot be read may be any.
+func OtherMinor(was, want string) bool {
+	a, wrongA := version.Parse(was)
+	b, wrongB := version.Parse(want)
+	return wrongA != nil || wrongB != nil || version.CompareMinor(a, b) != 0
+}

@@ -31,6 +31,10 @@ func (w *world) act(s plan.Step) {
 		w.o.Etcd.Downgrade = ""
 	case plan.RequestBackup:
 		w.requestBackup()
+	case plan.BeginRecovery:
+		w.o.Recovery.Begun = true
+	case plan.EndRecovery:
+		w.o.Recovery = plan.Recovery{}
 	default:
 		if m := w.machine(s.Machine); m != nil {
 			w.actOn(m, s)
@@ -49,6 +53,8 @@ func (w *world) actOn(m *plan.Machine, s plan.Step) {
 		w.o.Group.Repairing = w.o.Group.Repairing || s.Repair
 	case plan.ReleaseHook:
 		m.Hook, m.HookDue = false, false
+	case plan.GiveUp:
+		m.Deleting, m.Hook, m.HookDue = true, false, false
 	case plan.UpdateInPlace:
 		m.Update = plan.Update{State: plan.UpdateUnderway, Message: "it has begun"}
 		if e := w.memberOf(m.Name); e != nil {
@@ -79,7 +85,10 @@ func (w *world) write(name string) {
 // create makes a machine.
 func (w *world) create(s plan.Step) {
 	w.o.Group.LastMachine, w.o.Group.PartialCreate = max(w.o.Group.LastMachine, s.Number), ""
-	m := plan.Machine{Name: s.Machine, Domain: s.Domain, Created: w.o.Now, Hook: true, Held: s.Hold}
+	m := plan.Machine{Name: s.Machine, Domain: s.Domain, Created: w.o.Now, Hook: true, Held: s.Hold, Seeded: s.Seed}
+	if s.Seed { // the cluster that it begins has no member yet
+		w.o.Etcd.Members, w.o.Etcd.Known, w.o.Cluster.Reachable = nil, false, false
+	}
 	if w.o.Group.Repairing {
 		w.o.Group.Repairing, m.Replaced = false, w.o.Now
 	}

@@ -83,7 +83,7 @@ func fateOf(m plan.Machine, steps []Step) Machine {
 // deletes is the step that takes a machine away; nil: none does.
 func deletes(steps []Step, machine string) *Step {
 	for i := range steps {
-		if s := &steps[i]; s.Step.Verb == plan.Delete && s.Step.Machine == machine {
+		if s := &steps[i]; (s.Step.Verb == plan.Delete || s.Step.Verb == plan.GiveUp) && s.Step.Machine == machine {
 			return s
 		}
 	}

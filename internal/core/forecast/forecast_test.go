@@ -55,6 +55,12 @@ func TestOf(t *testing.T) {
 			o.Machines[1].Marked = "its Node is not ready"
 			o.Policy.Repair = plan.RepairLimits{Most: -1}
 		}, "cp-1 Keep, cp-2 Replace, cp-3 Keep, cp-4 Add", 3, 0, 4, "AsWanted"},
+		{"a recovery by a seed", func(o *plan.Observed) {
+			for i := range o.Etcd.Members[1:] {
+				o.Etcd.Members[i+1].Health = plan.Unhealthy
+			}
+			o.Recovery = plan.Recovery{Name: "r", Seed: "b", Approved: o.Now, GiveUp: []string{"cp-1", "cp-2", "cp-3"}}
+		}, "cp-1 Remove, cp-2 Remove, cp-3 Remove, cp-4 Add, cp-5 Add, cp-6 Add", 3, -2, 8, "AsWanted"},
 		{"machines to adopt", func(o *plan.Observed) {
 			o.Machines, o.Etcd.Members, o.Cluster.Reachable, o.Etcd.Known = nil, nil, false, false
 			o.Uncontrolled = []plan.UncontrolledMachine{{Name: "a"}, {Name: "b"}, {Name: "c"}}

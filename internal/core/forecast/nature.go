@@ -60,7 +60,7 @@ func (w *world) joining(m *plan.Machine) (event, bool) {
 	switch {
 	case m.Failed != "", m.Held && m.Host == "", m.Host != "" && !w.comesUp(m):
 		return event{}, false
-	case !w.o.Etcd.Ours(), m.Host != "", !w.o.Group.Initialized && w.isFirst(m):
+	case !w.o.Etcd.Ours(), m.Host != "", m.Seeded && !w.o.Etcd.Known, !w.o.Group.Initialized && w.isFirst(m):
 		return event{what: "joins", takes: w.t.Join, happens: func() { w.up(m) }}, true
 	}
 	e := w.memberOf(m.Name)

@@ -31,6 +31,9 @@ func Check(o Observed, d Decision) error {
 	if o.Group.Deleting && len(o.Workers) == 0 {
 		return checkLast(o, d.Step)
 	}
+	if o.Recovery.Begun || isOfRecovery(d.Step) {
+		return checkRecovery(o, d.Step)
+	}
 	if err := checkAside(o, d.Step); err != nil {
 		return err
 	}
@@ -84,7 +87,7 @@ func checkForm(d Decision) error {
 	}
 	s := d.Step
 	wanted := map[Verb]Step{
-		Nothing: {}, Wait: {}, Finish: {}, CancelDowngrade: {}, RequestBackup: {},
+		Nothing: {}, Wait: {}, Finish: {}, CancelDowngrade: {}, RequestBackup: {}, BeginRecovery: {}, EndRecovery: {},
 		EnableDowngrade: {Version: "x"},
 		Write:           {Chore: "x"},
 		Create:          {Machine: "x"},
@@ -95,6 +98,7 @@ func checkForm(d Decision) error {
 		RecordUpdate:    {Machine: "x"},
 		DropUpdate:      {Machine: "x"},
 		ReleaseHook:     {Machine: "x"},
+		GiveUp:          {Machine: "x"},
 		AddPlaceholder:  {Machine: "x"},
 		MoveLeader:      {Member: "x"},
 		RemoveMember:    {Member: "x"}, PromoteMember: {Member: "x"},
@@ -117,7 +121,10 @@ func checkForm(d Decision) error {
 
 // checkSurplus refuses steps that say what only others can mean.
 func checkSurplus(s Step) error {
-	created := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Domain: s.Domain, Init: s.Init, Hold: s.Hold, Number: s.Number}
+	created := Step{
+		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version,
+		Domain: s.Domain, Init: s.Init, Seed: s.Seed, Hold: s.Hold, Number: s.Number,
+	}
 	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Repair: s.Repair, Retry: s.Retry}
 	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
 	switch {
@@ -193,16 +200,6 @@ func ballot(o Observed, but string) (alive, all int) {
 	return alive, all
 }
 
-// isCorrupt: the member's data differ from those of the others.
-func isCorrupt(m Member) bool {
-	for _, a := range m.Alarms {
-		if a == "CORRUPT" {
-			return true
-		}
-	}
-	return false
-}
-
 func checkCreate(o Observed, s Step) error {
 	if _, err := machineNamed(o, s.Machine); err == nil {
 		return fmt.Errorf("%s exists", s.Machine)
@@ -240,7 +237,8 @@ func checkLingering(o Observed) error {
 		}
 	}
 	if lingering > most {
-		return fmt.Errorf("one more than wanted would come, and the infrastructure of %d that have left is still there: %d may be", lingering, most)
+		return fmt.Errorf("one more than wanted would come, and the infrastructure of %d that have left is still there: %d may be",
+			lingering, most)
 	}
 	return nil
 }

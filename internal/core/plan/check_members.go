@@ -497,3 +497,13 @@ func checkLateVoter(o Observed, m Machine) error {
 	}
 	return nil
 }
+
+// isCorrupt: the member's data differ from those of the others.
+func isCorrupt(m Member) bool {
+	for _, a := range m.Alarms {
+		if a == "CORRUPT" {
+			return true
+		}
+	}
+	return false
+}

@@ -43,6 +43,8 @@ func parseStep(text string) Step {
 			s.Counts = true
 		case w == "first":
 			s.Init = true
+		case w == "seed":
+			s.Seed = true
 		case w == "ahead":
 			s.Hold = true
 		default:
@@ -87,6 +89,8 @@ func TestCheckForm(t *testing.T) {
 		{func(d *Decision) { d.Step = Step{Verb: RecordUpdate, Machine: "m", First: true} }, "RecordUpdate says that it is the first update"},
 		{func(d *Decision) { d.Step = Step{Verb: UpdateInPlace, Machine: "m", First: true} }, "there is no machine m"},
 		{func(d *Decision) { d.Step = Step{Verb: UpdateInPlace, Machine: "m", Init: true} }, "UpdateInPlace says how to create a machine"},
+		{func(d *Decision) { d.Step.Seed = true }, "Wait says how to create a machine"},
+		{func(d *Decision) { d.Step.Verb = GiveUp }, "GiveUp names no machine"},
 		{func(d *Decision) { d.Step.Domain = "a" }, "Wait says how to create a machine"},
 		{func(d *Decision) { d.Step.Number = 1 }, "Wait says how to create a machine"},
 	} {

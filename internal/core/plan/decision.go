@@ -45,6 +45,11 @@ const (
 	RequestBackup Verb = "RequestBackup"
 	// ReleaseHook lets the Machine Step.Machine go.
 	ReleaseHook Verb = "ReleaseHook"
+	// BeginRecovery notes that a recovery by a seed began, and EndRecovery that the control plane serves from the seed.
+	BeginRecovery Verb = "BeginRecovery"
+	EndRecovery   Verb = "EndRecovery"
+	// GiveUp deletes Step.Machine at once, with its infrastructure: without a drain, without a hook, and without removing its member.
+	GiveUp Verb = "GiveUp"
 	// Finish lets the group itself go: all its machines are gone.
 	Finish Verb = "Finish"
 )
@@ -60,6 +65,8 @@ type Step struct {
 	Version string `json:"version,omitempty"`
 	// Init: the created machine initialises the cluster; otherwise it joins.
 	Init bool `json:"init,omitempty"`
+	// Seed: the created machine restores the seed of the group's recovery before it initialises the cluster.
+	Seed bool `json:"seed,omitempty"`
 	// Hold: the created machine is made ahead, and its bootstrap is held back until StartBootstrap.
 	Hold bool `json:"hold,omitempty"`
 	// First: no machine of the group is as wanted yet, so that what the whole cluster has once is updated with Step.Machine.
@@ -134,6 +141,9 @@ func (s Step) String() string {
 	}
 	if s.Init || s.First {
 		text += ", the first"
+	}
+	if s.Seed {
+		text += ", from the seed"
 	}
 	if s.Hold {
 		text += ", ahead"

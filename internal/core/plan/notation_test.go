@@ -20,6 +20,8 @@ import (
 // begun=NAME, workers=A,B, api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing),
 // certs-=ca,sa, adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever initialised is not known),
 // refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
+// recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
+// (ago), begun+ (it has begun), off=1,2 (machines that are off for good);
 // seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
 // long ago), unreadable (who was), gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
@@ -36,7 +38,7 @@ import (
 // D what is outdated needs a backup first
 // R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in
 // part, Wd is done, Wf failed, S is for another spec, T has left the node changed V nothing is left of it on its host   F its bootstrap
-// failed           ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
+// failed           Z it was made by the seed   ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,
@@ -45,7 +47,7 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVED-]|W[wbdf]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVEDZ-]|W[wbdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixup?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
 )
@@ -168,9 +170,17 @@ func parseWanted(o *Observed, i int, word string) error {
 		"permissions-": func() { o.Cluster.Chores = append(o.Cluster.Chores, permissions) },
 		"addons!":      func() { o.Cluster.Chores = append(o.Cluster.Chores, addonsRefused) },
 		"addons-":      func() { o.Cluster.Chores = append(o.Cluster.Chores, addonsOutdated) },
-		"most":         func() { o.Policy.Repair.Most = number },
-		"period":       func() { o.Policy.Repair.Period, _ = time.ParseDuration(value) },
-		"kubeconfig":   func() { o.Cluster.Chores = append(o.Cluster.Chores, parseKubeconfig(value)) },
+		"recovery": func() {
+			o.Recovery = Recovery{Name: "r", Seed: "b1", Approved: now.Add(-time.Minute), GiveUp: numbered(value)}
+		},
+		"seedless":   func() { o.Recovery.Seed = "" },
+		"unagreed":   func() { o.Recovery.Approved = time.Time{} },
+		"approved":   func() { ago, _ := time.ParseDuration(value); o.Recovery.Approved = now.Add(-ago) },
+		"begun+":     func() { o.Recovery.Begun = true },
+		"off":        func() { o.Recovery.Off = numbered(value) },
+		"most":       func() { o.Policy.Repair.Most = number },
+		"period":     func() { o.Policy.Repair.Period, _ = time.ParseDuration(value) },
+		"kubeconfig": func() { o.Cluster.Chores = append(o.Cluster.Chores, parseKubeconfig(value)) },
 	}[key]
 	if set == nil {
 		return fmt.Errorf("unknown word %q", word)
@@ -194,6 +204,15 @@ func parseReplaced(text string) []Replacement {
 		list = append(list, Replacement{Machine: "cp-" + number, At: now.Add(-before)})
 	}
 	return list
+}
+
+// numbered are the names of machines: 1,2.
+func numbered(value string) []string {
+	var names []string
+	for n := range strings.SplitSeq(value, ",") {
+		names = append(names, "cp-"+n)
+	}
+	return names
 }
 
 func strangers(names, against string) []UncontrolledMachine {
@@ -301,6 +320,8 @@ func parseMachine(word string, o Observed) (Machine, error) {
 			m.CannotJoin = "its etcd member was removed"
 		case 'V':
 			m.Gone, m.CannotJoin = true, "nothing is left of it on its host"
+		case 'Z':
+			m.Seeded = true
 		case 'E':
 			m.JoinsAsVoter = true
 		case 'H':

@@ -22,6 +22,23 @@ type Observed struct {
 	Etcd Etcd `json:"etcd"`
 	// Workers are the names of the cluster's other machines, sorted. Deletion waits for them.
 	Workers []string `json:"workers,omitempty"`
+	// Recovery is the recovery of etcd by a seed that is asked for; the zero value: none is.
+	Recovery Recovery `json:"recovery,omitzero"`
+}
+
+// Recovery is a recovery of the group's etcd: a snapshot, the seed, is restored on one new machine, and all other machines are given up.
+type Recovery struct {
+	// Name is that of its object.
+	Name string `json:"name,omitempty"`
+	// Seed names the verified backup that is to be restored; empty: there is none yet.
+	Seed string `json:"seed,omitempty"`
+	// Approved is when a person approved this seed and these machines; zero: nobody did.
+	Approved time.Time `json:"approved,omitzero"`
+	// GiveUp are the names of the machines that the person gives up, and Off of those that are off for good. Sorted.
+	GiveUp []string `json:"giveUp,omitempty"`
+	Off    []string `json:"off,omitempty"`
+	// Begun: machines may be gone already.
+	Begun bool `json:"begun,omitempty"`
 }
 
 // Group is the object that wants the machines.
@@ -244,6 +261,8 @@ type Machine struct {
 	CannotJoin string `json:"cannotJoin,omitempty"`
 	// Gone: its infrastructure says that nothing is left of it on its host. Nothing runs there, or ever will, and CannotJoin says so.
 	Gone bool `json:"gone,omitempty"`
+	// Seeded: it was made by the seed of the group's recovery.
+	Seeded bool `json:"seeded,omitempty"`
 	// JoinsAsVoter: what runs on it adds its member as a voter, whatever the policy says of what is wanted now.
 	JoinsAsVoter bool `json:"joinsAsVoter,omitempty"`
 	// Held: it was made ahead, and its bootstrap is held back until a step starts it. It neither initialises nor joins before.

@@ -16,7 +16,8 @@ var rules = []rule{
 	},
 	{
 		name: "delete group",
-		says: "A group that is being deleted waits for the workers, keeping its quorum in order meanwhile; then all its machines go at once, and it follows.",
+		says: "A group that is being deleted waits for the workers, keeping its quorum in order meanwhile; then all its machines go " +
+			"at once, and it follows.",
 		gives: []Reason{
 			{"Orphaning", Wait, "it is deleted without its machines (--cascade=orphan), and the garbage collector takes it off them first"},
 			{"WorkersRemain", Wait, "other machines of the cluster still need the control plane"},
@@ -32,8 +33,36 @@ var rules = []rule{
 		decide: deleteGroup,
 	},
 	{
+		name: "recover",
+		says: "Once a person has approved a recovery by a seed, within the last 15 minutes, and etcd has no quorum, nothing else is " +
+			"done. Every machine that the person gave up is deleted together with its infrastructure. When none of them can answer " +
+			"any more, one new machine restores the seed and initialises the cluster. The recovery ends when that machine serves; " +
+			"the rules below then add the others. A machine that cannot be deleted holds the seed back until a person declares it " +
+			"off.",
+		gives: []Reason{
+			{"Recovering", BeginRecovery, "the recovery is approved, and etcd has no quorum"},
+			{"Recovering", GiveUp, "it is one of the machines that were given up"},
+			{"Recovering", Create, "no other machine can answer any more"},
+			{"Recovered", EndRecovery, "the new machine serves from the seed"},
+			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
+			{"RecoveryNotGivenUp", Wait, "a machine is there that the person did not give up"},
+			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone"},
+			{"RecoveryRefused", Wait, "the spec cannot be carried out: no machine can be made as it says"},
+			{"RecoverySeeding", Wait, "the new machine restores the seed and initialises the cluster"},
+			{"RecoveryFailed", Wait, "the new machine could not restore the seed, or not initialise the cluster"},
+			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
+			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
+			{"TemplateInvalid", Wait, "machines cannot be made from the template"},
+			{ChoreReason, Wait, "nobody can join without it: an authority, or what only a person can mend"},
+		},
+		decide: recoverBySeed,
+	},
+	{
 		name: "adopt",
-		says: "Control plane machines of the cluster that nobody controls become the group's, one after the other, unless something contradicts the adoption of one of them: half of a control plane is nobody's to keep. It asks for no quorum and no facts: nothing that runs is changed, and whose a member is, and what is missing, is known only with all machines. All that begins something comes after it.",
+		says: "Control plane machines of the cluster that nobody controls become the group's, one after the other, unless something " +
+			"contradicts the adoption of one of them: half of a control plane is nobody's to keep. It asks for no quorum and no " +
+			"facts: nothing that runs is changed, and whose a member is, and what is missing, is known only with all machines. All " +
+			"that begins something comes after it.",
 		gives: []Reason{
 			{"Adopting", Adopt, "it has the labels of the cluster's control plane, and no owner"},
 		},
@@ -41,7 +70,8 @@ var rules = []rule{
 	},
 	{
 		name: "bootstrap secrets",
-		says: "What machines are made with, such as certificate authorities, is made once, before the first of them, and never again. What clients need at once, such as the kubeconfig, is made as soon as it can be, and again before it expires.",
+		says: "What machines are made with, such as certificate authorities, is made once, before the first of them, and never again. " +
+			"What clients need at once, such as the kubeconfig, is made as soon as it can be, and again before it expires.",
 		gives: []Reason{
 			{ChoreReason, Write, "nothing was initialised with others, or it is missing, or valid for less than 30 days"},
 		},
@@ -49,7 +79,10 @@ var rules = []rule{
 	},
 	{
 		name: "record update",
-		says: "What an update in place has made of a machine is recorded in the machine's objects before anything else is decided about it: until then it looks as if it were outdated. An update that failed and is not wanted any more is forgotten, unless it has left the node changed and nothing else will make that good. It asks for no quorum and no facts: nothing that runs is changed.",
+		says: "What an update in place has made of a machine is recorded in the machine's objects before anything else is decided " +
+			"about it: until then it looks as if it were outdated. An update that failed and is not wanted any more is forgotten, " +
+			"unless it has left the node changed and nothing else will make that good. It asks for no quorum and no facts: nothing " +
+			"that runs is changed.",
 		gives: []Reason{
 			{"Updated", RecordUpdate, "its update has ended well"},
 			{"UpdateObsolete", DropUpdate, "its update failed, and something else is wanted now, or the machine is to be replaced"},
@@ -68,7 +101,12 @@ var rules = []rule{
 	},
 	{
 		name: "finish removals",
-		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the hook. One that the quorum cannot spare yet, that runs the only healthy API server, or that may still join with a voter that would be missed where etcd's learner slot cannot be taken, is passed over and blocks no other. Before one goes that hangs in its bootstrap and may still join as a learner, a placeholder takes the slot: a learner that nothing starts, so that nobody else can join. A voter that may live stays while another machine is updated in place. A released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
+		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the " +
+			"hook. One that the quorum cannot spare yet, that runs the only healthy API server, or that may still join with a voter " +
+			"that would be missed where etcd's learner slot cannot be taken, is passed over and blocks no other. Before one goes " +
+			"that hangs in its bootstrap and may still join as a learner, a placeholder takes the slot: a learner that nothing " +
+			"starts, so that nobody else can join. A voter that may live stays while another machine is updated in place. A " +
+			"released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
 		gives: []Reason{
 			{"MachineDeleting", MoveLeader, "a leader hands over before it leaves"},
 			{"MachineDeleting", RemoveMember, "its machine is being deleted"},
@@ -79,7 +117,9 @@ var rules = []rule{
 	},
 	{
 		name: "free learner slot",
-		says: "A placeholder is removed when no machine that goes is kept out by it any more: each is gone, or has had its time to join. It stays while the cluster has control plane machines that the group does not control: one of them may be kept out by it. While it is in the list nobody can join. One that was left behind is known by its peer URL.",
+		says: "A placeholder is removed when no machine that goes is kept out by it any more: each is gone, or has had its time to " +
+			"join. It stays while the cluster has control plane machines that the group does not control: one of them may be kept " +
+			"out by it. While it is in the list nobody can join. One that was left behind is known by its peer URL.",
 		gives: []Reason{
 			{"PlaceholderUnneeded", RemoveMember, "no machine that goes may still join with a voter that would be missed"},
 		},
@@ -87,7 +127,8 @@ var rules = []rule{
 	},
 	{
 		name: "unadoptable machines",
-		says: "While the cluster has control plane machines that cannot be adopted, these are left alone, and nothing is begun beside them: no adoption, no growth, no rollout, no repair, no scaling. What is being deleted still goes in good order.",
+		says: "While the cluster has control plane machines that cannot be adopted, these are left alone, and nothing is begun beside " +
+			"them: no adoption, no growth, no rollout, no repair, no scaling. What is being deleted still goes in good order.",
 		gives: []Reason{
 			{"CannotAdopt", Wait, "something contradicts the adoption of a machine; a person must decide"},
 		},

@@ -370,6 +370,9 @@ func (s *state) again() time.Duration {
 	if (gate{s}).holds() {
 		consider(s.Group.Backup.Taken.Add(-mostAhead)) // one whose time is ahead counts then
 	}
+	if r := s.Recovery; !r.Begun {
+		consider(r.Approved.Add(recoveryApproval))
+	}
 	for _, c := range s.chores {
 		consider(c.Expires.Add(-renewSoon))
 	}

@@ -81,6 +81,12 @@ func (t creation) createObjects(ctx context.Context, template, infrastructure *u
 	if err != nil {
 		return err
 	}
+	if step.Seed {
+		if bootstrap, err = (recovery{t.Writer}).seed(ctx, step, bootstrap); err != nil {
+			return err
+		}
+		made.Annotations[observe.SeededByAnnotation] = string(t.Recovery.UID)
+	}
 	made.Spec.Bootstrap = bootstrap
 	if given, ok := t.Object.GetAnnotations()[upstream.RemediationInProgressAnnotation]; ok {
 		made.Annotations[upstream.RemediationForAnnotation] = given
@@ -179,7 +185,7 @@ func (t creation) takeNumber(ctx context.Context, step plan.Step) error {
 	if step.Number > observe.LastMachine(t.Object.GetAnnotations()) { // else the machine was begun before
 		notes[controlplanev1.LastMachineAnnotation] = strconv.Itoa(step.Number)
 	}
-	if step.Init && !t.Initializing() {
+	if step.Init && !step.Seed && !t.Initializing() {
 		notes[controlplanev1.InitializingAnnotation] = string(t.Object.GetUID())
 	}
 	if len(notes) == 0 {

@@ -49,6 +49,12 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 		return updating{t}.dropUpdate(ctx, step)
 	case plan.RequestBackup:
 		return t.requireBackup(ctx)
+	case plan.BeginRecovery:
+		return recovery{t}.note(ctx, observe.RecoveryBegunAnnotation)
+	case plan.GiveUp:
+		return recovery{t}.giveUp(ctx, step.Machine)
+	case plan.EndRecovery:
+		return recovery{t}.end(ctx, observe.RecoveryEndedAnnotation)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:

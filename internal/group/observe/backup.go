@@ -6,8 +6,8 @@ import (
 	"time"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/drift"
-	"github.com/quorate/quorate/internal/core/version"
 )
 
 // defaultBackupAge is how old a backup may be before a change unless spec.backup.maxAgeBefore says.
@@ -112,7 +112,7 @@ func (t wants) needsBackup(found drift.Drift) string {
 	for _, d := range found.Reasons {
 		what := d.Was + " -> " + d.Want
 		switch {
-		case d.Field == versionField && slices.Contains(before, controlplanev1.BackupBeforeMinorVersion) && otherMinor(d.Was, d.Want):
+		case d.Field == versionField && slices.Contains(before, controlplanev1.BackupBeforeMinorVersion) && machine.OtherMinor(d.Was, d.Want):
 			return of + " " + what
 		case d.Field == versionField && slices.Contains(before, controlplanev1.BackupBeforeEtcdVersion) && t.Spec.EtcdTag == "":
 			return of + " " + what
@@ -128,10 +128,3 @@ const (
 	versionField = "spec.version"
 	etcdTagField = ".etcd.local.imageTag"
 )
-
-// otherMinor reports whether two versions may be of different minor versions. What cannot be read may be any.
-func otherMinor(was, want string) bool {
-	a, wrongA := version.Parse(was)
-	b, wrongB := version.Parse(want)
-	return wrongA != nil || wrongB != nil || version.CompareMinor(a, b) != 0
-}

@@ -41,6 +41,21 @@ func FindEtcd(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 	if !t.Nodeless && !t.Facts.Cluster.Reachable {
 		return nil, fmt.Errorf("reaching cluster %s: %s", t.Cluster.Name, t.Facts.Cluster.Unreachable)
 	}
+	return findEtcd(ctx, t, from, kind, forwardOnly)
+}
+
+// FindSurvivors is FindEtcd where no quorum is left, so that the managed cluster answers nothing. Without targets nothing can be asked;
+// that is no error.
+func FindSurvivors(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey, forwardOnly bool) (*EtcdMembers, error) {
+	t, err := turnOnce(ctx, from, kind, key)
+	if err != nil {
+		return nil, err
+	}
+	return findEtcd(ctx, t, from, kind, forwardOnly)
+}
+
+// findEtcd returns how the members of a group's etcd are asked.
+func findEtcd(ctx context.Context, t *Observer, from client.Reader, kind Kind, forwardOnly bool) (*EtcdMembers, error) {
 	if c, is := t.Workload.(connection); is {
 		c.direct = !forwardOnly
 		t.Workload = c
@@ -62,7 +77,7 @@ func FindEtcd(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 		// Without an address there is nothing but the port-forward.
 		to = func(node, _ string) etcd.Target { return t.Dial()(node, "") }
 	}
-	if found.Targets = t.Targets(to); len(found.Targets) == 0 {
+	if found.Targets = t.Targets(to); len(found.Targets) == 0 && t.Facts.Cluster.Reachable {
 		return nil, fmt.Errorf("finding the etcd members of %s: no machine is known on which one could be asked", t.Title())
 	}
 	return found, nil

@@ -38,6 +38,8 @@ type Type struct {
 	// TemplateField is the field that refers to the template of infrastructure machines. Defaults to
 	// spec.machineTemplate.spec.infrastructureRef.
 	TemplateField string
+	// Seeds: one of its machines can be made by the seed of an EtcdRecovery.
+	Seeds bool
 	// Standalone: an object belongs to the Cluster that its label names, where no Cluster owns it.
 	Standalone bool
 }

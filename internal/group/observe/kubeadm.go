@@ -7,12 +7,15 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
+	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
 )
@@ -30,6 +33,8 @@ type KubeadmFiles interface {
 	NewToken(ctx context.Context, cluster *clusterv1.Cluster) (string, error)
 	// DropTokens removes the bootstrap tokens with these IDs, as far as they were made for one machine each.
 	DropTokens(ctx context.Context, cluster *clusterv1.Cluster, ids map[string]bool) error
+	// DropNodes deletes the control plane Nodes of these Machines, which are gone. Cluster API's annotations tell whose a Node is.
+	DropNodes(ctx context.Context, cluster *clusterv1.Cluster, machines []string) error
 }
 
 // clusterFiles asks the clusters themselves, as the connection to each does; before there is one, as its secret says.
@@ -97,6 +102,30 @@ func (f clusterFiles) DropTokens(ctx context.Context, cluster *clusterv1.Cluster
 		return err
 	}
 	return kubeadm.DropTokens(ctx, set, ids)
+}
+
+// DropNodes implements KubeadmFiles.
+func (f clusterFiles) DropNodes(ctx context.Context, cluster *clusterv1.Cluster, machines []string) error {
+	set, err := f.client(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	nodes, err := set.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: machine.NodeLabel})
+	if err != nil {
+		return fmt.Errorf("listing the control plane Nodes of cluster %s: %w", cluster.Name, err)
+	}
+	for _, n := range nodes.Items {
+		has := n.Annotations
+		ours := has[clusterv1.ClusterNameAnnotation] == cluster.Name && has[clusterv1.ClusterNamespaceAnnotation] == cluster.Namespace
+		if !ours || !slices.Contains(machines, n.Annotations[clusterv1.MachineAnnotation]) {
+			continue
+		}
+		only := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(n.UID))}
+		if err := set.CoreV1().Nodes().Delete(ctx, n.Name, only); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting Node %s: %w", n.Name, err)
+		}
+	}
+	return nil
 }
 
 func (f clusterFiles) client(ctx context.Context, cluster *clusterv1.Cluster) (kubernetes.Interface, error) {

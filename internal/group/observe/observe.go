@@ -167,6 +167,9 @@ func (t *Observer) read(ctx context.Context, machines Machines) error {
 	if err := t.addUncontrolled(ctx, machines.Others); err != nil {
 		return err
 	}
+	if err := addRecovery(ctx, t); err != nil {
+		return err
+	}
 	if err := t.Kind.Read(ctx, t); err != nil {
 		return err
 	}

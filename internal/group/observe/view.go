@@ -52,6 +52,8 @@ type View struct {
 	Lacking []string
 	// Updates are the upgrades in place of the cluster's machines.
 	Updates inplace.Seen
+	// Recovery is the recovery by a seed that is asked for; nil: none is.
+	Recovery *EtcdRecovery
 	// Facts are what a decision may depend on, and Assessed what the rules make of them: it is there once the facts are complete.
 	Facts    plan.Observed
 	Assessed plan.Assessment
@@ -135,7 +137,8 @@ func (o *View) AddWorkload(view workload.View, components []string) {
 		m.Node = nodes[m.Facts.Name]
 		*m.Facts = MachineFacts(m.Machine, m.Node, view, components)
 		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Host != "")
-		m.Facts.CannotJoin, m.Facts.Gone = matching{o}.cannotJoin(m), machine.Vanished(m.Infrastructure)
+		at := matching{o}
+		m.Facts.CannotJoin, m.Facts.Gone, m.Facts.Seeded = at.cannotJoin(m), at.isGone(m), at.isSeeded(m)
 	}
 }
 
@@ -234,7 +237,7 @@ func (o *View) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
 		o.Facts.AddMembersAsHosts()
 	}
 	for _, m := range o.Machines {
-		m.Facts.CannotJoin, m.Facts.Gone = matching{o}.cannotJoin(m), machine.Vanished(m.Infrastructure)
+		m.Facts.CannotJoin, m.Facts.Gone = matching{o}.cannotJoin(m), matching{o}.isGone(m)
 	}
 }
 
@@ -303,7 +306,7 @@ func changeOf(of conditions.Getter, kind string) time.Time {
 // for all that is known. kubeadm adds the member once, and writes the static pod of etcd after that.
 func (o matching) cannotJoin(m *Machine) string {
 	switch {
-	case machine.Vanished(m.Infrastructure):
+	case o.isGone(m):
 		return gone
 	case o.ranEtcd(m.Node):
 		return "its etcd was started: there is pod etcd-" + m.Node.Name

@@ -266,3 +266,6 @@ func (w *world) ready(name string, is corev1.ConditionStatus) {
 		}
 	}
 }
+
+// DropNodes implements observe.KubeadmFiles.
+func (w *world) DropNodes(context.Context, *clusterv1.Cluster, []string) error { return nil }

@@ -298,3 +298,6 @@ func BenchmarkFleet(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op")
 }
+
+// DropNodes implements observe.KubeadmFiles.
+func (f *fleet) DropNodes(context.Context, *clusterv1.Cluster, []string) error { return nil }

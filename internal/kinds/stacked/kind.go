@@ -67,6 +67,7 @@ func (*Kind) Type() observe.Type {
 		Resource:         "kubeadmcontrolplanes",
 		Finalizer:        upstream.KubeadmControlPlaneFinalizer,
 		NameVariable:     machine.KubeadmControlPlaneVariable,
+		Seeds:            true,
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
@@ -50,7 +51,8 @@ type world struct {
 	failToken      error    // what making one ends with
 	onToken        func()   // what happens while one is made
 	dropped        []string // bootstrap tokens, by their IDs
-	failDrop       error    // what removing them ends with
+	droppedNodes   []string
+	failDrop       error // what removing them ends with
 	wroteAddons    bool
 	config, addons string // in what kubeadm's files in the cluster are behind
 	// permissions are missing, and unusable and refused are what only a person can mend of kubeadm's files.
@@ -110,6 +112,7 @@ func testScheme(t testing.TB) *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme, upgradev1.AddToScheme, runtimev1.AddToScheme,
+		backupv1alpha1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
@@ -549,4 +552,11 @@ func grownOf(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) *world {
 	}
 	w.heard()
 	return w
+}
+
+// DropNodes implements observe.KubeadmFiles.
+func (w *world) DropNodes(_ context.Context, _ *clusterv1.Cluster, names []string) error {
+	defer w.locked()()
+	w.droppedNodes = append(w.droppedNodes, names...)
+	return nil
 }

@@ -29,6 +29,8 @@ type life struct {
 	most int
 	// hangs is a machine that hangs before it joins, until somebody deletes it; empty: none does.
 	hangs string
+	// lost: the quorum is lost at the beginning, so that no member is removed, and another machine initialises a cluster.
+	lost bool
 }
 
 var lives = []life{
@@ -50,6 +52,11 @@ var lives = []life{
 		return newWorld(t, testCluster(), kcp)
 	}},
 	{name: "adoption", most: 3, from: func(t *testing.T) *world { return forsaken(t, nil) }},
+	{name: "recovery by a seed", machines: 3, most: 3, lost: true, act: func(w *world) {
+		w.loses()
+		time.Sleep(time.Minute)
+		w.recovers(w.machineNames()...)
+	}},
 	{name: "deletion", machines: 3, most: 3, act: func(w *world) {
 		if err := w.client.Delete(context.Background(), w.kcp()); err != nil {
 			w.t.Fatal(err)
@@ -80,7 +87,7 @@ func (l life) live(t *testing.T, starts map[int]saved, at int, o outcome, turns 
 	} else {
 		w = starts[l.machines].world(t)
 	}
-	r := &run{writer: &writer{world: w, at: at, outcome: o}, most: l.most, hangs: l.hangs}
+	r := &run{writer: &writer{world: w, at: at, outcome: o}, most: l.most, hangs: l.hangs, lost: l.lost}
 	r.due, r.onWrite = map[string]time.Time{}, r.watch
 	if l.act != nil {
 		l.act(w)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/etcd"
@@ -48,6 +49,8 @@ type run struct {
 	most int
 	// hangs is a machine that does not join, until somebody deletes it.
 	hangs string
+	// lost: there is no quorum until a machine has initialised another cluster.
+	lost bool
 	// due says when something outside of the controller happens, by what it is, and awaited
 	// what of that still can.
 	due     map[string]time.Time
@@ -77,7 +80,7 @@ func (w *world) everything() []client.Object {
 	var all []client.Object
 	for _, list := range []client.ObjectList{
 		&clusterv1.ClusterList{}, &controlplanev1.KubeadmControlPlaneList{}, &clusterv1.MachineList{}, &bootstrapv1.KubeadmConfigList{},
-		&infrav1.LocalMachineList{}, &corev1.SecretList{}, &clusterv1.MachineHealthCheckList{},
+		&infrav1.LocalMachineList{}, &corev1.SecretList{}, &clusterv1.MachineHealthCheckList{}, &backupv1alpha1.EtcdRecoveryList{},
 	} {
 		if err := w.client.List(context.Background(), list); err != nil {
 			w.t.Fatal(err)
@@ -141,7 +144,7 @@ func (r *run) watch(w write) {
 			healthy++
 		}
 	}
-	if 2*healthy <= voters && voters > 0 {
+	if 2*healthy <= voters && voters > 0 && !r.lost {
 		r.fault("%d of %d voters are healthy", healthy, voters)
 	}
 }
@@ -233,6 +236,9 @@ func (r *run) leave(m *clusterv1.Machine) {
 			r.terminate(m.Name)
 		}
 	case !machine.HasHook(m) && r.happen("gone "+m.Name, goneTime):
+		if r.lost {
+			r.members = slices.DeleteFunc(r.members, func(e etcd.Member) bool { return e.Name == m.Name })
+		}
 		for i := range r.members {
 			if kcp := r.kcp(); r.members[i].Name == m.Name && kcp != nil && kcp.DeletionTimestamp.IsZero() {
 				r.fault("%s is gone, and its member is not", m.Name)
@@ -257,6 +263,7 @@ func (r *run) arrive(name string) bool {
 	if !joins && len(r.members) > 0 {
 		r.fault("%s initialises a second cluster", name)
 	}
+	r.lost = r.lost && joins
 	r.appear(name)
 	return true
 }
@@ -277,7 +284,9 @@ func (r *run) collect() {
 // versions are those of the objects that are watched, as the cache shows them.
 func (r *run) versions() string {
 	var text strings.Builder
-	for _, list := range []client.ObjectList{&controlplanev1.KubeadmControlPlaneList{}, &clusterv1.MachineList{}, &clusterv1.MachineHealthCheckList{}} {
+	for _, list := range []client.ObjectList{
+		&controlplanev1.KubeadmControlPlaneList{}, &clusterv1.MachineList{}, &clusterv1.MachineHealthCheckList{}, &backupv1alpha1.EtcdRecoveryList{},
+	} {
 		if err := r.readFrom(r.client, list).List(context.Background(), list); err != nil {
 			r.t.Fatal(err)
 		}

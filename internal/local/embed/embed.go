@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -252,10 +253,16 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 	o.EtcdForwardOnly = os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"
 	if e.madeFor() == "" {
 		o.Local = machines
+		if err := machines.Host.EnsureNetwork(ctx); err != nil {
+			return nil, host.Options{}, err
+		}
+		seeds := net.JoinHostPort(machines.Host.Gateway().String(), seedPort)
+		o.Backups.SeedBind, o.Backups.SeedAddress = seeds, seeds
 	}
 	o.Backups.Folder, o.Backups.Scratch = BackupFolder(d.state), filepath.Join(d.state, "scratch")
 	// What a process before left in the scratch folder goes.
-	if err := errors.Join(os.RemoveAll(o.Backups.Scratch), os.MkdirAll(o.Backups.Scratch, 0o700), os.MkdirAll(o.Backups.Folder, 0o700)); err != nil {
+	err = errors.Join(os.RemoveAll(o.Backups.Scratch), os.MkdirAll(o.Backups.Scratch, 0o700), os.MkdirAll(o.Backups.Folder, 0o700))
+	if err != nil {
 		return nil, host.Options{}, fmt.Errorf("making the folders of backups: %w", err)
 	}
 	if _, err := EnsureBackupRecipient(d.state); err != nil {
@@ -267,6 +274,9 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 	}
 	return mgr, o, mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error { return d.follow(ctx, e, *machines) }))
 }
+
+// seedPort is where machines fetch the snapshots that they restore, on the host's address on their bridge.
+const seedPort = "9445"
 
 // options are those of an environment's controllers. Local machines import their upgrader's image from the host, under the name that it has
 // there.

@@ -145,7 +145,7 @@ func (c *Controller) take(ctx context.Context, l *look, now time.Time) (string, 
 	}
 	client := etcd.Open(found.Credentials)
 	defer client.Close()
-	files, fingerprints, err := c.files(ctx, found)
+	files, fingerprints, err := Files(ctx, c.APIReader, c.Kind.Type().Kind, found)
 	if err != nil {
 		return controlplanev1.BackupFailed, err
 	}

@@ -293,7 +293,7 @@ func TestFiles(t *testing.T) {
 	if got := referred(content); len(got) != 1 || got[0] != "encryption" {
 		t.Errorf("%v", got)
 	}
-	files, fingerprints, err := s.files(t.Context(), &observe.EtcdMembers{Object: kcp, Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo"}}})
+	files, fingerprints, err := Files(t.Context(), s.c, "KubeadmControlPlane", &observe.EtcdMembers{Object: kcp, Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

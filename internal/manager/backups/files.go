@@ -22,9 +22,11 @@ import (
 // purposes are the secrets of a cluster that a snapshot needs to be of use.
 var purposes = []secret.Purpose{secret.ClusterCA, secret.EtcdCA, certs.ManagedEtcd, secret.FrontProxyCA, secret.ServiceAccount, secret.APIServerEtcdClient}
 
-// files returns the files of an archive, which are the cluster's secrets and objects, and the fingerprints of its authorities and keys. A
+// Files returns the files of an archive, which are the cluster's secrets and objects, and the fingerprints of its authorities and keys. A
 // cluster does not have all secrets.
-func (c *Controller) files(ctx context.Context, found *observe.EtcdMembers) (files map[string][]byte, fingerprints map[string]string, err error) {
+func Files(
+	ctx context.Context, from client.Reader, kind string, found *observe.EtcdMembers,
+) (files map[string][]byte, fingerprints map[string]string, err error) {
 	files, fingerprints = map[string][]byte{}, map[string]string{}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found.Object)
 	if err != nil {
@@ -36,7 +38,7 @@ func (c *Controller) files(ctx context.Context, found *observe.EtcdMembers) (fil
 	}
 	for _, name := range names {
 		s := &corev1.Secret{}
-		err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: found.Cluster.Namespace, Name: name}, s)
+		err := from.Get(ctx, client.ObjectKey{Namespace: found.Cluster.Namespace, Name: name}, s)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -55,7 +57,7 @@ func (c *Controller) files(ctx context.Context, found *observe.EtcdMembers) (fil
 			fingerprints[name] = hex.EncodeToString(sum[:])
 		}
 	}
-	for name, object := range map[string]client.Object{c.Kind.Type().Kind: found.Object, "Cluster": found.Cluster} {
+	for name, object := range map[string]client.Object{kind: found.Object, "Cluster": found.Cluster} {
 		plain := object.DeepCopyObject().(client.Object)
 		plain.SetManagedFields(nil)
 		data, err := json.MarshalIndent(plain, "", "  ")

@@ -3,6 +3,7 @@ package backups
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 
@@ -27,6 +28,9 @@ type Settings struct {
 	Refuse []string
 	// AtOnce is how many backups are taken at the same time.
 	AtOnce int
+	// SeedBind is the address at which snapshots are handed out to machines that restore one, and SeedAddress the host:port at which
+	// machines reach it; empty: control planes cannot be recovered.
+	SeedBind, SeedAddress string
 }
 
 // DefaultAtOnce is how many backups are taken at the same time unless it is said.
@@ -45,6 +49,10 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		"Most bytes that restoring one snapshot may take in --backup-scratch. It takes twice the snapshot's size and 72 MiB; larger snapshots are not backed up.")
 	fs.StringSliceVar(&s.Refuse, "backup-refuse", nil,
 		"Ranges of addresses, such as 10.96.0.0/12, that no BackupStore may lead to: those of the management cluster. Loopback and link-local addresses are always refused.")
+	fs.StringVar(&s.SeedBind, "seed-bind-address", ":9445", "Address at which the manager hands snapshots out to machines that restore one.")
+	fs.StringVar(&s.SeedAddress, "seed-address", "",
+		"Host and port at which machines reach --seed-bind-address, such as those of a Service of type LoadBalancer. "+
+			"Empty: control planes cannot be recovered by an EtcdRecovery.")
 	fs.IntVar(&s.AtOnce, "backups-at-once", DefaultAtOnce, "How many backups are taken at the same time.")
 }
 
@@ -58,6 +66,11 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("--backup-scratch-disk=%d: it must be at least %d", s.Limits.Disk, leastDisk)
 	case s.AtOnce < 1:
 		return fmt.Errorf("--backups-at-once=%d: it must be at least 1", s.AtOnce)
+	}
+	if s.SeedAddress != "" {
+		if _, port, err := net.SplitHostPort(s.SeedAddress); err != nil || port == "" {
+			return fmt.Errorf("--seed-address=%q: it must be a host and a port, such as seeds.example.com:9445", s.SeedAddress)
+		}
 	}
 	_, err := s.refused()
 	return err

@@ -52,6 +52,15 @@ func All() []group.Kind {
 	return all
 }
 
+// Observed returns all kinds of groups, as far as they are looked at.
+func Observed() []observe.Kind {
+	var all []observe.Kind
+	for _, kind := range All() {
+		all = append(all, kind)
+	}
+	return all
+}
+
 // Options are what the controllers have in common.
 type Options struct {
 	Controller controller.Options

@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// isOfRecovery reports whether a step belongs to a recovery by a seed, and to nothing else.
+func isOfRecovery(s Step) bool {
+	return s.Verb == BeginRecovery || s.Verb == EndRecovery || s.Verb == GiveUp || s.Seed
+}
+
+// checkRecovery allows the steps of a recovery, and no others while it lasts. A person has approved the seed and the machines that are
+// given up; no old voter can answer when the seed is planted.
+func checkRecovery(o Observed, s Step) error {
+	r := o.Recovery
+	switch {
+	case r.Name == "" || r.Seed == "" || r.Approved.IsZero():
+		return errors.New("nobody has approved a recovery with a seed")
+	case !o.Etcd.Ours():
+		return errors.New("etcd does not run on these machines")
+	case r.Begun == (s.Verb == BeginRecovery):
+		return fmt.Errorf("recovery %s is begun: %t", r.Name, r.Begun)
+	}
+	switch s.Verb {
+	case BeginRecovery:
+		return checkBeginRecovery(o)
+	case GiveUp:
+		return checkGiveUp(o, s)
+	case Create:
+		return checkSeed(o, s)
+	case EndRecovery:
+		return checkEndRecovery(o)
+	}
+	return fmt.Errorf("%s: not a step of a recovery", s.Action())
+}
+
+// checkBeginRecovery: what etcd still holds is given up only where no quorum is left, and a person named every machine.
+func checkBeginRecovery(o Observed) error {
+	if age := o.Now.Sub(o.Recovery.Approved); age >= 15*time.Minute {
+		return fmt.Errorf("the approval is %s old", age)
+	}
+	if alive, all := ballot(o, ""); o.Etcd.Known && all > 0 && 2*alive > all {
+		return fmt.Errorf("etcd has a quorum: %d of %d voters are healthy", alive, all)
+	}
+	if len(o.Uncontrolled) > 0 {
+		return fmt.Errorf("%s is not the group's: it may hold data", o.Uncontrolled[0].Name)
+	}
+	for _, m := range o.Machines {
+		if !isAmong(o.Recovery.GiveUp, m.Name) {
+			return fmt.Errorf("%s is not given up", m.Name)
+		}
+	}
+	return nil
+}
+
+// checkGiveUp: only a machine that a person named goes, or one that was seeded and that a person deleted.
+func checkGiveUp(o Observed, s Step) error {
+	m, err := machineNamed(o, s.Machine)
+	switch {
+	case err != nil:
+		return err
+	case m.Seeded && !m.Deleting:
+		return fmt.Errorf("%s was made by the seed", m.Name)
+	case !m.Seeded && !isAmong(o.Recovery.GiveUp, m.Name):
+		return fmt.Errorf("%s is not given up", m.Name)
+	}
+	return nil
+}
+
+// checkSeed: no old voter may answer beside the cluster that the seed begins, and there is one such cluster only.
+func checkSeed(o Observed, s Step) error {
+	switch {
+	case !s.Seed || !s.Init || s.Hold:
+		return errors.New("only a machine that restores the seed is made in a recovery")
+	case o.Want.isRefused() && !o.Want.Refused.Replaceable:
+		return fmt.Errorf("the spec is refused (%s): no machine can be made", o.Want.Refused.Reason)
+	}
+	for _, m := range o.Machines {
+		switch {
+		case m.Name == s.Machine:
+			return fmt.Errorf("%s exists", m.Name)
+		case !m.Deleting || m.Hook:
+			return fmt.Errorf("%s stays beside the seed", m.Name)
+		case !m.Gone && !isAmong(o.Recovery.Off, m.Name):
+			return fmt.Errorf("%s may still answer", m.Name)
+		}
+	}
+	if len(o.Uncontrolled) > 0 {
+		return fmt.Errorf("%s is not the group's: it may answer", o.Uncontrolled[0].Name)
+	}
+	if err := checkName(o, s.Machine); err != nil {
+		return err
+	}
+	return checkSurroundings(o)
+}
+
+// checkEndRecovery: the seeded machine answers, and its member is a majority.
+func checkEndRecovery(o Observed) error {
+	if err := checkFacts(o); err != nil {
+		return err
+	}
+	for _, m := range o.Machines {
+		if m.Seeded && !m.Deleting && isWhole(o, m) {
+			return nil
+		}
+	}
+	return errors.New("no machine serves from the seed")
+}
+
+func isAmong(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/internal/core/quorum"
+)
+
+// recoveryApproval is how long an approval may begin a recovery. One that was given while etcd had no quorum must not begin anything when
+// etcd is silent for a moment, long after it had a quorum again.
+const recoveryApproval = 15 * time.Minute
+
+// recoverBySeed recovers a group that lost its quorum, or all of its machines: all machines that a person gave up go, and then one new
+// machine restores a snapshot. No old voter may be left by then: two of them would make a quorum of the old cluster.
+func recoverBySeed(s *state) opinion {
+	r := s.Recovery
+	switch {
+	case r.Name == "":
+		return pass("no recovery is asked for")
+	case !r.Begun:
+		return recovering{s}.begin()
+	case r.Approved.IsZero():
+		return wait("RecoveryUnapproved", "recovery %s was changed after it began: approve it again", r.Name)
+	}
+	on := recovering{s}
+	if m := on.seeded(); m != nil {
+		return on.awaitSeeded(m)
+	}
+	return on.fence()
+}
+
+// recovering is the state of a group that a recovery is asked for.
+type recovering struct{ *state }
+
+// begin begins an approved recovery where etcd has no quorum. Until then the other rules go on.
+func (s recovering) begin() opinion {
+	r := s.Recovery
+	switch {
+	case !s.Etcd.Ours():
+		return pass("recovery %s: etcd does not run on these machines", r.Name)
+	case r.Seed == "":
+		return pass("recovery %s has no seed yet", r.Name)
+	case !s.Now.Before(r.Approved.Add(recoveryApproval)):
+		return pass("recovery %s from backup %s waits for an approval, which is valid for %s", r.Name, r.Seed, span(recoveryApproval))
+	case s.Etcd.Known && len(s.voters) > 0 && s.mayHaveQuorum():
+		return pass("recovery %s is not needed: %s", r.Name, s.strength())
+	}
+	if v := s.strangers(); v.decided {
+		return v
+	}
+	given := count(len(r.GiveUp), "machine")
+	return do(Step{Verb: BeginRecovery}, "Recovering", "recovery %s from backup %s: %s given up", r.Name, r.Seed, given)
+}
+
+// strangers waits while there are machines that nobody gave up: what is on them may be newer than the seed.
+func (s recovering) strangers() opinion {
+	for _, m := range s.Uncontrolled {
+		return wait("RecoveryNotGivenUp", "Machine %s is a control plane machine of the cluster, and not one of %s: adopt or delete it",
+			m.Name, s.Group.Name)
+	}
+	for _, m := range s.machines {
+		if !m.Seeded && !slices.Contains(s.Recovery.GiveUp, m.Name) {
+			return wait("RecoveryNotGivenUp", "Machine %s is not one of those that recovery %s gives up: create another recovery that names it",
+				m.Name, s.Recovery.Name)
+		}
+	}
+	return pass("all machines are given up")
+}
+
+// seeded returns the machine that was made by the seed and stays; nil: there is none.
+func (s recovering) seeded() *machine {
+	for _, m := range s.machines {
+		if m.Seeded && !m.Deleting {
+			return m
+		}
+	}
+	return nil
+}
+
+// fence gives up all machines, waits until none of them can answer any more, and creates the one that restores the seed.
+func (s recovering) fence() opinion {
+	if v := s.strangers(); v.decided {
+		return v
+	}
+	for _, m := range s.machines {
+		if !m.isReleased() {
+			return do(Step{Verb: GiveUp, Machine: m.Name}, "Recovering", "%s is given up for recovery %s", m.Name, s.Recovery.Name)
+		}
+	}
+	for _, m := range s.machines {
+		if !m.Gone && !slices.Contains(s.Recovery.Off, m.Name) {
+			return wait("RecoveryFencing",
+				"waiting for the infrastructure of %s to be deleted; if the machine is off for good, add it to spec.off of EtcdRecovery %s",
+				m.Name, s.Recovery.Name)
+		}
+	}
+	if r := s.Want.Refused; s.Want.isRefused() && !r.Replaceable {
+		return wait("RecoveryRefused", "no machine can be made: %s", r.Message)
+	}
+	if v := s.prepared(); v.decided {
+		return v
+	}
+	step := s.create()
+	step.Init, step.Seed = true, true
+	return do(step, "Recovering", "%s restores backup %s and initialises the cluster", step.Machine, s.Recovery.Seed)
+}
+
+// awaitSeeded waits until the machine that restores the seed serves. Others that are still there, because a person made them, go first.
+func (s recovering) awaitSeeded(m *machine) opinion {
+	switch {
+	case m.standing == failed:
+		return wait("RecoveryFailed", "%s: %s; delete Machine %s, and another restores the seed", m.Name, m.why, m.Name)
+	case m.standing == complete && s.Cluster.Reachable && s.Etcd.Known && s.Etcd.Agreed && m.member != nil && quorum.Has(s.voters):
+		return do(Step{Verb: EndRecovery}, "Recovered", "%s serves from backup %s", m.Name, s.Recovery.Seed)
+	}
+	_, doubt := s.doubt()
+	return wait("RecoverySeeding", "waiting for %s to serve from backup %s: %s", m.Name, s.Recovery.Seed, cmp.Or(m.why, doubt, s.strength()))
+}

@@ -1,0 +1,111 @@
+package act
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/group/observe"
+)
+
+// Seeder is a kind one of whose machines can restore a seed.
+type Seeder interface {
+	// SeedData returns the bootstrap data, and its format, of a machine that restores the seed of the group's recovery and initialises the
+	// cluster.
+	SeedData(ctx context.Context, t *Writer, step plan.Step) (data []byte, format string, err error)
+}
+
+// recovery carries out the steps of a recovery by a seed.
+type recovery struct{ *Writer }
+
+// note writes the time into an annotation of the recovery's object. An object that has changed since it was read is a conflict.
+func (t recovery) note(ctx context.Context, annotation string) error {
+	if t.Recovery == nil {
+		return fmt.Errorf("recovering %s: there is no EtcdRecovery", t.Title())
+	}
+	after := t.Recovery.DeepCopy()
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, annotation, time.Now().UTC().Format(time.RFC3339))
+	if err := t.Change(ctx, t.Recovery, after); err != nil {
+		return fmt.Errorf("writing annotation %s of EtcdRecovery %s: %w", annotation, t.Recovery.Name, err)
+	}
+	t.Recovery = after
+	return nil
+}
+
+// giveUp deletes a Machine that nothing is to hold: no drain, no hook of ours. An API server that could take part in either does not
+// answer.
+func (t recovery) giveUp(ctx context.Context, name string) error {
+	target := t.Machine(name)
+	if target == nil {
+		return fmt.Errorf("giving up Machine %s: it is not one of %s", name, t.Object.GetName())
+	}
+	after := target.DeepCopy()
+	after.Annotations = maps.Clone(after.Annotations)
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	delete(after.Annotations, machine.Hook)
+	after.Annotations[clusterv1.ExcludeNodeDrainingAnnotation] = ""
+	after.Annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation] = ""
+	if err := t.Merge(ctx, target.Machine, after); err != nil {
+		return client.IgnoreNotFound(wrapped(err, "releasing Machine %s", name))
+	}
+	if err := t.Delete(ctx, target, false); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Machine %s: %w", name, err)
+	}
+	t.Memory.Writes.Expect(observe.Write{Machine: name, UID: target.UID, Deleted: true})
+	t.Memory.Writes.Expect(observe.Write{Machine: name, UID: target.UID, Released: true})
+	t.Memory.Surveys.Drop()
+	t.Changed = append(t.Changed, name)
+	return nil
+}
+
+func wrapped(err error, format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}
+
+// seed creates the secret with the bootstrap data of a machine that restores the seed, and returns how its Machine refers to it. With it
+// the bootstrap provider makes no data of its own.
+func (t recovery) seed(ctx context.Context, step plan.Step, refers clusterv1.Bootstrap) (clusterv1.Bootstrap, error) {
+	kind, is := t.performer.(Seeder)
+	if !is || t.Recovery == nil {
+		return refers, fmt.Errorf("creating Machine %s: %s cannot be recovered by a seed", step.Machine, t.Type.Kind)
+	}
+	data, format, err := kind.SeedData(ctx, t.Writer, step)
+	if err != nil {
+		return refers, fmt.Errorf("making the bootstrap data of Machine %s: %w", step.Machine, err)
+	}
+	made := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: t.Object.GetNamespace(), Name: step.Machine, Labels: map[string]string{clusterv1.ClusterNameLabel: t.Cluster.Name},
+			OwnerReferences: []metav1.OwnerReference{t.OwnerRef()},
+		},
+		Type: clusterv1.ClusterSecretType,
+		Data: map[string][]byte{"value": data, "format": []byte(format)},
+	}
+	if err := (creation(t)).make(ctx, made); err != nil {
+		return refers, fmt.Errorf("creating secret %s: %w", step.Machine, err)
+	}
+	refers.DataSecretName = &made.Name
+	return refers, nil
+}
+
+// end cleans what is left of the machines that were given up, and notes that the recovery ended. Cluster API deletes no Node while a
+// control plane has no machine that stays.
+func (t recovery) end(ctx context.Context, annotation string) error {
+	var err error
+	observe.Aside(ctx, func() { err = t.Files().DropNodes(ctx, t.Cluster, t.Facts.Recovery.GiveUp) })
+	if err != nil {
+		return err
+	}
+	return t.note(ctx, annotation)
+}

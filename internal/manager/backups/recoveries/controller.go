@@ -1,0 +1,202 @@
+// Package recoveries prepares what EtcdRecoveries ask for: it finds the backup that is to be restored, or takes one of the member that
+// survived, and hands its snapshot out to the machine that restores it. It decides nothing about machines: the controller of the control
+// plane carries the recovery out, once a person has approved it.
+package recoveries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cluster/backup"
+	"github.com/quorate/quorate/internal/cluster/kubeadm"
+	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/manager/backups"
+	"github.com/quorate/quorate/internal/program/untrusted"
+)
+
+// +kubebuilder:rbac:groups=backup.quorate.io,resources=etcdrecoveries,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=backup.quorate.io,resources=etcdrecoveries/status,verbs=patch
+
+// soon is after how long a seed is looked for again.
+const soon = 10 * time.Second
+
+// Controller prepares all recoveries.
+type Controller struct {
+	backups.Options
+	// Client reads from the cache and writes; APIReader reads secrets and stores.
+	Client    client.Client
+	APIReader client.Reader
+	// Kind is the kind of the control planes that can be recovered.
+	Kind observe.Kind
+	// Address is the host:port at which machines fetch snapshots; empty: none can.
+	Address string
+}
+
+// SetupWithManager registers the controller.
+func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	c.Client, c.APIReader = mgr.GetClient(), mgr.GetAPIReader()
+	err := ctrl.NewControllerManagedBy(mgr).Named("etcdrecovery").
+		For(&backupv1alpha1.EtcdRecovery{}).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), mgr.GetLogger(), c.WatchFilter)).
+		WithOptions(c.Controller).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("setting up the recoveries: %w", err)
+	}
+	return nil
+}
+
+// recovery is one look at a recovery.
+type recovery struct {
+	*backupv1alpha1.EtcdRecovery
+	cluster *clusterv1.Cluster
+	group   observe.Object
+}
+
+// errRefused: what is asked for cannot be done, and looking again does not help.
+var errRefused = errors.New("refused")
+
+// Reconcile finds the seed of one recovery, and reports.
+func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	r := &recovery{EtcdRecovery: &backupv1alpha1.EtcdRecovery{}}
+	if err := c.Client.Get(ctx, request.NamespacedName, r.EtcdRecovery); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	switch {
+	case !r.DeletionTimestamp.IsZero():
+		return ctrl.Result{}, nil
+	case r.Annotations[backupv1alpha1.RecoveryEndedAnnotation] != "":
+		return ctrl.Result{}, c.report(ctx, r, nil)
+	}
+	err := c.prepare(ctx, r)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	again := ctrl.Result{}
+	if err != nil && !errors.Is(err, errRefused) {
+		again.RequeueAfter = soon
+	}
+	return again, c.report(ctx, r, err)
+}
+
+// prepare makes the secret by which the snapshot is handed out, and finds the seed.
+func (c *Controller) prepare(ctx context.Context, r *recovery) error {
+	if err := c.find(ctx, r); err != nil {
+		return err
+	}
+	if c.Address == "" {
+		return fmt.Errorf("%w: machines cannot fetch a snapshot: an administrator sets the manager's flag --seed-address", errRefused)
+	}
+	if err := c.ensureSecret(ctx, r.EtcdRecovery); err != nil {
+		return err
+	}
+	if observe.SeedOf(r.EtcdRecovery) != nil {
+		return nil
+	}
+	return c.seek(ctx, r)
+}
+
+// find reads the Cluster and its control plane.
+func (c *Controller) find(ctx context.Context, r *recovery) error {
+	cluster := &clusterv1.Cluster{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Spec.ClusterName}, cluster); err != nil {
+		return fmt.Errorf("reading Cluster %s, which spec.clusterName names: %w", r.Spec.ClusterName, err)
+	}
+	ref, kind := cluster.Spec.ControlPlaneRef, c.Kind.Type()
+	if ref.Kind != kind.Kind || ref.APIGroup != kind.Group {
+		return fmt.Errorf("%w: the control plane of Cluster %s is of kind %q: must be %s", errRefused, cluster.Name, ref.Kind, kind.Kind)
+	}
+	group := c.Kind.New()
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, group); err != nil {
+		return fmt.Errorf("reading %s %s: %w", kind.Kind, ref.Name, err)
+	}
+	if !c.Kind.Spec(group).HoldsQuorum {
+		return fmt.Errorf("%w: the etcd of %s %s does not run on its machines: recover that etcd by its own means",
+			errRefused, kind.Kind, ref.Name)
+	}
+	if kcp, is := group.(*controlplanev1.KubeadmControlPlane); is {
+		if why := kubeadm.Unseedable(&kcp.Spec.KubeadmConfigSpec); why != "" {
+			return fmt.Errorf("%w: %s", errRefused, why)
+		}
+	}
+	r.cluster, r.group = cluster, group
+	return nil
+}
+
+// report writes the condition and the digest.
+func (c *Controller) report(ctx context.Context, r *recovery, failed error) error {
+	after := r.DeepCopy()
+	made := metav1.Condition{Type: backupv1alpha1.RecoveredCondition, Status: metav1.ConditionFalse, ObservedGeneration: r.Generation}
+	seed := observe.SeedOf(r.EtcdRecovery)
+	switch {
+	case r.Annotations[backupv1alpha1.RecoveryEndedAnnotation] != "":
+		made.Status, made.Reason = metav1.ConditionTrue, backupv1alpha1.RecoveryEnded
+	case errors.Is(failed, errRefused):
+		made.Reason, made.Message = backupv1alpha1.RecoverySeedRefused, untrusted.Shown(failed.Error())
+	case failed != nil:
+		made.Reason, made.Message = backupv1alpha1.RecoverySeeking, untrusted.Shown(failed.Error())
+	case r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != "":
+		made.Reason = backupv1alpha1.RecoveryUnderway
+		made.Message = "see status.plan of the control plane"
+	case seed != nil:
+		made.Reason = backupv1alpha1.RecoveryUnapproved
+		made.Message = fmt.Sprintf("backup %s, taken %s, revision %d, is to be restored and %d machines are given up; approve it: quorate recover %s",
+			seed.Backup, seed.Taken.UTC().Format(time.RFC3339), seed.Revision, len(r.Spec.GiveUp), r.Spec.ClusterName)
+	default:
+		made.Reason = backupv1alpha1.RecoverySeeking
+	}
+	conditions.Set(after, made)
+	after.Status.Digest = ""
+	if r.cluster != nil {
+		after.Status.Digest = observe.RecoveryDigest(r.EtcdRecovery, string(r.cluster.UID))
+	}
+	if equality.Semantic.DeepEqual(r.Status, after.Status) {
+		return nil
+	}
+	if err := c.Client.Status().Patch(ctx, after, client.MergeFrom(r.EtcdRecovery)); err != nil {
+		return fmt.Errorf("writing the status of EtcdRecovery %s: %w", r.Name, err)
+	}
+	return nil
+}
+
+// identity is the UID under which the store has the group's backups.
+func (r *recovery) identity() string {
+	if id := r.group.GetAnnotations()[controlplanev1.BackupIdentityAnnotation]; id != "" {
+		return id
+	}
+	return string(r.cluster.UID)
+}
+
+// with opens the store of a recovery.
+func (c *Controller) with(ctx context.Context, r *backupv1alpha1.EtcdRecovery, uid string, do func(backup.Catalog) error) error {
+	ref := controlplanev1.BackupStoreReference{Kind: controlplanev1.BackupStoreKind(r.Spec.StoreRef.Kind), Name: r.Spec.StoreRef.Name}
+	opened, done, err := c.Stores.Open(ctx, r.Namespace, ref)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return do(backup.Catalog{Store: opened, UID: uid})
+}
+
+// secret reads a secret of a recovery's namespace.
+func (c *Controller) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	if err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
+		return nil, fmt.Errorf("reading secret %s: %w", name, err)
+	}
+	return s, nil
+}

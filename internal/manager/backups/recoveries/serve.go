@@ -1,0 +1,206 @@
+package recoveries
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
+	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
+	"github.com/quorate/quorate/internal/cluster/pki"
+	"github.com/quorate/quorate/internal/group/observe"
+)
+
+const (
+	// certificateLife is how long the certificate of a recovery is valid: longer than any recovery.
+	certificateLife = 30 * 24 * time.Hour
+	// tokenBytes are the random bytes of a token.
+	tokenBytes = 32
+	// mostHeaders, readTime and idleTime bound what somebody who has no token can take.
+	mostHeaders = 8 << 10
+	readTime    = 10 * time.Second
+	idleTime    = time.Minute
+)
+
+// newSecret returns the secret by which the snapshot of a recovery is handed out: a certificate of its own, which the machine knows, and
+// a token.
+func newSecret(r *backupv1alpha1.EtcdRecovery, address string) (*corev1.Secret, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making the key of EtcdRecovery %s: %w", r.Name, err)
+	}
+	host, now := observe.SeedHost(r), time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "quorate-seed"}, DNSNames: []string{host},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLife), BasicConstraintsValid: true, IsCA: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("making the certificate of EtcdRecovery %s: %w", r.Name, err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("making the key of EtcdRecovery %s: %w", r.Name, err)
+	}
+	token := make([]byte, tokenBytes)
+	if _, err := rand.Read(token); err != nil {
+		return nil, fmt.Errorf("making the token of EtcdRecovery %s: %w", r.Name, err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.Namespace, Name: observe.SeedSecretName(r),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(r, backupv1alpha1.GroupVersion.WithKind("EtcdRecovery"))},
+		},
+		Type: clusterv1.ClusterSecretType,
+		Data: map[string][]byte{
+			corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+			observe.SeedTokenKey:    []byte(base64.RawURLEncoding.EncodeToString(token)),
+			observe.SeedAddressKey:  []byte(address),
+		},
+	}, nil
+}
+
+// Server hands snapshots out to the machines that restore them.
+type Server struct {
+	*Controller
+	// Bind is the address to listen on.
+	Bind string
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica answers.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (s *Server) Start(ctx context.Context) error {
+	listener, err := net.Listen("tcp", s.Bind)
+	if err != nil {
+		return fmt.Errorf("listening for machines that restore a snapshot: %w", err)
+	}
+	server := &http.Server{
+		Handler: http.HandlerFunc(s.serve), MaxHeaderBytes: mostHeaders, ReadTimeout: readTime, IdleTimeout: idleTime,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate}
+	if err := server.Serve(tls.NewListener(listener, config)); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("handing snapshots out: %w", err)
+	}
+	return nil
+}
+
+// certificate returns that of the recovery whose name a machine asks for.
+func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	list := &backupv1alpha1.EtcdRecoveryList{}
+	if err := s.Client.List(hello.Context(), list); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		r := &list.Items[i]
+		if observe.SeedHost(r) != strings.ToLower(hello.ServerName) || !isOpen(r) {
+			continue
+		}
+		of, err := s.secret(hello.Context(), r.Namespace, observe.SeedSecretName(r))
+		if err != nil {
+			return nil, err
+		}
+		pair, err := pki.KeyPair(of.Data[corev1.TLSCertKey], of.Data[corev1.TLSPrivateKeyKey])
+		return &pair, err
+	}
+	return nil, fmt.Errorf("no recovery that goes on has the name %q", hello.ServerName)
+}
+
+// isOpen reports whether the snapshot of a recovery is handed out: it began, and has not ended.
+func isOpen(r *backupv1alpha1.EtcdRecovery) bool {
+	begun, ended := r.Annotations[backupv1alpha1.RecoveryBegunAnnotation], r.Annotations[backupv1alpha1.RecoveryEndedAnnotation]
+	return begun != "" && ended == "" && r.DeletionTimestamp.IsZero()
+}
+
+// serve answers one machine.
+func (s *Server) serve(w http.ResponseWriter, request *http.Request) {
+	ctx := request.Context()
+	namespace, name, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/v1/seeds/"), "/")
+	r := &backupv1alpha1.EtcdRecovery{}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, r)
+	if request.Method != http.MethodGet || err != nil || !isOpen(r) || !s.knows(ctx, r, request) {
+		http.Error(w, "not found", http.StatusNotFound)
+		return
+	}
+	log := ctrl.LoggerFrom(ctx).WithValues("etcdrecovery", client.ObjectKeyFromObject(r))
+	if err := s.send(ctx, w, r); err != nil {
+		log.Info("Handing a snapshot out failed", "message", err.Error())
+		panic(http.ErrAbortHandler) // the machine must not take what came for the whole
+	}
+	log.Info("Handed a snapshot out", "to", request.RemoteAddr)
+}
+
+// knows reports whether a request shows the token of a recovery.
+func (s *Server) knows(ctx context.Context, r *backupv1alpha1.EtcdRecovery, request *http.Request) bool {
+	of, err := s.secret(ctx, r.Namespace, observe.SeedSecretName(r))
+	shown, is := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
+	return err == nil && is && len(of.Data[observe.SeedTokenKey]) > 0 && metav1.IsControlledBy(of, r) &&
+		subtle.ConstantTimeCompare([]byte(strings.TrimSpace(shown)), of.Data[observe.SeedTokenKey]) == 1
+}
+
+// send writes the snapshot of a recovery, as the store has it.
+func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backupv1alpha1.EtcdRecovery) error {
+	r, seed := &recovery{EtcdRecovery: object}, observe.SeedOf(object)
+	if seed == nil {
+		return errors.New("there is no seed")
+	}
+	if err := s.find(ctx, r); err != nil {
+		return err
+	}
+	identities, err := s.identities(ctx, object)
+	if err != nil {
+		return err
+	}
+	return s.with(ctx, object, r.identity(), func(catalog clusterbackup.Catalog) error {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", strconv.FormatInt(seed.Size, 10))
+		return catalog.Snapshot(ctx, seed.Backup, identities, seed.Size, w)
+	})
+}
+
+// identities are those by which the archive is decrypted.
+func (s *Server) identities(ctx context.Context, r *backupv1alpha1.EtcdRecovery) ([]age.Identity, error) {
+	name := r.Spec.IdentitySecretRef.Name
+	if name == "" {
+		return nil, nil
+	}
+	of, err := s.secret(ctx, r.Namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := age.ParseIdentities(strings.NewReader(string(of.Data[backupv1alpha1.IdentityKey])))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of secret %s: it must be an age identity", backupv1alpha1.IdentityKey, name) // the error quotes it
+	}
+	return all, nil
+}

@@ -1,0 +1,229 @@
+package recoveries
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
+	"github.com/quorate/quorate/internal/cluster/backup/archive"
+	"github.com/quorate/quorate/internal/core/backup"
+	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/kinds/stacked"
+	"github.com/quorate/quorate/internal/manager/backups"
+	"github.com/quorate/quorate/internal/manager/kinds"
+)
+
+const (
+	namespace  = "team"
+	backupName = "20261127t170312z-x7k2p"
+	snapshot   = "all that etcd holds"
+	address    = "seeds.example.com:9445"
+)
+
+var taken = time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC)
+
+// scene is a cluster with an encrypted backup in a folder, and a recovery of it.
+type scene struct {
+	t        *testing.T
+	c        client.WithWatch
+	by       *Controller
+	identity *age.X25519Identity
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo", UID: "cluster"}}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: "demo-cp",
+	}
+	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-cp", UID: "kcp"}}
+	kcp.Spec.Version = "v1.37.2"
+	store := &backupv1alpha1.BackupStore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "host"}, Spec: backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}},
+	}
+	key := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "key"},
+		Data:       map[string][]byte{backupv1alpha1.IdentityKey: []byte("# a comment\n" + identity.String() + "\n")},
+	}
+	s := &scene{t: t, identity: identity}
+	s.c = fake.NewClientBuilder().WithScheme(kinds.Scheme()).WithObjects(cluster, kcp, store, key).
+		WithStatusSubresource(&backupv1alpha1.EtcdRecovery{}).Build()
+	s.by = &Controller{
+		Options: backups.Options{Stores: clusterbackup.Opener{Reader: s.c, Folder: folder}}, Client: s.c, APIReader: s.c, Kind: stacked.New(), Address: address,
+	}
+	s.store()
+	return s
+}
+
+// store puts the backup into the folder.
+func (s *scene) store() {
+	s.t.Helper()
+	r := &backupv1alpha1.EtcdRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+	r.Spec.StoreRef.Name = "host"
+	sum := sha256.Sum256([]byte(snapshot))
+	m := backup.Manifest{
+		Version: backup.FormatVersion, Name: backupName, Cluster: backup.Cluster{UID: "cluster", Namespace: namespace, Name: "demo"}, Taken: taken,
+		Kubernetes: "v1.37.2", Witnesses: []backup.Witness{{Revision: 7}}, Snapshot: backup.Digest{Size: int64(len(snapshot)), SHA256: hex.EncodeToString(sum[:])},
+	}
+	err := s.by.with(s.t.Context(), r, "cluster", func(catalog clusterbackup.Catalog) error {
+		_, err := catalog.Save(s.t.Context(), backupName, func(to io.Writer) (*clusterbackup.Taken, error) {
+			w, err := archive.NewWriter(to, []string{s.identity.Recipient().String()})
+			if err != nil {
+				return nil, err
+			}
+			if _, err := w.Write([]byte(snapshot)); err != nil {
+				return nil, err
+			}
+			manifest, err := w.Finish(m)
+			return &clusterbackup.Taken{Manifest: manifest}, err
+		})
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// recovery creates one that has begun, with its secret.
+func (s *scene) recovery(change func(*backupv1alpha1.EtcdRecovery)) *backupv1alpha1.EtcdRecovery {
+	s.t.Helper()
+	sum := sha256.Sum256([]byte(snapshot))
+	seed, err := json.Marshal(observe.Seed{Backup: backupName, Taken: taken, Size: int64(len(snapshot)), SHA256: hex.EncodeToString(sum[:])})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := &backupv1alpha1.EtcdRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r", UID: "0f3c", Annotations: map[string]string{
+		backupv1alpha1.RecoverySeedAnnotation: string(seed), backupv1alpha1.RecoveryBegunAnnotation: "2026-11-27T18:00:00Z",
+	}}}
+	r.Spec = backupv1alpha1.EtcdRecoverySpec{
+		ClusterName: "demo", Backup: backupName, StoreRef: backupv1alpha1.RecoveryStoreReference{Name: "host"},
+		IdentitySecretRef: backupv1alpha1.SecretReference{Name: "key"},
+	}
+	if change != nil {
+		change(r)
+	}
+	if err := s.c.Create(s.t.Context(), r); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.by.ensureSecret(s.t.Context(), r); err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// TestHandOut: the machine that restores a seed gets the snapshot over TLS that it verifies, by its token, while the recovery goes on.
+func TestHandOut(t *testing.T) {
+	s := newScene(t)
+	r := s.recovery(nil)
+	from, err := observe.SeedSourceOf(t.Context(), s.c, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from.Address != address {
+		t.Errorf("the machine is sent to %s", from.Address)
+	}
+	body, status := s.fetch(r, from, from.Token)
+	if body != snapshot || status != http.StatusOK {
+		t.Errorf("%d: %q", status, body)
+	}
+	for name, token := range map[string]string{"no token": "", "another token": "x" + from.Token, "a part of it": from.Token[:20]} {
+		if body, status := s.fetch(r, from, token); status != http.StatusNotFound || strings.Contains(body, snapshot) {
+			t.Errorf("%s: %d %q", name, status, body)
+		}
+	}
+}
+
+// TestNotHandedOut: before a recovery begins and after its end there is no snapshot, whatever token is shown.
+func TestNotHandedOut(t *testing.T) {
+	for name, change := range map[string]func(*backupv1alpha1.EtcdRecovery){
+		"not begun": func(r *backupv1alpha1.EtcdRecovery) { delete(r.Annotations, backupv1alpha1.RecoveryBegunAnnotation) },
+		"ended": func(r *backupv1alpha1.EtcdRecovery) {
+			r.Annotations[backupv1alpha1.RecoveryEndedAnnotation] = "2026-11-27T18:10:00Z"
+		},
+	} {
+		s := newScene(t)
+		r := s.recovery(change)
+		from, err := observe.SeedSourceOf(t.Context(), s.c, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
+		request.Header.Set("Authorization", "Bearer "+from.Token)
+		(&Server{Controller: s.by}).serve(w, request)
+		if w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// TestBrokenOff: a snapshot that cannot be read to its end is not taken for the whole.
+func TestBrokenOff(t *testing.T) {
+	s := newScene(t)
+	r := s.recovery(func(r *backupv1alpha1.EtcdRecovery) { r.Spec.IdentitySecretRef.Name = "" })
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler {
+			t.Errorf("the answer ended with %v", p)
+		}
+	}()
+	from, err := observe.SeedSourceOf(t.Context(), s.c, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
+	request.Header.Set("Authorization", "Bearer "+from.Token)
+	(&Server{Controller: s.by}).serve(httptest.NewRecorder(), request)
+}
+
+// fetch does what curl does on the machine.
+func (s *scene) fetch(r *backupv1alpha1.EtcdRecovery, from observe.SeedSource, token string) (string, int) {
+	s.t.Helper()
+	server := &Server{Controller: s.by}
+	l := httptest.NewUnstartedServer(http.HandlerFunc(server.serve))
+	l.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: server.certificate}
+	l.StartTLS()
+	defer l.Close()
+	// httptest has a certificate of its own, which is used for names that GetCertificate does not know.
+	l.TLS.Certificates = nil
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(from.Certificate))
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: from.Host, MinVersion: tls.VersionTLS12}}}
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, l.URL+"/"+observe.SeedPath(r), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer, err := c.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(body), answer.StatusCode
+}

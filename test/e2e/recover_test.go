@@ -1,0 +1,125 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/local/embed"
+)
+
+// recoverSurvivor: two of three machines die, and the control plane is made again from the member that is left. Nothing that was
+// acknowledged is lost, and the workers and their pods stay.
+func recoverSurvivor(t *testing.T, e *environment) {
+	const name = "victor"
+	old := e.losable(t, name)
+	before := e.writes(t, name, 5*time.Second)
+	e.quorate(t, "machine", "stop", old[0], old[1])
+	eventually(t, "the quorum counts as lost", patience, e.reasonIs(t, name, "QuorumLost"))
+	e.recovers(t, name, old)
+	if n := before.lost(context.Background(), t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost, which the survivor held", n, len(before.acknowledged))
+	}
+	t.Logf("FIGURE acknowledged writes before the loss: %d, lost 0", len(before.acknowledged))
+	e.takeDown(t, name)
+}
+
+// recoverAll: all machines die, and the control plane is made again from a backup. What was written after it is lost, and nothing else.
+func recoverAll(t *testing.T, e *environment) {
+	const name = "whiskey"
+	old := e.losable(t, name)
+	kept := e.writes(t, name, 5*time.Second)
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Backup = &controlplanev1.BackupSpec{
+			StoreRef: controlplanev1.BackupStoreReference{Name: embed.BackupStore}, Schedule: "@yearly",
+			Retention: controlplanev1.BackupRetention{Last: ptr.To(int32(3))},
+		}
+	})
+	e.quorate(t, "backup", "now", name)
+	after := e.writes(t, name, 3*time.Second)
+	all := e.backups(t, name)
+	newest := all[len(all)-1].Name
+	e.quorate(t, append([]string{"machine", "stop"}, old...)...)
+	e.recovers(t, name, old, "--from", newest)
+	if n := kept.lost(context.Background(), t); n > 0 {
+		t.Errorf("%d of %d writes are lost that the backup held", n, len(kept.acknowledged))
+	}
+	t.Logf("FIGURE writes before the backup: %d, lost 0; writes after it: %d, lost %d",
+		len(kept.acknowledged), len(after.acknowledged), after.lost(context.Background(), t))
+	e.takeDown(t, name)
+}
+
+// losable makes a control plane of three, and returns the machines.
+func (e *environment) losable(t *testing.T, name string) []string {
+	t.Helper()
+	e.up(t, name, "--replicas", "3")
+	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
+	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+	return e.machines(t, name)
+}
+
+// writes writes for a while.
+func (e *environment) writes(t *testing.T, name string, during time.Duration) *writer {
+	t.Helper()
+	c, _ := e.workload(t, name)
+	w := newWriter(c)
+	ctx, cancel := context.WithTimeout(context.Background(), during)
+	defer cancel()
+	w.run(ctx)
+	return w
+}
+
+func (e *environment) reasonIs(t *testing.T, name, want string) func() string {
+	return func() string {
+		if p := e.controlPlane(t, name).Status.Plan; p.Reason != want {
+			return p.Reason + ": " + p.Message
+		}
+		return ""
+	}
+}
+
+// recovers runs quorate recover and waits until all is as wanted again: three new machines, their Nodes, and none of the old ones.
+func (e *environment) recovers(t *testing.T, name string, old []string, flags ...string) {
+	t.Helper()
+	c, _ := e.workload(t, name)
+	w := newWriter(c)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); w.run(ctx) }()
+	start := time.Now()
+	out := e.quorate(t, append([]string{"recover", name, "--store", embed.BackupStore, "--yes", "--timeout", "15m"}, flags...)...)
+	t.Logf("FIGURE recovery: %.1f s from the command to its end; first write accepted %.1f s after the command; it printed:\n%s",
+		time.Since(start).Seconds(), w.firstAfter(start).Seconds(), out)
+	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
+	t.Logf("FIGURE recovery: three voters %.1f s after the command", time.Since(start).Seconds())
+	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
+	cancel()
+	<-done
+	now := e.machines(t, name)
+	if slices.ContainsFunc(now, func(m string) bool { return slices.Contains(old, m) }) {
+		t.Errorf("machines are %v, and %v were given up", now, old)
+	}
+	nodes, err := c.CoreV1().Nodes().List(context.Background(), listAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes.Items {
+		if slices.Contains(old, n.Name) {
+			t.Errorf("Node %s of a machine that was given up is still there", n.Name)
+		}
+	}
+	if list := e.quorate(t, "machine", "list"); slices.ContainsFunc(old, func(m string) bool { return strings.Contains(list, m+" ") }) {
+		t.Errorf("machines that were given up are still there:\n%s", list)
+	}
+	if n := w.lost(context.Background(), t); n > 0 {
+		t.Errorf("%d of %d writes are lost that were acknowledged during the recovery", n, len(w.acknowledged))
+	}
+	e.hasNothingToDo(t, name)
+}
