@@ -86,7 +86,7 @@ var contents = []part{
 	{"EtcdCluster", ControlPlaneProvider, addGroup("EtcdCluster")},
 	{"EtcdadmCluster", ControlPlaneProvider, addEtcdadmCluster},
 	{"EtcdadmConfig", BootstrapProvider, addEtcdadmConfig},
-	{"backups and recoveries", ControlPlaneProvider, addBackups},
+	{"backups", ControlPlaneProvider, addBackups},
 	{"NodeUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddNodes)},
 	{"MachineDeploymentUpgrade", ControlPlaneProvider, addUpgrades(upgrades.AddWorkers)},
 	{"Runtime Extension", "", addExtension},

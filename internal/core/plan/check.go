@@ -68,12 +68,8 @@ func checkStep(o Observed, s Step) error {
 		return checkStartBootstrap(o, s)
 	case Adopt:
 		return checkAdopt(o, s)
-	case UpdateInPlace:
-		return checkUpdate(o, s)
-	case RecordUpdate:
-		return checkRecord(o, s)
-	case DropUpdate:
-		return checkDrop(o, s)
+	case UpdateInPlace, RecordUpdate, DropUpdate:
+		return checkOfUpdate(o, s)
 	case RequestBackup:
 		return checkRequest(o)
 	}

@@ -210,3 +210,14 @@ func checkOnly(o Observed, gone Machine) error {
 	}
 	return nil
 }
+
+// checkOfUpdate: steps of updates in place.
+func checkOfUpdate(o Observed, s Step) error {
+	switch s.Verb {
+	case RecordUpdate:
+		return checkRecord(o, s)
+	case DropUpdate:
+		return checkDrop(o, s)
+	}
+	return checkUpdate(o, s)
+}

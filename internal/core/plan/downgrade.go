@@ -110,15 +110,11 @@ func enableDowngrade(s *state) opinion {
 
 // cannotLower says why etcd is not asked to lower its version now; empty: it can be, all members are well, and none comes or goes.
 func (s *state) cannotLower(newer []*Member, want version.Version) string {
-	switch {
-	case s.Etcd.Downgrade != "":
+	if s.Etcd.Downgrade != "" {
 		return "a downgrade is enabled"
-	case s.isUnapproved() && s.staying() >= s.Want.Replicas:
-		return "nobody has approved that"
-	case s.heldByLimit(s.outdated()) && s.staying() >= s.Want.Replicas:
-		return "the limit lets no machine be replaced now"
-	case gate{s}.holds() && s.staying() >= s.Want.Replicas:
-		return "there is no backup yet"
+	}
+	if why := holdsLowering(s); why != "" && s.staying() >= s.Want.Replicas {
+		return why
 	}
 	for _, m := range newer {
 		if data, _ := m.dataVersion(); version.CompareMinor(data, version.Version{Major: want.Major, Minor: want.Minor + 1}) != 0 {
@@ -143,6 +139,19 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 		}
 	}
 	return s.ailing()
+}
+
+// holdsLowering says why etcd is not asked to lower its version for a rollout; empty: nothing holds the rollout.
+func holdsLowering(s *state) string {
+	switch {
+	case s.isUnapproved():
+		return "nobody has approved that"
+	case s.heldByLimit(s.outdated()):
+		return "the limit lets no machine be replaced now"
+	case gate{s}.holds():
+		return "there is no backup yet"
+	}
+	return ""
 }
 
 // otherJoiner returns the machine that may longest add a learner of another version, or one that goes with its machine; nil: there is none.

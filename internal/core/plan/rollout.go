@@ -125,20 +125,13 @@ func (s *state) busyWith(m *machine) string {
 // grow adds another. It goes on only while all that is up to date is fit.
 func rollOut(s *state) opinion {
 	old := s.outdated()
-	switch {
-	case len(old) == 0:
+	if len(old) == 0 {
 		return pass("no outdated machine is to be replaced")
-	case s.isUnapproved():
-		return pass("%s outdated, and nobody has approved that others take their place", count(len(old), "machine"))
-	case s.heldByLimit(old):
-		return pass("%s outdated, and the limit lets none be replaced now", count(len(old), "machine"))
-	case len(s.failedUpdates()) > 0:
-		return pass("%s outdated, and none is replaced beside a failed update", count(len(old), "machine"))
-	case gate{s}.holdsAlone():
-		return pass("%s outdated, and none is replaced before there is a backup", count(len(old), "machine"))
-	case s.staying() > s.Want.Replicas:
-		return pass("%s outdated, and one more than wanted is there", count(len(old), "machine"))
-	case s.uneven():
+	}
+	if why := holdsRollout(s, old); why != "" {
+		return pass("%s outdated, and %s", count(len(old), "machine"), why)
+	}
+	if s.uneven() {
 		return s.waitForOdd()
 	}
 	if v := s.prepared(); v.decided {
@@ -159,6 +152,23 @@ func rollOut(s *state) opinion {
 		return s.asReplacement(s.takeAway(goes, "RollingOut", why+"; "+goes.Name+": "+s.whyReplaced(goes)))
 	}
 	return do(s.create(), "RollingOut", "%s; %s: %s", why, goes.Name, s.whyReplaced(goes))
+}
+
+// holdsRollout says why no outdated machine is replaced now; empty: nothing holds the rollout.
+func holdsRollout(s *state, old []*machine) string {
+	switch {
+	case s.isUnapproved():
+		return "nobody has approved that others take their place"
+	case s.heldByLimit(old):
+		return "the limit lets none be replaced now"
+	case len(s.failedUpdates()) > 0:
+		return "none is replaced beside a failed update"
+	case gate{s}.holdsAlone():
+		return "none is replaced before there is a backup"
+	case s.staying() > s.Want.Replicas:
+		return "one more than wanted is there"
+	}
+	return ""
 }
 
 // isGivenUp: a machine is broken, and nothing keeps it until others are fit.

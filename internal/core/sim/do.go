@@ -61,13 +61,9 @@ func (w *World) act(s plan.Step) error {
 	case plan.Create:
 		return w.create(s)
 	case plan.Delete, plan.Adopt, plan.ReleaseHook, plan.StartBootstrap:
-		if h := w.named(s.Machine); h != nil {
-			w.actOn(h, s)
-		}
+		onHost(w, s, w.actOn)
 	case plan.UpdateInPlace, plan.RecordUpdate, plan.DropUpdate:
-		if h := w.named(s.Machine); h != nil {
-			w.actOnUpdate(h, s)
-		}
+		onHost(w, s, w.actOnUpdate)
 	case plan.PromoteMember:
 		w.promote(w.memberByID(s.Member))
 	case plan.MoveLeader, plan.AddPlaceholder, plan.RemoveMember:
@@ -85,6 +81,13 @@ func (w *World) act(s plan.Step) error {
 		return fmt.Errorf("no such step: %s", s)
 	}
 	return nil
+}
+
+// onHost carries out a step about a machine, if it is there.
+func onHost(w *World, s plan.Step, do func(*host, plan.Step)) {
+	if h := w.named(s.Machine); h != nil {
+		do(h, s)
+	}
 }
 
 // actOn carries out a step that is about a machine which is there.

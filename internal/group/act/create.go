@@ -82,7 +82,7 @@ func (t creation) createObjects(ctx context.Context, template, infrastructure *u
 		return err
 	}
 	if step.Seed {
-		if bootstrap, err = (recovery{t.Writer}).seed(ctx, step, bootstrap); err != nil {
+		if bootstrap, err = recovery(t).seed(ctx, step, bootstrap); err != nil {
 			return err
 		}
 		made.Annotations[observe.SeededByAnnotation] = string(t.Recovery.UID)

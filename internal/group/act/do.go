@@ -41,20 +41,12 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 		return t.changeMembers(ctx, step)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return t.changeVersion(ctx, step)
-	case plan.UpdateInPlace:
-		return updating{t}.updateInPlace(ctx, step)
-	case plan.RecordUpdate:
-		return updating{t}.recordUpdate(ctx, step)
-	case plan.DropUpdate:
-		return updating{t}.dropUpdate(ctx, step)
+	case plan.UpdateInPlace, plan.RecordUpdate, plan.DropUpdate:
+		return updating{t}.do(ctx, step)
 	case plan.RequestBackup:
 		return t.requireBackup(ctx)
-	case plan.BeginRecovery:
-		return recovery{t}.note(ctx, observe.RecoveryBegunAnnotation)
-	case plan.GiveUp:
-		return recovery{t}.giveUp(ctx, step.Machine)
-	case plan.EndRecovery:
-		return recovery{t}.end(ctx, observe.RecoveryEndedAnnotation)
+	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery:
+		return recovery{t}.do(ctx, step)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:

@@ -24,6 +24,17 @@ func (t updating) store() inplace.Store {
 	return all
 }
 
+// do carries out a step.
+func (t updating) do(ctx context.Context, step plan.Step) error {
+	switch step.Verb {
+	case plan.RecordUpdate:
+		return t.recordUpdate(ctx, step)
+	case plan.DropUpdate:
+		return t.dropUpdate(ctx, step)
+	}
+	return t.updateInPlace(ctx, step)
+}
+
 // updateInPlace begins the upgrade of a machine.
 func (t updating) updateInPlace(ctx context.Context, step plan.Step) error {
 	if m := t.Machine(step.Machine); m != nil && t.IsByExtension(m) {

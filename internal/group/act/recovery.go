@@ -27,6 +27,17 @@ type Seeder interface {
 // recovery carries out the steps of a recovery by a seed.
 type recovery struct{ *Writer }
 
+// do carries out a step.
+func (t recovery) do(ctx context.Context, step plan.Step) error {
+	switch step.Verb {
+	case plan.BeginRecovery:
+		return t.note(ctx, observe.RecoveryBegunAnnotation)
+	case plan.GiveUp:
+		return t.giveUp(ctx, step.Machine)
+	}
+	return t.end(ctx, observe.RecoveryEndedAnnotation)
+}
+
 // note writes the time into an annotation of the recovery's object. An object that has changed since it was read is a conflict.
 func (t recovery) note(ctx context.Context, annotation string) error {
 	if t.Recovery == nil {

@@ -142,6 +142,7 @@ var others = sets.New(
 	"component",
 	"dataSecretName",
 	"date",
+	"digest",
 	"endpoints",
 	"expirationTime",
 	"failedStep",

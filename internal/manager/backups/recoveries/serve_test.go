@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -185,7 +186,7 @@ func TestBrokenOff(t *testing.T) {
 	s := newScene(t)
 	r := s.recovery(func(r *backupv1alpha1.EtcdRecovery) { r.Spec.IdentitySecretRef.Name = "" })
 	defer func() {
-		if p := recover(); p != http.ErrAbortHandler {
+		if p, is := recover().(error); !is || !errors.Is(p, http.ErrAbortHandler) {
 			t.Errorf("the answer ended with %v", p)
 		}
 	}()
