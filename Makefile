@@ -108,7 +108,7 @@ check: ## the first loop of a change, in less than a minute, offline, without ro
 	@GO='$(GO)' GOLANGCI='$(GOLANGCI)' BASE='$(BASE)' ./hack/check.sh
 
 .PHONY: test
-test: ## what CI runs: generated files, lint, unit, worlds, model, mutation, envtest and, as root, seven lives of e2e
+test: ## what CI runs: generated files, lint, unit, worlds, model, mutation, envtest and, as root, eight lives of e2e
 	@./hack/test.sh
 
 .PHONY: test-all

@@ -18,7 +18,7 @@ ci() {
   step mutation show "each rule and comparison sabotaged" make -s mutate
   # A birth, a repair, an adoption, a frozen machine beside a deleted one, a lost status, an etcd cluster of its own, backups.
   if [ $root = yes ]; then
-    step e2e show "seven lives on real machines" make -s e2e RUN='(create|repair|adopt|freeze-delete|status-lost|etcd-create|backup)'
+    step e2e show "eight lives on real machines" make -s e2e RUN='(create|repair|adopt|freeze-delete|status-lost|etcd-create|backup|recover-survivor)'
   fi
 }
 

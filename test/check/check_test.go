@@ -181,7 +181,7 @@ make -s unit
 make -s hostile
 make -s model
 make -s mutate
-make -s e2e RUN=(create|repair|adopt|freeze-delete|status-lost|etcd-create|backup)
+make -s e2e RUN=(create|repair|adopt|freeze-delete|status-lost|etcd-create|backup|recover-survivor)
 `
 	if ci != want {
 		t.Errorf("CI runs\n%swant\n%s", ci, want)

@@ -22,7 +22,7 @@ type gate struct{ s *state }
 func (g gate) isOpen() bool {
 	b := g.s.Group.Backup
 	age := g.s.Now.Sub(b.Taken)
-	return g.s.backed || b.Name != "" && age <= g.s.Policy.MaxBackupAge && age >= -mostAhead
+	return g.s.backed || age <= g.s.Policy.MaxBackupAge && age >= -mostAhead // without a backup the age is centuries
 }
 
 // machines are those that need a backup before they are replaced or changed in place.
@@ -48,7 +48,7 @@ func (g gate) after() Step {
 	open := *g.s
 	open.backed = true
 	for _, would := range []func(*state) opinion{discardFailed, enableDowngrade, updateInPlace, rollOut} {
-		if v := would(&open); v.decided && v.decision.Step.Acts() {
+		if v := would(&open); v.decided {
 			return v.decision.Step
 		}
 	}
@@ -63,7 +63,7 @@ func (g gate) isAsked() bool {
 	b := g.s.Group.Backup
 	latest := g.s.Now.Add(mostAhead)
 	asked := !b.Required.IsZero() && !b.Required.After(latest)
-	return asked && (b.Name == "" || b.Taken.Before(b.Required) || b.Taken.After(latest))
+	return asked && (b.Taken.Before(b.Required) || b.Taken.After(latest))
 }
 
 // why says which machines need a backup, and what there is.
@@ -129,12 +129,12 @@ func requestBackup(s *state) opinion {
 // enough.
 func checkBackup(o Observed, what string) error {
 	most, b := o.Policy.MaxBackupAge, o.Group.Backup
-	if most == 0 || !o.Etcd.Ours() || b.Name != "" && !b.Taken.Before(o.Now.Add(-most)) && !b.Taken.After(o.Now.Add(mostAhead)) {
+	if most == 0 || !o.Etcd.Ours() || !b.Taken.Before(o.Now.Add(-most)) && !b.Taken.After(o.Now.Add(mostAhead)) {
 		return nil
 	}
 	for _, m := range o.Machines {
 		switch {
-		case m.Deleting || !m.isOutdated():
+		case m.Deleting:
 		case m.NeedsBackup != "":
 			return fmt.Errorf("%s, and %s needs a verified backup first that is not older than %s: %s", what, m.Name, ageText(most), m.NeedsBackup)
 		case o.Policy.BackupBeforeSingle && len(o.Machines) == 1 && checkChangeable(o, m) == nil:

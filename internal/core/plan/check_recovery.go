@@ -16,7 +16,7 @@ func isOfRecovery(s Step) bool {
 func checkRecovery(o Observed, s Step) error {
 	r := o.Recovery
 	switch {
-	case r.Name == "" || r.Seed == "" || r.Approved.IsZero():
+	case r.Seed == "" || r.Approved.IsZero():
 		return errors.New("nobody has approved a recovery with a seed")
 	case !o.Etcd.Ours():
 		return errors.New("etcd does not run on these machines")
@@ -41,7 +41,7 @@ func checkBeginRecovery(o Observed) error {
 	if age := o.Now.Sub(o.Recovery.Approved); age >= 15*time.Minute {
 		return fmt.Errorf("the approval is %s old", age)
 	}
-	if alive, all := ballot(o, ""); o.Etcd.Known && all > 0 && 2*alive > all {
+	if alive, all := ballot(o, ""); 2*alive > all {
 		return fmt.Errorf("etcd has a quorum: %d of %d voters are healthy", alive, all)
 	}
 	if len(o.Uncontrolled) > 0 {

@@ -44,7 +44,7 @@ func (s recovering) begin() opinion {
 		return pass("recovery %s has no seed yet", r.Name)
 	case !s.Now.Before(r.Approved.Add(recoveryApproval)):
 		return pass("recovery %s from backup %s waits for an approval, which is valid for %s", r.Name, r.Seed, span(recoveryApproval))
-	case s.Etcd.Known && len(s.voters) > 0 && s.mayHaveQuorum():
+	case s.mayHaveQuorum():
 		return pass("recovery %s is not needed: %s", r.Name, s.strength())
 	}
 	if v := s.strangers(); v.decided {
@@ -112,7 +112,7 @@ func (s recovering) awaitSeeded(m *machine) opinion {
 	switch {
 	case m.standing == failed:
 		return wait("RecoveryFailed", "%s: %s; delete Machine %s, and another restores the seed", m.Name, m.why, m.Name)
-	case m.standing == complete && s.Cluster.Reachable && s.Etcd.Known && s.Etcd.Agreed && m.member != nil && quorum.Has(s.voters):
+	case m.standing == complete && s.Cluster.Reachable && s.Etcd.Agreed && quorum.Has(s.voters):
 		return do(Step{Verb: EndRecovery}, "Recovered", "%s serves from backup %s", m.Name, s.Recovery.Seed)
 	}
 	_, doubt := s.doubt()

@@ -367,9 +367,7 @@ func (s *state) again() time.Duration {
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
 	}
-	if (gate{s}).holds() {
-		consider(s.Group.Backup.Taken.Add(-mostAhead)) // one whose time is ahead counts then
-	}
+	consider(s.Group.Backup.Taken.Add(-mostAhead)) // one whose time is ahead counts then
 	if r := s.Recovery; !r.Begun {
 		consider(r.Approved.Add(recoveryApproval))
 	}
