@@ -153,6 +153,7 @@ func (t once) readAhead(ctx context.Context, machines Machines) {
 		return err
 	})
 	ask(machines, func(a *Observer) error { return updates{a}.readUpdates(ctx) })
+	ask(machines, func(a *Observer) error { return addRecovery(ctx, a) })
 	for _, m := range machines.Ours {
 		of := Machines{Ours: []*clusterv1.Machine{m}}
 		ask(of, func(a *Observer) error { return a.readBootstraps(ctx) })

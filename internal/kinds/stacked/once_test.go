@@ -165,7 +165,7 @@ func TestOnceAsksLittle(t *testing.T) {
 				}
 			}
 			t.Logf("%d requests in %d rounds, %d port-forwards", r.requests, r.counted, m.forwards)
-			if most := 23 + 2*n; r.requests > most {
+			if most := 24 + 2*n; r.requests > most {
 				t.Errorf("one look at %d machines takes %d requests, at most %d", n, r.requests, most)
 			}
 			if r.counted > 7 {
