@@ -47,7 +47,8 @@ func (s *Setup) drawGate(seed int64) {
 			s.disturbStore(r, max(0, e.At+time.Duration(r.Intn(300)-120)*time.Second))
 		}
 	}
-	if r.Intn(2) == 0 { // another spec is wanted while machines come up, which are not well for a while
+	// Another spec is wanted while machines come up, which are not well for a while: a failure more, without surge, than a sturdy world has.
+	if r.Intn(2) == 0 && !s.Sturdy {
 		at := time.Duration(40+r.Intn(300)) * time.Second
 		s.Script = inOrder(append(s.Script, Event{At: at - time.Second, Kind: StoreDown, For: time.Duration(1+r.Intn(20)) * time.Minute},
 			Event{At: at, Kind: Change, N: 2},
