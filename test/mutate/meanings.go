@@ -5,7 +5,6 @@ import "slices"
 // likeAll are pairs of rules of which the order decides nothing.
 var likeAll = map[string]string{
 	"bootstrap secrets before adopt":  "bootstrap secrets passes while there are machines of others, adopt while there are none",
-	"adopt before delete group":       "adopt passes while there are no machines of others, and nobody looks for such while the group is being deleted",
 	"discard failed before refuse":    "discard failed passes while the spec is refused, refuse while it is not",
 	"promote before cancel downgrade": "no member that joins starts while a downgrade is enabled, so that none has caught up then",
 	"scale down before roll out":      "roll out passes while there are more machines than wanted, scale down while there are not",

@@ -3,7 +3,7 @@ package main
 // approvalGuards are what both keys hold to where a person must approve a change.
 var approvalGuards = []guard{
 	{says: "another machine comes for one that is outdated, and nobody has approved that",
-		rules: []change{{"rollOut", `case s.isUnapproved():`, `case false && s.isUnapproved():`}},
+		rules: []change{{"holdsRollout", `case s.isUnapproved():`, `case false && s.isUnapproved():`}},
 		check: []change{
 			{"checkNumber", `case staying+1 > o.Want.Replicas:`, `case false && staying+1 > o.Want.Replicas:`},
 			{"checkStays", `if staying >= o.Want.Replicas ||`, `if true || staying >= o.Want.Replicas ||`},
@@ -21,7 +21,7 @@ var approvalGuards = []guard{
 		rules: []change{{"updateInPlace", `case s.isUnapproved():`, `case false && s.isUnapproved():`}},
 		check: []change{{"checkUpdate", `if err := checkApproved(o, m.Name+" would be changed in place"); err != nil {`, `if err := checkApproved(o, m.Name+" would be changed in place"); err != nil && false {`}}},
 	{says: "etcd is lowered, and nobody has approved that",
-		rules: []change{{"cannotLower", `case s.isUnapproved() && s.staying() >= s.Want.Replicas:`, `case false && s.isUnapproved() && s.staying() >= s.Want.Replicas:`}},
+		rules: []change{{"holdsLowering", `case s.isUnapproved():`, `case false && s.isUnapproved():`}},
 		check: []change{{"checkEnableDowngrade", `if err := checkLacking(o, "etcd would be lowered"); err != nil {`, `if err := checkLacking(o, "etcd would be lowered"); err != nil && false {`}},
 	},
 }

@@ -3,7 +3,7 @@ package main
 // backupGuards are what both keys hold to where a change waits for a verified backup.
 var backupGuards = []guard{
 	{says: "another machine comes for one that is outdated, and there is no backup",
-		rules: []change{{"rollOut", `case gate{s}.holdsAlone():`, `case false:`}},
+		rules: []change{{"holdsRollout", `case gate{s}.holdsAlone():`, `case false:`}},
 		check: []change{
 			{"checkNumber", `err := checkBackup(o, "one more than wanted would come"); err != nil`,
 				`err := checkBackup(o, "one more than wanted would come"); err != nil && false`},
@@ -19,7 +19,7 @@ var backupGuards = []guard{
 		check: []change{{"checkUpdate", `err := checkBackup(o, m.Name+" would be changed in place"); err != nil`,
 			`err := checkBackup(o, m.Name+" would be changed in place"); err != nil && false`}}},
 	{says: "etcd is lowered, and there is no backup",
-		rules: []change{{"cannotLower", `case gate{s}.holds() && s.staying() >= s.Want.Replicas:`, `case false:`}},
+		rules: []change{{"holdsLowering", `case gate{s}.holds():`, `case false:`}},
 		check: []change{{"checkLacking", `err := checkBackup(o, what); err != nil`, `err := checkBackup(o, what); err != nil && false`}}},
 	{says: "a backup that is too old is enough",
 		rules: []change{{"isOpen", `age <= g.s.Policy.MaxBackupAge`, `age <= 2*g.s.Policy.MaxBackupAge`}},

@@ -4,7 +4,7 @@ package main
 var limitGuards = []guard{
 	{says: "another machine comes for one that is outdated, and as many as may be in a day were replaced",
 		rules: []change{
-			{"rollOut", `case s.heldByLimit(old):`, `case false && s.heldByLimit(old):`},
+			{"holdsRollout", `case s.heldByLimit(old):`, `case false && s.heldByLimit(old):`},
 			{"rollOut", `s.leastNeeded(s.allowed(old))`, `s.leastNeeded(old)`},
 		},
 		check: []change{
@@ -25,7 +25,7 @@ var limitGuards = []guard{
 		},
 		check: []change{{"checkUpdate", `if err := checkUpdateCounted(o, s); err != nil {`, `if err := checkUpdateCounted(o, s); err != nil && false {`}}},
 	{says: "etcd is lowered, and as many machines as may be in a day were replaced",
-		rules: []change{{"cannotLower", `case s.heldByLimit(s.outdated()) && s.staying() >= s.Want.Replicas:`, `case false && s.heldByLimit(s.outdated()) && s.staying() >= s.Want.Replicas:`}},
+		rules: []change{{"holdsLowering", `case s.heldByLimit(s.outdated()):`, `case false && s.heldByLimit(s.outdated()):`}},
 		check: []change{{"checkLacking", `return checkLimitLeft(o, what)`, `return nil`}}},
 	{says: "a machine that is replaced, or changed in place, is not counted",
 		rules: []change{{"asReplacement", `s.Policy.MaxReplacements > 0 && s.Group`, `false && s.Group`}},

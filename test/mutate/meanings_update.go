@@ -84,5 +84,5 @@ var updatesAlone = []meaning{
 	{says: "nobody is told what cannot be changed in place", edits: []change{{"waitForUpdates", `case len(cannot) > 0:`, `case false:`}}},
 	{says: "nobody is told that an update failed", edits: []change{{"waitForRepair", `failed := s.failedUpdates(); len(failed) > 0`, `failed := s.failedUpdates(); false && len(failed) > 0`}}},
 	{says: "an update takes the place of scaling down", edits: []change{{"updateInPlace", `case s.staying() > s.Want.Replicas:`, `case false:`}}},
-	{says: "a rollout goes on beside a failed update", edits: []change{{"rollOut", `case len(s.failedUpdates()) > 0:`, `case false:`}}},
+	{says: "a rollout goes on beside a failed update", edits: []change{{"holdsRollout", `case len(s.failedUpdates()) > 0:`, `case false:`}}},
 }

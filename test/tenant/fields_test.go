@@ -33,7 +33,7 @@ const (
 	atService
 	// copied: the manager copies the value into the field of an EtcdCluster, which has its own attempts, and reads nothing by it.
 	copied
-	// ofAdmin: the kind is an administrator's, in no namespace: a tenant cannot write it.
+	// ofAdmin: the kind is an administrator's: config/tenant/role.yaml does not let a tenant write it.
 	ofAdmin
 	// onHost: the kind is one of local machines, which no management cluster has.
 	onHost
@@ -42,7 +42,7 @@ const (
 // kinds whose fields have one use all together.
 var kinds = map[string]use{
 	"KubeadmControlPlaneTemplate": unread, "ControlPlaneTemplate": unread, "EtcdClusterTemplate": unread, "EtcdadmConfigTemplate": unread,
-	"EtcdadmCluster": copied, "ClusterBackupStore": ofAdmin,
+	"EtcdadmCluster": copied, "ClusterBackupStore": ofAdmin, "EtcdRecovery": ofAdmin,
 	"LocalCluster": onHost, "LocalClusterTemplate": onHost, "LocalMachine": onHost, "LocalMachineTemplate": onHost,
 }
 
