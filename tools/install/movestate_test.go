@@ -270,7 +270,7 @@ func (c *cluster) updating(t *testing.T) {
 			controlplanev1.ReplacementsAnnotation:   "small-cp-1=2026-11-23T04:05:06Z",
 			controlplanev1.BackupIdentityAnnotation: "u1",
 			controlplanev1.BackupRequiredAnnotation: "2026-11-23T04:05:06Z",
-			controlplanev1.BackupVerifiedAnnotation: "store=host,uid=u1,name=20261123t040507z-x7k2p,taken=2026-11-23T04:05:07Z",
+			controlplanev1.BackupVerifiedAnnotation: "store=BackupStore/host,uid=u1,name=20261123t040507z-x7k2p,taken=2026-11-23T04:05:07Z",
 		} {
 			metav1.SetMetaDataAnnotation(&kcp.ObjectMeta, k, v)
 		}

@@ -22,8 +22,8 @@ const BackupsFinalizer = "controlplane.cluster.x-k8s.io/quorate-backups"
 const BackupRequiredAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-required"
 
 // BackupVerifiedAnnotation on a control plane of any kind, or an EtcdCluster, is its newest verified backup, as the manifest in the store
-// has it: the store's name, the identity of BackupIdentityAnnotation, the backup's name and when it was taken, such as
-// store=bucket,uid=UID,name=NAME,taken=TIME. Quorate writes it after each look at the store while spec.backup.before is set, and changes
+// has it: the store's kind and name, the identity of BackupIdentityAnnotation, the backup's name and when it was taken, such as
+// store=BackupStore/bucket,uid=UID,name=NAME,taken=TIME. Quorate writes it after each look at the store while spec.backup.before is set, and changes
 // machines by it: a move keeps it.
 const BackupVerifiedAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-verified"
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -24,9 +25,14 @@ func MaxBackupAge(spec *controlplanev1.BackupSpec) time.Duration {
 	return spec.MaxAgeBefore.Duration
 }
 
+// StoreOf names a store by its kind and name: a BackupStore and a ClusterBackupStore may have the same name.
+func StoreOf(r controlplanev1.BackupStoreReference) string {
+	return string(cmp.Or(r.Kind, controlplanev1.BackupStoreOfNamespace)) + "/" + r.Name
+}
+
 // VerifiedBackup is a verified backup as controlplanev1.BackupVerifiedAnnotation names it.
 type VerifiedBackup struct {
-	// Store is the name of the store, and UID the identity under which it has the backup.
+	// Store is the store, as StoreOf names it, and UID the identity under which it has the backup.
 	Store, UID string
 	// Name is the backup's name, and Taken the time in its manifest.
 	Name  string
@@ -75,7 +81,7 @@ func (t wants) addBackup() {
 	p.MaxBackupAge, p.BackupBeforeSingle = age, slices.Contains(spec.Before, controlplanev1.BackupBeforeInPlaceSingle)
 	annotations := t.Object.GetAnnotations()
 	v := ParseVerifiedBackup(annotations[controlplanev1.BackupVerifiedAnnotation])
-	if v.Store == spec.StoreRef.Name && v.UID == annotations[controlplanev1.BackupIdentityAnnotation] {
+	if v.Store == StoreOf(spec.StoreRef) && v.UID == annotations[controlplanev1.BackupIdentityAnnotation] {
 		b.Name, b.Taken = v.Name, v.Taken
 	}
 	b.Required, _ = time.Parse(time.RFC3339, annotations[controlplanev1.BackupRequiredAnnotation]) // what is no time is replaced

@@ -12,18 +12,18 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-const noted = "store=bucket,uid=u1,name=20261127t170312z-x7k2p,taken=2026-11-27T17:03:12Z"
+const noted = "store=BackupStore/bucket,uid=u1,name=20261127t170312z-x7k2p,taken=2026-11-27T17:03:12Z"
 
 // TestVerifiedBackup: what was written is read; nothing else is a backup.
 func TestVerifiedBackup(t *testing.T) {
-	want := VerifiedBackup{Store: "bucket", UID: "u1", Name: "20261127t170312z-x7k2p", Taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC)}
+	want := VerifiedBackup{Store: "BackupStore/bucket", UID: "u1", Name: "20261127t170312z-x7k2p", Taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC)}
 	if got := ParseVerifiedBackup(noted); got != want || got.String() != noted {
 		t.Errorf("%+v, written as %q", got, got)
 	}
 	for _, text := range []string{
-		"", "store=bucket", "uid=u1,name=n,taken=2026-11-27T17:03:12Z", "store=bucket,name=n,taken=2026-11-27T17:03:12Z",
-		"store=bucket,uid=u1,taken=2026-11-27T17:03:12Z", "store=bucket,uid=u1,name=n", "store=bucket,uid=u1,name=n,taken=yesterday",
-		"store=bucket,uid=u1,name=n,taken=0001-01-01T00:00:00Z", noted + ",x=y", noted + "," + noted,
+		"", "store=BackupStore/bucket", "uid=u1,name=n,taken=2026-11-27T17:03:12Z", "store=BackupStore/bucket,name=n,taken=2026-11-27T17:03:12Z",
+		"store=BackupStore/bucket,uid=u1,taken=2026-11-27T17:03:12Z", "store=BackupStore/bucket,uid=u1,name=n", "store=BackupStore/bucket,uid=u1,name=n,taken=yesterday",
+		"store=BackupStore/bucket,uid=u1,name=n,taken=0001-01-01T00:00:00Z", noted + ",x=y", noted + "," + noted,
 	} {
 		if got := ParseVerifiedBackup(text); got != (VerifiedBackup{}) {
 			t.Errorf("%q is read as %+v", text, got)
@@ -58,6 +58,8 @@ func TestAddBackup(t *testing.T) {
 		"before nothing":   {func(s *Spec) { s.Backup.Before = nil }, nil, 0, plan.Backup{}},
 		"etcd elsewhere":   {func(s *Spec) { s.HoldsQuorum = false }, nil, 0, plan.Backup{}},
 		"another store":    {func(s *Spec) { s.Backup.StoreRef.Name = "other" }, nil, time.Hour, plan.Backup{}},
+		"another kind":     {func(s *Spec) { s.Backup.StoreRef.Kind = controlplanev1.BackupStoreOfCluster }, nil, time.Hour, plan.Backup{}},
+		"the same kind":    {func(s *Spec) { s.Backup.StoreRef.Kind = controlplanev1.BackupStoreOfNamespace }, nil, time.Hour, found},
 		"another identity": {nil, func(a map[string]string) { a[controlplanev1.BackupIdentityAnnotation] = "u2" }, time.Hour, plan.Backup{}},
 		"no identity":      {nil, func(a map[string]string) { delete(a, controlplanev1.BackupIdentityAnnotation) }, time.Hour, plan.Backup{}},
 		"none known":       {nil, func(a map[string]string) { delete(a, controlplanev1.BackupVerifiedAnnotation) }, time.Hour, plan.Backup{}},

@@ -60,7 +60,7 @@ func TestBackupRequired(t *testing.T) {
 		t.Fatal(err)
 	}
 	waits("while the store is down", "; no verified backup is known; StoreUnusable: connection refused")
-	young := observe.VerifiedBackup{Store: "bucket", UID: "u1", Name: "b1", Taken: time.Now().Truncate(time.Second)}
+	young := observe.VerifiedBackup{Store: "BackupStore/bucket", UID: "u1", Name: "b1", Taken: time.Now().Truncate(time.Second)}
 	for when, change := range map[string]func(*observe.VerifiedBackup){
 		"with a backup of another cluster": func(b *observe.VerifiedBackup) { b.UID = "u2" },
 		"with a backup in another store":   func(b *observe.VerifiedBackup) { b.Store = "other" },

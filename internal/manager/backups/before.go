@@ -40,7 +40,7 @@ func (c *Controller) noteVerified(ctx context.Context, l *look) error {
 	}
 	var note observe.VerifiedBackup
 	if newest, found := backup.NewestVerified(l.catalog.UID, l.stored(), time.Now()); found {
-		note = observe.VerifiedBackup{Store: l.spec.StoreRef.Name, UID: l.catalog.UID, Name: newest.Name, Taken: newest.Taken}
+		note = observe.VerifiedBackup{Store: observe.StoreOf(l.spec.StoreRef), UID: l.catalog.UID, Name: newest.Name, Taken: newest.Taken}
 	}
 	return c.annotate(ctx, l, map[string]string{controlplanev1.BackupVerifiedAnnotation: note.String()})
 }

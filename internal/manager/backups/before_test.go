@@ -47,7 +47,7 @@ func TestNotesVerified(t *testing.T) {
 		kcp, _, _ := s.look()
 		return kcp.Annotations[controlplanev1.BackupVerifiedAnnotation]
 	}
-	want := observe.VerifiedBackup{Store: "host", UID: uid, Name: good, Taken: now.Add(-2 * time.Hour)}.String()
+	want := observe.VerifiedBackup{Store: "BackupStore/host", UID: uid, Name: good, Taken: now.Add(-2 * time.Hour)}.String()
 	if got := note(); got != want {
 		t.Errorf("noted is %q, want %q", got, want)
 	}

@@ -207,7 +207,7 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	}
 	defer done()
 	l.catalog = clusterbackup.Catalog{Store: opened, UID: id}
-	if of := string(spec.StoreRef.Kind) + "/" + spec.StoreRef.Name + "/" + id; k.seenOf == of {
+	if of := observe.StoreOf(spec.StoreRef) + "/" + id; k.seenOf == of {
 		l.catalog.Seen = k.seen
 	} else {
 		k.seenOf = of
