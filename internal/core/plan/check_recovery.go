@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -48,7 +49,7 @@ func checkBeginRecovery(o Observed) error {
 		return fmt.Errorf("%s is not the group's: it may hold data", o.Uncontrolled[0].Name)
 	}
 	for _, m := range o.Machines {
-		if !isAmong(o.Recovery.GiveUp, m.Name) {
+		if !slices.Contains(o.Recovery.GiveUp, m.Name) {
 			return fmt.Errorf("%s is not given up", m.Name)
 		}
 	}
@@ -63,7 +64,7 @@ func checkGiveUp(o Observed, s Step) error {
 		return err
 	case m.Seeded && !m.Deleting:
 		return fmt.Errorf("%s was made by the seed", m.Name)
-	case !m.Seeded && !isAmong(o.Recovery.GiveUp, m.Name):
+	case !m.Seeded && !slices.Contains(o.Recovery.GiveUp, m.Name):
 		return fmt.Errorf("%s is not given up", m.Name)
 	}
 	return nil
@@ -83,7 +84,7 @@ func checkSeed(o Observed, s Step) error {
 			return fmt.Errorf("%s exists", m.Name)
 		case !m.Deleting || m.Hook:
 			return fmt.Errorf("%s stays beside the seed", m.Name)
-		case !m.Gone && !isAmong(o.Recovery.Off, m.Name):
+		case !m.Gone && !slices.Contains(o.Recovery.Off, m.Name):
 			return fmt.Errorf("%s may still answer", m.Name)
 		}
 	}
@@ -107,13 +108,4 @@ func checkEndRecovery(o Observed) error {
 		}
 	}
 	return errors.New("no machine serves from the seed")
-}
-
-func isAmong(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }

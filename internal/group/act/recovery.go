@@ -3,14 +3,12 @@ package act
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
@@ -60,15 +58,11 @@ func (t recovery) giveUp(ctx context.Context, name string) error {
 		return fmt.Errorf("giving up Machine %s: it is not one of %s", name, t.Object.GetName())
 	}
 	after := target.DeepCopy()
-	after.Annotations = maps.Clone(after.Annotations)
-	if after.Annotations == nil {
-		after.Annotations = map[string]string{}
-	}
 	delete(after.Annotations, machine.Hook)
-	after.Annotations[clusterv1.ExcludeNodeDrainingAnnotation] = ""
-	after.Annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation] = ""
-	if err := t.Merge(ctx, target.Machine, after); err != nil {
-		return client.IgnoreNotFound(wrapped(err, "releasing Machine %s", name))
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.ExcludeNodeDrainingAnnotation, "")
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation, "")
+	if err := t.Merge(ctx, target.Machine, after); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("releasing Machine %s: %w", name, err)
 	}
 	if err := t.Delete(ctx, target, false); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Machine %s: %w", name, err)
@@ -78,10 +72,6 @@ func (t recovery) giveUp(ctx context.Context, name string) error {
 	t.Memory.Surveys.Drop()
 	t.Changed = append(t.Changed, name)
 	return nil
-}
-
-func wrapped(err error, format string, args ...any) error {
-	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
 // seed creates the secret with the bootstrap data of a machine that restores the seed, and returns how its Machine refers to it. With it
