@@ -2,6 +2,8 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 // Annotations of an EtcdRecovery. They are kept by a move and by a backup of the management cluster, as status is not.
@@ -62,7 +64,7 @@ type EtcdRecoverySpec struct {
 
 	// storeRef is the store in which the backup is, and in which the backup of a survivor is stored.
 	// +required
-	StoreRef RecoveryStoreReference `json:"storeRef,omitempty,omitzero"`
+	StoreRef controlplanev1.BackupStoreReference `json:"storeRef,omitempty,omitzero"`
 
 	// identitySecretRef is the secret in the same namespace whose key "identity" has the age identity that decrypts the backup. It is needed
 	// for an encrypted backup, and may be deleted after the recovery.
@@ -86,20 +88,6 @@ type EtcdRecoverySpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	Off []string `json:"off,omitempty"`
-}
-
-// RecoveryStoreReference names a store, as spec.backup.storeRef of a control plane does.
-type RecoveryStoreReference struct {
-	// kind is BackupStore, of the same namespace, or ClusterBackupStore. Defaults to BackupStore.
-	// +optional
-	// +kubebuilder:validation:Enum=BackupStore;ClusterBackupStore
-	Kind string `json:"kind,omitempty"`
-
-	// name is the name of the store.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
 }
 
 // IdentityKey is the key of the secret of identitySecretRef.

@@ -97,9 +97,9 @@ func (a *app) abort(ctx context.Context, c client.Client, of *lost) error {
 
 // create makes the recovery, and the secret with the identity.
 func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) error {
-	store := backupv1alpha1.RecoveryStoreReference{Name: o.store}
+	store := controlplanev1.BackupStoreReference{Name: o.store}
 	if spec := of.group.Kind.Spec(of.object).Backup; store.Name == "" && spec != nil {
-		store.Kind, store.Name = string(spec.StoreRef.Kind), spec.StoreRef.Name
+		store = spec.StoreRef
 	}
 	if store.Name == "" {
 		return fmt.Errorf("%s names no BackupStore: set --store to the one in which the snapshot is kept meanwhile", facts.Title(of.group))

@@ -146,14 +146,22 @@ func (c Catalog) names(ctx context.Context) (map[string][]string, error) {
 
 // Get reads one backup. The error is store.ErrNotFound where there is none.
 func (c Catalog) Get(ctx context.Context, name string) (*Entry, error) {
-	if backup.NameTime(name).IsZero() {
-		return nil, fmt.Errorf("invalid name of a backup %q: must be a time and a suffix, such as 20261127t170312z-x7k2p", name)
+	if err := checkName(name); err != nil {
+		return nil, err
 	}
 	e, err := c.entry(ctx, name)
 	if err == nil && errors.Is(e.Err, store.ErrNotFound) {
 		return nil, e.Err
 	}
 	return e, err
+}
+
+// checkName says what a backup may be named.
+func checkName(name string) error {
+	if backup.NameTime(name).IsZero() {
+		return fmt.Errorf("invalid name of a backup %q: must be a time and a suffix, such as 20261127t170312z-x7k2p", name)
+	}
+	return nil
 }
 
 // entry reads the manifest and the proof. Its own error means that the store does not answer.
@@ -202,6 +210,9 @@ func (c Catalog) small(ctx context.Context, name, object string) (data []byte, e
 
 // Archive opens the archive of a backup.
 func (c Catalog) Archive(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
 	return c.Store.Get(ctx, c.key(name, archiveObject))
 }
 

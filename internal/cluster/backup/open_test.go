@@ -14,6 +14,7 @@ import (
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
+	"github.com/quorate/quorate/internal/cluster/backup/store"
 )
 
 // shared is a ClusterBackupStore that keeps a folder.
@@ -134,6 +135,27 @@ func TestSharedCredentials(t *testing.T) {
 		_, _, err := o.Open(t.Context(), "team", toShared)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("the secret is in %s, the manager in %q: %v", namespace, test.managers, err)
+		}
+	}
+}
+
+// TestNames: a text that is no name of a backup leads to no object, of this cluster or of another.
+func TestNames(t *testing.T) {
+	folder := t.TempDir()
+	opened, err := store.OpenFolder(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := opened.Put(t.Context(), "other/20261127t170312z-x7k2p/archive", strings.NewReader("theirs")); err != nil {
+		t.Fatal(err)
+	}
+	c := clusterbackup.Catalog{Store: opened, UID: "own"}
+	for _, name := range []string{"", ".", "../other/20261127t170312z-x7k2p", "20261127t170312z-x7k2p/../../other/20261127t170312z-x7k2p"} {
+		if _, err := c.Get(t.Context(), name); err == nil || !strings.Contains(err.Error(), "invalid name") {
+			t.Errorf("manifest of %q: %v", name, err)
+		}
+		if _, err := c.Archive(t.Context(), name); err == nil || !strings.Contains(err.Error(), "invalid name") {
+			t.Errorf("archive of %q: %v", name, err)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (w *world) recovers(giveUp ...string) *backupv1alpha1.EtcdRecovery {
 			controlplanev1.ApprovedByAnnotation:   time.Now().UTC().Format(time.RFC3339) + " somebody",
 		}},
 		Spec: backupv1alpha1.EtcdRecoverySpec{
-			ClusterName: "demo", Survivor: "Best", StoreRef: backupv1alpha1.RecoveryStoreReference{Name: "host"}, GiveUp: giveUp,
+			ClusterName: "demo", Survivor: "Best", StoreRef: controlplanev1.BackupStoreReference{Name: "host"}, GiveUp: giveUp,
 		},
 	}
 	if err := w.client.Create(context.Background(), r); err != nil {

@@ -253,9 +253,6 @@ func (d *daemon) newManager(ctx context.Context, e Environment, plane *plane) (c
 	o.EtcdForwardOnly = os.Getenv("QUORATE_ETCD_FORWARD_ONLY") == "true"
 	if e.madeFor() == "" {
 		o.Local = machines
-		if err := machines.Host.EnsureNetwork(ctx); err != nil {
-			return nil, host.Options{}, err
-		}
 		seeds := net.JoinHostPort(machines.Host.Gateway().String(), seedPort)
 		o.Backups.SeedBind, o.Backups.SeedAddress = seeds, seeds
 	}

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +25,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
+	corebackup "github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/manager/backups"
 	"github.com/quorate/quorate/internal/program/untrusted"
@@ -67,6 +70,10 @@ type recovery struct {
 	group   observe.Object
 }
 
+func (r *recovery) hasBegun() bool {
+	return r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != ""
+}
+
 // errRefused: what is asked for cannot be done, and looking again does not help.
 var errRefused = errors.New("refused")
 
@@ -87,7 +94,10 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	again := ctrl.Result{}
-	if err != nil && !errors.Is(err, errRefused) {
+	switch {
+	case apierrors.IsNotFound(err): // the secret with the identity, for one, is created after the recovery that owns it
+		again.RequeueAfter = time.Second
+	case err != nil && !errors.Is(err, errRefused):
 		again.RequeueAfter = soon
 	}
 	return again, c.report(ctx, r, err)
@@ -104,7 +114,7 @@ func (c *Controller) prepare(ctx context.Context, r *recovery) error {
 	if err := c.ensureSecret(ctx, r.EtcdRecovery); err != nil {
 		return err
 	}
-	if observe.SeedOf(r.EtcdRecovery) != nil {
+	if r.hasBegun() && observe.SeedOf(r.EtcdRecovery) != nil {
 		return nil
 	}
 	return c.seek(ctx, r)
@@ -149,7 +159,7 @@ func (c *Controller) report(ctx context.Context, r *recovery, failed error) erro
 		made.Reason, made.Message = backupv1alpha1.RecoverySeedRefused, untrusted.Shown(failed.Error())
 	case failed != nil:
 		made.Reason, made.Message = backupv1alpha1.RecoverySeeking, untrusted.Shown(failed.Error())
-	case r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != "":
+	case r.hasBegun():
 		made.Reason = backupv1alpha1.RecoveryUnderway
 		made.Message = "see status.plan of the control plane"
 	case seed != nil:
@@ -161,7 +171,7 @@ func (c *Controller) report(ctx context.Context, r *recovery, failed error) erro
 	}
 	conditions.Set(after, made)
 	after.Status.Digest = ""
-	if r.cluster != nil {
+	if failed == nil && r.cluster != nil {
 		after.Status.Digest = observe.RecoveryDigest(r.EtcdRecovery, string(r.cluster.UID))
 	}
 	if equality.Semantic.DeepEqual(r.Status, after.Status) {
@@ -175,7 +185,7 @@ func (c *Controller) report(ctx context.Context, r *recovery, failed error) erro
 
 // identity is the UID under which the store has the group's backups.
 func (r *recovery) identity() string {
-	if id := r.group.GetAnnotations()[controlplanev1.BackupIdentityAnnotation]; id != "" {
+	if id := r.group.GetAnnotations()[controlplanev1.BackupIdentityAnnotation]; corebackup.IsName(id) {
 		return id
 	}
 	return string(r.cluster.UID)
@@ -183,13 +193,29 @@ func (r *recovery) identity() string {
 
 // with opens the store of a recovery.
 func (c *Controller) with(ctx context.Context, r *backupv1alpha1.EtcdRecovery, uid string, do func(backup.Catalog) error) error {
-	ref := controlplanev1.BackupStoreReference{Kind: controlplanev1.BackupStoreKind(r.Spec.StoreRef.Kind), Name: r.Spec.StoreRef.Name}
-	opened, done, err := c.Stores.Open(ctx, r.Namespace, ref)
+	opened, done, err := c.Stores.Open(ctx, r.Namespace, r.Spec.StoreRef)
 	if err != nil {
 		return err
 	}
 	defer done()
 	return do(backup.Catalog{Store: opened, UID: uid})
+}
+
+// identities are those by which the archive is decrypted.
+func (c *Controller) identities(ctx context.Context, r *backupv1alpha1.EtcdRecovery) ([]age.Identity, error) {
+	name := r.Spec.IdentitySecretRef.Name
+	if name == "" {
+		return nil, nil
+	}
+	of, err := c.secret(ctx, r.Namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := age.ParseIdentities(strings.NewReader(string(of.Data[backupv1alpha1.IdentityKey])))
+	if err != nil { // the error quotes it
+		return nil, fmt.Errorf("%w: reading %s of secret %s: it must be an age identity", errRefused, backupv1alpha1.IdentityKey, name)
+	}
+	return all, nil
 }
 
 // secret reads a secret of a recovery's namespace.

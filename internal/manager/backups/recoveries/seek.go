@@ -1,12 +1,17 @@
 package recoveries
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"filippo.io/age"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -27,7 +32,8 @@ const best = "Best"
 // longest is how long taking the backup of a survivor may take.
 const longest = time.Hour
 
-// seek finds the backup that is to be restored, or takes it of the survivor, and writes it into the recovery.
+// seek finds the backup that is to be restored, or takes it of the survivor, and writes it into the recovery. A seed that stands there
+// already, whoever wrote it, must be what the store says of its backup.
 func (c *Controller) seek(ctx context.Context, r *recovery) error {
 	found, err := observe.FindSurvivors(ctx, c.Client, c.Kind, client.ObjectKeyFromObject(r.group), c.ForwardOnly)
 	if err != nil {
@@ -37,33 +43,93 @@ func (c *Controller) seek(ctx context.Context, r *recovery) error {
 	if err != nil {
 		return err
 	}
+	identities, err := c.identities(ctx, r.EtcdRecovery)
+	if err != nil {
+		return err
+	}
 	ground := backup.Ground{UID: r.identity(), Kubernetes: c.Kind.Spec(r.group).Version, Fingerprints: fingerprints}
 	return c.with(ctx, r.EtcdRecovery, ground.UID, func(catalog clusterbackup.Catalog) error {
-		name, member := r.Spec.Backup, ""
-		if name == "" {
+		name, member, written := r.Spec.Backup, "", observe.SeedOf(r.EtcdRecovery)
+		switch {
+		case written != nil:
+			name, member = cmp.Or(name, written.Backup), written.Member
+		case name == "" && len(c.recipients(r)) > 0 && len(identities) == 0:
+			return refusedEncrypted("the backup of the survivor")
+		case name == "":
 			if name, member, err = c.takeSurvivor(ctx, r, found, catalog, files, fingerprints); err != nil {
 				return err
 			}
 		}
-		e, err := catalog.Get(ctx, name)
-		switch {
-		case err != nil:
-			return fmt.Errorf("reading backup %s, which spec.backup names: %w", name, err)
-		case e.Err != nil:
-			return fmt.Errorf("%w: %w", errRefused, e.Err)
+		m, err := seedable(ctx, catalog, name, ground)
+		if err != nil {
+			return err
 		}
-		if err := e.Manifest.RefuseSeed(e.Verification, ground); err != nil {
-			return fmt.Errorf("%w: %w", errRefused, err)
-		}
-		if e.Manifest.Archive.Encrypted() && r.Spec.IdentitySecretRef.Name == "" {
-			return fmt.Errorf("%w: backup %s is encrypted: set spec.identitySecretRef to the secret with the identity that decrypts it",
-				errRefused, name)
-		}
-		m := e.Manifest
-		return c.writeSeed(ctx, r, observe.Seed{
+		seed := observe.Seed{
 			Backup: name, Taken: m.Taken, Revision: m.Revision(), Size: m.Snapshot.Size, SHA256: m.Snapshot.SHA256, Member: member,
-		})
+		}
+		if written != nil {
+			return checkWritten(r.EtcdRecovery, seed)
+		}
+		if err := try(ctx, catalog, m, identities); err != nil {
+			return err
+		}
+		return c.writeSeed(ctx, r, seed)
 	})
+}
+
+// recipients are those for whom the backups of the group are encrypted.
+func (c *Controller) recipients(r *recovery) []string {
+	if spec := c.Kind.Spec(r.group).Backup; spec != nil {
+		return spec.Encryption.Recipients
+	}
+	return nil
+}
+
+// seedable returns the manifest of a backup from which the control plane can be recovered.
+func seedable(ctx context.Context, catalog clusterbackup.Catalog, name string, ground backup.Ground) (*backup.Manifest, error) {
+	e, err := catalog.Get(ctx, name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading backup %s, which spec.backup names: %w", name, err)
+	case e.Err != nil:
+		return nil, fmt.Errorf("%w: %w", errRefused, e.Err)
+	}
+	if err := e.Manifest.RefuseSeed(e.Verification, ground); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return e.Manifest, nil
+}
+
+func refusedEncrypted(what string) error {
+	return fmt.Errorf("%w: %s is encrypted: set spec.identitySecretRef to the secret with the identity that decrypts it", errRefused, what)
+}
+
+// try reads the whole snapshot of a backup, as the machine will that restores it: the machines that are given up are gone then.
+func try(ctx context.Context, catalog clusterbackup.Catalog, m *backup.Manifest, identities []age.Identity) error {
+	if m.Archive.Encrypted() && len(identities) == 0 {
+		return refusedEncrypted("backup " + m.Name)
+	}
+	sum := sha256.New()
+	err := catalog.Snapshot(ctx, m.Name, identities, m.Snapshot.Size, sum)
+	if stranger := (*age.NoIdentityMatchError)(nil); errors.As(err, &stranger) {
+		return fmt.Errorf("%w: no identity of the secret in spec.identitySecretRef decrypts backup %s", errRefused, m.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the snapshot of backup %s: %w", m.Name, err)
+	}
+	if is := hex.EncodeToString(sum.Sum(nil)); is != m.Snapshot.SHA256 {
+		return fmt.Errorf("%w: the snapshot of backup %s has the SHA-256 digest %s, and its manifest says %s", errRefused, m.Name, is, m.Snapshot.SHA256)
+	}
+	return nil
+}
+
+// checkWritten compares the seed that stands in a recovery with the one that the store has.
+func checkWritten(r *backupv1alpha1.EtcdRecovery, seed observe.Seed) error {
+	if text, err := json.Marshal(seed); err == nil && string(text) == r.Annotations[backupv1alpha1.RecoverySeedAnnotation] {
+		return nil
+	}
+	return fmt.Errorf("%w: annotation %s is not what the store says of backup %s: delete the EtcdRecovery and create another",
+		errRefused, backupv1alpha1.RecoverySeedAnnotation, seed.Backup)
 }
 
 // takeSurvivor takes a backup of the member that spec.survivor names, and verifies it.
@@ -81,10 +147,7 @@ func (c *Controller) takeSurvivor(
 	request := clusterbackup.Request{
 		Name: backup.Name(now, rand.String(5)), Kubernetes: found.Version, Fingerprints: fingerprints, Files: files,
 		Scratch: c.Scratch, Limits: c.Limits, Now: now,
-		Cluster: backup.Cluster{UID: catalog.UID, Namespace: r.cluster.Namespace, Name: r.cluster.Name},
-	}
-	if spec := c.Kind.Spec(r.group).Backup; spec != nil {
-		request.Recipients = spec.Encryption.Recipients
+		Cluster: backup.Cluster{UID: catalog.UID, Namespace: r.cluster.Namespace, Name: r.cluster.Name}, Recipients: c.recipients(r),
 	}
 	client := etcd.Open(found.Credentials)
 	defer client.Close()

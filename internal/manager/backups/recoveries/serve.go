@@ -20,7 +20,6 @@ import (
 	"strings"
 	"time"
 
-	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -42,6 +41,8 @@ const (
 	mostHeaders = 8 << 10
 	readTime    = 10 * time.Second
 	idleTime    = time.Minute
+	// listenAgain is after how long is tried again to listen.
+	listenAgain = time.Second
 )
 
 // newSecret returns the secret by which the snapshot of a recovery is handed out: a certificate of its own, which the machine knows, and
@@ -96,9 +97,9 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := net.Listen("tcp", s.Bind)
-	if err != nil {
-		return fmt.Errorf("listening for machines that restore a snapshot: %w", err)
+	listener := s.listen(ctx)
+	if listener == nil {
+		return nil
 	}
 	server := &http.Server{
 		Handler: http.HandlerFunc(s.serve), MaxHeaderBytes: mostHeaders, ReadTimeout: readTime, IdleTimeout: idleTime,
@@ -113,6 +114,29 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("handing snapshots out: %w", err)
 	}
 	return nil
+}
+
+// listen listens at the address once there is one: a bridge for machines is made with the first of them. Nothing else of the manager ends
+// or waits because of it. It returns nothing once the context ends.
+func (s *Server) listen(ctx context.Context) net.Listener {
+	said := ""
+	for {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Bind)
+		switch {
+		case err == nil:
+			return listener
+		case ctx.Err() != nil:
+			return nil
+		case err.Error() != said:
+			said = err.Error()
+			ctrl.LoggerFrom(ctx).Info("Machines cannot fetch the snapshots that they restore until this ends", "message", said)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(listenAgain):
+		}
+	}
 }
 
 // certificate returns that of the recovery whose name a machine asks for.
@@ -186,21 +210,4 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 		w.Header().Set("Content-Length", strconv.FormatInt(seed.Size, 10))
 		return catalog.Snapshot(ctx, seed.Backup, identities, seed.Size, w)
 	})
-}
-
-// identities are those by which the archive is decrypted.
-func (s *Server) identities(ctx context.Context, r *backupv1alpha1.EtcdRecovery) ([]age.Identity, error) {
-	name := r.Spec.IdentitySecretRef.Name
-	if name == "" {
-		return nil, nil
-	}
-	of, err := s.secret(ctx, r.Namespace, name)
-	if err != nil {
-		return nil, err
-	}
-	all, err := age.ParseIdentities(strings.NewReader(string(of.Data[backupv1alpha1.IdentityKey])))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s of secret %s: it must be an age identity", backupv1alpha1.IdentityKey, name) // the error quotes it
-	}
-	return all, nil
 }

@@ -17,6 +17,7 @@ import (
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -25,6 +26,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/backup/archive"
+	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/kinds/stacked"
@@ -47,6 +49,8 @@ type scene struct {
 	c        client.WithWatch
 	by       *Controller
 	identity *age.X25519Identity
+	// fingerprints are those of the cluster's authorities.
+	fingerprints map[string]string
 }
 
 func newScene(t *testing.T) *scene {
@@ -61,6 +65,7 @@ func newScene(t *testing.T) *scene {
 		APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: "demo-cp",
 	}
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-cp", UID: "kcp"}}
+	kcp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster"}}
 	kcp.Spec.Version = "v1.37.2"
 	store := &backupv1alpha1.BackupStore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "host"}, Spec: backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}},
@@ -75,32 +80,55 @@ func newScene(t *testing.T) *scene {
 	s.by = &Controller{
 		Options: backups.Options{Stores: clusterbackup.Opener{Reader: s.c, Folder: folder}}, Client: s.c, APIReader: s.c, Kind: stacked.New(), Address: address,
 	}
+	owner := metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "kcp"}
+	purposes := []string{"ca", "etcd", "proxy", "sa"}
+	if _, err := certs.Generate(t.Context(), s.c, cluster, &bootstrapv1.ClusterConfiguration{}, purposes, owner); err != nil {
+		t.Fatal(err)
+	}
+	_, s.fingerprints, err = backups.Files(t.Context(), s.c, "KubeadmControlPlane", &observe.EtcdMembers{Object: kcp, Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.store()
 	return s
 }
 
-// store puts the backup into the folder.
+// write writes an archive with a snapshot, as Quorate does.
+func (s *scene) write(to io.Writer, content string) (*backup.Manifest, error) {
+	w, err := archive.NewWriter(to, []string{s.identity.Recipient().String()})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write([]byte(content)); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(content))
+	return w.Finish(backup.Manifest{
+		Version: backup.FormatVersion, Name: backupName, Cluster: backup.Cluster{UID: "cluster", Namespace: namespace, Name: "demo"}, Taken: taken,
+		Kubernetes: "v1.37.2", Witnesses: []backup.Witness{{Revision: 7}}, Snapshot: backup.Digest{Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])},
+		Fingerprints: s.fingerprints,
+	})
+}
+
+// store puts the backup into the folder, with its proof.
 func (s *scene) store() {
 	s.t.Helper()
 	r := &backupv1alpha1.EtcdRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
 	r.Spec.StoreRef.Name = "host"
-	sum := sha256.Sum256([]byte(snapshot))
-	m := backup.Manifest{
-		Version: backup.FormatVersion, Name: backupName, Cluster: backup.Cluster{UID: "cluster", Namespace: namespace, Name: "demo"}, Taken: taken,
-		Kubernetes: "v1.37.2", Witnesses: []backup.Witness{{Revision: 7}}, Snapshot: backup.Digest{Size: int64(len(snapshot)), SHA256: hex.EncodeToString(sum[:])},
-	}
 	err := s.by.with(s.t.Context(), r, "cluster", func(catalog clusterbackup.Catalog) error {
-		_, err := catalog.Save(s.t.Context(), backupName, func(to io.Writer) (*clusterbackup.Taken, error) {
-			w, err := archive.NewWriter(to, []string{s.identity.Recipient().String()})
-			if err != nil {
-				return nil, err
-			}
-			if _, err := w.Write([]byte(snapshot)); err != nil {
-				return nil, err
-			}
-			manifest, err := w.Finish(m)
+		saved, err := catalog.Save(s.t.Context(), backupName, func(to io.Writer) (*clusterbackup.Taken, error) {
+			manifest, err := s.write(to, snapshot)
 			return &clusterbackup.Taken{Manifest: manifest}, err
 		})
+		if err != nil {
+			return err
+		}
+		e, err := catalog.Get(s.t.Context(), backupName)
+		if err != nil {
+			return err
+		}
+		as := &backup.Restored{Witness: e.Manifest.Witnesses[0], Latest: 7, Snapshot: saved.Manifest.Snapshot}
+		_, err = catalog.Verify(s.t.Context(), e, clusterbackup.Proof{Restored: as, Now: taken})
 		return err
 	})
 	if err != nil {
@@ -120,7 +148,7 @@ func (s *scene) recovery(change func(*backupv1alpha1.EtcdRecovery)) *backupv1alp
 		backupv1alpha1.RecoverySeedAnnotation: string(seed), backupv1alpha1.RecoveryBegunAnnotation: "2026-11-27T18:00:00Z",
 	}}}
 	r.Spec = backupv1alpha1.EtcdRecoverySpec{
-		ClusterName: "demo", Backup: backupName, StoreRef: backupv1alpha1.RecoveryStoreReference{Name: "host"},
+		ClusterName: "demo", Backup: backupName, StoreRef: controlplanev1.BackupStoreReference{Name: "host"},
 		IdentitySecretRef: backupv1alpha1.SecretReference{Name: "key"},
 	}
 	if change != nil {
